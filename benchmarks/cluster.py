@@ -198,7 +198,8 @@ def _finished(folder: Path) -> int:
 
 def _failed_alone(folder: Path) -> bool:
     """Whether nothing failed but the broken model; one whose workers were killed too often is tried again."""
-    return [Path(one).name for one in json.loads((folder / "failed.json").read_text())] == ["model-0000"]
+    models = json.loads((folder / "models.json").read_text())["models"].values()
+    return [name for name in models if not (folder / name / "results.json").exists()] == ["model-0000"]
 
 
 def _workers() -> Iterator[int]:

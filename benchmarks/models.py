@@ -67,22 +67,22 @@ def save_models(folder: Path, count: int) -> None:
 
 
 def audit_models(folder: Path, count: int, out: Path) -> dict[str, Any]:
-    """Audit so many models as ``swapbias audit --models`` does; what that took, and what is on disk."""
+    """Audit so many models as ``swapbias audit models.txt`` does; what that took, and what is on disk."""
     from swapbias.models import masked
     from swapbias.runs import Settings, audit_several
 
     several = import_module("swapbias.runs.several")
     loads, peaks, begun = Counter[str](), list[float](), time.perf_counter()
-    load, one, compare = masked.load_model, several.audit_one, several._compare
+    load, one, compare = masked.load_model, several.start, several._compare
 
     def counted(model: str, *given: Any, **options: Any) -> Any:
         loads[model] += 1
         return load(model, *given, **options)
 
-    def watched(*given: Any, **options: Any) -> str:
-        why: str = one(*given, **options)
+    def watched(*given: Any, **options: Any) -> Any:
+        done = one(*given, **options)
         peaks.append(peak())
-        return why
+        return done
 
     def timed(*given: Any) -> Any:
         peaks.append(time.perf_counter())
@@ -93,7 +93,7 @@ def audit_models(folder: Path, count: int, out: Path) -> dict[str, Any]:
     shown: dict[str, Any] = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
     with (
         mock.patch.object(masked, "load_model", counted),
-        mock.patch.object(several, "audit_one", watched),
+        mock.patch.object(several, "start", watched),
         mock.patch.object(several, "_compare", timed),
     ):
         done = audit_several(models, settings, out, **shown)

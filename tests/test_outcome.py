@@ -135,9 +135,8 @@ def test_a_stopped_run_of_a_model_in_memory_goes_on_with_the_same_model_alone(tm
         )
         found = go().findings
     assert sum(scored) == len(config_rows("gendered_stigma", "rq1"))  # each prompt once
-    pd.testing.assert_frame_equal(
-        found, audit(model, "gendered_stigma:rq1", tokenizer=tokenizer, wordings=False).findings
-    )
+    whole = audit(model, "gendered_stigma:rq1", tokenizer=tokenizer, wordings=False).findings
+    pd.testing.assert_frame_equal(found, whole, atol=1e-5)  # other batches: float32 differs in its last digits
 
 
 # --- a model in memory --------------------------------------------------------------------------------
@@ -288,8 +287,8 @@ def test_a_run_that_is_kept_is_opened_again(tmp_path):
     pd.testing.assert_frame_equal(swapbias.Audit.open(tmp_path / "run").findings, run.findings, check_exact=True)
     settings = json.loads((tmp_path / "run/manifest.json").read_text())["settings"]
     assert (settings["model"], settings["kind"]) == ("planted", "classifier")
-    with pytest.raises(UsageError, match="is not empty"):
-        audit(planted, out=tmp_path / "run")
+    again = audit(planted, out=tmp_path / "run")  # finished: read, not scored
+    pd.testing.assert_frame_equal(again.findings, run.findings, check_exact=True)
 
 
 # --- what it came to ----------------------------------------------------------------------------------
@@ -391,14 +390,15 @@ def test_own_prompts_are_audited_as_a_study_of_the_command_line(tmp_path):
 
 
 def test_several_models_are_audited_one_after_another(tmp_path):
-    """A list gives a list, in order, of runs that can be compared; with ``out`` each in a folder of its name."""
+    """A loop over models gives runs that can be compared."""
     models = [lambda texts: [0.5] * len(texts), lambda texts: [0.9 - 0.1 * text.startswith("He ") for text in texts]]
-    first, second = audit(models, name=["even", "tilted"], out=tmp_path / "runs")
+    first, second = (
+        audit(model, name=name, out=tmp_path / "runs" / name)
+        for model, name in zip(models, ("even", "tilted"), strict=True)
+    )
     assert [one.headlines["model_id"][0] for one in (first, second)] == ["even", "tilted"]
     assert sorted(one.name for one in (tmp_path / "runs").iterdir()) == ["even", "tilted"]
     assert second.compare(first)["value"].abs().max() == pytest.approx(0.1 / 20)  # one noun pair of twenty
-    with pytest.raises(UsageError, match="1 names of 2 models"):
-        audit(models, name=["even"])
 
 
 def test_the_gate_of_python_is_that_of_the_command_line(tilted):

@@ -297,8 +297,8 @@ def _runs(place: Path) -> Iterator[Target]:
     quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
     run = place / "run"
     start(Settings(model="vader", studies=("occupation_sentiment:control",), limit=4), run, draw=False, **quiet)
-    unsealed = {key: value for key, value in json.loads((run / MANIFEST).read_bytes()).items() if key != "sha256"}
-    (run / MANIFEST).write_text(json.dumps(unsealed))  # else every changed byte is refused by its sha256
+    plain = {key: value for key, value in json.loads((run / MANIFEST).read_bytes()).items() if key != "sha256"}
+    (run / MANIFEST).write_text(json.dumps(plain))  # else every changed byte of a file is refused by its sha256
     manifest, results = ((run / name).read_bytes() for name in (MANIFEST, "results.json"))
     items = (run / "items" / "occupation_sentiment.parquet").read_bytes()
     cut = json.dumps({**json.loads(results), "findings": json.loads(results)["findings"][:3]}).encode()

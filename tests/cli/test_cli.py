@@ -384,7 +384,6 @@ def test_a_plan_takes_what_an_audit_takes(tmp_path):
     asked = ("--study", "occupation_sentiment:control")
     listed = invoke("plan", tmp_path / "models.txt", *asked).output
     assert listed.startswith(invoke("audit", "--dry-run", "vader", *asked).output)
-    assert "Add --resume RUN" in str(invoke("plan", "vader", "-M", "conclude").exception)
 
 
 def test_settings_are_read_by_their_types():

@@ -137,7 +137,7 @@ def test_the_report_is_one_file_that_fetches_nothing(default_run):
     assert "@import" not in page
     assert "url(" not in page
     assert "was trained by swapbias with a bias of known size" in page
-    assert "<th scope=\"row\">mean, female</th><td>mental health</td><td class=\"n\">0.60</td>" in page
+    assert '<th scope="row">mean, female</th><td>mental health</td><td class="n">0.60</td>' in page
 
 
 def test_figures_for_papers_are_written_beside_the_run_and_bad_words_are_one_sentence(default_run, tmp_path, capsys):

@@ -75,7 +75,7 @@ class LocalChatScorer(AnsweringScorer):
         sampler, endings = _Sampler(self.options.temperature, keys, self.model.device), self._ends()
         config = GenerationConfig(  # type: ignore[no-untyped-call]
             do_sample=False, num_beams=1, repetition_penalty=1.0, max_new_tokens=most, eos_token_id=endings or None,
-            pad_token_id=endings[0] if endings else 0,
+            pad_token_id=0,  # masked; an ending may lie outside of the vocabulary
         )  # fmt: skip
         prompts = [encoded[key] for key in keys]
         for places, answers in generation.answer(
