@@ -167,7 +167,13 @@ class Units:
 
 
 def pair_gaps(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
-    """A row a pair, by its id: what its first row says and its ``gap``, NaN where a score of the pair is."""
+    """A row a pair, by its id: what its first row says and its ``gap``, NaN where a score of the pair is.
+
+    Raises:
+        ValueError: a pair has two rows of one group, or no pair has a row of one.
+    """
+    if rows.duplicated(["pair_id", "group"]).any() or not context.whole(rows):
+        raise ValueError(f"rows of {context.experiment.name} are no pairs: expected one of each group in each pair.")
     codes, ids = pd.factorize(rows["pair_id"], sort=True)
     sides = rows["group"].map({group: place for place, group in enumerate(context.sides)}).to_numpy(np.float64)
     mine = ~np.isnan(sides)
