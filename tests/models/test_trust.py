@@ -184,7 +184,7 @@ def begun(quiet, settings, folder, **changes):
     """A run whose manifest somebody wrote: settings of their choice."""
     run, _ = start(settings, folder, **quiet)
     manifest = run.manifest()
-    run.write_manifest({**manifest, **changes, "settings": {**manifest["settings"], **changes.get("settings", {})}})
+    run.write_manifest({**manifest, "status": "running", **changes, "settings": {**manifest["settings"], **changes.get("settings", {})}})
     return folder
 
 
@@ -222,6 +222,7 @@ def test_a_function_that_a_module_imports_from_elsewhere_can_go_on(toy, tmp_path
     (tmp_path / "toy_outer.py").write_text("from toy_half import half\n")
     folder = begun(quiet, sentiment("toy_outer:half"), tmp_path / "run")
     assert resume(folder, **quiet, trust=True)[0].manifest()["status"] == "complete"
+    folder = begun(quiet, sentiment("toy_outer:half"), tmp_path / "other")
     (tmp_path / "toy_outer.py").write_text("from toy_half import half\nmore = 1\n")
     with pytest.raises(UsageError, match="another version of toy_outer:half"):
         resume(folder, **quiet, trust=True)
@@ -274,7 +275,7 @@ def test_a_manifest_of_others_unpickles_nothing(kind, toy, tmp_path, quiet, mark
     needs("sklearn", "joblib", "gensim")
     folder = begun(quiet, sentiment("toy_half:half"), tmp_path / "run")
     manifest = json.loads((folder / "manifest.json").read_text())
-    del manifest["sha256"]  # as whoever edits it can
+    manifest.pop("sha256", None)  # as whoever edits it can
     settings, notes = manifest["settings"], manifest["settings"]["notes"]
     settings["model"], settings["load"]["allow_pickle"] = None, True
     if kind == "bow":
