@@ -315,9 +315,9 @@ def _conclusion(design: Design, scores: Floats) -> Concluded:
                 estimate = mean_score(values, cluster_ids=clusters)
                 p_value = t_p(estimate.value, estimate.error, estimate.freedom, estimate.skewness)
                 estimate = replace(estimate, p_value=p_value)
-            estimate, told = _context_of(one, design).held(estimate, over)
-            estimate = sequential_adjust(estimate, 1, level=one.level)  # over all questions of the study
-            made.append(replace(one, estimate=estimate, inference=told))
+            found = _context_of(one, design).finding(estimate, one.measure, one.contrast, inference=over)
+            estimate = sequential_adjust(found.estimate, 1, level=one.level)  # over all questions of the study
+            made.append(replace(one, estimate=estimate, inference=found.inference))
         return made
 
     for one, again in zip(whole, conclude(scores), strict=True):

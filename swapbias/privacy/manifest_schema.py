@@ -40,7 +40,8 @@ _TYPES = {  # by key, wherever it stands; a list holds values of the type
         "negative_label", "embeddings", "classifier", "data", "checklist", "base_url", "provider", "endpoint",
         "scoring", "log", "judge", "judge_base_url", "judge_provider", "own_address", "corpus", "config", "study",
         "experiment", "studies", "decided", "model_id", "architecture", "revision", "host", "library", "target",
-        "task", "inspect_ai", "frequency",
+        "task", "inspect_ai", "frequency", "device_map", "quantization", "attn_implementation", "subfolder",
+        "adapter",
     ),
     **_of(
         _WORDS, "dtype_error", "truncated", "pruning", "repeats", "unread", "question", "reason", "stopped", "told"
@@ -53,7 +54,7 @@ _TYPES = {  # by key, wherever it stands; a list holds values of the type
     ),
     **_of(
         lambda value: isinstance(value, bool), "credentialed", "in_memory", "wordings", "allow_pickle", "plausible",
-        "no_seed", "stop_early", "json_schema",
+        "no_seed", "stop_early", "json_schema", "trust_remote_code",
     ),
     **_of(_HASH, "sha256", "module_sha256", "log_sha256", "answers", "beside", "training"),
 }  # fmt: skip
@@ -185,7 +186,7 @@ def _public(value: Any, key: str, models: Models) -> Any:
         return [_public(one, key, models) for one in value]
     if not isinstance(value, str) or not value:
         return value
-    if key in ("model", "classifier", "judge"):
+    if key in ("model", "adapter", "classifier", "judge"):
         return _reduced(value, models)
     if key in ("model_id", "log"):
         return public_model(value) if key == "model_id" else _last(value)

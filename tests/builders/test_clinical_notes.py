@@ -78,14 +78,16 @@ def test_one_patient_is_told_of_in_every_section():
         assert patient.acute.youngest <= patient.age <= patient.acute.oldest
         assert all(one.fits(patient.age) for one in patient.chronic)
         told = {
-            slot: patient.told(slot) for slot in sorted(tables.slots - set(tables.words["female"])) if "." not in slot
+            slot: patient.value_of(slot)
+            for slot in sorted(tables.slots - set(tables.words["female"]))
+            if "." not in slot
         }
-        assert told["labs"] == patient.told("labs")
+        assert told["labs"] == patient.value_of("labs")
         names = [value.rsplit(" ", 1)[0] for value in told["labs"].split(", ")]
         assert len(set(names)) == len(names)  # no sodium twice
         agents = [tablet.split()[0] for tablet in told["dischargemeds"].split(", ") if tablet[0].isalpha()]
         assert len(set(agents)) == len(agents)
-        systems = [line.partition(":")[0] for line in patient.told("exam.list").split("\n")]
+        systems = [line.partition(":")[0] for line in patient.value_of("exam.list").split("\n")]
         assert len(set(systems)) == len(systems)
         for one in patient.chronic:  # what is known is treated, and told of in the course
             assert tables.texts("illness", one.name)[0] in told["pmh"]
@@ -99,8 +101,8 @@ def test_no_two_passages_of_a_note_contradict_each_other():
     for seed in range(300):
         patient = Patient("female", tables, random.Random(seed))
         names = [one.name for one in patient.problems]
-        told = [patient.told(slot) for slot in ("informant", "transport", "housing", "family", "ros", "psh")]
-        several = [patient.told(slot) for slot in ("shift", "general", "home") for _ in range(5)]
+        told = [patient.value_of(slot) for slot in ("informant", "transport", "housing", "family", "ros", "psh")]
+        several = [patient.value_of(slot) for slot in ("shift", "general", "home") for _ in range(5)]
         found = [one for text, one in passages.items() if text in [*told, *several]]
         topics = [topic for one in found for topic in one.topics]
         assert len(set(topics)) == len(topics), found

@@ -180,4 +180,4 @@ def test_an_audit_says_what_pruning_may_have_lost(tmp_path):
     lost = run.items("gendered_stigma")["pruned_mass"]
     assert f"{lost.mean():.2g} of a prompt's probability on average and {lost.max():.2g} at most" in told
     assert run.manifest()["pruning"] == [told]
-    assert "<th>pruning</th>" in (run.folder / "report.html").read_text(encoding="utf-8")
+    assert ">pruning</th>" in (run.folder / "report.html").read_text(encoding="utf-8")

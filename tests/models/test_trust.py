@@ -184,7 +184,8 @@ def begun(quiet, settings, folder, **changes):
     """A run whose manifest somebody wrote: settings of their choice."""
     run, _ = start(settings, folder, **quiet)
     manifest = run.manifest()
-    run.write_manifest({**manifest, "status": "running", **changes, "settings": {**manifest["settings"], **changes.get("settings", {})}})
+    settings = {**manifest["settings"], **changes.get("settings", {})}
+    run.write_manifest({**manifest, "status": "running", **changes, "settings": settings})
     return folder
 
 

@@ -136,17 +136,23 @@ def test_the_same_run_gives_the_same_bytes(audit, tmp_path, form):
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
+def rewrite(run, rows):
+    """Other scored rows, as an audit that wrote them would have left them."""
+    run.write_parquet("items/occupation_sentiment.parquet", rows)
+    run.write_manifest(run.manifest() | {"sha256": run.sums()})
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("why", ["manifest", "row", "mark", "own notes"])
 def test_scored_prompts_of_private_notes_never_leave(run, tmp_path, form, why):
     rows = run.items("occupation_sentiment")
-    run.write_parquet("items/occupation_sentiment.parquet", rows.assign(text="Zebulon is well."))
+    rewrite(run, rows.assign(text="Zebulon is well."))
     manifest = run.manifest()
     if why == "manifest":
         run.write_manifest(manifest | {"credentialed": True})
     elif why == "row":
         rows = rows.assign(text="Zebulon is well.", credentialed=["True"] + ["False"] * (len(rows) - 1))
-        run.write_parquet("items/occupation_sentiment.parquet", rows)
+        rewrite(run, rows)
     elif why == "mark":
         (tmp_path / "CREDENTIALED").touch()
     else:
@@ -162,7 +168,7 @@ def test_scored_prompts_of_private_notes_never_leave(run, tmp_path, form, why):
 
 def test_an_item_without_a_score_is_no_number(run, tmp_path):
     rows = run.items("occupation_sentiment")
-    run.write_parquet("items/occupation_sentiment.parquet", rows.assign(score=[math.nan, *rows["score"][1:]]))
+    rewrite(run, rows.assign(score=[math.nan, *rows["score"][1:]]))
     results, items = export_run(run, "every-eval-ever", tmp_path / "eee")
     assert len(lines(items)) == len(rows) - 1
     told = json.loads(results.read_text())["detailed_evaluation_results"]["additional_details"]

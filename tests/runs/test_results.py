@@ -296,7 +296,7 @@ def test_a_model_served_by_its_path_is_called_by_its_name_wherever_it_is_shown(t
         )
     raw = render(Page(run.manifest(), [], {}, pd.DataFrame()))  # the page takes no manifest as it is, either
     for page in ((run.folder / "report.html").read_text(), raw):
-        assert "Bias audit of llama" in page
+        assert "audit of llama" in page
         assert "own endpoint" in page
         for private in ("/models/llama", server.base_url, f":{server.http.server_port}"):
             assert private not in page
