@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import re
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,7 @@ from swapbias.privacy import credentialed
 from swapbias.runs import rounds
 from swapbias.runs.audit import refuse_sending, resume, start
 from swapbias.runs.plan import Settings, load_notes, note_rows
-from swapbias.runs.run import Run, score_rows
+from swapbias.runs.run import Run
 from swapbias.studies.catalogue import config_rows, load_corpus, load_prompts, load_study, local_corpus
 from swapbias.studies.tables import published_rows
 from swapbias.swapping import Job, swap_files
@@ -270,15 +271,15 @@ def test_a_killed_run_goes_on_to_the_same_findings(depression_file, tmp_path, qu
     settings = Settings(options=(NoteOptions(data=str(depression_file), explain=0),))
     run, found = start(settings, tmp_path / "unbroken", **quiet)
     assert numbers(found, "augmented")["flip_rate"].estimate.value < 0.02
-    calls = []
+    calls, score_part = [], rounds.score_part
 
     def killed(*arguments, **more):
         calls.append(1)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return score_rows(*arguments, **more)
+        return score_part(*arguments, **more)
 
-    monkeypatch.setattr(rounds, "score_rows", killed)
+    monkeypatch.setattr(import_module("swapbias.runs.audit"), "score_part", killed)
     with pytest.raises(KeyboardInterrupt):
         start(settings, tmp_path / "killed", **quiet)
     again, _ = resume(tmp_path / "killed", **quiet)
