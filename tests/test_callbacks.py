@@ -121,7 +121,7 @@ with open(f"{sys.argv[2]}-{trainer.args.process_index}", "w") as file:
 def test_of_two_processes_the_first_audits_and_the_other_waits(folder, tmp_path):
     script = tmp_path / "train.py"
     script.write_text(TWO)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "0"]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
     known = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [*launch, str(script), str(folder), str(tmp_path / "out")],
