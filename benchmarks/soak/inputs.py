@@ -202,7 +202,7 @@ def _tables(place: Path) -> Iterator[Target]:
         "CSV of notes", csvs, _file(place / "notes.csv", notes), tokens=[b",train\n", b"hadm_id", b"F", b"True"]
     )
     yield Target("CSV.gz of notes", csvs, _file(place / "notes.csv.gz", notes), **packed)
-    rows = b"\n".join(json.dumps({"text": "She.", "label": one, "gender": "F"}).encode() for one in (1, "0", True))
+    rows = b"\n".join(json.dumps({"text": "She.", "label": one, "gender": "F"}).encode() for one in (1, 0, 1))
     yield Target("JSON lines of notes", [rows, lines], _file(place / "notes.jsonl", notes))
     yield Target("Parquet of notes", parquets, _file(place / "notes.parquet", notes))
     words = b"male,female,neutral,note\nhe,she,they,x\nhim,her,,y\n"

@@ -50,7 +50,12 @@ def named_rows(path: Path, columns: Sequence[str], *, optional: Sequence[str] = 
         raise ValueError(f"{path.name}:1: no column {missing[0]!r}, found {shown}. Add the column.")
     names = {name: there[name.lower()] for name in (*columns, *optional) if name.lower() in there}
     for batch, _ in source.read(_BATCH):
-        cells = (batch.column(name).to_pylist() for name in names.values())
+        try:
+            cells = [batch.column(name).to_pylist() for name in names.values()]
+        except UnicodeDecodeError:
+            raise ValueError(
+                f"{path.name} holds text that is not UTF-8. Save it as UTF-8, or fetch it again."
+            ) from None
         for row in zip(*cells, strict=True):
             yield {name: "" if cell is None else str(cell) for name, cell in zip(names, row, strict=True)}
 

@@ -219,7 +219,7 @@ def _in_schema(batch: pa.RecordBatch, schema: pa.Schema, column: str | None, nam
     if not batch.schema.equals(schema):
         try:
             batch = batch.select(schema.names).cast(schema)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError):
+        except (pa.ArrowException, KeyError):
             raise ValueError(f"{name}: rows do not fit the columns and types of the first. Convert it.") from None
     strings = (one.name for one in schema if kinds.is_string(one.type) or kinds.is_large_string(one.type))
     for text in strings if column is None else [column]:
