@@ -165,11 +165,10 @@ class Scoring:
         mine = {place for place, one in enumerate(self.every) if one.task.study.name == study}
         last = number == max(max(self.every[place].rounds, default=1) for place in mine)
         if last and not any(int(name[:3]) in mine for name in missing):
-            table = self._table(study)
             try:
-                refuse_non_finite(as_frame(table), str(self.run.place))
+                refuse_non_finite(as_frame(self._table(study)), str(self.run.place))  # which gives the table up
             except ValueError:  # what was scored can be looked at
-                self.run.write_parquet(f"{ITEMS}/{study}.parquet", table)
+                self.run.write_parquet(f"{ITEMS}/{study}.parquet", self._table(study))
                 raise
 
     def _table(self, study: str, until: int | None = None) -> pa.Table:
