@@ -105,7 +105,7 @@ lint: $(READY)
 
 types: $(READY) $(NODE)/.ready
 	$(VENV)/bin/mypy
-	@if test -e $(NODE)/.ready; then $(NODE)/node_modules/.bin/tsc --allowJs --checkJs --strict --noEmit --target es2022 --lib es2022,dom,dom.iterable swapbias/report/page.js; fi
+	@if test -e $(NODE)/.ready; then $(NODE)/node_modules/.bin/tsc --allowJs --checkJs --strict --noEmit --target es2022 --lib es2023,dom,dom.iterable swapbias/report/page.js; fi
 
 # What checks the page and never ships: TypeScript for its script, axe-core for its accessibility.
 $(NODE)/.ready: Makefile

@@ -370,7 +370,8 @@ class Parsed:
                 f"The tables come to more than {MOST_PROMPTS:,} prompts, wordings included. Shorten them."
             )
             made = made[:0]
-        made = made.reindex(columns=list(dict.fromkeys([*made, *_COLUMNS]))).astype(object).fillna("")
+        made = made.reindex(columns=list(dict.fromkeys([*made, *_COLUMNS]))).astype(object)
+        made = made.where(made.notna(), "")
         masked = made["text"].str.contains(MASK, regex=False).astype(bool)
         if self.labels:  # the words of its group, or the only ones there are
             only = self.labels[0] if len(self.labels) == 1 else ""
