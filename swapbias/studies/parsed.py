@@ -252,9 +252,11 @@ def _read_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame:
     except (ValueError, IndexError) as error:
         faults.append(_unreadable(name, text, error))
         return pd.DataFrame()
-    breaks = sum(rows[one].str.count(r"\r\n|\r|\n").fillna(0) for one in rows)
+    texts = rows.where(rows.notna(), "").astype(str)
+    breaks = sum(texts[one].str.count(r"\r\n|\r|\n") for one in texts)
     rows.index = pd.Index((breaks + 1).cumsum().shift(fill_value=0).astype(int) + 1)
-    blank_rows = pd.concat([rows[one].str.strip().fillna("") == "" for one in rows], axis=1).all(axis=1)
+    texts.index = rows.index
+    blank_rows = pd.concat([texts[one].str.strip() == "" for one in texts], axis=1).all(axis=1)
     rows = rows[1:][~blank_rows[1:]]
     counts = rows.notna().sum(axis=1)
     found = [(line, f"{count} cells, expected {width}. Quote or add cells.")
