@@ -257,6 +257,7 @@ def _read_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame:
     rows.index = pd.Index((breaks + 1).cumsum().shift(fill_value=0).astype(int) + 1)
     texts.index = rows.index
     blank_rows = pd.concat([texts[one].str.strip() == "" for one in texts], axis=1).all(axis=1)
+    del texts  # of large tables another copy
     rows = rows[1:][~blank_rows[1:]]
     counts = rows.notna().sum(axis=1)
     found = [(line, f"{count} cells, expected {width}. Quote or add cells.")
