@@ -4,9 +4,8 @@ PYTHON ?= python3
 READY  := $(VENV)/.ready
 NODE   := build/node
 INSPECT := build/inspect
-S3     := build/s3
 
-.PHONY: setup audit test test-pythons test-oldest test-inspect test-ray test-s3 docs bench soak lint types release-check clean
+.PHONY: setup audit test test-pythons test-oldest test-inspect test-ray docs bench soak lint types release-check clean
 
 setup: $(READY)
 
@@ -75,14 +74,6 @@ $(INSPECT)/.ready: constraints-inspect.txt $(READY)
 test-ray: $(READY)
 	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[ray]'
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest tests/test_cluster.py
-
-# Runs in a store: an S3 server of this machine, whose libraries lie apart for the same reason, and workers of ray.
-test-s3: $(S3)/.ready test-ray
-	SWAPBIAS_TEST_S3=$(CURDIR)/$(S3) $(VENV)/bin/python -m pytest tests/test_store.py -k "on_a_server or does_not_see"
-
-$(S3)/.ready: constraints-s3.txt $(READY)
-	$(VENV)/bin/python -m pip install --quiet --upgrade --constraint constraints-s3.txt --target $(S3) 'moto[s3,server]'
-	touch $@
 
 # The site of README.md and docs/, without the network; a broken link or reference is an error.
 docs: $(READY)
