@@ -128,6 +128,8 @@ def audit(
     """
     options |= (more := read_settings(model_settings))
     explicit = [name for name in context.params if name != "model_settings" and _is_explicit(context, name)] + [*more]
+    if twice := [name for name in more if explicit.count(name) > 1]:
+        raise UsageError(f"{twice[0]} is an option and a setting of -M. Drop one of them.")
     run = {name: options.pop(name) for name in RUN if name in options}
     engine = engine_of(run, resume or folder)
     secret = {name: options[name] for name in _SECRET if name in explicit}

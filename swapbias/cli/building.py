@@ -73,7 +73,6 @@ def swap(
     table: Annotated[
         str, typer.Option(help="resolved, paper, race, age, two pronouns (she-they) or a CSV file.")
     ] = "resolved",
-    resolver: Annotated[str | None, typer.Option(help="Model for his or him; none: built in.")] = None,
     whose: Annotated[
         str | None, typer.Option(help="everyone, or patient: relatives and staff stay. MIMIC: patient.")
     ] = None,
@@ -99,7 +98,7 @@ def swap(
     from swapbias.swapping import Job, swap_files
 
     job = Job(
-        source, column, mode, table, resolver, split, credentialed, whose=whose, spouses=spouses, gender=gender,
+        source, column, mode, table, split, credentialed, whose=whose, spouses=spouses, gender=gender,
         plausible=plausible, names=names,
     )  # fmt: skip
     cluster = read_settings(model_settings, CLUSTER)

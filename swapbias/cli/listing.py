@@ -87,10 +87,9 @@ def known_settings() -> Iterator[Setting]:
     for made in every:
         for one, hint in settable(made):
             name = one.metadata.get("name", one.name)
-            if name not in FLAGS:
-                group = "model" if made is LoadOptions else made.key
-                default = None if get_origin(hint) is tuple else one.default
-                yield Setting(name, group, hint, default, one.metadata["help"])
+            group = "model" if made is LoadOptions else made.key
+            default = None if get_origin(hint) is tuple else one.default
+            yield Setting(name, group, hint, default, one.metadata["help"])
     yield from _RUN
 
 
@@ -105,7 +104,7 @@ def read_settings(pairs: Sequence[str] | None, only: Sequence[str] = ()) -> dict
     for pair in pairs or ():
         key, _, text = pair.partition("=")
         name = key.strip().replace("-", "_")
-        if name in FLAGS:
+        if name in FLAGS and name not in known:
             raise UsageError(f"{key} has an option of its own. Write --{key.replace('_', '-')}.")
         if name not in known:
             near = get_close_matches(name, known, n=1)

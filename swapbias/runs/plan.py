@@ -220,7 +220,7 @@ def _spelled(settings: Settings) -> Settings:
     Raises:
         UsageError: they name the studies, and so does the user.
     """
-    own = {one.options: one.spelled(settings.of(one.options)) for one in kinds() if one.options}
+    own = {one.options: one.resolve(settings.of(one.options)) for one in kinds() if one.options}
     studies = tuple(name for _, names in own.values() for name in names)
     if studies and settings.studies:
         raise UsageError(
@@ -334,7 +334,7 @@ def plan(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], li
         raise UsageError(f"--kind {settings.kind} says what kind a model is, and no model is named. Name one.")
     for one in kinds():
         one.check(settings)
-    own = [study for one in kinds() if one.given(settings) for study in _meant(one, settings)]
+    own = [study for one in kinds() if one.is_requested(settings) for study in _meant(one, settings)]
     chosen = [_study_and_config(name) for name in settings.studies or dict.fromkeys(own) or _usual()]
     if kind is None and settings.model is not None:
         kind = model_kind(settings.model, settings.kind, load=settings.load)
@@ -368,8 +368,8 @@ def plan(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], li
         reasons = "; ".join(f"{one.study} {one.experiment}: {one.reason}" for one in skipped)
         raise UsageError(f"Nothing to audit: {reasons}. Choose another model or --study.")
     for one in kinds():
-        if one.given(settings) and not any(task.kind is one for task in tasks):
-            raise UsageError(f"{one.unheard(settings, ' and '.join(_studies_of(one)))} Name it as well.")
+        if one.is_requested(settings) and not any(task.kind is one for task in tasks):
+            raise UsageError(f"{one.unused_note(settings, ' and '.join(_studies_of(one)))} Name it as well.")
     return tasks, skipped
 
 
@@ -454,9 +454,9 @@ def _task(
         beside: Sequence[Row] = ()
         if usual:
             beside = joined([_baseline(study, experiment, settings), _placebo(study, experiment, rows, settings)])
-        asked = kind.asked(rows, settings, experiment)
+        asked = kind.expand(rows, settings, experiment)
         return Task(
-            study, experiment, configs, model, joined([asked, kind.asked(beside, settings, experiment)]), len(asked),
+            study, experiment, configs, model, joined([asked, kind.expand(beside, settings, experiment)]), len(asked),
             whole=whole,
         )  # fmt: skip
     trains = kind.trains(settings)
@@ -467,7 +467,7 @@ def _task(
     beside = []
     if experiment.placebo and _with_wordings(experiment, settings):
         beside = note_rows(experiment, clinical, _reworded(pairs, list(clinical.reworded_pairs())), trains)
-    asked, beside = (kind.asked(part, settings, experiment) for part in (rows, beside))
+    asked, beside = (kind.expand(part, settings, experiment) for part in (rows, beside))
     factless = len({row["pair_id"] for row in rows}) - len(
         {row["pair_id"] for row in asked if row.get("trial", "1") == "1"}
     )

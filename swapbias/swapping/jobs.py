@@ -1,7 +1,6 @@
 """Swap whole files: rows in, Parquet shards out, in bounded memory; a stopped job skips its finished shards."""
 
 import csv
-import hashlib
 import io
 import json
 import multiprocessing
@@ -31,7 +30,7 @@ import pyarrow.parquet as pq
 
 from swapbias.cluster import LOCAL, Engine, Part, Work, worker_pool
 from swapbias.errors import UsageError, quoted
-from swapbias.files import TEMPORARY, file_sha256, inert, is_there, parse_json, temporary_for, write_whole
+from swapbias.files import TEMPORARY, file_sha256, inert, parse_json, temporary_for, write_whole
 from swapbias.privacy import is_left_over, why_credentialed, writing
 from swapbias.studies import shown_names
 from swapbias.swapping.readers import Batches, Source, is_mimic, open_source, why_rows_credentialed
@@ -67,7 +66,6 @@ class Job:
         mode: ``swap`` or ``neutralise`` (the texts are replaced), ``augment`` (each row followed by its swapped
             version) or ``pairs`` (the same with ``pair_id`` and ``group``, without rows where nothing was replaced).
         table: of terms: ``resolved``, ``paper`` or a CSV file.
-        resolver: a model that tells "his" from "him", or None for the built-in one.
         split: of a Hub dataset.
         credentialed: these rows may not be shared.
         whose: ``everyone`` or ``patient`` (see ``Swapper``); None: the patient in notes of MIMIC, else everyone.
@@ -82,7 +80,6 @@ class Job:
     column: str = "text"
     mode: str = "swap"
     table: str = "resolved"
-    resolver: str | None = None
     split: str | None = None
     credentialed: bool = False
     whose: str | None = None
@@ -162,7 +159,7 @@ def swap_files(
         raise UsageError(f"processes is {processes}, and workers of {engine.name} swap. Set workers instead.")
     source = open_source(job.source, job.column, split=job.split)
     whose = job.whose or ("patient" if is_mimic(source) else "everyone")
-    swapper = Swapper(job.table, resolver=job.resolver, whose=whose, spouses=job.spouses, names=job.names)
+    swapper = Swapper(job.table, whose=whose, spouses=job.spouses, names=job.names)
     gender = _gender_column(job, source, whose)
     why = "--credentialed was given" if job.credentialed else _why_credentialed(job, source)
     if why and uploaded_to:
@@ -180,7 +177,7 @@ def swap_files(
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file, expected a folder. Choose another --out.")
     mode = "neutralise" if job.mode == "neutralise" else "swap"
-    task = Task(job.table, job.resolver, job.column, mode, whose, job.spouses, gender, job.names)
+    task = Task(job.table, job.column, mode, whose, job.spouses, gender, job.names)
     with writing(out, credentialed=bool(why), then="Wait until it ends, or choose another --out."):
         finished, hashes = _begin_or_resume(out, settings)
         totals = sum(finished.values(), Totals())
@@ -263,7 +260,7 @@ def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str,
         "column": job.column,
         "table": Path(swapper.table_name).name,
         "table_sha256": swapper.sha256,
-        **_resolver(job.resolver),
+        "resolver": swapper.resolver.name,
         "plausible": job.plausible,
         "credentialed": bool(why),
         "credentialed_because": why,
@@ -271,21 +268,10 @@ def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str,
     }
 
 
-def _resolver(resolver: str | None) -> dict[str, str]:
-    """The resolver's name, and of a folder a hash that distinguishes it: cards and manifests name no place."""
-    if resolver is None or not (Path(resolver).is_absolute() or is_there(resolver)):
-        return {"resolver": resolver or "built-in"}
-    place = Path(resolver).resolve()
-    return {"resolver": place.name, "resolver_place": hashlib.sha256(str(place).encode()).hexdigest()[:16]}
-
-
 def _absolute(task: "Task") -> dict[str, str | None]:
-    """Table and resolver of a task, so that a worker in another folder finds them."""
-    table, resolver = Path(task.table), task.resolver
-    return {
-        "table": str(table.resolve() if table.is_file() else table),
-        "resolver": str(Path(resolver).resolve()) if resolver and Path(resolver).exists() else resolver,
-    }
+    """The table of a task, so that a worker in another folder finds it."""
+    table = Path(task.table)
+    return {"table": str(table.resolve() if table.is_file() else table)}
 
 
 # The output folder: data/part-*.parquet, swap.json, and at the end report.csv and README.md
@@ -427,7 +413,6 @@ class Task:
     """What every worker does: its swapper's arguments, the columns of text and of gender, and the swapper's mode."""
 
     table: str | Path
-    resolver: str | None
     column: str
     mode: str
     whose: str = "everyone"
@@ -501,9 +486,7 @@ def _swapped(task: Task, batch: pa.RecordBatch) -> Swapped:
 @cache
 def _swapper(task: Task) -> Swapper:
     """Made once in each process."""
-    return Swapper(
-        task.table, resolver=task.resolver, whose=task.whose, spouses=task.spouses, names=task.names
-    )  # fmt: skip
+    return Swapper(task.table, whose=task.whose, spouses=task.spouses, names=task.names)
 
 
 def _begin() -> None:

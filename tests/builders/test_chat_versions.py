@@ -9,8 +9,8 @@ import pytest
 
 from swapbias.findings import disaggregate
 from swapbias.findings.finding import UNMEASURED
+from swapbias.models.auto import kind_of
 from swapbias.models.chat.answer_readers import read_completion, read_option
-from swapbias.models.registry import kind_of
 from swapbias.studies import as_prompts, config_rows, load_study
 
 READ = {"options": read_option, "completion": read_completion}

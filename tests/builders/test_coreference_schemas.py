@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from swapbias.findings import disaggregate
+from swapbias.models.base import LoadOptions
 from swapbias.models.chat.answer_readers import read_option
 from swapbias.models.masked import LogMassScorer, MaskedScorer
-from swapbias.models.scorer import LoadOptions
 from swapbias.studies import as_prompts, config_rows, upstream_file
 
 NAME = "coreference_schemas"

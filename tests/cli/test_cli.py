@@ -366,7 +366,7 @@ def test_the_help_of_an_audit_fits_a_screen_and_settings_have_a_page_of_their_ow
         (("--temperature", "0"), "--temperature is a setting. Write -M temperature=VALUE"),
         (("--no-seed",), "--no-seed is a setting. Write -M no-seed "),
         (("-M", "temprature=0"), "Unknown setting 'temprature'. Did you mean temperature?"),
-        (("-M", "trials=2"), "trials has an option of its own. Write --trials."),
+        (("-M", "seed=2"), "seed has an option of its own. Write --seed."),
         (("-M", "temperature=warm"), "-M temperature is 'warm', expected a number."),
         (("-M", "no-seed=maybe"), "-M no-seed is 'maybe', expected true or false."),
         (("-M", "top-logprobs"), "-M top-logprobs has no value."),

@@ -10,8 +10,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import swapbias
 from swapbias.errors import UsageError
-from swapbias.models.registry import load_scorer, read_as
-from swapbias.models.scorer import LoadOptions
+from swapbias.models.auto import load_scorer, read_as
+from swapbias.models.base import LoadOptions
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon

@@ -8,9 +8,9 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from swapbias.errors import UsageError
+from swapbias.models.auto import load_scorer, read_as
+from swapbias.models.base import LoadOptions
 from swapbias.models.classifier import CallableScorer, VaderScorer
-from swapbias.models.registry import load_scorer, read_as
-from swapbias.models.scorer import LoadOptions
 from swapbias.studies.catalogue import as_prompts, config_rows
 from tests import tiny
 

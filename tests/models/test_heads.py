@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 import swapbias
 from swapbias.cli import app
 from swapbias.errors import UsageError
-from swapbias.models.clinical.trained import load_phenotype_classifier
-from swapbias.models.scorer import RAW, LoadOptions
+from swapbias.models.base import RAW, LoadOptions
+from swapbias.models.clinical.phenotype import load_phenotype_classifier
 from swapbias.studies.catalogue import as_prompts, config_rows
 from tests import tiny
 

@@ -14,7 +14,7 @@ from swapbias.findings import disaggregate
 from swapbias.models.chat.answer_readers import read_facts
 from swapbias.models.chat.chat_kind import posed
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.models.clinical.options import NoteOptions
+from swapbias.models.clinical import NoteOptions
 from swapbias.privacy import credentialed
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings, load_notes, note_rows, plan
