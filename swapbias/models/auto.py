@@ -63,11 +63,9 @@ class Transformers(Kind):
         return getattr(import_module(f"swapbias.models.{module}"), name)
 
     def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
-        """A checkpoint."""
         return self._scorer().load(model, request.load)
 
     def wrap(self, model: Any, tokenizer: Any, *, model_id: str, load: LoadOptions) -> Scorer:
-        """A model in memory."""
         found: Scorer = self._scorer(model.config).wrap(model, tokenizer, model_id, load)
         return found
 
@@ -102,7 +100,6 @@ class Masked(Transformers):
     }  # fmt: skip
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
-        """The calibration model reads only the experiments that it is trained for."""
         if found is None and not experiment.calibrated:
             names = ", ".join(one.name for _, one in calibrated())
             yield "", f"the calibration model is trained for {names} alone; name a model to run it"
@@ -110,7 +107,6 @@ class Masked(Transformers):
             yield from super().fits(experiment, request, found)
 
     def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
-        """A checkpoint, or the calibration model."""
         if model == CALIBRATION and request.model is None:
             from swapbias.models.calibration import STEPS, load_calibration
 
@@ -144,13 +140,11 @@ class Classifier(Transformers):
     }
 
     def of_head(self, model: str, config: Any, request: Request) -> str:
-        """``regression`` where the head gives a raw score."""
         from swapbias.models.classifier import head_kind
 
         return head_kind(model, config, kind=request.kind, function=request.load.function_to_apply)
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
-        """A raw score fits where no label is needed."""
         if found != REGRESSION:
             yield from super().fits(experiment, request, found)
         elif experiment.reading:
@@ -163,7 +157,6 @@ class Classifier(Transformers):
         return self.name != REGRESSION and (model == VADER or is_callable(model) or _is_trained_here(model))
 
     def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
-        """By the form of its name."""
         from swapbias.models import classifier
 
         if model == VADER:
@@ -177,7 +170,6 @@ class Classifier(Transformers):
         return classifier.TextClassifierScorer.load(model, request.load, kind=request.kind)
 
     def wrap(self, model: Any, tokenizer: Any, *, model_id: str, load: LoadOptions) -> Scorer:
-        """A text classifier in memory."""
         from swapbias.models.classifier import TextClassifierScorer
 
         return TextClassifierScorer.wrap(model, tokenizer, model_id, load, kind=self.name)
@@ -290,7 +282,6 @@ def load_scorer(
 
 
 def _in_memory(model: Any, tokenizer: Any, name: str | None, kind: str | None, options: LoadOptions) -> Scorer:
-    """The scorer of an object, by what it is."""
     from swapbias.models.classifier import CallableScorer, ProbabilityScorer
 
     transformers, torch = sys.modules.get("transformers"), sys.modules.get("torch")
@@ -341,11 +332,7 @@ def _of_transformers(model: Any, tokenizer: Any, name: str | None, kind: str | N
 def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True, load: LoadOptions | None = None) -> str:
     """The kind of a model, without loading its weights: ``masked``, ``classifier``, ``regression`` or ``causal``.
 
-    Args:
-        model: as of ``load_scorer``.
-        kind: of the user.
-        ask_hub: if False, a Hub id whose config is not on this machine is of the kind that the user says.
-        load: how its config is found (subfolder, adapter).
+    ``kind``: of the user; without ``ask_hub`` the only one of a Hub id whose config is not on this machine.
 
     Raises:
         UsageError: an unknown kind, or neither config nor user says it.

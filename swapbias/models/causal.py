@@ -33,7 +33,6 @@ class CausalScorer(Scorer):
     def __init__(
         self, model: Any, tokenizer: Any, *, model_id: str, batch_size: int = 64, identity: dict[str, Any]
     ) -> None:
-        """Wrap a loaded model; ``load`` is the usual way."""
         self.model, self.tokenizer = model.eval(), tokenizer
         self.model_id, self.batch_size = model_id, batch_size
         start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
@@ -46,7 +45,6 @@ class CausalScorer(Scorer):
 
     @classmethod
     def load(cls, model: str, options: LoadOptions) -> Self:
-        """From a Hub id or local folder; a ValueError if there is no such model, or not a causal one."""
         loaded, tokenizer, pin = load_model(model, AutoModelForCausalLM, options)
         return cls(loaded, tokenizer, model_id=model_name(model), batch_size=options.batch_size, identity=pin)
 
@@ -57,7 +55,6 @@ class CausalScorer(Scorer):
         return cls(twin(model), tokenizer, model_id=model_id, batch_size=options.batch_size, identity=pin)
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt; a UsageError as of ``log_probabilities``."""
         pairs = [f"{one.experiment}/{one.condition}/{one.template}/{one.pair_id}" for one in prompts]
         values = self.log_probabilities([one.text for one in prompts], on_progress, pairs)
         return [
@@ -114,11 +111,9 @@ class AntonymScorer(Scorer):
     chunk_rows = 64
 
     def __init__(self, causal: CausalScorer) -> None:
-        """Read antonyms with a causal scorer."""
         self.causal, self.model_id, self.identity = causal, causal.model_id, causal.identity
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt."""
         corpora = (prompt.candidates.partition("/")[0] for prompt in prompts)
         words = [[word for word, _ in load_lexicon(f"{corpus}/antonyms").entries()] for corpus in corpora]
         texts = [prompt.text.replace(MASK, word) for prompt, own in zip(prompts, words, strict=True) for word in own]
@@ -157,7 +152,6 @@ class AnswerOddsScorer(Scorer):
     unit = "correct answer is likelier"
 
     def __init__(self, causal: CausalScorer) -> None:
-        """Compare answers with a causal scorer."""
         self.causal, self.model_id, self.identity = causal, causal.model_id, causal.identity
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:

@@ -31,14 +31,8 @@ POSITIVE_NAMES = ("positive", "pos")
 def head_kind(model: str, config: Any, *, kind: str | None = None, function: str | None = None) -> str:
     """Whether a transformers text classifier gives probabilities (``classifier``) or raw scores (``regression``).
 
-    Args:
-        model: its name, for the error.
-        config: its ``problem_type`` decides; without one, a head of several labels is a classifier.
-        kind: of the user, for a head whose config leaves it open.
-        function: what a pipeline applies to its logits; it comes before the config.
-
-    Raises:
-        UsageError: a head of one logit that could be either, or a function that gives 1 for every text.
+    The ``function`` that a pipeline applies to its logits decides, then the config's ``problem_type``, then the
+    user's ``kind``; else a head of several labels is a classifier, and one logit, which could be either, a UsageError.
     """
     if function == "softmax" and config.num_labels == 1:
         raise UsageError(f"{model} applies softmax to one logit: 1 for every text. Apply sigmoid or none instead.")
@@ -73,11 +67,7 @@ class TextClassifierScorer(Scorer):
         options: LoadOptions | None = None,
         kind: str | None = None,
     ) -> None:
-        """Wrap a loaded model; ``load`` is the usual way. ``kind``: as of ``head_kind``.
-
-        Raises:
-            UsageError: the labels of the model do not tell which one is positive, or as ``head_kind``.
-        """
+        """A UsageError where no label is known to be positive, or as of ``head_kind``."""
         from swapbias.models.engine.encoder import Engine
 
         options = options or LoadOptions()
@@ -107,7 +97,6 @@ class TextClassifierScorer(Scorer):
 
     @classmethod
     def load(cls, model: str, options: LoadOptions, *, kind: str | None = None) -> Self:
-        """From a Hub id or local folder; errors as of ``head_kind`` and ``load_model``."""
         from transformers import AutoModelForSequenceClassification
 
         from swapbias.models.engine.encoder import Rounding
@@ -214,10 +203,9 @@ class ProbabilityScorer(Scorer):
         labels: Sequence[str] = (),
         identity: Mapping[str, Any] | None = None,
     ) -> None:
-        """Wrap a fitted pipeline or classifier of texts, which stays as it is; ``labels``: names for its classes.
+        """Wrap a fitted pipeline or classifier of texts; ``labels``: names for its classes.
 
-        Raises:
-            UsageError: it is not fitted, or its classes do not tell which one is positive.
+        A UsageError where it is not fitted, or no class is known to be positive.
         """
         try:
             self._labels = list(labels) or [str(label) for label in model.classes_]
@@ -231,11 +219,7 @@ class ProbabilityScorer(Scorer):
         self.identity: Mapping[str, Any] = {"kind": self.kind, **known}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt.
-
-        Raises:
-            ValueError: the model failed, or returned another shape or numbers outside 0..1.
-        """
+        """A ValueError where the model failed, or returned another shape or numbers outside 0..1."""
         return in_batches(prompts, self.batch_size, self._scored, on_progress)
 
     def _scored(self, texts: list[str]) -> list[Scored]:
@@ -259,13 +243,10 @@ class ProbabilityScorer(Scorer):
 
 
 def positive_index(labels: Sequence[str], named: str | None = None) -> int:
-    """Which label means positive sentiment.
+    """Which label means positive sentiment; a UsageError if none is named so (LABEL_0) and the user named none.
 
     >>> positive_index(["NEGATIVE", "POSITIVE"])
     1
-
-    Raises:
-        UsageError: no label is named so (LABEL_0, LABEL_1, ...) and the user named none.
     """
     wanted = (named.lower(),) if named else POSITIVE_NAMES
     for index, label in enumerate(labels):
@@ -282,9 +263,6 @@ def find_negative(labels: Sequence[str], positive: int, named: str | None = None
 
     >>> find_negative(["neg", "neu", "pos"], 2), find_negative(["LABEL_0", "LABEL_1"], 1)
     ('neg', 'LABEL_0')
-
-    Raises:
-        UsageError: the user named a label that the model does not have.
     """
     if named and named not in labels:
         raise UsageError(f"The model's labels are {list(labels)}: none is {named}. Correct -M negative-label.")
@@ -311,7 +289,6 @@ class NegativeLabelScorer(Scorer):
 
     @property
     def error_note(self) -> str:
-        """As of the sentiment scorer."""
         return self.classifier.error_note
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
@@ -350,11 +327,7 @@ class CallableScorer(Scorer):
 
     @classmethod
     def load(cls, name: str, *, batch_size: int = 64) -> Self:
-        """From ``module:function``; modules of the current folder are found.
-
-        Raises:
-            UsageError: no such module or function, or something that cannot be called.
-        """
+        """From ``module:function``, also of the current folder; a UsageError if there is none to be called."""
         module_name, _, function_name = name.partition(":")
         if "" not in sys.path and str(Path.cwd()) not in sys.path:
             sys.path.insert(0, str(Path.cwd()))
@@ -374,11 +347,7 @@ class CallableScorer(Scorer):
         return cls(function, model_id=name, batch_size=batch_size, identity=pin)
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt; NaN where the function returns NaN.
-
-        Raises:
-            ValueError: the function failed, or returned another shape or numbers outside 0..1.
-        """
+        """A ValueError where the function failed, or returned another shape or numbers outside 0..1."""
         return in_batches(prompts, self.batch_size, self._scored, on_progress)
 
     def _scored(self, texts: list[str]) -> list[Scored]:
@@ -426,7 +395,6 @@ class VaderScorer(Scorer):
         self.identity: Mapping[str, Any] = {"kind": self.kind, "revision": revision}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt."""
         return in_batches(prompts, 1, lambda texts: [self._scored(texts[0])], on_progress)
 
     def _scored(self, text: str) -> Scored:
@@ -470,9 +438,7 @@ def folder_sha256(folder: Path) -> str:
 def read_saved(path: Path, *, extra: str, allow_pickle: bool, say: Say | None, remedy: str) -> Any:
     """A scikit-learn model saved with skops, or with joblib where pickles are allowed.
 
-    Raises:
-        UsageError: a pickle that is not allowed, a type that skops does not trust, or a missing package.
-        ValueError: the file cannot be read.
+    A UsageError for a pickle that is not allowed, a type that skops does not trust, or a missing package.
     """
     check_pickle(path, allowed=allow_pickle, say=say)
     load_extra("sklearn", extra=extra)

@@ -86,10 +86,7 @@ def at_commit(model: str) -> str:
     """``OWNER/NAME@COMMIT``: the current commit of a model on the Hub, or that of the revision in its name.
 
     A local folder and a whole commit (40 hex digits) stay as they are. Where the Hub cannot be reached, it is the
-    commit that was fetched last.
-
-    Raises:
-        ValueError: in one sentence, no such model or revision, or no connection and nothing in the cache.
+    commit that was fetched last; a ValueError if there is none, or no such model or revision.
     """
     from huggingface_hub import HfApi, try_to_load_from_cache
     from huggingface_hub.errors import RevisionNotFoundError
@@ -229,9 +226,7 @@ def _needs(package: str, setting: str) -> None:
 def read_config(model: str, options: LoadOptions | None = None) -> Any:
     """The config of a local folder or Hub id (at the revision in its name); of an adapter, of the adapted model.
 
-    Raises:
-        ValueError: in one sentence, when there is none.
-        UsageError: remote code is allowed, and the commit is not named.
+    A ValueError where there is none; a UsageError where remote code is allowed and the commit is not named.
     """
     from huggingface_hub.errors import RevisionNotFoundError
     from transformers import AutoConfig
@@ -289,23 +284,15 @@ def architectures(config: Any) -> Sequence[str]:
 
 
 def pick_device(device: str) -> "torch.device":
-    """The torch device of ``auto`` (cuda where there is one), ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
-
-    Raises:
-        UsageError: a device that this machine does not have.
-    """
+    """The torch device of ``auto`` (cuda where there is one) or a name; a UsageError if this machine has none."""
     import torch
 
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if device == "mps" and not torch.backends.mps.is_available():
-        raise UsageError("device mps: this machine has no Apple GPU that torch can use. Pass --device cpu.")
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise UsageError(f"device {device}: this machine has no CUDA device that torch can use. Pass --device cpu.")
-    chosen = torch.device(device)
-    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
-        raise UsageError(f"device {device}: this machine has {torch.cuda.device_count()} CUDA devices, from cuda:0.")
-    return chosen
+    try:
+        return torch.empty(0, device=device).device
+    except (AssertionError, RuntimeError) as error:
+        raise UsageError(f"device {device}: torch finds none on this machine. Pass --device cpu.") from error
 
 
 def rounds_later(options: LoadOptions) -> bool:
@@ -394,37 +381,30 @@ def _weight_settings(options: LoadOptions) -> dict[str, Any]:
 
 def _adapted_model(place: str, options: LoadOptions) -> str | None:
     """The model that an adapter (PEFT) adapts; None where the folder or Hub id is a whole model itself."""
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
-
-    if options.adapter:
+    if options.adapter or _file(place, "config.json", options.subfolder) or not (file := _file(place, ADAPTER)):
         return None
-    folder = Path(place)
-    if is_there(place):
-        if not (folder / ADAPTER).is_file() or Path(place, options.subfolder, "config.json").is_file():
-            return None
-    else:
-        name, commit = split_revision(place)
-        how: dict[str, Any] = {"revision": commit or None, "local_files_only": bool(offline_reason())}
-        try:
-            hf_hub_download(name, "config.json", subfolder=options.subfolder or None, **how)
-            return None
-        except EntryNotFoundError as error:
-            if isinstance(error, LocalEntryNotFoundError) and not how["local_files_only"]:  # no connection
-                return None
-            with suppress(EntryNotFoundError, OSError, ValueError):
-                folder = Path(hf_hub_download(name, ADAPTER, **how)).parent
-        except (OSError, ValueError):  # whoever reads the config reports it
-            return None
-        if folder == Path(place):
-            return None
     _needs("peft", "adapter")
     from peft import PeftConfig
 
-    base = PeftConfig.from_pretrained(str(folder)).base_model_name_or_path
+    base = PeftConfig.from_pretrained(str(file.parent)).base_model_name_or_path
     if not base:
         raise ValueError(f"{place} is an adapter, and its {ADAPTER} names no model. Name the model, and -M adapter.")
     return str(base)
+
+
+def _file(place: str, name: str, subfolder: str = "") -> Path | None:
+    """A file of a local folder or Hub id; None where it is not there, or nothing can be reached."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError
+
+    if is_there(place):
+        path = Path(place, subfolder, name)
+        return path if path.is_file() else None
+    repository, commit = split_revision(place)
+    how: dict[str, Any] = {"revision": commit or None, "local_files_only": bool(offline_reason())}
+    with suppress(EntryNotFoundError, OSError, ValueError):  # whoever reads the config reports it
+        return Path(hf_hub_download(repository, name, subfolder=subfolder or None, **how))
+    return None
 
 
 def _adapt(loaded: Any, adapter: str, *, merge: bool) -> tuple[Any, dict[str, Any], Sequence[str]]:

@@ -41,7 +41,6 @@ class MaskedScorer(Scorer):
     def __init__(
         self, model: Any, tokenizer: Any, *, model_id: str, batch_size: int = 64, identity: Mapping[str, Any]
     ) -> None:
-        """Wrap a loaded model; ``load`` is the usual way."""
         if tokenizer.mask_token is None:
             raise ValueError(f"Model {model_id!r} has no mask token. Use a masked language model.")
         self.model, self.tokenizer, self.model_id = model.eval(), tokenizer, model_id
@@ -59,7 +58,6 @@ class MaskedScorer(Scorer):
 
     @classmethod
     def load(cls, model: str, options: LoadOptions) -> Self:
-        """From a Hub id or local folder; a ValueError if there is no such model, or not a masked one."""
         loaded, tokenizer, pin = load_model(model, cls.auto_class, options, exact=True)
         scorer = cls(loaded, tokenizer, model_id=model_name(model), batch_size=options.batch_size, identity=pin)
         scorer.rounding = Rounding(scorer.engine, options.dtype if rounds_later(options) else "float32")
@@ -162,7 +160,6 @@ class MaskedScorer(Scorer):
     def _masses(
         self, probabilities: torch.Tensor, wanted: Sequence[tuple[int, Prompt, int]]
     ) -> Iterator[tuple[int, Scored]]:
-        """Masses for each (place in the batch, prompt, row)."""
         top, tokens = probabilities.topk(min(TOP_K, probabilities.shape[1]), dim=1)
         many = (top >= THRESHOLD - 1e-6).sum(dim=1).clamp(min=SHOWN).tolist()
         shown = [row[:count] for row, count in zip(top.tolist(), many, strict=True)]
@@ -292,17 +289,14 @@ class MaskedReading(Scorer):
     kind = "masked"
 
     def __init__(self, masked: MaskedScorer, **settings: Any) -> None:
-        """Read with a masked scorer; the settings stand in the identity."""
         self.masked, self.model_id = masked, masked.model_id
         self.identity: Mapping[str, Any] = {**masked.identity, **settings}
 
     @property
     def error_note(self) -> str:
-        """As of the masked scorer."""
         return self.masked.error_note
 
     def coverage(self, lexicon: Lexicon) -> list[Coverage]:
-        """Which words of a lexicon are single tokens of the vocabulary."""
         return self.masked.coverage(lexicon, matched=False)
 
 
@@ -315,7 +309,6 @@ class LogMassScorer(MaskedReading):
     unit = "natural log-probability"
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt."""
         scored = self.masked.score(prompts, on_progress)
         masses = [one.parts["closed_list_mass"] for one in scored]
         logs = [math.log(mass) if mass > 0 else math.nan for mass in masses]
@@ -340,12 +333,10 @@ class AttitudeScorer(MaskedReading):
     unit = "P(negative)"
 
     def __init__(self, masked: MaskedScorer) -> None:
-        """Read attitudes with a masked scorer."""
         super().__init__(masked, top_k=ATTITUDE_TOP_K)
         self._pairs: dict[str, list[tuple[int, int]]] = {}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt."""
         results = [Scored(math.nan, parts=dict.fromkeys(_ATTITUDE_PARTS, math.nan))] * len(prompts)
         for members, probabilities in self.masked.read([prompt.text for prompt in prompts]):
             for place, index in enumerate(members):

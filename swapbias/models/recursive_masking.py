@@ -78,7 +78,6 @@ class PhraseScorer(MaskedReading):
         self._known: dict[str, list[Token]] = {}  # identical sequences are computed once, over all chunks
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt, breadth first over all of them."""
         keys = [(prompt.text, prompt.candidates.rpartition("/")[0]) for prompt in prompts]
         stimuli = {key: _Stimulus(*key) for key in keys}
         for share in _SHARES:

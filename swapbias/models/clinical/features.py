@@ -57,11 +57,9 @@ def clean(text: str) -> list[str]:
 def load_features(name: str, *, options: LoadOptions, say: Say | None = None) -> Features:
     """Features by name.
 
-    Args:
-        name: ``tfidf-lsa``; a file of word vectors (.kv, .bin, .txt, .vec, the last three also as .gz); or a
-            folder or Hub id of a transformers encoder. ``NAME=PATH`` gives a file or folder a name of one's own.
-        options: device, dtype and batch size of an encoder; whether a pickle (.kv) may be read.
-        say: called with a sentence before a pickle is read, which runs code.
+    ``name``: ``tfidf-lsa``; a file of word vectors (.kv, .bin, .txt, .vec, the last three also as .gz); or a folder
+    or Hub id of a transformers encoder. ``NAME=PATH`` gives a file or folder a name of one's own. ``say`` is called
+    with a sentence before a pickle is read, which runs code.
 
     Raises:
         UsageError: a package of an extra is missing, or a pickle is not allowed.
@@ -98,7 +96,6 @@ class StaticVectors(Features):
     null_words = 1_000
 
     def __init__(self, keyed: Any, *, name: str, identity: Mapping[str, Any] | None = None) -> None:
-        """Wrap gensim KeyedVectors; ``load`` is the usual way."""
         self.name, self.keyed = name, keyed
         words, counts = keyed.index_to_key, np.asarray(keyed.expandos.get("count", []))
         # Of a file without counts gensim makes some up, from the number of words down to 1.
@@ -121,11 +118,7 @@ class StaticVectors(Features):
         """From a local file; its suffix and, for .bin, its first bytes say the format. Nothing is ever fetched.
 
         A ``.kv`` file is a pickle, read with ``allow_pickle`` alone, and memory-mapped where gensim stored the
-        vectors beside it.
-
-        Raises:
-            UsageError: gensim is not installed, or a pickle is not allowed.
-            ValueError: no such file, or one that does not hold word vectors.
+        vectors beside it. Errors as of ``load_features``.
         """
         if not path.is_file():
             raise ValueError(f"{path} does not exist. Give a file of word vectors ({', '.join(SUFFIXES)}).")
@@ -212,11 +205,7 @@ class TfidfLsa(Features):
         self.identity = {"kind": TFIDF, "dimension": dimension, "library": library}
 
     def fit(self, texts: Sequence[str]) -> "TfidfLsa":
-        """A copy that knows the words of these texts; fewer than 100 dimensions where they hold fewer.
-
-        Raises:
-            ValueError: fewer than two different words.
-        """
+        """A copy that knows the words of these texts (a ValueError for fewer than two)."""
         weights = load_extra("sklearn.feature_extraction.text", extra="clinical").TfidfVectorizer(analyzer=_lower)
         if len({word for text in texts for word in _lower(text)}) < 2:
             raise ValueError(
@@ -273,7 +262,6 @@ class ContextualVectors(Features):
         identity: Mapping[str, Any] | None = None,
         batch_size: int = 64,
     ) -> None:
-        """Wrap a loaded encoder; ``load`` is the usual way."""
         from swapbias.models.engine.encoder import Engine
         from swapbias.models.loading import length_limit
 
@@ -288,7 +276,6 @@ class ContextualVectors(Features):
 
     @classmethod
     def load(cls, model: str, options: LoadOptions, *, name: str | None = None) -> Self:
-        """From a Hub id or local folder; a ValueError if there is no such model."""
         from swapbias.models.loading import load_model, model_name
 
         loaded, tokenizer, pin = load_model(model, _Encoder, options)

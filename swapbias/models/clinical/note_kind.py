@@ -52,7 +52,6 @@ class NoteOptions:
 
     @property
     def trains(self) -> bool:
-        """Whether classifiers are trained here."""
         return self.classifier in CLASSIFIERS
 
 
@@ -93,21 +92,17 @@ class Embedding(Kind):
                 yield model, blind if experiment.reading == "direction" and model == TFIDF else ""
 
     def rows(self, experiment: Experiment) -> str:
-        """Notes, where the experiment names a corpus of them."""
         if not experiment.corpus:
             return PROMPTS
         return VERSIONS if experiment.reading == "gender" else PAIRS
 
     def trains(self, request: Request) -> bool:
-        """Unless the classifier is one of the user's."""
         return request.of(NoteOptions).trains
 
     def unused_note(self, request: Request, studies: str) -> str:
-        """Nothing else reads notes."""
         return f"-M embedding, -M classifier, -M data and -M plausible are read by {studies}."
 
     def code(self, request: Request) -> tuple[str, ...]:
-        """The classifier of the user's, and the embeddings."""
         options = request.of(NoteOptions)
         return (*(() if options.trains else (options.classifier,)), *options.embeddings)
 

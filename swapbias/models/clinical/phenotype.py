@@ -63,17 +63,10 @@ class PhenotypeScorer(Scorer):
     def __init__(
         self, features: Features, *, classifier: str = "svm", training: Training, seed: int = 0, target: str = "label"
     ) -> None:
-        """Nothing is trained before the first prompt of a phenotype and regime is scored.
+        """``training``: phenotype and regime -> rows with subject_id, text, label and gender.
 
-        Args:
-            features: turn notes into vectors.
-            classifier: ``svm`` (C and kernel by cross-validation on macro F1), ``rf`` or ``mlp``.
-            training: phenotype and regime -> rows with subject_id, text, label and gender.
-            seed: of folds, forest and network.
-            target: ``label``, or ``gender``.
-
-        Raises:
-            UsageError: an unknown classifier or target, or scikit-learn is not installed.
+        Nothing is trained before the first prompt of a phenotype and regime is scored. A UsageError for an unknown
+        classifier or target, or without scikit-learn.
         """
         for name, value, known in (("classifier", classifier, CLASSIFIERS), ("target", target, TARGETS)):
             if value not in known:
@@ -119,7 +112,6 @@ class PhenotypeScorer(Scorer):
         return scores, predicted
 
     def _learned(self, phenotype: str, regime: str) -> tuple[Features, Any]:
-        """Features and classifier of a regime, trained at the first call."""
         key, where, classes = (phenotype, regime), f"{phenotype}, {regime}", TARGETS[self.target]
         if key in self._trained:
             return self._trained[key]
@@ -221,16 +213,12 @@ class ClassifierScorer(Scorer):
 def load_phenotype_classifier(name: str, *, options: LoadOptions, say: Say | None = None) -> ClassifierScorer:
     """A user's own classifier.
 
-    Args:
-        name: ``module:function`` (texts -> probabilities or labels 1/0), ``module:object`` or a local file
-            (.skops, .joblib, .pkl) with ``predict_proba`` or ``predict`` of texts, or a folder or Hub id of a
-            transformers text classifier.
-        options: device, dtype, batch size and labels of a transformers model; whether a pickle may be read.
-        say: called with a sentence before a pickle is read, which runs code.
+    ``name``: ``module:function`` (texts -> probabilities or labels 1/0), ``module:object`` or a local file (.skops,
+    .joblib, .pkl) with ``predict_proba`` or ``predict`` of texts, or a folder or Hub id of a transformers text
+    classifier. ``say`` is called with a sentence before a pickle is read, which runs code.
 
     Raises:
-        UsageError: no such module, a pickle that is not allowed, a type that skops does not trust, or a missing
-            package.
+        UsageError: no such module, a pickle that is not allowed, a type that skops does not trust, no package.
         ValueError: a file or model that cannot be loaded.
     """
     path, size = Path(name), options.batch_size
@@ -324,15 +312,11 @@ def explain_pair(
 
     Args:
         predict_proba: n texts -> shape (n, 2), the probability of "positive" second. A sampled text that cannot
-            be scored (every known word removed) counts as undecided, .5.
+            be scored (every known word removed) counts as undecided, .5; a version that cannot is a ValueError.
         texts: version (original, swapped) -> text.
         seed: of the sampled texts.
         features: most words per version.
         samples: texts sampled around each version.
-
-    Raises:
-        UsageError: lime is not installed.
-        ValueError: a version that itself cannot be scored.
 
     Source: Ribeiro et al. 2016, LIME.
     """

@@ -35,10 +35,8 @@ class WordFeatures(Features, Protocol):
 class DirectionTables:
     """The tables that a gender direction is found with.
 
-    Attributes:
-        pairs: rows of pair, female, male: the words that define the direction.
-        templates: rows of kind, female, male: the sentences of a pair (``kind`` is its name), or the frame of the
-            words of a kind (synonym, symptom), the same in both columns.
+    ``pairs``: rows of pair, female, male. ``templates``: rows of kind, female, male: the sentences of a pair
+    (``kind`` is its name), or the frame of the words of a kind (synonym, symptom), the same in both columns.
     """
 
     pairs: Sequence[Mapping[str, str]]
@@ -74,13 +72,9 @@ class DirectionScorer(Scorer):
     def __init__(
         self, features: Features, tables: DirectionTables, *, null: int | None = None, seed: int = 0
     ) -> None:
-        """Find the direction from the pairs whose two words the embedding knows.
+        """Find the direction from the pairs whose two words the embedding knows; a ValueError for fewer than two.
 
         ``null``: random words per word; 1000 for static vectors and 200 for an encoder where None.
-
-        Raises:
-            UsageError: features without vectors of single words.
-            ValueError: fewer than two pairs are known, or a pair has no template.
         """
         if not isinstance(features, WordFeatures):
             raise UsageError(f"{features.name} has no vectors of words. Give a file of word vectors or an encoder.")

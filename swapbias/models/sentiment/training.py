@@ -5,9 +5,9 @@ import math
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
+from glob import escape
 from importlib.metadata import version
 from pathlib import Path
 from re import compile as pattern
@@ -66,19 +66,10 @@ Ids = Sequence[Sequence[int]]
 @validated
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainSettings:
-    """What to train, and how.
+    """What to train, and how; on cuda a seed does not fix the last digits.
 
-    Attributes:
-        kind: ``bow``, ``bilstm`` or ``encoder``.
-        data: ``sst2`` or a folder, see ``load_sentiment_data``.
-        vectors: the file of word vectors of a bilstm (any dimension; 300 in the study).
-        encoder: the Hub id or folder an encoder starts from; bert-base-uncased where None.
-        epochs: of an encoder (3 where None), or the most of a bilstm (30), which stops early.
-        seed: of the order of sentences, the new weights and dropout.
-        device: as of ``LoadOptions``; on cuda a seed does not fix the last digits.
-        batch_size: sentences per step.
-        rate: learning rate; None: 1e-3 (bilstm) or 2e-5 (encoder).
-        allow_pickle: read word vectors that are a pickle (.kv), which runs what their maker put in them.
+    ``data``: ``sst2`` or a folder. ``vectors``: a file for a bilstm. ``encoder``: a Hub id or folder; None:
+    bert-base-uncased. ``epochs``: 3 of an encoder, at most 30 of a bilstm. ``rate``: of learning; None: ``RATES``.
     """
 
     kind: str = field(metadata={"choices": KINDS})
@@ -86,9 +77,7 @@ class TrainSettings:
     vectors: Path | None = None
     encoder: str | None = None
     epochs: int | None = field(default=None, metadata={"least": 1})
-    seed: int = field(
-        default=0, metadata={"least": 0, "most": 2**32 - 1}
-    )  # the largest that every library here takes
+    seed: int = field(default=0, metadata={"least": 0, "most": 2**32 - 1})  # as every library here takes
     device: str = "auto"
     batch_size: int = field(default=32, metadata={"least": 1})
     rate: float | None = None
@@ -113,10 +102,7 @@ class TrainSettings:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A trained model: its folder, accuracy on the dev sentences that it can read (NaN: none), and their number.
-
-    ``audit``: of its training sentences.
-    """
+    """A trained model: accuracy on the ``n_dev`` dev sentences that it can read (NaN: none), and its data's audit."""
 
     folder: Path
     dev_accuracy: float
@@ -139,16 +125,15 @@ def train_model(settings: TrainSettings, out: Path, *, say: Say, bar: Bar) -> Tr
     """
     settings.check()
     target = out.resolve()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        with suppress(UsageError, OSError), locked_place(target):  # a killed process may have left its lock beside it
-            _sweep(target)
-        raise UsageError(f"{target} is a file or a folder that holds something. Choose a new folder with --out.")
-    data = load_sentiment_data(settings.data)
-    audit = gender_audit(data.train)
     target.parent.mkdir(parents=True, exist_ok=True)
     private = Path(settings.data).exists() and is_credentialed(Path(settings.data))
     with for_owner_alone(private), locked_place(target):
-        _sweep(target)
+        for unfinished in target.parent.glob(f".{escape(target.name)}.????????"):  # of processes that were killed
+            shutil.rmtree(unfinished, ignore_errors=True)
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise UsageError(f"{target} is a file or a folder that holds something. Choose a new folder with --out.")
+        data = load_sentiment_data(settings.data)
+        audit = gender_audit(data.train)
         making = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
             scorer, facts, packages = FITS[settings.kind](settings, data, making, say, bar)
@@ -177,12 +162,6 @@ def train_model(settings: TrainSettings, out: Path, *, say: Say, bar: Bar) -> Tr
     return Trained(out, accuracy, int(known.sum()), audit)
 
 
-def _sweep(target: Path) -> None:
-    """Remove what killed processes have left for the same place: no live one makes it, as the lock shows."""
-    for folder in target.parent.glob(f".{target.name}.????????"):
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def _texts(rows: Sequence[Labelled]) -> list[str]:
     return [row.text for row in rows]
 
@@ -199,9 +178,7 @@ def load_sentiment_model(
 ) -> ProbabilityScorer:
     """A bag of words or bidirectional LSTM of ``swapbias train`` on the CPU; its name is the folder's.
 
-    Raises:
-        UsageError: not such a folder, a type that skops does not trust, or a missing package.
-        ValueError: a file that is missing or damaged.
+    A UsageError for another folder or a missing package, a ValueError for a damaged file.
     """
     place = Path(folder)
     kind = training_record(place).get("kind")
@@ -232,12 +209,7 @@ Fitted = tuple[Scorer, Mapping[str, Any], Sequence[str]]  # what the record says
 
 
 def fit_bow(texts: Sequence[str], labels: Sequence[int]) -> Any:
-    """TF-IDF of single words and logistic regression, scikit-learn's defaults.
-
-    Raises:
-        UsageError: scikit-learn is not installed.
-        ValueError: the texts hold no word of two letters.
-    """
+    """TF-IDF of single words and logistic regression, scikit-learn's defaults; a ValueError without words."""
     words = load_extra("sklearn.feature_extraction.text", extra="train").TfidfVectorizer()
     regression = load_extra("sklearn.linear_model", extra="train").LogisticRegression(max_iter=1_000)
     try:
@@ -271,10 +243,8 @@ def fit_network(
     """Train with AdamW; on the CPU the same seed gives the same network.
 
     With ``dev_loss`` the rate is constant, and training ends where the loss has not fallen for three epochs; the best
-    epoch stays. Without it the rate rises over the first tenth of the steps and falls to 0 at the end.
-
-    Returns:
-        The loss on dev after each epoch.
+    epoch stays, and the losses are returned. Without it the rate rises over the first tenth of the steps and falls to
+    0 at the end.
     """
     epochs, size = settings.epochs or EPOCHS[settings.kind], settings.batch_size
     steps = epochs * math.ceil(len(ids) / size)
@@ -357,7 +327,6 @@ class BiLstm(nn.Module):
     def __init__(
         self, words: Sequence[str], vectors: torch.Tensor, *, units: int = UNITS, dropout: float = DROPOUT
     ) -> None:
-        """Random weights, from torch's current seed."""
         super().__init__()
         self.words, self.vectors = {word: at for at, word in enumerate(words, start=1)}, vectors
         self.lstm = nn.LSTM(vectors.shape[1], units, batch_first=True, bidirectional=True)
@@ -388,7 +357,6 @@ class BiLstm(nn.Module):
         return found
 
     def save(self, folder: Path) -> None:
-        """Weights and vectors as safetensors, sizes and words as JSON."""
         weights = {f"network.{name}": one.cpu().contiguous() for name, one in self.state_dict().items()}
         save_file({**weights, "vectors": self.vectors}, folder / "model.safetensors")
         sizes = {"units": self.lstm.hidden_size, "dropout": self.dropout.p, "words": list(self.words)}
@@ -422,7 +390,6 @@ def _train_bilstm(settings: TrainSettings, data: SentimentData, folder: Path, sa
         truth = np.array([row.label for row in data.dev])
 
         def dev_loss() -> float:
-            """Mean negative log-likelihood, in nats."""
             right = network.predict_proba(_texts(data.dev))[np.arange(len(truth)), truth]
             return float(-np.mean(np.log(np.clip(right, 1e-12, 1))))
 
