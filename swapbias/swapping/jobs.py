@@ -425,9 +425,7 @@ class Unit:
 Item = TypeVar("Item")
 
 
-def swapped_in_order(
-    units: Iterator[Unit], task: Job, processes: int
-) -> Generator[tuple[Unit, Swapped], None, None]:
+def swapped_in_order(units: Iterator[Unit], task: Job, processes: int) -> Generator[tuple[Unit, Swapped], None, None]:
     """Each unit with what the swap gave, in the order of the units.
 
     With one process none is started, and a thread swaps the next unit. Of more processes at most ``processes + 1``
@@ -549,8 +547,8 @@ def part_swapper(spec: Mapping[str, Any]) -> Work:
     """The worker of a swap on a machine of a cluster.
 
     Args:
-        spec: ``out`` (the output folder, on a file system that all machines share), ``task`` (a ``Job`` with all that is decided) and
-            ``shape`` (of the output: arguments of ``layout_of``).
+        spec: ``out`` (the output folder, on a file system that all machines share), ``task`` (a ``Job`` with all that
+            is decided) and ``shape`` (of the output: arguments of ``layout_of``).
     """
     out, task = Path(spec["out"]), Job(**spec["task"])
 
