@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from swapbias.errors import UsageError
 from swapbias.models.clinical.options import NoteOptions
 from swapbias.models.loading import read_config
 from swapbias.privacy import public_manifest
