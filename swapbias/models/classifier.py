@@ -32,7 +32,7 @@ def head_kind(model: str, config: Any, *, kind: str | None = None, function: str
     """Whether a transformers text classifier gives probabilities (``classifier``) or raw scores (``regression``).
 
     The ``function`` that a pipeline applies to its logits decides, then the config's ``problem_type``, then the
-    user's ``kind``; else a head of several labels is a classifier, and one logit, which could be either, a UsageError.
+    user's ``kind``; else a head of several labels is a classifier. One logit could be either: a UsageError.
     """
     if function == "softmax" and config.num_labels == 1:
         raise UsageError(f"{model} applies softmax to one logit: 1 for every text. Apply sigmoid or none instead.")

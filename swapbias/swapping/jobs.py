@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from itertools import groupby
@@ -177,7 +177,7 @@ def swap_files(
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file, expected a folder. Choose another --out.")
     mode = "neutralise" if job.mode == "neutralise" else "swap"
-    task = Task(job.table, job.column, mode, whose, job.spouses, gender, job.names)
+    task = replace(job, mode=mode, whose=whose, gender=gender)
     with writing(out, credentialed=bool(why), then="Wait until it ends, or choose another --out."):
         finished, hashes = _begin_or_resume(out, settings)
         totals = sum(finished.values(), Totals())
@@ -202,7 +202,7 @@ def swap_files(
                     write_part(out, part, layout, _counted_rows(group, layout, advance))
                     record(part)
         else:
-            spec = {"out": str(out.resolve()), "task": {**asdict(task), **_absolute(task)}, "shape": shape}
+            spec = {"out": str(out.resolve()), "task": asdict(_with_absolute_paths(task)), "shape": shape}
             planned = out / _PLANNED
             planned.mkdir(mode=0o700, exist_ok=True)
             how: dict[str, Any] = {"cores": 1, "credentialed": bool(why), "say": say}
@@ -268,10 +268,9 @@ def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str,
     }
 
 
-def _absolute(task: "Task") -> dict[str, str | None]:
-    """The table of a task, so that a worker in another folder finds it."""
-    table = Path(task.table)
-    return {"table": str(table.resolve() if table.is_file() else table)}
+def _with_absolute_paths(task: Job) -> Job:
+    """The job as a worker in another folder finds its table."""
+    return replace(task, table=str(Path(task.table).resolve()) if Path(task.table).exists() else task.table)
 
 
 # The output folder: data/part-*.parquet, swap.json, and at the end report.csv and README.md
@@ -408,25 +407,10 @@ class Unit:
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What every worker does: its swapper's arguments, the columns of text and of gender, and the swapper's mode."""
-
-    table: str | Path
-    column: str
-    mode: str
-    whose: str = "everyone"
-    spouses: str = "swap"
-    gender: str | None = None
-    names: bool = False
-
-
 Item = TypeVar("Item")
 
 
-def swapped_in_order(
-    units: Iterator[Unit], task: Task, processes: int
-) -> Generator[tuple[Unit, Swapped], None, None]:
+def swapped_in_order(units: Iterator[Unit], task: Job, processes: int) -> Generator[tuple[Unit, Swapped], None, None]:
     """Each unit with what the swap gave, in the order of the units.
 
     With one process none is started, and a thread swaps the next unit. Of more processes at most ``processes + 1``
@@ -474,19 +458,19 @@ def _ahead(items: Iterable[Item]) -> Generator[Item, None, None]:
             yield item
 
 
-def _swap(task: Task, schema: pa.Schema, texts: pa.Buffer) -> Swapped:
+def _swap(task: Job, schema: pa.Schema, texts: pa.Buffer) -> Swapped:
     return _swapped(task, pa.ipc.read_record_batch(texts, schema))
 
 
-def _swapped(task: Task, batch: pa.RecordBatch) -> Swapped:
+def _swapped(task: Job, batch: pa.RecordBatch) -> Swapped:
     known = batch.column(task.gender).to_pylist() if task.gender else None
     return _swapper(task).run(batch.column(task.column), task.mode, genders=known)
 
 
 @cache
-def _swapper(task: Task) -> Swapper:
+def _swapper(task: Job) -> Swapper:
     """Made once in each process."""
-    return Swapper(task.table, whose=task.whose, spouses=task.spouses, names=task.names)
+    return Swapper(task.table, whose=task.whose or "everyone", spouses=task.spouses, names=task.names)
 
 
 def _begin() -> None:
@@ -547,10 +531,10 @@ def part_swapper(spec: Mapping[str, Any]) -> Work:
     """The worker of a swap on a machine of a cluster.
 
     Args:
-        spec: ``out`` (the output folder, on a file system that all machines share), ``task`` (a ``Task``) and
-            ``shape`` (of the output: arguments of ``layout_of``).
+        spec: ``out`` (the output folder, on a file system that all machines share), ``task`` (a ``Job`` with all that
+            is decided) and ``shape`` (of the output: arguments of ``layout_of``).
     """
-    out, task = Path(spec["out"]), Task(**spec["task"])
+    out, task = Path(spec["out"]), Job(**spec["task"])
 
     def work(part: Part, advance: Callable[[float], None]) -> Mapping[str, Any]:
         planned = out / _PLANNED / f"{part['name']}.arrows"
