@@ -6,11 +6,13 @@ from types import ModuleType
 from typing import ClassVar
 
 import pytest
+from typer.testing import CliRunner
 
+from swapbias.cli import app
 from swapbias.cli.listing import read_settings
 from swapbias.errors import UsageError
 from swapbias.models import auto
-from swapbias.models.base import Column, Kind, Reading, Scored, Scorer, option, validated
+from swapbias.models.base import Column, Kind, LoadOptions, Reading, Scored, Scorer, option, validated
 from swapbias.models.causal import AnswerOddsScorer, AntonymScorer, CausalScorer
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.classifier import CallableScorer, NegativeLabelScorer
@@ -18,7 +20,7 @@ from swapbias.models.clinical import NoteOptions
 from swapbias.models.clinical.word_direction import DirectionScorer
 from swapbias.models.masked import AttitudeScorer, MaskedScorer
 from swapbias.models.recursive_masking import PhraseScorer
-from swapbias.runs.plan import Settings, plan
+from swapbias.runs.plan import Settings, plan, read_request, settings_of
 from swapbias.studies.catalogue import load_lexicon, load_study, studies
 
 EXPERIMENTS = [one for name in studies() for one in load_study(name).experiments]
@@ -73,6 +75,32 @@ def test_settings_stand_in_a_manifest_as_they_always_have_and_come_back():
     back = Settings.from_manifest({**saved, "notes": {**saved["notes"], "embeddings": ["e"]}})
     assert back.saved() == saved
     assert back.of(ChatOptions).seed == 0  # a seed is the audit's
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "auto"])
+def test_a_setting_is_one_and_the_same_from_the_command_line_a_file_and_python(dtype, tmp_path):
+    (tmp_path / "audit.toml").write_text(f'model = "vader"\n[load]\ndtype = "{dtype}"\n')
+    by_key = settings_of("vader", (), read_settings([f"dtype={dtype}"]))
+    assert read_request(tmp_path / "audit.toml")[1].load == by_key.load == LoadOptions(dtype=dtype)
+    assert Settings.from_manifest(by_key.saved()).load == by_key.load
+    done = CliRunner().invoke(app, ["audit", "vader", "--dtype", dtype, "-M", "dtype=float32"])
+    assert "dtype is an option and a setting of -M" in str(done.exception) + done.output
+
+
+@pytest.mark.parametrize(
+    ("made", "wrong", "sentence"),
+    [
+        (LoadOptions, {"dtpe": "auto"}, r"^Unknown setting 'dtpe'. Did you mean dtype\?$"),
+        (LoadOptions, {"dtype": "int8"}, r"^Unknown dtype 'int8': expected float32, bfloat16, float16, auto\.$"),
+        (LoadOptions, {"batch_size": "4"}, r"^batch_size is '4', expected a valid integer\. Change --batch-size\.$"),
+        (LoadOptions, {"prune": float("nan")}, r"^prune is nan, expected 0 to 1\. Change -M prune\.$"),
+        (ChatOptions, {"trials": 0}, r"^trials is 0, expected 1 to 1,000\. Change --trials\.$"),
+        (NoteOptions, {"explain": -1}, r"^explain is -1, expected a number of 0 or more\. Change -M explain\.$"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(made, wrong, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        made(**wrong)
 
 
 class Least(Scorer):

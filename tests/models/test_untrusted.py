@@ -147,20 +147,17 @@ ALLOWED = "[load]\nallow_pickle = true\n"
         'model = "evil_mod:half"\nstudies = ["occupation_sentiment:control"]\n',
         'models = ["vader", "evil_mod:half"]\nstudies = ["occupation_sentiment:control"]\n',
         'studies = ["phenotype_fairness"]\n[notes]\nclassifier = "evil_mod:half"\ndata = "notes.csv"\n',
-        'model = "bow"\nstudies = ["occupation_sentiment:control"]\n' + ALLOWED,
-        'models = ["vader", "bow"]\nstudies = ["occupation_sentiment:control"]\n' + ALLOWED,
         'studies = ["phenotype_fairness"]\n[notes]\nclassifier = "c.pkl"\ndata = "notes.csv"\n' + ALLOWED,
         'studies = ["phenotype_fairness:depression_words"]\n[notes]\nembeddings = ["a=x.kv"]\n' + ALLOWED,
     ],
-    ids=["function", "functions", "classifier", "bow", "bows", "pickle", "vectors"],
+    ids=["function", "functions", "classifier", "pickle", "vectors"],
 )
 def test_a_file_of_settings_runs_nothing_that_it_names(content, tmp_path, canary):
     work = tmp_path / "work"
-    (work / "bow").mkdir(parents=True)
+    work.mkdir()
     (work / "evil_mod.py").write_text(poison(canary))
     (work / "notes.csv").write_text("text,label\nShe fell.,1\nHe is well.,0\n")
-    (work / "bow" / "training.json").write_text('{"kind": "bow"}')
-    for name in ("bow/model.joblib", "c.pkl", "x.kv"):
+    for name in ("c.pkl", "x.kv"):
         (work / name).write_bytes(pickle.dumps(Payload(canary)))
     (work / "audit.toml").write_text(content)
     done = swapbias("audit", "audit.toml", "--out", tmp_path / "out", cwd=work)
