@@ -463,6 +463,7 @@ PINNED = {
         "secretary.someone.participant/neutral",
     ),
     ("coreference_schemas", "occupations"): (60, "technician", "mechanic", "secretary"),
+    ("gest", "stereotypes"): (16, "1", "10", "16"),
     **{
         ("stigma_vignettes", config): (
             432,
@@ -549,7 +550,7 @@ def test_rows_are_as_many_and_as_worded_as_pinned(corpus, config):
     rows = studies.config_rows(corpus, config)
     count, *expected = PINNED[corpus, config]
     names = ("note_id", "text", "word", "female", "male", "singular", "term", "feature", "pronoun", "occupation")
-    names = ("task", "fact", "question", *names, "question_id")
+    names = ("task", "fact", "question", *names, "question_id", "number")
     long = corpus == "clinical_notes" and config.startswith("pairs")
     long |= config in ("choices", "completions", "ratings", "agreement") or (
         corpus == "stigma_vignettes" and config != "people"
