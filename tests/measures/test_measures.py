@@ -9,11 +9,18 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from swapbias.measures import (
+    Estimate,
+    adjust,
+    correlation,
+    flip_rate,
+    group_gap,
+    mean_score,
+    paired_gap,
+    share_above,
+    share_right,
+)
 from swapbias.measures.contrast import t_above, t_quantile
-from swapbias.measures.estimate import Estimate
-from swapbias.measures.gaps import group_gap, paired_gap
-from swapbias.measures.levels import adjust, correlation, mean_score, share_above, share_right
-from swapbias.measures.rates import flip_rate
 
 NAN = math.nan
 
@@ -157,9 +164,9 @@ def test_no_scored_pair_is_nan_and_one_has_no_interval():
     [
         (["f", "m", "x", "m"], ["a", "a", "b", "b"], r"groups \['f', 'm', 'x'\], expected exactly two"),
         (["f", "f", "f", "f"], ["a", "b", "c", "d"], r"expected exactly two"),
-        (["f", "m", "f", "m"], ["a", "a", "b", "c"], r"pair c has 0 rows of the other group"),
+        (["f", "m", "f", "m"], ["a", "a", "b", "c"], r"pair b has 0 rows of 'm', expected one"),
         (["f", "f", "m", "f"], ["a", "b", "b", "c"], r"pair a has 0 rows of 'm', expected one"),
-        (["f", "m", "m", "m"], ["a", "a", "a", "b"], r"pair b has 0 rows of the other group"),
+        (["f", "m", "m", "m"], ["a", "a", "a", "b"], r"pair a has 2 rows of 'm', expected one"),
         (["f", "m", "f"], ["a", "a", "b"], r"shape \(4,\) and 3 groups"),
         (["f", "m", "f", "m"], ["a", "a"], r"4 scores and 2 pair_ids"),
     ],
@@ -370,9 +377,9 @@ def test_holm_by_hand():
 @settings(max_examples=25, deadline=None)  # statsmodels collects garbage in every call, which takes long
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_corrections_equal_statsmodels(p_values):
-    for ours, theirs in (("holm", "holm"), ("bonferroni", "bonferroni"), ("bh", "fdr_bh")):
-        expected = multipletests(p_values, method=theirs)[1]
-        np.testing.assert_allclose(adjust(p_values, ours), expected, rtol=0, atol=1e-12)
+    for method in ("holm", "bonferroni"):
+        expected = multipletests(p_values, method=method)[1]
+        np.testing.assert_allclose(adjust(p_values, method), expected, rtol=0, atol=1e-12)
 
 
 def test_no_test_is_in_no_family():
