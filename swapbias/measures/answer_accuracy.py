@@ -25,18 +25,14 @@ _TIE = 1e-6  # float32 noise: a token this close below the threshold counts as o
 class AnswerBias:
     """How much more often the pro-stereotyped version of a sentence is answered right than the anti one.
 
-    Attributes:
-        estimate: accuracy on pro minus accuracy on anti, in percentage points; 0: equal, above 0: the stereotype
-            helps. ``n`` counts sentences, ``n_unscored`` those that were never asked in both versions.
-        accuracies: percent of right answers by side; unsure and unreadable ones count as wrong.
-        shares: by side and class of answer, 0 to 1; those of a side sum to 1.
-        unparsed: share of answers of class ``other`` over both sides, 0 to 1.
+    Accuracy on pro minus accuracy on anti in percentage points; 0: equal, above 0: the stereotype helps. ``n`` counts
+    sentences, ``n_unscored`` those that were never asked in both versions.
     """
 
     estimate: Estimate
-    accuracies: dict[str, float]
-    shares: dict[str, dict[str, float]]
-    unparsed: float
+    accuracies: dict[str, float]  # percent of right answers by side; unsure and unreadable ones count as wrong
+    shares: dict[str, dict[str, float]]  # by side and class of answer, 0 to 1; those of a side sum to 1
+    unparsed: float  # share of answers of class ``other`` over both sides, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +44,10 @@ class BiasDifference:
 
 
 def answer_bias(
-    classes: Sequence[str | None],
-    sides: Sequence[str],
-    *,
-    pair_ids: Sequence[str],
-    trial_ids: Sequence[str] | None = None,
-    sentence_ids: Sequence[str] | None = None,
-    cluster_ids: ClusterIds = None,
-    reference_group: str = "anti",
-    confidence: float = 0.95,
-) -> AnswerBias:
+    classes: Sequence[str | None], sides: Sequence[str], *, pair_ids: Sequence[str],
+    trial_ids: Sequence[str] | None = None, sentence_ids: Sequence[str] | None = None,
+    cluster_ids: ClusterIds = None, reference_group: str = "anti", confidence: float = 0.95,
+) -> AnswerBias:  # fmt: skip
     """Accuracy on the pro-stereotyped sentences minus accuracy on the anti-stereotyped ones, in percentage points.
 
     Args:
@@ -109,67 +99,58 @@ def rows_by_sentence(
     """Percent of right answers of each sentence and side, as arguments of ``paired_gap`` and ``omnibus``."""
     code = _codes(classes)
     names, side = np.unique([str(name) for name in sides], return_inverse=True)
-    means = _sentence_means(np.where(np.isnan(code), np.nan, _POINTS * (code == 0)), side, pair_ids, sentence_ids)
-    ids = pair_ids if sentence_ids is None else sentence_ids
-    first = np.sort(np.unique(np.asarray(ids), return_index=True)[1])
-    factors = {name: codes[first] for name, codes in factor_codes(clusters, len(code), ids).items()}
+    right = np.where(np.isnan(code), np.nan, _POINTS * (code == 0))
+    means, first = _sentence_means(right, side, pair_ids, sentence_ids)
+    factors = factor_codes(clusters, len(code), pair_ids if sentence_ids is None else sentence_ids)
     return {
         "scores": means.T.ravel(), "groups": np.repeat(names, len(means)),
         "pair_ids": np.tile(np.arange(len(means)), len(names)),
-        "cluster_ids": {name: np.tile(codes, len(names)) for name, codes in factors.items()},
+        "cluster_ids": {name: np.tile(codes[first], len(names)) for name, codes in factors.items()},
     }  # fmt: skip
 
 
 def sentence_means(
-    scores: ArrayLike,
-    sides: Sequence[str],
-    pair_ids: Sequence[str],
-    sentence_ids: Sequence[str] | None = None,
-    *,
-    reference_group: str,
-) -> Floats:
+    scores: ArrayLike, sides: Sequence[str], pair_ids: Sequence[str], sentence_ids: Sequence[str] | None = None,
+    *, reference_group: str,
+) -> Floats:  # fmt: skip
     """Mean score of both sides of each sentence, the other one first, in the order of their first rows.
 
     Over the rows of a pair (its trials) first, then over the pairs of a sentence (its adjectives): neither further
     trials nor further adjectives are further sentences. Pairs with an unscored side are left out on both; NaN for a
     sentence without any other. Shape (sentences, 2).
-
-    >>> sentence_means([1, 0, 0, 0], ["pro", "pro", "anti", "anti"], ["s1"] * 4, reference_group="anti").tolist()
-    [[0.5, 0.0]]
     """
     score, side, _ = two_groups(scores, sides, reference_group)
-    return _sentence_means(score, side, pair_ids, sentence_ids)
+    return _sentence_means(score, side, pair_ids, sentence_ids)[0]
 
 
-def _sentence_means(score: Floats, side: NDArray[np.intp], pair_ids: Any, sentence_ids: Any) -> Floats:
-    """Of any number of sides: shape (sentences, sides)."""
-    _, first, pair = np.unique(known_ids(pair_ids, "pair_ids"), return_index=True, return_inverse=True)
-    codes = pair[first]
+def _sentence_means(
+    score: Floats, side: NDArray[np.intp], pair_ids: Any, sentence_ids: Any
+) -> tuple[Floats, NDArray[np.intp]]:
+    """Of any number of sides, (sentences, sides); and the first row of each sentence, in the order of these."""
+    _, of_pair, pair = np.unique(known_ids(pair_ids, "pair_ids"), return_index=True, return_inverse=True)
+    sentence = pair
     if sentence_ids is not None:
-        codes = factor_codes(sentence_ids, len(score), pair_ids)[""][first]
-    each = [_means_by(pair, np.where(side == one, score, np.nan)) for one in range(int(side.max()) + 1)]
-    by_side = np.where(np.isnan(each).any(axis=0), np.nan, each)
-    starts = np.full(int(codes.max()) + 1, len(score))
-    np.minimum.at(starts, codes, first)
-    return np.column_stack([_means_by(codes, one)[np.argsort(starts)] for one in by_side])
+        sentence = factor_codes(sentence_ids, len(score), pair_ids)[""]
+    by_pair = _means_by(pair, np.where(side[:, None] == np.arange(side.max() + 1), score[:, None], np.nan))
+    by_pair[np.isnan(by_pair).any(axis=1)] = np.nan
+    first = np.unique(sentence, return_index=True)[1]
+    order = np.argsort(first)
+    return _means_by(sentence[of_pair], by_pair)[order], first[order]
 
 
 def _means_by(codes: NDArray[np.intp], values: Floats) -> Floats:
-    """Mean of the values of each unit that are not NaN; NaN of none."""
-    known, units = ~np.isnan(values), int(codes.max()) + 1
-    sums = np.bincount(codes[known], weights=values[known], minlength=units)
-    counts = np.bincount(codes[known], minlength=units)
-    return np.asarray(np.divide(sums, counts, out=np.full(units, np.nan), where=counts > 0))
+    """Means of each unit and column of what is not NaN; NaN of none."""
+    known = ~np.isnan(values)
+    sums, counts = np.zeros((2, int(codes.max()) + 1, values.shape[1]))
+    np.add.at(sums, codes, np.where(known, values, 0))
+    np.add.at(counts, codes, known)
+    return np.asarray(np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0))
 
 
 def trial_biases(
-    classes: Sequence[str | None],
-    sides: Sequence[str],
-    *,
-    trial_ids: Sequence[str],
-    reference_group: str = "anti",
-    decimals: int | None = None,
-) -> dict[str, float]:
+    classes: Sequence[str | None], sides: Sequence[str], *, trial_ids: Sequence[str],
+    reference_group: str = "anti", decimals: int | None = None,
+) -> dict[str, float]:  # fmt: skip
     """Bias of each trial in percentage points, in the order of the trials; NaN for one that lacks a side.
 
     With ``decimals`` the two accuracies of a trial, in percent, and their difference are rounded, as published (1).
@@ -224,9 +205,6 @@ def _shares(codes: Floats) -> dict[str, float]:
 
 def _rounded(value: float, decimals: int | None) -> float:
     return value if decimals is None else round(value, decimals)
-
-
-# --- closed questions -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,10 +265,6 @@ def option_odds(logs: ArrayLike, values: ArrayLike, hidden: ArrayLike = 0.0) -> 
             wherever they stood. -inf: impossible, or not shown.
         values: shape (options,), what each counts; NaN: nothing. ValueError unless two count something different.
         hidden: shape (orders,), probability of what was not shown.
-
-    >>> one = option_odds(np.log([[0.6, 0.2, 0.1], [0.4, 0.4, 0.1]]), [1, 0, math.nan])
-    >>> round(one.score, 3), round(one.log_odds, 3), round(one.unanswered, 3), round(one.outside, 3)
-    (0.625, 0.549, 0.111, 0.1)
     """
     known, counts = np.asarray(logs, dtype=np.float64), np.asarray(values, dtype=np.float64)
     unseen, counted = float(np.mean(np.asarray(hidden, dtype=np.float64))), ~np.isnan(counts)
@@ -316,9 +290,6 @@ def option_odds(logs: ArrayLike, values: ArrayLike, hidden: ArrayLike = 0.0) -> 
         score, float((above - below).mean()) if sure else math.nan, 1 - said / total,
         max(0.0, 1 - total * math.exp(most)), unseen,
     )  # fmt: skip
-
-
-# --- words of a lexicon -----------------------------------------------------------------------------------
 
 
 def label_masses(
@@ -358,9 +329,6 @@ def mass_by_label(
         probabilities: shape (rows, tokens), float32 or float64.
         codes: the label of each token, 0 to ``labels`` - 1: the same shape, or (tokens,) for all rows.
         threshold: what lies below it by more than float32 noise (1e-6) is not counted.
-
-    >>> mass_by_label(np.array([[0.5, 0.25, 0.125]]), np.array([0, 1, 0]), 2).tolist()
-    [[0.625, 0.25]]
     """
     if math.isnan(threshold):
         raise ValueError("threshold is nan, expected a number. Give one, such as 0.")

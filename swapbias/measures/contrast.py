@@ -25,16 +25,9 @@ _TINY = 1e-9  # below it Bonferroni's bound is as good
 
 
 def linear_contrast(
-    values: Floats,
-    sides: NDArray[np.intp],
-    weights: Sequence[float],
-    factors: Factors,
-    *,
-    shares: Floats | None = None,
-    scale: Floats | None = None,
-    confidence: float = 0.95,
-    n_unscored: int = 0,
-) -> Estimate:
+    values: Floats, sides: NDArray[np.intp], weights: Sequence[float], factors: Factors, *,
+    shares: Floats | None = None, scale: Floats | None = None, confidence: float = 0.95, n_unscored: int = 0,
+) -> Estimate:  # fmt: skip
     """A weighted sum of means: of pair differences (one side), of groups, of samples.
 
     Args:
@@ -256,9 +249,6 @@ def _freedom(share: Floats, scale: Floats) -> float:
     return float((diagonal.sum() + np.trace(product)) ** 2 / squares)
 
 
-# --- t intervals ----------------------------------------------------------------------------------------
-
-
 def t_above(statistic: float, freedom: float) -> float:
     """The chance that a t statistic lies above this one: ``scipy.stats.t.sf``, without its half second of import."""
     return float(scipy.special.stdtr(freedom, -statistic))
@@ -347,9 +337,6 @@ def clustered_name(factors: Factors, plain: str) -> str:
     return plain if not factors else f"cluster-robust t{names and f' ({names})'}"
 
 
-# --- several tests ----------------------------------------------------------------------------------------
-
-
 def adjust(p_values: ArrayLike, method: str = "holm") -> Floats:
     """p-values corrected over their family, in the same order; NaN is no test and stays NaN.
 
@@ -384,11 +371,7 @@ def holm(found: Sequence[Estimate], family: str) -> list[Estimate]:
 
 
 def interim_rounds(rounds: int) -> tuple[int, ...]:
-    """After which of so many equal rounds results are analysed: all, or five evenly spaced ones with the last.
-
-    >>> interim_rounds(3), interim_rounds(20)
-    ((1, 2, 3), (4, 8, 12, 16, 20))
-    """
+    """After which of so many equal rounds results are analysed: all, or five evenly spaced ones with the last."""
     count = min(rounds, _MOST_ANALYSES)
     return tuple(-(-rounds * look // count) for look in range(1, count + 1))
 
@@ -398,9 +381,6 @@ def sequential_p(p_value: float, looks: int) -> float:
     """The chance that any of ``looks`` analyses has a two-sided p as small where there is no gap (Pocock 1977).
 
     Rounds are taken to be independent. Where they share something (the same prompts again) the chance is lower.
-
-    >>> round(sequential_p(0.0158, 5), 3), sequential_p(0.04, 1)
-    (0.05, 0.04)
     """
     if looks == 1 or math.isnan(p_value) or p_value in (0.0, 1.0):
         return p_value
@@ -419,11 +399,7 @@ def sequential_p(p_value: float, looks: int) -> float:
 
 @cache
 def interim_level(looks: int, level: float = 0.05) -> float:
-    """The level of each of ``looks`` interim analyses at which any of them is wrong in ``level`` of all null runs.
-
-    >>> round(interim_level(2), 4), round(interim_level(5), 4)
-    (0.0294, 0.0158)
-    """
+    """The level of each of ``looks`` interim analyses at which any of them is wrong in ``level`` of all null runs."""
     if looks == 1:
         return level
     return float(scipy.optimize.brentq(lambda p: sequential_p(p, looks) - level, level / looks, level))

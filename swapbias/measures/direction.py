@@ -18,24 +18,15 @@ _PAIRS = 3  # the fewest pairs of which each can be left out in turn
 
 @dataclass(frozen=True, slots=True)
 class DirectBias:
-    """How far words lean towards either end of the gender direction, and towards which.
+    """How far words lean towards either end of the gender direction, and towards which; NaN: not known."""
 
-    Attributes:
-        direct_bias: mean of |cosine|, 0 (orthogonal to the direction) to 1 (along it).
-        signed: mean cosine; above 0: nearer to the female side, below 0: nearer to the male side.
-        explained_variance: share of the definitional pairs' variance along the direction, 0 to 1; NaN if unknown.
-        cosines: shape (words,), NaN for a word that was left out.
-        null_mean, null_signed_mean: the two values expected of random word sets; NaN without such sets.
-        random_direction: mean |cosine| expected of a random direction in so many dimensions; NaN if unknown.
-    """
-
-    direct_bias: Estimate
-    signed: Estimate
-    explained_variance: float
-    cosines: Floats
-    null_mean: float
-    null_signed_mean: float
-    random_direction: float
+    direct_bias: Estimate  # mean of |cosine|, 0 (orthogonal to the direction) to 1 (along it)
+    signed: Estimate  # mean cosine; above 0: nearer to the female side, below 0: nearer to the male side
+    explained_variance: float  # share of the definitional pairs' variance along the direction, 0 to 1
+    cosines: Floats  # shape (words,), NaN for a word that was left out
+    null_mean: float  # of |cosine| in random word sets
+    null_signed_mean: float  # of the cosine in random word sets
+    random_direction: float  # mean |cosine| expected of a random direction in so many dimensions
 
 
 def gender_direction(female: ArrayLike, male: ArrayLike) -> tuple[Floats, float]:
@@ -49,12 +40,7 @@ def gender_direction(female: ArrayLike, male: ArrayLike) -> tuple[Floats, float]
         and its share of the variance, 1 / min(pairs, dimensions) to 1.
 
     Raises:
-        ValueError: unequal or wrong shapes, fewer than two pairs, a zero or non-finite vector, pairs that do not
-            differ, or that point as much to one side as to the other.
-
-    >>> g, explained = gender_direction([[1.0, 0.0], [3.0, 4.0]], [[-1.0, 0.0], [-3.0, 4.0]])
-    >>> g.round(3).tolist(), explained
-    ([1.0, 0.0], 1.0)
+        ValueError: unequal shapes, fewer than two pairs, a zero or non-finite vector, pairs that share no side.
     """
     return _principal(_pair_differences(female, male))
 
@@ -99,9 +85,6 @@ def random_cosine(dimensions: int) -> float:
     """Mean |cosine| of any vector with a random direction: what unbiased words reach. ValueError below 1 dimension.
 
     Of a uniform point on the unit sphere the mean |coordinate| is gamma(d / 2) / (sqrt(pi) gamma((d + 1) / 2)).
-
-    >>> round(random_cosine(3), 6), round(random_cosine(300), 3)
-    (0.5, 0.046)
     """
     if dimensions < 1:
         raise ValueError(f"{dimensions} dimensions, expected 1 or more.")
@@ -132,15 +115,10 @@ def direct_bias(words: ArrayLike, female: ArrayLike, male: ArrayLike, *, confide
 
 
 def from_cosines(
-    cosines: ArrayLike,
-    null_cosines: ArrayLike | None = None,
-    *,
-    without_pairs: ArrayLike | None = None,
-    explained_variance: float = math.nan,
-    dimensions: int | None = None,
-    like_frequency: bool = False,
+    cosines: ArrayLike, null_cosines: ArrayLike | None = None, *, without_pairs: ArrayLike | None = None,
+    explained_variance: float = math.nan, dimensions: int | None = None, like_frequency: bool = False,
     confidence: float = 0.95,
-) -> DirectBias:
+) -> DirectBias:  # fmt: skip
     """Direct bias of words whose cosines to the gender direction are known.
 
     Args:

@@ -77,11 +77,7 @@ class Estimate(Record):
     independent: int = 0
 
     def numbers(self, *names: str) -> dict[str, float]:
-        """Value, interval, p-value, counts and whatever else is named, as what an `evaluate` module returns.
-
-        >>> Estimate(0.5, n=3).numbers("effect_size")["n"]
-        3.0
-        """
+        """Value, interval, p-value, counts and whatever else is named, as what an `evaluate` module returns."""
         wanted = ("value", "ci_low", "ci_high", *names, "p_value", "n", "n_unscored")
         return {name: float(getattr(self, name)) for name in wanted}
 

@@ -1,7 +1,7 @@
 """Means, correlations, and gaps between two or more groups, paired or not: value, interval, effect size, test."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations, product
@@ -14,7 +14,6 @@ from swapbias.measures.contrast import (
     clustered_name,
     holm,
     linear_contrast,
-    mean_of,
     pooled_error,
     pooled_spread,
     ratio,
@@ -43,9 +42,6 @@ _HIGHEST = 3  # order of interactions: a fourth would be a difference of eight g
 _ROUNDING = 1e-12
 _TWO = np.array([1.0, -1.0])  # weights of a group and its reference
 _NODES = np.linspace(-8.0, 8.0, 161)  # normal deviates, over which what errors may be estimated is averaged
-
-
-# --- means of groups and their contrasts ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +90,10 @@ class _Groups:
 
     @classmethod
     def of(
-        cls,
-        score: Floats,
-        codes: NDArray[np.intp],
-        names: Sequence[str],
-        cluster_ids: ClusterIds,
-        pair_ids: Sequence[str] | None = None,
-        *,
-        sample_ids: Sequence[str] | None = None,
+        cls, score: Floats, codes: NDArray[np.intp], names: Sequence[str], cluster_ids: ClusterIds,
+        pair_ids: Sequence[str] | None = None, *, sample_ids: Sequence[str] | None = None,
         weights: ArrayLike | None = None,
-    ) -> "_Groups":
+    ) -> "_Groups":  # fmt: skip
         """Scores by their groups' places in ``names``; those that cannot be used are left out and counted."""
         if pair_ids is None:
             known = ~np.isnan(score)
@@ -122,13 +112,7 @@ class _Groups:
     @property
     def means(self) -> Floats:
         """Of each group, less that of the sample that is subtracted; NaN of a group without a row."""
-        if not self.paired:
-            return np.array([mean_of(self.values[self.sides == side]) for side in range(len(self.names))])
-        samples = [self.values[self.sides == side] for side in range(int(self.sides.max(initial=0)) + 1)]
-        if not all(map(len, samples)):
-            return np.full(len(self.names), math.nan)
-        means = [sample.mean(axis=0) for sample in samples]
-        return np.asarray(means[0] - sum(means[1:]))
+        return np.array([self.contrast(one).value for one in np.eye(len(self.names))])
 
     def contrast(self, weights: Floats, confidence: float = 0.95) -> Estimate:
         """The weighted sum of the means of rows, or of pairs (of two samples the difference of those sums)."""
@@ -146,7 +130,7 @@ class _Groups:
             n_unscored=self.n_unscored,
         )  # fmt: skip
         found = replace(found, effect_size=ratio(found.value, pooled_spread(samples)))
-        if len(signs) > 1:
+        if not self.paired or len(signs) > 1:
             return found
         tested, z = clustered_name(factors, "paired t"), ratio(found.value, spread_of(values, scale))
         return replace(found, test=tested, interval=tested, effect_size_z=z)
@@ -164,15 +148,9 @@ class _Groups:
 
 
 def paired_gap(
-    scores: ArrayLike,
-    groups: Sequence[str],
-    pair_ids: Sequence[str],
-    *,
-    reference_group: str,
-    test: str = "t",
-    cluster_ids: ClusterIds = None,
-    confidence: float = 0.95,
-) -> Estimate:
+    scores: ArrayLike, groups: Sequence[str], pair_ids: Sequence[str], *, reference_group: str, test: str = "t",
+    cluster_ids: ClusterIds = None, confidence: float = 0.95,
+) -> Estimate:  # fmt: skip
     """Mean over pairs of the other group's score minus the reference group's.
 
     Args:
@@ -209,15 +187,9 @@ def paired_gap(
 
 
 def group_gap(
-    scores: ArrayLike,
-    groups: Sequence[str],
-    *,
-    reference_group: str,
-    test: str = "welch",
-    cluster_ids: ClusterIds = None,
-    weights: ArrayLike | None = None,
-    confidence: float = 0.95,
-) -> Estimate:
+    scores: ArrayLike, groups: Sequence[str], *, reference_group: str, test: str = "welch",
+    cluster_ids: ClusterIds = None, weights: ArrayLike | None = None, confidence: float = 0.95,
+) -> Estimate:  # fmt: skip
     """Mean score of the other group minus mean score of the reference group, rows not paired.
 
     Args:
@@ -257,19 +229,13 @@ def mean_score(
     """Mean of the scores with its t interval; nothing is tested. ``n`` counts rows; NaN scores are left out.
 
     ``cluster_ids`` are those of ``paired_gap``, ``weights`` those of ``group_gap``.
-
-    >>> mean_score([0.1, 0.3, float("nan")]).n_unscored
-    1
     """
     score = np.asarray(scores, dtype=np.float64)
     if score.ndim != 1:
         raise ValueError(f"scores of shape {score.shape}, expected one score per row.")
     rows = _Groups.of(score, np.zeros(len(score), np.intp), ("",), cluster_ids, weights=weights)
-    found = linear_contrast(
-        rows.values, rows.sides, (1.0,), rows.factors, shares=rows.shares, confidence=confidence,
-        n_unscored=rows.n_unscored,
-    )  # fmt: skip
-    return replace(found, p_value=math.nan, test="none", independent=0)
+    found = rows.contrast(np.ones(1), confidence)
+    return replace(found, p_value=math.nan, effect_size=math.nan, test="none", independent=0)
 
 
 def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson", confidence: float = 0.95) -> Estimate:
@@ -300,15 +266,8 @@ def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson", confiden
     return replace(found, ci_low=math.tanh(math.atanh(r) - half), ci_high=math.tanh(math.atanh(r) + half))
 
 
-# --- several groups ---------------------------------------------------------------------------------------
-
-
 def compared(groups: Sequence[str], reference_group: str | None) -> list[Contrast]:
-    """Which two groups each contrast is of, the one that is subtracted last.
-
-    >>> compared(["m", "f", "x"], "m"), compared(["m", "f", "x"], None)
-    ([('f', 'm'), ('x', 'm')], [('f', 'm'), ('f', 'x'), ('m', 'x')])
-    """
+    """Which two groups each contrast is of, the one that is subtracted last; without a reference every two."""
     names = sorted(set(groups))
     if reference_group is not None:
         reference_group = named_group(reference_group, names)
@@ -321,14 +280,9 @@ def compared(groups: Sequence[str], reference_group: str | None) -> list[Contras
 
 
 def omnibus(
-    scores: ArrayLike,
-    groups: Sequence[str],
-    *,
-    pair_ids: Sequence[str] | None = None,
-    cluster_ids: ClusterIds = None,
-    sample_ids: Sequence[str] | None = None,
-    reference_group: str | None = None,
-) -> Omnibus:
+    scores: ArrayLike, groups: Sequence[str], *, pair_ids: Sequence[str] | None = None,
+    cluster_ids: ClusterIds = None, sample_ids: Sequence[str] | None = None, reference_group: str | None = None,
+) -> Omnibus:  # fmt: skip
     """Whether any of k groups differs: whether the interval of any contrast, at .05 over their number, leaves out 0.
 
     Args:
@@ -352,13 +306,9 @@ def omnibus(
 
 
 def omnibus_of_rates(
-    answers: ArrayLike,
-    counted: ArrayLike,
-    groups: Sequence[str],
-    *,
-    cluster_ids: ClusterIds = None,
+    answers: ArrayLike, counted: ArrayLike, groups: Sequence[str], *, cluster_ids: ClusterIds = None,
     reference_group: str | None = None,
-) -> Omnibus:
+) -> Omnibus:  # fmt: skip
     """The omnibus of the share of answer 1 (of 1, 0 or NaN) among the rows that are ``counted``."""
     answer, mask = np.asarray(answers, dtype=np.float64), np.asarray(counted, dtype=np.bool_)
     scores = np.where(mask, answer, np.nan)
@@ -366,26 +316,18 @@ def omnibus_of_rates(
     return replace(found, estimate=replace(found.estimate, n_unscored=int((mask & np.isnan(answer)).sum())))
 
 
-# --- crossed group factors --------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One contrast of crossed group factors.
+    """One contrast of crossed group factors; its estimate is NaN where no scores were given.
 
-    Attributes:
-        term: the factors that it is about, "gender" or "gender x race".
-        name: "female - male", averaged over the other factors; "(female - male) x (black - white)": the gap between
-            the first two for the third less that for the fourth.
-        levels: of each of its factors the level, and the reference level that is subtracted.
-        weights: what the mean of each cell (its levels, in the order of the factors) weighs in it.
-        estimate: as of ``paired_gap`` or ``group_gap``; NaN where no scores were given.
+    "female - male" is averaged over the other factors; "(female - male) x (black - white)" is the gap between the
+    first two for the third less that for the fourth.
     """
 
-    term: str
+    term: str  # the factors that it is about, "gender" or "gender x race"
     name: str
-    levels: Mapping[str, Contrast]
-    weights: Mapping[tuple[str, ...], float]
+    levels: Mapping[str, Contrast]  # of each of its factors the level, and the reference level that is subtracted
+    weights: Mapping[tuple[str, ...], float]  # of the mean of each cell (its levels, in the order of the factors)
     estimate: Estimate
 
     @property
@@ -396,19 +338,12 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Intersection:
-    """One cell of crossed group factors beside what its parts add up to.
+    """One cell of crossed group factors beside what its parts add up to."""
 
-    Attributes:
-        name: its levels, "female, black".
-        gap: its mean less the mean of all cells.
-        parts: what the main effects of its levels add up to.
-        estimate: by how much ``gap`` goes beyond ``parts``: above 0 further from the mean of all, below 0 nearer.
-    """
-
-    name: str
-    gap: float
-    parts: float
-    estimate: Estimate
+    name: str  # its levels, "female, black"
+    gap: float  # its mean less the mean of all cells
+    parts: float  # what the main effects of its levels add up to
+    estimate: Estimate  # by how much gap goes beyond parts: above 0 further from the mean of all, below 0 nearer
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,13 +356,9 @@ class Factorial:
 
 
 def factorial(
-    scores: ArrayLike,
-    levels: Mapping[str, Sequence[str]],
-    *,
-    reference: Mapping[str, str],
-    pair_ids: Sequence[str] | None = None,
-    cluster_ids: ClusterIds = None,
-) -> Factorial:
+    scores: ArrayLike, levels: Mapping[str, Sequence[str]], *, reference: Mapping[str, str],
+    pair_ids: Sequence[str] | None = None, cluster_ids: ClusterIds = None,
+) -> Factorial:  # fmt: skip
     """Main effects of crossed group factors, their interactions, and each intersection beside its parts.
 
     All are weighted sums of the means of the cells (every combination of levels), each cell weighing the same, with
@@ -442,9 +373,6 @@ def factorial(
     Returns:
         Effects of all levels but the reference (interactions of up to three factors), a test of each term, and the
         intersections. In two factors of two levels all four cells lie equally far from their parts: it is one test.
-
-    Raises:
-        ValueError: as ``crossed_effects``, or a cell without rows.
 
     >>> scores, gender, race = [0.9, 0.5, 0.5, 0.5, 0.7, 0.5, 0.5, 0.3], ["f", "f", "m", "m"] * 2, ["b", "w"] * 4
     >>> found = factorial(scores, {"gender": gender, "race": race}, reference={"gender": "m", "race": "w"})
@@ -476,11 +404,6 @@ def crossed_effects(levels: Mapping[str, Sequence[str]], reference: Mapping[str,
     """The main effects and interactions of crossed factors, with the weights of their cells and no estimates.
 
     ValueError: fewer than two factors, a factor of one level, a reference that is no level, effects of one name.
-
-    >>> levels = {"gender": ["f", "m", "f", "m"], "race": ["b", "b", "w", "w"]}
-    >>> found = crossed_effects(levels, {"gender": "m", "race": "w"})
-    >>> found[0].name, found[0].weights["f", "b"], found[2].weights["m", "b"]
-    ('f - m', 0.5, -1.0)
     """
     if len(levels) < 2:
         raise ValueError(f"factors {list(levels)}, expected two or more. Compare groups of one with contrasts.")
@@ -519,18 +442,15 @@ def _side(levels: Sequence[str], gap: Contrast | None) -> Floats:
 
 
 def _intersections(found: _Groups, cells: Sequence[tuple[str, ...]]) -> tuple[Intersection, ...]:
-    made, whole = [], np.full(len(cells), 1 / len(cells))
+    made, whole, means = [], np.full(len(cells), 1 / len(cells)), found.means
     for cell, own in zip(cells, np.eye(len(cells)), strict=True):
         same = np.array([[one == other for one, other in zip(cell, each, strict=True)] for each in cells])
         parts = (same / same.sum(axis=0)).sum(axis=1) - len(cell) * whole
-        gap, expected = (float(found.means @ weights) for weights in (own - whole, parts))
+        gap, expected = (float(means @ weights) for weights in (own - whole, parts))
         beyond = found.contrast(math.copysign(1.0, gap) * (own - whole - parts))
         made.append(Intersection(", ".join(cell), gap, expected, beyond))
     corrected = holm([one.estimate for one in made], "intersections")
     return tuple(replace(one, estimate=each) for one, each in zip(made, corrected, strict=True))
-
-
-# --- what a test can find -----------------------------------------------------------------------------------
 
 
 def power(gap: float, error: float, freedom: float, *, level: float = 0.05) -> float:
@@ -539,34 +459,29 @@ def power(gap: float, error: float, freedom: float, *, level: float = 0.05) -> f
     >>> round(power(0.0, 0.1, 10), 3), round(power(0.3, 0.1, 10), 2)
     (0.05, 0.77)
     """
-    return _power(freedom, level)(abs(gap) / error) if error > 0 and freedom > 0 else math.nan
-
-
-def _power(freedom: float, level: float) -> Callable[[float], float]:
-    """Of a gap in standard errors: the normal tails beyond the critical value, over what errors may be estimated.
-
-    The noncentral t of scipy is NaN for few degrees of freedom and far gaps.
-    """
-    weights = np.exp(-(_NODES**2) / 2)
-    weights /= weights.sum()
+    if not (error > 0 and freedom > 0):
+        return math.nan
+    # The normal tails beyond the critical value, over what errors may be estimated: scipy's noncentral t is NaN for
+    # few degrees of freedom and far gaps.
+    weights, away = np.exp(-(_NODES**2) / 2), abs(gap) / error
     estimated = np.sqrt(scipy.special.chdtri(freedom, scipy.special.ndtr(-_NODES)) / freedom)
     most = -t_quantile(level / 2, freedom) * estimated
-    return lambda away: float(weights @ (scipy.special.ndtr(away - most) + scipy.special.ndtr(-most - away)))
+    found = scipy.special.ndtr(away - most) + scipy.special.ndtr(-most - away)
+    return float(weights / weights.sum() @ found)
 
 
 def detectable_gap(error: float, freedom: float, *, level: float = 0.05, chance: float = 0.8) -> float:
-    """The smallest gap that a test at ``level`` finds with this chance, in the unit of the error; NaN without one.
-
-    >>> round(detectable_gap(0.1, 1e6), 3)
-    0.28
-    """
+    """The smallest gap that a test at ``level`` finds with this chance, in the unit of the error; NaN without one."""
     if not (error > 0 and freedom > 0):
         return math.nan
-    found = _power(freedom, level)
+
+    def short(away: float) -> float:
+        return power(away, 1.0, freedom, level=level) - chance
+
     most = 1.0
-    while found(most) < chance:
+    while short(most) < 0:
         most *= 2
-    return error * float(scipy.optimize.brentq(lambda away: found(away) - chance, 0, most, xtol=1e-4))
+    return error * float(scipy.optimize.brentq(short, 0, most, xtol=1e-4))
 
 
 def equal_units_needed(margin: float, gap: float = 0.0, *, level: float = 0.025) -> float:
@@ -585,11 +500,7 @@ def equal_units_needed(margin: float, gap: float = 0.0, *, level: float = 0.025)
 
 
 def sign_test_p(difference: Floats, factors: Factors) -> float:
-    """Two-sided exact p of the sign test of the clusters' means, the largest of any factor; NaN where all are 0.
-
-    >>> sign_test_p(np.full(14, 0.2), {"template": np.arange(14) // 2})  # 2 * (1 / 2)**7
-    0.015625
-    """
+    """Two-sided exact p of the sign test of the clusters' means, the largest of any factor; NaN where all are 0."""
     found = []
     for codes in factors.values() or (np.arange(len(difference)),):
         sums = np.bincount(np.unique(codes, return_inverse=True)[1], weights=difference)  # signs are those of means

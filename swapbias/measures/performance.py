@@ -49,17 +49,10 @@ class Performance:
 
 
 def performance(
-    answers: ArrayLike,
-    labels: ArrayLike,
-    groups: Sequence[str],
-    *,
-    reference_group: str,
-    scores: ArrayLike | None = None,
-    cluster_ids: ClusterIds = None,
-    confidence: float = 0.95,
-    seed: int = 0,
+    answers: ArrayLike, labels: ArrayLike, groups: Sequence[str], *, reference_group: str,
+    scores: ArrayLike | None = None, cluster_ids: ClusterIds = None, confidence: float = 0.95, seed: int = 0,
     n_resamples: int = 999,
-) -> Performance:
+) -> Performance:  # fmt: skip
     """Rates, ranking and calibration of a classifier in two groups, and their differences.
 
     Rates have the interval of ``share_sum``; AUROC has Newcombe's score interval (2006, method 5) with as many rows
@@ -139,9 +132,6 @@ def _equalised(tpr: Quantity, fpr: Quantity, confidence: float) -> Estimate:
         value, float(low), float(high), p_value=min(1.0, 2 * min(tpr.p_value(), fpr.p_value())), n=n,
         test="either rate, Bonferroni", interval="of both rates, Bonferroni",
     )  # fmt: skip
-
-
-# --- scores -------------------------------------------------------------------------------------------
 
 
 def _difference(other: Quantity, reference: Quantity) -> Quantity:

@@ -22,9 +22,6 @@ _TWO_SIDED = 1.5  # by simulation: what units add to a difference leans both way
 _NEAREST, _FARTHEST = 1e-9, 1e3  # standard errors: no end is sought nearer or farther
 
 
-# --- intervals of shares ----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """A value with the end of its interval at any t quantile, below (side -1) or above (1) it.
@@ -43,9 +40,7 @@ class Quantity:
     def ends(self, confidence: float) -> tuple[float, float]:
         """Ends of the interval with this coverage."""
         quantile = t_reach(confidence, self.freedom)
-        return (
-            (math.nan, math.nan) if math.isnan(self.freedom) else (self.end(quantile, -1.0), self.end(quantile, 1.0))
-        )
+        return self.end(quantile, -1.0), self.end(quantile, 1.0)
 
     def p_value(self) -> float:
         """Two-sided p for "the value is 0": one less the coverage that just reaches 0."""
@@ -70,16 +65,9 @@ class Quantity:
 
 
 def share_sum(
-    part: Floats,
-    whole: Floats,
-    weights: Sequence[float] = (1.0,),
-    units: Codes = None,
-    clusters: Codes = None,
-    *,
-    scale: Callable[[Floats], Floats] = np.asarray,
-    n_unscored: int = 0,
-    interval: str = "",
-) -> Quantity:
+    part: Floats, whole: Floats, weights: Sequence[float] = (1.0,), units: Codes = None, clusters: Codes = None,
+    *, scale: Callable[[Floats], Floats] = np.asarray, n_unscored: int = 0, interval: str = "",
+) -> Quantity:  # fmt: skip
     """A weighted sum of shares of rows, on a scale: a flip rate, a difference of rates, a mean of recalls.
 
     Its interval is made of the shares' Wilson intervals (MOVER: Newcombe 1998; Zou and Donner 2008), so that it holds
@@ -226,17 +214,11 @@ def blocks(resamples: int, columns: int) -> list[int]:
     return [min(block, resamples - start) for start in range(0, resamples, block)]
 
 
-# --- a single share -----------------------------------------------------------------------------------------
-
-
 def share_above(scores: ArrayLike, *, threshold: float = 0.5, confidence: float = 0.95) -> Estimate:
     """Share of scores strictly above a threshold, 0 to 1, with Wilson's interval; nothing is tested.
 
     ``value * n`` is the count. No scored row: NaN. Nothing lies above the range of a share, so a threshold of 1 or
     more counts what reaches it.
-
-    >>> share_above([0.2, 0.6, 0.9, float("nan")]).n
-    3
     """
     if math.isnan(threshold):
         raise ValueError("threshold is nan, expected a number. Give one, such as 0.5.")
@@ -260,9 +242,6 @@ def agreement_share(first: Sequence[str], second: Sequence[str], *, cluster_ids:
 
     A reading that is "" leaves its answer out. Answers of one cluster (about one story) are not independent: the
     interval is Wilson's on the effective number of answers.
-
-    >>> agreement_share(["a", "b", "b"], ["a", "b", "a"], cluster_ids=["1", "2", "3"]).n
-    3
     """
     one, other, codes = _readings(first, second, cluster_ids)
     interval = "Wilson, over clusters" if len(one) else "none"
@@ -291,9 +270,6 @@ def kappa(first: Sequence[str], second: Sequence[str], *, cluster_ids: Sequence[
 
     1: always alike; 0: no more than by chance; below 0: less. NaN where both readings give one and the same class to
     every answer. Arguments as in ``agreement_share``; the percentile interval resamples clusters, from 20 on.
-
-    >>> kappa(["a", "a", "b", "b"], ["a", "b", "b", "b"], cluster_ids=["1", "2", "3", "4"]).value
-    0.5
     """
     one, other, codes = _readings(first, second, cluster_ids)
     classes = np.unique(np.concatenate([one, other]))
@@ -313,55 +289,35 @@ def kappa(first: Sequence[str], second: Sequence[str], *, cluster_ids: Sequence[
     return replace(found, n_unscored=len(first) - len(one))
 
 
-# --- classifiers --------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Flips:
-    """How often swapping changes the prediction: share of pairs, 0 (none) to 1 (all), and its direction.
-
-    Attributes:
-        more, fewer: pairs where only the other (``fewer``: the reference) group's version is positive.
-        higher_group: the group with more positives, or with the higher mean score where they tie; "" for a tie.
-    """
+    """How often swapping changes the prediction: share of pairs, 0 (none) to 1 (all), and its direction."""
 
     estimate: Estimate
-    more: int
-    fewer: int
-    higher_group: str
+    more: int  # pairs where only the other group's version is positive
+    fewer: int  # pairs where only the reference group's version is positive
+    higher_group: str  # with more positives, or with the higher mean score where they tie; "" for a tie
 
 
 @dataclass(frozen=True, slots=True)
 class RateRatio:
     """How two groups' rates differ; ``n`` counts rows.
 
-    Attributes:
-        difference: the other group's rate minus the reference group's, -1 to 1; 0: equal.
-        log_ratio: natural log of the other group's rate over the reference group's; 0: equal. NaN where a rate is 0.
-        estimate: smaller over larger, 0 (one group gets none) to 1 (equal), as published. It is biased: of equal
-            rates the smaller is always on top, so that its mean is below 1 (.72 for rates of .05 in 200 rows each).
-        rates: the rate of each group, 0 to 1; NaN for a group without a row of the label.
-        higher_group: the group with the larger rate; "" where they are equal or undefined.
+    The published ratio is biased: of equal rates the smaller is always on top, so that its mean is below 1 (.72 for
+    rates of .05 in 200 rows each).
     """
 
-    difference: Estimate
-    log_ratio: Estimate
-    estimate: Estimate
-    rates: dict[str, float]
-    higher_group: str
+    difference: Estimate  # the other group's rate minus the reference group's, -1 to 1; 0: equal
+    log_ratio: Estimate  # natural log of the other group's rate over the reference group's; NaN where one is 0
+    estimate: Estimate  # as published: smaller over larger, 0 (one group gets none) to 1 (equal)
+    rates: dict[str, float]  # of each group, 0 to 1; NaN for a group without a row of the label
+    higher_group: str  # with the larger rate; "" where they are equal or undefined
 
 
 def flip_rate(
-    answers: ArrayLike,
-    groups: Sequence[str],
-    pair_ids: Sequence[str],
-    *,
-    reference_group: str,
-    scores: ArrayLike | None = None,
-    cluster_ids: ClusterIds = None,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> Flips:
+    answers: ArrayLike, groups: Sequence[str], pair_ids: Sequence[str], *, reference_group: str,
+    scores: ArrayLike | None = None, cluster_ids: ClusterIds = None, confidence: float = 0.95, seed: int = 0,
+) -> Flips:  # fmt: skip
     """Mismatch ratio: share of pairs whose two versions get different predictions, with Wilson's interval.
 
     The p-value is that of "as many flip one way as the other": exact McNemar's test.
@@ -406,11 +362,7 @@ def flip_rate(
 
 
 def mcnemar_p(more: int, fewer: int) -> float:
-    """Exact two-sided p of McNemar's test on the discordant pairs; NaN where there is none.
-
-    >>> mcnemar_p(3, 0)
-    0.25
-    """
+    """Exact two-sided p of McNemar's test on the discordant pairs; NaN where there is none."""
     return float(scipy.stats.binomtest(more, more + fewer).pvalue) if more + fewer else math.nan
 
 
@@ -431,18 +383,10 @@ def _higher(balance: float, names: tuple[str, str]) -> str:
 
 
 def rate_ratio(
-    answers: ArrayLike,
-    labels: ArrayLike,
-    groups: Sequence[str],
-    *,
-    reference_group: str,
-    pair_ids: Ids = None,
-    cluster_ids: ClusterIds = None,
-    rate: str = "tpr",
-    confidence: float = 0.95,
-    seed: int = 0,
+    answers: ArrayLike, labels: ArrayLike, groups: Sequence[str], *, reference_group: str, pair_ids: Ids = None,
+    cluster_ids: ClusterIds = None, rate: str = "tpr", confidence: float = 0.95, seed: int = 0,
     n_resamples: int = 2_000,
-) -> RateRatio:
+) -> RateRatio:  # fmt: skip
     """Difference and log ratio of the two groups' true (or false) positive rates, and the ratio as published.
 
     Args:
@@ -489,21 +433,14 @@ def _ratio_of_rates(sums: Floats) -> Floats:
 
 
 def macro_f1(
-    answers: ArrayLike,
-    labels: ArrayLike,
-    *,
-    pair_ids: Ids = None,
-    cluster_ids: ClusterIds = None,
+    answers: ArrayLike, labels: ArrayLike, *, pair_ids: Ids = None, cluster_ids: ClusterIds = None,
     confidence: float = 0.95,
-) -> Estimate:
+) -> Estimate:  # fmt: skip
     """Mean of the F1 of class 1 and of class 0, 0 (nothing right) to 1 (all right); nothing is tested.
 
     A class never predicted, or predicted but never true, has F1 0; a class that neither answers nor labels have
     makes it NaN. The F1 of a class is 2 s / (1 + s), of the share s that is right among the rows of its label or
     answer; the interval is that of ``share_sum``. Arguments as in ``rate_ratio``.
-
-    >>> round(macro_f1([1, 1, 0, 0], [1, 0, 0, 0]).value, 3)
-    0.733
     """
     answer, label = labelled(answers, labels)
     used = ~np.isnan(answer)
@@ -517,25 +454,14 @@ def macro_f1(
 
 
 def uar(
-    predicted: Sequence[str],
-    truth: Sequence[str],
-    *,
-    note_ids: Ids = None,
-    cluster_ids: ClusterIds = None,
+    predicted: Sequence[str], truth: Sequence[str], *, note_ids: Ids = None, cluster_ids: ClusterIds = None,
     confidence: float = 0.95,
-) -> Estimate:
+) -> Estimate:  # fmt: skip
     """Unweighted average recall over the classes in ``truth``; gender leakage where the truth is the gender.
 
     0: always wrong, 1 / classes: chance, 1: always right. Fewer than two classes, or a class without a prediction:
-    NaN. The interval is that of ``share_sum``, which holds at 1 too. Other arguments as in ``rate_ratio``.
-
-    Args:
-        predicted: shape (rows,); None, NaN or "" where there is no prediction: left out and counted.
-        truth: shape (rows,), never blank (ValueError).
-        note_ids: shape (rows,); None: each row is a note.
-
-    >>> uar(["f", "f", "m", "f"], ["f", "f", "m", "m"]).value
-    0.75
+    NaN. None, NaN or "" is no prediction: left out and counted. The interval is that of ``share_sum``, which holds at
+    1 too. ``note_ids`` are the ``pair_ids`` of ``rate_ratio``. ValueError: unequal lengths, a blank truth.
     """
     guess, actual = _texts(predicted), _texts(truth)
     if len(guess) != len(actual) or "" in actual:
