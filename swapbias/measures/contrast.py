@@ -67,11 +67,14 @@ def linear_contrast(
             freedom = float(parts.sum() ** 2 / (parts**2 / (counts - 1)).sum())
     low, high = t_ends(value, error, freedom, confidence, skewness)
     name = clustered_name(factors, "t" if len(counts) == 1 else "Welch t")
-    independent = np.unique(np.column_stack([sides, *factors.values()]), axis=0)[:, 0] if factors else sides
+    independent = 0
+    if math.isnan(error):  # units in no common cluster of every factor, on the side that has the fewest
+        units = np.unique(np.column_stack([sides, *factors.values()]), axis=0)[:, 0] if factors else sides
+        independent = int(np.bincount(units).min())
     return Estimate(
         value, low, high, p_value=t_p(value, error, freedom, skewness), n=len(values), n_unscored=n_unscored,
         test=name, interval=name, error=error, freedom=freedom, skewness=skewness, fewest_of=fewest[0],
-        fewest=fewest[1], independent=int(np.bincount(independent).min()) if math.isnan(error) else 0,
+        fewest=fewest[1], independent=independent,
     )  # fmt: skip
 
 

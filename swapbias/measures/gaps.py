@@ -1,7 +1,7 @@
 """Means, correlations, and gaps between two or more groups, paired or not: value, interval, effect size, test."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations, product
@@ -14,6 +14,7 @@ from swapbias.measures.contrast import (
     clustered_name,
     holm,
     linear_contrast,
+    mean_of,
     pooled_error,
     pooled_spread,
     ratio,
@@ -112,7 +113,12 @@ class _Groups:
     @property
     def means(self) -> Floats:
         """Of each group, less that of the sample that is subtracted; NaN of a group without a row."""
-        return np.array([self.contrast(one).value for one in np.eye(len(self.names))])
+        places = range(len(self.names))
+        if not self.paired:
+            return np.array([mean_of(self.values[self.sides == place]) for place in places])
+        samples = [self.values[self.sides == side] for side in range(int(self.sides.max(initial=0)) + 1)]
+        means = [[mean_of(sample[:, place]) for place in places] for sample in samples]
+        return np.asarray(means[0] if len(means) == 1 else np.subtract(*means))
 
     def contrast(self, weights: Floats, confidence: float = 0.95) -> Estimate:
         """The weighted sum of the means of rows, or of pairs (of two samples the difference of those sums)."""
@@ -459,29 +465,28 @@ def power(gap: float, error: float, freedom: float, *, level: float = 0.05) -> f
     >>> round(power(0.0, 0.1, 10), 3), round(power(0.3, 0.1, 10), 2)
     (0.05, 0.77)
     """
-    if not (error > 0 and freedom > 0):
-        return math.nan
-    # The normal tails beyond the critical value, over what errors may be estimated: scipy's noncentral t is NaN for
-    # few degrees of freedom and far gaps.
-    weights, away = np.exp(-(_NODES**2) / 2), abs(gap) / error
+    return _power(freedom, level)(abs(gap) / error) if error > 0 and freedom > 0 else math.nan
+
+
+def _power(freedom: float, level: float) -> Callable[[float], float]:
+    """Of a gap in standard errors: the normal tails beyond the critical value, over what errors may be estimated.
+
+    The noncentral t of scipy is NaN for few degrees of freedom and far gaps.
+    """
+    weights = np.exp(-(_NODES**2) / 2)
     estimated = np.sqrt(scipy.special.chdtri(freedom, scipy.special.ndtr(-_NODES)) / freedom)
-    most = -t_quantile(level / 2, freedom) * estimated
-    found = scipy.special.ndtr(away - most) + scipy.special.ndtr(-most - away)
-    return float(weights / weights.sum() @ found)
+    most, shares = -t_quantile(level / 2, freedom) * estimated, weights / weights.sum()
+    return lambda away: float(shares @ (scipy.special.ndtr(away - most) + scipy.special.ndtr(-most - away)))
 
 
 def detectable_gap(error: float, freedom: float, *, level: float = 0.05, chance: float = 0.8) -> float:
     """The smallest gap that a test at ``level`` finds with this chance, in the unit of the error; NaN without one."""
     if not (error > 0 and freedom > 0):
         return math.nan
-
-    def short(away: float) -> float:
-        return power(away, 1.0, freedom, level=level) - chance
-
-    most = 1.0
-    while short(most) < 0:
+    found, most = _power(freedom, level), 1.0
+    while found(most) < chance:
         most *= 2
-    return error * float(scipy.optimize.brentq(short, 0, most, xtol=1e-4))
+    return error * float(scipy.optimize.brentq(lambda away: found(away) - chance, 0, most, xtol=1e-4))
 
 
 def equal_units_needed(margin: float, gap: float = 0.0, *, level: float = 0.025) -> float:
