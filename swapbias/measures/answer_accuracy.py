@@ -90,12 +90,9 @@ def answer_bias(
 
 
 def rows_by_sentence(
-    classes: Sequence[str | None],
-    sides: Sequence[str],
-    pair_ids: Sequence[str],
-    sentence_ids: Any,
+    classes: Sequence[str | None], sides: Sequence[str], pair_ids: Sequence[str], sentence_ids: Any,
     clusters: ClusterIds,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Percent of right answers of each sentence and side, as arguments of ``paired_gap`` and ``omnibus``."""
     code = _codes(classes)
     names, side = np.unique([str(name) for name in sides], return_inverse=True)

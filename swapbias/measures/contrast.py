@@ -115,12 +115,9 @@ class Design:
 
     @classmethod
     def of_means(
-        cls,
-        sides: NDArray[np.intp],
-        factors: Factors,
-        weights: Sequence[float] = (1.0, -1.0),
+        cls, sides: NDArray[np.intp], factors: Factors, weights: Sequence[float] = (1.0, -1.0),
         shares: Floats | None = None,
-    ) -> "Design":
+    ) -> "Design":  # fmt: skip
         """The design of the means of sides; without ``shares`` all units of a side weigh the same."""
         counts = np.bincount(sides)
         signed = np.asarray(weights[: len(counts)], dtype=np.float64)

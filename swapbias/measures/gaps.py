@@ -226,12 +226,9 @@ def group_gap(
 
 
 def mean_score(
-    scores: ArrayLike,
-    *,
-    cluster_ids: ClusterIds = None,
-    weights: ArrayLike | None = None,
+    scores: ArrayLike, *, cluster_ids: ClusterIds = None, weights: ArrayLike | None = None,
     confidence: float = 0.95,
-) -> Estimate:
+) -> Estimate:  # fmt: skip
     """Mean of the scores with its t interval; nothing is tested. ``n`` counts rows; NaN scores are left out.
 
     ``cluster_ids`` are those of ``paired_gap``, ``weights`` those of ``group_gap``.

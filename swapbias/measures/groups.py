@@ -108,12 +108,9 @@ def _omnibus_of(
 
 
 def module_result(
-    measure: Callable[..., T],
-    numbers: Callable[[T, str], dict[str, float]],
-    *rows: Any,
-    reference_group: str | None,
-    **options: Any,
-) -> dict[str, Any]:
+    measure: Callable[..., T], numbers: Callable[[T, str], dict[str, float]], *rows: Any,
+    reference_group: str | None, **options: Any,
+) -> dict[str, Any]:  # fmt: skip
     """What an `evaluate` module returns: ``numbers`` of the measure and the reference group where two are compared.
 
     Of more groups, or without a reference group: ``contrasts``, for each the same keys with ``group``,
