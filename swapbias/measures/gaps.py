@@ -117,8 +117,8 @@ class _Groups:
         if not self.paired:
             return np.array([mean_of(self.values[self.sides == place]) for place in places])
         samples = [self.values[self.sides == side] for side in range(int(self.sides.max(initial=0)) + 1)]
-        means = [[mean_of(sample[:, place]) for place in places] for sample in samples]
-        return np.asarray(means[0] if len(means) == 1 else np.subtract(*means))
+        means = np.array([[mean_of(sample[:, place]) for place in places] for sample in samples])
+        return np.asarray(means[0] if len(means) == 1 else means[0] - means[1])
 
     def contrast(self, weights: Floats, confidence: float = 0.95) -> Estimate:
         """The weighted sum of the means of rows, or of pairs (of two samples the difference of those sums)."""

@@ -90,31 +90,25 @@ def performance(
         ("selection_rate", label >= 0, called),
     ):
         mine = sides & base[:, None]
-        whole, unscored = (mine & known).astype(np.float64), (mine & ~known).sum(axis=0).tolist()
-        part = whole * counted[:, None]
+        whole, unscored = mine & known, (mine & ~known).sum(axis=0).tolist()
+        part = whole & counted[:, None]
         for at, name in enumerate(names):
-            own = part[:, [at]], whole[:, [at]]
-            found[name][rate] = share_sum(
-                *own, clusters=clusters, n_unscored=unscored[at], interval=interval
-            ).estimate(confidence)
+            own = part[:, [at]], whole[:, [at]], (1.0,), None, clusters
+            found[name][rate] = share_sum(*own, n_unscored=unscored[at], interval=interval).estimate(confidence)
         # A subject is of one group: its rows are one unit.
-        gaps[rate] = share_sum(part, whole, (1.0, -1.0), units, n_unscored=sum(unscored), interval=interval)
+        gaps[rate] = share_sum(part, whole, (1.0, -1.0), units, None, n_unscored=sum(unscored), interval=interval)
     if scores is not None:
         score = np.asarray(scores, dtype=np.float64)
         if score.shape != label.shape or ((score < 0) | (score > 1)).any():
             raise ValueError(f"scores of shape {score.shape}, {len(label)} labels: expected one from 0 to 1 per row.")
-        graded: dict[str, list[Quantity]] = {"auroc": [], "calibration_slope": []}
+        graded = []
         for at, name in enumerate(names):
             used, unscored = sides[:, at] & ~np.isnan(score), int((sides[:, at] & np.isnan(score)).sum())
             rows = score[used], label[used] == 1, np.unique(units[used], return_inverse=True)[1]
-            for measure, quantity in (
-                ("auroc", _auroc(*rows, unscored)),
-                ("calibration_slope", _slope(*rows, unscored)),
-            ):
-                graded[measure].append(quantity)
-                found[name][measure] = quantity.estimate(confidence)
+            graded.append({"auroc": _auroc(*rows, unscored), "calibration_slope": _slope(*rows, unscored)})
+            found[name] |= {measure: one.estimate(confidence) for measure, one in graded[at].items()}
             found[name]["ece"] = _ece(*rows, unscored, confidence, seed, n_resamples)
-        gaps |= {name: _difference(*both) for name, both in graded.items()}
+        gaps |= {measure: _difference(graded[0][measure], graded[1][measure]) for measure in graded[0]}
     differences = {
         DIFFERENCES[name]: one.estimate(confidence, tested=one.interval != "none") for name, one in gaps.items()
     }

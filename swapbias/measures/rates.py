@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy
@@ -65,8 +66,8 @@ class Quantity:
 
 
 def share_sum(
-    part: Floats, whole: Floats, weights: Sequence[float] = (1.0,), units: Codes = None, clusters: Codes = None,
-    *, scale: Callable[[Floats], Floats] = np.asarray, n_unscored: int = 0, interval: str = "",
+    counted: NDArray[Any], rows: NDArray[Any], weights: Sequence[float], units: Codes, clusters: Codes, *,
+    scale: Callable[[Floats], Floats] = np.asarray, n_unscored: int = 0, interval: str = "",
 ) -> Quantity:  # fmt: skip
     """A weighted sum of shares of rows, on a scale: a flip rate, a difference of rates, a mean of recalls.
 
@@ -76,7 +77,7 @@ def share_sum(
     interval. Rows of clusters count as fewer: by ``design_effect``, with a t quantile.
 
     Args:
-        part, whole: shape (rows, shares), 1 where a row is counted in a share, and where it is in its denominator.
+        counted, rows: shape (rows, shares), 1 where a row is counted in a share, and where it is in its denominator.
         units: shape (rows,), from 0; None: each row is one.
         clusters: shape (rows,), of whole units; None: each unit is one.
         scale: increasing, of the shares, before they are weighed.
@@ -84,8 +85,8 @@ def share_sum(
     Returns:
         NaN where a share is, or its place on the scale has no end; no interval where all rows are of one cluster.
     """
-    weight, counts, used = np.array(weights), whole.sum(axis=0), whole.any(axis=1)
-    shares = shares_of(part, whole)
+    part, whole, weight = np.asarray(counted, np.float64), np.asarray(rows, np.float64), np.array(weights)
+    counts, used, shares = whole.sum(axis=0), whole.any(axis=1), _shares(part, whole)
     with np.errstate(divide="ignore"):
         placed = scale(shares)
     name = interval or "Wilson, combined" + ("" if clusters is None else ", over clusters")
@@ -94,19 +95,19 @@ def share_sum(
     )
     if math.isnan(found.value):
         return found
-    rows = np.arange(len(whole)) if units is None else units
     # What clusters share cancels in a difference of versions and adds up in a mean: there they are the units.
     paired = min(weights) < 0
-    rows = rows if paired or clusters is None else clusters
+    own = np.arange(len(whole)) if units is None else units
+    own = own if paired or clusters is None else clusters
     influence, sizes, freedom = (part - shares * whole) / counts, np.empty(len(shares)), math.inf
     for share, within in enumerate(whole.T > 0):
-        effect, limit = design_effect(influence[within, share], np.unique(rows[within], return_inverse=True)[1])
+        effect, limit = design_effect(influence[within, share], np.unique(own[within], return_inverse=True)[1])
         alone = math.isnan(effect)
-        if alone and rows is clusters:
+        if alone and own is clusters:
             return found
         sizes[share] = 1.0 if alone else counts[share] / effect  # the rows of one note are worth one row
         freedom = freedom if alone else min(freedom, limit)
-    first, places = np.unique(rows[used], return_index=True, return_inverse=True)[1:]
+    first, places = np.unique(own[used], return_index=True, return_inverse=True)[1:]
     by_unit = np.zeros((len(first), len(shares)))
     np.add.at(by_unit, places, influence[used])
     if paired and clusters is not None:
@@ -170,8 +171,7 @@ def _correlations(by_unit: Floats, shares: Floats, sizes: Floats, weights: Float
     return np.asarray(found)
 
 
-def shares_of(part: Floats, whole: Floats) -> Floats:
-    """Shape (shares,); NaN for one without a row."""
+def _shares(part: Floats, whole: Floats) -> Floats:
     return _divide(part.sum(axis=0), whole.sum(axis=0))
 
 
@@ -249,9 +249,8 @@ def agreement_share(first: Sequence[str], second: Sequence[str], *, cluster_ids:
 
 
 def _share(counted: NDArray[np.bool_], clusters: Codes, interval: str, n_unscored: int = 0) -> Quantity:
-    part = counted.astype(np.float64)[:, None]
-    whole = np.ones_like(part)
-    return share_sum(part, whole, clusters=clusters, interval=interval, n_unscored=n_unscored)
+    part = counted[:, None]
+    return share_sum(part, np.ones_like(part), (1.0,), None, clusters, interval=interval, n_unscored=n_unscored)
 
 
 def _readings(first: Sequence[str], second: Sequence[str], clusters: Sequence[str]) -> tuple[np.ndarray, ...]:
@@ -411,18 +410,17 @@ def rate_ratio(
     whole = (used[:, None] & (sides[:, None] == [0, 1])).astype(np.float64)
     part, unscored = whole * (answer == 1)[:, None], int((of_label & ~used).sum())
     units, clusters = dependence(len(answer), pair_ids, cluster_ids)
-    difference, log_ratio = (
-        share_sum(part, whole, (1.0, -1.0), units, clusters, scale=scale, n_unscored=unscored).estimate(
-            confidence, tested=True
-        )
+    both = (
+        share_sum(part, whole, (1.0, -1.0), units, clusters, scale=scale, n_unscored=unscored)
         for scale in (np.asarray, np.log)
     )
+    difference, log_ratio = (one.estimate(confidence, tested=True) for one in both)
     codes, unit = (units, "rows" if units is None else "pairs") if cluster_ids is None else (clusters, "clusters")
     published = _bootstrap(
         np.hstack([part, whole])[:, [0, 2, 1, 3]], codes, _ratio_of_rates, unit, confidence=confidence, seed=seed,
         n_resamples=n_resamples,
     )  # fmt: skip
-    rates = dict(zip(names, shares_of(part, whole).tolist(), strict=True))
+    rates = dict(zip(names, _shares(part, whole).tolist(), strict=True))
     higher = _higher(rates[names[0]] - rates[names[1]], names)
     return RateRatio(difference, log_ratio, replace(published, n_unscored=unscored), rates, higher)
 
@@ -446,9 +444,8 @@ def macro_f1(
     used = ~np.isnan(answer)
     right = (used & (answer == label))[:, None] & (label[:, None] == [1, 0])
     whole = right | (used & (answer != label))[:, None]
-    units, clusters = dependence(len(answer), pair_ids, cluster_ids)
     return share_sum(
-        right.astype(np.float64), whole.astype(np.float64), (0.5, 0.5), units, clusters,
+        right, whole, (0.5, 0.5), *dependence(len(answer), pair_ids, cluster_ids),
         scale=lambda s: 2 * s / (1 + s), n_unscored=int((~used).sum()),
     ).estimate(confidence)  # fmt: skip
 
@@ -472,11 +469,10 @@ def uar(
     unscored = int((~used).sum())
     if len(classes) < 2:
         return Estimate(math.nan, n=int(used.sum()), n_unscored=unscored, test="none", interval="none")
-    whole = ((actual[:, None] == classes) & used[:, None]).astype(np.float64)
-    weights = (1 / len(classes),) * len(classes)
-    units, clusters = dependence(len(actual), note_ids, cluster_ids)
-    right = whole * (guess == actual)[:, None]
-    return share_sum(right, whole, weights, units, clusters, n_unscored=unscored).estimate(confidence)
+    whole = (actual[:, None] == classes) & used[:, None]
+    right, weights = whole & (guess == actual)[:, None], (1 / len(classes),) * len(classes)
+    units = dependence(len(actual), note_ids, cluster_ids)
+    return share_sum(right, whole, weights, *units, n_unscored=unscored).estimate(confidence)
 
 
 def _texts(values: Sequence[str]) -> NDArray[np.str_]:
