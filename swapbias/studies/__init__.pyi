@@ -31,7 +31,8 @@ from .catalogue import (
     unrated_words as unrated_words,
 )
 from .custom import (
-    as_named as as_named,
+    Check as Check,
+    check_study as check_study,
     new_study as new_study,
     open_study as open_study,
     own_corpus as own_corpus,
@@ -41,11 +42,7 @@ from .custom import (
 from .parsed import (
     MOST_BYTES as MOST_BYTES,
     STUDY_FILES as STUDY_FILES,
-    Parsed as Parsed,
-    faults as faults,
     parse_study as parse_study,
-    spellings as spellings,
-    unlike_pairs as unlike_pairs,
 )
 from .prompt import (
     MASK as MASK,
@@ -106,3 +103,4 @@ from .tables import (
     with_imported as with_imported,
     wordings as wordings,
 )
+from .validation import faults as faults
