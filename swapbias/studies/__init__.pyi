@@ -2,6 +2,7 @@ from .answers import (
     PARSERS as PARSERS,
     READINGS as READINGS,
     answer_class as answer_class,
+    answer_reader as answer_reader,
     is_refusal as is_refusal,
     read_answer as read_answer,
     without_reasoning as without_reasoning,

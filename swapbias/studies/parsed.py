@@ -211,40 +211,39 @@ def first_few(faults: Iterable[str]) -> Iterator[str]:
 
 def _read_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame:
     """The rows of a table that can be read, by their lines in the file; what is wrong is added to ``faults``."""
+    valid: dict[int, list[str]] = {}
+    wrong: list[str] = []
     try:
         lines = strict_rows(name, io.StringIO(content.decode("utf-8-sig"), newline=""))
         columns = [cell.strip() for cell in next(lines, (1, []))[1]]
-        if wrong := list(_header_faults(name, columns)):
-            faults += wrong
+        if found := list(_header_faults(name, columns)):
+            faults += found
             return pd.DataFrame()
-        rows = {line: cells for line, cells in lines if any(map(str.strip, cells))}
-    except UnicodeDecodeError as error:
-        faults.append(str(not_utf8(name, error)))
-        return pd.DataFrame()
+        for line, cells in lines:
+            if any(map(str.strip, cells)):
+                found = list(_cell_faults(columns, cells))
+                wrong += [f"{name}:{line}: {what}" for what in found]
+                if not found:
+                    pairs = zip(columns, cells, strict=True)
+                    valid[line] = [cell if one in _TEXTS else cell.strip() for one, cell in pairs]
     except ValueError as error:
-        faults.append(str(error))
+        faults.append(str(not_utf8(name, error) if isinstance(error, UnicodeDecodeError) else error))
         return pd.DataFrame()
-    if not rows:
+    if not valid and not wrong:
         faults.append(f"{name} holds no rows below its header. Add some.")
-    width = len(columns)
-    found = [(line, f"{len(cells)} cells, expected {width}. Quote or add cells.")
-             for line, cells in rows.items() if len(cells) != width]  # fmt: skip
-    whole = {line: cells for line, cells in rows.items() if len(cells) == width}
-    table = pd.DataFrame(list(whole.values()), index=list(whole), columns=columns, dtype=object)
-    valid = pd.Series(True, table.index)
-    for column in columns:
-        bare = table[column].str.strip()
-        if column not in _TEXTS:
-            table[column] = bare
-        blank = (bare == "") & (column != "candidates")
-        found += [(line, f"column {column!r} is blank, expected a value. Fill it in.") for line in table.index[blank]]
-        odd = ~blank & (column not in (*_TEXTS, "candidates"))
-        odd &= (bare.str.len() > _MOST_LETTERS) | ~bare.map(str.isprintable).astype(bool)
-        hint = f"holds more than {_MOST_LETTERS} letters or what cannot be printed. Shorten it."
-        found += [(line, f"column {column!r} {hint}") for line in table.index[odd]]
-        valid &= ~blank & ~odd
-    faults += first_few(f"{name}:{line}: {what}" for line, what in sorted(found))
-    return table[valid]
+    faults += first_few(wrong)
+    return pd.DataFrame(list(valid.values()), index=list(valid), columns=columns, dtype=object)
+
+
+def _cell_faults(columns: Sequence[str], cells: Sequence[str]) -> Iterator[str]:
+    if len(cells) != len(columns):
+        yield f"{len(cells)} cells, expected {len(columns)}. Quote or add cells."
+        return
+    for column, cell in zip(columns, map(str.strip, cells), strict=True):
+        if not cell and column != "candidates":
+            yield f"column {column!r} is blank, expected a value. Fill it in."
+        if column not in (*_TEXTS, "candidates") and (len(cell) > _MOST_LETTERS or not cell.isprintable()):
+            yield f"column {column!r} holds more than {_MOST_LETTERS} letters or what cannot be printed. Shorten it."
 
 
 def _header_faults(name: str, columns: Sequence[str]) -> Iterator[str]:
@@ -267,6 +266,7 @@ def _header_faults(name: str, columns: Sequence[str]) -> Iterator[str]:
 
 # --- prompts ------------------------------------------------------------------------------------------
 
+_OF_SLOTS = ("pair", "group", "condition")  # columns of slots.csv and conditions.csv that become others
 _COLUMNS = ("pair_id", "group", "text", "construct", "condition", "label", "template", "counted", "wording", "where")
 
 
@@ -363,29 +363,23 @@ class Parsed:
         templates = self.templates.assign(where=[f"{TEMPLATES}:{line}" for line in self.templates.index], wording="")
         again = self.table(WORDINGS)
         again = again.assign(where=[f"{WORDINGS}:{line}" for line in again.index])
-        known = set(templates["template_id"])
-        for row in again.itertuples():
-            if row.template_id not in known:
-                what = f"{TEMPLATES} holds no template {shown(row.template_id)}"
-                self.faults.append(f"{row.where}: {what}. Correct its template_id.")
-        every = pd.concat([templates, again])[["where", "template_id", "template", "wording"]]
-        every = every[every["template_id"].isin(known)]
-        in_slots = {slot for text in every["template"] for slot in slots(text)} - {"condition"}
-        more = self.templates.drop_duplicates("template_id").set_index("template_id").drop(columns="template")
-        parts: list[pd.DataFrame] = []
-        for where, name, template, wording in every.itertuples(index=False):
-            if self._slot_faults(where, template):
-                continue
-            part = self._filled(template, in_slots)
-            pairs = [
-                "/".join(filter(None, (name, *one))) for one in zip(part["words"], part["condition"], strict=True)
-            ]
-            of_template = {one: value for one, value in more.loc[name].items() if one not in part}
-            part = part.assign(pair_id=pairs, template=name, wording=wording, where=where)
-            parts.append(pd.DataFrame(of_template, index=part.index).join(part))
-            if sum(map(len, parts)) > MOST_PROMPTS:
+        of_template = templates.drop_duplicates("template_id").set_index("template_id", drop=False)
+        slot_columns = {slot for text in pd.concat([templates, again])["template"] for slot in slots(text)}
+        rows: list[dict[str, str]] = []
+        for one in [*templates.to_dict("records"), *again.to_dict("records")]:
+            name, where = one["template_id"], one["where"]
+            if name not in of_template.index:
+                what = f"{TEMPLATES} holds no template {shown(name)}"
+                self.faults.append(f"{where}: {what}. Correct its template_id.")
+            elif not self._slot_faults(where, one["template"]):
+                more = dict(of_template.loc[name].drop(["template", "template_id", "where", "wording"]))
+                for row in self._filled(one["template"], slot_columns - {"condition"}):
+                    pair = "/".join(filter(None, (name, row["words"], row["condition"])))
+                    this = {"pair_id": pair, "template": name, "wording": one["wording"], "where": where}
+                    rows.append({**more, **row, **this})
+            if len(rows) > MOST_PROMPTS:
                 break
-        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+        return pd.DataFrame(rows, dtype=object)
 
     def _slot_faults(self, where: str, template: str) -> list[str]:
         """Slots of a template that no column fills, and what is written like a slot and is none."""
@@ -401,20 +395,20 @@ class Parsed:
         self.faults.extend(found)
         return found
 
-    def _filled(self, template: str, in_slots: set[str]) -> pd.DataFrame:
+    def _filled(self, template: str, slot_columns: set[str]) -> Iterator[dict[str, str]]:
         """A template with every row of slots and every condition that it asks for."""
-        wanted, words, conditions = set(slots(template)), self.table(SLOTS), self.table(CONDITIONS)
-        of_words = wanted & {*words}
-        if not of_words:
-            words = pd.DataFrame({"pair": "", "group": list(self.groups)})
-        if not wanted - of_words:
-            conditions = pd.DataFrame({"condition": [""]})
-        conditions = conditions.drop(columns=[*of_words & {*conditions}])
-        rows = conditions.merge(words.drop(columns=[*{*words} & {*conditions}]), how="cross")
-        texts = [fill(template, **row) for row in rows[sorted(wanted)].to_dict("records")]
-        rows = rows.drop(columns=[*in_slots & {*rows}]).rename(columns={"pair": "words"})
-        order = [one for one in rows if one not in ("words", "group", "condition")]
-        return rows.assign(text=texts)[[*order, "words", "group", "text", "condition"]]
+        wanted = set(slots(template))
+        in_words = wanted & {*self.table(SLOTS)}
+        groups = [{"pair": "", "group": group} for group in self.groups]
+        words = self.table(SLOTS).to_dict("records") if in_words else groups
+        conditions = self.table(CONDITIONS).to_dict("records") if wanted - in_words else [{"condition": ""}]
+        for condition in conditions:
+            for word in words:
+                values = {**condition, **word, **{one: condition[one] for one in condition if one not in in_words}}
+                text = fill(template, **{one: values[one] for one in wanted})
+                more = {one: value for one, value in values.items() if one not in {*slot_columns, *_OF_SLOTS}}
+                yield {**more, "words": word["pair"], "group": word["group"], "text": text,
+                       "condition": values["condition"]}  # fmt: skip
 
 
 def unique_names(texts: Iterable[str], most: int = 40) -> list[str]:

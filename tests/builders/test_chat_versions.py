@@ -9,9 +9,9 @@ import pytest
 
 from swapbias.findings import disaggregate
 from swapbias.findings.finding import UNMEASURED
-from swapbias.models.chat.answer_readers import read_completion, read_option
 from swapbias.models.registry import kind_of
 from swapbias.studies import as_prompts, config_rows, load_study
+from swapbias.studies.answers import read_completion, read_option
 
 READ = {"options": read_option, "completion": read_completion}
 
