@@ -206,7 +206,6 @@ STUDY = Study(
             slices=(*_SLICES, _CONDITION),
             thresholds=(0.5,),
             reported=("unrated_mass", "top_mass"),
-            grid=("label", "construct"),
         ),
         _experiment(
             name="antonyms",
@@ -221,7 +220,6 @@ STUDY = Study(
             unit="mean log-odds of the disapproving antonym",
             direction="above zero stigmatized conditions draw the disapproving antonym more; above zero is worse",
             slices=(*_SLICES, _CONDITION),
-            grid=("label", "construct"),
         ),
         _experiment(
             name="sentiment",
@@ -251,7 +249,6 @@ STUDY = Study(
             scores=("score", "log_odds", "unanswered", "refused", "said_unsure"),
             reported=("outside",),
             slices=(_SLICES[0], _SLICES[2], _CONDITION),
-            grid=("label", "construct"),
         ),
     ),
     agreement=Agreement(

@@ -62,10 +62,12 @@ from .prompt import (
     joined as joined,
     only as only,
     placebo as placebo,
+    prompt_row as prompt_row,
     slots as slots,
     turns as turns,
 )
 from .study import (
+    CLOSED_QUESTION as CLOSED_QUESTION,
     Agreement as Agreement,
     Config as Config,
     Corpus as Corpus,
@@ -79,6 +81,7 @@ from .study import (
     did_you_mean as did_you_mean,
     of_a_part as of_a_part,
     part_of as part_of,
+    table_config as table_config,
     unknown as unknown,
 )
 from .tables import (
@@ -88,6 +91,7 @@ from .tables import (
     Lexicon as Lexicon,
     Published as Published,
     corpus_dir as corpus_dir,
+    csv_rows as csv_rows,
     facts_of as facts_of,
     facts_read as facts_read,
     facts_written as facts_written,

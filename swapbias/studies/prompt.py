@@ -63,6 +63,19 @@ PROMPT_COLUMNS = tuple(one.name for one in fields(Prompt))
 PROMPT_MEANINGS: dict[str, str] = {one.name: one.metadata["holds"] for one in fields(Prompt)}
 
 
+def prompt_row(
+    pair: str, group: str, text: str, experiment: str, *, prompt_id: str = "", candidates: str = "",
+    construct: str = "", condition: str = "", label: str = "", template: str = "",
+) -> "Row":  # fmt: skip
+    """The row of a prompt; its id is that of the pair with the group, unless another is given.
+
+    >>> prompt_row("1", "female", "She is here.", "toy")["prompt_id"]
+    '1/female'
+    """
+    name = prompt_id or f"{pair}/{group}"
+    return Prompt(name, pair, group, text, candidates, construct, condition, label, template, experiment).row()
+
+
 def slots(template: str) -> list[str]:
     """The slot names of a template in order.
 

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from swapbias.errors import UsageError, quoted
 from swapbias.studies.prompt import PLACEBO_COLUMNS, PROMPT_COLUMNS
-from swapbias.studies.tables import Lexicon
+from swapbias.studies.tables import Lexicon, corpus_dir, read_table
 
 
 def unknown(thing: str, name: str, known: Sequence[str]) -> UsageError:
@@ -29,6 +31,16 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
 
 
 _CROSSED = {"template": "templates", "condition": "conditions"}
+# What the questions to chat models share whose answer is one of several options.
+CLOSED_QUESTION: Mapping[str, Any] = MappingProxyType(
+    {
+        "kind": "chat",
+        "reading": "options",
+        "unit": "share of answers",
+        "scores": ("score", "log_odds", "unanswered", "refused", "said_unsure"),
+        "reported": ("outside",),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +122,7 @@ class Experiment:
     Beside it:
         levels: groups whose mean is reported; ``all`` pools them. slices: columns to break findings down by.
         thresholds: units above each are counted. reported: further columns whose mean is reported.
-        grid: two columns whose means are a heat map. covariates: numbers to correlate mean scores with.
+        covariates: numbers to correlate mean scores with.
 
     Sentences:
         says: what follows the model's name where it scores one group higher, with ``{more}`` and ``{less}``.
@@ -146,7 +158,6 @@ class Experiment:
     aggregate: tuple[str, ...] = ()
     thresholds: tuple[float, ...] = ()
     reported: tuple[str, ...] = ()
-    grid: tuple[str, str] | None = None
     covariates: tuple[Covariate, ...] = ()
     corpus: str = ""
     regimes: tuple[str, ...] = ()
@@ -236,7 +247,7 @@ class Study:
     packs: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Config:
     """One table of a corpus.
 
@@ -247,7 +258,7 @@ class Config:
         upstream: pinned files that it must read.
         split: its split; with ``split_column`` the rows say theirs.
         stream: too large for memory: it is written as it is made, and not checked as a whole.
-        count: tells the number of rows without making them, where that takes long.
+        count: gives the number of rows without making them, where that takes long.
     """
 
     name: str
@@ -262,7 +273,7 @@ class Config:
     count: Callable[[], int] | None = None
 
     def type_of(self, column: str) -> "Type":
-        """What a column holds: ``string`` where nothing is said; the number of a wording is one."""
+        """What a column holds: ``string`` where nothing is declared; the number of a wording is one."""
         number = column == PLACEBO_COLUMNS[-1] and self.columns[-len(PLACEBO_COLUMNS) :] == PLACEBO_COLUMNS
         return self.types.get(column, "int64" if number else "string")
 
@@ -272,23 +283,31 @@ class Config:
         Raises:
             ValueError: a value that is none of its type.
         """
-        return {column: self._typed(column, row[column]) for column in self.columns}
-
-    def _typed(self, column: str, value: str) -> Any:
-        wanted = self.type_of(column)
-        try:
-            return _READ[wanted](value) if isinstance(wanted, str) else wanted.index(value)
-        except (ValueError, KeyError) as error:
-            expected = wanted if isinstance(wanted, str) else f"one of {', '.join(wanted)}"
-            raise ValueError(
-                f"{self.name}: {column} is {quoted(value)}, expected {expected}. Mend the table."
-            ) from error
+        found: dict[str, Any] = {}
+        for column in self.columns:
+            kind, value = self.type_of(column), row[column]
+            try:
+                found[column] = _READ[kind](value) if isinstance(kind, str) else kind.index(value)
+            except (ValueError, KeyError) as error:
+                expected = kind if isinstance(kind, str) else f"one of {', '.join(kind)}"
+                what = f"{self.name}: {column} is {quoted(value)}, expected {expected}"
+                raise ValueError(f"{what}. Correct the table.") from error
+        return found
 
 
 Type = str | tuple[str, ...]
 _READ: Mapping[str, Callable[[str], Any]] = {
     "string": str, "int64": int, "float64": float, "bool": {"True": True, "False": False}.__getitem__,
 }  # fmt: skip
+
+
+def table_config(
+    corpus: str, name: str, description: str, columns: tuple[str, ...], *, optional: tuple[str, ...] = (),
+    types: Mapping[str, Type] | None = None,
+) -> Config:  # fmt: skip
+    """A table of a corpus as it stands in its folder, to be published as the split ``train``."""
+    rows = partial(read_table, corpus_dir(corpus) / f"{name}.csv", columns, optional=optional)
+    return Config(name, description, rows, columns, types or {}, split="train")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

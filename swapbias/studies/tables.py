@@ -163,6 +163,13 @@ def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
     return found
 
 
+def csv_rows(path: Path, *, delimiter: str = ",") -> Iterator[dict[str, str]]:
+    """The rows of an upstream file, by names of columns without blanks at their ends; cells as they are."""
+    with path.open(newline="", encoding="utf-8-sig") as handle:
+        for row in csv.DictReader(handle, delimiter=delimiter):
+            yield {name.strip(): cell for name, cell in row.items() if name}
+
+
 def _fetch(pin: Mapping[str, str], target: Path) -> None:
     url = _RAW_URL.format(**pin).replace(" ", "%20")
     try:
