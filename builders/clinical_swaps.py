@@ -39,17 +39,8 @@ def rows() -> Iterator[dict[str, str]]:
         corpus_dir(NAME) / "notes.csv", ("note_id", "scene", "author", "gender", "split", "marked")
     ):
         text, swapped, kept, spans = marked(row["marked"])
-        yield {
-            "note_id": row["note_id"],
-            "scene": row["scene"],
-            "author": row["author"],
-            "gender": row["gender"],
-            "text": text,
-            "counterfactual": swapped,
-            "counterfactual_keep": kept,
-            "spans": json.dumps(spans),
-            "split": row["split"],
-        }
+        cells = (text, swapped, kept, json.dumps(spans), row["split"])
+        yield dict(zip(COLUMNS, (row["note_id"], row["scene"], row["author"], row["gender"], *cells), strict=True))
 
 
 CORPUS = Corpus(
@@ -60,11 +51,11 @@ CORPUS = Corpus(
     tags=("gender-bias", "counterfactual", "medical", "coreference"),
     configs=(
         Config(
-            name="notes",
-            description="Notes and sentences, and their counterfactual",
-            rows=rows,
-            columns=COLUMNS,
-            types={"author": "int64"},
+            "notes",
+            "Notes and sentences, and their counterfactual",
+            rows,
+            COLUMNS,
+            {"author": "int64"},
             split_column="split",
         ),
     ),
