@@ -148,40 +148,28 @@ def check_templates(table: str, rows: list[dict[str, str]], expected: Iterable[s
     return rows
 
 
-def checked(prompts: Iterable[Prompt], *, masked: bool = False) -> Iterator[Prompt]:
-    """The prompts unchanged, once they are known to be a valid set.
+def check_prompts(rows: Sequence[Mapping[str, str]], *, masked: bool = False) -> None:
+    """Check a set of rows of prompts, which are read several times, and never all in memory.
 
     Raises:
-        ValueError: as ``check_prompts``.
+        ValueError: for a repeated prompt_id, a blank text, an unfilled slot, two rows of one group in a pair (of a
+            placebo row the group that it rewords), or (``masked``) a text without exactly one ``<mask>``.
     """
-    rows = list(prompts)
-    check_prompts(lambda: rows, masked=masked)
-    return iter(rows)
-
-
-def check_prompts(read: Callable[[], Iterable[Prompt]], *, masked: bool = False) -> None:
-    """Nothing, once prompts are known to be a valid set; they are ``read`` several times, and never all in memory.
-
-    Raises:
-        ValueError: for a repeated prompt_id, a blank text, an unfilled slot, two rows of one group in a pair,
-            or (``masked``) a text without exactly one ``<mask>``.
-    """
-    keys: tuple[Callable[[Prompt], str], ...] = (
-        lambda row: f"prompt_id {row.prompt_id!r}", lambda row: f"group {row.group!r} of pair {row.pair_id!r}",
-    )  # fmt: skip
+    keys: tuple[Callable[[Mapping[str, str]], str], ...] = (
+        lambda row: f"prompt_id {row['prompt_id']!r}",
+        lambda row: f"group {row.get('side', row['group'])!r} of pair {row['pair_id']!r}",
+    )
     for key_of in keys:
-        hashes, count = set[int](), 0  # which take a fraction of what the keys do
-        for prompt in read():
-            hashes.add(hash(key_of(prompt)))
-            count += 1
-        for key, times in Counter(map(key_of, read())).items() if len(hashes) < count else ():
-            if times > 1:
-                raise ValueError(f"{key} stands {times} times, expected once. Fix the table.")
-    for row in read():
-        if not row.text.strip() or slots(row.text):
-            raise ValueError(f"prompt {row.prompt_id!r}: text {row.text!r}, expected every slot filled.")
-        if masked and row.text.count(MASK) != 1:
-            raise ValueError(f"prompt {row.prompt_id!r}: text {row.text!r}, expected exactly one {MASK}.")
+        if len({hash(key_of(row)) for row in rows}) < len(rows):  # hashes take a fraction of what the keys do
+            for key, times in Counter(map(key_of, rows)).items():
+                if times > 1:
+                    raise ValueError(f"{key} stands {times} times, expected once. Fix the table.")
+    for row in rows:
+        name, text = row["prompt_id"], row["text"]
+        if not text.strip() or slots(text):
+            raise ValueError(f"prompt {name!r}: text {text!r}, expected every slot filled.")
+        if masked and text.count(MASK) != 1:
+            raise ValueError(f"prompt {name!r}: text {text!r}, expected exactly one {MASK}.")
 
 
 # --- rows of prompts ----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from swapbias import files
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.studies import catalogue as studies, tables as sources
-from swapbias.studies.prompt import Prompt, check_templates, checked, fill
+from swapbias.studies.prompt import Prompt, check_prompts, check_templates, fill
 from swapbias.studies.tables import corpus_dir, fingerprint, read_table
 from tests.conftest import ROOT
 
@@ -691,9 +691,8 @@ def test_a_wrong_slot_is_named_with_its_line():
     ],
 )
 def test_a_set_of_prompts_is_checked(changes, sentence):
-    rows = [Prompt(**{**ROW.row(), "text": "<mask> x", **change}) for change in changes]
     with pytest.raises(ValueError, match=sentence):
-        list(checked(rows, masked=True))
+        check_prompts([{**ROW.row(), "text": "<mask> x", **change} for change in changes], masked=True)
 
 
 def test_the_fingerprint_changes_with_any_cell_and_with_the_order():

@@ -23,7 +23,6 @@ from swapbias.studies import (
     Experiment,
     Fact,
     Row,
-    answer_reader,
     as_prompts,
     conversation,
     corpus_dir,
@@ -202,6 +201,8 @@ class Chat(Kind):
             from swapbias.models.chat.log_odds import LogOddsScorer
 
             return LogOddsScorer(model, experiment.unit)
+        from swapbias.studies import answer_reader  # numpy, which listing the studies does not need
+
         scorer: Any = copy(model)
         if experiment.reading == FACTS:
             scorer.options = _options_of(request, long=True)
