@@ -104,14 +104,9 @@ class Fills:
 
 
 def fills_of(prompts: pd.DataFrame, groups: Sequence[str], reference: str) -> Fills:
-    """What fills the slots of prompts: their column ``name``, else the words in which the texts of a pair differ.
+    """What fills the slots of pairs: their column ``name``, else the words in which the first wordings differ.
 
     A column ``name`` with the same in both rows of every pair names something else.
-
-    Args:
-        prompts: rows with ``pair_id``, ``group``, ``text``, ``template`` and ``wording``, of which the first is read.
-        groups: compared with the reference.
-        reference: the group that is subtracted.
     """
     rows = prompts[prompts["wording"] == ""] if len(prompts) else prompts
     if not len(rows):
@@ -206,12 +201,10 @@ def open_study(
     under the same name takes its place.
 
     Args:
-        source: a folder with ``study.toml`` (see ``swapbias study new``); or one table with the columns ``text``,
-            ``group`` and ``pair``: a path of a CSV file, a ``pandas.DataFrame`` or a ``datasets.Dataset``. Columns
-            ``template`` and ``condition`` are random factors, others are slices. A text with ``<mask>`` needs the
-            words that are counted there: a column ``candidates`` (``she|her``) or a lexicon.
+        source: a folder with ``study.toml`` (see ``swapbias study new``), or one table with the columns ``text``,
+            ``group`` and ``pair`` (see docs/own.md): a path of a CSV file, a DataFrame or a Dataset.
         reference, group: of a table: the group that is subtracted, and the one compared with it (each other one).
-        lexicon: of a table: a CSV file with the columns ``word`` and ``group``.
+        lexicon: of a table: a CSV file with the columns ``word`` and ``group``, counted at ``<mask>``.
         name: of the study; by default that of the file, or ``prompts``.
         origin: where it comes from, for the manifest of a run (``OWNER/NAME@commit``).
 
@@ -449,9 +442,7 @@ def _configs(name: str, prompts: pd.DataFrame, fills: Fills) -> list[Config]:
         (f"{name}_wordings", "In other wordings", again.assign(**ids, group=PLACEBO)),
     ]
     return [
-        Config(name=one, description=what, rows=partial(Rows, arrow_table(frame)), columns=tuple(frame))
-        for one, what, frame in parts
-        if len(frame)
+        Config(one, what, partial(Rows, arrow_table(frame)), tuple(frame)) for one, what, frame in parts if len(frame)
     ]
 
 
@@ -507,12 +498,9 @@ def _random(parsed: Parsed, prompts: pd.DataFrame, fills: Fills) -> dict[str, st
     if parsed.declared.random:
         named = ["pair_id" if one == "pair" else one for one in parsed.declared.random]
         return {one: _RANDOM.get(one, f"values of {one}") for one in named} | dict(fills.random)
-    varying = [
-        one
-        for one in ("template", "words", "condition")
-        if one in fills.by_pair or prompts.get(one, pd.Series()).nunique() > 1
-    ]
-    return {one: _RANDOM[one] for one in varying} | dict(fills.random) or {"pair_id": _RANDOM["pair_id"]}
+    varying = {one for one in prompts if one in _RANDOM and prompts[one].nunique() > 1} | {*fills.by_pair}
+    found = {one: _RANDOM[one] for one in ("template", "words", "condition") if one in varying}
+    return found | dict(fills.random) or {"pair_id": _RANDOM["pair_id"]}
 
 
 def _slices(parsed: Parsed, prompts: pd.DataFrame) -> Iterator[Slice]:
