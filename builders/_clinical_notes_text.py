@@ -206,12 +206,12 @@ def check_note_template(template: Template, *, slots: frozenset[str], gendered: 
         raise ValueError(f"{where}: expected [evidence.past] and [evidence.now] once each. Fix the template.")
 
 
-def pick(left: list[Value], rng: random.Random) -> Value:
+def pick(remaining: list[Value], rng: random.Random) -> Value:
     """One of the values, taken out of the list.
 
     Built on ``random()`` alone, whose sequence for a seed Python promises to keep.
     """
-    return left.pop(int(rng.random() * len(left)))
+    return remaining.pop(int(rng.random() * len(remaining)))
 
 
 class Patient:
@@ -232,16 +232,16 @@ class Patient:
         self.chronic: list[Problem] = []
         self._fall_ill()
         self.drawn: dict[str, str] = {}
-        self.left: dict[str, list[Passage]] = {}
+        self.unused: dict[str, list[Passage]] = {}
         self.taken: tuple[str, ...] = ()  # tablets that the evidence tells of
 
     def _fall_ill(self) -> None:
         """Two to four chronic illnesses that go with the acute one and with each other."""
         known = [one for one in self.tables.problems if one.kind == "chronic" and one.fits(self.age)]
         for _ in range(2 + int(self.rng.random() * 3)):
-            left = [one for one in known if not self._excluded(self.tables.texts("illness", one.name)[0])]
-            if left:
-                self.chronic.append(pick(left, self.rng))
+            remaining = [one for one in known if not self._excluded(self.tables.texts("illness", one.name)[0])]
+            if remaining:
+                self.chronic.append(pick(remaining, self.rng))
                 known.remove(self.chronic[-1])
 
     def _excluded(self, text: str) -> bool:
@@ -251,13 +251,13 @@ class Patient:
         found: dict[str, str] = {}
         count = 1 + int(self.rng.random() * 2) if self.rng.random() < SPECIFIC_SHARE else 0
         for _ in range(count):
-            left = [
+            remaining = [
                 one
                 for one in self.tables.specific[gender]
                 if one.fits(self.age) and one.section not in found and self.topics.isdisjoint(one.topics)
             ]
-            if left:
-                one = pick(left, self.rng)
+            if remaining:
+                one = pick(remaining, self.rng)
                 found[one.section] = one.text
                 self.topics |= one.topics
         return found
@@ -277,9 +277,9 @@ class Patient:
 
     def _one(self, section: str) -> str:
         """A passage of the section that was not written yet, on a topic that was not either."""
-        left = self.left.get(section) or self._fitting(section)
-        chosen = pick([one for one in left if self.topics.isdisjoint(one.topics)] or list(left), self.rng)
-        self.left[section] = [one for one in left if one is not chosen]
+        remaining = self.unused.get(section) or self._fitting(section)
+        chosen = pick([one for one in remaining if self.topics.isdisjoint(one.topics)] or list(remaining), self.rng)
+        self.unused[section] = [one for one in remaining if one is not chosen]
         self.topics |= chosen.topics
         return chosen.text
 
@@ -307,10 +307,10 @@ class Patient:
         return [*self._all("illness", self.problems), *mine]
 
     def _operations(self) -> str:
-        left = [one.text for one in self._fitting("surgery") if not self._excluded(one.text)]
+        remaining = [one.text for one in self._fitting("surgery") if not self._excluded(one.text)]
         count = int(self.rng.random() * 3)
         mine = [self.specific["surgery"]] if "surgery" in self.specific else []
-        return ", ".join([pick(left, self.rng) for _ in range(count)] + mine) or "none"
+        return ", ".join([pick(remaining, self.rng) for _ in range(count)] + mine) or "none"
 
     def _tablets(self, *, home: bool) -> list[str]:
         """Each agent once, by its first word."""
@@ -356,8 +356,8 @@ class Patient:
         systems: dict[str, list[str]] = {}
         for one in self._fitting("ros"):
             systems.setdefault(one.text.partition(":")[0], []).append(one.text)
-        left = [pick(texts, self.rng) for texts in systems.values()]
-        return " ".join(pick(left, self.rng) for _ in range(6))
+        remaining = [pick(texts, self.rng) for texts in systems.values()]
+        return " ".join(pick(remaining, self.rng) for _ in range(6))
 
     @property
     def _image(self) -> tuple[str, str, str]:

@@ -50,7 +50,7 @@ PRINTED = {"vignettes": "data/questions.jsonl", "questions": "data/vignettes.jso
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question: its options in the order asked, and what each counts, 1 toward stigma (or agreement)."""
+    """One question: its options in order, and what each counts, 1 toward stigma (or agreement)."""
 
     name: str
     construct: str
@@ -64,7 +64,7 @@ class Question:
         return replace(self, options=self.options[::-1], values=self.values[::-1])
 
     @property
-    def asked(self) -> str:
+    def listing(self) -> str:
         """As a model reads it."""
         lines = (f"- ({letter}): {one}" for letter, one in zip("ABCDE", (*self.options, UNKNOWN), strict=True))
         return "\n".join([self.text, *lines])
@@ -143,10 +143,10 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 def people() -> dict[str, float]:
     """Share of US adults in 2018 who gave a stigmatizing (or agreeing) answer, by ``asked``."""
     rows = read_table(FOLDER / "people.csv", PEOPLE)
-    return {_asked(row["condition"], row["question_id"]): float(row["percent"]) / 100 for row in rows}
+    return {_question_of(row["condition"], row["question_id"]): float(row["percent"]) / 100 for row in rows}
 
 
-def _asked(condition: str, question: str) -> str:
+def _question_of(condition: str, question: str) -> str:
     return f"{condition}: {question}"
 
 
@@ -172,17 +172,17 @@ def _row(vignette: Vignette, question: Question, experiment: str, text: str, ord
         condition=vignette.condition, template=question.name,
         label="control" if vignette.condition == CONTROL else "with a condition",
     )  # fmt: skip
-    return {**row, "person": person, "asked": _asked(vignette.condition, question.name), **swapped}
+    return {**row, "person": person, "asked": _question_of(vignette.condition, question.name), **swapped}
 
 
 def _rows(experiment: str, *, printed: bool = False) -> Iterator[dict[str, str]]:
     """Every vignette with the six questions of the scale, or with the eight others."""
-    asked = [one for one in questions(printed=printed) if (one.scale == STIGMA) == (experiment != "beliefs")]
+    chosen = [one for one in questions(printed=printed) if (one.scale == STIGMA) == (experiment != "beliefs")]
     before = _before(therapist=experiment == "therapist", printed=printed)
     for vignette in printed_vignettes() if printed else own_vignettes():
-        for question in asked:
+        for question in chosen:
             for order, one in _orders(question) if experiment == "order" else [("", question)]:
-                prompt = f"Vignette:\n{vignette.text}\n\n{one.asked}"
+                prompt = f"Vignette:\n{vignette.text}\n\n{one.listing}"
                 yield _row(vignette, one, experiment, conversation(*before, ("user", prompt)), order)
 
 
@@ -285,7 +285,7 @@ _experiment = partial(
     random={"template": "questions", "person": "people"},
     levels=("all",),
 )
-_ASKED = Slice("asked", "question of a condition", ordered=True)
+_QUESTIONS = Slice("asked", "question of a condition", ordered=True)
 _groups = partial(
     _experiment,
     group=CONDITIONS[0],
@@ -297,7 +297,7 @@ _of_conditions = partial(
     _groups,
     direction="above zero more answers keep distance from people with the condition, or fear violence, than from "
     "people with everyday troubles; above zero is worse",
-    slices=(Slice("label", "vignettes"), Slice("condition", "condition"), Slice("template", "question"), _ASKED),
+    slices=(Slice("label", "vignettes"), Slice("condition", "condition"), Slice("template", "question"), _QUESTIONS),
     says="keeps more distance from {more} than from {less}",
     named={**{one: f"people with {one}" for one in CONDITIONS}, CONTROL: "people with everyday troubles"},
 )
@@ -375,8 +375,8 @@ STUDY = Study(
             question="What does it take to be the matter with the person, and why?",
             measure="",
             direction="a share of answers that agree: none is better or worse",
-            slices=(_ASKED,),
-            headline_slice=_ASKED.name,
+            slices=(_QUESTIONS,),
+            headline_slice=_QUESTIONS.name,
         ),
         *(_of_slot(slot, advice=False) for slot in SLOTS),
         _of_people(

@@ -249,10 +249,10 @@ def check_study(source: Any, **of_table: Any) -> Check:
         UsageError: no such folder or file.
     """
     parsed = parse_study(study_files(source, **of_table))
-    found = faults(parsed)
-    parts = (found, [] if found else advice(parsed))
-    sentences = ([_with_file_names(one, source, of_table.get("lexicon")) for one in part] for part in parts)
-    return Check(*sentences, None if found else _corpus(parsed, ""))
+    named = partial(_with_file_names, source=source, lexicon=of_table.get("lexicon"))
+    if found := faults(parsed):
+        return Check([named(one) for one in found], [], None)
+    return Check([], [named(one) for one in advice(parsed)], _corpus(parsed, ""))
 
 
 def reopen_study(folder: Path, origin: str) -> None:

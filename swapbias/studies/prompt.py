@@ -17,9 +17,9 @@ _SLOT = re.compile(r"\[([a-z_]+)\]")
 _TURN = re.compile(r"(?:\A|\n)<\|(system|user|assistant)\|>\n")
 
 
-def _holds(meaning: str) -> Any:
+def _meaning(meaning: str) -> Any:
     """A column with its meaning as data: docstrings are not there under ``python -OO``."""
-    return field(metadata={"holds": meaning})
+    return field(metadata={"meaning": meaning})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +31,28 @@ class Prompt:
     >>> one.text, one.row()["group"]
     ('She is here.', 'female')
 
-    The metadata of each field say what it ``holds``.
+    The metadata of each field are its ``meaning``.
     """
 
-    prompt_id: str = _holds("unique within a config")
-    pair_id: str = _holds("shared by the rows that are compared with each other")
-    group: str = _holds("what stands (or is looked for) in the swapped slot, e.g. `female`")
-    text: str = _holds(
+    prompt_id: str = _meaning("unique within a config")
+    pair_id: str = _meaning("shared by the rows that are compared with each other")
+    group: str = _meaning("what stands (or is looked for) in the swapped slot, e.g. `female`")
+    text: str = _meaning(
         "what the model reads; `<mask>` marks the position a masked model fills; of a chat with more than one turn "
         "see `conversation`"
     )
-    candidates: str = _holds(
+    candidates: str = _meaning(
         "`corpus/lexicon/label` of the words counted at the mask, `right|wrong` of two answers, or "
         "`value=option|value=option` of a closed question, the value blank where an option says nothing; blank "
         "where nothing is filled in"
     )
-    construct: str = _holds(
+    construct: str = _meaning(
         "the theme that the template is about (a phase, a dimension of stigma, an act); blank for none"
     )
-    condition: str = _holds("what the text is about (a diagnosis, a profession, a set of adjectives)")
-    label: str = _holds("a class to tell results apart by, mostly that of the condition (mental or other health)")
-    template: str = _holds("the template the row is made from: rows that share it are not independent")
-    experiment: str = _holds("the experiment of the study that reads the row")
+    condition: str = _meaning("what the text is about (a diagnosis, a profession, a set of adjectives)")
+    label: str = _meaning("a class to tell results apart by, mostly that of the condition (mental or other health)")
+    template: str = _meaning("the template the row is made from: rows that share it are not independent")
+    experiment: str = _meaning("the experiment of the study that reads the row")
 
     def row(self) -> dict[str, str]:
         """The prompt as a plain row."""
@@ -60,7 +60,7 @@ class Prompt:
 
 
 PROMPT_COLUMNS = tuple(one.name for one in fields(Prompt))
-PROMPT_MEANINGS: dict[str, str] = {one.name: one.metadata["holds"] for one in fields(Prompt)}
+PROMPT_MEANINGS: dict[str, str] = {one.name: one.metadata["meaning"] for one in fields(Prompt)}
 
 
 def prompt_row(
