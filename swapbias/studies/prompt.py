@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ _BATCH = 4_096  # rows that are made into dicts at once
 
 
 class Rows(Sequence[Row]):
-    """Rows of texts held as an Arrow table, for a million prompts; whoever reads one gets a dict of its own.
+    """Rows of texts in an Arrow table, for a million prompts; whoever reads one gets a dict of its own.
 
     A column that is null in a row is none of that row's.
     """
@@ -197,7 +198,7 @@ class Rows(Sequence[Row]):
         return int(self.table.num_rows)
 
     def __eq__(self, other: object) -> bool:
-        """Whether the rows are the same, however they are held."""
+        """Whether the rows are the same, in a table or as dicts."""
         return list(self) == list(other) if isinstance(other, Rows | list) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]  # as of a list
@@ -233,8 +234,9 @@ def column(rows: Sequence[Mapping[str, str]], name: str, missing: str = "") -> I
         return (row.get(name, missing) for row in rows)
     if name not in rows.names:
         return (missing for _ in range(len(rows)))
-    values = (batch.column(name) for batch in rows.table.to_batches(max_chunksize=_BATCH))
-    return (missing if one is None else one for batch in values for one in batch.to_pylist())
+    chunks = rows.table.column(name).chunks
+    pieces = (chunk.slice(start, _BATCH) for chunk in chunks for start in range(0, len(chunk), _BATCH))
+    return (missing if one is None else one for piece in pieces for one in piece.to_pylist())
 
 
 def having(rows: Sequence[Row], **values: str) -> Sequence[Row]:
@@ -243,22 +245,15 @@ def having(rows: Sequence[Row], **values: str) -> Sequence[Row]:
         return [{**row, **values} for row in rows]
     import pyarrow as pa
 
-    table = rows.table
-    for name, value in values.items():
-        cells = pa.repeat(value, len(rows))
-        known = name in table.column_names
-        table = (
-            table.set_column(table.column_names.index(name), name, cells)
-            if known
-            else table.append_column(name, cells)
-        )
-    return Rows(table)
+    cells = {name: pa.repeat(value, len(rows)) for name, value in values.items()}
+    known = dict(zip(rows.names, rows.table.columns, strict=True))
+    return Rows(pa.table({**known, **cells}))
 
 
 def only(rows: Sequence[Row], chosen: Iterable[bool]) -> Sequence[Row]:
     """Those rows that are chosen."""
     if not isinstance(rows, Rows):
-        return [row for row, one in zip(rows, chosen, strict=True) if one]
+        return list(compress(rows, chosen))
     import pyarrow as pa
 
     return Rows(rows.table.filter(pa.array(list(chosen), pa.bool_())))
