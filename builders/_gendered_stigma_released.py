@@ -29,11 +29,8 @@ Scored = dict[str, Any]
 NOUN_FILES = {"female": "data/women_nouns.csv", "male": "data/men_nouns.csv"}
 
 
-def _released_row(
-    experiment: str, pair: str, group: str, cell: Mapping[str, str], score: str, **facts: str
-) -> Scored:
-    row = prompt_row(pair, group, "", experiment, condition=cell["diagnosis"], **facts)
-    return {**row, "score": float(cell[score])}
+def _released_row(experiment: str, pair: str, group: str, score: str, **facts: str) -> Scored:
+    return {**prompt_row(pair, group, "", experiment, **facts), "score": float(score)}
 
 
 def _released_rq1(sets: Mapping[str, str], files: Mapping[str, Path]) -> Iterator[Scored]:

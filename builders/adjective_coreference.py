@@ -125,7 +125,6 @@ STUDY = Study(
     name=NAME,
     title="Adjectives Can Reveal Gender Biases Within NLP Models",
     url="https://uvasrg.github.io/adjectives-can-reveal-gender-biases-within-nlp-models/",
-    correction="holm",
     experiments=(
         _experiment(
             name="answers",
@@ -161,7 +160,6 @@ STUDY = Study(
 CORPUS = Corpus(
     name=NAME,
     title="Sentences about two occupations and a pronoun, with adjectives before the occupations",
-    licence="Apache-2.0",
     version="2.0.0",
     tags=("gender-bias", "coreference", "counterfactual"),
     study=STUDY,

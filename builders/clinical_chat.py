@@ -68,7 +68,6 @@ STUDY = Study(
 CORPUS = Corpus(
     name=NAME,
     title="Prompts and a checklist of facts for chat models that read clinical notes",
-    licence="Apache-2.0",
     tags=("gender-bias", "medical", "summarization"),
     study=STUDY,
     configs=(

@@ -123,7 +123,6 @@ def _local(folder: Path) -> tuple[Config, ...]:
 CORPUS = Corpus(
     name=NAME,
     title="Synthetic clinical notes with a planted gender leak, in four regimes and as counterfactual pairs",
-    licence="Apache-2.0",
     version="3.1.0",
     tags=("gender-bias", "counterfactual", "synthetic", "medical", "mental-health"),
     configs=_configs("synthetic", PHENOTYPES, _synthetic, counted=True),

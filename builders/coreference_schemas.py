@@ -159,7 +159,6 @@ STUDY = Study(
 CORPUS = Corpus(
     name=NAME,
     title="Sentences about an occupation, another person and a pronoun of three kinds",
-    licence="Apache-2.0",
     study=STUDY,
     lexicons={"pronouns": _pronouns},
     configs=(

@@ -12,7 +12,6 @@ _table = partial(table_config, NAME)
 CORPUS = Corpus(
     name=NAME,
     title="Gendered English words, names and swap terms",
-    licence="Apache-2.0",
     version="2.3.0",
     tags=("gender-bias", "lexicon"),
     configs=(

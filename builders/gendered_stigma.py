@@ -283,7 +283,6 @@ STUDY = Study(
 CORPUS = Corpus(
     name=NAME,
     title="Prompts on mental and other health conditions with a masked subject or object",
-    licence="Apache-2.0",
     version="2.0.0",
     tags=("gender-bias", "counterfactual", "medical", "mental-health"),
     study=STUDY,

@@ -138,7 +138,6 @@ STUDY = Study(
     name=NAME,
     title="Good Secretaries, Bad Truck Drivers? Occupational Gender Stereotypes in Sentiment Analysis",
     url="https://doi.org/10.18653/v1/W19-3809",
-    correction="holm",
     experiments=(
         _classifier(
             name="sentences",
@@ -175,7 +174,6 @@ STUDY = Study(
 CORPUS = Corpus(
     name=NAME,
     title="Sentences about professions with a male or a female subject",
-    licence="Apache-2.0",
     version="2.0.0",
     tags=("gender-bias", "counterfactual"),
     study=STUDY,

@@ -33,7 +33,6 @@ STUDY = Study(
     name=NAME,
     title="The Effects of Gender Bias in Word Embeddings on Patient Phenotyping in the Mental Health Domain",
     url="https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/",
-    correction="holm",
     experiments=(
         _of_notes(
             name="phenotyping",
@@ -95,7 +94,6 @@ STUDY = Study(
 CORPUS = Corpus(
     name=NAME,
     title="Words for depression and published results on gender bias in clinical phenotyping",
-    licence="Apache-2.0",
     version="2.0.0",
     tags=("gender-bias", "medical", "mental-health"),
     study=STUDY,

@@ -236,7 +236,6 @@ STUDY = Study(
 CORPUS = Corpus(
     name=NAME,
     title="Acts of social distance and bare sentences about 93 stigmatized and 29 other conditions",
-    licence="Apache-2.0",
     version="2.0.0",
     tags=("social-bias", "counterfactual", "mental-health"),
     study=STUDY,

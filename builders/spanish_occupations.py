@@ -70,7 +70,6 @@ STUDY = Study(
     name=NAME,
     title="Professions by gender and nationality in Spanish",
     url="https://github.com/swapbias/swapbias",
-    correction="holm",
     on_request=True,
     experiments=(
         Experiment(
@@ -104,7 +103,6 @@ STUDY = Study(
 CORPUS = Corpus(
     name=NAME,
     title="Spanish sentences about professions by gender and nationality",
-    licence="Apache-2.0",
     version="2.0.0",
     tags=("gender-bias", "social-bias", "counterfactual"),
     study=STUDY,

@@ -429,7 +429,6 @@ def _advice_config(slot: str) -> Config:
 CORPUS = Corpus(
     name=NAME,
     title="Vignettes of people with mental health conditions, and questions of social distance",
-    licence="Apache-2.0",
     study=STUDY,
     released=tuple(released()),
     configs=(

@@ -286,8 +286,8 @@ class Corpus:
 
     name: str
     title: str
-    licence: str
     configs: tuple[Config, ...]
+    licence: str = "Apache-2.0"  # of the project itself
     version: str = "1.0.0"
     tags: tuple[str, ...] = ()  # that it is found by on the Hub
     study: Study | None = None
