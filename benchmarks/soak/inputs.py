@@ -397,16 +397,16 @@ def _eval(eval_results: Any, content: bytes) -> None:
 
 def _chat(place: Path) -> Iterator[Target]:
     from swapbias.models.chat.answer_log import AnswerLog
-    from swapbias.models.chat.answer_readers import (
+    from swapbias.models.chat.chat_options import COMPLETIONS, ChatOptions
+    from swapbias.models.chat.openai_client import Asking, trouble_in
+    from swapbias.studies import READINGS, Prompt, is_refusal, read_answer, word_count
+    from swapbias.studies.answers import (
         read_completion,
         read_coreference,
         read_facts,
         read_option,
         read_text,
     )
-    from swapbias.models.chat.chat_options import COMPLETIONS, ChatOptions
-    from swapbias.models.chat.openai_client import Asking, trouble_in
-    from swapbias.studies import READINGS, Prompt, is_refusal, read_answer, word_count
 
     def prompt(candidates: str) -> Prompt:
         given = dict.fromkeys(("pair_id", "group", "construct", "label", "template", "experiment"), "x")

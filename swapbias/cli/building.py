@@ -237,7 +237,6 @@ def new(folder: Folder) -> None:
 @study.command("check")
 def check_folder(
     source: Annotated[Path, typer.Argument(help="Folder of the study, or a CSV file of prompts.")],
-    model: Annotated[str | None, typer.Option(help="Masked model that must know the words.")] = None,
     reference: Annotated[str, typer.Option(help="Of a CSV file: the group that is subtracted.")] = "",
     words: Annotated[
         Path | None, typer.Option("--lexicon", help="Of a CSV file: words (word,group) counted at <mask>.")
@@ -245,15 +244,15 @@ def check_folder(
     as_json: AsJson = False,
 ) -> None:
     """Find faults by file and line; exit 1 where an audit would refuse the study."""
-    from swapbias.models import load_scorer
-    from swapbias.runs import check_study
+    from swapbias.runs import study_designs
+    from swapbias.studies import check_study
 
-    scorer = load_scorer(model) if model else None
-    found = check_study(source, scorer=scorer, reference=reference, lexicon=words)
+    found = check_study(source, reference=reference, lexicon=words)
+    designs = [*study_designs(found.corpus)] if found.corpus else []
     if as_json:
-        show_json({"faults": found.faults, "advice": found.advice, "told": found.told})
+        show_json({"faults": found.faults, "advice": found.advice, "designs": designs})
         raise typer.Exit(1 if found.faults else 0)
-    for sentence in (*found.faults, *found.advice, *found.told):
+    for sentence in (*found.faults, *found.advice, *designs):
         show(sentence)
     if found.faults:
         show(f"{len(found.faults)} to mend before an audit.")

@@ -26,6 +26,7 @@ from .plan import (
     read_request as read_request,
     settings_of as settings_of,
     skipped_note as skipped_note,
+    study_designs as study_designs,
     with_access as with_access,
 )
 from .results import (
@@ -52,4 +53,3 @@ from .several import (
     read_models as read_models,
     resume_several as resume_several,
 )
-from .soundness import Soundness as Soundness, check_study as check_study

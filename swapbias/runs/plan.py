@@ -38,9 +38,11 @@ from swapbias.notes import NAME, PHENOTYPES, Notes, kind_of_folder, local_notes,
 from swapbias.privacy import is_credentialed
 from swapbias.runs.judge import announced
 from swapbias.studies import (
+    Corpus,
     Experiment,
     Row,
     Study,
+    checked_rows,
     column,
     config_rows,
     did_you_mean,
@@ -756,6 +758,14 @@ def plan_sentences(settings: Settings) -> Iterator[str]:
         yield from [f"{design}."] if design else []
     yield from repeat_notes(tasks)
     yield from filter(None, (partial_note(tasks), skipped_note(skipped, (task.kind.name for task in tasks))))
+
+
+def study_designs(corpus: Corpus) -> Iterator[str]:
+    """Of each experiment of a user's own study how many prompts it has, and the smallest gap that it could find."""
+    for experiment in corpus.study.experiments if corpus.study else ():
+        rows = having(checked_rows(corpus, experiment.configs[0]), experiment=experiment.name)
+        task = Task(corpus.study, experiment, experiment.configs, "", rows, len(rows))  # type: ignore[arg-type]
+        yield f"{corpus.name} {experiment.name}: {len(rows)} prompts; {design_note(task)}."
 
 
 def design_note(task: Task) -> str:

@@ -116,7 +116,7 @@ def test_no_two_passages_of_a_note_contradict_each_other():
 def test_terms_of_one_gender_fit_the_age():
     tables = note_tables()
     for gender, several in tables.specific.items():
-        at = {one.text: one for _, one in several}
+        at = {one.text: one for one in several}
         for seed in range(400):
             patient = Patient(gender, tables, random.Random(seed))
             assert all(at[text].fits(patient.age) for text in patient.specific.values())

@@ -11,7 +11,6 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.findings import disaggregate
-from swapbias.models.chat.answer_readers import read_facts
 from swapbias.models.chat.chat_kind import posed
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.clinical import NoteOptions
@@ -19,6 +18,7 @@ from swapbias.privacy import credentialed
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings, load_notes, note_rows, plan
 from swapbias.studies import tables as checklists
+from swapbias.studies.answers import read_facts
 from swapbias.studies.catalogue import config_rows, load_study
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
 from tests.models.chat.server import ChatServer, Reply
