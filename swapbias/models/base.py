@@ -129,8 +129,8 @@ class Scorer(Protocol):
         """Save each answer in a run's folder as it arrives; without ``text`` only what was parsed from it."""
         return
 
-    def spent(self, left: Sequence[Prompt]) -> str:
-        """Requests so far and those for the prompts in ``left``, in a sentence; blank without requests."""
+    def spent(self, remaining: Sequence[Prompt]) -> str:
+        """Requests so far and those for the remaining prompts, in a sentence; blank without requests."""
         return ""
 
     def beyond_limits(self, prompts: Sequence[Prompt]) -> str:

@@ -65,7 +65,7 @@ def lost(scored):
 # --- masked models ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", sorted(tiny.MODELS))
+@pytest.mark.parametrize("family", ["bert", "xlnet"])
 def test_a_masked_model_of_nan_weights_scores_no_label_zero(family, tmp_path):
     scorer = load_scorer(str(broken(tiny.save(family, tmp_path))), kind="masked")
     prompts, done = as_prompts(ROWS), []
