@@ -11,7 +11,7 @@ from swapbias.builders import _adjective_coreference_sentences as sentences
 from swapbias.builders._clinical_notes_text import note_tables, written_for
 from swapbias.errors import UsageError
 from swapbias.notes import WORDINGS, carrier_synonyms, reworded
-from swapbias.notes.regimes import _carried
+from swapbias.notes.augmentation import _carried
 from swapbias.studies import PLACEBO, PROMPT_COLUMNS, Config, placebo
 from swapbias.studies.catalogue import checked_rows, config_rows, load_corpus, load_study, local_corpus, studies
 from swapbias.studies.prompt import slots
@@ -416,7 +416,7 @@ def test_a_wording_that_is_not_there_is_refused(wording):
 
 
 def test_a_phrase_without_five_alternatives_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("swapbias.notes.regimes.corpus_dir", lambda name: tmp_path)
+    monkeypatch.setattr("swapbias.notes.augmentation.corpus_dir", lambda name: tmp_path)
     (tmp_path / "carrier_synonyms.csv").write_text("phrase,wording,alternative,source\nin detail,1,in full,own\n")
     with pytest.raises(ValueError, match="1 alternatives of 'in detail', expected 5"):
         carrier_synonyms.__wrapped__()

@@ -15,7 +15,7 @@ from swapbias.errors import UsageError
 from swapbias.hub import own_study
 from swapbias.hub.shared_runs import bundle_run
 from swapbias.models.clinical import NoteOptions
-from swapbias.notes.folder import local_notes
+from swapbias.notes.load import local_notes
 from swapbias.privacy import credentialed, is_credentialed, writing
 from swapbias.runs import Run, read_run, write_figures
 from swapbias.runs.audit import start
