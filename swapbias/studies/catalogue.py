@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -328,20 +327,3 @@ def import_labels(path: Path) -> int:
     write_whole(target, text.getvalue().encode())
     load_lexicon.cache_clear()
     return len(every)
-
-
-def agreement(first: Mapping[str, str], second: Mapping[str, str]) -> tuple[float, float, int]:
-    """Cohen's kappa, the share of equal labels, and the number of words both raters labelled.
-
-    1: always the same; 0: as often as chance; NaN: no word in common, or both use a single label throughout.
-
-    >>> agreement({"good": "positive", "bad": "negative"}, {"good": "positive", "bad": "negative"})
-    (1.0, 1.0, 2)
-    """
-    words = sorted(set(first) & set(second))
-    if not words:
-        return float("nan"), float("nan"), 0
-    observed = sum(first[word] == second[word] for word in words) / len(words)
-    counts = [Counter(rater[word] for word in words) for rater in (first, second)]
-    chance = sum(counts[0][label] * counts[1][label] for label in counts[0]) / len(words) ** 2
-    return (observed - chance) / (1 - chance) if chance < 1 else float("nan"), observed, len(words)

@@ -202,8 +202,8 @@ ELSEWHERE = {
     "lexicon export": "words of a masked model that reads no notes",
 }
 NOTHING = {
-    "list", "plan", "reproduce", "cache", "lexicon import", "lexicon agreement", "study new", "push datasets",
-    "push metrics", "push comparison", "study read", "pull datasets", "pull metrics", "pull results", "help",
+    "list", "plan", "reproduce", "cache", "lexicon import", "study new", "push datasets",
+    "push metrics", "push comparison", "pull datasets", "pull metrics", "pull results", "help",
 }  # fmt: skip
 
 
