@@ -12,10 +12,10 @@ import typer
 
 from swapbias.cli import terminal as ui
 from swapbias.cli.finished_runs import comparison_record, show_comparison
-from swapbias.cli.listing import CLUSTER, RUN, ModelSettings, engine_of, read_settings
+from swapbias.cli.listing import CLUSTER, RUN, ModelSettings, engine_of, model_settings, read_settings
 from swapbias.errors import UsageError
 from swapbias.files import is_url
-from swapbias.models import FLAGS, LoadOptions, kinds, model_kinds, settable
+from swapbias.models import FLAGS, model_kinds
 
 if TYPE_CHECKING:
     from swapbias.findings import Finding
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 _ACCESS = ("api_key_env", "plain_http")  # what no manifest says
 _WITH_RESUME = ("resume", "no_cache", "allow_pickle", "trust", "as_json", "verbose", *_ACCESS, *CLUSTER)
 _WITH_FILE = (*_WITH_RESUME, "models", "folder", "dry_run")
+_MODELS = (
+    "Hub id (OWNER/NAME[@REVISION]), folder, vader, module:function; models.txt (a model a line), audit.toml or "
+    "manifest.json. Without a model: a four-minute demonstration."
+)
 _MOST_SHOWN = 20  # models whose numbers and reports a terminal lists; of more it names the folder
 _ASK, _MODEL, _CHAT, _RUN = "What to ask", "The model", "Chat models", "Run and output"
 
@@ -34,64 +38,47 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     parameters = dict(inspect.signature(command).parameters)
     del parameters["options"]
     last = {name: parameters.pop(name) for name in [*parameters][list(parameters).index("folder") :]}
-    every: list[Any] = [LoadOptions, *(one.options for one in kinds() if one.options)]
-    for made in every:
-        for one, hint in settable(made):
-            more, name = one.metadata, one.metadata.get("name", one.name)
-            if name in FLAGS:
-                under = _MODEL if made is LoadOptions else _CHAT
-                flag = ui.option(more["help"], f"--{name.replace('_', '-')}", under=under, min=more.get("least"),
-                              max=more.get("most"))  # fmt: skip
-                parameters[name] = inspect.Parameter(
-                    name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=Annotated[hint, flag]
-                )
-    every_one = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (parameters | last).values()]
-    command.__signature__ = inspect.Signature(every_one)  # type: ignore[attr-defined]
+    for one in (each for each in model_settings() if each.name in FLAGS):
+        under = _MODEL if one.group == "model" else _CHAT
+        flag = ui.option(one.help, f"--{one.key}", under=under, min=one.least, max=one.most)
+        named: Any = {"default": one.default, "annotation": Annotated[one.type, flag]}
+        parameters[one.name] = inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, **named)
+    every = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (parameters | last).values()]
+    command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
     return command
 
 
 @with_options
 def audit(
     context: typer.Context,
-    models: Annotated[
-        list[str] | None,
-        ui.argument(
-            "MODEL",
-            "Hub id (OWNER/NAME[@REVISION]), folder, vader, module:function; models.txt (a model a line), "
-            "audit.toml or manifest.json. Without a model: a four-minute demonstration.",
-        ),
-    ] = None,
+    models: Annotated[list[str] | None, ui.argument("MODEL", _MODELS)] = None,
     study: Annotated[
-        list[str] | None, ui.option("NAME[:EXPERIMENT], own folder or OWNER/NAME on the Hub; repeatable.", under=_ASK)
+        list[str] | None, ui.option("NAME[:EXPERIMENT], folder, OWNER/NAME; repeatable.", under=_ASK)
     ] = None,
-    prompts: Annotated[Path | None, ui.option("Your prompts: CSV with text, group, pair.", under=_ASK)] = None,
-    reference: Annotated[str, ui.option("Own prompts: the group that is subtracted.", under=_ASK)] = "",
-    limit: Annotated[int | None, ui.option("Most prompts of an experiment; whole pairs.", under=_ASK, min=1)] = None,
+    prompts: Annotated[Path | None, ui.option("Your prompts: CSV with text, group, pair.")] = None,
+    reference: Annotated[str, ui.option("Own prompts: the group that is subtracted.")] = "",
+    limit: Annotated[int | None, ui.option("Most prompts of an experiment; whole pairs.", min=1)] = None,
     margin: Annotated[
-        float | None, ui.option("Largest gap that counts as none, a share [default: 0.05].", under=_ASK, min=0, max=1)
+        float | None, ui.option("Largest gap that counts as none, a share [default: 0.05].", min=0, max=1)
     ] = None,
     wordings: Annotated[
-        bool | None, ui.option("Five other wordings too [default: if fast].", "--wordings/--no-wordings", under=_ASK)
+        bool | None, ui.option("Five other wordings too [default: if fast].", "--wordings/--no-wordings")
     ] = None,
     kind: Annotated[str | None, ui.option(f"{', '.join(model_kinds())}; if not detected.", under=_MODEL)] = None,
-    revision: Annotated[str | None, ui.option("Branch, tag or commit on the Hub.", under=_MODEL)] = None,
-    model_settings: ModelSettings = None,
+    revision: Annotated[str | None, ui.option("Branch, tag or commit on the Hub.")] = None,
+    settings: ModelSettings = None,
     folder: Annotated[
-        str | None,
-        ui.option("Folder of the run, or s3://BUCKET/FOLDER [default: in swapbias-runs].", "--out", under=_RUN,
-               metavar="PATH"),
+        str | None, ui.option("Folder or s3://BUCKET/FOLDER [default: in swapbias-runs].", "--out", under=_RUN)
     ] = None,
-    resume: Annotated[str | None, ui.option("Go on with the run in this folder.", under=_RUN, metavar="PATH")] = None,
-    dry_run: Annotated[bool, ui.option("As swapbias plan: score and send nothing.", "--dry-run", under=_RUN)] = False,
-    no_cache: Annotated[
-        bool, ui.option("Neither reuse scores nor save them for later.", "--no-cache", under=_RUN)
-    ] = False,
-    seed: Annotated[int, ui.option("Seed of resampling and of the demonstration.", under=_RUN, min=0)] = 0,
-    trust: Annotated[bool, ui.option("Run code and pickles that a file names.", "--trust", under=_RUN)] = False,
+    resume: Annotated[str | None, ui.option("Go on with the run in this folder.")] = None,
+    dry_run: Annotated[bool, ui.option("As swapbias plan: score and send nothing.", "--dry-run")] = False,
+    no_cache: Annotated[bool, ui.option("Neither reuse scores nor save them for later.", "--no-cache")] = False,
+    seed: Annotated[int, ui.option("Seed of resampling and of the demonstration.", min=0)] = 0,
+    trust: Annotated[bool, ui.option("Run code and pickles that a file names.", "--trust")] = False,
     verbose: ui.Verbose = False,
     as_json: ui.AsJson = False,
     **options: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Audit models: swap one slot, compare, report.
 
     swapbias audit roberta-large --study gendered_stigma:rq1
@@ -100,8 +87,8 @@ def audit(
 
     swapbias audit --chat MODEL --base-url URL --study stigma_vignettes
     """
-    options |= (more := read_settings(model_settings))
-    sources = {name: context.get_parameter_source(name) for name in context.params if name != "model_settings"}
+    options |= (more := read_settings(settings))
+    sources = {name: context.get_parameter_source(name) for name in context.params if name != "settings"}
     explicit = [*(name for name, source in sources.items() if source and source.name == "COMMANDLINE"), *more]
     run = {name: options.pop(name) for name in RUN if name in options}
     access = {name: options[name] for name in _ACCESS if name in explicit}
@@ -119,12 +106,12 @@ def audit(
         if len(models or ()) > 1:
             raise UsageError(f"{files[0]} says which models are audited. Drop the others.")
         _only_these(explicit, _WITH_FILE, f"{files[0]} says what is audited and how")
-        settings, names, manifest = _from_file(files[0], access, options["allow_pickle"], trusted=trusted)
+        chosen, names, manifest = _from_file(files[0], access, options["allow_pickle"], trusted=trusted)
     else:
-        chosen = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
+        more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
         studies = _studies(study, prompts, reference, run)
-        settings, names = _from_options(models or (), studies, options, revision, trusted=trusted, **chosen)
-        remote = settings.load.trust_remote_code
+        chosen, names = _from_options(models or (), studies, options, revision, trusted=trusted, **more)
+        remote = chosen.load.trust_remote_code
         if remote and not trust:
             raise UsageError("-M trust-remote-code runs code of the model's maker. Read it, then add --trust.")
         if trust and not (remote or any(Path(one).suffix == ".txt" for one in models or ())):
@@ -134,7 +121,7 @@ def audit(
             )
     if dry_run:
         for one in names or (None,):
-            for sentence in plan_sentences(replace(settings, model=one)):
+            for sentence in plan_sentences(replace(chosen, model=one)):
                 ui.show_text(sentence)
             ui.show("Nothing was loaded or sent.")
         return
@@ -145,9 +132,9 @@ def audit(
             f"{folder} is in a store, which holds runs of one model each. Audit one model into each folder of it, or "
             "choose an --out on a file system that all machines share."
         )
-    named = replace(settings, model=f"{len(names)}-models") if len(names) > 1 else settings
+    named = replace(chosen, model=f"{len(names)}-models") if len(names) > 1 else chosen
     place = folder or str(default_folder(named))
-    _work(_started, place, **show, settings=settings, models=names, expected=manifest, **how)
+    _work(_started, place, **show, settings=chosen, models=names, expected=manifest, **how)
 
 
 def plan(

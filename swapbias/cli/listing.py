@@ -1,10 +1,10 @@
 """swapbias list, help, reproduce and cache: what can be asked and set, what was published, what is stored here."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_origin
 
 import typer
 
@@ -24,15 +24,16 @@ ModelSettings = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A key of ``-M``: its group, type, default and meaning."""
+class Setting(NamedTuple):
+    """A setting of an audit: its group, type, default, meaning and range."""
 
     name: str
     group: str
     type: Any
     default: Any
     help: str
+    least: float | None = None
+    most: float | None = None
 
     @property
     def key(self) -> str:
@@ -63,24 +64,26 @@ _RUN = (
     Setting("address", "cluster", str | None, None, "Your Ray cluster, as HOST:PORT or auto; none: this machine."),
     Setting("workers", "cluster", int | None, None, "Number of workers; as the cluster has room for by default."),
     Setting("gpus_per_worker", "cluster", float, 0.0, "GPUs of a worker; may be a part of one."),
-    Setting("spill", "cluster", str | None, None, "Folder for what Ray's memory cannot hold."),
+    Setting("spill", "cluster", Path | None, None, "Folder for what Ray's memory cannot hold."),
     Setting("own_store", "cluster", bool, False, "The store is yours alone: credentialed notes may lie there."),
 )
 RUN = tuple(one.name for one in _RUN)
 CLUSTER = tuple(one.name for one in _RUN if one.group == "cluster")
 
 
-def known_settings() -> Iterator[Setting]:
-    """Every setting of ``-M``, in the order of the help."""
+def model_settings() -> Iterator[Setting]:
+    """What a user sets of models: options of ``swapbias audit`` (``FLAGS``), and settings of ``-M``."""
     every: list[Any] = [LoadOptions, *(one.options for one in kinds() if one.options)]
     for made in every:
         for one, hint in settable(made):
-            name = one.metadata.get("name", one.name)
-            if name not in FLAGS:
-                group = "model" if made is LoadOptions else made.key
-                default = None if get_origin(hint) is tuple else one.default
-                yield Setting(name, group, hint, default, one.metadata["help"])
-    yield from _RUN
+            more, default = one.metadata, None if get_origin(hint) is tuple else one.default
+            group, name = "model" if made is LoadOptions else made.key, more.get("name", one.name)
+            yield Setting(name, group, hint, default, more["help"], more.get("least"), more.get("most"))
+
+
+def known_settings() -> list[Setting]:
+    """Every setting of ``-M``, in the order of the help."""
+    return [*(one for one in model_settings() if one.name not in FLAGS), *_RUN]
 
 
 def read_settings(pairs: Sequence[str] | None, only: Sequence[str] = ()) -> dict[str, Any]:
@@ -117,13 +120,14 @@ def engine_of(settings: Mapping[str, Any], place: str | None) -> Engine:
     """
     if settings.get("own_store") and not (place and is_url(place)):
         raise UsageError("own-store is about a store, and a folder of this machine is written. Drop it.")
-    engine = Engine(
-        name=settings.get("engine", "local"),
-        address=settings.get("address"),
-        workers=settings.get("workers"),
-        gpus=settings.get("gpus_per_worker", 0.0),
-        spill=Path(settings["spill"]) if settings.get("spill") else None,
-    )
+    names = {
+        "engine": "name",
+        "gpus_per_worker": "gpus",
+        "address": "address",
+        "workers": "workers",
+        "spill": "spill",
+    }
+    engine = Engine(**{names[one]: value for one, value in settings.items() if one in names})
     engine.check()
     return engine
 
@@ -148,7 +152,7 @@ def help_on(
     group: Annotated[str | None, ui.argument("[KIND]", "Settings of one kind.")] = None,
 ) -> None:
     """List the settings of -M with defaults and meanings."""
-    every = list(known_settings())
+    every = known_settings()
     groups = dict.fromkeys(one.group for one in every)
     if topic != "settings" or (group and group not in groups):
         what = f"settings, or settings and one of {', '.join(groups)}"
