@@ -241,7 +241,8 @@ def _work(work: Callable[..., Any], place: str, *, own: bool, as_json: bool, ver
         with ui.stoppable(lambda: _stopped(here, store)), ui.progress() as bar:
             done = work(here, store, say=ui.say, bar=bar, **how)
         if isinstance(done, tuple):
-            _show(*done, as_json, verbose)
+            run, found = done
+            _show(run, found, as_json, verbose)
         else:
             _show_several(done, as_json, verbose)
 

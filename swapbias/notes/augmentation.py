@@ -199,13 +199,14 @@ class Notes:
         return [one for one in self.rows if one["split"] == split and phenotype in (one["phenotype"], "all")]
 
     @property
-    def _phenotypes(self) -> tuple[str, ...]:
+    def phenotypes(self) -> tuple[str, ...]:
+        """In order of appearance."""
         return tuple(dict.fromkeys(note["phenotype"] for note in self.rows))
 
     def untrainable(self) -> dict[str, str]:
         """Phenotypes that no classifier can be trained for, each with the reason."""
         found = {}
-        for phenotype in self._phenotypes:
+        for phenotype in self.phenotypes:
             labels = [note["label"] for note in self._of("train", phenotype)]
             for label in ("positive", "negative"):
                 if (count := labels.count(label)) < FEWEST:
@@ -264,7 +265,7 @@ class Notes:
     def unperformed(self) -> list[str]:
         """What performance by the patient's own gender leaves open, because no test note shows it."""
         found = []
-        for phenotype in self._phenotypes:
+        for phenotype in self.phenotypes:
             mine = [one for one in self._of("test", phenotype) if one["gender"]]
             name = "the label" if phenotype == OWN else phenotype.replace("_", " ")
             genders, labels = {one["gender"] for one in mine}, {one["label"] for one in mine if one["label"]}

@@ -43,21 +43,13 @@ def find_table(folder: Path, name: str) -> Path | None:
 
 
 def genders_of(patients: Path | None) -> dict[str, str]:
-    """``female`` or ``male`` by subject_id; empty without a table of patients.
-
-    Raises:
-        ValueError: a column is missing.
-    """
+    """``female`` or ``male`` by subject_id; empty without a table of patients."""
     rows = named_rows(patients, ("subject_id", "gender")) if patients else ()
     return {row["subject_id"]: GENDERS.get(row["gender"].strip().lower(), "") for row in rows}
 
 
 def mimic3_notes(notes: Path, patients: Path) -> Iterator[tuple[dict[str, str], str]]:
-    """Each note of NOTEEVENTS that is not marked as an error, and its DESCRIPTION.
-
-    Raises:
-        ValueError: a column is missing, or a file is no readable CSV.
-    """
+    """Each note of NOTEEVENTS that is not marked as an error, and its DESCRIPTION."""
     genders = genders_of(patients)
     columns = ("row_id", "subject_id", "hadm_id", "charttime", "category", "description", "iserror", "text")
     for row in named_rows(notes, columns):
@@ -66,11 +58,7 @@ def mimic3_notes(notes: Path, patients: Path) -> Iterator[tuple[dict[str, str], 
 
 
 def mimic4_notes(notes: Path, patients: Path | None) -> Iterator[dict[str, str]]:
-    """Each discharge summary of MIMIC-IV-Note.
-
-    Raises:
-        ValueError: a column is missing, or a file is no readable CSV.
-    """
+    """Each discharge summary of MIMIC-IV-Note."""
     genders = genders_of(patients)
     for row in named_rows(notes, ("note_id", "subject_id", "hadm_id", "note_type", "charttime", "text")):
         yield _note(row, row["note_id"], row["note_type"], genders)
@@ -79,7 +67,8 @@ def mimic4_notes(notes: Path, patients: Path | None) -> Iterator[dict[str, str]]
 def _note(row: Mapping[str, str], note_id: str, note_type: str, genders: Mapping[str, str]) -> dict[str, str]:
     gender = genders.get(row["subject_id"], "")
     own = {"note_id": note_id, "note_type": note_type.strip(), "gender": gender, "credentialed": "True"}
-    return {name: {**row, **own}[name] for name in STREAM_COLUMNS}
+    every = {**row, **own}
+    return {name: every[name] for name in STREAM_COLUMNS}
 
 
 # --- training and test ------------------------------------------------------------------------------------
@@ -141,8 +130,8 @@ def _split_by_phenotype(labelled: Sequence[tuple[Mapping[str, str], Labels]], se
     found = []
     for phenotype in PHENOTYPES:
         chosen = [(note, labels[phenotype]) for note, labels in labelled if note["gender"] and phenotype in labels]
-        rows = ({**note, "phenotype": phenotype, "label": label} for note, label in chosen)
-        rows = [{name: row.get(name, "") for name in NOTE_COLUMNS} for row in rows]
+        named = ({**note, "phenotype": phenotype, "label": label} for note, label in chosen)
+        rows = [{name: row.get(name, "") for name in NOTE_COLUMNS} for row in named]
         found += split_notes(rows, published_sizes(phenotype), seed=f"{seed}/{phenotype}")
     return found
 

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -46,9 +46,9 @@ class Task:
     study: Study
     experiment: Experiment
     configs: tuple[str, ...]
-    model: str
-    rows: Sequence[Row]
-    n_prompts: int
+    model: str = ""
+    rows: Sequence[Row] = ()
+    n_prompts: int = 0
     notes: Notes | None = None  # what classifiers are trained on
     n_available: int = 0
     factless: int = 0  # notes that are left out, for they state nothing that an answer could repeat
@@ -113,13 +113,13 @@ def plan(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], li
                 skipped.append(Skipped(study.name, experiment.name, why))
                 continue
             configs = (config,) if config in configured else experiment.configs
-            found, reasons = _tasks(study, experiment, configs, fits, settings, notes, slow=slow)
+            found, reasons = _tasks(Task(study, experiment, configs), fits, settings, notes, slow=slow)
             tasks += found
             skipped += [Skipped(study.name, name, why) for name, why in reasons]
     skipped = [one for one in skipped if not _read_otherwise(one, tasks)]
     if not tasks:
-        reasons = "; ".join(f"{one.study} {one.experiment}: {one.reason}" for one in skipped)
-        raise UsageError(f"Nothing to audit: {reasons}. Choose another model or --study.")
+        why = "; ".join(f"{one.study} {one.experiment}: {one.reason}" for one in skipped)
+        raise UsageError(f"Nothing to audit: {why}. Choose another model or --study.")
     for one in kinds():
         if one.given(settings) and not any(task.kind is one for task in tasks):
             raise UsageError(f"{one.unheard(settings, ' and '.join(_studies_of(one)))} Name it as well.")
@@ -166,9 +166,7 @@ def _configs_of(study: Study) -> list[str]:
 
 
 def _tasks(
-    study: Study,
-    experiment: Experiment,
-    configs: tuple[str, ...],
+    empty: Task,
     fits: Sequence[tuple[str, str]],
     settings: Settings,
     notes: Callable[[str, bool, bool], Notes],
@@ -178,13 +176,14 @@ def _tasks(
     """An experiment on each model that fits, and names of its parts with why they are skipped."""
     tasks: list[Task] = []
     reasons: list[tuple[str, str]] = []
+    experiment = empty.experiment
     for model, why in fits:
         if why:
             reasons.append((experiment.name, why))
             continue
-        prompts = kind_of(experiment.kind).rows(experiment) == PROMPTS
-        make = _task_of_prompts if prompts else partial(_task_of_notes, notes=notes)
-        task = make(study, experiment, configs, model, settings, slow=slow)
+        task = replace(empty, model=model)
+        prompts = empty.kind.rows(experiment) == PROMPTS
+        task = _with_prompts(task, settings, slow=slow) if prompts else _with_notes(task, settings, notes)
         if reason := _unreadable(task, settings):
             reasons.append((experiment.name, reason))
         else:
@@ -219,12 +218,10 @@ def _unreadable(task: Task, settings: Settings) -> str:
     return task.notes.unlearnable_gender() if task.kind.rows(task.experiment) == VERSIONS else ""
 
 
-def _task_of_prompts(
-    study: Study, experiment: Experiment, configs: tuple[str, ...], model: str, settings: Settings, *, slow: bool
-) -> Task:
-    kind = kind_of(experiment.kind)
-    every = [_limited(config_rows(study.name, name), settings.limit) for name in configs]
-    passes = len(every) * kind.readings[experiment.reading].passes
+def _with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
+    experiment, corpus = task.experiment, task.study.name
+    every = [_limited(config_rows(corpus, name), settings.limit) for name in task.configs]
+    passes = len(every) * task.kind.readings[experiment.reading].passes
     # Two experiments may read one config.
     parts = (_affordable(rows, passes) if slow else rows for rows in every)
     rows = joined(having(part, experiment=experiment.name) for part in parts)
@@ -232,39 +229,27 @@ def _task_of_prompts(
     others: Sequence[Row] = ()
     # The calibration model knows nothing but the prompts that it is trained on.
     calibrated = experiment.calibrated and settings.model is None
-    if configs == experiment.configs and not calibrated and _with_wordings(experiment, settings):
-        baseline = joined(config_rows(study.name, name) for name in experiment.baseline)
-        placebo = _some_of(_reworded(rows, joined(config_rows(study.name, name) for name in experiment.placebo)))
+    if task.configs == experiment.configs and not calibrated and _with_wordings(experiment, settings):
+        baseline = joined(config_rows(corpus, name) for name in experiment.baseline)
+        placebo = _some_of(_reworded(rows, joined(config_rows(corpus, name) for name in experiment.placebo)))
         others = joined(having(part, experiment=experiment.name) for part in (baseline, placebo))
-    rows, others = (kind.asked(part, settings, experiment) for part in (rows, others))
-    return Task(
-        study, experiment, configs, model, joined([rows, others]), len(rows),
-        n_available=n_available if 0 < n_read < n_available else 0,
-    )  # fmt: skip
+    rows, others = (task.kind.asked(part, settings, experiment) for part in (rows, others))
+    part = n_available if 0 < n_read < n_available else 0
+    return replace(task, rows=joined([rows, others]), n_prompts=len(rows), n_available=part)
 
 
-def _task_of_notes(
-    study: Study,
-    experiment: Experiment,
-    configs: tuple[str, ...],
-    model: str,
-    settings: Settings,
-    *,
-    notes: Callable[[str, bool, bool], Notes],
-    slow: bool,
-) -> Task:
-    kind = kind_of(experiment.kind)
-    trains = kind.trains(settings)
+def _with_notes(task: Task, settings: Settings, notes: Callable[[str, bool, bool], Notes]) -> Task:
+    experiment, trains = task.experiment, task.kind.trains(settings)
     clinical = notes(experiment.corpus, trains, bool(experiment.rates))
     untrained = clinical.untrainable() if trains else {}
     pairs = _limited([pair for pair in clinical.pairs() if pair["condition"] not in untrained], settings.limit)
     every, others = note_rows(experiment, clinical, pairs, trains), list[Row]()
     if experiment.placebo and _with_wordings(experiment, settings):
         others = note_rows(experiment, clinical, _reworded(pairs, list(clinical.reworded_pairs())), trains)
-    rows, others = (list(kind.asked(part, settings, experiment)) for part in (every, others))
+    rows, others = (list(task.kind.asked(part, settings, experiment)) for part in (every, others))
     stated = {row["pair_id"] for row in rows if row.get("trial", "1") == "1"}
     factless = len({row["pair_id"] for row in every}) - len(stated)
-    return Task(study, experiment, configs, model, [*rows, *others], len(rows), clinical, factless=factless)
+    return replace(task, rows=[*rows, *others], n_prompts=len(rows), notes=clinical, factless=factless)
 
 
 def note_rows(experiment: Experiment, notes: Notes, pairs: Sequence[Row], trains: bool) -> list[dict[str, str]]:
