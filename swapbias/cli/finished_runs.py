@@ -156,7 +156,7 @@ def compare(
 
 
 def comparison_record(compared: "Compared") -> dict[str, object]:
-    """What the tables ui.say, for programs."""
+    """What the tables say, for programs."""
     from swapbias.findings import findings_table
     from swapbias.runs import comparison_table
 
@@ -176,14 +176,15 @@ def show_comparison(compared: "Compared", *, verbose: bool) -> None:
     for one, sentence in sentences(comparison_page(compared)):
         ui.out.print(shown(f"{one.study} {one.experiment}: {sentence}", longest))
     if verbose:
+        ui.show("\nEach quantity by model, with its 95 % interval and n")
         for row in comparison.rows:
             where = f"{row.first.study} {row.first.experiment}, {text.where(row.first)}"
             what = f"{where}: {text.quantity(row.first)} ({row.first.unit}) {row.note}"
-            ui.show(shown(what, 400))
+            ui.out.print(shown(what, 400))
             for column, found in zip(comparison.columns, row.found, strict=True):
                 if found:
                     value = f"{text.value_of(found)} ({text.interval_of(found)}), n {text.counted(found.estimate)}"
-                    ui.show(f"  {shown(column.title, 120)}: {value}")
+                    ui.out.print(f"  {shown(column.title, 120)}: {value}")
         if differences := [one for one in compared.differences if one.slice_by == "all"]:
             ui.out.print(terminal_table("Models compared", differences))
     for sentence in (*comparison.footnotes, *compared.left_out, NO_RANKING):

@@ -8,6 +8,7 @@ from importlib import import_module
 
 import pytest
 
+from swapbias.cli.auditing import skipped_note
 from swapbias.errors import UsageError
 from swapbias.runs import (
     Run,
@@ -19,7 +20,7 @@ from swapbias.runs import (
     resume_several,
     start,
 )
-from swapbias.runs.plan import fingerprints, partial_note, plan, skipped_note
+from swapbias.runs.plan import fingerprints, partial_note, plan
 from swapbias.runs.run import REQUIRED
 from swapbias.studies import catalogue, open_study
 from tests import tiny
