@@ -6,21 +6,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import join, quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from swapbias import findings, hub, report, runs, studies
 from swapbias.cli import terminal as ui
 from swapbias.cli.finished_runs import comparison_record, show_comparison
 from swapbias.cli.listing import CLUSTER, RUN, ModelSettings, engine_of, model_settings, read_settings
 from swapbias.errors import UsageError
 from swapbias.files import is_url
-from swapbias.models import FLAGS, model_kinds
-
-if TYPE_CHECKING:
-    from swapbias.findings import Finding
-    from swapbias.runs import Run, Settings, Several, Skipped, Task
-    from swapbias.store import Store
+from swapbias.models import FLAGS, model_kind, model_kinds
 
 _ACCESS = ("api_key_env", "plain_http")  # what no manifest says
 _WITH_RESUME = ("resume", "no_cache", "allow_pickle", "trust", "as_json", "verbose", *_ACCESS, *CLUSTER)
@@ -125,7 +121,6 @@ def audit(
                 ui.show_text(sentence)
             ui.show("Nothing was loaded or sent.")
         return
-    from swapbias.runs import default_folder
 
     if len(names) > 1 and folder and is_url(folder):
         raise UsageError(
@@ -133,7 +128,7 @@ def audit(
             "choose an --out on a file system that all machines share."
         )
     named = replace(chosen, model=f"{len(names)}-models") if len(names) > 1 else chosen
-    place = folder or str(default_folder(named))
+    place = folder or str(runs.default_folder(named))
     _work(_started, place, **show, settings=chosen, models=names, expected=manifest, **how)
 
 
@@ -164,44 +159,40 @@ def _from_options(
     *,
     trusted: bool,
     **more: Any,
-) -> tuple["Settings", dict[str, str]]:
+) -> tuple["runs.Settings", dict[str, str]]:
     """Settings of the command line and the models, with names of their runs; a .txt file lists models."""
-    from swapbias.runs import check_code, read_models, settings_of
-
     lists = [one for one in names if Path(one).suffix == ".txt"]
     if len(lists) > 1:
         raise UsageError(f"{' and '.join(lists)} both list models, expected one list. Join them.")
-    listed = read_models(Path(lists[0])) if lists else {}
+    listed = runs.read_models(Path(lists[0])) if lists else {}
     every = [*(one for one in names if one not in lists), *listed]
     if revision is not None and len(every) > 1:
         raise UsageError("--revision is of one model, and several are named. Name each as OWNER/NAME@REVISION.")
-    each = [settings_of(one, studies, options, revision=revision, **more) for one in every or (None,)]
+    each = [runs.settings_of(one, studies, options, revision=revision, **more) for one in every or (None,)]
     models = _unique([one.model for one in each if one.model])
     for one, name in zip(each, every, strict=False):
         if one.model and name in listed:
             models[one.model] = listed[name]
-            check_code(lists[0], one, None, trust=trusted)
+            runs.check_code(lists[0], one, None, trust=trusted)
     return each[0], models
 
 
 def _from_file(
     file: str, access: Mapping[str, Any], allow_pickle: bool, *, trusted: bool
-) -> tuple["Settings", dict[str, str], Mapping[str, Any] | None]:
+) -> tuple["runs.Settings", dict[str, str], Mapping[str, Any] | None]:
     """Settings and models of an ``audit.toml``, or those of a run, which is to be repeated, by its ``manifest.json``.
 
     Both may be anybody's: code that they name runs only where it is ``trusted``.
     """
-    from swapbias.runs import check_code, check_keys, read_request, with_access
-
-    names, settings, manifest = read_request(Path(file))
-    settings = with_access(replace(settings, load=replace(settings.load, allow_pickle=allow_pickle)), access)
+    names, settings, manifest = runs.read_request(Path(file))
+    settings = runs.with_access(replace(settings, load=replace(settings.load, allow_pickle=allow_pickle)), access)
     models = _unique(names)
     if manifest is not None:
-        check_code("The manifest", settings, manifest.get("models"), trust=trusted)
+        runs.check_code("The manifest", settings, manifest.get("models"), trust=trusted)
         if not trusted:
-            check_keys("The manifest", settings)
+            runs.check_keys("The manifest", settings)
     for one in names or (None,) if manifest is None else ():
-        check_code(file, replace(settings, model=one), None, trust=trusted)
+        runs.check_code(file, replace(settings, model=one), None, trust=trusted)
     return settings, models, manifest
 
 
@@ -221,12 +212,10 @@ def _only_these(explicit: Sequence[str], allowed: Sequence[str], why: str) -> No
 
 def _studies(study: list[str] | None, prompts: Path | None, reference: str, run: Mapping[str, Any]) -> list[str]:
     """The names of the studies; those of the user's own are opened."""
-    from swapbias.hub import own_study, study_name
-
-    names = [study_name(one) for one in ui.split_commas(study)]
+    names = [hub.study_name(one) for one in ui.split_commas(study)]
     if prompts is not None:
         words = {"group": run.get("group", ""), "lexicon": run.get("lexicon")}
-        return [*names, own_study(prompts, reference=reference, **words).name]
+        return [*names, hub.own_study(prompts, reference=reference, **words).name]
     if reference or "group" in run or "lexicon" in run:
         raise UsageError("--reference, group and lexicon are about own prompts. Add --prompts.")
     return names
@@ -248,46 +237,38 @@ def _work(work: Callable[..., Any], place: str, *, own: bool, as_json: bool, ver
 
 
 def _started(
-    folder: Path, store: "Store | None", *, settings: "Settings", models: Mapping[str, str], expected: Any, **how: Any
+    folder: Path, store: Any, *, settings: "runs.Settings", models: Mapping[str, str], expected: Any, **how: Any
 ) -> Any:
-    from swapbias.runs import audit_several, start
 
     if len(models) > 1:
-        return audit_several(models, settings, folder, **how)
-    return start(settings, folder, expected=expected, store=store, **how)
+        return runs.audit_several(models, settings, folder, **how)
+    return runs.start(settings, folder, expected=expected, store=store, **how)
 
 
-def _resumed(folder: Path, store: "Store | None", **how: Any) -> Any:
-    from swapbias.runs import is_several, resume, resume_several
+def _resumed(folder: Path, store: Any, **how: Any) -> Any:
 
-    return resume_several(folder, **how) if is_several(folder) else resume(folder, store=store, **how)
+    return runs.resume_several(folder, **how) if runs.is_several(folder) else runs.resume(folder, store=store, **how)
 
 
-def _stopped(folder: Path, store: "Store | None") -> str:
+def _stopped(folder: Path, store: Any) -> str:
     """What a stopped audit says: what was saved, where, and how to go on."""
-    from swapbias.runs import MANIFEST, is_several
-
     place = str(store or folder)
-    if not is_several(folder) and not (folder / MANIFEST).is_file():
+    if not runs.is_several(folder) and not (folder / runs.MANIFEST).is_file():
         return f"Stopped before anything was scored: nothing is saved in {place}. The same command begins anew."
     return f"Stopped. What was scored is saved: go on with swapbias audit --resume {quote(place)}."
 
 
-def _show(run: "Run", found: "Sequence[Finding]", as_json: bool, verbose: bool) -> None:
+def _show(run: "runs.Run", found: "Sequence[findings.Finding]", as_json: bool, verbose: bool) -> None:
     """Verdicts, what was not run in one line, the report and the next step."""
-    from swapbias.findings import comparisons, experiment_of, findings_table
-    from swapbias.report import comparison_tables, terminal
-    from swapbias.runs import Skipped
-
     manifest = run.manifest()
-    skipped = [Skipped(**one) for one in manifest["skipped"]]
-    not_run = skipped_note(skipped, {one.kind for one in map(experiment_of, found) if one is not None})
+    skipped = [runs.Skipped(**one) for one in manifest["skipped"]]
+    not_run = skipped_note(skipped, {one.kind for one in map(findings.experiment_of, found) if one is not None})
     if as_json:
-        table = findings_table(comparisons(found)).to_dict("records")
+        table = findings.findings_table(findings.comparisons(found)).to_dict("records")
         ui.show_json({"run": str(run.place), "findings": table, "not_run": not_run})
         return
-    ui.show(f"\n{terminal(found, brief=not verbose)}")
-    for table in comparison_tables(found) if verbose else ():
+    ui.show(f"\n{report.terminal(found, brief=not verbose)}")
+    for table in report.comparison_tables(found) if verbose else ():
         ui.out.print(table)
     ui.show_text(f"\n{not_run}".rstrip())
     ui.show(f"Report  {run.place}/report.html")
@@ -295,7 +276,7 @@ def _show(run: "Run", found: "Sequence[Finding]", as_json: bool, verbose: bool) 
     ui.show(f"Next    swapbias {'audit YOUR_MODEL' if demo else f'check {run.place} --max-gap 0.05'}")
 
 
-def _show_several(done: "Several", as_json: bool, verbose: bool) -> None:
+def _show_several(done: "runs.Several", as_json: bool, verbose: bool) -> None:
     """The comparison, a report for each model, and those that failed: exit 1 where any did."""
     reports = {model: str(run.folder / "report.html") for model, run in done.runs.items()}
     if as_json:
@@ -322,43 +303,38 @@ def _show_several(done: "Several", as_json: bool, verbose: bool) -> None:
 # --- sentences on what an audit will do -------------------------------------------------------------------
 
 
-def plan_sentences(settings: "Settings") -> Iterator[str]:
+def plan_sentences(settings: "runs.Settings") -> Iterator[str]:
     """Sentences: each experiment with its prompts, what asking takes, what it could find, and what would not run.
 
     Raises:
         UsageError, ValueError: as ``plan``, and where only the Hub could tell what kind a model is.
     """
-    from swapbias.models import model_kind
-    from swapbias.runs import partial_note, plan, repeat_notes
-
     kind = None
     if settings.model is not None:
         kind = model_kind(settings.model, settings.kind, ask_hub=False, load=settings.load)
-    tasks, skipped = plan(settings, kind=kind)
+    tasks, skipped = runs.plan(settings, kind=kind)
     sent: dict[tuple[str, str], set[tuple[str, str]]] = {}  # a text is asked once, whoever reads it
     for task in tasks:
         yield from _task_sentences(task, settings, sent.setdefault((task.kind.name, task.model), set()))
-    yield from repeat_notes(tasks)
-    yield from filter(None, (partial_note(tasks), skipped_note(skipped, (task.kind.name for task in tasks))))
+    yield from runs.repeat_notes(tasks)
+    yield from filter(None, (runs.partial_note(tasks), skipped_note(skipped, (task.kind.name for task in tasks))))
 
 
-def _task_sentences(task: "Task", settings: "Settings", sent: set[tuple[str, str]]) -> Iterator[str]:
-    from swapbias.runs import announced, design_note
-    from swapbias.studies import only
+def _task_sentences(task: "runs.Task", settings: "runs.Settings", sent: set[tuple[str, str]]) -> Iterator[str]:
 
     beside = f" and {len(task.rows) - task.n_prompts} beside them" if len(task.rows) > task.n_prompts else ""
     texts = [task.kind.sent(row, settings) for row in task.rows]
-    fresh = only(task.rows, (not sent.issuperset(one) for one in texts))
+    fresh = studies.only(task.rows, (not sent.issuperset(one) for one in texts))
     sent.update(text for one in texts for text in one)
     takes = task.kind.announce(fresh, settings) if fresh else "asked by the experiments above."
     name = f"{task.study.name} {task.experiment.name}: {task.n_prompts} prompts{beside} for {task.model}"
     yield "; ".join(filter(None, (name, takes)))
-    yield from filter(None, [announced(task, settings)])
-    design = "; ".join(filter(None, (design_note(task), task.kind.calls(task.experiment, task.rows))))
+    yield from filter(None, [runs.announced(task, settings)])
+    design = "; ".join(filter(None, (runs.design_note(task), task.kind.calls(task.experiment, task.rows))))
     yield from [f"{design}."] if design else []
 
 
-def skipped_note(skipped: "Sequence[Skipped]", ran: Iterable[str]) -> str:
+def skipped_note(skipped: "Sequence[runs.Skipped]", ran: Iterable[str]) -> str:
     """What was not run, by reason, and what is to be known of the rest; blank for nothing.
 
     Args:
@@ -366,12 +342,10 @@ def skipped_note(skipped: "Sequence[Skipped]", ran: Iterable[str]) -> str:
             holds of a part of an experiment's rows stands once for all experiments.
         ran: the kinds of the experiments that were run.
     """
-    from swapbias.studies import load_study, of_a_part
-
     ran, others, reasons = set(ran), Counter[str](), dict[str, list[str]]()
     for one in skipped:
-        if not of_a_part(one.experiment):
-            known = (each.kind for each in load_study(one.study).experiments if each.name == one.experiment)
+        if not studies.of_a_part(one.experiment):
+            known = (each.kind for each in studies.load_study(one.study).experiments if each.name == one.experiment)
             kind = next(known, "")
             if kind and kind not in ran:
                 others[kind] += 1
@@ -381,6 +355,6 @@ def skipped_note(skipped: "Sequence[Skipped]", ran: Iterable[str]) -> str:
     if others:
         counted = ", ".join(f"{count} for {name} models" for name, count in others.items())
         parts.append(f"experiments for other kinds of models: {counted} (swapbias list)")
-    remarks = dict.fromkeys(one.reason for one in skipped if of_a_part(one.experiment))
+    remarks = dict.fromkeys(one.reason for one in skipped if studies.of_a_part(one.experiment))
     not_run = f"Not run: {'; '.join(parts)}." if parts else ""
     return " ".join(filter(None, (not_run, f"Of what was read: {'; '.join(remarks)}." if remarks else "")))

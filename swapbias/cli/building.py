@@ -3,16 +3,15 @@
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from swapbias import files, hub, privacy, report, runs, studies, swapping
 from swapbias.cli import terminal as ui
 from swapbias.cli.listing import CLUSTER, ModelSettings, engine_of, read_settings
 from swapbias.errors import UsageError
-
-if TYPE_CHECKING:
-    from swapbias.swapping import Progress
+from swapbias.models import load_scorer
 
 _MOST_TERMS = 10  # that a terminal shows; report.csv has them all
 
@@ -24,11 +23,10 @@ def build(
 ) -> None:
     """Write corpora for datasets.load_dataset."""
     from swapbias.hub import datasets
-    from swapbias.studies import corpora, load_corpus
 
-    names = names or [name for name in corpora() if data is None or load_corpus(name).local]
+    names = names or [name for name in studies.corpora() if data is None or studies.load_corpus(name).local]
     for name in names:
-        load_corpus(name)  # an unknown name is refused before anything is written
+        studies.load_corpus(name)  # an unknown name is refused before anything is written
     with ui.stoppable(lambda: f"Stopped. Corpora that are whole stay in {folder}: the same command builds all."):
         for name in names:
             left_out: dict[str, list[str]] = {}
@@ -71,9 +69,7 @@ def swap(
 
     More than one machine: -M engine=ray -M workers=N (swapbias help settings cluster).
     """
-    from swapbias.swapping import Job, swap_files
-
-    job = Job(
+    job = swapping.Job(
         source, column, mode, table, resolver, split, credentialed, whose=whose, spouses=spouses, gender=gender,
         plausible=plausible, names=names,
     )  # fmt: skip
@@ -86,14 +82,14 @@ def swap(
     ):
         advance, position = None, 0
 
-        def on_progress(step: "Progress") -> None:
+        def on_progress(step: "swapping.Progress") -> None:
             nonlocal advance, position
             if step.size:  # bytes of the input
                 advance = advance or bar("Swapping (bytes)", step.size)
                 advance(step.position - position)
                 position = step.position
 
-        done = swap_files(
+        done = swapping.swap_files(
             job, here, processes=processes, batch_rows=batch_rows, on_progress=on_progress, engine=engine, say=ui.say,
             uploaded_to=None if store is None or store.own else str(store),
         )  # fmt: skip
@@ -133,7 +129,6 @@ def train(
 ) -> None:
     """Train a sentiment model that swapbias audit takes."""
     from swapbias.models.sentiment import PUBLISHED_AUDIT, TrainSettings, train_model
-    from swapbias.report import p_value
 
     settings = TrainSettings(
         kind=kind, data=data, vectors=vectors, encoder=encoder, epochs=epochs, seed=seed, device=device,
@@ -154,7 +149,7 @@ def train(
         published = f"published: {known:,}, {share:.3f}"
         ui.show(f"Training sentences with a {group} noun: {count:,}, mean label {_number(mean)} ({published})")
     value, low, high = (_number(one, "+.3f") for one in (found.gap.value, found.gap.ci_low, found.gap.ci_high))
-    gap = f"Female - male: {value} [{low}, {high}], p {p_value(found.gap.p_value)} (Welch)"
+    gap = f"Female - male: {value} [{low}, {high}], p {report.p_value(found.gap.p_value)} (Welch)"
     ui.show(f"{gap}; {found.n_both:,} sentences count in both.")
     ui.show(f"Accuracy on {trained.n_dev} dev sentences: {trained.dev_accuracy:.3f}")
     ui.show(f"Trained: {trained.folder}")
@@ -175,9 +170,7 @@ Folder = Annotated[Path, ui.argument("FOLDER", "Folder of the study.")]
 @study.command("new", cls=ui.Sectioned)
 def new(folder: Folder) -> None:
     """Write a small complete example to edit: it can be audited at once."""
-    from swapbias.studies import new_study
-
-    made = new_study(folder)
+    made = studies.new_study(folder)
     ui.show(f"Written to {folder}: {', '.join(one.name for one in made)}.")
     ui.show(f"Next: edit them, swapbias study check {folder}, swapbias audit MODEL --study {folder}")
 
@@ -193,11 +186,8 @@ def check_folder(
     as_json: ui.AsJson = False,
 ) -> None:
     """Find faults by file and line; exit 1 where an audit would refuse the study."""
-    from swapbias.models import load_scorer
-    from swapbias.runs import check_study
-
     scorer = load_scorer(model) if model else None
-    found = check_study(source, scorer=scorer, reference=reference, lexicon=words)
+    found = runs.check_study(source, scorer=scorer, reference=reference, lexicon=words)
     if as_json:
         ui.show_json(asdict(found))
     else:
@@ -216,9 +206,7 @@ def push_folder(
     dry_run: ui.DryRun = False,
 ) -> None:
     """Publish a study as a dataset: others run it with --study OWNER/NAME."""
-    from swapbias.hub import Hub, push_study
-
-    done = push_study(Hub(), folder, repo, private=not public, dry_run=dry_run, say=ui.say)
+    done = hub.push_study(hub.Hub(), folder, repo, private=not public, dry_run=dry_run, say=ui.say)
     at = f" at {done.commit[:12]}" if done.commit else ""
     ui.show(f"{done.repo.name}: {done.status}{' (private)' if done.private else ''}, {done.tag}{at}")
     if done.commit:
@@ -230,18 +218,13 @@ def export_words(
     run: ui.RunFolder, file: Annotated[Path, ui.option("CSV to write.", "--out")] = Path("unrated.csv")
 ) -> None:
     """Write the words of a run without a label, heaviest first."""
-    from swapbias.files import as_csv, write_whole
-    from swapbias.privacy import for_owner_alone, is_credentialed
-    from swapbias.runs import Run
-    from swapbias.studies import rated, unrated_words
-
-    name = rated()[0].name
-    items = Run.open(run).items(name)
+    name = studies.rated()[0].name
+    items = runs.Run.open(run).items(name)
     if items is None:
         raise UsageError(f"{run} holds no finished {name}. Audit with --study {name}.")
-    words = unrated_words(items)
-    with for_owner_alone(is_credentialed(run)):
-        write_whole(file, as_csv(words))
+    words = studies.unrated_words(items)
+    with privacy.for_owner_alone(privacy.is_credentialed(run)):
+        files.write_whole(file, files.as_csv(words))
     ui.show(f"{len(words)} words with {words['mass'].sum():.1%} of the mass are unrated.")
     ui.show(f"Words: {file}")
 
@@ -249,6 +232,4 @@ def export_words(
 @lexicon.command("import", cls=ui.Sectioned)
 def import_words(file: Annotated[Path, ui.argument("FILE", "CSV with the columns word and label.")]) -> None:
     """Add your labels (positive, negative, neutral, irrelevant) for later audits."""
-    from swapbias.studies import import_labels
-
-    ui.show(f"{import_labels(file)} words of your own are now part of the attitude lexicon.")
+    ui.show(f"{studies.import_labels(file)} words of your own are now part of the attitude lexicon.")

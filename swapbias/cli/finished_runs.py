@@ -3,17 +3,14 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from xml.etree import ElementTree
 
 import typer
 
+from swapbias import files, findings, hub, privacy, report, runs
 from swapbias.cli import terminal as ui
 from swapbias.errors import UsageError
-
-if TYPE_CHECKING:
-    from swapbias.findings import Check, Gate
-    from swapbias.runs import Compared
 
 _WORST = (1, 3, 0)  # exit codes
 _OUTCOMES = {0: "passes", 1: "fails", 3: "undecided"}
@@ -22,7 +19,7 @@ _LM_EVAL = "lm-eval"  # the form that a study is exported in
 
 
 def check(
-    runs: ui.Runs,
+    places: ui.Runs,
     max_gap: Annotated[float, ui.option("Largest gap that passes: a share of the unit's range.")] = 0.05,
     baseline: Annotated[str | None, ui.option("A run whose gaps may be exceeded by --max-gap, and no more.")] = None,
     study: Annotated[list[str] | None, ui.option("NAME[:EXPERIMENT]; repeatable. [default: all]")] = None,
@@ -40,55 +37,47 @@ def check(
 
     A gate for releases and CI. Of several runs the worst counts.
     """
-    from swapbias.files import write_whole
-    from swapbias.hub import find_run
-    from swapbias.privacy import for_owner_alone, is_credentialed
-    from swapbias.report import checked, gated
-    from swapbias.runs import check_run
-
-    before = find_run(baseline) if baseline else None
+    before = hub.find_run(baseline) if baseline else None
     how: dict[str, Any] = {"max_gap": max_gap, "baseline": before, "studies": ui.split_commas(study), "of": of}
-    gates = {one: check_run(find_run(one), **how) for one in dict.fromkeys(runs)}
+    gates = {one: runs.check_run(hub.find_run(one), **how) for one in dict.fromkeys(places)}
     code = min((one.code for one in gates.values()), key=_WORST.index)
     if junit:
-        with for_owner_alone(any(Path(one).exists() and is_credentialed(Path(one)) for one in gates)):
+        with privacy.for_owner_alone(any(Path(one).exists() and privacy.is_credentialed(Path(one)) for one in gates)):
             junit.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(junit, _junit(gates))
+            files.write_whole(junit, _junit(gates))
     if as_json:
         records = [{"run": name, **_record(one)} for name, one in gates.items()]
         ui.show_json(records[0] if len(records) == 1 else {"outcome": _OUTCOMES[code], "runs": records})
         raise typer.Exit(code)
     annotations = annotations or os.environ.get("GITHUB_ACTIONS") == "true"
     for name, gate in gates.items():
-        for sentence in (*([f"{name}:"] if len(gates) > 1 else []), gated(gate), *gate.notes):
+        for sentence in (*([f"{name}:"] if len(gates) > 1 else []), report.gated(gate), *gate.notes):
             ui.show(sentence)
         for one in gate.checks:
             _show_check(one, verbose=verbose)
             if annotations:
-                escaped = checked(one).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+                escaped = report.checked(one).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
                 ui.show(f"::{_WORDS[one.outcome][1]} title=swapbias check::{escaped}")
     ui.show(f"Exit code {code} (0 pass, 1 fail, 3 undecided).{'' if verbose else ' Details: --verbose'}")
     raise typer.Exit(code)
 
 
-def _show_check(check: "Check", *, verbose: bool) -> None:
+def _show_check(check: "findings.Check", *, verbose: bool) -> None:
     """A line: outcome, gap, value, interval; the whole sentence with ``verbose``, or where it has another reason."""
-    from swapbias.report import check_name, checked, text
+    from swapbias.report import text
 
     if verbose or check.why or check.baseline or check.levels:
-        ui.show_text(checked(check))
+        ui.show_text(report.checked(check))
         return
     value, ends = text.value(check.finding), text.interval(check.finding)
     numbers = f"{value} ({ends})" if ends else value
     outcome = f"  {_WORDS[check.outcome][0]:<10}"
     room = 80 - len(outcome) - len(numbers) - 2
-    ui.show(f"{outcome}{text.shown(check_name(check), room):<{room}}  {numbers}")
+    ui.show(f"{outcome}{text.shown(report.check_name(check), room):<{room}}  {numbers}")
 
 
-def _record(gate: "Gate") -> dict[str, object]:
+def _record(gate: "findings.Gate") -> dict[str, object]:
     """The outcome and its checks, for programs."""
-    from swapbias.report import checked, gated
-
     rows = []
     for one in gate.checks:
         found, levels = one.finding, [(each.subset, each.estimate.value, each.unit) for each in one.levels]
@@ -98,15 +87,13 @@ def _record(gate: "Gate") -> dict[str, object]:
             "unit": found.unit, "margin": one.margin, "baseline": one.baseline.value if one.baseline else None,
             "change": one.change.value if one.change else None,
             "levels_not_gated": [dict(zip(("subset", "value", "unit"), each, strict=True)) for each in levels],
-            "sentence": checked(one),
+            "sentence": report.checked(one),
         })  # fmt: skip
-    return {"outcome": gate.outcome, "sentence": gated(gate), "notes": list(gate.notes), "checks": rows}
+    return {"outcome": gate.outcome, "sentence": report.gated(gate), "notes": list(gate.notes), "checks": rows}
 
 
-def _junit(gates: "Mapping[str, Gate]") -> bytes:
+def _junit(gates: "Mapping[str, findings.Gate]") -> bytes:
     """A suite for each run, in one root where there are several; a test case for each check."""
-    from swapbias.report import check_name, checked, shown
-
     root = ElementTree.Element("testsuites", {"name": "swapbias check"})
     for run, gate in gates.items():
         outcomes = [one.outcome for one in gate.checks]
@@ -115,37 +102,34 @@ def _junit(gates: "Mapping[str, Gate]") -> bytes:
             "failures": str(outcomes.count("fails")), "errors": str(outcomes.count("undecided")),
         })  # fmt: skip
         for one in gate.checks:
-            finding, name = one.finding, f"{check_name(one)} ({shown(one.finding.model_id)})"
+            finding, name = one.finding, f"{report.check_name(one)} ({report.shown(one.finding.model_id)})"
             named = {"classname": f"{finding.study}.{finding.experiment}", "name": name}
             case = ElementTree.SubElement(suite, "testcase", named)
             tag, kind = {"fails": ("failure", "gap"), "undecided": ("error", "undecided")}.get(one.outcome, ("", ""))
-            why = {"message": checked(one), "type": kind} if tag else {}
-            ElementTree.SubElement(case, tag or "system-out", why).text = checked(one)
+            why = {"message": report.checked(one), "type": kind} if tag else {}
+            ElementTree.SubElement(case, tag or "system-out", why).text = report.checked(one)
     tree = root if len(gates) > 1 else root[0]
     return bytes(ElementTree.tostring(tree, encoding="utf-8", xml_declaration=True)) + b"\n"
 
 
 def compare(
-    runs: ui.Runs,
+    places: ui.Runs,
     folder: Annotated[Path | None, ui.option("Folder for the page, tables and figures.", "--out")] = None,
     every_pair: Annotated[bool, ui.option("Compare every two models, not each with one.", "--every-pair")] = False,
     verbose: ui.Verbose = False,
     as_json: ui.AsJson = False,
 ) -> None:
     """Compare models side by side; it ranks nothing."""
-    from swapbias.hub import Hub, is_shared_name, load_all_shared
-    from swapbias.runs import compare_runs, read_run, write_comparison
-
-    on_hub = [one for one in runs if is_shared_name(one) and not Path(one).exists()]
-    read = [read_run(Path(one)) for one in runs if one not in on_hub]
-    shared, broken = load_all_shared(Hub(), on_hub) if on_hub else ([], [])
+    on_hub = [one for one in places if hub.is_shared_name(one) and not Path(one).exists()]
+    read = [runs.read_run(Path(one)) for one in places if one not in on_hub]
+    shared, broken = hub.load_all_shared(hub.Hub(), on_hub) if on_hub else ([], [])
     read += shared
     if len(read) < 2:
         why = f": {broken[0]}" if broken else ". Name further folders of runs, or results repositories."
         raise UsageError(f"{len(read)} run{'s' * (not read)} can be read, expected two or more{why}")
-    compared = compare_runs(read, every_pair=every_pair)
+    compared = runs.compare_runs(read, every_pair=every_pair)
     if folder:
-        write_comparison(folder, compared)
+        runs.write_comparison(folder, compared)
     if as_json:
         ui.show_json(comparison_record(compared))
         return
@@ -155,47 +139,41 @@ def compare(
     ui.show(f"Page: {folder / 'report.html'}" if folder else "Write it as a page, with the evidence, with --out DIR.")
 
 
-def comparison_record(compared: "Compared") -> dict[str, object]:
+def comparison_record(compared: "runs.Compared") -> dict[str, object]:
     """What the tables say, for programs."""
-    from swapbias.findings import findings_table
-    from swapbias.runs import comparison_table
-
     return {
-        "side_by_side": comparison_table(compared.comparison).astype(object).to_dict("records"),
-        "differences": findings_table(compared.differences).to_dict("records"),
+        "side_by_side": runs.comparison_table(compared.comparison).astype(object).to_dict("records"),
+        "differences": findings.findings_table(compared.differences).to_dict("records"),
         "notes": [*compared.comparison.footnotes, *compared.left_out],
     }
 
 
-def show_comparison(compared: "Compared", *, verbose: bool) -> None:
+def show_comparison(compared: "runs.Compared", *, verbose: bool) -> None:
     """The page's sentences, what is not comparable, and that nobody wins; every number with ``verbose``."""
-    from swapbias.report import NO_RANKING, sentences, shown, terminal_table, text
-    from swapbias.runs import comparison_page
+    from swapbias.report import text
 
     comparison, longest = compared.comparison, 4_000  # characters: names may be anybody's
-    for one, sentence in sentences(comparison_page(compared)):
-        ui.out.print(shown(f"{one.study} {one.experiment}: {sentence}", longest))
+    for one, sentence in report.sentences(runs.comparison_page(compared)):
+        ui.out.print(report.shown(f"{one.study} {one.experiment}: {sentence}", longest))
     if verbose:
         ui.show("\nEach quantity by model, with its 95 % interval and n")
         for row in comparison.rows:
             where = f"{row.first.study} {row.first.experiment}, {text.where(row.first)}"
             what = f"{where}: {text.quantity(row.first)} ({row.first.unit}) {row.note}"
-            ui.out.print(shown(what, 400))
+            ui.out.print(report.shown(what, 400))
             for column, found in zip(comparison.columns, row.found, strict=True):
                 if found:
                     value = f"{text.value_of(found)} ({text.interval_of(found)}), n {text.counted(found.estimate)}"
-                    ui.out.print(f"  {shown(column.title, 120)}: {value}")
+                    ui.out.print(f"  {report.shown(column.title, 120)}: {value}")
         if differences := [one for one in compared.differences if one.slice_by == "all"]:
-            ui.out.print(terminal_table("Models compared", differences))
-    for sentence in (*comparison.footnotes, *compared.left_out, NO_RANKING):
-        ui.out.print(shown(sentence, longest))
+            ui.out.print(report.terminal_table("Models compared", differences))
+    for sentence in (*comparison.footnotes, *compared.left_out, report.NO_RANKING):
+        ui.out.print(report.shown(sentence, longest))
 
 
-def report(run: ui.RunFolder) -> None:
+def redraw(run: ui.RunFolder) -> None:
     """Draw the report of a run again."""
-    from swapbias.runs import Run, rebuild_report
-
-    ui.show(f"Report: {rebuild_report(Run.open(run))}")
+    ui.show(f"Report: {runs.rebuild_report(runs.Run.open(run))}")
 
 
 def figures(
@@ -205,13 +183,10 @@ def figures(
     folder: ui.OutFolder = Path("swapbias-figures"),
 ) -> None:
     """Write the figures of a run for a paper."""
-    from swapbias.report import FORMATS, STYLES
-    from swapbias.runs import Run, write_figures
-
-    for name, value, known in (("--style", style, tuple(STYLES)), ("--format", kind, FORMATS)):
+    for name, value, known in (("--style", style, tuple(report.STYLES)), ("--format", kind, report.FORMATS)):
         if value not in known:
             raise UsageError(f"{name} is {value!r}, expected one of {', '.join(known)}.")
-    for path, caption in write_figures(Run.open(run), folder, style=style, kind=kind):
+    for path, caption in runs.write_figures(runs.Run.open(run), folder, style=style, kind=kind):
         ui.show(f"{path}: {caption}")
 
 
@@ -227,15 +202,12 @@ def export(
 
     swapbias export lm-eval STUDY[:CONFIG] --out DIR; experiments of causal models.
     """
-    from swapbias.hub import export_study, study_name
-    from swapbias.runs import Run, export_run
-
     first, *rest = what
     is_study = first == _LM_EVAL and len(rest) == 1 and not (Path(rest[0]) / "manifest.json").is_file()
     if is_study and to is None and not by:
-        written = export_study(study_name(rest[0]), folder)
+        written = hub.export_study(hub.study_name(rest[0]), folder)
     elif not rest and to is not None:
-        written = export_run(Run.open(Path(first)), to, folder, by=by, say=ui.say)
+        written = runs.export_run(runs.Run.open(Path(first)), to, folder, by=by, say=ui.say)
     else:
         raise UsageError(
             f"{' '.join(what)} is neither a run with --to nor a study. Write swapbias export RUN --to "
@@ -280,9 +252,6 @@ def share(
     folder: Annotated[Path | None, ui.option("With --dry-run: put here what would be written.", "--out")] = None,
 ) -> None:
     """Share a run on the Hub, and on a model's page."""
-    from swapbias.hub import COMMIT, PULL_REQUEST, Hub, ShareOptions, share_run
-    from swapbias.runs import Run
-
     for name_of, value, requires, required in (
         ("--commit", commit, "--model", model),
         ("--create-pr", create_pr, "--model", model),
@@ -295,13 +264,13 @@ def share(
             raise UsageError(f"{name_of} needs {requires}. Add it, or drop {name_of}.")
     if commit and create_pr:
         raise UsageError("--commit and --create-pr are both given, expected one. Drop the other.")
-    options = ShareOptions(
-        results=results, model=model, how=COMMIT if commit else PULL_REQUEST if create_pr else "", audited=audited,
-        public=public, findings_only=findings_only, name=name, phenotypes=tuple(phenotype or ()), card=card,
-        again=again, namespace=namespace, dry_run=dry_run, out=folder,
+    how = hub.COMMIT if commit else hub.PULL_REQUEST if create_pr else ""
+    options = hub.ShareOptions(
+        results=results, model=model, how=how, audited=audited, public=public, findings_only=findings_only, name=name,
+        phenotypes=tuple(phenotype or ()), card=card, again=again, namespace=namespace, dry_run=dry_run, out=folder,
     )  # fmt: skip
     with ui.stoppable(lambda: f"Stopped. What is on the Hub stays, and {run} as it was: the same command goes on."):
-        for one in share_run(Run.open(run), options, Hub(), say=ui.say):
+        for one in hub.share_run(runs.Run.open(run), options, hub.Hub(), say=ui.say):
             ui.show(f"{one.repo.name}: {one.status}. {one.url}")
     if dry_run:
         ui.show("Dry run: nothing was published.")
@@ -330,17 +299,15 @@ def push_metrics(
 
 @push.command("results", cls=ui.Sectioned)
 def push_results(
-    runs: Annotated[list[Path], ui.argument("RUN...", "Folders of finished runs.")],
+    places: Annotated[list[Path], ui.argument("RUN...", "Folders of finished runs.")],
     results: Results,
     public: Public = False,
     findings_only: FindingsOnly = False,
     dry_run: ui.DryRun = False,
 ) -> None:
     """Share several runs in one repository; of a model's page see swapbias share."""
-    from swapbias.hub import ShareOptions
-
-    options = ShareOptions(results=results, public=public, findings_only=findings_only, dry_run=dry_run)
-    _end_with("push_results", runs, options)
+    options = hub.ShareOptions(results=results, public=public, findings_only=findings_only, dry_run=dry_run)
+    _end_with("push_results", places, options)
 
 
 @push.command("comparison", cls=ui.Sectioned)

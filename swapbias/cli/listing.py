@@ -4,18 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_origin
+from typing import Annotated, Any, NamedTuple, get_origin
 
 import typer
 
+from swapbias import findings, studies
 from swapbias.cli import terminal as ui
 from swapbias.cluster import Engine
 from swapbias.errors import UsageError, quoted
 from swapbias.files import cache_dir, is_url
 from swapbias.models import FLAGS, LoadOptions, kinds, settable
-
-if TYPE_CHECKING:
-    from swapbias.findings import Reproduced
 
 # --- settings of -M ------------------------------------------------------------------------------------
 
@@ -183,23 +181,25 @@ def list_(
     as_json: ui.AsJson = False,
 ) -> None:
     """List what can be asked of each kind of model."""
-    from swapbias.studies import corpora, load_corpus, load_study, metrics, row_count, studies
-
     if as_json or with_corpora:
-        every = {name: load_corpus(name).configs for name in corpora()}
-        rows = [(name, one.name, row_count(name, one.name), one.description) for name in every for one in every[name]]
+        every = {name: studies.load_corpus(name).configs for name in studies.corpora()}
+        rows = [
+            (name, one.name, studies.row_count(name, one.name), one.description)
+            for name in every
+            for one in every[name]
+        ]
     if as_json:
         fields = ("name", "kind", "configs", "question")
         experiments = [
             {"study": name, **{field: getattr(one, field) for field in fields}}
-            for name in studies()
-            for one in load_study(name).experiments
+            for name in studies.studies()
+            for one in studies.load_study(name).experiments
         ]
         configs = [dict(zip(("corpus", "config", "rows", "description"), one, strict=True)) for one in rows]
-        ui.show_json({"studies": experiments, "corpora": configs, "measures": metrics()})
+        ui.show_json({"studies": experiments, "corpora": configs, "measures": studies.metrics()})
         return
     if with_measures:
-        ui.show(f"Measures (evaluate modules): {', '.join(metrics())}")
+        ui.show(f"Measures (evaluate modules): {', '.join(studies.metrics())}")
     if with_corpora:
         for name in every:
             ui.show(f"\nCorpus {name}")
@@ -210,7 +210,7 @@ def list_(
     ui.show("Name a study to run it: swapbias audit MODEL --study STUDY[:EXPERIMENT]")
     for kind, title in _KINDS.items():
         ui.show(f"\n{title}")
-        for study in map(load_study, studies()):
+        for study in map(studies.load_study, studies.studies()):
             mine = [one for one in study.experiments if one.kind == kind and one.configs]
             if len(mine) > _MOST_NAMED:
                 _show_line(f"{study.name} ({len(mine)} experiments)", study.title)
@@ -234,13 +234,10 @@ def reproduce(
 
     Exit code 1: a number differs, or no released output is at hand.
     """
-    from swapbias.findings import NotAtHand, recompute
-    from swapbias.studies import load_study, studies
-
-    names = [load_study(name).name for name in names or studies()]
-    found = [one for name in names for one in recompute(name)]
-    missing = [one for one in found if isinstance(one, NotAtHand)]
-    rows = [one for one in found if not isinstance(one, NotAtHand)]
+    names = [studies.load_study(name).name for name in names or studies.studies()]
+    found = [one for name in names for one in findings.recompute(name)]
+    missing = [one for one in found if isinstance(one, findings.NotAtHand)]
+    rows = [one for one in found if not isinstance(one, findings.NotAtHand)]
     if as_json:
         ui.show_json({"numbers": [asdict(one) for one in rows], "not_at_hand": [asdict(one) for one in missing]})
     else:
@@ -266,7 +263,7 @@ def reproduce(
         raise typer.Exit(1)
 
 
-def _count_matches(rows: "Sequence[Reproduced]") -> str:
+def _count_matches(rows: "Sequence[findings.Reproduced]") -> str:
     matches = [row.match for row in rows if row.published]
     if not matches:
         return "nothing to compare"

@@ -81,9 +81,9 @@ from swapbias.runs import (
     Run,
     as_public,
     compare_runs,
-    run_prompts,
     read_results,
     read_run,
+    run_prompts,
     write_comparison,
     write_results,
 )

@@ -237,7 +237,7 @@ def test_a_causal_model_is_audited_out_of_the_box(tmp_path):
     whole, _ = plan(Settings(model=settings.model, studies=("social_distance",)))  # as it says
     assert [(task.n_prompts, task.n_available) for task in whole] == [(part.n_available, 0)]
     entry = next(one for one in fingerprints(tasks) if one["corpus"] == "social_distance")
-    assert (entry["rows"], entry["of"]) == (part.n_prompts, part.n_available)  # by which a card tells a part from the whole
+    assert (entry["rows"], entry["of"]) == (part.n_prompts, part.n_available)  # for the card
     told = skipped_note(skipped, {"causal"})
     assert "3 for masked models" in told
     assert told.count("Not run") == 1
