@@ -68,21 +68,21 @@ def _saved_names(made: Any) -> list[str]:
 
 
 @cache
-def _schema() -> type[BaseModel]:
-    """The saved settings as a pydantic model, those of each kind as one of their own."""
+def _schema(classes: tuple[Any, ...]) -> type[BaseModel]:
+    """The saved settings as a pydantic model, those of each class of options as one of their own."""
     strict = ConfigDict(strict=True, extra="forbid", protected_namespaces=())
 
     def model(made: Any, names: Sequence[str], **inner: Any) -> type[BaseModel]:
         types: dict[str, Any] = {name: (get_type_hints(made)[name], None) for name in names}
         return create_model(made.__name__, __config__=strict, **types, **inner)
 
-    inner = {made.key: (model(made, _saved_names(made)), ...) for made in _option_classes()}
+    inner = {made.key: (model(made, _saved_names(made)), ...) for made in classes}
     return model(Settings, _PLAIN, **inner)
 
 
 def _parse(saved: Mapping[str, Any]) -> Settings:
     """Saved settings, without the permission to read pickles, which is asked of whoever goes on with a run."""
-    read = _schema().model_validate_json(json.dumps(saved))
+    read = _schema(_option_classes()).model_validate_json(json.dumps(saved))
     values = {name: getattr(read, name) for name in read.model_fields_set}
     load, *options = (
         made(**{name: getattr(each, name) for name in each.model_fields_set})
