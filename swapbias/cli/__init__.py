@@ -74,11 +74,8 @@ def _sentence(error: Any) -> tuple[str, int]:
     path = error.ctx.command_path if error.ctx else "swapbias"
     if type(error).__name__ == "NoArgsIsHelpError":
         return f"{path} needs a command: {', '.join(error.ctx.command.list_commands(error.ctx))}.", 2
-    if not hasattr(error, "possibilities"):
-        sentence = error.format_message()
-        return f"{sentence}{'' if sentence.endswith(('.', '?')) else '.'} See {path} --help.", 2
-    near = sorted(error.possibilities or ())[:1]
-    return f"No option {error.option_name}. {f'Did you mean {near[0]}?' if near else f'See {path} --help.'}", 2
+    sentence = error.format_message()
+    return f"{sentence}{'' if sentence.endswith(('.', '?')) else '.'} See {path} --help.", 2
 
 
 def _show_tracebacks(shown: bool) -> None:

@@ -133,8 +133,8 @@ def test_bad_input_is_one_sentence_of_a_fresh_process():
     [
         (["audit", "--limit", "0"], "Invalid value for '--limit'"),
         (["audit", "--batch-size", "x"], "See swapbias audit --help."),
-        (["audit", "--studdy", "x"], "No option --studdy. Did you mean --study?"),
-        (["plan", "--studdy", "x"], "No option --studdy. Did you mean --study?"),
+        (["audit", "--studdy", "x"], "No such option: --studdy"),
+        (["plan", "--studdy", "x"], "No such option: --studdy"),
         (["check"], "See swapbias check --help."),
         (["push"], "swapbias push needs a command: datasets, metrics, results, comparison."),
         (["adit"], "Did you mean 'audit'? See swapbias --help."),
