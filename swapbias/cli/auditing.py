@@ -286,14 +286,11 @@ def _show_several(done: "runs.Several", as_json: bool, verbose: bool) -> None:
         few = len(reports) <= _MOST_SHOWN
         if done.compared and few:
             show_comparison(done.compared, verbose=verbose)
-        if done.compared:
-            ui.show(f"Comparison: {done.folder / 'comparison' / 'report.html'}")
-        for path in reports.values() if few else ():
-            ui.show(f"Report: {path}")
-        if not few:
-            ui.show(f"Reports: {len(reports):,} folders in {done.folder}")
-        for model, why in done.failed.items():
-            ui.show(f"Failed: {model}: {why}")
+        lines = [f"Comparison: {done.folder / 'comparison' / 'report.html'}"] if done.compared else []
+        lines += [f"Report: {path}" for path in reports.values() if few]
+        lines += [] if few else [f"Reports: {len(reports):,} folders in {done.folder}"]
+        for line in (*lines, *(f"Failed: {model}: {why}" for model, why in done.failed.items())):
+            ui.show(line)
     if done.failed:
         count = f"{len(done.failed):,} of {len(done.failed) + len(reports):,} models failed"
         ui.say(f"{count}. Try them again with: swapbias audit --resume {done.folder}")

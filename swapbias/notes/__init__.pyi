@@ -7,7 +7,6 @@ from .augmentation import (
     Notes as Notes,
     carrier_synonyms as carrier_synonyms,
     in_regime as in_regime,
-    reworded as reworded,
     with_genders as with_genders,
 )
 from .load import (

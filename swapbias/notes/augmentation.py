@@ -121,23 +121,8 @@ def _carried(text: str) -> list[tuple[int, int, tuple[str, ...]]]:
     return [(*found.span(), known[" ".join(found[0].split())]) for found in _carriers().finditer(lower)]
 
 
-def reworded(text: str, wording: int) -> str:
-    """The text with each carrier phrase as that wording (1 to 5) has it; the words for the patient stay.
-
-    Capitals stay: those of a whole phrase, of each word, of the first letter.
-
-    >>> reworded("HOSPITAL COURSE: Mrs. X was admitted to Ward 3 at that time.", 1)
-    'COURSE IN HOSPITAL: Mrs. X was admitted into Ward 3 at that point.'
-
-    Raises:
-        UsageError: there is no such wording.
-    """
-    if wording not in range(1, WORDINGS + 1):
-        raise UsageError(f"wording is {wording}, expected 1 to {WORDINGS}. Choose one of them.")
-    return _worded(text, _carried(text), wording)
-
-
 def _worded(text: str, carried: Iterable[tuple[int, int, tuple[str, ...]]], wording: int) -> str:
+    """The text with each carrier phrase as that wording (1 to 5) has it; capitals stay."""
     parts, done = [], 0
     for start, end, alternatives in carried:
         parts += [text[done:start], _in_case_of(text[start:end], alternatives[wording - 1])]
