@@ -17,7 +17,7 @@ from swapbias.errors import UsageError, extras_named
 from swapbias.files import is_url, write_whole
 from swapbias.findings import FAILS, MARGIN, OPEN, Finding, compare, findings_table, headlines
 from swapbias.hub import find_run, own_study, study_name
-from swapbias.models import Progress, Scorer, load_scorer
+from swapbias.models import Progress, Scorer, arguments_named, load_scorer
 from swapbias.privacy import for_owner_alone, is_credentialed
 from swapbias.report import checked, render_summary, terminal
 from swapbias.runs import (
@@ -44,6 +44,7 @@ Studies = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 @extras_named()
+@arguments_named()
 def audit(
     model: Any = None,
     studies: Studies = (),

@@ -410,3 +410,17 @@ def test_the_gate_of_python_is_that_of_the_command_line(tilted):
 
 
 WORK = ("work", "school", "the bus", "a talk", "dinner", "the train", "court", "a date")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"model": "vader", "kind": "masked"}, "expected kind 'classifier'. Drop kind."),
+        ({"chat": "m", "max_cost": 3.0}, "Add price_in and price_out."),
+        ({"model": "vader", "studies": "gendered_stigma"}, "name one with chat. Choose another model or studies."),
+    ],
+)
+def test_errors_name_arguments_and_no_options_of_the_command_line(options, said):
+    with pytest.raises(UsageError, match=f"{re.escape(said)}$") as raised:
+        audit(**options)
+    assert not re.search(r"--\w|-M ", str(raised.value))

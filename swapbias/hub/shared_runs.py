@@ -61,7 +61,7 @@ from swapbias.measures import Estimate
 from swapbias.models import Coverage, weight_files
 from swapbias.models.chat import CHAT, scoring_in_words, trial_rows
 from swapbias.models.clinical import NoteOptions
-from swapbias.notes import OWN, PHENOTYPES, kind_of_folder
+from swapbias.notes import OWN, PHENOTYPES, kind_of_folder, load_notes
 from swapbias.privacy import (
     check_upload,
     filter_manifest,
@@ -81,10 +81,9 @@ from swapbias.runs import (
     Run,
     as_public,
     compare_runs,
-    load_notes,
-    prompts_asked,
     read_results,
     read_run,
+    run_prompts,
     write_comparison,
     write_results,
 )
@@ -356,7 +355,7 @@ def _refuse_changed(run: Run, results: Results) -> None:
         return
     alone = "Audit again, or share findings alone with --findings-only."
     try:
-        prompts = prompts_asked(results.manifest)
+        prompts = run_prompts(results.manifest)
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"Nothing tells whether the scored prompts of {run.folder} are those of its corpora ({error}) Share "

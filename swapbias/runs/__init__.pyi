@@ -16,18 +16,17 @@ from .compare import (
     write_comparison as write_comparison,
 )
 from .exports import EXPORTS as EXPORTS, export_run as export_run
+from .judge import announced as announced
 from .plan import (
-    Settings as Settings,
     Skipped as Skipped,
+    Task as Task,
     default_folder as default_folder,
-    load_notes as load_notes,
-    plan_sentences as plan_sentences,
-    prompts_asked as prompts_asked,
-    read_request as read_request,
-    settings_of as settings_of,
-    skipped_note as skipped_note,
+    design_note as design_note,
+    partial_note as partial_note,
+    plan as plan,
+    repeat_notes as repeat_notes,
+    run_prompts as run_prompts,
     study_designs as study_designs,
-    with_access as with_access,
 )
 from .results import (
     Results as Results,
@@ -45,6 +44,12 @@ from .run import (
     REPORT as REPORT,
     Run as Run,
     score_prompts as score_prompts,
+)
+from .settings import (
+    Settings as Settings,
+    read_request as read_request,
+    settings_of as settings_of,
+    with_access as with_access,
 )
 from .several import (
     Several as Several,

@@ -19,19 +19,11 @@ from swapbias.models.clinical import NoteOptions
 from swapbias.privacy import writing
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.judge import with_judge
-from swapbias.runs.plan import (
-    Settings,
-    Task,
-    fingerprints,
-    kind_of_manifest,
-    partial_note,
-    plan,
-    repeat_notes,
-    with_access,
-)
+from swapbias.runs.plan import Task, fingerprints, kind_of_manifest, partial_note, plan, repeat_notes
 from swapbias.runs.results import read_results
 from swapbias.runs.rounds import Scoring, score_part, scored_tasks
 from swapbias.runs.run import MANIFEST, SCORES, STUDIES, Run, now
+from swapbias.runs.settings import Settings, with_access
 from swapbias.studies import column, joined
 
 if TYPE_CHECKING:

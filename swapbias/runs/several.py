@@ -15,8 +15,8 @@ from swapbias.models.clinical import NoteOptions
 from swapbias.privacy import is_credentialed, log_traceback, safe_message, writing
 from swapbias.runs.audit import check_code, check_keys, start, without_permissions
 from swapbias.runs.compare import Compared, compare_runs, read_run, write_comparison
-from swapbias.runs.plan import Settings, with_access
 from swapbias.runs.run import STUDIES, Run
+from swapbias.runs.settings import Settings, with_access
 from swapbias.studies import own_studies, reopen_study
 
 MODELS = "models.json"  # names the models and their folders, with the settings of all

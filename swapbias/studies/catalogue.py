@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -307,19 +306,3 @@ def import_labels(path: Path) -> int:
     write_whole(target, text.getvalue().encode())
     load_lexicon.cache_clear()
     return len(every)
-
-
-def agreement(first: Mapping[str, str], second: Mapping[str, str]) -> tuple[float, float, int]:
-    """Cohen's kappa (NaN where it is not defined), the share of equal labels, and the words both raters labelled.
-
-    >>> agreement({"good": "positive", "bad": "negative"}, {"good": "positive", "bad": "negative"})
-    (1.0, 1.0, 2)
-    """
-    from swapbias.measures import kappa  # numpy, which listing the studies does not need
-
-    words = sorted(set(first) & set(second))
-    if not words:
-        return math.nan, math.nan, 0
-    labels = [[rater[word] for word in words] for rater in (first, second)]
-    equal = sum(one == other for one, other in zip(*labels, strict=True))
-    return kappa(*labels, cluster_ids=words).value, equal / len(words), len(words)

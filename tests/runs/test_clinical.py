@@ -19,14 +19,14 @@ from swapbias.findings.predictions import RANDOM_DIRECT
 from swapbias.hub import datasets as building
 from swapbias.measures.measure import MEASURES
 from swapbias.models.clinical.options import NoteOptions
-from swapbias.notes.folder import stream_notes
-from swapbias.notes.regimes import Notes, counterfactual_pairs, in_regime, with_genders
+from swapbias.notes.augmentation import Notes, counterfactual_pairs, in_regime, with_genders
+from swapbias.notes.load import load_notes, stream_notes
 from swapbias.notes.rows import NOTE_COLUMNS
 from swapbias.privacy import credentialed
 from swapbias.report.text import direction
 from swapbias.runs import rounds
 from swapbias.runs.audit import refuse_sending, resume, start
-from swapbias.runs.plan import Settings, load_notes, note_rows
+from swapbias.runs.plan import Settings, note_rows
 from swapbias.runs.run import Run
 from swapbias.studies.catalogue import config_rows, load_corpus, load_prompts, load_study, local_corpus
 from swapbias.studies.tables import published_rows

@@ -180,7 +180,7 @@ def test_what_would_fill_the_memory_is_refused():
 def test_a_quantity_is_named_once_with_the_models_that_have_it():
     found = [replace(GAP, contrast="rare", model_id="a")]
     text = printed(side_by_side([run("a", 0, found=found), run("b", 0.1), run("c", 0.1)]))
-    table = text.partition("quantity")[2]  # the sentences about each model come first
+    table = text.partition("Each quantity")[2]  # the sentences about each model come first
     assert (table.count("rare"), table.count("a @ ann"), table.count("mental health")) == (1, 1, 2)
 
 

@@ -8,6 +8,7 @@ from importlib import import_module
 
 import pytest
 
+from swapbias.cli.auditing import skipped_note
 from swapbias.errors import UsageError
 from swapbias.runs import (
     Run,
@@ -19,7 +20,7 @@ from swapbias.runs import (
     resume_several,
     start,
 )
-from swapbias.runs.plan import fingerprints, partial_note, plan, skipped_note
+from swapbias.runs.plan import fingerprints, partial_note, plan
 from swapbias.runs.run import REQUIRED
 from swapbias.studies import catalogue, open_study
 from tests import tiny
@@ -229,14 +230,14 @@ def test_a_causal_model_is_audited_out_of_the_box(tmp_path):
     tasks, skipped = plan(settings)
     assert {task.experiment.name for task in tasks} == {"odds", "antonyms"}
     part = next(task for task in tasks if task.experiment.name == "antonyms")
-    assert 0 < part.asked < part.whole
-    assert part.asked * part.kind.readings["antonyms"].passes <= 8_000
-    assert f"social_distance antonyms ({part.asked} of {part.whole:,})" in partial_note(tasks)
+    assert 0 < part.n_prompts < part.n_available
+    assert part.n_prompts * part.kind.readings["antonyms"].passes <= 8_000
+    assert f"social_distance antonyms ({part.n_prompts} of {part.n_available:,})" in partial_note(tasks)
     assert "Read all with --study social_distance." in partial_note(tasks)
     whole, _ = plan(Settings(model=settings.model, studies=("social_distance",)))  # as it says
-    assert [(task.asked, task.whole) for task in whole] == [(part.whole, 0)]
+    assert [(task.n_prompts, task.n_available) for task in whole] == [(part.n_available, 0)]
     entry = next(one for one in fingerprints(tasks) if one["corpus"] == "social_distance")
-    assert (entry["rows"], entry["of"]) == (part.asked, part.whole)  # by which a card tells a part from the whole
+    assert (entry["rows"], entry["of"]) == (part.n_prompts, part.n_available)  # for the card
     told = skipped_note(skipped, {"causal"})
     assert "3 for masked models" in told
     assert told.count("Not run") == 1
