@@ -31,9 +31,8 @@ _PATIENCE = 0.2  # seconds: a holder that just ended takes its file along, and t
 def locked(folder: Path, *, then: str = "Wait until it ends, or choose another folder.") -> Iterator[None]:
     """Keep other processes out of a folder that exists, until the block or this process ends.
 
-    The lock is ``flock`` of the system: the file that a killed process leaves locks nobody out. Processes of other
-    machines are kept out as far as the file system passes locks on (NFS 4, and 3 with lockd; not every cluster's).
-    Where it has no such locks, the work goes on without one.
+    The lock is ``flock`` of the system: the file that a killed process leaves locks nobody out. Where the file system
+    has no such locks (not every cluster's does), the work goes on without one.
 
     Args:
         folder: what is written.
@@ -43,24 +42,19 @@ def locked(folder: Path, *, then: str = "Wait until it ends, or choose another f
         UsageError: another process is at work there.
         OSError: nothing can be written there.
     """
-    with _locked(folder / LOCK, f"{folder} is being worked on by another process. {then}"):
+    with _locked(folder / LOCK, folder, then):
         yield
 
 
 @contextmanager
 def locked_place(target: Path) -> Iterator[None]:
-    """As ``locked``, of a folder that appears whole at the end: the lock stands beside it, under its name.
-
-    Raises:
-        UsageError: another process makes the same folder. OSError: nothing can be written there.
-    """
-    told = f"{target} is being worked on by another process. Wait until it ends, or choose another folder."
-    with _locked(target.with_name(f".{target.name}{LOCK}"), told):
+    """As ``locked``, of a folder that appears whole at the end: the lock stands beside it, under its name."""
+    with _locked(target.with_name(f".{target.name}{LOCK}"), target, "Wait until it ends, or choose another folder."):
         yield
 
 
 @contextmanager
-def _locked(file: Path, told: str) -> Iterator[None]:
+def _locked(file: Path, place: Path, then: str) -> Iterator[None]:
     with tempfile.TemporaryFile(dir=file.parent):
         pass  # known before: the lock would take a place that cannot be written for one that is locked
     lock = FileLock(file, timeout=_PATIENCE, is_singleton=False)
@@ -69,7 +63,7 @@ def _locked(file: Path, told: str) -> Iterator[None]:
             warnings.simplefilter("ignore")
             lock.acquire()
     except Timeout:
-        raise UsageError(told) from None
+        raise UsageError(f"{place} is being worked on by another process. {then}") from None
     except (OSError, NotImplementedError):  # no locks on this file system
         pass
     try:

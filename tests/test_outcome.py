@@ -271,7 +271,7 @@ def test_nothing_is_written_unless_out_is_given(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", "1 GB")
+    monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", "1000000000")
     run = audit(planted)
     assert len(run.items("occupation_sentiment")) == 40
     folder = run.run.folder

@@ -194,14 +194,13 @@ def _from_options(
     lists = [one for one in names if Path(one).suffix == ".txt"]
     if len(lists) > 1:
         raise UsageError(f"{' and '.join(lists)} both list models, expected one list. Join them.")
-    listed = read_models(Path(lists[0])) if lists else {}
+    listed = read_models(Path(lists[0])) if lists else []
     every = [*(one for one in names if one not in lists), *listed]
     if revision is not None and len(every) > 1:
         raise UsageError("--revision is of one model, and several are named. Name each as OWNER/NAME@REVISION.")
     each = [settings_of(one, studies, options, revision=revision, **more) for one in every or (None,)]
     models = _unique([one.model for one in each if one.model])
-    from_list = {one.model: name for one, name in zip(each, every, strict=False) if one.model and name in listed}
-    models |= {model: listed[name] for model, name in from_list.items()}
+    from_list = [one.model for one, name in zip(each, every, strict=False) if one.model and name in listed]
     return _Request(each[0], models, file=lists[0] if lists else "", from_file=from_list)
 
 
@@ -350,7 +349,7 @@ def _show_several(done: "Several", as_json: bool, verbose: bool) -> None:
             show(f"Failed: {model}: {why}")
     if done.failed:
         count = f"{len(done.failed):,} of {len(done.failed) + len(reports):,} models failed"
-        say(f"{count}. Try them again with: swapbias audit --resume {done.folder}")
+        say(f"{count}. Run the same command to try them again")
         raise typer.Exit(1)
 
 

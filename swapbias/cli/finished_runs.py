@@ -26,7 +26,7 @@ from swapbias.errors import UsageError
 
 if TYPE_CHECKING:
     from swapbias.findings import Check, Gate
-    from swapbias.runs import Compared
+    from swapbias.runs import Comparison
 
 _OUTCOMES = {0: "passes", 1: "fails", 3: "undecided"}
 _WORDS = {"passes": "pass", "fails": "fail", "undecided": "undecided"}
@@ -188,24 +188,24 @@ def compare(
     show(f"Page: {folder / _REPORT}" if folder else "Write it as a page, with the evidence, with --out DIR.")
 
 
-def comparison_record(compared: "Compared") -> dict[str, object]:
+def comparison_record(compared: "Comparison") -> dict[str, object]:
     """What the tables say, for programs."""
     from swapbias.findings import findings_table
     from swapbias.runs import comparison_table
 
     return {
-        "side_by_side": comparison_table(compared.comparison).astype(object).to_dict("records"),
+        "side_by_side": comparison_table(compared).astype(object).to_dict("records"),
         "differences": findings_table(compared.differences).to_dict("records"),
-        "notes": [*compared.comparison.footnotes, *compared.left_out],
+        "notes": list(compared.notes),
     }
 
 
-def show_comparison(compared: "Compared", *, verbose: bool) -> None:
+def show_comparison(compared: "Comparison", *, verbose: bool) -> None:
     """The page's sentences, what is not comparable, and that nobody wins; every number with ``verbose``."""
     from swapbias.report import NO_RANKING, sentences, shown, terminal_table, text
     from swapbias.runs import comparison_page
 
-    comparison, longest = compared.comparison, 4_000  # characters: names may be anybody's
+    comparison, longest = compared, 4_000  # characters: names may be anybody's
     for one, sentence in sentences(comparison_page(compared)):
         out.print(shown(f"{one.study} {one.experiment}: {sentence}", longest))
     for study in dict.fromkeys(row.first.study for row in comparison.rows) if verbose else ():
@@ -225,7 +225,7 @@ def show_comparison(compared: "Compared", *, verbose: bool) -> None:
     differences = [one for one in compared.differences if one.slice_by == "all"]
     if verbose and differences:
         out.print(terminal_table("Models compared", differences))
-    for sentence in (*comparison.footnotes, *compared.left_out, NO_RANKING):
+    for sentence in (*compared.notes, NO_RANKING):
         out.print(shown(sentence, longest))
 
 
@@ -256,12 +256,12 @@ def figures(
 def export(
     what: Annotated[list[str], typer.Argument(metavar="RUN | lm-eval STUDY", help="A finished run, or a study.")],
     folder: Annotated[Path, typer.Option("--out", help="A new folder to write to.")],
-    to: Annotated[str | None, typer.Option(help="Form of a run: every-eval-ever, lm-eval or csv.")] = None,
+    to: Annotated[str | None, typer.Option(help="Form of a run: every-eval-ever or csv.")] = None,
     by: Annotated[str, typer.Option(help="Who made the run, where the form has a place for it.")] = "",
 ) -> None:
     """Write a run or study for another evaluator.
 
-    swapbias export RUN --to every-eval-ever|lm-eval|csv --out DIR; scored prompts of private notes stay.
+    swapbias export RUN --to every-eval-ever|csv --out DIR; scored prompts of private notes stay.
 
     swapbias export lm-eval STUDY[:CONFIG] --out DIR; experiments of causal models.
     """
@@ -277,7 +277,7 @@ def export(
     else:
         raise UsageError(
             f"{' '.join(what)} is neither a run with --to nor a study. Write swapbias export RUN --to "
-            f"every-eval-ever|lm-eval|csv --out DIR, or swapbias export {_LM_EVAL} STUDY --out DIR."
+            f"every-eval-ever|csv --out DIR, or swapbias export {_LM_EVAL} STUDY --out DIR."
         )
     show(f"Exported: {len(written)} files in {folder}")
 

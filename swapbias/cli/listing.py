@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
@@ -69,7 +68,6 @@ _CLUSTER = (
     Setting("address", "cluster", str | None, None, "Your Ray cluster, as HOST:PORT or auto; none: this machine."),
     Setting("workers", "cluster", int | None, None, "Number of workers; as the cluster has room for by default."),
     Setting("gpus_per_worker", "cluster", float, 0.0, "GPUs of a worker; may be a part of one."),
-    Setting("spill", "cluster", str | None, None, "Folder for what Ray's memory cannot hold."),
     Setting("own_store", "cluster", bool, False, "The store is yours alone: credentialed notes may lie there."),
 )
 _RUN = (
@@ -132,13 +130,11 @@ def engine_of(settings: Mapping[str, Any], place: str | None) -> Engine:
     """
     if settings.get("own_store") and not (place and is_url(place)):
         raise UsageError("own-store is about a store, and a folder of this machine is written. Drop it.")
-    spill = settings.get("spill")
     engine = Engine(
         name=settings.get("engine", "local"),
         address=settings.get("address"),
         workers=settings.get("workers"),
         gpus=settings.get("gpus_per_worker", 0.0),
-        spill=Path(spill) if spill else None,
     )
     engine.check()
     return engine
