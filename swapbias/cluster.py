@@ -97,18 +97,15 @@ def worker_pool(
 
     Args:
         engine: where.
-        maker: ``module:function``, called with ``spec`` once by each worker of a cluster.
-        spec: all that it needs, as JSON has it.
+        maker: ``module:function``, called with ``spec`` (as JSON has it) once by each worker of a cluster.
         own: makes the worker of this process.
         cores: of each worker of a cluster; None: all of a machine.
-        credentialed: files that a worker of a cluster writes are its user's alone, and what it prints is dropped, for
-            Ray would write it to its logs.
+        credentialed: files of workers are their user's alone, and what they print, which Ray would log, is dropped.
         say: called with a sentence when no worker is there.
         advance: called with how many more rows of a part are done; by a cluster with all at once.
 
     Raises:
-        UsageError, ValueError, OSError: what a worker raised, in one sentence; no cluster at the address; a part on
-            which several workers died.
+        UsageError, ValueError, OSError: what a worker raised; no cluster; a part on which several workers died.
     """
     engine.check()
     started: list[_RayPool] = []
@@ -167,10 +164,10 @@ class Worker:
             return None, (RuntimeError if kind is Exception else kind)(safe_message(error))
 
 
-def versions() -> dict[str, str]:
-    """Of the libraries that decide which bytes are written."""
+def versions(names: Iterable[str] = _LIBRARIES) -> dict[str, str]:
+    """Of libraries that are installed, by default of those that decide which bytes are written."""
     found = {}
-    for name in _LIBRARIES:
+    for name in names:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found

@@ -6,13 +6,12 @@ import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from swapbias import __version__
-from swapbias.cluster import LOCAL, Engine, Work, worker_pool
+from swapbias.cluster import LOCAL, Engine, Work, versions, worker_pool
 from swapbias.errors import UsageError, need_audit_extra
 from swapbias.files import as_json
 from swapbias.models import Bar, Progress, Say, Scorer, as_pinned, check_load, code_of, is_callable, kinds, short_name
@@ -125,7 +124,7 @@ def start(
         "swapbias": __version__,
         "status": "running",
         "started": now(),
-        "versions": _versions(),
+        "versions": {"python": platform.python_version(), **versions(_VERSIONS)},
         "settings": settings.saved(),
         "corpora": prompts,
         "skipped": [asdict(one) for one in skipped],
@@ -267,8 +266,7 @@ def _score(
 def part_scorer(spec: Mapping[str, Any]) -> Work:
     """The worker of an audit on a machine of a cluster: plans the run again, and loads its models.
 
-    Args:
-        spec: the ``manifest`` of the run, the files of its own ``studies``, and ``allow_pickle``.
+    ``spec`` has the ``manifest`` of the run, the files of its own ``studies``, and ``allow_pickle``.
 
     Raises:
         UsageError: this machine has other prompts or models than the one that began the run.
@@ -342,24 +340,10 @@ def identities(readers: Sequence[Scorer]) -> list[dict[str, Any]]:
     return [{"model_id": name, **first[name].identity} for name in dict.fromkeys(one.model_id for one in readers)]
 
 
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in _VERSIONS:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
 def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> None:
     """Before a run goes on: its manifest may be anybody's, and the models that it names may run code.
 
-    Args:
-        run: for the error.
-        settings: as the manifest has them; pickles that ``settings.load`` allows are trusted.
-        pinned: the manifest's models with their sha256; None where it has none yet.
-        trust: whether the code may run.
+    ``pinned`` are the manifest's models with their sha256; pickles that ``settings.load`` allows are trusted.
 
     Raises:
         UsageError: a pickle or Python function that is not trusted, or not the one that the run began with.
@@ -476,13 +460,7 @@ def audit_several(models: Iterable[str], settings: Settings, folder: Path, **how
     """Audit each model into a run of its own below the folder, and compare them there; the same call goes on.
 
     Each model is loaded once and freed before the next. A model that cannot be audited is named and does not stop
-    the others.
-
-    Args:
-        models: two or more, as ``Settings.model`` names one, each once.
-        settings: of all; its own model is not read.
-        folder: new, empty, or of such an audit.
-        how: ``say``, ``bar``, ``cache`` and ``engine`` of ``start``.
+    the others. ``how`` has ``say``, ``bar``, ``cache`` and ``engine`` of ``start``.
 
     Raises:
         UsageError, OSError: fewer than two different models, or a folder that cannot be written, also while it runs.

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -89,6 +89,7 @@ class Column:
         model_id: as its run has it.
         run: that it is of.
         found: its findings, under its label.
+        weights: the number format of its weights, blank where the run does not say (a service).
     """
 
     title: str
@@ -96,6 +97,7 @@ class Column:
     model_id: str
     run: ComparedRun
     found: Sequence[Finding]
+    weights: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,20 +141,13 @@ def read_run(folder: Path, *, repo: str = "", commit: str = "") -> ComparedRun:
     keys = [(one.model_id, *_quantity(one)) for one in comparisons(found, rates=True)]
     if len(set(keys)) != len(keys):
         raise ValueError(f"{where}: a headline finding stands twice. Its owner can audit again.")
-    return ComparedRun(repo or str(folder), folder.name, commit, manifest, found, lambda: _items(run))
-
-
-def _items(run: Run) -> Items:
-    names = sorted(path.stem for path in (run.folder / "items").glob("*.parquet"))
-    return {name: scored_items(run, name) for name in names}
+    items = sorted(path.stem for path in (folder / "items").glob("*.parquet"))
+    read = {"items": lambda: {study: scored_items(run, study) for study in items}}
+    return ComparedRun(repo or str(folder), folder.name, commit, manifest, found, **read)
 
 
 def compare_runs(runs: Sequence[ComparedRun], *, every_pair: bool = False) -> Comparison:
-    """What ``swapbias compare`` makes of two runs or more.
-
-    Args:
-        runs: in any order; the first model of the first is what the others are compared with.
-        every_pair: compare every two models.
+    """What ``swapbias compare`` makes of two runs or more: models are compared with the first of the first run.
 
     Raises:
         UsageError: they are one run, have no experiment in common, or there is more than a table can hold.
@@ -327,17 +322,26 @@ def side_by_side(runs: Sequence[ComparedRun]) -> Comparison:
             f"The runs make a table of {count:,} rows and {len(columns):,} columns, which is too large. Name fewer."
         )
     rows: list[Quantity] = []
-    other_weights = False
+    other_formats = False
     for key in sorted(quantities, key=lambda key: key[:2]):
         for prompts, cells in quantities[key]:
             notes = [_differing(prompts)] if len(quantities[key]) > 1 else []
-            weights = sorted({_weights(columns[place]) for place in cells} - {""})
-            if len(weights) > 1:
-                other_weights = True
-                notes.append(f"weights differ: {', '.join(weights)}")
+            formats = sorted({columns[place].weights for place in cells} - {""})
+            notes += [f"weights differ: {', '.join(formats)}"] if len(formats) > 1 else []
+            other_formats = other_formats or len(formats) > 1
             rows.append(Quantity(tuple(cells.get(place) for place in range(len(columns))), "; ".join(notes)))
-    other_prompts = any(len(same) > 1 for same in quantities.values())
-    return Comparison(columns, tuple(rows), tuple(_footnotes(columns, other_prompts, other_weights)))
+    footnotes = []
+    if any(len(same) > 1 for same in quantities.values()):
+        footnotes.append(
+            "Where prompts differ (or word lists, or trials) a quantity has a row for each; numbers of different "
+            "rows cannot be compared, and a difference between their models is one of the prompts as well."
+        )
+    if other_formats:
+        footnotes.append("Where weights differ, small differences may come from their number format.")
+    versions = sorted({shown(str(column.run.manifest["swapbias"])) for column in columns})
+    if len(versions) > 1:
+        footnotes.append(f"The runs were made by different versions of swapbias: {', '.join(versions)}.")
+    return Comparison(columns, tuple(rows), tuple(footnotes))
 
 
 def _quantity(finding: Finding) -> tuple[str, ...]:
@@ -359,7 +363,8 @@ def _columns(runs: Sequence[ComparedRun]) -> tuple[Column, ...]:
         mine = [one for one in run.found if one.model_id == model]
         if label != model:
             mine = [replace(one, model_id=label) for one in mine]
-        made.append(Column(title, label, model, run, mine))
+        formats = [one.get("dtype") for one in run.manifest.get("models", []) if one["model_id"] == model]
+        made.append(Column(title, label, model, run, mine, shown(str(formats[0] or "")) if formats else ""))
     return tuple(sorted(made, key=lambda one: (one.model_id.casefold(), one.model_id, one.title)))
 
 
@@ -384,14 +389,12 @@ def _prompts(finding: Finding, manifest: Mapping[str, Any]) -> frozenset[Prompts
     declared, chat = experiment_of(finding), manifest["settings"].get("chat")
     is_chat = declared is not None and declared.kind == "chat" and isinstance(chat, dict)
     trials = scoring_in_words(chat) if is_chat else ""
-    return frozenset(
-        (one["rows"], one["sha256"], _sums(one.get("lexicons")), str(one.get("training", "")), trials)
-        for one in corpora_read(manifest, finding)
-    )
-
-
-def _sums(lexicons: Any) -> tuple[str, ...]:
-    return tuple(sorted({str(one) for one in lexicons.values()})) if isinstance(lexicons, dict) else ()
+    each = []
+    for one in corpora_read(manifest, finding):
+        lexicons = one.get("lexicons")
+        lists = sorted({str(words) for words in lexicons.values()}) if isinstance(lexicons, dict) else []
+        each.append((one["rows"], one["sha256"], tuple(lists), str(one.get("training", "")), trials))
+    return frozenset(each)
 
 
 def _differing(prompts: frozenset[Prompts]) -> str:
@@ -403,25 +406,6 @@ def _differing(prompts: frozenset[Prompts]) -> str:
         parts += [f"notes {training[:8]}"] if training else []
         each.append(", ".join([*parts, *filter(None, [trials])]))
     return f"prompts differ: {'; '.join(sorted(each)) or 'not stated'}"
-
-
-def _weights(column: Column) -> str:
-    """The number format of a model's weights, blank where the run does not say (a service)."""
-    models = column.run.manifest.get("models", [])
-    return shown(str(next((one.get("dtype") or "" for one in models if one["model_id"] == column.model_id), "")))
-
-
-def _footnotes(columns: Sequence[Column], other_prompts: bool, other_weights: bool) -> Iterator[str]:
-    if other_prompts:
-        yield (
-            "Where prompts differ (or word lists, or trials) a quantity has a row for each; numbers of different "
-            "rows cannot be compared, and a difference between their models is one of the prompts as well."
-        )
-    if other_weights:
-        yield "Where weights differ, small differences may come from their number format."
-    versions = sorted({shown(str(column.run.manifest["swapbias"])) for column in columns})
-    if len(versions) > 1:
-        yield f"The runs were made by different versions of swapbias: {', '.join(versions)}."
 
 
 # --- scored rows --------------------------------------------------------------------------------------

@@ -31,24 +31,16 @@ _NO_RIGHT_ANSWER = "is_correct is false where a study knows no right answer: the
 
 
 def export_run(run: Run, to: str, out: Path, *, by: str = "", say: Say = lambda sentence: None) -> list[Path]:
-    """Write a finished run into a new folder, in the form that others read; the same run gives the same bytes.
+    """Write a finished run into a new folder, in the form that others read; gives the files in order of their paths.
+
+    The same run gives the same bytes.
 
     ``every-eval-ever`` gives a file of results and one of items for each study and model, below ``data``, after the
     schema of that name: numbers from 0 to 1 where 1 is no measured difference, the raw ones in their details.
     ``csv`` gives ``findings.csv`` and ``items.csv``, whole.
 
     Scored prompts stay where their texts do: of credentialed notes, or of notes of the user's own (``texts_stay``).
-    What is made of credentialed notes is marked as such.
-
-    Args:
-        run: a complete one.
-        to: of ``EXPORTS``.
-        out: a new or empty folder.
-        by: who ran the audit, where the form has a place for it.
-        say: called with what is left out.
-
-    Returns:
-        The files, in the order of their paths.
+    What is made of credentialed notes is marked as such. ``by`` is who ran the audit.
 
     Raises:
         UsageError: another form, a folder that is not empty, a run that is not complete, or a file that would name a

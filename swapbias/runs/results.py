@@ -4,7 +4,7 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -12,11 +12,12 @@ from typing import Annotated, Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
 from pydantic_core import from_json
 
 from swapbias.errors import UsageError, need_audit_extra
-from swapbias.files import as_meant, file_sha256, write_whole
+from swapbias.files import as_meant, file_sha256, parse_json, write_whole
 from swapbias.findings import Finding, disaggregate, experiment_of, findings_table, judged
 from swapbias.measures import MEASURES, SPANS, Estimate
 from swapbias.models import Say, Scorer
@@ -88,20 +89,8 @@ def conclude(
 ) -> list[Finding]:
     """Compare the groups, write everything down, and say in the manifest that the run is complete.
 
-    Args:
-        run: written to.
-        manifest: of the run; its status and end are set.
-        tasks: what was scored, each by the reader of the same place.
-        readers: the models.
-        items: scored rows of each study.
-        seed: of resampled intervals and permutation tests.
-        margin: what counts as no gap, as in ``findings.judged``.
-        say: called with what pruning gave up, which answers were not read and what could not be explained.
-        explained: notes of each phenotype and regime that are explained word by word.
-        draw: the report as well.
-
-    Returns:
-        Findings in the order of the studies.
+    Each task was scored by the reader of the same place, ``items`` are the scored rows by study; ``margin`` is as in
+    ``findings.judged``, ``explained`` how many notes of each phenotype and regime are explained word by word.
     """
     found = judged(_found(items, tasks, readers, seed), margin=margin)
     notes = _explain(tasks, readers, items, most=explained, seed=seed, say=say)
@@ -127,24 +116,21 @@ def _found(
         study = load_study(name)
         for model_id, part in frame.groupby("model_id", sort=False):
             pairs = [pair for pair in zip(tasks, readers, strict=True) if pair[1].model_id == model_id]
-            expected = next((_expected(task, reader) for task, reader in pairs), None)
-            units = {task.experiment.name: _unit(task, reader) for task, reader in pairs if task.study.name == name}
+            expected: Mapping[tuple[str, ...], Published] | None = None
+            for task, reader in pairs[:1]:
+                notes = task.notes
+                expected = reader.expected if notes is None else expected_numbers(task.study.name, notes, model_id)
+            units = {
+                # Of a study of the user's own the unit that it names, where it is none of the package.
+                task.experiment.name: task.experiment.unit
+                if name in own_studies() and task.experiment.unit not in SPANS
+                else reader.unit
+                for task, reader in pairs
+                if task.study.name == name
+            }
             read = tuple(replace(one, unit=units.get(one.name, one.unit)) for one in study.experiments)
             found += disaggregate(part, replace(study, experiments=read), expected=expected, seed=seed)
     return found
-
-
-def _unit(task: Task, reader: Scorer) -> str:
-    """That of the scorer; of a study of the user's own the one that it names, where it is no unit of the package."""
-    named = task.study.name in own_studies() and task.experiment.unit not in SPANS
-    return task.experiment.unit if named else reader.unit
-
-
-def _expected(task: Task, reader: Scorer) -> Mapping[tuple[str, ...], Published] | None:
-    """What to compare the findings of a model with; None: whatever was published for it."""
-    if task.notes is None:
-        return reader.expected
-    return expected_numbers(task.study.name, task.notes, reader.model_id)
 
 
 def expected_numbers(study: str, notes: Notes, model: str) -> dict[tuple[str, ...], Published]:
@@ -250,9 +236,9 @@ def _mismatched(rows: pd.DataFrame, most: int) -> Iterator[tuple[pd.DataFrame, i
     for regime in regimes:
         for _, part in gaps[[regime]].groupby(level="condition", sort=False):
             chosen += [place for place in part.nlargest(most).index if place != chosen[0]]
-    for place, (regime, phenotype, pair_id) in enumerate(chosen):
-        mine = (rows["construct"] == regime) & (rows["condition"] == phenotype) & (rows["pair_id"] == pair_id)
-        yield rows[mine], SAMPLES if place else PANEL_SAMPLES
+    for number, place in enumerate(chosen):
+        mine = (rows[["construct", "condition", "pair_id"]] == place).all(axis=1)
+        yield rows[mine], SAMPLES if number else PANEL_SAMPLES
 
 
 def _explained(study: str, pair: pd.DataFrame, reader: Scorer, seed: int, samples: int) -> Explained:
@@ -269,15 +255,13 @@ def _explained(study: str, pair: pd.DataFrame, reader: Scorer, seed: int, sample
 
 
 def write_results(run: Run, results: Results, *, draw: bool = True) -> None:
-    """Write findings, phrases, coverage, explanations and report; the scored rows stand there already.
+    """Write findings, coverage, explanations and report; the scored rows stand there already.
 
     Without ``draw`` the report is left to ``rebuild_report``.
     """
     table = findings_table(results.found)
     run.write_csv(FINDINGS_CSV, table)
     run.write_json(FINDINGS_JSON, {"swapbias": results.manifest["swapbias"], "findings": table.to_dict("records")})
-    for study, phrases in _phrase_tables(results.items):
-        run.write_parquet(f"phrases/{study}.parquet", phrases)
     if len(results.coverage):
         run.write_csv(COVERAGE, results.coverage)
     if results.explained:
@@ -293,18 +277,6 @@ def _write_report(run: Run, results: Results) -> None:
     shown = as_public(results)
     page = Page(shown.manifest, shown.found, shown.items, shown.coverage, shown.explained)
     run.write(REPORT, render(page).encode())
-
-
-def _phrase_tables(items: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.DataFrame]]:
-    """For each study that reads phrases, a row per phrase with its probability and group."""
-    for study, frame in items.items():
-        reading = {one.name for one in load_study(study).experiments if one.reading == "phrases"}
-        rows = frame[frame["experiment"].isin(reading)]
-        if len(rows):
-            phrases = rows.assign(pairs=rows["top_tokens"].map(json.loads)).explode("pairs").dropna(subset="pairs")
-            names = ["prompt_id", "pair_id", "group", "construct", "condition", "label", "template", "model_id"]
-            phrase, probability = zip(*phrases["pairs"], strict=True) if len(phrases) else ((), ())
-            yield study, phrases[names].assign(phrase=list(phrase), probability=list(probability))
 
 
 def rebuild_report(run: Run) -> Path:
@@ -325,14 +297,10 @@ def rebuild_report(run: Run) -> Path:
 def write_figures(run: Run, folder: Path, *, style: str, kind: str) -> "list[tuple[Path, str]]":
     """Write every figure of a finished run into a folder, a file for each; gives their paths and captions.
 
-    Args:
-        run: is not written to.
-        folder: made where it is missing.
-        style: of ``report.STYLES``.
-        kind: of ``report.FORMATS``.
+    ``style`` is of ``report.STYLES``, ``kind`` of ``report.FORMATS``.
 
     Raises:
-        UsageError: as ``read_results``, or the run has nothing to draw. ValueError: as ``read_results``.
+        UsageError, ValueError: as ``read_results``; the run has nothing to draw.
     """
     need_audit_extra("A figure", "matplotlib")
     from swapbias.report import draw_figures
@@ -389,13 +357,11 @@ def scored_items(run: Run, study: str) -> pd.DataFrame:
     Raises:
         ValueError: they are missing, or are not what an audit wrote.
     """
-    path = run.folder / f"items/{study}.parquet"
+    path = checked_path(run, f"items/{study}.parquet")
     try:
-        rows = run.items(study)
+        rows = pq.read_table(path).to_pandas()
     except (OSError, pa.ArrowException) as error:
         raise ValueError(f"{path} cannot be read ({type(error).__name__}). Audit again.") from error
-    if rows is None:
-        raise ValueError(f"{path} is missing, and a complete run has it. Audit again into another --out.")
     if not {"experiment", "group", "model_id", "score", "text"} <= set(rows):
         raise ValueError(f"{path} lacks columns of scored rows. Audit again.")
     if "top_tokens" in rows:
@@ -414,39 +380,28 @@ def _read_coverage(run: Run) -> pd.DataFrame:
     """The table as it was written: words such as ``null`` and ``nan`` stay words."""
     if not (run.folder / COVERAGE).is_file():
         return pd.DataFrame()
-    path = checked_path(run, COVERAGE)
-    table = pd.read_csv(path, dtype=str, keep_default_na=False).map(as_meant)
-    if "in_vocabulary" not in table or not set(table["in_vocabulary"]) <= {"True", "False"}:
-        raise ValueError(f"{path} has no column in_vocabulary of True and False. Audit again.")
-    matched = table["matched"] == "True" if "matched" in table else False
-    return table.assign(in_vocabulary=table["in_vocabulary"] == "True", matched=matched)
+    table = pd.read_csv(checked_path(run, COVERAGE), dtype=str, keep_default_na=False).map(as_meant)
+    return table.assign(**{name: table[name] == "True" for name in ("in_vocabulary", "matched") if name in table})
 
 
 def _read_explained(run: Run) -> list[Explained]:
     if not (run.folder / EXPLAINED).is_file():
         return []
-    path = checked_path(run, EXPLAINED)
-    try:
-        return [Explained(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path} is no list of explained notes ({error}). Audit again.") from error
+    return [Explained(**one) for one in parse_json(checked_path(run, EXPLAINED).read_bytes())]
 
 
 def as_public(results: Results) -> Results:
     """The results without places on the user's machine or network, in the manifest and in models' names."""
+    manifest = public_manifest(results.manifest)
     if all(public_model(one.model_id) == one.model_id for one in results.found):
-        return replace(results, manifest=public_manifest(results.manifest))
-    return Results(
-        public_manifest(results.manifest),
-        [replace(one, model_id=public_model(one.model_id)) for one in results.found],
-        {study: _renamed(rows) for study, rows in results.items.items()},
-        _renamed(results.coverage),
-        [replace(one, model_id=public_model(one.model_id)) for one in results.explained],
+        return replace(results, manifest=manifest)
+    found = [replace(one, model_id=public_model(one.model_id)) for one in results.found]
+    notes = [replace(one, model_id=public_model(one.model_id)) for one in results.explained]
+    coverage, *items = (
+        rows.assign(model_id=rows["model_id"].map(public_model)) if "model_id" in rows else rows
+        for rows in (results.coverage, *results.items.values())
     )
-
-
-def _renamed(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.assign(model_id=rows["model_id"].map(public_model)) if "model_id" in rows else rows
+    return Results(manifest, found, dict(zip(results.items, items, strict=True)), coverage, notes)
 
 
 def corpora_read(manifest: Mapping[str, Any], finding: Finding) -> list[Mapping[str, Any]]:
@@ -467,19 +422,26 @@ def _one_line(text: str) -> str:
     return text
 
 
-def _known(name: str) -> str:
-    if name not in {*studies(), *own_studies(), *MEASURES}:
-        raise ValueError("it is none that this version knows")
-    return name
+def _known(names: Callable[[], Iterable[str]]) -> AfterValidator:
+    def check(name: str) -> str:
+        if name not in set(names()):
+            raise ValueError("it is none that this version knows")
+        return name
+
+    return AfterValidator(check)
 
 
 _Text = Annotated[str, StringConstraints(max_length=_MOST_CHARACTERS), AfterValidator(_one_line)]
 _Number = Annotated[float, Field(ge=-1e300, le=1e300, allow_inf_nan=False)] | None  # null is how NaN is written
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None
 _Count = Annotated[int, Field(ge=0, lt=2**53)]
-_Name = Annotated[_Text, AfterValidator(_known)]
 _TYPES: Mapping[Any, Any] = {str: _Text, float: _Number, int: _Count, bool: bool}
-_SPECIAL = {"p_value": _Share, "p_adjusted": _Share, "study": _Name, "measure": _Name}
+_SPECIAL = {
+    "p_value": _Share,
+    "p_adjusted": _Share,
+    "study": Annotated[_Text, _known(lambda: (*studies(), *own_studies()))],
+    "measure": Annotated[_Text, _known(lambda: MEASURES)],
+}
 _OF_FINDING = {one.name: one.type for one in fields(Finding) if one.name not in ("estimate", "published")}
 _OF_ESTIMATE = {one.name: one.type for one in fields(Estimate)}
 _PRINTED = tuple(f"published_{one.name}" for one in fields(Published))
@@ -531,15 +493,11 @@ class _Manifest(BaseModel, strict=True):
 def parse_results(content: bytes, where: str, *, own_names: bool = False) -> list[Finding]:
     """The findings of a ``results.json``, exactly as they were written; null is NaN again.
 
-    Args:
-        content: the bytes of the file, which nobody needs to trust.
-        where: names the file in errors.
-        own_names: the run is the user's own and of notes of their own, whose phenotypes (values of slices) may have
-            any name: long ones, and of several lines.
+    ``where`` names the file in errors; ``own_names``: the run is of the user's own notes, whose phenotypes (values of
+    slices) may have any name: long ones, and of several lines.
 
     Raises:
-        ValueError: it is not what ``Run.write_json`` makes of findings; the sentence names file, finding and key,
-            and repeats nothing of the content.
+        ValueError: it is not what an audit writes; the sentence names file, finding and key, and repeats no content.
     """
     read: Any = _validated(_results_file(own_names), content, where, MOST_BYTES)
     return [_finding(vars(row)) for row in read.findings]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ REPORT = "report.html"
 ROUNDS = "rounds"  # key of a manifest
 NON_FINITE = "non_finite"  # column of scored rows, where there is such a row: 1 where the model gave NaN or infinity
 REQUIRED = ("swapbias", "status", "settings", "corpora", "skipped", "versions")
-_RECORDED = (f"{ITEMS}/*.parquet", "phrases/*.parquet", "*.csv", "results.json", "explanations.json", REPORT)
+_RECORDED = (f"{ITEMS}/*.parquet", "*.csv", "results.json", "explanations.json", REPORT)
 Rows = Sequence[Row]
 
 
@@ -240,8 +241,11 @@ def with_scores(rows: Sequence[Mapping[str, Any]], scored: Sequence[Scored], mod
         {
             **row,
             "model_id": model_id,
-            "score": _finite(one.score),
-            **{name: _finite(value) for name, value in one.parts.items()},
+            # Floats, for a chunk of whole numbers would become a column of another type; infinity has no mean.
+            **{
+                name: math.nan if math.isinf(value) else float(value)
+                for name, value in {"score": one.score, **one.parts}.items()
+            },
             **({NON_FINITE: float(non_finite)} if any(lost) else {}),
             "answer": one.answer,
             "top_tokens": one.top_tokens,
@@ -250,17 +254,8 @@ def with_scores(rows: Sequence[Mapping[str, Any]], scored: Sequence[Scored], mod
     ]
 
 
-def _finite(value: float) -> float:
-    """A float, for a chunk of whole numbers would become a column of another type; NaN for what has no mean."""
-    return math.nan if math.isinf(value) else float(value)
-
-
 def refuse_non_finite(rows: "pd.DataFrame", place: str) -> None:
-    """Stop where a model is broken: the few finite numbers would say nothing of it.
-
-    Args:
-        rows: the scored rows of a study.
-        place: where they are, for the sentence.
+    """Stop where a model is broken: the few finite numbers would say nothing of it; ``place`` is where they are.
 
     Raises:
         ValueError: a model gave NaN or infinite numbers for more than half of the rows of an experiment.
@@ -337,17 +332,10 @@ def score_part(every: Sequence[ScoredTask], part: Part, advance: Progress) -> Re
 
 @dataclass(slots=True)
 class Scoring:
-    """Has all tasks of a run scored, round by round.
+    """Has all tasks of a run scored, round by round, what is in the cache not again.
 
-    Attributes:
-        run: its scored rows are written there, by study.
-        manifest: gets after each interim analysis how many rounds were scored, and why no more.
-        every: what is scored.
-        say: called with sentences for the user.
-        bar: makes a progress bar for each study.
-        cache: where scores are saved at once; what is there is not scored again.
-        margin: what counts as no gap in interim analyses.
-        notes: of workers about their models.
+    Scored rows are written to the run by study; the manifest gets after each interim analysis how many rounds were
+    scored, and why no more. ``margin`` counts as no gap in interim analyses; ``notes`` are of workers about models.
     """
 
     run: Run
@@ -414,11 +402,10 @@ class Scoring:
                 else:
                     self._add(part, scored)
                     self.advance(part, len(rows))
-        for part, result in pool(elsewhere) if elsewhere else ():
-            self.cache.write(paths[part["name"]], result["scored"])
-            self._add(part, result["scored"], result["notes"])
-        for part in here:
-            result = score_part(self.every, part, partial(self.advance, part))
+        mine = ((part, score_part(self.every, part, partial(self.advance, part))) for part in here)
+        for part, result in chain(pool(elsewhere) if elsewhere else (), mine):
+            if part["name"] in paths:
+                self.cache.write(paths[part["name"]], result["scored"])
             self._add(part, result["scored"], result["notes"])
 
     def _add(self, part: Part, scored: Sequence[Scored], notes: Sequence[str] = ()) -> None:
@@ -453,7 +440,7 @@ class Scoring:
         for reader, rows in _by_model([(one.reader, one.rounds[number]) for one in due]):
             self.stopped = self.stopped or reader.beyond_limits(as_prompts(rows))
         if self.stopped:
-            self.say(f"Asking ends after {_trials(number - 1)} of each prompt: {self.stopped}.")
+            self.say(f"Asking ends after {number - 1} trial{'s' * (number > 2)} of each prompt: {self.stopped}.")
         return bool(due) and not self.stopped
 
     def _report_costs(self, number: int, planned: int) -> None:
@@ -479,7 +466,7 @@ class Scoring:
         names = [" ".join(one.key[:2]) for one in ended]
         self.looks.append({"after": number, "decided": names})
         if names:
-            self.say(f"Decided after {_trials(number)} of {planned}: {', '.join(names)}.")
+            self.say(f"Decided after {number} trial{'s' * (number > 1)} of {planned}: {', '.join(names)}.")
         self.manifest[ROUNDS] = {"planned": planned, "looks": self.looks}
         self.run.write_manifest(self.manifest)
 
@@ -510,10 +497,6 @@ class Scoring:
 
 def _is_credentialed(row: Mapping[str, Any]) -> bool:
     return str(row.get("credentialed")) == "True"
-
-
-def _trials(count: int) -> str:
-    return f"{count} trial{'s' if count > 1 else ''}"
 
 
 def _has_look(one: ScoredTask, number: int) -> bool:
