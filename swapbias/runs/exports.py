@@ -177,7 +177,7 @@ def _result(manifest: Mapping[str, Any], one: Finding, number: Oriented) -> dict
             "confidence_level": 0.95,
             **({"method": estimate.interval} if estimate.interval else {}),
         }
-    parameters = ("contrast", "subset", "slice_by", "slice_value", "score", "inference")
+    parameters = ("contrast", "subset", "slice_by", "slice_value", "score", "cluster_vars", "view")
     read = corpora_read(manifest, one)
     corpus = str(read[0]["corpus"]) if read else one.study
     made = {
@@ -208,7 +208,8 @@ def _result(manifest: Mapping[str, Any], one: Finding, number: Oriented) -> dict
             "details": {
                 **{name: repr(value) for name, value in as_json(raw).items() if value is not None},
                 "n_unscored": str(estimate.n_unscored),
-                **_texts(one.row(), ("unit", "direction", "inference", "verdict", "family")),
+                **_texts(one.row(), ("unit", "cluster_vars", "verdict", "family")),
+                "direction": text.direction(one),
                 "headline": str(one.headline),
             },
             "uncertainty": uncertainty,
