@@ -160,39 +160,34 @@ _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # what a spreadshee
 _NEGATIVE = re.compile(r"-\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
-def _runs(text: str) -> bool:
-    """Whether a spreadsheet would run it, once its apostrophes are gone; a negative number is none to run."""
+def _is_formula(text: str) -> bool:
     bare = text.lstrip("'")
     formula = bare[:1] in ("\t", "\r", "\n") or bare.lstrip().startswith(_FORMULA)
     return formula and bool(bare) and not _NEGATIVE.fullmatch(bare)
 
 
-def inert(text: str) -> str:
-    """A cell of a CSV file that no spreadsheet takes for a formula; ``as_meant`` reads it back.
+def escape_csv_cell(text: str) -> str:
+    """A cell that no spreadsheet takes for a formula; ``unescape_csv_cell`` reads it back.
 
-    >>> inert("=1+1"), inert("gap"), inert("-0.12"), inert("'=1")
+    >>> escape_csv_cell("=1+1"), escape_csv_cell("gap"), escape_csv_cell("-0.12"), escape_csv_cell("'=1")
     ("'=1+1", 'gap', '-0.12', "''=1")
     """
-    return f"'{text}" if _runs(text) else text
+    return f"'{text}" if _is_formula(text) else text
 
 
-def as_meant(cell: str) -> str:
-    """The text that ``inert`` made this cell of.
-
-    >>> as_meant("'=1+1"), as_meant("gap"), as_meant("'t")
-    ('=1+1', 'gap', "'t")
-    """
-    return cell[1:] if cell.startswith("'") and _runs(cell) else cell
+def unescape_csv_cell(cell: str) -> str:
+    """The text that ``escape_csv_cell`` made this cell of."""
+    return cell[1:] if cell.startswith("'") and _is_formula(cell) else cell
 
 
 def as_csv(table: "pd.DataFrame") -> bytes:
     """A table as a CSV file with a header: NaN is an empty cell, numbers stay numbers, no text is a formula."""
-    safe = table.rename(columns=lambda name: inert(name) if isinstance(name, str) else name)
+    safe = table.rename(columns=lambda name: escape_csv_cell(name) if isinstance(name, str) else name)
     quoting = csv.QUOTE_MINIMAL
     for place in range(len(safe.columns)):
         column = safe.iloc[:, place]
         if column.dtype.kind == "O":
-            safe.isetitem(place, column.map(lambda cell: inert(cell) if isinstance(cell, str) else cell))
+            safe.isetitem(place, column.map(lambda cell: escape_csv_cell(cell) if isinstance(cell, str) else cell))
             if any("\r" in cell for cell in column if isinstance(cell, str)):
                 quoting = csv.QUOTE_NONNUMERIC  # else it is not quoted, and ends a row for a reader
     content: str = safe.to_csv(index=False, lineterminator="\n", quoting=quoting)

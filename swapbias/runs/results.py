@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from pydantic_core import from_json
 
 from swapbias.errors import UsageError, need_audit_extra
-from swapbias.files import as_meant, file_sha256, parse_json, write_whole
+from swapbias.files import file_sha256, parse_json, unescape_csv_cell, write_whole
 from swapbias.findings import Finding, disaggregate, experiment_of, findings_table, judged
 from swapbias.measures import MEASURES, SPANS, Estimate
 from swapbias.models import Say, Scorer
@@ -380,7 +380,7 @@ def _read_coverage(run: Run) -> pd.DataFrame:
     """The table as it was written: words such as ``null`` and ``nan`` stay words."""
     if not (run.folder / COVERAGE).is_file():
         return pd.DataFrame()
-    table = pd.read_csv(checked_path(run, COVERAGE), dtype=str, keep_default_na=False).map(as_meant)
+    table = pd.read_csv(checked_path(run, COVERAGE), dtype=str, keep_default_na=False).map(unescape_csv_cell)
     return table.assign(**{name: table[name] == "True" for name in ("in_vocabulary", "matched") if name in table})
 
 

@@ -474,15 +474,14 @@ class Scoring:
         """In the manifest how often prompts were asked, and sentences where that is not as often as planned."""
         if planned < 2:
             return
-        asked = {
+        trials = {
             f"{study} {experiment}": int(rows["trial"].astype(int).max())
             for study, frame in self.items.items()
             if "trial" in frame
             for experiment, rows in frame.dropna(subset="trial").groupby("experiment", sort=False)
         }
-        fewer = [f"{name} {count}" for name, count in asked.items() if count != planned]
         sentences = []
-        if fewer:
+        if fewer := [f"{name} {count}" for name, count in trials.items() if count != planned]:
             why = f"; {self.stopped}" if self.stopped else ""
             sentences.append(f"Of {planned} planned trials of each prompt were asked: {', '.join(fewer)}{why}.")
         if self.looks:
@@ -490,7 +489,7 @@ class Scoring:
                 "Results were looked at while they came, and asking ended where they were decided: intervals and "
                 "p-values hold at each look (repeated ones, by Pocock's rule)."
             )
-        rounds = {"planned": planned, "asked": asked, "looks": self.looks, "stopped": self.stopped}
+        rounds = {"planned": planned, "asked": trials, "looks": self.looks, "stopped": self.stopped}
         self.manifest[ROUNDS] = {**rounds, "told": sentences}
         self.run.write_manifest(self.manifest)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swapbias.errors import UpstreamMissingError, UsageError, quoted
-from swapbias.files import as_meant, check_regular, not_utf8, write_whole
+from swapbias.files import check_regular, not_utf8, unescape_csv_cell, write_whole
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt, Row, Rows, check_prompts
 from swapbias.studies.study import Config, Corpus, Experiment, Rated, Study, unknown
 from swapbias.studies.tables import Lexicon, imported_path, shown_names, strict_rows, upstream_file
@@ -299,7 +299,7 @@ def read_labels(path: Path) -> dict[str, str]:
         if cells and len(cells) != len(header):
             raise ValueError(f"{path.name}:{line}: {len(cells)} cells, expected {len(header)}. Quote or add cells.")
         row = dict(zip(header, cells, strict=False))
-        word, label = as_meant(row.get("word", "")).strip().lower(), row.get("label", "").strip().lower()
+        word, label = unescape_csv_cell(row.get("word", "")).strip().lower(), row.get("label", "").strip().lower()
         if word and label:
             if label not in labels:
                 raise ValueError(f"{path.name}:{line}: label {quoted(label)}, expected one of {', '.join(labels)}.")
