@@ -81,11 +81,7 @@ def cache_dir() -> Path:
 
 
 def check_regular(path: Path) -> None:
-    """Nothing, once it is known that this is no pipe, socket or device: those cannot be read twice, or never end.
-
-    Raises:
-        UsageError: it is one.
-    """
+    """Refuse pipes, sockets and devices with a UsageError: they cannot be read twice, or never end."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise UsageError(f"{path} is a pipe, a socket or a device, expected a file. Write it to a file first.")
 
@@ -117,11 +113,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def parse_json(content: str | bytes) -> Any:
-    """What JSON says, whoever wrote it.
-
-    Raises:
-        ValueError: it is none, or nested more deeply than anything that is read here.
-    """
+    """What JSON says, whoever wrote it; a ValueError where it is none, or nested too deeply."""
     try:
         return json.loads(content)
     except RecursionError as error:

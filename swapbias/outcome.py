@@ -206,11 +206,7 @@ class Audit:
         return scored_items(self.run, study)
 
     def worst_pairs(self, study: str, n: int = 10) -> pd.DataFrame:
-        """The pairs of prompts with the largest gap against the reference group, largest first.
-
-        Args:
-            study: of this audit.
-            n: most pairs.
+        """The ``n`` pairs of prompts with the largest gap against the reference group, largest first.
 
         Returns:
             Experiment, model, condition, template and pair, the two groups, texts and scores side by side, and
@@ -231,11 +227,7 @@ class Audit:
         return every.loc[order].head(n).reset_index(drop=True)
 
     def report(self, path: "str | PathLike[str] | None" = None) -> Path:
-        """The page of this audit, one HTML file without any external reference; its path.
-
-        Args:
-            path: where to write a copy; None: the page in the folder of the run.
-        """
+        """The page of this audit, one HTML file without any external reference, or a copy of it; its path."""
         page = self.run.folder / REPORT
         if not page.exists():
             rebuild_report(self.run)
@@ -246,15 +238,9 @@ class Audit:
         return Path(path)
 
     def export(self, to: str, out: "str | PathLike[str]", *, by: str = "") -> list[Path]:
-        """Write this audit in the form of another evaluator: ``swapbias export`` in Python; the files written.
+        """Write this audit into a new folder in the form ``every-eval-ever`` or ``csv``; the files written.
 
-        Args:
-            to: ``every-eval-ever`` or ``csv``.
-            out: a new folder.
-            by: who ran the audit, where the form has a place for it.
-
-        Raises:
-            UsageError: another form, or a folder that is not empty.
+        ``by`` is who ran the audit, where the form has a place for it.
         """
         return export_run(self.run, to, Path(out), by=by, say=_log.info)
 

@@ -390,11 +390,7 @@ def check_keys(run: str, settings: Settings) -> None:
 
 
 def refuse_sending(task: Task, reader: Scorer) -> None:
-    """Stop before credentialed notes would leave this machine.
-
-    Raises:
-        UsageError: the scorer says that it sends texts to a service (``sends_text``).
-    """
+    """Stop, with a UsageError, before credentialed notes would leave this machine (``sends_text`` of a scorer)."""
     if is_credentialed_plan([task]) and reader.sends_text:
         raise UsageError(
             f"{reader.model_id} sends texts to a service, and these notes are credentialed: they must not leave this "

@@ -50,12 +50,7 @@ def usage() -> list[Usage]:
 
 
 def clear(kind: str) -> Usage:
-    """Remove what is stored of one kind; says what was.
-
-    Raises:
-        UsageError: no such kind.
-        OSError: something cannot be removed.
-    """
+    """Remove what is stored of one kind, and say what was; a UsageError where there is no such kind."""
     if kind not in CLEARED:
         raise UsageError(f"Nothing of kind {kind!r} is stored: expected {', '.join(CLEARED)} or all.")
     before = next(one for one in usage() if one.kind == kind)
@@ -65,11 +60,7 @@ def clear(kind: str) -> Usage:
 
 
 def cache_limit() -> int:
-    """Most bytes of scores that this machine stores: ``SWAPBIAS_CACHE_LIMIT``, 2 GB by default.
-
-    Raises:
-        UsageError: it is no number of bytes.
-    """
+    """Most bytes of scores that this machine stores: ``SWAPBIAS_CACHE_LIMIT``, 2 GB by default."""
     value = os.environ.get(LIMIT, "2_000_000_000")
     try:
         return max(0, int(value))

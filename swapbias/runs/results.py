@@ -280,11 +280,7 @@ def _write_report(run: Run, results: Results) -> None:
 
 
 def rebuild_report(run: Run) -> Path:
-    """Write the report of a finished run again, from what is on disk; gives the report's path.
-
-    Raises:
-        UsageError, ValueError: as ``read_results``.
-    """
+    """Write the report of a finished run again, from what is on disk; gives its path, raises as ``read_results``."""
     results = read_results(run)
     with writing(run.folder, credentialed=is_credentialed(run.folder)):
         _write_report(run, results)
@@ -339,11 +335,7 @@ def read_results(run: Run) -> Results:
 
 
 def checked_path(run: Run, name: str) -> Path:
-    """The path of a file that every complete run has.
-
-    Raises:
-        ValueError: it is not there, or damaged.
-    """
+    """The path of a file that every complete run has; a ValueError where it is not there, or damaged."""
     path = run.folder / name
     if not path.is_file():
         raise ValueError(f"{path} is missing, and a complete run has it. Audit again into another --out.")
@@ -352,11 +344,7 @@ def checked_path(run: Run, name: str) -> Path:
 
 
 def scored_items(run: Run, study: str) -> pd.DataFrame:
-    """The scored rows of a study of a finished run.
-
-    Raises:
-        ValueError: they are missing, or are not what an audit wrote.
-    """
+    """The scored rows of a study of a finished run; a ValueError where they are not what an audit wrote."""
     path = checked_path(run, f"items/{study}.parquet")
     try:
         rows = pq.read_table(path).to_pandas()

@@ -59,12 +59,7 @@ class Run:
 
     @staticmethod
     def check_new(folder: Path, address: str = "") -> None:
-        """Know before the work starts that files can be written here.
-
-        Raises:
-            UsageError: the folder is a file or holds something.
-            OSError: it cannot be written.
-        """
+        """Know before the work starts that files can be written here: a UsageError or OSError says why not."""
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder} is a file, expected a folder. Choose another --out.")
         there = folder.iterdir() if folder.exists() else ()
@@ -76,11 +71,7 @@ class Run:
 
     @classmethod
     def create(cls, folder: Path, manifest: Mapping[str, Any], address: str = "") -> "Run":
-        """A new run in a new or empty folder.
-
-        Raises:
-            UsageError, OSError: as ``check_new``.
-        """
+        """A new run in a new or empty folder; raises as ``check_new``."""
         cls.check_new(folder, address)
         (folder / ITEMS).mkdir(parents=True, exist_ok=True)
         run = cls(folder, address)
@@ -101,11 +92,7 @@ class Run:
         return run
 
     def save_studies(self, names: Sequence[str]) -> dict[str, str]:
-        """Copy the files of the user's own studies into the run, so that it is whole without them.
-
-        Returns:
-            By name where each comes from: OWNER/NAME@commit, or ``local``.
-        """
+        """Copy the files of the user's own studies into the run; by name whence: OWNER/NAME@commit, or ``local``."""
         own = [load_corpus(name) for name in names if name in own_studies()]
         for corpus in own:
             for name, content in corpus.own.items():
@@ -126,11 +113,7 @@ class Run:
             path.unlink(missing_ok=True)
 
     def manifest(self) -> dict[str, Any]:
-        """The manifest as written last.
-
-        Raises:
-            ValueError: it is no JSON object, or lacks a key that every run has.
-        """
+        """The manifest as written last; a ValueError where it is no JSON object, or lacks a key of every run."""
         try:
             read = parse_json((self.folder / MANIFEST).read_text(encoding="utf-8"))
         except ValueError as error:  # not JSON, or not UTF-8
@@ -146,11 +129,7 @@ class Run:
         self.write_json(MANIFEST, manifest)
 
     def check(self, name: str) -> None:
-        """Refuse a damaged file of a finished run, by the sha256 that the manifest has; older runs have none.
-
-        Raises:
-            ValueError: it is not what was written.
-        """
+        """Refuse, with a ValueError, a damaged file by the sha256 that the manifest has; older runs have none."""
         recorded = self.manifest().get(SHA256) if (self.folder / MANIFEST).exists() else None
         if recorded is not None and file_sha256(self.folder / name) != recorded.get(name):
             raise ValueError(
@@ -186,11 +165,7 @@ class Run:
         write_whole(target, content)
 
     def items(self, study: str) -> "pd.DataFrame | None":
-        """The scored rows of a study, or None while they are not complete.
-
-        Raises:
-            ValueError: they are damaged.
-        """
+        """The scored rows of a study, or None while they are not complete; a ValueError where they are damaged."""
         name = f"{ITEMS}/{study}.parquet"
         if not (self.folder / name).exists():
             return None
