@@ -208,10 +208,10 @@ def show_comparison(compared: "Comparison", *, verbose: bool) -> None:
     comparison, longest = compared, 4_000  # characters: names may be anybody's
     for one, sentence in sentences(comparison_page(compared)):
         out.print(shown(f"{one.study} {one.experiment}: {sentence}", longest))
-    for study in dict.fromkeys(row.first.study for row in comparison.rows) if verbose else ():
+    for study in dict.fromkeys(row.known[0].study for row in comparison.rows) if verbose else ():
         table = plain_table(shown(study), "quantity", "model", numbers=("value, 95 % interval", "n"))
         for row in comparison.rows:
-            first, name = row.first, ""
+            first, name = row.known[0], ""
             for column, found in zip(comparison.columns, row.found, strict=True):
                 if found and first.study == study:
                     what = (

@@ -228,7 +228,7 @@ def comparison_page(comparison: Comparison, folder: Path | None = None) -> Compa
 
 def _of_row(row: Quantity, away: Mapping[tuple[str, ...], Mapping[str, Finding]]) -> dict[str, Finding]:
     """The differences of a headline's models by label."""
-    first, experiment = row.first, experiment_of(row.first)
+    first, experiment = row.known[0], experiment_of(row.known[0])
     several = experiment is not None and (experiment.groups or experiment.factors)
     subset = ", ".join(filter(None, (first.subset, first.contrast if several else "")))
     labels = {one.model_id for one in row.known} if first.headline else set()
@@ -248,7 +248,7 @@ def comparison_table(comparison: Comparison) -> pd.DataFrame:
     records = []
     for row in comparison.rows:
         names = ("study", "experiment", "subset", "measure", "contrast", "unit")
-        record: dict[str, Any] = {**{name: getattr(row.first, name) for name in names}, "note": row.note}
+        record: dict[str, Any] = {**{name: getattr(row.known[0], name) for name in names}, "note": row.note}
         for column, one in zip(comparison.columns, row.found, strict=True):
             for name in ("value", "ci_low", "ci_high"):
                 record[f"{column.title}: {name}"] = getattr(one.estimate, name) if one else math.nan
