@@ -237,7 +237,7 @@ def _mismatched(rows: pd.DataFrame, most: int) -> Iterator[tuple[pd.DataFrame, i
         for _, part in gaps[[regime]].groupby(level="condition", sort=False):
             chosen += [place for place in part.nlargest(most).index if place != chosen[0]]
     for number, place in enumerate(chosen):
-        mine = (rows[["construct", "condition", "pair_id"]] == place).all(axis=1)
+        mine = (rows[["construct", "condition", "pair_id"]] == list(place)).all(axis=1)
         yield rows[mine], SAMPLES if number else PANEL_SAMPLES
 
 
