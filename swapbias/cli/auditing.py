@@ -164,7 +164,7 @@ def _from_options(
     lists = [one for one in names if Path(one).suffix == ".txt"]
     if len(lists) > 1:
         raise UsageError(f"{' and '.join(lists)} both list models, expected one list. Join them.")
-    listed = runs.read_models(Path(lists[0])) if lists else {}
+    listed = runs.read_models(Path(lists[0])) if lists else []
     every = [*(one for one in names if one not in lists), *listed]
     if revision is not None and len(every) > 1:
         raise UsageError("--revision is of one model, and several are named. Name each as OWNER/NAME@REVISION.")
@@ -172,7 +172,6 @@ def _from_options(
     models = _unique([one.model for one in each if one.model])
     for one, name in zip(each, every, strict=False):
         if one.model and name in listed:
-            models[one.model] = listed[name]
             runs.check_code(lists[0], one, None, trust=trusted)
     return each[0], models
 
@@ -293,7 +292,7 @@ def _show_several(done: "runs.Several", as_json: bool, verbose: bool) -> None:
             ui.show(line)
     if done.failed:
         count = f"{len(done.failed):,} of {len(done.failed) + len(reports):,} models failed"
-        ui.say(f"{count}. Try them again with: swapbias audit --resume {done.folder}")
+        ui.say(f"{count}. Run the same command to try them again")
         raise typer.Exit(1)
 
 

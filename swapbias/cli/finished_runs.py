@@ -139,35 +139,36 @@ def compare(
     ui.show(f"Page: {folder / 'report.html'}" if folder else "Write it as a page, with the evidence, with --out DIR.")
 
 
-def comparison_record(compared: "runs.Compared") -> dict[str, object]:
+def comparison_record(compared: "runs.Comparison") -> dict[str, object]:
     """What the tables say, for programs."""
     return {
-        "side_by_side": runs.comparison_table(compared.comparison).astype(object).to_dict("records"),
+        "side_by_side": runs.comparison_table(compared).astype(object).to_dict("records"),
         "differences": findings.findings_table(compared.differences).to_dict("records"),
-        "notes": [*compared.comparison.footnotes, *compared.left_out],
+        "notes": list(compared.notes),
     }
 
 
-def show_comparison(compared: "runs.Compared", *, verbose: bool) -> None:
+def show_comparison(compared: "runs.Comparison", *, verbose: bool) -> None:
     """The page's sentences, what is not comparable, and that nobody wins; every number with ``verbose``."""
     from swapbias.report import text
 
-    comparison, longest = compared.comparison, 4_000  # characters: names may be anybody's
+    longest = 4_000  # characters: names may be anybody's
     for one, sentence in report.sentences(runs.comparison_page(compared)):
         ui.out.print(report.shown(f"{one.study} {one.experiment}: {sentence}", longest))
     if verbose:
         ui.show("\nEach quantity by model, with its 95 % interval and n")
-        for row in comparison.rows:
-            where = f"{row.first.study} {row.first.experiment}, {text.where(row.first)}"
-            what = f"{where}: {text.quantity(row.first)} ({row.first.unit}) {row.note}"
+        for row in compared.rows:
+            first = row.known[0]
+            where = f"{first.study} {first.experiment}, {text.where(first)}"
+            what = f"{where}: {text.quantity(first)} ({first.unit}) {row.note}"
             ui.out.print(report.shown(what, 400))
-            for column, found in zip(comparison.columns, row.found, strict=True):
+            for column, found in zip(compared.columns, row.found, strict=True):
                 if found:
                     value = f"{text.value_of(found)} ({text.interval_of(found)}), n {text.counted(found.estimate)}"
                     ui.out.print(f"  {report.shown(column.title, 120)}: {value}")
         if differences := [one for one in compared.differences if one.slice_by == "all"]:
             ui.out.print(report.terminal_table("Models compared", differences))
-    for sentence in (*comparison.footnotes, *compared.left_out, report.NO_RANKING):
+    for sentence in (*compared.notes, report.NO_RANKING):
         ui.out.print(report.shown(sentence, longest))
 
 
@@ -193,12 +194,12 @@ def figures(
 def export(
     what: Annotated[list[str], ui.argument("RUN | lm-eval STUDY", "A finished run, or a study.")],
     folder: Annotated[Path, ui.option("A new folder to write to.", "--out")],
-    to: Annotated[str | None, ui.option("Form of a run: every-eval-ever, lm-eval or csv.")] = None,
+    to: Annotated[str | None, ui.option("Form of a run: every-eval-ever or csv.")] = None,
     by: Annotated[str, ui.option("Who made the run, where the form has a place for it.")] = "",
 ) -> None:
     """Write a run or study for another evaluator.
 
-    swapbias export RUN --to every-eval-ever|lm-eval|csv --out DIR; scored prompts of private notes stay.
+    swapbias export RUN --to every-eval-ever|csv --out DIR; scored prompts of private notes stay.
 
     swapbias export lm-eval STUDY[:CONFIG] --out DIR; experiments of causal models.
     """
@@ -211,7 +212,7 @@ def export(
     else:
         raise UsageError(
             f"{' '.join(what)} is neither a run with --to nor a study. Write swapbias export RUN --to "
-            f"every-eval-ever|lm-eval|csv --out DIR, or swapbias export {_LM_EVAL} STUDY --out DIR."
+            f"every-eval-ever|csv --out DIR, or swapbias export {_LM_EVAL} STUDY --out DIR."
         )
     ui.show(f"Exported: {len(written)} files in {folder}")
 

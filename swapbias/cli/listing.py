@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_origin
 
 import typer
@@ -62,7 +61,6 @@ _RUN = (
     Setting("address", "cluster", str | None, None, "Your Ray cluster, as HOST:PORT or auto; none: this machine."),
     Setting("workers", "cluster", int | None, None, "Number of workers; as the cluster has room for by default."),
     Setting("gpus_per_worker", "cluster", float, 0.0, "GPUs of a worker; may be a part of one."),
-    Setting("spill", "cluster", Path | None, None, "Folder for what Ray's memory cannot hold."),
     Setting("own_store", "cluster", bool, False, "The store is yours alone: credentialed notes may lie there."),
 )
 RUN = tuple(one.name for one in _RUN)
@@ -118,13 +116,7 @@ def engine_of(settings: Mapping[str, Any], place: str | None) -> Engine:
     """
     if settings.get("own_store") and not (place and is_url(place)):
         raise UsageError("own-store is about a store, and a folder of this machine is written. Drop it.")
-    names = {
-        "engine": "name",
-        "gpus_per_worker": "gpus",
-        "address": "address",
-        "workers": "workers",
-        "spill": "spill",
-    }
+    names = {"engine": "name", "gpus_per_worker": "gpus", "address": "address", "workers": "workers"}
     engine = Engine(**{names[one]: value for one, value in settings.items() if one in names})
     engine.check()
     return engine

@@ -75,8 +75,8 @@ from swapbias.privacy import (
 )
 from swapbias.report import draw_figures, shown
 from swapbias.runs import (
-    Compared,
     ComparedRun,
+    Comparison,
     Results,
     Run,
     as_public,
@@ -1197,7 +1197,7 @@ def push_comparison(
     sources = sorted({f"{run.place}@{run.commit}/{run.name}" for run in runs})
     digest = hashlib.sha256("\n".join((__version__, *sources)).encode()).hexdigest()
     compared = compare_runs(runs)
-    for sentence in compared.left_out:
+    for sentence in compared.notes:
         say(sentence)
     return push_repo(
         hub,
@@ -1214,7 +1214,7 @@ def push_comparison(
 
 
 def _space_files(
-    compared: Compared, runs: Sequence[ComparedRun], *, space: str, url: Callable[..., str]
+    compared: Comparison, runs: Sequence[ComparedRun], *, space: str, url: Callable[..., str]
 ) -> dict[str, bytes]:
     """The files of the Space by path: page, tables and figures of a comparison, and a card of what was read."""
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:

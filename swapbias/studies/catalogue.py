@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swapbias.errors import UpstreamMissingError, UsageError, quoted
-from swapbias.files import as_meant, check_regular, not_utf8, write_whole
+from swapbias.files import check_regular, not_utf8, unescape_csv_cell, write_whole
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt, Row, Rows, check_prompts
 from swapbias.studies.study import Config, Corpus, Experiment, Rated, Study, unknown
 from swapbias.studies.tables import Lexicon, imported_path, shown_names, strict_rows, upstream_file
@@ -281,7 +281,7 @@ def read_labels(path: Path) -> dict[str, str]:
         if len(cells) != len(header):
             raise ValueError(f"{where}: {len(cells)} cells, expected {len(header)}. Quote or add cells.")
         row = dict(zip(header, cells, strict=True))
-        word, label = as_meant(row["word"]).strip().lower(), row["label"].strip().lower()
+        word, label = unescape_csv_cell(row["word"]).strip().lower(), row["label"].strip().lower()
         if word and label and label not in labels:
             raise ValueError(f"{where}: label {quoted(label)}, expected one of {', '.join(labels)}.")
         if word and label and (before := found.setdefault(word, label)) != label:

@@ -58,7 +58,7 @@ def commit_of(hub):
 @pytest.fixture
 def unconcluded(monkeypatch):
     """Audits that score and compute no statistics."""
-    monkeypatch.setattr(import_module("swapbias.runs.conclusion"), "conclude", lambda *_, **more: [])
+    monkeypatch.setattr(import_module("swapbias.runs.audit"), "conclude", lambda *_, **more: [])
 
 
 def audited(model, folder, revision=None, **more):
