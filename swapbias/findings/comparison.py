@@ -207,7 +207,7 @@ def _difference(context: Context, estimate: Estimate, cluster_vars: str, gap: st
 
 
 def _differences(
-    context: Context, models: Pair, first: pd.DataFrame, second: pd.DataFrame, *, gap: str, brief: bool
+    context: Context, models: Pair, first: pd.DataFrame, second: pd.DataFrame, *, gap: str = "", brief: bool = False
 ) -> Iterator[Finding]:
     """Of two groups by subset and slice; ``brief``: headlines alone."""
     experiment = context.experiment

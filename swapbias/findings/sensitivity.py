@@ -24,7 +24,7 @@ from swapbias.measures import (
     rows_of,
     shares_in,
 )
-from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Study, load_lexicon, load_study
+from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Study, load_lexicon
 
 ORIGINAL = "0"  # the wording that the others paraphrase
 HOLDS = 0.8  # share of paraphrases in which a headline must have its sign
@@ -287,30 +287,6 @@ def headline_rows(
         finding.slice_value,
     )  # fmt: skip
     return context, distinct(experiment, rows)
-
-
-def influential(experiment: Experiment, headline: Finding, rows: pd.DataFrame) -> pd.DataFrame:
-    """The units that a headline is the mean of, with the contribution of each to it, the largest influence first.
-
-    Returns:
-        A row a pair, sentence or condition: its columns, ``value`` (its gap or score) and ``influence``, the headline
-        minus what it would be without this unit; in the unit of the score. No rows where the headline is no mean.
-    """
-    study = replace(load_study(headline.study), experiments=(experiment,))
-    context, rows = headline_rows(headline, study, rows, headline.model_id)
-    rows = rows[rows["group"] != PLACEBO]
-    if experiment.aggregate:  # conditions are what a reader knows
-        rows = condition_means(experiment, rows)
-    units = headline_units(context, rows) if MEASURES[headline.measure].reach else None
-    if units is None:
-        return pd.DataFrame({"value": [], "influence": []})
-    made = units.rows.assign(influence=math.nan)
-    for sample, sign in enumerate(units.weights):
-        mine = (made["sample"] == sample).to_numpy()
-        values = made.loc[mine, "value"].to_numpy(dtype=np.float64)
-        if len(values) > 1:  # without the only one there is no mean
-            made.loc[mine, "influence"] = sign * (values - values.mean()) / (len(values) - 1)
-    return made.sort_values("influence", key=lambda one: -one.abs(), kind="stable").reset_index(drop=True)
 
 
 # --- how a headline holds up --------------------------------------------------------------------------
