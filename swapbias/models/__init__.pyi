@@ -1,4 +1,5 @@
 from .auto import (
+    arguments_named as arguments_named,
     code_of as code_of,
     kind_of as kind_of,
     kinds as kinds,

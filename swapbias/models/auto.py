@@ -4,7 +4,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from swapbias.errors import UsageError, extras_named
 from swapbias.files import file_sha256, is_there
 from swapbias.models.base import (
+    FLAGS,
     RAW,
     REGRESSION,
     VADER,
@@ -27,7 +28,9 @@ from swapbias.models.base import (
     Say,
     Scorer,
     is_callable,
+    settable,
     short_name,
+    written,
 )
 from swapbias.models.loading import (
     Code,
@@ -43,6 +46,7 @@ from swapbias.models.loading import (
 from swapbias.studies import Experiment, calibrated
 
 CALIBRATION = "calibration"
+_ARGUMENTS = ("prompts", "reference", "group", "lexicon", "wordings", "revision", "out", "own_store")  # of an audit
 _ANY = (-math.inf, math.inf)
 _MASS, _POSITIVE = "probability mass at the mask", "probability of positive sentiment"
 _DISAPPROVAL, _RIGHT = "mean log-odds of the disapproving antonym", "natural log-odds of the right answer"
@@ -231,7 +235,23 @@ def model_kinds() -> tuple[str, ...]:
     return tuple(one.name for one in kinds() if one.architectures)
 
 
+@contextmanager
+def arguments_named() -> Iterator[None]:
+    """Errors raised inside name arguments of Python functions in place of options of the command line."""
+    try:
+        yield
+    except ValueError as error:
+        made: list[Any] = [LoadOptions, *(one.options for one in kinds() if one.options)]
+        settings = [one.metadata.get("name", one.name) for each in made for one, _ in settable(each)]
+        names = {written(name): name for name in (*FLAGS, *_ARGUMENTS, *settings)}
+        names |= {f"--{name}": name for name in _ARGUMENTS} | {"--study": "studies"}
+        for option in sorted(names, key=len, reverse=True) if len(error.args) == 1 else ():
+            error.args = (str(error).replace(option, names[option]),)
+        raise
+
+
 @extras_named()
+@arguments_named()
 def load_scorer(
     model: Any,
     *,

@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 
 from swapbias.cluster import LOCAL, Engine, Part, Work, worker_pool
 from swapbias.errors import UsageError, quoted
-from swapbias.files import TEMPORARY, file_sha256, inert, parse_json, temporary_for, write_whole
+from swapbias.files import TEMPORARY, escape_csv_cell, file_sha256, parse_json, temporary_for, write_whole
 from swapbias.privacy import is_left_over, why_credentialed, writing
 from swapbias.studies import shown_names
 from swapbias.swapping.readers import Batches, Source, is_mimic, open_source, why_rows_credentialed
@@ -374,7 +374,7 @@ def _finish(out: Path, settings: Mapping[str, Any], totals: Totals, hashes: Mapp
     writer = csv.writer(handle, lineterminator="\n")
     writer.writerow(("term", "kind", "count"))
     for kind, counts in totals.by_kind().items():
-        writer.writerows((inert(term), kind, count) for term, count in by_count(counts))
+        writer.writerows((escape_csv_cell(term), kind, count) for term, count in by_count(counts))
     write_whole(out / "report.csv", handle.getvalue().encode())
     warning = _WARNING if settings["credentialed"] else ""
     shown = {name: settings[name] for name in ("column", "mode", "table", "resolver")}
@@ -470,7 +470,8 @@ def _swapped(task: Job, batch: pa.RecordBatch) -> Swapped:
 @cache
 def _swapper(task: Job) -> Swapper:
     """Made once in each process."""
-    return Swapper(task.table, whose=task.whose or "everyone", spouses=task.spouses, names=task.names)
+    whose = task.whose or "everyone"
+    return Swapper(task.table, whose=whose, spouses=task.spouses, names=task.names)
 
 
 def _begin() -> None:
