@@ -68,7 +68,7 @@ def test_softmax_of_one_logit_is_refused(tmp_path):
 
 def test_one_logit_is_the_probability_of_its_label_or_of_the_other(tmp_path):
     folder = str(tiny.save_classifier(tmp_path, ["toxic"]))
-    with pytest.raises(UsageError, match=r"\['toxic', 'not toxic'\].*-M positive-label"):
+    with pytest.raises(UsageError, match=r"\['toxic', 'not toxic'\].*Pass positive_label"):
         swapbias.load_scorer(folder, kind="classifier")
     toxic, kind_ones = (
         swapbias.load_scorer(folder, kind="classifier", options=LoadOptions(positive_label=name))
