@@ -74,8 +74,8 @@ def _models(size: int, folder: Path) -> Callable[[], Any]:
 
 
 def _scored(models: Sequence[str], texts: int, folder: Path) -> Callable[[], Any]:
+    from swapbias.models.base import LoadOptions
     from swapbias.models.masked import MaskedScorer
-    from swapbias.models.scorer import LoadOptions
     from swapbias.runs.run import Run, chunks, score_rows
 
     rows = list(_texts(texts))

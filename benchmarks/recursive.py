@@ -26,14 +26,14 @@ def _asked(count: int) -> list[Prompt]:
 
 def _scored(masked: Any, prompts: Sequence[Prompt], prune: float) -> list[Any]:
     """By a scorer that knows no sequence yet."""
-    from swapbias.models.phrases import PhraseScorer
+    from swapbias.models.recursive_masking import PhraseScorer
 
     return PhraseScorer(masked, prune=prune).score(prompts)
 
 
 def _sequences(masked: Any, texts: Sequence[str]) -> list[str]:
     """Every sequence of the three steps where no branch ends, which is the most there can be."""
-    from swapbias.models.phrases import BEAM
+    from swapbias.models.recursive_masking import BEAM
 
     def words(texts: Sequence[str]) -> Iterator[list[str]]:
         for members, probabilities in masked.read(texts):
@@ -78,7 +78,7 @@ def compare(outputs: dict[str, Any], masked: Any, pipe: Any, few: Sequence[str])
     Raises:
         ValueError: a probability that differs, or a loss above what was told.
     """
-    from swapbias.models.phrases import BEAM, MOST_LOST
+    from swapbias.models.recursive_masking import BEAM, MOST_LOST
 
     worst = 0.0
     for text in few:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from swapbias.models.scorer import Progress, Scored, Scorer
+from swapbias.models.base import Progress, Scored, Scorer
 from swapbias.studies import Prompt
 
 

@@ -20,7 +20,7 @@ from swapbias.hub.client import Change, Repo
 from swapbias.hub.datasets import build
 from swapbias.hub.shared_runs import _lay_out
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.models.sentiment.training import _FITS, TrainSettings, train_model
+from swapbias.models.sentiment.training import FITS, TrainSettings, train_model
 from swapbias.runs import (
     audit_several,
     compare_runs,
@@ -219,7 +219,7 @@ def test_a_folder_that_appears_whole_is_made_by_one(name, tmp_path, monkeypatch)
     def fitted(*arguments):
         raise KeyError("enough")
 
-    monkeypatch.setitem(_FITS, "bow", fitted)
+    monkeypatch.setitem(FITS, "bow", fitted)
     target = tmp_path / "occupation_sentiment"
     sentences = tmp_path / "sentences"
     sentences.mkdir()

@@ -6,7 +6,7 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from swapbias import store as stores
 from swapbias.errors import UsageError
 from swapbias.models.chat import ChatOptions
-from swapbias.models.clinical.options import NoteOptions
+from swapbias.models.clinical import NoteOptions
 from swapbias.outcome import audit
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings

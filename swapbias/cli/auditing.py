@@ -86,6 +86,8 @@ def audit(
     options |= (more := read_settings(settings))
     sources = {name: context.get_parameter_source(name) for name in context.params if name != "settings"}
     explicit = [*(name for name, source in sources.items() if source and source.name == "COMMANDLINE"), *more]
+    if twice := [name for name in more if explicit.count(name) > 1]:
+        raise UsageError(f"{twice[0]} is an option and a setting of -M. Drop one of them.")
     run = {name: options.pop(name) for name in RUN if name in options}
     access = {name: options[name] for name in _ACCESS if name in explicit}
     show: dict[str, Any] = {"own": run.get("own_store", False), "as_json": as_json, "verbose": verbose}

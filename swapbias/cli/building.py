@@ -47,7 +47,6 @@ def swap(
     table: Annotated[
         str, ui.option("resolved, paper, race, age, two pronouns (she-they) or a CSV file.")
     ] = "resolved",
-    resolver: Annotated[str | None, ui.option("Model for his or him; none: built in.")] = None,
     whose: Annotated[str | None, ui.option("everyone, or patient: relatives and staff stay. MIMIC: patient.")] = None,
     spouses: Annotated[str, ui.option("With --whose patient: swap or keep husbands and wives.")] = "swap",
     gender: Annotated[str | None, ui.option("Column of the patient's gender; none: gender, or text.")] = None,
@@ -69,7 +68,7 @@ def swap(
     More than one machine: -M engine=ray -M workers=N (swapbias help settings cluster).
     """
     job = swapping.Job(
-        source, column, mode, table, resolver, split, credentialed, whose=whose, spouses=spouses, gender=gender,
+        source, column, mode, table, split, credentialed, whose=whose, spouses=spouses, gender=gender,
         plausible=plausible, names=names,
     )  # fmt: skip
     cluster = read_settings(model_settings, CLUSTER)

@@ -79,7 +79,7 @@ def model_settings() -> Iterator[Setting]:
 
 def known_settings() -> list[Setting]:
     """Every setting of ``-M``, in the order of the help."""
-    return [*(one for one in model_settings() if one.name not in FLAGS), *_RUN]
+    return [*model_settings(), *_RUN]
 
 
 def read_settings(pairs: Sequence[str] | None, only: Sequence[str] = ()) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def read_settings(pairs: Sequence[str] | None, only: Sequence[str] = ()) -> dict
     for pair in pairs or ():
         key, _, text = pair.partition("=")
         name = key.strip().replace("-", "_")
-        if name in FLAGS:
+        if name in FLAGS and name not in known:
             raise UsageError(f"{key} has an option of its own. Write --{key.replace('_', '-')}.")
         if name not in known:
             near = get_close_matches(name, known, n=1)

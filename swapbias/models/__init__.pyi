@@ -1,9 +1,5 @@
-from .kind import PROMPTS as PROMPTS, VERSIONS as VERSIONS, Kind as Kind, Request as Request, short_name as short_name
-from .loading import as_pinned as as_pinned, weight_files as weight_files, with_revision as with_revision
-from .pronouns import load_resolver as load_resolver
-from .registry import (
+from .auto import (
     arguments_named as arguments_named,
-    check_load as check_load,
     code_of as code_of,
     kind_of as kind_of,
     kinds as kinds,
@@ -13,17 +9,23 @@ from .registry import (
     read_as as read_as,
     unit_of as unit_of,
 )
-from .scorer import (
+from .base import (
     FLAGS as FLAGS,
+    PROMPTS as PROMPTS,
     VADER as VADER,
+    VERSIONS as VERSIONS,
     Bar as Bar,
     Coverage as Coverage,
+    Kind as Kind,
     LoadOptions as LoadOptions,
     Progress as Progress,
+    Request as Request,
     Say as Say,
     Scored as Scored,
     Scorer as Scorer,
     is_callable as is_callable,
     settable as settable,
+    short_name as short_name,
     written as written,
 )
+from .loading import as_pinned as as_pinned, weight_files as weight_files, with_revision as with_revision

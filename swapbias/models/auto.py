@@ -1,22 +1,80 @@
-"""The kinds that the audited model itself can be of: masked, classifier, regression, causal."""
+"""From a name or an object to a model: the kinds that the audited model can be of, and which of them it is."""
 
 import math
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from swapbias.files import is_there
-from swapbias.models.kind import Column, Fit, Kind, Reading, Request, short_name
-from swapbias.models.scorer import RAW, REGRESSION, VADER, Bar, LoadOptions, Say, Scorer, is_callable
+from swapbias.errors import UsageError, extras_named
+from swapbias.files import file_sha256, is_there
+from swapbias.models.base import (
+    FLAGS,
+    RAW,
+    REGRESSION,
+    VADER,
+    Bar,
+    Column,
+    Fit,
+    Kind,
+    LoadOptions,
+    Reading,
+    Request,
+    Say,
+    Scorer,
+    is_callable,
+    settable,
+    short_name,
+    written,
+)
+from swapbias.models.loading import (
+    Code,
+    architectures,
+    at_commit,
+    is_pickle,
+    model_name,
+    module_file,
+    read_config,
+    split_revision,
+    with_revision,
+)
 from swapbias.studies import Experiment, calibrated
 
 CALIBRATION = "calibration"
+_ARGUMENTS = ("prompts", "reference", "group", "lexicon", "wordings", "revision", "out", "own_store")  # of an audit
 _ANY = (-math.inf, math.inf)
 _MASS, _POSITIVE = "probability mass at the mask", "probability of positive sentiment"
 _DISAPPROVAL, _RIGHT = "mean log-odds of the disapproving antonym", "natural log-odds of the right answer"
+# Settings of weights that are still to be loaded.
+_OF_WEIGHTS = (
+    "device", "dtype", "device_map", "quantization", "attn_implementation", "subfolder", "adapter",
+    "trust_remote_code",
+)  # fmt: skip
 
 
-class Masked(Kind):
+class Transformers(Kind):
+    """A kind of models of transformers; ``scorer`` is ``module:Class``, which has ``load`` and ``wrap``."""
+
+    scorer: ClassVar[str]
+
+    def _scorer(self, config: Any = None) -> Any:
+        module, _, name = self.scorer.partition(":")
+        return getattr(import_module(f"swapbias.models.{module}"), name)
+
+    def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
+        return self._scorer().load(model, request.load)
+
+    def wrap(self, model: Any, tokenizer: Any, *, model_id: str, load: LoadOptions) -> Scorer:
+        found: Scorer = self._scorer(model.config).wrap(model, tokenizer, model_id, load)
+        return found
+
+
+class Masked(Transformers):
     """Models that fill a mask; XLNet among them, which is named LMHeadModel and filled at a hidden position."""
 
     name = "masked"
@@ -31,14 +89,14 @@ class Masked(Kind):
         )),
         "phrases": Reading(
             (Column("score", "probability mass of phrases", "likelier phrases of the group"),),
-            "phrases:PhraseScorer", ("prune",), passes=111,  # 1, 10 and 100 by step
+            "recursive_masking:PhraseScorer", ("prune",), passes=111,  # 1, 10 and 100 by step
         ),
         "attitude": Reading(
             (
                 Column("score", "P(negative)", "more disapproval"),
                 Column("antonym_log_odds", _DISAPPROVAL, "more disapproval", *_ANY),
             ),
-            "attitude:AttitudeScorer",
+            "masked:AttitudeScorer",
         ),
         "log_mass": Reading(
             (Column("score", "natural log-probability", "likelier words", *_ANY),), "masked:LogMassScorer"
@@ -46,7 +104,6 @@ class Masked(Kind):
     }  # fmt: skip
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
-        """The calibration model reads the experiments that it is trained for alone."""
         if found is None and not experiment.calibrated:
             names = ", ".join(one.name for _, one in calibrated())
             yield "", f"the calibration model is trained for {names} alone; name a model to run it"
@@ -54,29 +111,22 @@ class Masked(Kind):
             yield from super().fits(experiment, request, found)
 
     def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
-        """A checkpoint of transformers, or the calibration model."""
         if model == CALIBRATION and request.model is None:
             from swapbias.models.calibration import STEPS, load_calibration
 
             say("Calibration model: a tiny masked language model with a planted bias, trained once and kept.")
             title = "training the calibration model"
             return load_calibration(seed=request.seed, options=request.load, bar=lambda: bar(title, STEPS))
-        from swapbias.models.loading import at_commit, read_config
-        from swapbias.models.masked import MaskedScorer, PermutationScorer
-
         place = at_commit(model)  # the same one for its family and its weights
-        permuted = read_config(place, request.load).model_type in self.model_types
-        return (PermutationScorer if permuted else MaskedScorer).load(place, request.load)
+        return self._scorer(read_config(place, request.load)).load(place, request.load)
 
-    def wrap(self, model: Any, tokenizer: Any, *, model_id: str, load: LoadOptions) -> Scorer:
-        """A model that fills a mask."""
+    def _scorer(self, config: Any = None) -> Any:
         from swapbias.models.masked import MaskedScorer, PermutationScorer
 
-        permuted = model.config.model_type in self.model_types
-        return (PermutationScorer if permuted else MaskedScorer).wrap(model, tokenizer, model_id, load)
+        return PermutationScorer if config.model_type in self.model_types else MaskedScorer
 
 
-class Classifier(Kind):
+class Classifier(Transformers):
     """Sentiment systems: text classifiers of transformers, models trained here, VADER, Python functions."""
 
     name = "classifier"
@@ -89,72 +139,59 @@ class Classifier(Kind):
                 Column("score", "share of negative labels", "negative label"),
                 Column("positive_probability", _POSITIVE, "more positive sentiment"),
             ),
-            "attitude:NegativeLabelScorer",
+            "classifier:NegativeLabelScorer",
         ),
     }
 
     def of_head(self, model: str, config: Any, request: Request) -> str:
-        """``regression`` where the head gives a raw score."""
         from swapbias.models.classifier import head_kind
 
         return head_kind(model, config, kind=request.kind, function=request.load.function_to_apply)
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
-        """A raw score does where no label is asked for."""
-        if found == REGRESSION:
-            yield (
-                ("", f"it needs a label, and {short_name(request.model)} gives a raw score")
-                if experiment.reading
-                else (request.model or "", "")
-            )
-        else:
+        if found != REGRESSION:
             yield from super().fits(experiment, request, found)
+        elif experiment.reading:
+            yield "", f"it needs a label, and {short_name(request.model)} gives a raw score"
+        else:
+            yield request.model or "", ""
 
     def claims(self, model: str) -> bool:
-        """VADER, ``module:function``, and folders of ``swapbias train``."""
-        return model == VADER or is_callable(model) or is_trained_here(model)
+        """VADER, ``module:function``, and folders of ``swapbias train`` that transformers does not read."""
+        return self.name != REGRESSION and (model == VADER or is_callable(model) or _is_trained_here(model))
 
     def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
-        """By the form of its name."""
         from swapbias.models import classifier
 
-        load = request.load
         if model == VADER:
             return classifier.VaderScorer()
-        if is_trained_here(model):
-            from swapbias.models.sentiment.models import load_sentiment_model
+        if _is_trained_here(model):
+            from swapbias.models.sentiment.training import load_sentiment_model
 
-            return load_sentiment_model(model, batch_size=load.batch_size, allow_pickle=load.allow_pickle, say=say)
+            return load_sentiment_model(model, options=request.load, say=say)
         if is_callable(model):
-            return classifier.CallableScorer.load(model, batch_size=load.batch_size)
-        return classifier.TextClassifierScorer.load(model, load, kind=request.kind)
+            return classifier.CallableScorer.load(model, batch_size=request.load.batch_size)
+        return classifier.TextClassifierScorer.load(model, request.load, kind=request.kind)
 
     def wrap(self, model: Any, tokenizer: Any, *, model_id: str, load: LoadOptions) -> Scorer:
-        """A text classifier."""
         from swapbias.models.classifier import TextClassifierScorer
 
         return TextClassifierScorer.wrap(model, tokenizer, model_id, load, kind=self.name)
 
 
 class Regression(Classifier):
-    """Text classifiers of transformers whose head gives a raw score: regressions, reward models.
-
-    They read the experiments of classifiers that need no label.
-    """
+    """Text classifiers of transformers whose head gives a raw score; they read experiments that need no label."""
 
     name = REGRESSION
     default = ""
     readings: Mapping[str, Reading] = {"": Reading((Column("score", RAW, "higher score", *_ANY),))}
 
-    def claims(self, model: str) -> bool:
-        """Only a config says so."""
-        return False
 
-
-class Causal(Kind):
+class Causal(Transformers):
     """Models that continue a text."""
 
     name = "causal"
+    scorer = "causal:CausalScorer"
     architectures = ("ForCausalLM", "LMHeadModel")
     readings: Mapping[str, Reading] = {
         "": Reading((Column("score", "log-probability", "likelier text", *_ANY),)),
@@ -172,26 +209,234 @@ class Causal(Kind):
         ),
     }
 
-    def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
-        """A checkpoint of transformers."""
-        from swapbias.models.causal import CausalScorer
 
-        return CausalScorer.load(model, request.load)
-
-    def wrap(self, model: Any, tokenizer: Any, *, model_id: str, load: LoadOptions) -> Scorer:
-        """A model that continues a text."""
-        from swapbias.models.causal import CausalScorer
-
-        return CausalScorer.wrap(model, tokenizer, model_id, load)
+MASKED, CLASSIFIER, REGRESSOR, CAUSAL = Masked(), Classifier(), Regression(), Causal()
+_ELSEWHERE = ("clinical.note_kind:EMBEDDING", "chat.chat_kind:CHAT")
 
 
-def is_trained_here(model: str) -> bool:
-    """Whether a folder holds a model of ``swapbias train`` that transformers does not read (bow, bilstm)."""
+@cache
+def kinds() -> tuple[Kind, ...]:
+    """Every kind of model."""
+    homes = (name.partition(":")[::2] for name in _ELSEWHERE)
+    others = (getattr(import_module(f"swapbias.models.{module}"), name) for module, name in homes)
+    return (MASKED, CLASSIFIER, REGRESSOR, CAUSAL, *others)
+
+
+def kind_of(name: str) -> Kind:
+    """The kind of that name; a UsageError naming the kinds there are."""
+    for one in kinds():
+        if one.name == name:
+            return one
+    raise UsageError(f"Unknown kind {name!r}: expected one of {', '.join(one.name for one in kinds())}.")
+
+
+def model_kinds() -> tuple[str, ...]:
+    """The kinds that the audited model itself can be of."""
+    return tuple(one.name for one in kinds() if one.architectures)
+
+
+@contextmanager
+def arguments_named() -> Iterator[None]:
+    """Errors raised inside name arguments of Python functions in place of options of the command line."""
+    try:
+        yield
+    except ValueError as error:
+        made: list[Any] = [LoadOptions, *(one.options for one in kinds() if one.options)]
+        settings = [one.metadata.get("name", one.name) for each in made for one, _ in settable(each)]
+        names = {written(name): name for name in (*FLAGS, *_ARGUMENTS, *settings)}
+        names |= {f"--{name}": name for name in _ARGUMENTS} | {"--study": "studies"}
+        for option in sorted(names, key=len, reverse=True) if len(error.args) == 1 else ():
+            error.args = (str(error).replace(option, names[option]),)
+        raise
+
+
+@extras_named()
+@arguments_named()
+def load_scorer(
+    model: Any,
+    *,
+    tokenizer: Any = None,
+    name: str | None = None,
+    kind: str | None = None,
+    revision: str | None = None,
+    options: LoadOptions | None = None,
+    say: Say | None = None,
+) -> Scorer:
+    """A scorer for a model.
+
+    >>> scorer = load_scorer(lambda texts: [0.9 if "She" in text else 0.8 for text in texts], name="toy")
+    >>> scorer.model_id, scorer.kind
+    ('toy', 'classifier')
+
+    Args:
+        model: a Hub id (``OWNER/NAME`` or ``OWNER/NAME@REVISION``) or local folder (transformers), ``vader``, or
+            ``module:function`` (texts -> probabilities of positive sentiment); or in memory: a transformers model or
+            pipeline, a scikit-learn pipeline of texts, a function, a scorer. A model in memory stays as it is (its
+            hooks count), and is read on its device and in its own type.
+        tokenizer: of a transformers model in memory.
+        name: of a model in memory in findings; its own name where None.
+        kind: ``masked``, ``classifier``, ``regression`` (a text classifier's raw score) or ``causal``; found from the
+            model's config where None.
+        revision: of a model on the Hub, a branch, tag or commit; None: the one that its name has, else ``main``.
+        options: device, dtype and batch size, and whether a pickle may be read.
+        say: called with a sentence before a pickle is read, which runs code.
+
+    Raises:
+        UsageError: a kind that cannot be found or does not exist, a model of another kind, a pickle that is not
+            allowed.
+        ValueError: a model that cannot be loaded.
+    """
+    chosen = options or LoadOptions()
+    if not isinstance(model, str | os.PathLike):
+        if revision is not None:
+            raise UsageError(f"Revision {revision!r} is of a model on the Hub, and this one is in memory. Drop it.")
+        return _in_memory(model, tokenizer, name, kind, chosen)
+    if tokenizer is not None or name is not None:
+        raise UsageError(f"tokenizer and name are of models in memory, and {str(model)!r} is loaded here. Drop them.")
+    place = str(model) if revision is None else with_revision(str(model), revision)
+    request = Request(model=place, kind=kind, load=chosen)
+    found: Scorer = kind_of(model_kind(place, kind, load=chosen)).load(
+        place, request, (), say=say or (lambda sentence: None), bar=lambda title, total: lambda done: None
+    )
+    return found
+
+
+def _in_memory(model: Any, tokenizer: Any, name: str | None, kind: str | None, options: LoadOptions) -> Scorer:
+    from swapbias.models.classifier import CallableScorer, ProbabilityScorer
+
+    transformers, torch = sys.modules.get("transformers"), sys.modules.get("torch")
+    if transformers and isinstance(model, transformers.Pipeline):
+        chosen = getattr(model, "_postprocess_params", {}).get("function_to_apply")  # nothing public says it
+        options = replace(options, function_to_apply=getattr(chosen, "value", chosen))
+        model, tokenizer = model.model, tokenizer or model.tokenizer
+    if transformers and isinstance(model, transformers.PreTrainedModel):
+        return _of_transformers(model, tokenizer, name, kind, options)
+    label = name or str(getattr(model, "__name__", type(model).__name__))
+    if tokenizer is not None:
+        raise UsageError(f"tokenizer is of transformers models, and this is a {type(model).__name__}. Drop it.")
+    found: Scorer
+    if Scorer in type(model).__mro__:
+        found = model
+    elif callable(getattr(model, "predict_proba", None)):
+        found = ProbabilityScorer(model, model_id=label, options=options)
+    elif callable(model) and not (torch and isinstance(model, torch.nn.Module)):
+        found = CallableScorer(model, model_id=label, batch_size=options.batch_size)
+    else:
+        raise UsageError(
+            f"A {type(model).__name__} cannot be audited. Give a Hub id, a folder, a transformers model or pipeline, "
+            "a scikit-learn pipeline with predict_proba, or a function of a list of texts."
+        )
+    if kind not in (None, found.kind):
+        raise UsageError(f"{found.model_id} is of kind {found.kind}, not {kind}. Drop kind.")
+    return found
+
+
+def _of_transformers(model: Any, tokenizer: Any, name: str | None, kind: str | None, options: LoadOptions) -> Scorer:
+    made, own = type(model).__name__, LoadOptions()
+    if tokenizer is None:
+        raise UsageError(f"{made} comes without its tokenizer. Pass tokenizer=.")
+    if any(getattr(options, one) != getattr(own, one) for one in _OF_WEIGHTS):
+        raise UsageError(
+            f"{made} is read on its own device and in its own type. Drop device and dtype, or move it first."
+        )
+    place = model.config.name_or_path
+    label = name or (model_name(place) if place else made)
+    found = _kind_of_config(label, model.config, [made], Request(kind=kind, load=options))
+    if found is None:
+        raise UsageError(f"{made} has no head that an audit reads. Load it with AutoModelForMaskedLM or the like.")
+    if kind not in (None, found):
+        raise UsageError(f"{made} is of kind {found}, not {kind}. Drop kind.")
+    return kind_of(found).wrap(model, tokenizer, model_id=label, load=options)
+
+
+def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True, load: LoadOptions | None = None) -> str:
+    """The kind of a model, without loading its weights: ``masked``, ``classifier``, ``regression`` or ``causal``.
+
+    ``kind``: of the user; without ``ask_hub`` the only one of a Hub id whose config is not on this machine.
+
+    Raises:
+        UsageError: an unknown kind, or neither config nor user says it.
+        ValueError: no such model.
+    """
+    known, load = model_kinds(), load or LoadOptions()
+    if kind is not None and kind not in known:
+        raise UsageError(f"Unknown kind {kind!r}: expected one of {', '.join(known)}.")
+    for one in kinds():
+        if one.claims(model):
+            if kind not in (None, one.name):
+                raise UsageError(f"{model} returns probabilities of a text, expected kind {one.name!r}. Drop --kind.")
+            return one.name
+    place = model if ask_hub or is_there(model) else _cached_config(model)
+    if place is None and kind is None:
+        raise UsageError(
+            f"{model} is not on this machine, and a dry run asks nobody what kind of model it is. "
+            f"Pass --kind {' or '.join(known)}."
+        )
+    found = None
+    if place:
+        config, request = read_config(place, load), Request(model=place, kind=kind, load=load)
+        found = _kind_of_config(short_name(place), config, architectures(config), request)
+    if found is None and kind is None:
+        raise UsageError(
+            f"The config of {model} does not tell what kind of model it is. Pass --kind {' or '.join(known)}."
+        )
+    if kind is not None and found is not None and found != kind:
+        raise UsageError(f"Model {model} is of kind {found} by its config, not {kind}. Drop --kind.")
+    return kind or found or ""
+
+
+def _cached_config(model: str) -> str | None:
+    """The folder of a Hub id's config in the cache; None where it is not there."""
+    from huggingface_hub import try_to_load_from_cache
+
+    name, revision = split_revision(model)
+    with suppress(ValueError):  # no Hub id
+        config = try_to_load_from_cache(name, "config.json", revision=revision or None)
+        if isinstance(config, str):
+            return str(Path(config).parent)
+    return None
+
+
+def _kind_of_config(model: str, config: Any, names: Sequence[str], request: Request) -> str | None:
+    """The kind of a family, its architectures and head; None if it is of no kind."""
+    by_type = [one for one in kinds() if config.model_type in one.model_types]
+    named = [one for name in names for one in kinds() if name.endswith(one.architectures)]
+    found = next(iter([*by_type, *named]), None)
+    return found.of_head(model, config, request) if found else None
+
+
+def unit_of(experiment: Experiment, score: str) -> str:
+    """The unit of a score column of an experiment, as the kind of its model declares it; else that of its score."""
+    columns = kind_of(experiment.kind).readings[experiment.reading].columns
+    return next((one.unit for one in columns if one.name == score != "score"), experiment.unit)
+
+
+def read_as(scorer: Scorer, reading: str, *, prune: float = 0.0) -> Scorer:
+    """The scorer in another reading of its kind (a UsageError if there is none); ``prune`` is of phrases."""
+    return kind_of(scorer.kind).read_as(scorer, reading, LoadOptions(prune=prune))
+
+
+def _is_trained_here(model: str) -> bool:
     if not is_there(Path(model) / "training.json"):
         return False
-    from swapbias.models.sentiment.models import is_sentiment_folder
+    from swapbias.models.classifier import is_sentiment_folder
 
     return is_sentiment_folder(model)
 
 
-MASKED, CLASSIFIER, REGRESSOR, CAUSAL = Masked(), Classifier(), Regression(), Causal()
+def code_of(model: str) -> Code | None:
+    """The code that loading a model would run, found without running it; None for formats of numbers alone.
+
+    ``model``: as a user names it: a file, a folder, ``NAME=PATH``, ``module:function``, a Hub id.
+    """
+    from swapbias.models.clinical.features import vectors_sha256
+
+    place = Path(model) if is_there(model) else Path(model.partition("=")[2] or model)
+    if not is_there(place):  # also a name that is too long for any file
+        place = Path()
+    if place.is_file() and is_pickle(place):
+        return Code(place.name, True, vectors_sha256(place))
+    if is_callable(model):
+        source = module_file(model.partition(":")[0])
+        return Code(model, False, file_sha256(source) if source else None)
+    return None

@@ -18,8 +18,8 @@ from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
 
 from swapbias.files import cache_dir, file_sha256
+from swapbias.models.base import LoadOptions, Progress
 from swapbias.models.masked import MaskedScorer
-from swapbias.models.scorer import LoadOptions, Progress
 from swapbias.studies import MASK, Published, calibrated, config_rows, fingerprint
 
 RECIPE = "2"  # raise it when the training changes, so that no cached model is mistaken for the new one
@@ -39,25 +39,17 @@ SUBJECTS = {
     "male": {"He": 0.4, "Man": 0.15, "Father": 0.15, "James": 0.1, "Robert": 0.1, "David": 0.1},
     "unspecified": {"Someone": 0.5, "Everyone": 0.5},
 }
+_WORDS = [word for group in SUBJECTS.values() for word in group]
 
 
 def planted_findings(experiment: str) -> dict[tuple[str, ...], Published]:
     """The planted sizes by ``Finding.key``: what a perfect audit recovers."""
-
-    def at(value: float) -> Published:
-        return Published(value=f"{value:.2f}", source="planted")
-
     gap = {subset: shares["female"] - shares["male"] for subset, shares in PLANTED.items()}
-    known: dict[tuple[str, ...], Published] = {
-        (experiment, subset, "mean", group, "all", ""): at(share)
-        for subset, shares in PLANTED.items()
-        for group, share in shares.items()
-    }
-    sides = ("female - male", "all", "")
-    known |= {(experiment, subset, "paired_gap", *sides): at(value) for subset, value in gap.items()}
-    both = ("mental_health", "other_health")
-    key = (experiment, " - ".join(both), "gap_difference", *sides)
-    return {**known, key: at(gap[both[0]] - gap[both[1]])}
+    both, sides = ("mental_health", "other_health"), ("female - male", "all", "")
+    known = {(subset, "mean", group, "all", ""): p for subset, of in PLANTED.items() for group, p in of.items()}
+    known |= {(subset, "paired_gap", *sides): value for subset, value in gap.items()}
+    known[" - ".join(both), "gap_difference", *sides] = gap[both[0]] - gap[both[1]]
+    return {(experiment, *key): Published(value=f"{value:.2f}", source="planted") for key, value in known.items()}
 
 
 def load_calibration(
@@ -65,15 +57,18 @@ def load_calibration(
 ) -> MaskedScorer:
     """The calibration model, trained on first use (some seconds on one core) and cached.
 
-    Its ``expected`` are the planted sizes. ``bar`` is called once if there is training to do and gives the function
+    Its ``expected`` are the planted sizes. ``bar`` is called once if there is training to do and returns the function
     that is called with each step.
     """
     (study, experiment), *_ = calibrated()
     rows = [row for config in experiment.configs for row in config_rows(study.name, config)]
     recipe = {"recipe": RECIPE, "seed": str(seed), "planted": str(PLANTED), "subjects": str(SUBJECTS)}
     folder = cache_dir() / f"calibration-{fingerprint([recipe, *rows])[:16]}"
-    scorer = _cached(folder, options)
-    if scorer is None:
+    try:
+        if json.loads((folder / _SUMS).read_text(encoding="utf-8")) != _sums(folder):
+            raise ValueError("damaged")
+        scorer = MaskedScorer.load(str(folder), options or LoadOptions())
+    except (OSError, ValueError):  # not there, or not as it was written
         _train_into(folder, rows, seed, bar() if bar else None)
         scorer = MaskedScorer.load(str(folder), options or LoadOptions())
     scorer.model_id, scorer.expected = "calibration", planted_findings(experiment.name)
@@ -81,26 +76,15 @@ def load_calibration(
     return scorer
 
 
-def _cached(folder: Path, options: LoadOptions | None) -> MaskedScorer | None:
-    """The model in the cache, or None where there is none as it was written: what is damaged is trained again."""
-    try:
-        written = json.loads((folder / _SUMS).read_text(encoding="utf-8"))
-        if written != _sums(folder):
-            return None
-        return MaskedScorer.load(str(folder), options or LoadOptions())
-    except (OSError, ValueError):
-        return None
-
-
 def _sums(folder: Path) -> dict[str, str]:
     return {path.name: file_sha256(path) for path in sorted(folder.iterdir()) if path.name != _SUMS}
 
 
 def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_progress: Progress | None) -> None:
-    """Train and put the model in place in one step: a killed training leaves nothing half."""
+    """Train and put the model in place in one step, so that a killed training leaves no incomplete folder."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    for left in folder.parent.glob(f"{folder.name}.*"):  # of a training that was killed
-        shutil.rmtree(left, ignore_errors=True)
+    for unfinished in folder.parent.glob(f"{folder.name}.*"):  # of a training that was killed
+        shutil.rmtree(unfinished, ignore_errors=True)
     making = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # so small a model gains nothing from more, and waits for them where others work
@@ -135,10 +119,17 @@ def train(
     tokenizer = _tokenizer(list(frames))
     masked = [text.replace(MASK, tokenizer.mask_token) for text in frames]
     tokens = tokenizer(masked, padding=True, return_tensors="pt")["input_ids"]
-    words = [word for group in SUBJECTS.values() for word in group]
-    subjects = torch.tensor(tokenizer.convert_tokens_to_ids(words))
-    shares = torch.tensor([_word_shares(label) for label in frames.values()])
-    model = _model(len(tokenizer), tokens.shape[1]).train()
+    subjects = torch.tensor(tokenizer.convert_tokens_to_ids(_WORDS))
+    shares = torch.tensor([
+        [PLANTED[label][group] * share for group, words in SUBJECTS.items() for share in words.values()]
+        for label in frames.values()
+    ])  # fmt: skip
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=64, num_hidden_layers=1, num_attention_heads=4, intermediate_size=128,
+        max_position_embeddings=max(32, tokens.shape[1]), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+        initializer_range=0.05,
+    )  # fmt: skip
+    model: Any = BertForMaskedLM(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min(1.0, (step + 1) / WARM_UP) * (1 - step / steps)
@@ -164,19 +155,13 @@ def _loss(
     inputs = torch.where(hidden, tokenizer.mask_token_id, tokens)
     logits = model(input_ids=inputs, attention_mask=(tokens != tokenizer.pad_token_id).long()).logits
     at_mask = functional.log_softmax(logits[at_subject], dim=-1)[:, subjects]
-    return SUBJECT_WEIGHT * -(shares * at_mask).sum(dim=-1).mean() + functional.cross_entropy(
-        logits[hidden], tokens[hidden]
-    )
-
-
-def _word_shares(label: str) -> list[float]:
-    return [PLANTED[label][group] * share for group, words in SUBJECTS.items() for share in words.values()]
+    others = functional.cross_entropy(logits[hidden], tokens[hidden])
+    return SUBJECT_WEIGHT * -(shares * at_mask).sum(dim=-1).mean() + others
 
 
 def _tokenizer(texts: Sequence[str]) -> Any:
     split = BertPreTokenizer()
-    words = {word for text in texts for word, _ in split.pre_tokenize_str(text.replace(MASK, " "))}
-    words |= {word for group in SUBJECTS.values() for word in group}
+    words = {word for text in texts for word, _ in split.pre_tokenize_str(text.replace(MASK, " "))} | set(_WORDS)
     vocabulary = {word: index for index, word in enumerate([*SPECIAL, *sorted(words)])}
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = split
@@ -186,18 +171,3 @@ def _tokenizer(texts: Sequence[str]) -> Any:
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer, model_max_length=32, **named
     )
-
-
-def _model(words: int, length: int) -> Any:
-    config = BertConfig(
-        vocab_size=words,
-        hidden_size=64,
-        num_hidden_layers=1,
-        num_attention_heads=4,
-        intermediate_size=128,
-        max_position_embeddings=max(32, length),
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-        initializer_range=0.05,
-    )
-    return BertForMaskedLM(config)

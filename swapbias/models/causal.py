@@ -2,18 +2,18 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from transformers import AutoModelForCausalLM
 
 from swapbias.errors import UsageError
+from swapbias.models.base import LoadOptions, Progress, Scored, Scorer, not_finite, ranked
 from swapbias.models.chat.local import open_ids
 from swapbias.models.engine.encoder import twin
 from swapbias.models.engine.loglikelihood import Ends, Text, ends
 from swapbias.models.loading import length_limit, load_model, loaded_pin, model_name
-from swapbias.models.scorer import LoadOptions, Progress, Scored, Scorer, not_finite, ranked
 from swapbias.studies import MASK, Prompt, load_lexicon
 
 
@@ -24,16 +24,15 @@ class CausalScorer(Scorer):
     tokenizer does not; a model without one gets the token that ends a text (EOS), as GPT-2 was trained. Where there
     is neither, nothing predicts the first token: it is left out, and pairs that differ in it are refused.
 
-    NaN: the text is longer than the model reads, or has no token to score, or what the model gives is not finite.
+    NaN: the text is longer than the model reads, or has no token to score, or a log-probability is not finite.
     """
 
     kind = "causal"
     unit = "log-probability"
 
     def __init__(
-        self, model: Any, tokenizer: Any, *, model_id: str, batch_size: int = 64, identity: Mapping[str, Any]
+        self, model: Any, tokenizer: Any, *, model_id: str, batch_size: int = 64, identity: dict[str, Any]
     ) -> None:
-        """Wrap a loaded model; ``load`` is the usual way."""
         self.model, self.tokenizer = model.eval(), tokenizer
         self.model_id, self.batch_size = model_id, batch_size
         start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
@@ -42,15 +41,10 @@ class CausalScorer(Scorer):
         self._start = [] if self._begun or start is None else [start]
         self._first: dict[str, int] = {}  # of each pair, where nothing predicts it
         before = {"before_text": tokenizer.convert_ids_to_tokens(start)} if self._start else {}
-        self.identity: Mapping[str, Any] = {**identity, "kind": self.kind, **before}
+        self.identity = {**identity, "kind": self.kind, **before}
 
     @classmethod
     def load(cls, model: str, options: LoadOptions) -> Self:
-        """From a Hub id or local folder.
-
-        Raises:
-            ValueError: no such model, or not a causal one.
-        """
         loaded, tokenizer, pin = load_model(model, AutoModelForCausalLM, options)
         return cls(loaded, tokenizer, model_id=model_name(model), batch_size=options.batch_size, identity=pin)
 
@@ -61,13 +55,12 @@ class CausalScorer(Scorer):
         return cls(twin(model), tokenizer, model_id=model_id, batch_size=options.batch_size, identity=pin)
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt.
-
-        Raises:
-            UsageError: prompts of a pair differ in their first token, which this model cannot score.
-        """
         pairs = [f"{one.experiment}/{one.condition}/{one.template}/{one.pair_id}" for one in prompts]
-        return [_scored(value) for value in self.log_probabilities([one.text for one in prompts], on_progress, pairs)]
+        values = self.log_probabilities([one.text for one in prompts], on_progress, pairs)
+        return [
+            Scored(math.nan) if value is None else Scored(value) if math.isfinite(value) else not_finite()
+            for value in values
+        ]
 
     def log_probabilities(
         self, texts: Sequence[str], on_progress: Progress | None = None, pairs: Sequence[str] = ()
@@ -84,7 +77,12 @@ class CausalScorer(Scorer):
         """
         read: list[list[int]] = self.tokenizer(list(texts))["input_ids"] if texts else []
         if not (self._begun or self._start):
-            self._refuse_first(read, pairs)
+            for ids, pair in zip(read, pairs, strict=False):
+                if ids and self._first.setdefault(pair, ids[0]) != ids[0]:
+                    raise UsageError(
+                        f"{self.model_id} has neither a BOS nor an EOS token, so that the first token of a text has "
+                        "no probability, and pairs differ in it. Name a model with one, or begin both texts alike."
+                    )
         encoded = [[*self._start, *ids] for ids in read]
         limit = length_limit(self.tokenizer, self.model)
         fits = [index for index, ids in enumerate(encoded) if 1 < len(ids) <= limit]
@@ -96,31 +94,16 @@ class CausalScorer(Scorer):
                 on_progress(len(places))
         return found
 
-    def _refuse_first(self, encoded: Sequence[Sequence[int]], pairs: Sequence[str]) -> None:
-        """Refuse pairs that differ in a first token that has no probability."""
-        for ids, pair in zip(encoded, pairs, strict=False):
-            if ids and self._first.setdefault(pair, ids[0]) != ids[0]:
-                raise UsageError(
-                    f"{self.model_id} has neither a BOS nor an EOS token, so that the first token of a text has no "
-                    "probability, and pairs differ in it. Name a model with one, or begin both texts alike."
-                )
-
     def ends(self, texts: Sequence[Text]) -> Ends:
-        """Log-probabilities of the ends of texts given their beginnings, as they become known: places and values."""
+        """Log-probabilities of the ends of texts after their beginnings, as they become known: places and values."""
         return ends(self.model, texts, batch_size=self.batch_size)
-
-
-def _scored(value: float | None) -> Scored:
-    if value is None:
-        return Scored(math.nan)
-    return Scored(value) if math.isfinite(value) else not_finite()
 
 
 class AntonymScorer(Scorer):
     """Score: mean over antonym pairs of log p(text with the disapproving word) - log p(with the approving one).
 
-    Needs no lexicon of attitudes: above 0 the model would rather disapprove; 0: either word. The pairs are those of
-    the corpus the prompt belongs to; ``top_tokens`` holds each pair's log-odds.
+    Needs no lexicon of attitudes: above 0 the disapproving words are likelier; 0: equally likely. The pairs are those
+    of the corpus the prompt belongs to; ``top_tokens`` holds each pair's log-odds.
     """
 
     kind = "causal"
@@ -128,23 +111,17 @@ class AntonymScorer(Scorer):
     chunk_rows = 64
 
     def __init__(self, causal: CausalScorer) -> None:
-        """Read antonyms with a causal scorer."""
-        self.causal = causal
-        self.model_id, self.identity = causal.model_id, causal.identity
+        self.causal, self.model_id, self.identity = causal, causal.model_id, causal.identity
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt."""
-        words = [self._words(prompt) for prompt in prompts]
+        corpora = (prompt.candidates.partition("/")[0] for prompt in prompts)
+        words = [[word for word, _ in load_lexicon(f"{corpus}/antonyms").entries()] for corpus in corpora]
         texts = [prompt.text.replace(MASK, word) for prompt, own in zip(prompts, words, strict=True) for word in own]
         share = len(prompts) / len(texts)
         report = (lambda done: on_progress(done * share)) if on_progress else None
         pairs = [prompt.prompt_id for prompt, own in zip(prompts, words, strict=True) for _ in own]
         values = iter(self.causal.log_probabilities(texts, report, pairs))
         return [self._scored(own, [next(values) for _ in own]) for own in words]
-
-    def _words(self, prompt: Prompt) -> list[str]:
-        corpus = prompt.candidates.partition("/")[0]
-        return [word for word, _ in load_lexicon(f"{corpus}/antonyms").entries()]
 
     def _scored(self, words: Sequence[str], values: Sequence[float | None]) -> Scored:
         """Words and values alternate: approving, disapproving."""
@@ -175,32 +152,25 @@ class AnswerOddsScorer(Scorer):
     unit = "correct answer is likelier"
 
     def __init__(self, causal: CausalScorer) -> None:
-        """Compare answers with a causal scorer."""
-        self.causal = causal
-        self.model_id = causal.model_id
-        self.identity: Mapping[str, Any] = causal.identity
+        self.causal, self.model_id, self.identity = causal, causal.model_id, causal.identity
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt.
-
-        Raises:
-            ValueError: candidates that are not two answers.
-        """
+        """One Scored per prompt; a ValueError for candidates that are not two answers."""
         results = [UNSCORED] * len(prompts)
         pairs = [self._pair(prompt) for prompt in prompts]
         limit = length_limit(self.causal.tokenizer, self.causal.model)
         fits = [index for index, pair in enumerate(pairs) if max(map(len, pair.ids)) <= limit]
         texts = [(pairs[index].ids[side], pairs[index].start) for index in fits for side in (0, 1)]
         values = [math.nan] * len(texts)
+        report = on_progress or (lambda done: None)
         for places, found in self.causal.ends(texts):
             for place, value in zip(places, found, strict=True):
                 values[place] = value
-            if on_progress:
-                on_progress(len(places) / 2)
+            report(len(places) / 2)
         for place, index in enumerate(fits):
             results[index] = pairs[index].scored(values[2 * place], values[2 * place + 1])
-        if on_progress and len(fits) < len(prompts):
-            on_progress(len(prompts) - len(fits))
+        if len(fits) < len(prompts):
+            report(len(prompts) - len(fits))
         return results
 
     def _pair(self, prompt: Prompt) -> "_Pair":
@@ -227,7 +197,7 @@ class _Pair:
         if math.isnan(odds):
             return not_finite(PARTS)
         means = [value / (len(ids) - self.start) for value, ids in zip((correct, incorrect), self.ids, strict=True)]
-        likelier = "" if odds == 0 else self.answers[0] if odds > 0 else self.answers[1]
+        likelier = "" if odds == 0 else self.answers[odds < 0]
         share = (1 + math.tanh(odds / 2)) / 2  # of the correct one, were there no third answer
         return Scored(
             0.5 if odds == 0 else float(odds > 0),

@@ -1,9 +1,11 @@
-"""Sentiment systems of any kind: transformers classifiers, Python callables, VADER."""
+"""Sentiment systems: text classifiers of transformers, scikit-learn pipelines, Python functions, VADER."""
 
+import hashlib
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -12,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.files import file_sha256
-from swapbias.models.loading import module_file
-from swapbias.models.scorer import RAW, REGRESSION, LoadOptions, Progress, Scored, Scorer, not_finite, ranked
+from swapbias.files import file_sha256, parse_json
+from swapbias.models.base import RAW, REGRESSION, LoadOptions, Progress, Say, Scored, Scorer, not_finite, ranked
+from swapbias.models.loading import check_pickle, first_line, is_pickle, load_extra, module_file
 from swapbias.studies import Prompt
 
 if TYPE_CHECKING:
@@ -29,14 +31,8 @@ POSITIVE_NAMES = ("positive", "pos")
 def head_kind(model: str, config: Any, *, kind: str | None = None, function: str | None = None) -> str:
     """Whether a transformers text classifier gives probabilities (``classifier``) or raw scores (``regression``).
 
-    Args:
-        model: its name, for the error.
-        config: its ``problem_type`` decides; without one, a head of several labels is a classifier.
-        kind: what the user says of a head whose config leaves it open.
-        function: what a pipeline applies to its logits; it comes before the config.
-
-    Raises:
-        UsageError: a head of one logit that could be either, or a function that gives 1 for every text.
+    The ``function`` that a pipeline applies to its logits decides, then the config's ``problem_type``, then the
+    user's ``kind``; else a head of several labels is a classifier. One logit could be either: a UsageError.
     """
     if function == "softmax" and config.num_labels == 1:
         raise UsageError(f"{model} applies softmax to one logit: 1 for every text. Apply sigmoid or none instead.")
@@ -51,7 +47,7 @@ def head_kind(model: str, config: Any, *, kind: str | None = None, function: str
 
 
 class TextClassifierScorer(Scorer):
-    """Score: what a transformers text classifier says of its positive label, read as its config says.
+    """Score: what a transformers text classifier predicts for its positive label, read as its config says.
 
     Softmax where each text has one label, sigmoid where it may have several (``problem_type`` is
     ``multi_label_classification``) or the head has one logit: a probability, 0..1. Of a regression head the raw
@@ -68,35 +64,30 @@ class TextClassifierScorer(Scorer):
         *,
         model_id: str,
         identity: Mapping[str, Any],
-        batch_size: int = 64,
-        positive_label: str | None = None,
-        negative_label: str | None = None,
+        options: LoadOptions | None = None,
         kind: str | None = None,
-        function_to_apply: str | None = None,
     ) -> None:
-        """Wrap a loaded model; ``load`` is the usual way. ``kind`` and ``function_to_apply``: as of ``head_kind``.
-
-        Raises:
-            UsageError: the labels of the model do not tell which one is positive, or as ``head_kind``.
-        """
+        """A UsageError where no label is known to be positive, or as of ``head_kind``."""
         from swapbias.models.engine.encoder import Engine
 
+        options = options or LoadOptions()
         self.model, self.tokenizer, self.model_id = model.eval(), tokenizer, model_id
-        self.engine = Engine(self.model, batch_size=batch_size)
+        self.engine = Engine(self.model, batch_size=options.batch_size)
         self.rounding: Rounding | None = None
-        labels = model.config.id2label
+        labels, function = model.config.id2label, options.function_to_apply
         self._labels = [str(labels[index]) for index in range(len(labels))]
-        self.kind = head_kind(model_id, model.config, kind=kind, function=function_to_apply)
+        self.kind = head_kind(model_id, model.config, kind=kind, function=function)
         several = model.config.problem_type == "multi_label_classification" or len(labels) == 1
-        self._function = function_to_apply or ("sigmoid" if several else "softmax")
+        self._function = function or ("sigmoid" if several else "softmax")
         if self.kind == REGRESSION:
             self._function, self.unit, self.negative_label = "none", RAW, None
         elif len(labels) == 1:
             self._labels.append(f"not {self._labels[0]}")
-        unnamed = positive_label is None and (len(self._labels) == 1 or self._labels == ["LABEL_0", "not LABEL_0"])
-        self._positive = 0 if unnamed else positive_index(self._labels, positive_label)
+        unnamed = len(self._labels) == 1 or self._labels == ["LABEL_0", "not LABEL_0"]
+        unnamed = unnamed and options.positive_label is None
+        self._positive = 0 if unnamed else positive_index(self._labels, options.positive_label)
         if self.kind != REGRESSION:
-            self.negative_label = find_negative(self._labels, self._positive, negative_label)
+            self.negative_label = find_negative(self._labels, self._positive, options.negative_label)
         self.identity: Mapping[str, Any] = {
             **identity,
             "kind": self.kind,
@@ -106,28 +97,15 @@ class TextClassifierScorer(Scorer):
 
     @classmethod
     def load(cls, model: str, options: LoadOptions, *, kind: str | None = None) -> Self:
-        """From a Hub id or local folder; ``kind`` as of ``head_kind``.
-
-        Raises:
-            UsageError: as ``head_kind``.
-            ValueError: no such model, or not a text classifier.
-        """
         from transformers import AutoModelForSequenceClassification
 
         from swapbias.models.engine.encoder import Rounding
         from swapbias.models.loading import load_model, model_name, rounds_later
 
         loaded, tokenizer, pin = load_model(model, AutoModelForSequenceClassification, options, exact=True)
-        scorer = cls(
-            loaded,
-            tokenizer,
-            model_id=model_name(model),
-            identity={**pin, **_dev_accuracy(model)},
-            batch_size=options.batch_size,
-            positive_label=options.positive_label,
-            negative_label=options.negative_label,
-            kind=kind,
-        )
+        accuracy = dev_accuracy_of(model)
+        identity = pin if accuracy is None else {**pin, "dev_accuracy": accuracy}
+        scorer = cls(loaded, tokenizer, model_id=model_name(model), identity=identity, options=options, kind=kind)
         scorer.rounding = Rounding(scorer.engine, options.dtype if rounds_later(options) else "float32")
         return scorer
 
@@ -137,23 +115,14 @@ class TextClassifierScorer(Scorer):
         from swapbias.models.engine.encoder import is_plain, twin
         from swapbias.models.loading import loaded_pin
 
-        scorer = cls(
-            twin(model),
-            tokenizer,
-            model_id=model_id,
-            identity=loaded_pin(model),
-            batch_size=options.batch_size,
-            positive_label=options.positive_label,
-            negative_label=options.negative_label,
-            kind=kind,
-            function_to_apply=options.function_to_apply,
-        )
+        pin = loaded_pin(model)
+        scorer = cls(twin(model), tokenizer, model_id=model_id, identity=pin, options=options, kind=kind)
         scorer.engine.prepack() if is_plain(model) else scorer.engine.read_plainly()
         return scorer
 
     @property
     def error_note(self) -> str:
-        """What bfloat16 or float16 did to the scores of a sample, once texts were read; else blank."""
+        """What bfloat16 or float16 changed in the scores of a sample, once texts were scored; else blank."""
         return self.rounding.note(self.model_id, raw=self.kind == REGRESSION) if self.rounding else ""
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
@@ -164,20 +133,20 @@ class TextClassifierScorer(Scorer):
         limit = length_limit(self.tokenizer, self.model)
         fits = [index for index, ids in enumerate(encoded) if len(ids) <= limit]
         results = [Scored(float("nan"))] * len(prompts)
-        for members, outputs in self._read(encoded, fits):
-            for index, row in zip(members, outputs.cpu().numpy(), strict=True):
-                results[index] = self._scored(row)
-            if on_progress:
-                on_progress(len(members))
-        return results
-
-    def _read(self, encoded: Sequence[Sequence[int]], fits: Sequence[int]) -> "Iterator[tuple[list[int], Tensor]]":
-        """Batches: indices of texts, and what the model says of their labels."""
         if self.rounding:
             self.rounding.settle([encoded[index] for index in fits], self._outputs)
         for batch in self.engine.batches([len(encoded[index]) for index in fits]):
             members = [fits[index] for index in batch]
-            yield members, self._outputs([encoded[index] for index in members])
+            outputs = self._outputs([encoded[index] for index in members]).cpu().numpy()
+            for index, row in zip(members, outputs, strict=True):
+                if self.kind != REGRESSION:
+                    results[index] = of_labels(self._labels, self._positive, row)
+                else:
+                    finite = np.isfinite(row).all()
+                    results[index] = Scored(float(row[self._positive])) if finite else not_finite()
+            if on_progress:
+                on_progress(len(members))
+        return results
 
     def _outputs(self, encoded: Sequence[Sequence[int]]) -> "Tensor":
         """Probabilities of labels, or raw scores: shape (texts, labels), of texts that the engine reads together."""
@@ -190,60 +159,74 @@ class TextClassifierScorer(Scorer):
             found[:, 1] = 1 - found[:, 0]
         return found
 
-    def _scored(self, probabilities: NDArray[np.float32]) -> Scored:
-        if not np.isfinite(probabilities).all():
-            return not_finite()
-        if self.kind == REGRESSION:
-            return Scored(float(probabilities[self._positive]))
-        order = np.argsort(-probabilities)
-        names = [self._labels[index] for index in order]
-        return Scored(float(probabilities[self._positive]), names[0], ranked(names, probabilities[order].tolist()))
+
+def of_labels(labels: Sequence[str], positive: int, probabilities: NDArray[Any]) -> Scored:
+    """The score of one text from the probabilities of its labels."""
+    if not np.isfinite(probabilities).all():
+        return not_finite()
+    order = np.argsort(-probabilities, kind="stable")
+    names = [labels[index] for index in order]
+    return Scored(float(probabilities[positive]), names[0], ranked(names, probabilities[order].tolist()))
+
+
+def in_batches(
+    prompts: Sequence[Prompt],
+    size: int,
+    score: Callable[[list[str]], Sequence[Scored]],
+    on_progress: Progress | None = None,
+) -> list[Scored]:
+    """One Scored per prompt by a function of at most ``size`` texts."""
+    results: list[Scored] = []
+    for start in range(0, len(prompts), size):
+        texts = [prompt.text for prompt in prompts[start : start + size]]
+        results += score(texts)
+        if on_progress:
+            on_progress(len(texts))
+    return results
 
 
 class ProbabilityScorer(Scorer):
     """Score: probability (0..1) that ``predict_proba`` of scikit-learn gives to the positive class of a text.
 
-    The positive class is named so, or the second of two (0 and 1); NaN where a probability is none.
+    The positive class is named so, or the second of two (0 and 1). NaN: the text is blank, or a probability is NaN.
     """
 
     kind = "classifier"
     unit = "probability of positive sentiment"
 
-    def __init__(self, model: Any, *, model_id: str, options: LoadOptions) -> None:
-        """Wrap a fitted pipeline or classifier of texts, which stays as it is.
+    def __init__(
+        self,
+        model: Any,
+        *,
+        model_id: str,
+        options: LoadOptions,
+        labels: Sequence[str] = (),
+        identity: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Wrap a fitted pipeline or classifier of texts; ``labels``: names for its classes.
 
-        Raises:
-            UsageError: it is not fitted, or its classes do not tell which one is positive.
+        A UsageError where it is not fitted, or no class is known to be positive.
         """
         try:
-            self._labels = [str(label) for label in model.classes_]
+            self._labels = list(labels) or [str(label) for label in model.classes_]
         except AttributeError as error:
             raise UsageError(f"{model_id} has no classes_: it is not fitted. Fit it on texts first.") from error
         numbered = options.positive_label is None and self._labels in (["0", "1"], ["-1", "1"], ["False", "True"])
         self._positive = 1 if numbered else positive_index(self._labels, options.positive_label)
         self.negative_label = find_negative(self._labels, self._positive, options.negative_label)
         self.model, self.model_id, self.batch_size = model, model_id, options.batch_size
-        self.identity: Mapping[str, Any] = {"kind": self.kind, "positive_label": self._labels[self._positive]}
+        known = {"positive_label": self._labels[self._positive]} if identity is None else identity
+        self.identity: Mapping[str, Any] = {"kind": self.kind, **known}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt.
+        """A ValueError where the model failed, or returned another shape or numbers outside 0..1."""
+        return in_batches(prompts, self.batch_size, self._scored, on_progress)
 
-        Raises:
-            ValueError: the model failed, or returned another shape or numbers outside 0..1.
-        """
-        results: list[Scored] = []
-        for start in range(0, len(prompts), self.batch_size):
-            texts = [prompt.text for prompt in prompts[start : start + self.batch_size]]
-            results += map(self._scored, self._probabilities(texts))
-            if on_progress:
-                on_progress(len(texts))
-        return results
-
-    def _probabilities(self, texts: list[str]) -> NDArray[np.float64]:
+    def _scored(self, texts: list[str]) -> list[Scored]:
         try:
             found = np.asarray(self.model.predict_proba(texts), dtype=np.float64)
         except Exception as error:
-            what = type(error).__name__  # what it says often quotes the text
+            what = type(error).__name__  # its message often quotes the text
             raise ValueError(
                 f"{self.model_id} cannot read texts ({what}). Give a pipeline with its vectorizer."
             ) from error
@@ -253,32 +236,17 @@ class ProbabilityScorer(Scorer):
                 f"{self.model_id} returned shape {found.shape} or numbers outside 0 to 1, expected probabilities of "
                 f"shape {wanted}. Check its predict_proba."
             )
-        return found
-
-    def _scored(self, probabilities: NDArray[np.float64]) -> Scored:
-        if not np.isfinite(probabilities).all():
-            return not_finite()
-        order = np.argsort(-probabilities, kind="stable")
-        names = [self._labels[index] for index in order]
-        return Scored(float(probabilities[self._positive]), names[0], ranked(names, probabilities[order].tolist()))
-
-
-def _dev_accuracy(model: str) -> dict[str, float]:
-    """How well a model that ``swapbias train`` tuned does on the development sentences; empty for any other."""
-    from swapbias.models.sentiment.models import dev_accuracy_of
-
-    accuracy = dev_accuracy_of(model)
-    return {} if accuracy is None else {"dev_accuracy": accuracy}
+        return [
+            of_labels(self._labels, self._positive, row) if text.strip() else Scored(float("nan"))
+            for text, row in zip(texts, found, strict=True)
+        ]
 
 
 def positive_index(labels: Sequence[str], named: str | None = None) -> int:
-    """Which label means positive sentiment.
+    """Which label means positive sentiment; a UsageError if none is named so (LABEL_0) and the user named none.
 
     >>> positive_index(["NEGATIVE", "POSITIVE"])
     1
-
-    Raises:
-        UsageError: no label is named so (LABEL_0, LABEL_1, ...) and none is given.
     """
     wanted = (named.lower(),) if named else POSITIVE_NAMES
     for index, label in enumerate(labels):
@@ -291,28 +259,52 @@ def positive_index(labels: Sequence[str], named: str | None = None) -> int:
 
 
 def find_negative(labels: Sequence[str], positive: int, named: str | None = None) -> str | None:
-    """Which label means negative sentiment: named so, or the other one of two; None where nothing tells.
+    """Which label means negative sentiment: named so, or the other one of two; None if unknown.
 
     >>> find_negative(["neg", "neu", "pos"], 2), find_negative(["LABEL_0", "LABEL_1"], 1)
     ('neg', 'LABEL_0')
-
-    Raises:
-        UsageError: the label given is none of the model's.
     """
     if named and named not in labels:
         raise UsageError(f"The model's labels are {list(labels)}: none is {named}. Correct -M negative-label.")
-    found = [label for label in labels if label == named] if named else []
-    found += [label for label in labels if label.lower().startswith("neg")]
-    if not found and len(labels) == 2:
-        found = [labels[1 - positive]]
-    return found[0] if found else None
+    other = [labels[1 - positive]] if len(labels) == 2 else []
+    found = [label for label in labels if label.lower().startswith("neg")]
+    return next(iter([*filter(None, [named]), *found, *other]), None)
 
 
-_UNSHOWN = "its text may quote a note and is not shown"
+class NegativeLabelScorer(Scorer):
+    """Score: 1 where a sentiment system labels the text negative, else 0; NaN where it gives no label."""
+
+    kind = "classifier"
+    unit = "share of negative labels"
+
+    def __init__(self, classifier: Scorer) -> None:
+        """Read labels with a sentiment scorer; a UsageError if its labels do not tell which one is negative."""
+        self.classifier, self.model_id, self.identity = classifier, classifier.model_id, classifier.identity
+        self._negative = classifier.negative_label
+        if self._negative is None:
+            raise UsageError(
+                f"The labels of {self.model_id} do not tell which one means negative. "
+                "Pass -M negative-label with its name."
+            )
+
+    @property
+    def error_note(self) -> str:
+        return self.classifier.error_note
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt, with the probability of positive sentiment as a part."""
+        return [
+            replace(
+                one,
+                score=float("nan") if np.isnan(one.score) else float(one.answer == self._negative),
+                parts={"positive_probability": one.score},
+            )
+            for one in self.classifier.score(prompts, on_progress)
+        ]
 
 
 class CallableScorer(Scorer):
-    """Score: what a Python function says is the probability (0..1) of positive sentiment of each text."""
+    """Score: the probability (0..1) of positive sentiment that a Python function returns for each text."""
 
     kind = "classifier"
     unit = "probability of positive sentiment"
@@ -328,19 +320,14 @@ class CallableScorer(Scorer):
     ) -> None:
         """Wrap a function: list of n texts -> n probabilities, or (n, 2) with the positive class second.
 
-        ``private``: an error of the function may quote a text that must not be shown.
+        ``private``: errors of the function are not shown, because they may quote a note.
         """
-        self.private = private
-        self.function, self.model_id, self.batch_size = function, model_id, batch_size
+        self.function, self.model_id, self.batch_size, self.private = function, model_id, batch_size, private
         self.identity: Mapping[str, Any] = {"kind": self.kind, **(identity or {})}
 
     @classmethod
     def load(cls, name: str, *, batch_size: int = 64) -> Self:
-        """From ``module:function``; modules of the current folder are found.
-
-        Raises:
-            UsageError: no such module or function, or something that cannot be called.
-        """
+        """From ``module:function``, also of the current folder; a UsageError if there is none to be called."""
         module_name, _, function_name = name.partition(":")
         if "" not in sys.path and str(Path.cwd()) not in sys.path:
             sys.path.insert(0, str(Path.cwd()))
@@ -351,8 +338,8 @@ class CallableScorer(Scorer):
             raise UsageError(f"{name}: {what}. Give an importable module and a function in it.") from error
         if not callable(function):
             raise UsageError(f"{name} is a {type(function).__name__}, expected a function of a list of texts.")
-        written = inspect.isfunction(function) or inspect.ismethod(function)  # what is built in has no file
-        source = inspect.getsourcefile(function) if written else None
+        plain = inspect.isfunction(function) or inspect.ismethod(function)  # what is built in has no file
+        source = inspect.getsourcefile(function) if plain else None
         pin = {"sha256": file_sha256(Path(source))} if source and Path(source).exists() else {}
         named = module_file(module_name)  # may only import the function from elsewhere
         if named and str(named) != source and file_sha256(named) != pin.get("sha256"):
@@ -360,32 +347,23 @@ class CallableScorer(Scorer):
         return cls(function, model_id=name, batch_size=batch_size, identity=pin)
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt; NaN where the function returns NaN.
+        """A ValueError where the function failed, or returned another shape or numbers outside 0..1."""
+        return in_batches(prompts, self.batch_size, self._scored, on_progress)
 
-        Raises:
-            ValueError: the function failed, or returned another shape or numbers outside 0..1.
-        """
-        results: list[Scored] = []
-        for start in range(0, len(prompts), self.batch_size):
-            texts = [prompt.text for prompt in prompts[start : start + self.batch_size]]
-            results += map(_told, self._probabilities(texts).tolist())
-            if on_progress:
-                on_progress(len(texts))
-        return results
-
-    def _probabilities(self, texts: list[str]) -> NDArray[np.float64]:
+    def _scored(self, texts: list[str]) -> list[Scored]:
         try:
             returned = self.function(texts)
         except Exception as error:
             if self.private:  # nor is the error to be found behind this one
-                raise ValueError(f"{self.model_id} raised {type(error).__name__}: {_UNSHOWN}.") from None
+                what = f"{type(error).__name__}: its text may quote a note and is not shown"
+                raise ValueError(f"{self.model_id} raised {what}.") from None
             raise ValueError(f"{self.model_id} raised {type(error).__name__}: {error}.") from error
         wanted = f"expected {len(texts)} probabilities or shape ({len(texts)}, 2), one row per text"
         try:
             found = np.asarray(returned, dtype=np.float64)
         except Exception:  # noqa: BLE001 - whatever an object of theirs raises
-            told = f"{self.model_id} returned {type(returned).__name__}, {wanted}."
-            raise ValueError(told) from None  # what it cannot convert may be a text
+            what = f"{self.model_id} returned {type(returned).__name__}, {wanted}."
+            raise ValueError(what) from None  # what it cannot convert may be a text
         if found.shape == (len(texts), 2):
             found = np.where(np.isnan(found[:, 0]), np.nan, found[:, 1])
         if found.shape != (len(texts),):
@@ -393,13 +371,8 @@ class CallableScorer(Scorer):
         if np.any((found < 0) | (found > 1)):
             low, high = np.nanmin(found), np.nanmax(found)
             raise ValueError(f"{self.model_id} returned numbers from {low:g} to {high:g}, expected 0 to 1 (or NaN).")
-        return found
-
-
-def _told(probability: float) -> Scored:
-    if np.isnan(probability):
-        return not_finite()
-    return Scored(probability, "positive" if probability > 0.5 else "negative")
+        labels = ("negative", "positive")
+        return [not_finite() if np.isnan(p) else Scored(p, labels[p > 0.5]) for p in found.tolist()]
 
 
 class VaderScorer(Scorer):
@@ -410,11 +383,7 @@ class VaderScorer(Scorer):
     model_id = "vader"
 
     def __init__(self) -> None:
-        """Load the lexicon.
-
-        Raises:
-            UsageError: vaderSentiment is not installed.
-        """
+        """Load the lexicon; a UsageError if vaderSentiment is not installed."""
         try:
             from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
         except ImportError as error:
@@ -422,19 +391,63 @@ class VaderScorer(Scorer):
                 "vader needs the package vaderSentiment. Install it with pip install 'swapbias[lexicon]'."
             ) from error
         self._analyzer = SentimentIntensityAnalyzer()
-        self.identity: Mapping[str, Any] = {
-            "kind": self.kind,
-            "revision": f"vaderSentiment {version('vaderSentiment')}",
-        }
+        revision = f"vaderSentiment {version('vaderSentiment')}"
+        self.identity: Mapping[str, Any] = {"kind": self.kind, "revision": revision}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt."""
-        return list(self._each(prompts, on_progress))
+        return in_batches(prompts, 1, lambda texts: [self._scored(texts[0])], on_progress)
 
-    def _each(self, prompts: Sequence[Prompt], on_progress: Progress | None) -> Iterator[Scored]:
-        for prompt in prompts:
-            compound = self._analyzer.polarity_scores(prompt.text)["compound"]
-            answer = "neutral" if abs(compound) < 0.05 else "positive" if compound > 0 else "negative"
-            yield Scored((compound + 1) / 2, answer) if np.isfinite(compound) else not_finite()
-            if on_progress:
-                on_progress(1)
+    def _scored(self, text: str) -> Scored:
+        compound = self._analyzer.polarity_scores(text)["compound"]
+        answer = "neutral" if abs(compound) < 0.05 else "positive" if compound > 0 else "negative"
+        return Scored((compound + 1) / 2, answer) if np.isfinite(compound) else not_finite()
+
+
+# --- saved models -----------------------------------------------------------------------------------------
+
+RECORD, SKOPS = "training.json", "model.skops"  # in folders of ``swapbias train``
+
+
+def training_record(folder: str | Path) -> dict[str, Any]:
+    """The record that ``swapbias train`` wrote into a folder; empty where there is none that can be read."""
+    try:
+        found = parse_json((Path(folder) / RECORD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def is_sentiment_folder(path: str | Path) -> bool:
+    """Whether a folder holds a bag of words or bidirectional LSTM; an encoder is read like any transformers model."""
+    return training_record(path).get("kind") in ("bow", "bilstm")
+
+
+def dev_accuracy_of(folder: str | Path) -> float | None:
+    """Accuracy on development sentences, 0..1, in a folder of ``swapbias train``; None for others and Hub ids."""
+    found = training_record(folder).get("dev_accuracy")
+    is_share = isinstance(found, float | int) and not isinstance(found, bool) and 0 <= found <= 1
+    return float(found) if found is not None and is_share else None
+
+
+def folder_sha256(folder: Path) -> str:
+    """sha256 over the files of a model of ``swapbias train``."""
+    files = sorted([*folder.glob("model.*"), *folder.glob("bilstm.json")])
+    return hashlib.sha256("".join(f"{one.name} {file_sha256(one)}\n" for one in files).encode()).hexdigest()
+
+
+def read_saved(path: Path, *, extra: str, allow_pickle: bool, say: Say | None, remedy: str) -> Any:
+    """A scikit-learn model saved with skops, or with joblib where pickles are allowed.
+
+    A UsageError for a pickle that is not allowed, a type that skops does not trust, or a missing package.
+    """
+    check_pickle(path, allowed=allow_pickle, say=say)
+    load_extra("sklearn", extra=extra)
+    library = load_extra("joblib" if is_pickle(path) else "skops.io", extra=extra)
+    try:
+        untrusted = [] if is_pickle(path) else library.get_untrusted_types(file=path)
+        model = None if untrusted else library.load(path)
+    except Exception as error:
+        raise ValueError(f"{path.name} cannot be read ({first_line(error)}). {remedy}") from error
+    if untrusted:
+        raise UsageError(f"{path.name} holds types that skops does not trust: {', '.join(untrusted)}. {remedy}")
+    return model

@@ -1,6 +1,7 @@
-"""Loading models: files of one commit of the Hub, weights as asked for, what pins them down, no code unasked."""
+"""Loading models: files of one commit of the Hub, weights of the requested type, no code of others unless allowed."""
 
 import hashlib
+import importlib
 import logging
 import re
 import socket
@@ -17,7 +18,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256, is_there
-from swapbias.models.scorer import HALF_PRECISION, LoadOptions, Say
+from swapbias.models.base import HALF_PRECISION, LoadOptions, Say
 from swapbias.network import configure_http
 
 if TYPE_CHECKING:
@@ -29,14 +30,14 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _CONNECT_SECONDS = 5
 _WEIGHTS = (r"model(-\d+-of-\d+)?\.safetensors", r"pytorch_model(-\d+-of-\d+)?\.bin")
 _MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.codes", "*.spm", "*.py")
-_FIND_MODEL = "Check the name and the connection."
+_RECORDED = ("device_map", "quantization", "attn_implementation", "subfolder", "trust_remote_code")
+_DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 
-
-# Names and commits.
+# --- names and commits ------------------------------------------------------------------------------------
 
 
 def split_revision(model: str) -> tuple[str, str]:
-    """A model's name and the branch, tag or commit that is named with it; blank where none is, and for folders.
+    """A model's name and the branch, tag or commit in it; blank where there is none, and for folders.
 
     >>> split_revision("owner/name@v1"), split_revision("owner/name")
     (('owner/name', 'v1'), ('owner/name', ''))
@@ -46,11 +47,7 @@ def split_revision(model: str) -> tuple[str, str]:
 
 
 def with_revision(model: str | None, revision: str) -> str:
-    """``OWNER/NAME@REVISION`` of a model on the Hub.
-
-    Raises:
-        UsageError: no model, or one that has a revision already or is none of the Hub.
-    """
+    """``OWNER/NAME@REVISION``; a UsageError for no model, one with a revision already, or none of the Hub."""
     if not model or is_there(model) or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?(@.*)?", model):
         found = f"{Path(model).name or model} is none" if model else "none is named"
         raise UsageError(f"Revision {revision!r} is of a model on the Hub, and {found}. Drop it, or give OWNER/NAME.")
@@ -62,7 +59,7 @@ def with_revision(model: str | None, revision: str) -> str:
 
 
 def as_pinned(model: str, pinned: Sequence[Mapping[str, Any]]) -> str:
-    """A model of the Hub at the commit by which a manifest's ``models`` pin it, wherever its branch is by now."""
+    """A model of the Hub at its commit in a manifest's ``models``, wherever its branch is by now."""
     name, _ = split_revision(model)
     commits = [str(one.get("revision")) for one in pinned if one.get("model_id") == name]
     is_pinned = not is_there(model) and commits and _COMMIT.fullmatch(commits[0])
@@ -70,12 +67,12 @@ def as_pinned(model: str, pinned: Sequence[Mapping[str, Any]]) -> str:
 
 
 def model_name(model: str) -> str:
-    """The name findings carry: the Hub id, or the last part of a folder's path (never a path of this machine)."""
+    """Its name in findings: the Hub id, or the last part of a folder's path (never a path of this machine)."""
     return Path(model).resolve().name if is_there(model) else split_revision(model)[0]
 
 
 def weight_files(names: Iterable[str]) -> list[str]:
-    """Of the files of a model's folder or repository those that transformers reads its weights from.
+    """Those files of a model's folder or repository from which transformers reads its weights.
 
     >>> weight_files(["config.json", "model.safetensors", "pytorch_model.bin"])
     ['model.safetensors']
@@ -86,13 +83,10 @@ def weight_files(names: Iterable[str]) -> list[str]:
 
 
 def at_commit(model: str) -> str:
-    """``OWNER/NAME@COMMIT``: the commit that a model on the Hub is at now, or at the revision that is named with it.
+    """``OWNER/NAME@COMMIT``: the current commit of a model on the Hub, or that of the revision in its name.
 
-    A local folder stays as it is, and a whole commit (40 hex digits) is not looked up. Where the Hub cannot be
-    reached, it is the commit that was fetched last.
-
-    Raises:
-        ValueError: in one sentence, no such model or revision, or no connection and nothing in the cache.
+    A local folder and a whole commit (40 hex digits) stay as they are. Where the Hub cannot be reached, it is the
+    commit that was fetched last; a ValueError if there is none, or no such model or revision.
     """
     from huggingface_hub import HfApi, try_to_load_from_cache
     from huggingface_hub.errors import RevisionNotFoundError
@@ -103,9 +97,8 @@ def at_commit(model: str) -> str:
         raise ValueError(f"Model {model!r} names no revision behind its @. Give a branch, tag or commit.")
     configure_http()
     name, revision = split_revision(model)
-    offline = offline_reason()
+    offline, cached = offline_reason(), None
     if offline:
-        cached = None
         with suppress(ValueError):  # no Hub id
             files = ("config.json", ADAPTER)
             found = (try_to_load_from_cache(name, file, revision=revision or None) for file in files)
@@ -123,7 +116,7 @@ def at_commit(model: str) -> str:
     except RevisionNotFoundError as error:
         raise ValueError(_no_revision(name, revision)) from error
     except Exception as error:
-        raise ValueError(_not_given(name, error)) from error
+        raise ValueError(_not_found(name, error)) from error
     return f"{name}@{resolved}"
 
 
@@ -131,10 +124,10 @@ def _no_revision(name: str, revision: str) -> str:
     return f"Model {name!r} has no revision {revision!r} on the Hub. Look at its branches, tags and commits."
 
 
-def _not_given(name: str, error: Exception) -> str:
+def _not_found(name: str, error: Exception) -> str:
     return (
         f"Model {name!r} cannot be loaded: it is neither a local folder nor a model that the Hub gave "
-        f"({first_line(error)}). {_FIND_MODEL}"
+        f"({first_line(error)}). Check the name and the connection."
     )
 
 
@@ -159,16 +152,15 @@ def first_line(error: BaseException) -> str:
     return lines[0].strip().rstrip(".") if lines else type(error).__name__
 
 
-# Code in models: pickles, Python functions and remote code run what their maker put in them, so none runs unasked.
+# --- code in models: pickles, Python functions and remote code run what their maker put in them -------------
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What loading a model would run.
+    """Code that loading a model would run: a pickle or a Python function.
 
     Attributes:
         name: the file, or ``module:function``.
-        pickle: whether it is a pickle; else a Python function.
         sha256: of what would be read or imported; None where that has no file.
     """
 
@@ -183,11 +175,7 @@ def is_pickle(path: Path) -> bool:
 
 
 def check_pickle(path: Path, *, allowed: bool, say: Say | None = None) -> None:
-    """Called before any model file is read: a pickle is refused unless it is allowed, and announced where it is.
-
-    Raises:
-        UsageError: the file is a pickle, and pickles are not allowed.
-    """
+    """Called before any model file is read: a pickle is announced, or refused with a UsageError."""
     if not is_pickle(path):
         return
     warning = f"{path.name} is a pickle: reading it runs what its maker put in it."
@@ -215,26 +203,30 @@ def module_file(module: str) -> Path | None:
     return source if source and source.is_file() else None
 
 
-def _check_remote_code(model: str) -> None:
-    """Code of the Hub is run at a commit that the user has named alone: a branch may hold other code tomorrow."""
-    if not is_there(model) and not _COMMIT.fullmatch(split_revision(model)[1]):
+def load_extra(module: str, *, extra: str) -> Any:
+    """An optional third-party module; a UsageError with the command that installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
         raise UsageError(
-            f"trust-remote-code runs code of {split_revision(model)[0]}, which is not pinned. Read the code and name "
-            "its commit: OWNER/NAME@COMMIT (40 hex digits)."
-        )
+            f"The package {_DISTRIBUTIONS.get(package, package)} is not installed. "
+            f"Install it with pip install 'swapbias[{extra}]'."
+        ) from error
 
 
-# Config, weights, tokenizer.
+def _needs(package: str, setting: str) -> None:
+    if find_spec(package) is None:
+        raise UsageError(f"-M {setting} needs the package {package}. Install it: pip install {package}.")
+
+
+# --- config, weights, tokenizer -----------------------------------------------------------------------------
 
 
 def read_config(model: str, options: LoadOptions | None = None) -> Any:
-    """The config of a local folder or Hub id, of the latter at the revision that is named with it.
+    """The config of a local folder or Hub id (at the revision in its name); of an adapter, of the adapted model.
 
-    Of an adapter (PEFT) it is the config of the model that it adapts.
-
-    Raises:
-        ValueError: in one sentence, when there is none.
-        UsageError: remote code is allowed, and the commit is not named.
+    A ValueError where there is none; a UsageError where remote code is allowed and the commit is not named.
     """
     from huggingface_hub.errors import RevisionNotFoundError
     from transformers import AutoConfig
@@ -246,8 +238,7 @@ def read_config(model: str, options: LoadOptions | None = None) -> Any:
     is_adapter = Path(model, ADAPTER).is_file()
     if is_there(folder) and not (is_adapter or (folder / "config.json").is_file()):
         raise ValueError(f"{model} is no model folder: it has no config.json. Give a folder saved by transformers.")
-    if chosen.trust_remote_code:
-        _check_remote_code(model)
+    _check_remote_code(model, chosen)
     place = at_commit(model)
     if adapted := _adapted_model(place, chosen):
         return read_config(adapted, chosen)
@@ -259,17 +250,22 @@ def read_config(model: str, options: LoadOptions | None = None) -> Any:
             raise ValueError(f"{folder / 'config.json'} cannot be read ({first_line(error)}). Mend it.") from error
         if isinstance(error.__cause__, RevisionNotFoundError):
             raise ValueError(_no_revision(name, how["revision"])) from error
-        raise ValueError(_not_given(name, error)) from error
+        raise ValueError(_not_found(name, error)) from error
     _refuse_kernels(model, config)
     return config
 
 
-def _refuse_kernels(model: str, config: Any) -> None:
-    """Kernels that a config names are compiled code of the Hub, which would run unasked.
+def _check_remote_code(model: str, options: LoadOptions) -> None:
+    """Code of the Hub runs only at a commit that the user names: a branch may hold other code tomorrow."""
+    if options.trust_remote_code and not is_there(model) and not _COMMIT.fullmatch(split_revision(model)[1]):
+        raise UsageError(
+            f"trust-remote-code runs code of {split_revision(model)[0]}, which is not pinned. Read the code and name "
+            "its commit: OWNER/NAME@COMMIT (40 hex digits)."
+        )
 
-    Raises:
-        ValueError: it names one.
-    """
+
+def _refuse_kernels(model: str, config: Any) -> None:
+    """Kernels in a config are compiled code of the Hub, which would run unasked."""
     for part in (config, *(getattr(config, name, None) for name in getattr(config, "sub_configs", {}))):
         for name in ("_attn_implementation", "_experts_implementation"):
             named = getattr(part, name, None)
@@ -282,47 +278,39 @@ def _refuse_kernels(model: str, config: Any) -> None:
 
 
 def architectures(config: Any) -> Sequence[str]:
-    """The architectures that a config names; none where it has no such key."""
+    """The architectures in a config; none where it has no such key."""
     named = config.architectures
     return [one for one in named if isinstance(one, str)] if isinstance(named, list | tuple) else ()
 
 
 def pick_device(device: str) -> "torch.device":
-    """The torch device of ``auto`` (cuda where there is one), ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
-
-    Raises:
-        UsageError: a device that this machine does not have.
-    """
+    """The torch device of ``auto`` (cuda where there is one) or a name; a UsageError if this machine has none."""
     import torch
 
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if device == "mps" and not torch.backends.mps.is_available():
-        raise UsageError("device mps: this machine has no Apple GPU that torch can use. Pass --device cpu.")
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise UsageError(f"device {device}: this machine has no CUDA device that torch can use. Pass --device cpu.")
-    chosen = torch.device(device)
-    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
-        raise UsageError(f"device {device}: this machine has {torch.cuda.device_count()} CUDA devices, from cuda:0.")
-    return chosen
+    try:
+        return torch.empty(0, device=device).device
+    except (AssertionError, RuntimeError) as error:
+        raise UsageError(f"device {device}: torch finds none on this machine. Pass --device cpu.") from error
 
 
 def rounds_later(options: LoadOptions) -> bool:
-    """Whether an encoder is loaded in float32 and rounded after what rounding changes was measured on a sample."""
+    """Whether an encoder is loaded in float32 and rounded once the effect of rounding was measured on a sample."""
     return options.dtype in HALF_PRECISION and not (options.device_map or options.quantization)
 
 
 def load_model(
     model: str, auto_class: Any, options: LoadOptions, *, exact: bool = False
 ) -> tuple[Any, Any, dict[str, Any]]:
-    """Model (in eval mode, on its device), tokenizer, and what pins the model down.
+    """Model (in eval mode, on its device), tokenizer, and what identifies the model, for the manifest.
 
     The commit of a model on the Hub is looked up once: config, tokenizer and weights are all of that one.
 
     Args:
         model: a local folder, a Hub id, or an adapter of either (PEFT), which is merged into the model it adapts.
         auto_class: has ``from_pretrained``.
-        options: of loading; what transformers takes is handed to it.
+        options: of loading; what transformers takes is passed to it.
         exact: load in float32 where ``rounds_later``.
 
     Raises:
@@ -336,29 +324,23 @@ def load_model(
     place, adapter = at_commit(model), options.adapter
     if adapted := _adapted_model(place, options):
         place, adapter = at_commit(adapted), place
-    if options.trust_remote_code:
-        _check_remote_code(adapted or model)
+    _check_remote_code(adapted or model, options)
     config = read_config(place, options)
     name, how = _source(place, options)
-    float32 = exact and rounds_later(options)
-    weights = {
-        "dtype": "auto" if options.dtype == "auto" else getattr(torch, "float32" if float32 else options.dtype)
-    }
-    weights |= _weight_settings(options)
-    moved = not {"device_map", "quantization_config"} & set(weights)
+    dtype = "float32" if exact and rounds_later(options) else options.dtype
+    weights = {"dtype": dtype if dtype == "auto" else getattr(torch, dtype)} | _weight_settings(options)
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, **how)
-        loaded, info = _quietly(auto_class, name, config=config, **weights, **how)
+        loaded, missing = _quietly(auto_class, name, config=config, **weights, **how)
     except Exception as error:
+        reason = f"{first_line(error)}."
         if "weights_only" in str(error):  # what it advises nobody should do
-            raise ValueError(
-                f"Model {model!r} cannot be loaded: its weights are a pickle that would run code. Take a model with "
-                "weights in .safetensors."
-            ) from error
-        raise ValueError(f"Model {model!r} cannot be loaded: {first_line(error)}.") from error
+            reason = "its weights are a pickle that would run code. Take a model with weights in .safetensors."
+        raise ValueError(f"Model {model!r} cannot be loaded: {reason}") from error
     _check_tokenizer(model, tokenizer, loaded)
-    pin = _pin(name, how, config)
-    missing = set(info["missing_keys"])
+    folder = Path(name, options.subfolder)
+    pin = _files_pin(folder) if is_there(name) else {"revision": how["revision"]}
+    pin = {"architecture": [*architectures(config), config.model_type][0], **pin}
     if adapter:
         loaded, pin["adapter"], replaced = _adapt(loaded, adapter, merge="quantization_config" not in weights)
         missing = {key for key in missing if not set(key.split(".")) & set(replaced)}
@@ -367,19 +349,16 @@ def load_model(
             f"Model {model!r} has no weights for {min(missing)} ({len(missing)} missing): its head would be random. "
             "Use a model that was trained with this head."
         )
-    loaded = (loaded.to(where) if moved else loaded).eval()
+    if not {"device_map", "quantization_config"} & set(weights):
+        loaded = loaded.to(where)
+    loaded = loaded.eval()
     dtype = str(loaded.dtype).removeprefix("torch.") if options.dtype == "auto" else options.dtype
-    named = ("device_map", "quantization", "attn_implementation", "subfolder", "trust_remote_code")
-    settings = {one: value for one in named if (value := getattr(options, one))}
+    settings = {one: value for one in _RECORDED if (value := getattr(options, one))}
     return loaded, tokenizer, {**pin, "device": loaded.device.type, "dtype": dtype, **settings}
 
 
 def _weight_settings(options: LoadOptions) -> dict[str, Any]:
-    """Arguments of ``from_pretrained`` that are of the weights alone.
-
-    Raises:
-        UsageError: quantization without its package, or a kernel of the Hub.
-    """
+    """Arguments of ``from_pretrained`` for the weights alone; a UsageError for a missing package or a kernel."""
     found: dict[str, Any] = {}
     if options.device_map:
         if options.device != "auto":
@@ -394,44 +373,16 @@ def _weight_settings(options: LoadOptions) -> dict[str, Any]:
         from transformers import BitsAndBytesConfig
 
         _needs("bitsandbytes", "quantization")
-        bits = {"8bit": "load_in_8bit", "4bit": "load_in_4bit"}[options.quantization]
-        found["quantization_config"] = BitsAndBytesConfig(**{bits: True})  # type: ignore[no-untyped-call]
-        if not options.device_map:
-            found["device_map"] = {"": str(pick_device(options.device))}
+        bits: Any = {f"load_in_{options.quantization}": True}
+        found["quantization_config"] = BitsAndBytesConfig(**bits)  # type: ignore[no-untyped-call]
+        found.setdefault("device_map", {"": str(pick_device(options.device))})
     return found
-
-
-def _needs(package: str, setting: str) -> None:
-    if find_spec(package) is None:
-        raise UsageError(f"-M {setting} needs the package {package}. Install it: pip install {package}.")
 
 
 def _adapted_model(place: str, options: LoadOptions) -> str | None:
     """The model that an adapter (PEFT) adapts; None where the folder or Hub id is a whole model itself."""
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
-
-    if options.adapter:
+    if options.adapter or _file(place, "config.json", options.subfolder) or not (file := _file(place, ADAPTER)):
         return None
-    if is_there(place):
-        file = Path(place, ADAPTER)
-        if not file.is_file() or Path(place, options.subfolder, "config.json").is_file():
-            return None
-    else:
-        name, commit = split_revision(place)
-        how: dict[str, Any] = {"revision": commit or None, "local_files_only": bool(offline_reason())}
-        try:
-            hf_hub_download(name, "config.json", subfolder=options.subfolder or None, **how)
-            return None
-        except EntryNotFoundError as error:
-            if isinstance(error, LocalEntryNotFoundError) and not how["local_files_only"]:  # no connection
-                return None
-        except (OSError, ValueError):  # whoever reads the config says it
-            return None
-        try:
-            file = Path(hf_hub_download(name, ADAPTER, **how))
-        except (EntryNotFoundError, OSError, ValueError):
-            return None
     _needs("peft", "adapter")
     from peft import PeftConfig
 
@@ -441,13 +392,23 @@ def _adapted_model(place: str, options: LoadOptions) -> str | None:
     return str(base)
 
 
-def _adapt(loaded: Any, adapter: str, *, merge: bool) -> tuple[Any, dict[str, Any], Sequence[str]]:
-    """The model with an adapter in it, what pins the adapter down, and the modules that the adapter replaces.
+def _file(place: str, name: str, subfolder: str = "") -> Path | None:
+    """A file of a local folder or Hub id; None where it is not there, or nothing can be reached."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError
 
-    Raises:
-        UsageError: peft is not installed.
-        ValueError: the adapter cannot be loaded.
-    """
+    if is_there(place):
+        path = Path(place, subfolder, name)
+        return path if path.is_file() else None
+    repository, commit = split_revision(place)
+    how: dict[str, Any] = {"revision": commit or None, "local_files_only": bool(offline_reason())}
+    with suppress(EntryNotFoundError, OSError, ValueError):  # whoever reads the config reports it
+        return Path(hf_hub_download(repository, name, subfolder=subfolder or None, **how))
+    return None
+
+
+def _adapt(loaded: Any, adapter: str, *, merge: bool) -> tuple[Any, dict[str, Any], Sequence[str]]:
+    """The model with an adapter in it, what identifies the adapter, and the modules that the adapter replaces."""
     _needs("peft", "adapter")
     from peft import PeftModel
 
@@ -456,9 +417,9 @@ def _adapt(loaded: Any, adapter: str, *, merge: bool) -> tuple[Any, dict[str, An
         made = PeftModel.from_pretrained(loaded, name, revision=commit or None)
     except Exception as error:
         raise ValueError(f"Adapter {model_name(adapter)!r} cannot be loaded: {first_line(error)}.") from error
-    replaced = made.active_peft_config.modules_to_save or ()
     pin = {"name": model_name(adapter), **_files_pin(Path(name))} if is_there(name) else {"name": name}
     pin |= {"revision": commit} if commit else {}
+    replaced = made.active_peft_config.modules_to_save or ()
     return (made.merge_and_unload() if merge else made.get_base_model()), pin, replaced
 
 
@@ -481,8 +442,8 @@ def _source(place: str, options: LoadOptions) -> tuple[str, dict[str, Any]]:
     return name, how | ({"subfolder": options.subfolder} if options.subfolder else {})
 
 
-def _quietly(auto_class: Any, model: str, **how: Any) -> tuple[Any, dict[str, Any]]:
-    """Load without progress bars and the report on unexpected weights, which is normal for heads left out."""
+def _quietly(auto_class: Any, model: str, **how: Any) -> tuple[Any, set[str]]:
+    """A model and its missing weights, without progress bars and reports on unexpected weights of unused heads."""
     from transformers.utils import logging as library
 
     log, shown = logging.getLogger("transformers"), library.is_progress_bar_enabled()
@@ -495,14 +456,7 @@ def _quietly(auto_class: Any, model: str, **how: Any) -> tuple[Any, dict[str, An
         log.setLevel(level)
         if shown:
             library.enable_progress_bar()  # type: ignore[no-untyped-call]
-    return loaded, info
-
-
-def _pin(name: str, how: Mapping[str, Any], config: Any) -> dict[str, Any]:
-    architecture = [*architectures(config), config.model_type][0]
-    folder = Path(name, how.get("subfolder", ""))
-    found = _files_pin(folder) if Path(name).is_dir() else {"revision": how["revision"]}
-    return {"architecture": architecture, **found}
+    return loaded, set(info["missing_keys"])
 
 
 def _files_pin(folder: Path) -> dict[str, Any]:
@@ -514,22 +468,19 @@ def _files_pin(folder: Path) -> dict[str, Any]:
 
 
 def loaded_pin(model: Any) -> dict[str, Any]:
-    """What pins a model in memory down: its class, and the sha256 of its weights."""
+    """What identifies a model in memory: its class, and the sha256 of its weights."""
     import torch
 
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return {
-        "architecture": type(model).__name__,
-        "sha256": digest.hexdigest(),
-        "device": model.device.type,
-        "dtype": str(model.dtype).removeprefix("torch."),
-    }
+    dtype = str(model.dtype).removeprefix("torch.")
+    made = type(model).__name__
+    return {"architecture": made, "sha256": digest.hexdigest(), "device": model.device.type, "dtype": dtype}
 
 
-# Lengths.
+# --- lengths --------------------------------------------------------------------------------------------------
 
 
 def length_limit(tokenizer: Any, model: Any) -> int:

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast, XLNetLMHeadModel
 
 from swapbias.measures import Floats, mass_by_label
+from swapbias.models.base import Coverage, LoadOptions, Progress, Scored, Scorer, not_finite, ranked
 from swapbias.models.engine.encoder import Engine, Rounding, is_plain, twin
 from swapbias.models.loading import length_limit, load_model, loaded_pin, model_name, rounds_later
-from swapbias.models.scorer import Coverage, LoadOptions, Progress, Scored, Scorer, not_finite, ranked
 from swapbias.studies import MASK, Lexicon, Prompt, load_lexicon
 
-TOP_K = 100  # tokens looked at (Lin et al. 2022)
+TOP_K = 100  # likeliest tokens that can count (Lin et al. 2022)
 THRESHOLD = 0.01  # least probability of a token that counts (Lin et al. 2022)
-SHOWN = 10  # tokens kept per prompt, or all that are counted
+SHOWN = 10  # tokens saved per prompt, or all that count
 _DECODERS = ("batch_decode", "decode", "_decode")
 PARTS = ("closed_list_mass", "matched_mass")  # beside the score
 
@@ -41,53 +41,47 @@ class MaskedScorer(Scorer):
     def __init__(
         self, model: Any, tokenizer: Any, *, model_id: str, batch_size: int = 64, identity: Mapping[str, Any]
     ) -> None:
-        """Wrap a loaded model; ``load`` is the usual way."""
         if tokenizer.mask_token is None:
             raise ValueError(f"Model {model_id!r} has no mask token. Use a masked language model.")
         self.model, self.tokenizer, self.model_id = model.eval(), tokenizer, model_id
         self.engine = Engine(self.model, batch_size=batch_size)
         self.rounding: Rounding | None = None
-        self.identity: Mapping[str, Any] = dict(identity)
-        self.raw = self._vocabulary()
+        self.identity: Mapping[str, Any] = {
+            **identity, "kind": self.kind, "top_k": TOP_K, "threshold": THRESHOLD
+        }  # fmt: skip
+        rows = model.get_output_embeddings().out_features
+        known = min(rows, len(tokenizer))
+        self.raw = [*_decoded(tokenizer, known), *[""] * (rows - known)]  # with a leading space, where there is one
         self.words = [token.strip() for token in self.raw]
-        self.uncased = tokenizer.encode("Mary") == tokenizer.encode("mary") and tokenizer.encode(
-            "JOHN"
-        ) == tokenizer.encode("john")
-        self._lexicons: dict[str, tuple[list[str], NDArray[np.intp]]] = {}
-        self._matched: dict[str, NDArray[np.bool_]] = {}
+        self.uncased = all(tokenizer.encode(one) == tokenizer.encode(one.lower()) for one in ("Mary", "JOHN"))
+        self._lexicons: dict[str, tuple[list[str], NDArray[np.intp], NDArray[np.bool_]]] = {}
 
     @classmethod
     def load(cls, model: str, options: LoadOptions) -> Self:
-        """From a Hub id or local folder.
-
-        Raises:
-            ValueError: no such model, or not a masked one.
-        """
         loaded, tokenizer, pin = load_model(model, cls.auto_class, options, exact=True)
-        identity = {**pin, "kind": cls.kind, "top_k": TOP_K, "threshold": THRESHOLD}
-        scorer = cls(loaded, tokenizer, model_id=model_name(model), batch_size=options.batch_size, identity=identity)
+        scorer = cls(loaded, tokenizer, model_id=model_name(model), batch_size=options.batch_size, identity=pin)
         scorer.rounding = Rounding(scorer.engine, options.dtype if rounds_later(options) else "float32")
         return scorer
 
     @classmethod
     def wrap(cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions) -> Self:
         """From a loaded model, which stays as it is; it is read on its device and in its own type."""
-        identity = {**loaded_pin(model), "kind": cls.kind, "top_k": TOP_K, "threshold": THRESHOLD}
-        scorer = cls(twin(model), tokenizer, model_id=model_id, batch_size=options.batch_size, identity=identity)
+        pin = loaded_pin(model)
+        scorer = cls(twin(model), tokenizer, model_id=model_id, batch_size=options.batch_size, identity=pin)
         scorer.engine.prepack() if is_plain(model) else scorer.engine.read_plainly()
         return scorer
 
     @property
     def error_note(self) -> str:
-        """What bfloat16 or float16 did to the probabilities of a sample, once texts were read; else blank."""
+        """What bfloat16 or float16 changed in the probabilities of a sample, once texts were scored; else blank."""
         return self.rounding.note(self.model_id) if self.rounding else ""
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt; each text runs once however many rows ask about it."""
-        texts = list(dict.fromkeys(prompt.text for prompt in prompts))
-        rows_of: dict[str, list[int]] = {text: [] for text in texts}
+        """One Scored per prompt; each text runs once however many rows it is in."""
+        rows_of: dict[str, list[int]] = {}
         for row, prompt in enumerate(prompts):
-            rows_of[prompt.text].append(row)
+            rows_of.setdefault(prompt.text, []).append(row)
+        texts = list(rows_of)
         results = [Scored(float("nan"), parts=dict.fromkeys(PARTS, math.nan))] * len(prompts)
         for members, probabilities in self.read(texts):
             rows = [(place, row) for place, index in enumerate(members) for row in rows_of[texts[index]]]
@@ -126,17 +120,12 @@ class MaskedScorer(Scorer):
         exact, folded = set(self.words), {word.lower() for word in self.words}
         rows = []
         for word, label in lexicon.entries():
-            anyhow = word in lexicon.words or self.uncased
-            seen = word.lower() in folded if anyhow else word in exact
+            seen = word.lower() in folded if word in lexicon.words or self.uncased else word in exact
             rows.append(Coverage(self.model_id, lexicon.name, word, label, seen, seen and word.lower() in matches))
         return rows
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of a text with one ``<mask>``.
-
-        Raises:
-            ValueError: the text has not exactly one.
-        """
+        """Token ids of a text; a ValueError if it has not exactly one ``<mask>``."""
         return self._encode_all([text])[0]
 
     def _encode_all(self, texts: Sequence[str]) -> list[list[int]]:
@@ -149,26 +138,18 @@ class MaskedScorer(Scorer):
                 raise ValueError(f"text {text!r}: expected exactly one {MASK}. Fix the template.")
         return encoded
 
-    def _vocabulary(self) -> list[str]:
-        """Each output of the model decoded; a leading space, where the family has it, is kept."""
-        rows = self.model.get_output_embeddings().out_features
-        known = min(rows, len(self.tokenizer))
-        return [*_decoded(self.tokenizer, known), *[""] * (rows - known)]
-
     def labels_of_tokens(self, name: str) -> tuple[list[str], NDArray[np.intp]]:
         """The labels of a lexicon, and the label index of every token."""
+        return self._lexicon(name)[:2]
+
+    def _lexicon(self, name: str) -> tuple[list[str], NDArray[np.intp], NDArray[np.bool_]]:
+        """The labels of a lexicon, the label index of every token, and whether it is a matched word."""
         if name not in self._lexicons:
             lexicon = load_lexicon(name)
             labels = sorted({*lexicon.words.values(), *lexicon.proper.values(), lexicon.rest})
             of_token = [labels.index(label) for label in lexicon.labels(self.words, uncased=self.uncased)]
-            self._lexicons[name] = labels, np.array(of_token, dtype=np.intp)
+            self._lexicons[name] = labels, np.array(of_token, dtype=np.intp), self._matched_of(lexicon)
         return self._lexicons[name]
-
-    def matched_tokens(self, name: str) -> NDArray[np.bool_]:
-        """Which tokens of the vocabulary are words of a lexicon with a match in each of its other lists."""
-        if name not in self._matched:
-            self._matched[name] = self._matched_of(load_lexicon(name))
-        return self._matched[name]
 
     def _matched_of(self, lexicon: Lexicon) -> NDArray[np.bool_]:
         of_token = lexicon.labels(self.words, uncased=self.uncased)
@@ -177,69 +158,49 @@ class MaskedScorer(Scorer):
         return matched_words([word.lower() for word in self.words], codes, 0)
 
     def _masses(
-        self, probabilities: torch.Tensor, asked: Sequence[tuple[int, Prompt, int]]
+        self, probabilities: torch.Tensor, wanted: Sequence[tuple[int, Prompt, int]]
     ) -> Iterator[tuple[int, Scored]]:
-        """Thresholded and closed-list mass for each (place in the batch, prompt, row) asked about."""
         top, tokens = probabilities.topk(min(TOP_K, probabilities.shape[1]), dim=1)
         many = (top >= THRESHOLD - 1e-6).sum(dim=1).clamp(min=SHOWN).tolist()
         shown = [row[:count] for row, count in zip(top.tolist(), many, strict=True)]
         shown_tokens = [row[:count] for row, count in zip(tokens.tolist(), many, strict=True)]
         read, codes = top.cpu().numpy(), tokens.cpu().numpy()
-        summed: dict[str, tuple[list[str], Floats, Floats, Floats]] = {}
-        seen: dict[str, set[int]] = {}
-        for place, prompt, row in asked:
+        summed: dict[str, tuple[Floats, Floats, Floats]] = {}
+        present: dict[str, NDArray[np.bool_]] = {}
+        for place, prompt, row in wanted:
             name, _, label = prompt.candidates.rpartition("/")
-            if name not in summed:
-                labels, of_token = self.labels_of_tokens(name)
-                seen[name] = set(np.unique(of_token).tolist())
-                summed[name] = (
-                    labels,
-                    mass_by_label(read, of_token[codes], len(labels), threshold=THRESHOLD),
-                    _closed_list(of_token, probabilities, len(labels)),
-                    self._matched_masses(name, read, codes),
-                )
-            labels, thresholded, closed, matched = summed[name]
+            labels, of_token, is_matched = self._lexicon(name)
             if label not in labels:
                 raise ValueError(f"candidates {prompt.candidates!r}: {name} has the labels {labels}. Fix the row.")
+            if name not in summed:
+                matched = np.full((len(read), len(labels)), math.nan)  # no word has a match
+                if is_matched.any():
+                    unmatched = labels.index(load_lexicon(name).rest)
+                    own = np.where(is_matched, of_token, unmatched)[codes]
+                    matched = mass_by_label(read, own, len(labels), threshold=THRESHOLD)
+                present[name] = np.bincount(of_token, minlength=len(labels)) > 0
+                counted = mass_by_label(read, of_token[codes], len(labels), threshold=THRESHOLD)
+                summed[name] = counted, _closed_list(of_token, probabilities, len(labels)), matched
+            column = labels.index(label)
             if math.isnan(shown[place][0]):  # its sums would be 0 for labels that no top token has
                 yield row, not_finite(PARTS)
-                continue
-            column = labels.index(label)
-            if column not in seen[name]:  # none of its words is a token: a mass of 0 would be a finding
+            elif not present[name][column]:  # none of its words is a token: a mass of 0 would be a finding
                 yield row, Scored(math.nan, parts=dict.fromkeys(PARTS, math.nan))
-                continue
-            words = [self.words[token] for token in shown_tokens[place]]
-            yield (
-                row,
-                Scored(
-                    score=float(thresholded[place, column]),
-                    answer=words[0],
-                    top_tokens=ranked(words, shown[place]),
-                    parts={
-                        "closed_list_mass": float(closed[place, column]),
-                        "matched_mass": float(matched[place, column]),
-                    },
-                ),
-            )
-
-    def _matched_masses(self, name: str, read: Floats, codes: NDArray[np.intp]) -> Floats:
-        """Thresholded mass by label where words without a match are on no list; NaN where none has one."""
-        (labels, of_token), matched = self.labels_of_tokens(name), self.matched_tokens(name)
-        if not matched.any():
-            return np.full((len(read), len(labels)), math.nan)
-        kept = np.where(matched, of_token, labels.index(load_lexicon(name).rest))
-        return mass_by_label(read, kept[codes], len(labels), threshold=THRESHOLD)
+            else:
+                words = [self.words[token] for token in shown_tokens[place]]
+                score, *parts = (float(masses[place, column]) for masses in summed[name])
+                top_tokens = ranked(words, shown[place])
+                yield row, Scored(score, words[0], top_tokens, dict(zip(PARTS, parts, strict=True)))
 
 
 def _decoded(tokenizer: Any, count: int) -> list[str]:
     """Each of the first so many tokens as text, as ``batch_decode`` has it, whose loop takes four times as long.
 
-    A tokenizer with a decoder of its own, or one that mends spaces, keeps its way.
+    A tokenizer with a decoder of its own, or one that mends spaces, is asked itself.
     """
     each = [[token] for token in range(count)]
     plain = isinstance(tokenizer, PreTrainedTokenizerFast) and not tokenizer.clean_up_tokenization_spaces
-    own = (getattr(type(tokenizer), name, None) for name in _DECODERS)
-    if plain and all(one is getattr(PreTrainedTokenizerFast, name) for one, name in zip(own, _DECODERS, strict=True)):
+    if plain and all(getattr(type(tokenizer), one) is getattr(PreTrainedTokenizerFast, one) for one in _DECODERS):
         return list(tokenizer.backend_tokenizer.decode_batch(each, skip_special_tokens=False))
     return list(tokenizer.batch_decode(each))
 
@@ -264,21 +225,21 @@ def matched_words(words: Sequence[str], label_of: NDArray[np.intp], rest: int) -
     if len(lists) < 2:
         return np.zeros(len(words), dtype=bool)
     short, *others = sorted(lists, key=lambda label: len(lists[label]))
-    partners = [_nearest(lists[short], lists[label]) for label in others]
-    kept = [word for word in lists[short] if all(word in found for found in partners)]
-    chosen = {(short, word) for word in kept}
-    chosen |= {(label, found[word]) for label, found in zip(others, partners, strict=True) for word in kept}
+    partners = {label: _nearest(lists[short], lists[label]) for label in others}
+    common = [word for word in lists[short] if all(word in found for found in partners.values())]
+    chosen = {(short, word) for word in common}
+    chosen |= {(label, found[word]) for label, found in partners.items() for word in common}
     return np.array([(int(label), word) in chosen for label, word in zip(label_of, words, strict=True)])
 
 
 def _nearest(places: Mapping[str, int], others: Mapping[str, int]) -> dict[str, str]:
     """Of each word its match among the others; words without one are left out."""
     mine, theirs = list(places), list(others)
-    apart = np.abs(np.subtract.outer(np.log1p(list(places.values())), np.log1p(list(others.values()))))
-    near = np.argwhere(apart <= math.log(2))
+    distance = np.abs(np.subtract.outer(np.log1p(list(places.values())), np.log1p(list(others.values()))))
+    near = np.argwhere(distance <= math.log(2))
     found: dict[str, str] = {}
     free = set(theirs)
-    for one, other in near[np.argsort(apart[tuple(near.T)], kind="stable")]:
+    for one, other in near[np.argsort(distance[tuple(near.T)], kind="stable")]:
         if mine[one] not in found and theirs[other] in free:
             found[mine[one]] = theirs[other]
             free.remove(theirs[other])
@@ -286,7 +247,7 @@ def _nearest(places: Mapping[str, int], others: Mapping[str, int]) -> dict[str, 
 
 
 def _closed_list(label_of: NDArray[np.intp], probabilities: torch.Tensor, labels: int) -> Floats:
-    """Mass by label of the whole vocabulary: most tokens have the same label, which gets what the others leave."""
+    """Mass by label of the whole vocabulary: the label of most tokens gets what the others leave."""
     common = np.bincount(label_of, minlength=labels).argmax()
     columns = np.flatnonzero(label_of != common)
     some = probabilities[:, torch.as_tensor(columns, device=probabilities.device)].cpu().numpy()
@@ -296,10 +257,10 @@ def _closed_list(label_of: NDArray[np.intp], probabilities: torch.Tensor, labels
 
 
 class PermutationScorer(MaskedScorer):
-    """As ``MaskedScorer``, for XLNet: no token may look at the asked position, and it alone is predicted.
+    """As ``MaskedScorer``, for XLNet: no token may look at the masked position, and it alone is predicted.
 
     The fill-mask way (reading the output over a mask token) is wrong here: a permutation model predicts a
-    position from its query stream, told by ``perm_mask`` and ``target_mapping``.
+    position from its query stream, set by ``perm_mask`` and ``target_mapping``.
     """
 
     auto_class = XLNetLMHeadModel
@@ -314,39 +275,109 @@ class PermutationScorer(MaskedScorer):
         target = torch.zeros(len(ids), 1, ids.shape[1], device=ids.device, dtype=self.model.dtype)
         target[rows, 0, positions] = 1.0
         with torch.inference_mode():
-            logits = self.model(
-                input_ids=ids, perm_mask=hidden, target_mapping=target, use_mems=False, return_dict=True
-            ).logits
+            how = {"perm_mask": hidden, "target_mapping": target, "use_mems": False, "return_dict": True}
+            logits = self.model(input_ids=ids, **how).logits
         return torch.softmax(logits[:, 0].float(), dim=-1)
 
 
-class LogMassScorer(Scorer):
+# --- other readings of the same model ---------------------------------------------------------------------
+
+
+class MaskedReading(Scorer):
+    """Another score of a masked model."""
+
+    kind = "masked"
+
+    def __init__(self, masked: MaskedScorer, **settings: Any) -> None:
+        self.masked, self.model_id = masked, masked.model_id
+        self.identity: Mapping[str, Any] = {**masked.identity, **settings}
+
+    @property
+    def error_note(self) -> str:
+        return self.masked.error_note
+
+    def coverage(self, lexicon: Lexicon) -> list[Coverage]:
+        return self.masked.coverage(lexicon, matched=False)
+
+
+class LogMassScorer(MaskedReading):
     """Score: natural log of the probability mass at ``<mask>`` of the prompt's candidate words, however rare.
 
     NaN: the prompt is longer than the model reads, or none of the words has any probability.
     """
 
-    kind = "masked"
     unit = "natural log-probability"
 
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        scored = self.masked.score(prompts, on_progress)
+        masses = [one.parts["closed_list_mass"] for one in scored]
+        logs = [math.log(mass) if mass > 0 else math.nan for mass in masses]
+        return [replace(one, score=log, parts={}) for one, log in zip(scored, logs, strict=True)]
+
+
+ATTITUDE_TOP_K = 50  # words rated per prompt (Mei et al. 2023)
+ATTITUDES = ("positive", "negative", "neutral", "irrelevant", "unrated")
+_RATED = ATTITUDES[:3]
+_ATTITUDE_PARTS = (*(f"{label}_mass" for label in ATTITUDES), "top_mass", "antonym_log_odds")
+
+
+class AttitudeScorer(MaskedReading):
+    """Score: P(negative), the share of disapproving words in the rated mass of the 50 likeliest words.
+
+    NEG / (POS + NEG + NEUT) of probability mass; unrated and irrelevant words are left out, and their mass is a
+    part. 0: no disapproval; 1: nothing else. NaN: no rated word among the 50, or probabilities that are
+    not finite. ``antonym_log_odds`` needs no lexicon: the mean over antonym pairs that the vocabulary knows of log
+    p(disapproving) - log p(approving); above 0 disapproval is likelier.
+    """
+
+    unit = "P(negative)"
+
     def __init__(self, masked: MaskedScorer) -> None:
-        """Read logarithms with a masked scorer."""
-        self.masked = masked
-        self.model_id, self.identity = masked.model_id, masked.identity
-
-    @property
-    def error_note(self) -> str:
-        """As of the masked scorer."""
-        return self.masked.error_note
-
-    def coverage(self, lexicon: Lexicon) -> list[Coverage]:
-        """Which words of a lexicon are single tokens of the vocabulary."""
-        return self.masked.coverage(lexicon, matched=False)
+        super().__init__(masked, top_k=ATTITUDE_TOP_K)
+        self._pairs: dict[str, list[tuple[int, int]]] = {}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt."""
-        return [self._scored(one) for one in self.masked.score(prompts, on_progress)]
+        results = [Scored(math.nan, parts=dict.fromkeys(_ATTITUDE_PARTS, math.nan))] * len(prompts)
+        for members, probabilities in self.masked.read([prompt.text for prompt in prompts]):
+            for place, index in enumerate(members):
+                results[index] = self._scored(probabilities[place], prompts[index].candidates)
+            if on_progress:
+                on_progress(len(members))
+        return results
 
-    def _scored(self, one: Scored) -> Scored:
-        mass = one.parts["closed_list_mass"]
-        return replace(one, score=math.log(mass) if mass > 0 else math.nan, parts={})
+    def _scored(self, probabilities: torch.Tensor, candidates: str) -> Scored:
+        name = candidates.rpartition("/")[0]
+        labels, of_token = self.masked.labels_of_tokens(name)
+        top, tokens = probabilities.topk(min(ATTITUDE_TOP_K, len(probabilities)))
+        if math.isnan(float(top[0])):
+            return not_finite(_ATTITUDE_PARTS)
+        masses = mass_by_label(top[None].cpu().numpy(), of_token[tokens.cpu().numpy()], len(labels))[0]
+        sums = {**dict.fromkeys(ATTITUDES, 0.0), **dict(zip(labels, masses.tolist(), strict=True))}
+        rated = sum(sums[label] for label in _RATED)
+        words = [self.masked.words[token] for token in tokens.tolist()]
+        parts = {f"{label}_mass": mass for label, mass in sums.items()}
+        parts |= {"top_mass": float(top.sum())}
+        parts |= {"antonym_log_odds": self._log_odds(probabilities, name.partition("/")[0])}
+        score = sums["negative"] / rated if rated > 0 else math.nan
+        return Scored(score, words[0], ranked(words, top.tolist()), parts)
+
+    def _log_odds(self, probabilities: torch.Tensor, corpus: str) -> float:
+        if corpus not in self._pairs:
+            self._pairs[corpus] = self._antonyms(f"{corpus}/antonyms")
+        if not self._pairs[corpus]:
+            return math.nan
+        approving, disapproving = (
+            torch.log(probabilities[list(side)].clamp_min(1e-12)) for side in zip(*self._pairs[corpus], strict=True)
+        )
+        return float((disapproving - approving).mean())
+
+    def _antonyms(self, name: str) -> list[tuple[int, int]]:
+        """Token ids of the pairs whose two words are single tokens, a word's commonest form first."""
+        ids: dict[str, int] = {}
+        for token, raw in enumerate(self.masked.raw):
+            word = raw.strip()
+            if word and (word not in ids or raw.startswith(" ")):  # at this mask words begin with a space
+                ids[word] = token
+        words = [word for word, _ in load_lexicon(name).entries()]
+        pairs = zip(words[::2], words[1::2], strict=True)
+        return [(ids[one], ids[other]) for one, other in pairs if one in ids and other in ids]

@@ -14,7 +14,7 @@ from swapbias import __version__
 from swapbias.cluster import LOCAL, Engine, Work, versions, worker_pool
 from swapbias.errors import UsageError, need_audit_extra
 from swapbias.files import as_json
-from swapbias.models import Bar, Progress, Say, Scorer, as_pinned, check_load, code_of, is_callable, kinds, short_name
+from swapbias.models import Bar, Progress, Say, Scorer, as_pinned, code_of, is_callable, kinds, short_name
 from swapbias.models.chat import ChatOptions, unnamed_keys
 from swapbias.models.clinical import NoteOptions
 from swapbias.privacy import is_credentialed, log_traceback, safe_message, writing
@@ -304,7 +304,6 @@ def load_readers(
         UsageError: a model that sends texts away would read credentialed notes, or one that does not fit.
         ValueError: a model that cannot be loaded.
     """
-    check_load(settings.load)
     own = {task.kind.name for task in tasks if task.model == (settings.model or "")} if scorer else ()
     loaded: dict[tuple[str, str], Any] = {(settings.model or "", kind): scorer for kind in own}
     readers: dict[tuple[str, str, str], Scorer] = {}

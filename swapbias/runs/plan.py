@@ -90,7 +90,7 @@ def plan(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], li
         raise UsageError(f"--kind {settings.kind} says what kind a model is, and no model is named. Name one.")
     for one in kinds():
         one.check(settings)
-    own = [study for one in kinds() if one.given(settings) for study in _studies_wanted(one, settings)]
+    own = [study for one in kinds() if one.is_requested(settings) for study in _studies_wanted(one, settings)]
     usual = [name for name in studies() if not load_study(name).on_request]
     chosen = [_study_and_config(name) for name in settings.studies or dict.fromkeys(own) or usual]
     if kind is None and settings.model is not None:
@@ -123,8 +123,8 @@ def plan(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], li
         why = "; ".join(f"{one.study} {one.experiment}: {one.reason}" for one in skipped)
         raise UsageError(f"Nothing to audit: {why}. Choose another model or --study.")
     for one in kinds():
-        if one.given(settings) and not any(task.kind is one for task in tasks):
-            raise UsageError(f"{one.unheard(settings, ' and '.join(_studies_of(one)))} Name it as well.")
+        if one.is_requested(settings) and not any(task.kind is one for task in tasks):
+            raise UsageError(f"{one.unused_note(settings, ' and '.join(_studies_of(one)))} Name it as well.")
     return tasks, skipped
 
 
@@ -235,7 +235,7 @@ def _with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
         baseline = joined(config_rows(corpus, name) for name in experiment.baseline)
         placebo = _some_of(_reworded(rows, joined(config_rows(corpus, name) for name in experiment.placebo)))
         others = joined(having(part, experiment=experiment.name) for part in (baseline, placebo))
-    rows, others = (task.kind.asked(part, settings, experiment) for part in (rows, others))
+    rows, others = (task.kind.expand(part, settings, experiment) for part in (rows, others))
     part = n_available if 0 < n_read < n_available else 0
     return replace(task, rows=joined([rows, others]), n_prompts=len(rows), n_available=part)
 
@@ -248,7 +248,7 @@ def _with_notes(task: Task, settings: Settings, notes: Callable[[str, bool, bool
     every, others = note_rows(experiment, clinical, pairs, trains), list[Row]()
     if experiment.placebo and _with_wordings(experiment, settings):
         others = note_rows(experiment, clinical, _reworded(pairs, list(clinical.reworded_pairs())), trains)
-    rows, others = (list(task.kind.asked(part, settings, experiment)) for part in (every, others))
+    rows, others = (list(task.kind.expand(part, settings, experiment)) for part in (every, others))
     stated = {row["pair_id"] for row in rows if row.get("trial", "1") == "1"}
     factless = len({row["pair_id"] for row in every}) - len(stated)
     return replace(task, rows=[*rows, *others], n_prompts=len(rows), notes=clinical, factless=factless)

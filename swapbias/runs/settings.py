@@ -191,7 +191,7 @@ def _with_log(settings: Settings) -> Settings:
     Raises:
         UsageError: it names the studies, and so does the user.
     """
-    read = {one.options: one.spelled(settings.of(one.options)) for one in kinds() if one.options}
+    read = {one.options: one.resolve(settings.of(one.options)) for one in kinds() if one.options}
     studies = tuple(name for _, names in read.values() for name in names)
     if studies and settings.studies:
         raise UsageError(

@@ -1,7 +1,6 @@
 """Swap whole files: rows in, Parquet shards out, in bounded memory; a stopped job skips its finished shards."""
 
 import csv
-import hashlib
 import io
 import json
 import multiprocessing
@@ -31,7 +30,7 @@ import pyarrow.parquet as pq
 
 from swapbias.cluster import LOCAL, Engine, Part, Work, worker_pool
 from swapbias.errors import UsageError, quoted
-from swapbias.files import TEMPORARY, escape_csv_cell, file_sha256, is_there, parse_json, temporary_for, write_whole
+from swapbias.files import TEMPORARY, escape_csv_cell, file_sha256, parse_json, temporary_for, write_whole
 from swapbias.privacy import is_left_over, why_credentialed, writing
 from swapbias.studies import shown_names
 from swapbias.swapping.readers import Batches, Source, is_mimic, open_source, why_rows_credentialed
@@ -67,7 +66,6 @@ class Job:
         mode: ``swap`` or ``neutralise`` (the texts are replaced), ``augment`` (each row followed by its swapped
             version) or ``pairs`` (the same with ``pair_id`` and ``group``, without rows where nothing was replaced).
         table: of terms: ``resolved``, ``paper`` or a CSV file.
-        resolver: a model that tells "his" from "him", or None for the built-in one.
         split: of a Hub dataset.
         credentialed: these rows may not be shared.
         whose: ``everyone`` or ``patient`` (see ``Swapper``); None: the patient in notes of MIMIC, else everyone.
@@ -82,7 +80,6 @@ class Job:
     column: str = "text"
     mode: str = "swap"
     table: str = "resolved"
-    resolver: str | None = None
     split: str | None = None
     credentialed: bool = False
     whose: str | None = None
@@ -162,7 +159,7 @@ def swap_files(
         raise UsageError(f"processes is {processes}, and workers of {engine.name} swap. Set workers instead.")
     source = open_source(job.source, job.column, split=job.split)
     whose = job.whose or ("patient" if is_mimic(source) else "everyone")
-    swapper = Swapper(job.table, resolver=job.resolver, whose=whose, spouses=job.spouses, names=job.names)
+    swapper = Swapper(job.table, whose=whose, spouses=job.spouses, names=job.names)
     gender = _gender_column(job, source, whose)
     why = "--credentialed was given" if job.credentialed else _why_credentialed(job, source)
     if why and uploaded_to:
@@ -263,7 +260,7 @@ def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str,
         "column": job.column,
         "table": Path(swapper.table_name).name,
         "table_sha256": swapper.sha256,
-        **_resolver(job.resolver),
+        "resolver": swapper.resolver.name,
         "plausible": job.plausible,
         "credentialed": bool(why),
         "credentialed_because": why,
@@ -271,21 +268,9 @@ def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str,
     }
 
 
-def _resolver(resolver: str | None) -> dict[str, str]:
-    """The resolver's name, and of a folder a hash that distinguishes it: cards and manifests name no place."""
-    if resolver is None or not (Path(resolver).is_absolute() or is_there(resolver)):
-        return {"resolver": resolver or "built-in"}
-    place = Path(resolver).resolve()
-    return {"resolver": place.name, "resolver_place": hashlib.sha256(str(place).encode()).hexdigest()[:16]}
-
-
 def _with_absolute_paths(task: Job) -> Job:
-    """The job as a worker in another folder finds its table and resolver."""
-
-    def absolute(name: str) -> str:
-        return str(Path(name).resolve()) if Path(name).exists() else name
-
-    return replace(task, table=absolute(task.table), resolver=task.resolver and absolute(task.resolver))
+    """The job as a worker in another folder finds its table."""
+    return replace(task, table=str(Path(task.table).resolve()) if Path(task.table).exists() else task.table)
 
 
 # The output folder: data/part-*.parquet, swap.json, and at the end report.csv and README.md
@@ -486,7 +471,7 @@ def _swapped(task: Job, batch: pa.RecordBatch) -> Swapped:
 def _swapper(task: Job) -> Swapper:
     """Made once in each process."""
     whose = task.whose or "everyone"
-    return Swapper(task.table, resolver=task.resolver, whose=whose, spouses=task.spouses, names=task.names)
+    return Swapper(task.table, whose=whose, spouses=task.spouses, names=task.names)
 
 
 def _begin() -> None:

@@ -125,7 +125,6 @@ def further_features(previous: str, following: str | None, second: str | None, o
 
 WINDOW = 100  # bytes on each side that a resolver is shown
 NEAR = 60  # characters of them that tell most
-SHARE = 1.0
 _LEFT_OPEN = 3.5  # of SURE: the word behind the next one decides
 SURE = 4.0  # log-odds of the two words beside a pronoun that the next but one is not asked about
 DOUBTFUL = 1.5  # log-odds within this of zero are counted as doubtful
@@ -214,23 +213,6 @@ class WordResolver:
         if beside in ("his", "him"):
             return _CERTAIN if beside == "his" else -_CERTAIN
         return in_context(last_word(left[-NEAR:]), right[:NEAR])
-
-
-class SecondedResolver:
-    """A model's log-odds and ``SHARE`` of the built-in ones.
-
-    The words next to the pronoun, counted in much text, mend what a small model gets wrong; a sure one outvotes them.
-    """
-
-    def __init__(self, first: Resolver) -> None:
-        """Add the built-in resolver to another."""
-        self._first, self._words = first, WordResolver()
-        self.name = f"{first.name} + {SHARE} {self._words.name}"
-
-    def log_odds(self, before: Sequence[str], after: Sequence[str]) -> list[float]:
-        """See ``Resolver``."""
-        both = zip(self._first.log_odds(before, after), self._words.log_odds(before, after), strict=True)
-        return [model + SHARE * words for model, words in both]
 
 
 @cache

@@ -18,7 +18,7 @@ from swapbias.swapping.decisions import Decided, Decider
 from swapbias.swapping.matches import Ints, Matcher, Matches, padded
 from swapbias.swapping.nouns import CUES, REASONS
 from swapbias.swapping.persons import WHOSE, Persons
-from swapbias.swapping.resolvers import Resolver, SecondedResolver, WordResolver
+from swapbias.swapping.resolvers import Resolver, WordResolver
 from swapbias.swapping.table import (
     COUNTED_BIRTHS,
     DEMOGRAPHIC,
@@ -122,7 +122,7 @@ class Swapper:
         self,
         table: str | Path = "resolved",
         *,
-        resolver: str | Resolver | None = None,
+        resolver: Resolver | None = None,
         whose: str = "everyone",
         spouses: str = "swap",
         names: bool = False,
@@ -134,8 +134,8 @@ class Swapper:
                 ``race`` or ``age`` (of persons alone: "white count" stays), two of he, she, they, xe and ze as
                 ``she-they`` (verbs agree; no other words are swapped) or a CSV file with a header of two groups and
                 optionally ``neutral``.
-            resolver: tells "his" from "him": the built-in one by default, or a model (Hub id or folder of a masked
-                language model or of a part-of-speech tagger), or an object with ``log_odds``.
+            resolver: an object with ``log_odds`` and a ``name`` that tells "his" from "him"; the built-in one where
+                None.
             whose: ``everyone``: all gendered words; ``patient``: those of the patient of a clinical note, so that
                 relatives, clinicians, newborns and others keep theirs.
             spouses: with ``whose="patient"``, whether husbands and wives become each other (``swap``, so that the
@@ -144,13 +144,12 @@ class Swapper:
                 time, of the same origin (births in the United States).
 
         Raises:
-            UsageError: no such table, model, ``whose`` or ``spouses``; ``patient`` for a table of other groups than
+            UsageError: no such table, ``whose`` or ``spouses``; ``patient`` for a table of other groups than
                 male and female. ValueError: a broken table.
         """
         self.table = with_given_names(load_table(table)) if names else load_table(table)
         self.table_name = str(table)
-        self.resolver_name = resolver if isinstance(resolver, str) else None
-        self.resolver = _resolver(resolver)
+        self.resolver = resolver or WordResolver()
         # Of race or age every note is plausible; any table of genders has one of these.
         self._clinical = list(clinical_terms()) if _GENDERED & self.table.terms.keys() else []
         self._terms = list(self.table.terms)
@@ -325,16 +324,6 @@ class Swapper:
     def _is_clinical(self) -> NDArray[np.bool_]:
         known = set(self._clinical)
         return np.array([name in known for name in self._names], dtype=bool)
-
-
-def _resolver(wanted: str | Resolver | None) -> Resolver:
-    if wanted is None:
-        return WordResolver()
-    if isinstance(wanted, str):
-        from swapbias.models import load_resolver
-
-        return SecondedResolver(load_resolver(wanted))
-    return wanted
 
 
 @cache  # once: later the piece would not be unmapped but come from what is kept

@@ -9,7 +9,7 @@ import pytest
 
 from swapbias.findings import disaggregate
 from swapbias.findings.finding import UNMEASURED
-from swapbias.models.registry import kind_of
+from swapbias.models.auto import kind_of
 from swapbias.studies import as_prompts, config_rows, load_study
 from swapbias.studies.answers import read_completion, read_option
 

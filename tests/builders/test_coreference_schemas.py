@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from swapbias.findings import disaggregate
+from swapbias.models.base import LoadOptions
 from swapbias.models.masked import LogMassScorer, MaskedScorer
-from swapbias.models.scorer import LoadOptions
 from swapbias.studies import as_prompts, config_rows, upstream_file
 from swapbias.studies.answers import read_option
 

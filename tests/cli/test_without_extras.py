@@ -110,7 +110,6 @@ def test_published_numbers_are_recomputed(go, monkeypatch):
         ("audit", "a-folder", "--out", "run"),
         ("plan", "model"),
         ("train", "bilstm", "--data", "folder", "--out", "trained"),
-        ("swap", "texts.csv", "--out", "swapped", "--resolver", "OWNER/NAME"),
     ],
 )
 def test_what_reads_a_model_says_in_a_sentence_what_to_install(go, tmp_path, arguments):

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from swapbias.models.clinical.options import NoteOptions
+from swapbias.models.clinical import NoteOptions
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings, run_prompts
 from swapbias.runs.run import Run

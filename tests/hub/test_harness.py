@@ -15,7 +15,7 @@ from swapbias.errors import UsageError
 from swapbias.findings import disaggregate
 from swapbias.hub.lm_eval import export_study
 from swapbias.hub.lm_eval_tasks import gap_of_groups, gap_of_pairs, mean
-from swapbias.models.registry import load_scorer, read_as
+from swapbias.models.auto import load_scorer, read_as
 from swapbias.runs.run import score_rows
 from swapbias.studies import config_rows, load_study
 from tests import tiny

@@ -10,8 +10,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import swapbias
 from swapbias.errors import UsageError
-from swapbias.models.registry import load_scorer, read_as
-from swapbias.models.scorer import LoadOptions
+from swapbias.models.auto import load_scorer, read_as
+from swapbias.models.base import LoadOptions
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
@@ -113,7 +113,7 @@ def test_the_first_token_is_scored_after_bos_or_eos_where_a_tokenizer_adds_none(
     model = AutoModelForCausalLM.from_pretrained(folder) if loaded else str(folder)
     more = {"tokenizer": tokenizer} if loaded else {}
     run = swapbias.audit(model, prompts=prompts, reference="male", progress=False, **more)
-    items = next(iter(run.items_by_study.values()))
+    items = run.items(run.found[0].study)
     items = items[items["group"].isin(["female", "male"])].drop_duplicates("text")
     assert set(items["text"]) == set(prompts["text"])
     expected = [slow(folder, text, [begin]) for text in items["text"]]
@@ -128,7 +128,7 @@ def test_pairs_that_differ_in_a_first_token_without_a_probability_are_refused(tm
         swapbias.audit(str(folder), prompts=prompts, reference="male", progress=False)
     alike = prompts.assign(text="Then " + prompts["text"])
     run = swapbias.audit(str(folder), prompts=alike, reference="male", progress=False)
-    items = next(iter(run.items_by_study.values())).drop_duplicates("text")
+    items = run.items(run.found[0].study).drop_duplicates("text")
     assert items["score"].tolist() == pytest.approx([slow(folder, text) for text in items["text"]], abs=1e-4)
 
 

@@ -8,9 +8,9 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from swapbias.errors import UsageError
+from swapbias.models.auto import load_scorer, read_as
+from swapbias.models.base import LoadOptions
 from swapbias.models.classifier import CallableScorer, VaderScorer
-from swapbias.models.registry import load_scorer, read_as
-from swapbias.models.scorer import LoadOptions
 from swapbias.studies.catalogue import as_prompts, config_rows
 from tests import tiny
 
@@ -41,7 +41,7 @@ def test_a_function_that_is_built_in_has_no_file_and_is_called_all_the_same(name
 
 def test_labels_without_meaning_are_asked_about_once(tmp_path):
     folder = tiny.save_classifier(tmp_path, ["LABEL_0", "LABEL_1"])
-    with pytest.raises(UsageError, match=r"LABEL_0.*-M positive-label"):
+    with pytest.raises(UsageError, match=r"LABEL_0.*Pass positive_label"):
         load_scorer(str(folder))
     options = LoadOptions(positive_label="LABEL_1")
     assert load_scorer(str(folder), options=options).identity["positive_label"] == "LABEL_1"
@@ -63,7 +63,7 @@ def test_negative_labels_are_found_or_asked_about(tmp_path):
         assert {one.answer for one in scored} <= set(names)
     with pytest.raises(UsageError, match="-M negative-label"):
         labels_of(["LABEL_0", "LABEL_1", "LABEL_2"], positive_label="LABEL_2")
-    with pytest.raises(UsageError, match="Correct -M negative-label"):
+    with pytest.raises(UsageError, match="Correct negative_label"):
         labels_of(["NEGATIVE", "POSITIVE"], negative_label="bad")
 
 

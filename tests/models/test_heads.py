@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 import swapbias
 from swapbias.cli import app
 from swapbias.errors import UsageError
-from swapbias.models.clinical.trained import load_phenotype_classifier
-from swapbias.models.scorer import RAW, LoadOptions
+from swapbias.models.base import RAW, LoadOptions
+from swapbias.models.clinical.phenotype import load_phenotype_classifier
 from swapbias.studies.catalogue import as_prompts, config_rows
 from tests import tiny
 
@@ -68,7 +68,7 @@ def test_softmax_of_one_logit_is_refused(tmp_path):
 
 def test_one_logit_is_the_probability_of_its_label_or_of_the_other(tmp_path):
     folder = str(tiny.save_classifier(tmp_path, ["toxic"]))
-    with pytest.raises(UsageError, match=r"\['toxic', 'not toxic'\].*-M positive-label"):
+    with pytest.raises(UsageError, match=r"\['toxic', 'not toxic'\].*Pass positive_label"):
         swapbias.load_scorer(folder, kind="classifier")
     toxic, kind_ones = (
         swapbias.load_scorer(folder, kind="classifier", options=LoadOptions(positive_label=name))

@@ -6,21 +6,22 @@ from types import ModuleType
 from typing import ClassVar
 
 import pytest
+from typer.testing import CliRunner
 
+from swapbias.cli import app
 from swapbias.cli.listing import read_settings
 from swapbias.errors import UsageError
-from swapbias.models import registry
-from swapbias.models.attitude import AttitudeScorer, NegativeLabelScorer
+from swapbias.models import auto
+from swapbias.models.base import Column, Kind, LoadOptions, Reading, Scored, Scorer, option, validated
 from swapbias.models.causal import AnswerOddsScorer, AntonymScorer, CausalScorer
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.models.classifier import CallableScorer
-from swapbias.models.clinical.options import NoteOptions
+from swapbias.models.classifier import CallableScorer, NegativeLabelScorer
+from swapbias.models.clinical import NoteOptions
 from swapbias.models.clinical.word_direction import DirectionScorer
-from swapbias.models.kind import Column, Kind, Reading
-from swapbias.models.masked import MaskedScorer
-from swapbias.models.phrases import PhraseScorer
-from swapbias.models.scorer import Scored, Scorer, option
-from swapbias.runs.plan import Settings, plan
+from swapbias.models.masked import AttitudeScorer, MaskedScorer
+from swapbias.models.recursive_masking import PhraseScorer
+from swapbias.runs.plan import plan
+from swapbias.runs.settings import Settings, read_request, settings_of
 from swapbias.studies.catalogue import load_lexicon, load_study, studies
 
 EXPERIMENTS = [one for name in studies() for one in load_study(name).experiments]
@@ -28,7 +29,7 @@ EXPERIMENTS = [one for name in studies() for one in load_study(name).experiments
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda one: one.name)
 def test_every_score_of_an_experiment_is_a_column_of_its_reading(experiment):
-    columns = registry.kind_of(experiment.kind).readings[experiment.reading].columns
+    columns = auto.kind_of(experiment.kind).readings[experiment.reading].columns
     assert columns[0].name == "score"
     assert set(experiment.scores) <= {one.name for one in columns}
     assert all(one.unit and one.higher and one.low < one.high for one in columns)
@@ -43,19 +44,19 @@ def test_every_score_of_an_experiment_is_a_column_of_its_reading(experiment):
     ],
 )  # fmt: skip
 def test_a_reading_has_the_unit_of_the_scorer_that_reads_so(scorer, reading):
-    chosen = registry.kind_of(scorer.kind).readings[reading]
+    chosen = auto.kind_of(scorer.kind).readings[reading]
     assert chosen.columns[0].unit == scorer.unit
     assert chosen.scorer.partition(":")[2] in (scorer.__name__, "")
 
 
 def test_a_direction_has_the_unit_of_its_scorer():
-    assert registry.kind_of("embedding").readings["direction"].columns[0].unit == DirectionScorer.unit
+    assert auto.kind_of("embedding").readings["direction"].columns[0].unit == DirectionScorer.unit
 
 
 def test_a_reading_that_a_kind_does_not_have_is_refused():
     scorer = CallableScorer(lambda texts: [0.5] * len(texts), model_id="m")
     with pytest.raises(UsageError, match="Unknown reading 'phrases' of a classifier model: expected negative_label"):
-        registry.read_as(scorer, "phrases")
+        auto.read_as(scorer, "phrases")
 
 
 def test_settings_stand_in_a_manifest_as_they_always_have_and_come_back():
@@ -77,6 +78,32 @@ def test_settings_stand_in_a_manifest_as_they_always_have_and_come_back():
     assert back.of(ChatOptions).seed == 0  # a seed is the audit's
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "auto"])
+def test_a_setting_is_one_and_the_same_from_the_command_line_a_file_and_python(dtype, tmp_path):
+    (tmp_path / "audit.toml").write_text(f'model = "vader"\n[load]\ndtype = "{dtype}"\n')
+    by_key = settings_of("vader", (), read_settings([f"dtype={dtype}"]))
+    assert read_request(tmp_path / "audit.toml")[1].load == by_key.load == LoadOptions(dtype=dtype)
+    assert Settings.from_manifest(by_key.saved()).load == by_key.load
+    done = CliRunner().invoke(app, ["audit", "vader", "--dtype", dtype, "-M", "dtype=float32"])
+    assert "dtype is an option and a setting of -M" in str(done.exception) + done.output
+
+
+@pytest.mark.parametrize(
+    ("made", "wrong", "sentence"),
+    [
+        (LoadOptions, {"dtpe": "auto"}, r"^Unknown setting 'dtpe'. Did you mean dtype\?$"),
+        (LoadOptions, {"dtype": "int8"}, r"^Unknown dtype 'int8': expected float32, bfloat16, float16, auto\.$"),
+        (LoadOptions, {"batch_size": "4"}, r"^batch_size is '4', expected a valid integer\. Change --batch-size\.$"),
+        (LoadOptions, {"prune": float("nan")}, r"^prune is nan, expected 0 to 1\. Change -M prune\.$"),
+        (ChatOptions, {"trials": 0}, r"^trials is 0, expected 1 to 1,000\. Change --trials\.$"),
+        (NoteOptions, {"explain": -1}, r"^explain is -1, expected a number of 0 or more\. Change -M explain\.$"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(made, wrong, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        made(**wrong)
+
+
 class Least(Scorer):
     """The least that a scorer must say."""
 
@@ -96,6 +123,7 @@ def test_a_scorer_that_says_the_least_has_every_other_member(tmp_path):
     assert least.predict_proba(["a", "abc"]).ravel() == pytest.approx([0.9, 0.1, 0.7, 0.3])
 
 
+@validated
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToyOptions:
     """Of a kind that only this test knows."""
@@ -105,7 +133,7 @@ class ToyOptions:
 
 
 class Toy(Kind):
-    """A kind in one file and one line of the registry."""
+    """A kind in one file and one line of the auto."""
 
     name = "toy"
     options = ToyOptions
@@ -119,8 +147,8 @@ def test_a_kind_is_one_file_and_one_line_of_the_registry(monkeypatch):
     home = ModuleType("swapbias.models.toy")
     home.TOY = Toy()
     monkeypatch.setitem(sys.modules, home.__name__, home)
-    monkeypatch.setattr(registry, "_KINDS", (*registry._KINDS, "toy:TOY"))
-    registry.kinds.cache_clear()
+    monkeypatch.setattr(auto, "_ELSEWHERE", (*auto._ELSEWHERE, "toy:TOY"))
+    auto.kinds.cache_clear()
     try:
         settings = Settings(studies=("occupation_sentiment",), model="vader", options=(ToyOptions(wheels=3),))
         assert settings.saved()["toy"] == {"wheels": 3}
@@ -131,4 +159,4 @@ def test_a_kind_is_one_file_and_one_line_of_the_registry(monkeypatch):
         assert read_settings(["wheels=3"]) == {"wheels": 3}
     finally:
         monkeypatch.undo()
-        registry.kinds.cache_clear()
+        auto.kinds.cache_clear()

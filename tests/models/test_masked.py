@@ -10,9 +10,9 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer, XLNetLMHeadModel
 
+from swapbias.models.auto import load_scorer
+from swapbias.models.base import LoadOptions
 from swapbias.models.masked import THRESHOLD, TOP_K, _decoded, matched_words
-from swapbias.models.registry import load_scorer
-from swapbias.models.scorer import LoadOptions
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
 from swapbias.studies.prompt import Prompt
 from tests import tiny

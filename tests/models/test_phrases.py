@@ -7,9 +7,9 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from swapbias.errors import UsageError
-from swapbias.models.phrases import BEAM, MOST_LOST, PhraseScorer, _Stimulus
-from swapbias.models.registry import load_scorer, read_as
-from swapbias.models.scorer import LoadOptions
+from swapbias.models.auto import load_scorer, read_as
+from swapbias.models.base import LoadOptions
+from swapbias.models.recursive_masking import BEAM, MOST_LOST, PhraseScorer, _Stimulus
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
@@ -140,7 +140,7 @@ def test_pruning_gives_up_the_least_likely_first_and_no_more_than_may_be_lost(tm
     assert all(0 < one.parts["pruned_mass"] <= MOST_LOST for one in found)
     # By hand: of .004, .005 and .003 below .02 the least two are .007, and with the third it would be .012.
     one = _Stimulus("text", "lexicon", branches=[(("a",), 0.004), (("b",), 0.005), (("c",), 0.5), (("d",), 0.003)])
-    PhraseScorer(masked, prune=0.02)._give_up(one)
+    one.prune(0.02, MOST_LOST)
     assert one.branches == [(("b",), 0.005), (("c",), 0.5)]
     assert one.pruned == pytest.approx(0.007)
 
@@ -160,7 +160,7 @@ def test_pruning_is_part_of_the_identity_only_when_asked_for(tmp_path):
     assert "prune" not in PhraseScorer(masked).identity
     assert PhraseScorer(masked, prune=0.001).identity["prune"] == 0.001
     for wrong in (-0.1, 1.0, float("nan")):
-        with pytest.raises(UsageError, match=r"prune .*0.001"):
+        with pytest.raises(UsageError, match=r"prune .* prune below 1"):
             PhraseScorer(masked, prune=wrong)
     for wrong in (-0.1, 1.1, float("nan")):
         with pytest.raises(UsageError, match="most_lost"):

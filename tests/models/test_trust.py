@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from swapbias.errors import UsageError
+from swapbias.models.auto import code_of, is_pickle, module_file
+from swapbias.models.base import LoadOptions
+from swapbias.models.clinical import NoteOptions
 from swapbias.models.clinical.features import StaticVectors, load_extra, load_features
-from swapbias.models.clinical.options import NoteOptions
-from swapbias.models.clinical.trained import load_phenotype_classifier
-from swapbias.models.registry import code_of, is_pickle, load_scorer, module_file
-from swapbias.models.scorer import LoadOptions
+from swapbias.models.clinical.phenotype import load_phenotype_classifier
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings
 from swapbias.runs.run import Run
@@ -46,21 +46,9 @@ def marker(tmp_path):
     return tmp_path / "it-ran"
 
 
-def bow_folder(folder, marker):
-    malicious(folder / "model.joblib", marker)
-    (folder / "training.json").write_text('{"kind": "bow"}')
-    return str(folder)
-
-
 def needs(*packages):
     for package in packages:
         pytest.importorskip(package, reason=f"needs {package}: pip install 'swapbias[clinical]'")
-
-
-def bow(tmp_path, marker):
-    needs("sklearn", "joblib")
-    folder = bow_folder(tmp_path / "bow", marker)
-    return lambda options, say: load_scorer(folder, options=options, say=say)
 
 
 def vectors(tmp_path, marker):
@@ -78,11 +66,10 @@ def classifier(tmp_path, marker):
 @pytest.mark.parametrize(
     ("make", "file", "safe"),
     [
-        (bow, "model.joblib", "as .skops"),
         (vectors, "v.kv", "word2vec format"),
         (classifier, "pipeline.joblib", "as .skops"),
     ],
-    ids=["bow", "vectors", "classifier"],
+    ids=["vectors", "classifier"],
 )
 def test_a_pickle_is_read_only_where_it_is_allowed_and_then_announced(make, file, safe, tmp_path, marker):
     read, told = make(tmp_path, marker), []
@@ -96,16 +83,6 @@ def test_a_pickle_is_read_only_where_it_is_allowed_and_then_announced(make, file
         read(ALLOWED, told.append)
     assert marker.exists()
     assert told == [f"{file} is a pickle: reading it runs what its maker put in it."]
-
-
-def test_an_earlier_bag_of_words_reads_with_the_flag(tmp_path):
-    needs("sklearn", "joblib")
-    from swapbias.models.sentiment.models import fit_bow, write_record
-
-    model, _ = fit_bow(["good film", "bad film"] * 4, [1, 0] * 4)
-    load_extra("joblib", extra="train").dump(model, tmp_path / "model.joblib")
-    write_record(tmp_path, {"kind": "bow"})
-    assert load_scorer(str(tmp_path), options=ALLOWED).identity["architecture"] == "bow"
 
 
 def test_a_saved_pipeline_of_the_readme_loads_by_itself(tmp_path):
@@ -150,7 +127,6 @@ def test_the_command_reads_pickles_only_with_the_flag(tmp_path, marker):
     (tmp_path / "notes.csv").write_text("text,label\nShe fell.,1\nHe is well.,0\n")
     out = tmp_path / "run"
     for given in (
-        [bow_folder(tmp_path / "bow", marker), "--study", "occupation_sentiment"],
         ["-M", f"data={tmp_path / 'notes.csv'}", "-M", f"classifier={malicious(tmp_path / 'c.joblib', marker)}"],
     ):
         refused(swapbias("audit", *given, "--out", out), 2, "is a pickle", "allow-pickle")
@@ -246,9 +222,9 @@ def test_a_run_that_names_a_classifier_function_goes_on_only_with_trust(toy, tmp
 
 def own_classifier(path):
     needs("sklearn", "joblib")
-    from swapbias.models.sentiment.models import fit_bow
+    from swapbias.models.sentiment.training import fit_bow
 
-    load_extra("joblib", extra="clinical").dump(fit_bow(["fell low", "is well"] * 4, [1, 0] * 4)[0], path)
+    load_extra("joblib", extra="clinical").dump(fit_bow(["fell low", "is well"] * 4, [1, 0] * 4), path)
     return str(path)
 
 
@@ -271,7 +247,7 @@ def test_a_pickle_that_changed_is_refused_before_it_is_read(tmp_path, quiet, mar
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("kind", ["bow", "classifier", "vectors"])
+@pytest.mark.parametrize("kind", ["classifier", "vectors"])
 def test_a_manifest_of_others_unpickles_nothing(kind, toy, tmp_path, quiet, marker):
     needs("sklearn", "joblib", "gensim")
     folder = begun(quiet, sentiment("toy_half:half"), tmp_path / "run")
@@ -279,9 +255,7 @@ def test_a_manifest_of_others_unpickles_nothing(kind, toy, tmp_path, quiet, mark
     manifest.pop("sha256", None)  # as whoever edits it can
     settings, notes = manifest["settings"], manifest["settings"]["notes"]
     settings["model"], settings["load"]["allow_pickle"] = None, True
-    if kind == "bow":
-        settings["model"] = bow_folder(tmp_path / "bow", marker)
-    elif kind == "classifier":
+    if kind == "classifier":
         notes["classifier"] = malicious(tmp_path / "c.pkl", marker)
         notes["data"] = notes_of(tmp_path).options[0].data
         settings["studies"] = ["phenotype_fairness"]

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from swapbias.models.clinical.options import NoteOptions
+from swapbias.models.clinical import NoteOptions
 from swapbias.models.loading import read_config
 from swapbias.privacy import public_manifest
 from swapbias.runs.plan import Settings
 from swapbias.runs.settings import settings_of
-from swapbias.swapping.jobs import _resolver
 from tests import tiny
 from tests.cli.test_cli import refused, swapbias
 
@@ -71,23 +70,21 @@ WAYS = (
     ("audit", "{}", "--study", "gendered_stigma:rq1", "--limit", "6"),
     ("audit", "--chat", "{}", "--study", "gendered_stigma:choices", "--limit", "2", "--trials", "1"),
     ("audit", "-M", "embedding={}", "--study", "phenotype_fairness:depression_words"),
-    ("swap", "{texts}", "--resolver", "{}"),
 )
 
 
 def given(way, model, tmp_path):
-    (tmp_path / "texts.csv").write_text("text\nHe hurt his arm.\n")
-    return [*(one.format(model, texts=tmp_path / "texts.csv") for one in way), "--out", tmp_path / "out"]
+    return [*(one.format(model) for one in way), "--out", tmp_path / "out"]
 
 
-@pytest.mark.parametrize("way", WAYS, ids=["model", "chat", "embedding", "resolver"])
+@pytest.mark.parametrize("way", WAYS, ids=["model", "chat", "embedding"])
 @pytest.mark.parametrize("raw", [True, False], ids=["raw", "archive"])
 def test_weights_that_are_a_pickle_are_refused(clean, way, raw, tmp_path, canary):
     folder = with_pickle(clean, tmp_path / "model", canary, raw=raw)
     refused(swapbias(*given(way, folder, tmp_path)), 1, "a pickle that would run code", ".safetensors")
 
 
-@pytest.mark.parametrize("way", WAYS, ids=["model", "chat", "embedding", "resolver"])
+@pytest.mark.parametrize("way", WAYS, ids=["model", "chat", "embedding"])
 def test_code_beside_a_model_is_not_imported(clean, way, tmp_path, canary):
     classes = ("AutoConfig", "AutoModel", "AutoModelForMaskedLM", "AutoModelForCausalLM")
     made = {"auto_map": dict.fromkeys(classes, "evil.Model"), "model_type": "evil"}
@@ -102,7 +99,7 @@ def test_a_tokenizer_of_its_own_is_not_imported(clean, tmp_path, canary):
     held |= {"auto_map": {"AutoTokenizer": ["evil.Model", "evil.Model"]}, "tokenizer_class": "Evil"}
     (folder / "tokenizer_config.json").write_text(json.dumps(held))
     (folder / "evil.py").write_text(poison(canary))
-    swapbias(*given(WAYS[3], folder, tmp_path))  # with the usual class of its type, or refused
+    swapbias(*given(WAYS[0], folder, tmp_path))  # with the usual class of its type, or refused
 
 
 @pytest.mark.parametrize("name", ["attn_implementation", "_attn_implementation", "experts_implementation"])
@@ -140,15 +137,6 @@ def test_places_within_such_a_folder_become_absolute_and_do_not_leave(given, tmp
     assert shown == ["mine=enc" if given.startswith("mine=") else "enc"]
 
 
-def test_the_card_of_swapped_texts_names_no_place_of_this_machine(clean, tmp_path):
-    assert swapbias(*given(WAYS[3], clean, tmp_path)).returncode == 0
-    for path in (tmp_path / "out").rglob("*"):
-        assert not path.is_file() or str(clean.parent).encode() not in path.read_bytes()
-    assert "resolver model)" in (tmp_path / "out" / "README.md").read_text()
-    same = stranger(clean, tmp_path / "model")  # another of the same name is told apart
-    assert len({json.dumps(_resolver(one)) for one in (str(clean), str(same), "owner/model", None)}) == 4
-
-
 # Files of settings
 
 ALLOWED = "[load]\nallow_pickle = true\n"
@@ -160,20 +148,17 @@ ALLOWED = "[load]\nallow_pickle = true\n"
         'model = "evil_mod:half"\nstudies = ["occupation_sentiment:control"]\n',
         'models = ["vader", "evil_mod:half"]\nstudies = ["occupation_sentiment:control"]\n',
         'studies = ["phenotype_fairness"]\n[notes]\nclassifier = "evil_mod:half"\ndata = "notes.csv"\n',
-        'model = "bow"\nstudies = ["occupation_sentiment:control"]\n' + ALLOWED,
-        'models = ["vader", "bow"]\nstudies = ["occupation_sentiment:control"]\n' + ALLOWED,
         'studies = ["phenotype_fairness"]\n[notes]\nclassifier = "c.pkl"\ndata = "notes.csv"\n' + ALLOWED,
         'studies = ["phenotype_fairness:depression_words"]\n[notes]\nembeddings = ["a=x.kv"]\n' + ALLOWED,
     ],
-    ids=["function", "functions", "classifier", "bow", "bows", "pickle", "vectors"],
+    ids=["function", "functions", "classifier", "pickle", "vectors"],
 )
 def test_a_file_of_settings_runs_nothing_that_it_names(content, tmp_path, canary):
     work = tmp_path / "work"
-    (work / "bow").mkdir(parents=True)
+    work.mkdir()
     (work / "evil_mod.py").write_text(poison(canary))
     (work / "notes.csv").write_text("text,label\nShe fell.,1\nHe is well.,0\n")
-    (work / "bow" / "training.json").write_text('{"kind": "bow"}')
-    for name in ("bow/model.joblib", "c.pkl", "x.kv"):
+    for name in ("c.pkl", "x.kv"):
         (work / name).write_bytes(pickle.dumps(Payload(canary)))
     (work / "audit.toml").write_text(content)
     done = swapbias("audit", "audit.toml", "--out", tmp_path / "out", cwd=work)

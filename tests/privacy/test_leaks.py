@@ -40,7 +40,6 @@ PLACES = {
     "address of a judge": "zqjudgezq",
     "log of a model": "zqlogzq",
     "checklist": "zqchecklistzq",
-    "path of a resolver": "zqresolverzq",
     "stray file of a study": "zqstrayzq",
     "stray file of a run": "zqleftzq",
 }
@@ -185,7 +184,7 @@ def test_every_place_is_planted(planted):
     """The words are where they are said to be: in the run, its manifest and its notes, or planted by a test."""
     run, place = planted
     held = found({str(path): path.read_bytes() for path in place.rglob("*") if path.is_file()})
-    own = {"key in the environment", "path of a resolver", "stray file of a study"}
+    own = {"key in the environment", "stray file of a study"}
     assert set(PLACES) - set(held) == own
     known = set(Run.open(run.folder).manifest()["settings"]["chat"])
     named = {"base_url", "own_address", "judge", "judge_base_url", "log", "model"}
@@ -238,17 +237,12 @@ def test_the_files_of_a_run_that_are_shown_to_others(planted):
 def test_a_card_of_swapped_rows(tmp_path):
     """The folder may be uploaded as it is: card, settings and counts name no place of this machine."""
     from swapbias.swapping import Job, swap_files
-    from swapbias.swapping.jobs import _resolver
 
     place = tmp_path / PLACES["folder of the notes"]
-    resolver = place / PLACES["path of a resolver"] / "model"
-    resolver.mkdir(parents=True)
+    place.mkdir(parents=True)
     (place / "rows.csv").write_text("text\nHis wife is well.\n")
-    with pytest.MonkeyPatch.context() as patch:  # its name is what is looked at, not what it resolves
-        patch.setattr("swapbias.swapping.jobs._resolver", lambda given: _resolver(str(resolver)))
-        swap_files(Job(str(place / "rows.csv")), tmp_path / "out")
+    swap_files(Job(str(place / "rows.csv")), tmp_path / "out")
     made = {path.name: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    assert b"resolver model)" in made["README.md"]
     assert not found(made)
 
 

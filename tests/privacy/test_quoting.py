@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from swapbias.models.clinical.explanation import explain_pair
+from swapbias.models.clinical.phenotype import explain_pair
 from swapbias.privacy import forget_notes, notes_read, safe_message, safe_traceback
 from swapbias.swapping import Swapper
 from tests.cli.test_cli import swapbias

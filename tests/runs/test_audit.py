@@ -16,8 +16,8 @@ from swapbias.cli.finished_runs import figures
 from swapbias.errors import UsageError
 from swapbias.files import cache_dir
 from swapbias.models import calibration as tiny_model
+from swapbias.models.base import LoadOptions
 from swapbias.models.masked import MaskedScorer
-from swapbias.models.scorer import LoadOptions
 from swapbias.report.page import Page, render
 from swapbias.runs import plan
 from swapbias.runs.audit import resume, start
@@ -184,7 +184,7 @@ def test_a_model_that_does_not_fit_is_skipped_and_the_report_says_so(tmp_path, q
 
 
 def test_a_killed_run_goes_on_where_it_was_and_ends_the_same(tmp_path, quiet, monkeypatch):
-    monkeypatch.setattr("swapbias.models.scorer.Scorer.chunk_rows", 100)
+    monkeypatch.setattr("swapbias.models.base.Scorer.chunk_rows", 100)
     folder = str(tiny.save("bert", tmp_path / "model"))
     settings = Settings(
         model=folder, studies=("gendered_stigma:rq1",), wordings=False, load=LoadOptions(batch_size=16)

@@ -15,10 +15,10 @@ from swapbias.cli.listing import cache as cache_command
 from swapbias.errors import UsageError
 from swapbias.files import write_whole
 from swapbias.models import masked
-from swapbias.models.clinical.options import NoteOptions
+from swapbias.models.auto import load_scorer, read_as
+from swapbias.models.base import LoadOptions, Scored
+from swapbias.models.clinical import NoteOptions
 from swapbias.models.masked import MaskedScorer
-from swapbias.models.registry import load_scorer, read_as
-from swapbias.models.scorer import LoadOptions, Scored
 from swapbias.runs import cache as caching
 from swapbias.runs.audit import resume, start
 from swapbias.runs.cache import ScoreCache, is_pinned
@@ -434,7 +434,7 @@ def test_scores_of_own_notes_are_not_kept_whatever_reads_them(tmp_path, quiet, p
 
 
 def test_a_run_that_is_stopped_says_how_many_rows_came_from_files(tmp_path, quiet, monkeypatch):
-    monkeypatch.setattr("swapbias.models.scorer.Scorer.chunk_rows", 30)
+    monkeypatch.setattr("swapbias.models.base.Scorer.chunk_rows", 30)
     settings = Settings(model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq1",), limit=60)
     real, calls = MaskedScorer.score, []
 

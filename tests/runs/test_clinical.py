@@ -18,7 +18,7 @@ from swapbias.findings import disaggregate
 from swapbias.findings.predictions import RANDOM_DIRECT
 from swapbias.hub import datasets as building
 from swapbias.measures.measure import MEASURES
-from swapbias.models.clinical.options import NoteOptions
+from swapbias.models.clinical import NoteOptions
 from swapbias.notes.augmentation import Notes, counterfactual_pairs, in_regime, with_genders
 from swapbias.notes.load import load_notes, stream_notes
 from swapbias.notes.rows import NOTE_COLUMNS

@@ -9,7 +9,7 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.models.clinical.options import NoteOptions
+from swapbias.models.clinical import NoteOptions
 from swapbias.privacy.manifest_schema import OWN_ENDPOINT, private_strings, public_manifest, public_model
 from swapbias.report.page import Page, render
 from swapbias.runs.audit import start

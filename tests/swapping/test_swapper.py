@@ -426,33 +426,6 @@ def test_the_built_in_resolver_agrees_with_universal_dependencies(upstream):
     assert accuracy(WordResolver(), items) >= 0.95
 
 
-def test_a_masked_model_resolves_better(upstream, real_masked_model):
-    items = list(pronouns_of(upstream / UD_DEV))
-    assert accuracy(Swapper(resolver=str(real_masked_model)).resolver, items) == 1
-
-
-def test_a_masked_model_reads_both_pronouns_and_the_words_beside_them(real_masked_model):
-    from swapbias.models.pronouns import load_resolver
-
-    resolver = load_resolver(str(real_masked_model))
-    tokenizer, model = resolver.tokenizer, resolver.model
-    items = [("She took ", " own book home."), ("", " leg hurts"), ("We gave ", "")]
-
-    def likelihood(before, word, after):
-        ids = tokenizer(f"{before}{word}{after}", return_tensors="pt").input_ids
-        (place,) = (ids[0] == tokenizer.convert_tokens_to_ids(word)).nonzero()[0].tolist()
-        total = 0.0
-        for at in range(max(1, place - 1), min(ids.shape[1] - 1, place + 2)):
-            blank = ids.clone()
-            blank[0, at] = tokenizer.mask_token_id
-            total += model(input_ids=blank).logits[0, at].log_softmax(-1)[ids[0, at]].item()
-        return total
-
-    wanted = [likelihood(left, "his", right) - likelihood(left, "him", right) for left, right in items]
-    assert resolver.log_odds(*zip(*items, strict=True)) == pytest.approx(wanted, abs=1e-3)
-    assert wanted[0] > 0 > wanted[2]
-
-
 @pytest.fixture
 def reports(clinical):
     with (clinical / "mtsamples_first_half.csv").open(newline="", encoding="utf-8") as handle:
@@ -491,44 +464,6 @@ def test_no_gendered_term_is_left_in_real_reports(reports):
     back = SWAPPER.swap(swapped)
     same = [len(a) == len(b) and a == b for a, b in zip(reports, back, strict=True)]
     assert np.mean(same) > 0.85  # her, his and him by context; Mrs and Ms are one on the way back
-
-
-# --- model resolvers -----------------------------------------------------------------------------------
-
-
-def test_a_tagger_is_read_at_the_pronoun(tmp_path):
-    import torch
-    from transformers import AutoModelForTokenClassification, BertConfig, BertForTokenClassification, BertTokenizer
-
-    from swapbias.models.pronouns import TaggerResolver, load_resolver
-
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "she", "took", "her", "own", "book", "home", "."]
-    vocabulary = {piece: index for index, piece in enumerate(pieces)}
-    tokenizer = BertTokenizer(vocab=vocabulary, do_lower_case=True, model_max_length=64)
-    labels = {0: "NN", 1: "PRP$", 2: "PRP"}
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8,
-        id2label=labels, label2id={label: index for index, label in labels.items()},
-    )  # fmt: skip
-    BertForTokenClassification(config).eval().save_pretrained(tmp_path / "tagger")
-    tokenizer.save_pretrained(tmp_path / "tagger")
-    resolver = load_resolver(str(tmp_path / "tagger"))
-    assert isinstance(resolver, TaggerResolver)
-    found = resolver.log_odds(["she took ", "she took "], [" own book.", " home."])
-    model = AutoModelForTokenClassification.from_pretrained(tmp_path / "tagger").eval()
-    for (before, after), odds in zip([("she took ", " own book."), ("she took ", " home.")], found, strict=True):
-        with torch.inference_mode():
-            logits = model(**tokenizer(f"{before}her{after}", return_tensors="pt")).logits[0, 3]  # [CLS] she took her
-        assert odds == pytest.approx(float(logits[1] - logits[2]), abs=1e-5)
-
-
-def test_a_model_of_another_kind_is_refused(tmp_path):
-    from tests import tiny
-
-    folder = tiny.save_classifier(tmp_path, ["negative", "positive"])
-    with pytest.raises(UsageError, match="expected a masked language model or a token classifier"):
-        Swapper(resolver=str(folder))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from swapbias.errors import UsageError
-from swapbias.models.scorer import Scored, not_finite
+from swapbias.models.base import Scored, not_finite
 from swapbias.studies import Prompt
 
 Read = Callable[[Prompt, str], tuple[float, Mapping[str, float]]]  # prompt and raw answer -> score and its parts

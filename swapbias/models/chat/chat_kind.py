@@ -8,6 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
+from swapbias.models.base import (
+    PAIRS,
+    PROMPTS,
+    Bar,
+    Column,
+    Fit,
+    Kind,
+    Reading,
+    Request,
+    Say,
+    Scorer,
+    Training,
+    short_name,
+)
 from swapbias.models.chat.chat_options import (
     LOG_ODDS,
     SAMPLED,
@@ -16,9 +30,7 @@ from swapbias.models.chat.chat_options import (
     check_client,
     settings,
 )
-from swapbias.models.clinical.options import NoteOptions
-from swapbias.models.kind import PAIRS, PROMPTS, Column, Fit, Kind, Reading, Request, Training, short_name
-from swapbias.models.scorer import Bar, Say, Scorer
+from swapbias.models.clinical import NoteOptions
 from swapbias.studies import (
     Experiment,
     Fact,
@@ -91,11 +103,11 @@ class Chat(Kind):
             raise UsageError(
                 f"-M log names the model that answered, and {short_name(request.model)} is named too. Drop it."
             )
-        if chat.model is None and self.given(request):
+        if chat.model is None and self.is_requested(request):
             raise UsageError("Settings of a chat model are given and no model is. Name it with --chat.")
         chat.check()
 
-    def spelled(self, options: Any) -> tuple[Any, tuple[str, ...]]:
+    def resolve(self, options: Any) -> tuple[Any, tuple[str, ...]]:
         """With a log, as the model was asked there, and the studies that it was asked."""
         if options.log is None:
             return options, ()
@@ -120,7 +132,7 @@ class Chat(Kind):
         """Notes, where the experiment names a corpus of them."""
         return PAIRS if experiment.corpus else PROMPTS
 
-    def asked(self, rows: Sequence[Row], request: Request, experiment: Experiment) -> Sequence[Row]:
+    def expand(self, rows: Sequence[Row], request: Request, experiment: Experiment) -> Sequence[Row]:
         """Every prompt once a trial, with log-odds once whatever the order of its options; notes with what is asked.
 
         Raises:
@@ -143,7 +155,7 @@ class Chat(Kind):
 
         return tuple((one.prompt.text, "") for prompt in as_prompts([row]) for one in orders(prompt))
 
-    def unheard(self, request: Request, studies: str) -> str:
+    def unused_note(self, request: Request, studies: str) -> str:
         """Nothing else asks it."""
         return f"--chat {short_name(request.of(ChatOptions).model)} is asked by {studies} alone."
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from swapbias.errors import UsageError
-from swapbias.models.scorer import check_ranges, option, written
+from swapbias.models.base import option, validated, written
 
 LOCAL = "local"  # the provider that is this machine
 SERVICE_ONLY = ("base_url", "max_requests", "price_in", "price_out", "max_cost")  # settings of a service
@@ -39,6 +39,7 @@ KEYS = {  # of services by their host, where a key of that name goes and nowhere
 MOST_AT_ONCE = 100  # connections that the HTTP client keeps open
 
 
+@validated
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatOptions:
     """How a chat model is asked; keys come from the environment alone. Each field says what it sets (``help``).
@@ -103,7 +104,6 @@ class ChatOptions:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
-        check_ranges(self)
         for name, known in (("scoring", SCORINGS), ("endpoint", ENDPOINTS)):
             if getattr(self, name) not in known:
                 raise UsageError(f"Unknown {name} {getattr(self, name)!r}: expected {' or '.join(known)}.")

@@ -7,6 +7,7 @@ from typing import Any, Self
 import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
 
+from swapbias.models.base import LoadOptions, Progress
 from swapbias.models.chat.answer_log import CUT_OFF, NON_FINITE, Answer, Read, refuse_cut_off, unread
 from swapbias.models.chat.chat_options import ChatOptions, settings
 from swapbias.models.chat.log_odds import Forms, Logs, log_sum
@@ -14,7 +15,6 @@ from swapbias.models.chat.service import AnsweringScorer, Groups, answer_key
 from swapbias.models.engine import generation
 from swapbias.models.engine.loglikelihood import ends
 from swapbias.models.loading import length_limit, load_model, model_name
-from swapbias.models.scorer import LoadOptions, Progress
 from swapbias.studies import Prompt, turns
 
 _CHUNK = 64  # prompts whose options are read together: each way to write an option is a text of its own

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from swapbias.errors import UsageError
 from swapbias.measures import Option, option_odds, options_of
-from swapbias.models.scorer import Progress, Scored, Scorer, ranked
+from swapbias.models.base import Progress, Scored, Scorer, ranked
 from swapbias.studies import Prompt
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -7,10 +7,10 @@ from typing import Any, Self
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256, write_whole
+from swapbias.models.base import Progress, Say, written
 from swapbias.models.chat.answer_log import ANSWERS, CUT_OFF, Answer, as_line, unread
 from swapbias.models.chat.chat_options import ChatOptions, settings
 from swapbias.models.chat.service import AnsweringScorer, Groups, answer_key
-from swapbias.models.scorer import Progress, Say, written
 from swapbias.studies import Experiment, Prompt, as_prompts, config_rows, load_corpus, load_study, turns, unknown
 
 PACKAGE = "swapbias"  # before the names of its tasks

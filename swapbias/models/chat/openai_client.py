@@ -21,10 +21,10 @@ import openai
 from huggingface_hub import is_offline_mode
 
 from swapbias.errors import UsageError
+from swapbias.models.base import Progress
 from swapbias.models.chat.answer_log import FIRST_ANSWERS, USAGE, Answer, AnswerLog, mostly_blank, trial_of
 from swapbias.models.chat.chat_options import COMPLETIONS, NO_KEY, ChatOptions, key_names
 from swapbias.models.chat.log_odds import closed_names
-from swapbias.models.scorer import Progress
 from swapbias.studies import Prompt, turns
 
 ROUTER = "https://router.huggingface.co/v1"  # Hugging Face Inference Providers

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
+from swapbias.models.base import Progress, Scored, Scorer
 from swapbias.models.chat.answer_log import (
     ANSWERS,
     USAGE,
@@ -24,7 +25,6 @@ from swapbias.models.chat.answer_log import (
 )
 from swapbias.models.chat.chat_options import COMPLETIONS, LOG_ODDS, ChatOptions, api_key, check_client, settings
 from swapbias.models.chat.log_odds import Logs, orders, shown_logs
-from swapbias.models.scorer import Progress, Scored, Scorer
 from swapbias.studies import Prompt
 
 CHARACTERS_PER_TOKEN = 4  # of English text, for the estimate alone: each service counts in its own way

@@ -14,11 +14,11 @@ from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer
 from inspect_ai.solver import TaskState
 
 from swapbias import __version__
+from swapbias.models.base import Request
 from swapbias.models.chat.answer_log import Read
 from swapbias.models.chat.chat_kind import CHAT
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.chat.logs import LoggedScorer, asked_prompts
-from swapbias.models.kind import Request
 from swapbias.studies import PROMPT_COLUMNS, Experiment, Prompt, load_corpus, load_study, studies, turns
 
 _MESSAGES: dict[str, Callable[..., ChatMessage]] = {

@@ -1,2 +1,2 @@
-from .explanation import Explained as Explained, explain_pair as explain_pair
-from .options import NoteOptions as NoteOptions
+from .note_kind import NoteOptions as NoteOptions
+from .phenotype import Explained as Explained, explain_pair as explain_pair

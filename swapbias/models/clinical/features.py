@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import importlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,16 +14,15 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256, is_there
-from swapbias.models.clinical.options import TFIDF
-from swapbias.models.loading import check_pickle
-from swapbias.models.scorer import LoadOptions, Progress, Say
+from swapbias.models.base import TFIDF, LoadOptions, Progress, Say
+from swapbias.models.loading import check_pickle, first_line, load_extra
 
 Floats = NDArray[np.float64]
+Ranked = tuple[list[str], Floats]  # words and the frequency rank of each
 SUFFIXES = (".kv", ".bin", ".bin.gz", ".txt", ".txt.gz", ".vec", ".vec.gz")
 LIKE_RANK = 1.5  # words of like frequency: rank within this factor
 _FASTTEXT = 793712314  # the first four bytes of a file that fastText wrote
 _TOKEN = re.compile(r"[^\W\d_]{2,}")
-_DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 
 
 class Features(Protocol):
@@ -32,15 +30,15 @@ class Features(Protocol):
 
     Attributes:
         name: stands in findings; never a path of this machine.
-        identity: what pins the features down (kind, sha256, dimension), for the manifest.
+        identity: what identifies the features (kind, sha256, dimension), for the manifest.
     """
 
     name: str
     identity: Mapping[str, Any]
 
     def fit(self, texts: Sequence[str]) -> "Features":
-        """Features that have learned from training texts, where they learn; else themselves."""
-        ...
+        """Features that have learned from training texts; themselves where they learn nothing."""
+        return self
 
     def vectors(self, texts: Sequence[str], on_progress: Progress | None = None) -> Floats:
         """Shape (n, d); a row of NaN for a text without any known word."""
@@ -48,7 +46,7 @@ class Features(Protocol):
 
 
 def clean(text: str) -> list[str]:
-    """The words of a text, case kept: digits, symbols, punctuation and one-character tokens are left out.
+    """The words of a text in their case, without digits, symbols, punctuation and one-character tokens.
 
     >>> clean("Pt. is a 72-year-old, BP 120/80; denies SI.")
     ['Pt', 'is', 'year', 'old', 'BP', 'denies', 'SI']
@@ -56,30 +54,12 @@ def clean(text: str) -> list[str]:
     return _TOKEN.findall(text)
 
 
-def load_extra(module: str, *, extra: str) -> Any:
-    """An optional third-party module.
-
-    Raises:
-        UsageError: it is not installed; names the command that installs it.
-    """
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0]
-        raise UsageError(
-            f"The package {_DISTRIBUTIONS.get(package, package)} is not installed. "
-            f"Install it with pip install 'swapbias[{extra}]'."
-        ) from error
-
-
 def load_features(name: str, *, options: LoadOptions, say: Say | None = None) -> Features:
     """Features by name.
 
-    Args:
-        name: ``tfidf-lsa``; a file of word vectors (.kv, .bin, .txt, .vec, the last three also as .gz); or a
-            folder or Hub id of a transformers encoder. ``NAME=PATH`` gives a file or folder a name of one's own.
-        options: device, dtype and batch size of an encoder; whether a pickle (.kv) may be read.
-        say: is told that reading a pickle runs what its maker put in it.
+    ``name``: ``tfidf-lsa``; a file of word vectors (.kv, .bin, .txt, .vec, the last three also as .gz); or a folder
+    or Hub id of a transformers encoder. ``NAME=PATH`` gives a file or folder a name of one's own. ``say`` is called
+    with a sentence before a pickle is read, which runs code.
 
     Raises:
         UsageError: a package of an extra is missing, or a pickle is not allowed.
@@ -87,22 +67,26 @@ def load_features(name: str, *, options: LoadOptions, say: Say | None = None) ->
     """
     if name == TFIDF:
         return TfidfLsa()
-    chosen, given, place = (None, "", name) if is_there(name) else _parts(name)
+    own, _, place = ("", "", name) if is_there(name) or "=" not in name else name.partition("=")
     if place.lower().endswith(SUFFIXES) and not Path(place).is_dir():
-        return StaticVectors.load(Path(place), name=chosen, allow_pickle=options.allow_pickle, say=say)
+        return StaticVectors.load(Path(place), name=own or None, allow_pickle=options.allow_pickle, say=say)
     if not place:
-        raise UsageError(f"{given}= names no file or folder. Give NAME=PATH.")
-
-    return ContextualVectors.load(place, options, name=chosen)
-
-
-def _parts(name: str) -> tuple[str | None, str, str]:
-    """The user's name (None without one), what stands before ``=``, and the path or Hub id."""
-    given, equals, place = name.partition("=")
-    return (given or None, given, place) if equals else (None, "", name)
+        raise UsageError(f"{own}= names no file or folder. Give NAME=PATH.")
+    return ContextualVectors.load(place, options, name=own or None)
 
 
-class StaticVectors:
+def is_plain(word: str) -> bool:
+    """Whether a word has two or more letters, all in lower case, and nothing else."""
+    return len(word) > 1 and word.isalpha() and word.islower()
+
+
+def near(rank: float, ranked: Ranked) -> list[str]:
+    """The words whose rank is within a factor 1.5 of ``rank``."""
+    words, ranks = ranked
+    return [words[at] for at in np.flatnonzero((ranks * LIKE_RANK >= rank) & (ranks <= rank * LIKE_RANK))]
+
+
+class StaticVectors(Features):
     """A note's vector is the average of its words' vectors: word2vec, GloVe or fastText.
 
     A word is looked up as it is, then in lower case. fastText's parts of words are not used: a word outside the
@@ -112,9 +96,7 @@ class StaticVectors:
     null_words = 1_000
 
     def __init__(self, keyed: Any, *, name: str, identity: Mapping[str, Any] | None = None) -> None:
-        """Wrap gensim KeyedVectors; ``load`` is the usual way."""
-        self.name = name
-        self.keyed = keyed
+        self.name, self.keyed = name, keyed
         words, counts = keyed.index_to_key, np.asarray(keyed.expandos.get("count", []))
         # Of a file without counts gensim makes some up, from the number of words down to 1.
         made_up = np.array_equal(counts, np.arange(len(words), 0, -1))
@@ -122,8 +104,8 @@ class StaticVectors:
         # A file in alphabetical order without counts does not tell which words are frequent.
         self._ordered = counted or any(map(str.__gt__, words, words[1:]))
         self._order = np.argsort(-counts, kind="stable") if counted else np.arange(len(words))
-        self._ranked: tuple[list[str], Floats] | None = None
-        self.identity: Mapping[str, Any] = {
+        self._ranked: Ranked | None = None
+        self.identity = {
             "kind": "static",
             **(identity or {}),
             "dimension": int(keyed.vector_size),
@@ -132,22 +114,11 @@ class StaticVectors:
         }
 
     @classmethod
-    def load(
-        cls,
-        path: Path,
-        *,
-        name: str | None = None,
-        allow_pickle: bool = False,
-        say: Say | None = None,
-    ) -> Self:
-        """From a local file; the format is told by the suffix and, for .bin, by the first bytes.
+    def load(cls, path: Path, *, name: str | None = None, allow_pickle: bool = False, say: Say | None = None) -> Self:
+        """From a local file; its suffix and, for .bin, its first bytes say the format. Nothing is ever fetched.
 
-        A ``.kv`` file is a pickle: with ``allow_pickle`` it is read, and ``say`` is told that this runs what its
-        maker put in it. It is memory-mapped where gensim stored the vectors beside it. Nothing is ever fetched.
-
-        Raises:
-            UsageError: gensim is not installed, or a pickle is not allowed.
-            ValueError: no such file, or one that does not hold word vectors.
+        A ``.kv`` file is a pickle, read with ``allow_pickle`` alone, and memory-mapped where gensim stored the
+        vectors beside it. Errors as of ``load_features``.
         """
         if not path.is_file():
             raise ValueError(f"{path} does not exist. Give a file of word vectors ({', '.join(SUFFIXES)}).")
@@ -155,10 +126,6 @@ class StaticVectors:
         keyed = _read_keyed(path)
         stem = next(path.name[: -len(one)] for one in SUFFIXES[::-1] if path.name.lower().endswith(one))
         return cls(keyed, name=name or stem, identity={"sha256": vectors_sha256(path)})
-
-    def fit(self, texts: Sequence[str]) -> Self:
-        """Itself: nothing is learned."""
-        return self
 
     def position(self, word: str) -> int | None:
         """Where a word stands in the file; None if it is not there."""
@@ -179,8 +146,7 @@ class StaticVectors:
     def word_vectors(self, words: Sequence[str], sentences: Sequence[str]) -> Floats:
         """Shape (n, d): the vector of each word, NaN where it is unknown; the sentences are not read."""
         found = np.full((len(words), self.keyed.vector_size), np.nan)
-        for place, word in enumerate(words):
-            at = self.position(word)
+        for place, at in enumerate(map(self.position, words)):
             if at is not None:
                 found[place] = self.keyed.vectors[at]
         return found
@@ -188,28 +154,16 @@ class StaticVectors:
     def like_words(self, word: str) -> list[str]:
         """Lower-case alphabetic words whose frequency rank is within a factor 1.5 of the word's.
 
-        The rank is by the file's counts, or its order where it has none; where neither tells, every such word.
+        The rank is by the file's counts, or its order where it has none; where both are missing, every such word.
         """
         if self._ranked is None:
             ordered = [(rank, str(self.keyed.index_to_key[at])) for rank, at in enumerate(self._order, start=1)]
             plain = [(rank, one) for rank, one in ordered if is_plain(one)]
             self._ranked = [one for _, one in plain], np.array([rank for rank, _ in plain], dtype=np.float64)
         at = self.position(word)
-        words, ranks = self._ranked
         if at is None or not self._ordered:
-            return list(words)
-        return near(1 + int(np.flatnonzero(self._order == at)[0]), words, ranks)
-
-
-def is_plain(word: str) -> bool:
-    """Whether a word has two or more letters, all in lower case, and nothing else."""
-    return len(word) > 1 and word.isalpha() and word.islower()
-
-
-def near(rank: float, words: list[str], ranks: Floats) -> list[str]:
-    """The words whose rank is within a factor 1.5 of ``rank``."""
-    close = (ranks * LIKE_RANK >= rank) & (ranks <= rank * LIKE_RANK)
-    return [words[at] for at in np.flatnonzero(close)]
+            return list(self._ranked[0])
+        return near(1 + int(np.flatnonzero(self._order == at)[0]), self._ranked)
 
 
 def _read_keyed(path: Path) -> Any:
@@ -226,7 +180,7 @@ def _read_keyed(path: Path) -> Any:
         header = len(first.split()) == 2 and all(part.isdigit() for part in first.split())
         return models.KeyedVectors.load_word2vec_format(str(path), binary=binary, no_header=not (header or binary))
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".")
+        reason = f"{type(error).__name__}: {first_line(error)}"
         raise ValueError(f"{path.name} cannot be read as word vectors ({reason}). Check its format.") from error
 
 
@@ -238,28 +192,20 @@ def vectors_sha256(path: Path) -> str:
     return hashlib.sha256("".join(map(file_sha256, [path, *beside])).encode()).hexdigest()
 
 
-class TfidfLsa:
+class TfidfLsa(Features):
     """TF-IDF of lower-case words, reduced to at most 100 dimensions: needs no vectors, learns from training texts."""
 
     name = TFIDF
 
     def __init__(self, *, dimension: int = 100, fitted: tuple[Any, Floats] | None = None) -> None:
-        """Features that have learned nothing yet; ``fit`` returns ones that have.
-
-        Raises:
-            UsageError: scikit-learn is not installed.
-        """
+        """Features that have learned nothing yet (``fit`` does); a UsageError if scikit-learn is not installed."""
         load_extra("sklearn", extra="clinical")
         self.dimension, self._fitted = dimension, fitted
         library = f"scikit-learn {version('scikit-learn')}"
-        self.identity: Mapping[str, Any] = {"kind": TFIDF, "dimension": dimension, "library": library}
+        self.identity = {"kind": TFIDF, "dimension": dimension, "library": library}
 
     def fit(self, texts: Sequence[str]) -> "TfidfLsa":
-        """A copy that knows the words of these texts; fewer than 100 dimensions where they hold fewer.
-
-        Raises:
-            ValueError: fewer than two different words.
-        """
+        """A copy that knows the words of these texts (a ValueError for fewer than two)."""
         weights = load_extra("sklearn.feature_extraction.text", extra="clinical").TfidfVectorizer(analyzer=_lower)
         if len({word for text in texts for word in _lower(text)}) < 2:
             raise ValueError(
@@ -276,11 +222,7 @@ class TfidfLsa:
         return TfidfLsa(dimension=self.dimension, fitted=(weights, reduce.components_[spanned]))
 
     def vectors(self, texts: Sequence[str], on_progress: Progress | None = None) -> Floats:
-        """Shape (n, d); NaN where no word is known from training.
-
-        Raises:
-            ValueError: nothing was learned before.
-        """
+        """Shape (n, d); NaN where no word is known from training; a ValueError before training."""
         if self._fitted is None:
             raise ValueError(f"{self.name} has learned from no texts. Call fit with training texts first.")
         weights, components = self._fitted
@@ -301,11 +243,11 @@ Window = tuple[int, ...]  # token ids without those that the model adds
 _WORD_STARTS = ("Ġ", "▁")  # how byte-level and SentencePiece vocabularies mark the start of a word
 
 
-class ContextualVectors:
+class ContextualVectors(Features):
     """A note's vector is the mean of the states of its tokens in a transformers encoder.
 
     Notes longer than the model reads are cut into windows; the mean is over all tokens of all windows. The tokens
-    that a model adds at start and end are read but left out of the mean. Vectors are kept by text, so that a note
+    that a model adds at start and end are read but left out of the mean. Vectors are cached by text, so that a note
     that several regimes share is encoded once; a window that several notes share is read once.
     """
 
@@ -320,7 +262,6 @@ class ContextualVectors:
         identity: Mapping[str, Any] | None = None,
         batch_size: int = 64,
     ) -> None:
-        """Wrap a loaded encoder; ``load`` is the usual way."""
         from swapbias.models.engine.encoder import Engine
         from swapbias.models.loading import length_limit
 
@@ -328,18 +269,13 @@ class ContextualVectors:
         self._engine = Engine(self.model, batch_size=batch_size)
         self._start, self._end = _added_tokens(tokenizer)
         self._window = length_limit(tokenizer, model) - len(self._start) - len(self._end)
-        self._kept: dict[str, Floats] = {}
-        self._plain: tuple[list[str], Floats] | None = None
+        self._cache: dict[str, Floats] = {}
+        self._ranked: Ranked | None = None
         self.dimension = int(model.config.hidden_size)
-        self.identity: Mapping[str, Any] = {**(identity or {}), "kind": "contextual", "dimension": self.dimension}
+        self.identity = {**(identity or {}), "kind": "contextual", "dimension": self.dimension}
 
     @classmethod
     def load(cls, model: str, options: LoadOptions, *, name: str | None = None) -> Self:
-        """From a Hub id or local folder.
-
-        Raises:
-            ValueError: no such model.
-        """
         from swapbias.models.loading import load_model, model_name
 
         loaded, tokenizer, pin = load_model(model, _Encoder, options)
@@ -347,23 +283,17 @@ class ContextualVectors:
         made._engine.prepack()  # of a model that is nobody else's
         return made
 
-    def fit(self, texts: Sequence[str]) -> Self:
-        """Itself: nothing is learned."""
-        return self
-
     def vectors(self, texts: Sequence[str], on_progress: Progress | None = None) -> Floats:
         """Shape (n, d), of the cleaned texts; NaN for a text that holds nothing but unknown tokens."""
         return self.sentence_vectors([" ".join(clean(text)) for text in texts], on_progress)
 
     def sentence_vectors(self, sentences: Sequence[str], on_progress: Progress | None = None) -> Floats:
         """Shape (n, d): like ``vectors`` for texts that are read as they are."""
-        tell = on_progress or (lambda done: None)
-        times = Counter(sentences)
-        fresh = [one for one in times if one not in self._kept]
-        tell(len(sentences) - sum(times[one] for one in fresh))
-        found = self._encode(fresh, [times[one] for one in fresh], tell)
-        self._kept.update(zip(fresh, found, strict=True))
-        return np.array([self._kept[one] for one in sentences]).reshape(len(sentences), self.dimension)
+        report, times = on_progress or (lambda done: None), Counter(sentences)
+        fresh = [one for one in times if one not in self._cache]
+        report(len(sentences) - sum(times[one] for one in fresh))
+        self._cache.update(zip(fresh, self._encode(fresh, [times[one] for one in fresh], report), strict=True))
+        return np.array([self._cache[one] for one in sentences]).reshape(len(sentences), self.dimension)
 
     def word_vectors(self, words: Sequence[str], sentences: Sequence[str]) -> Floats:
         """Shape (n, d): the mean over the whole sentence that each word stands in; NaN for an unknown word."""
@@ -376,22 +306,24 @@ class ContextualVectors:
 
         Vocabularies list their tokens roughly from the most to the least frequent.
         """
-        if self._plain is None:
-            self._plain = _whole_words(self.tokenizer.get_vocab())
-        words, ids = self._plain
-        pieces = self._pieces(f" {word}")  # byte-level vocabularies tell words by the space before them
-        return near(pieces[-1], words, ids) if pieces else list(words)
+        if self._ranked is None:
+            self._ranked = _whole_words(self.tokenizer.get_vocab())
+        pieces = self._pieces(f" {word}")  # byte-level vocabularies know words by the space before them
+        return near(pieces[-1], self._ranked) if pieces else list(self._ranked[0])
 
     def _pieces(self, text: str) -> list[int]:
         """Token ids without those that the model adds; none where every token is unknown."""
         ids: list[int] = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return ids if any(one != self.tokenizer.unk_token_id for one in ids) else []
 
-    def _encode(self, texts: Sequence[str], times: Sequence[int], tell: Progress) -> Floats:
+    def _encode(self, texts: Sequence[str], times: Sequence[int], report: Progress) -> Floats:
         import torch
 
         windows = [self._windows(text) for text in texts]
-        readers = _readers(windows)  # notes share windows: letterheads, text copied from visit to visit
+        readers: dict[Window, list[int]] = {}  # notes share windows: letterheads, text copied from visit to visit
+        for place, own_windows in enumerate(windows):
+            for window in own_windows:
+                readers.setdefault(window, []).append(place)
         unique = list(readers)
         sums, tokens = np.zeros((len(texts), self.dimension)), np.zeros(len(texts))
         before, after = len(self._start), len(self._end)
@@ -403,8 +335,8 @@ class ContextualVectors:
                 for place in readers[unique[at]]:
                     sums[place] += total
                     tokens[place] += len(unique[at])
-            tell(sum(times[place] / len(windows[place]) for at in batch for place in readers[unique[at]]))
-        tell(sum(count for count, own_windows in zip(times, windows, strict=True) if not own_windows))
+            report(sum(times[place] / len(windows[place]) for at in batch for place in readers[unique[at]]))
+        report(sum(count for count, own_windows in zip(times, windows, strict=True) if not own_windows))
         tokens[tokens == 0] = np.nan
         found: Floats = sums / tokens[:, None]
         return found
@@ -414,17 +346,8 @@ class ContextualVectors:
         return [tuple(ids[start : start + self._window]) for start in range(0, len(ids), self._window)]
 
 
-def _readers(windows: Sequence[Sequence[Window]]) -> dict[Window, list[int]]:
-    """Each different window with the texts that hold it, as often as they do."""
-    found: dict[Window, list[int]] = {}
-    for place, own in enumerate(windows):
-        for window in own:
-            found.setdefault(window, []).append(place)
-    return found
-
-
 class _Encoder:
-    """What ``load_model`` calls: the encoder alone; a pooler without weights is fine, for no state passes it."""
+    """An ``auto_class`` of ``load_model``: the encoder alone; a pooler without weights is fine, for it is unused."""
 
     @staticmethod
     def from_pretrained(model: str, *, config: Any, **how: Any) -> tuple[Any, dict[str, Any]]:
@@ -446,7 +369,7 @@ def _added_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
     return [], []
 
 
-def _whole_words(vocabulary: Mapping[str, int]) -> tuple[list[str], Floats]:
+def _whole_words(vocabulary: Mapping[str, int]) -> Ranked:
     """Lower-case alphabetic tokens that are whole words, and their ids."""
     common = len(vocabulary) / 100  # a letter like Ġ may stand in any vocabulary a few times
     marks = [mark for mark in _WORD_STARTS if sum(token.startswith(mark) for token in vocabulary) > common]

@@ -1,38 +1,52 @@
-"""Phenotype classifiers that are trained on a regime's notes, one for each phenotype and regime."""
+"""Phenotype classifiers: trained on a regime's notes, or brought along by the user; and LIME on one note."""
 
+import bisect
+import hashlib
 import math
+import re
+import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.models.clinical.features import Features, Floats, load_extra
-from swapbias.models.clinical.options import CLASSIFIERS
-from swapbias.models.kind import Training
-from swapbias.models.scorer import Progress, Scored, Scorer
+from swapbias.files import file_sha256
+from swapbias.models.base import CLASSIFIERS, LoadOptions, Progress, Say, Scored, Scorer, Training, is_callable
+from swapbias.models.classifier import CallableScorer, TextClassifierScorer, read_saved
+from swapbias.models.clinical.features import Features, Floats
+from swapbias.models.loading import length_limit, load_extra
 from swapbias.studies import Prompt
 
-Note = Mapping[str, str]
 Labels = NDArray[np.int64]
 Names = NDArray[np.str_]
 
 TARGETS = {"label": ("negative", "positive"), "gender": ("male", "female")}
 FOLDS = 3
-SVM_STEPS = 50_000  # what can be told apart is told in a few thousand; gender without gendered words never is
+SVM_STEPS = 50_000  # a few thousand are enough where there is something to learn; gender may be unlearnable
 UNIT = "probability of the phenotype"
 SVM_GRID = {"svc__C": [0.01, 0.1, 1, 10, 100], "svc__kernel": ["rbf", "sigmoid", "linear"]}
 
 
+def predicted_scored(score: float, predicted: float, classes: tuple[str, str]) -> Scored:
+    """A score with the predicted class (1.0: the second, NaN: none), also as the part ``predicted``."""
+    if not np.isfinite(score):  # a note that was read, if there is a prediction
+        return Scored(math.nan, parts={"predicted": math.nan}, finite=math.isnan(predicted))
+    answer = "" if np.isnan(predicted) else classes[int(predicted)]
+    return Scored(score, answer, parts={"predicted": predicted})
+
+
 class PhenotypeScorer(Scorer):
-    """Score: what a classifier trained on a regime's notes says of a note, 0..1; above .5 (SVM) it is positive.
+    """Score: probability (0..1) by a classifier trained on a regime's notes; above .5 (SVM) it is positive.
 
     A prompt's condition names the phenotype, its construct the regime: one classifier each, trained once. Features
     are scaled to mean 0 and deviation 1 on the training notes. NaN: the features know no word of the note.
-    With ``target="gender"`` the classifier tells the patient's gender instead: gender leakage.
+    With ``target="gender"`` the classifier predicts the patient's gender instead: gender leakage.
     """
 
     kind = "phenotype"
@@ -40,22 +54,14 @@ class PhenotypeScorer(Scorer):
     def __init__(
         self, features: Features, *, classifier: str = "svm", training: Training, seed: int = 0, target: str = "label"
     ) -> None:
-        """Nothing is trained before the first prompt of a phenotype and regime is scored.
+        """``training``: phenotype and regime -> rows with subject_id, text, label and gender.
 
-        Args:
-            features: turn notes into vectors.
-            classifier: ``svm`` (C and kernel by cross-validation on macro F1), ``rf`` or ``mlp``.
-            training: phenotype and regime -> rows with subject_id, text, label and gender.
-            seed: of folds, forest and network.
-            target: ``label``, or ``gender``.
-
-        Raises:
-            UsageError: an unknown classifier or target, or scikit-learn is not installed.
+        Nothing is trained before the first prompt of a phenotype and regime is scored. A UsageError for an unknown
+        classifier or target, or without scikit-learn.
         """
-        if classifier not in CLASSIFIERS:
-            raise UsageError(f"Unknown classifier {classifier!r}: expected {', '.join(CLASSIFIERS)}.")
-        if target not in TARGETS:
-            raise UsageError(f"Unknown target {target!r}: expected {' or '.join(TARGETS)}.")
+        for name, value, known in (("classifier", classifier, CLASSIFIERS), ("target", target, TARGETS)):
+            if value not in known:
+                raise UsageError(f"Unknown {name} {value!r}: expected {', '.join(known)}.")
         load_extra("sklearn", extra="clinical")
         self.features, self.classifier, self.training = features, classifier, training
         self.seed, self.target = seed, target
@@ -69,11 +75,7 @@ class PhenotypeScorer(Scorer):
         self.identity: Mapping[str, Any] = {"kind": self.kind, "features": dict(features.identity), **settings}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt, in order.
-
-        Raises:
-            ValueError: training notes that no classifier can learn from.
-        """
+        """One Scored per prompt, in order; a ValueError for training notes that no classifier can learn from."""
         groups: dict[tuple[str, str], list[int]] = {}
         for place, prompt in enumerate(prompts):
             groups.setdefault((prompt.condition, prompt.construct), []).append(place)
@@ -101,79 +103,230 @@ class PhenotypeScorer(Scorer):
         return scores, predicted
 
     def _learned(self, phenotype: str, regime: str) -> tuple[Features, Any]:
-        """Features and classifier of a regime, trained at the first call."""
-        key = (phenotype, regime)
-        if key not in self._trained:
-            notes = self._notes(*key)
-            texts = [note["text"] for note in notes]
-            features = self.features.fit(texts)
-            vectors = features.vectors(texts)
-            known = np.isfinite(vectors).all(axis=1)
-            truth = np.array([TARGETS[self.target].index(note[self.target]) for note in notes], dtype=int)[known]
-            groups = np.array([note["subject_id"] for note in notes])[known]
-            self._check(truth, groups, unread=int((~known).sum()), where=f"{phenotype}, {regime}")
-            model, self.chosen[key] = train(vectors[known], truth, groups, kind=self.classifier, seed=self.seed)
-            self._trained[key] = features, model
-        return self._trained[key]
-
-    def _notes(self, phenotype: str, regime: str) -> list[Note]:
-        """The training notes with a known target; a blank one is left out."""
-        rows = [row for row in self.training(phenotype, regime) if row[self.target]]
-        strange = {row[self.target] for row in rows} - set(TARGETS[self.target])
-        if strange:
-            wanted = " or ".join(TARGETS[self.target])
-            raise ValueError(
-                f"{phenotype}, {regime}: {len(strange)} other {self.target}, expected {wanted}. Mend the notes."
-            )
-        return rows
-
-    def _check(self, truth: Labels, groups: Names, *, unread: int, where: str) -> None:
-        for index, name in enumerate(TARGETS[self.target]):
-            count = len(set(groups[truth == index]))
-            if count < FOLDS:
-                found = f"{count} readable training notes with {self.target} {name}"
-                lost = f" ({self.features.name} gave no finite vector for {unread})" if unread else ""
-                step = f"Check {self.features.name}" if unread else "Add notes of both classes"
-                raise ValueError(f"{where}: {found}{lost}, expected {FOLDS} or more. {step}.")
+        key, where, classes = (phenotype, regime), f"{phenotype}, {regime}", TARGETS[self.target]
+        if key in self._trained:
+            return self._trained[key]
+        notes = [row for row in self.training(*key) if row[self.target]]  # of a known target
+        if unknown := {row[self.target] for row in notes} - set(classes):
+            wanted = " or ".join(classes)
+            raise ValueError(f"{where}: {len(unknown)} other {self.target}, expected {wanted}. Mend the notes.")
+        texts = [note["text"] for note in notes]
+        features = self.features.fit(texts)
+        vectors = features.vectors(texts)
+        known = np.isfinite(vectors).all(axis=1)
+        truth = np.array([classes.index(note[self.target]) for note in notes], dtype=int)[known]
+        groups = np.array([note["subject_id"] for note in notes])[known]
+        for index, name in enumerate(classes):
+            if (count := len(set(groups[truth == index]))) < FOLDS:
+                lost = int((~known).sum())
+                reason = f" ({self.features.name} gave no finite vector for {lost})" if lost else ""
+                step = f"Check {self.features.name}" if lost else "Add notes of both classes"
+                found = f"{count} readable training notes with {self.target} {name}{reason}"
+                raise ValueError(f"{where}: {found}, expected {FOLDS} or more. {step}.")
+        model, self.chosen[key] = train(vectors[known], truth, groups, kind=self.classifier, seed=self.seed)
+        self._trained[key] = features, model
+        return features, model
 
 
 def train(vectors: Floats, truth: Labels, groups: Names, *, kind: str, seed: int) -> tuple[Any, dict[str, Any]]:
     """A trained classifier with its own scaling, and what was chosen.
 
     ``vectors``: shape (n, d), finite. ``truth``: shape (n,), 1 or 0. ``groups``: shape (n,), versions of one note
-    share a value and stay in one fold. ``kind``: svm, rf or mlp. ``seed``: of folds, forest and network.
+    share a value and stay in one fold. ``kind``: svm, rf or mlp; of an SVM that with the best macro F1 over three
+    folds, trained again on all notes; the first of equals wins. ``seed``: of folds, forest and network.
     """
-    scale = load_extra("sklearn.preprocessing", extra="clinical").StandardScaler()
-    chain = load_extra("sklearn.pipeline", extra="clinical").make_pipeline
-    if kind == "svm":
-        machine = load_extra("sklearn.svm", extra="clinical").SVC(max_iter=SVM_STEPS)
-        return _search(chain(scale, machine), vectors, truth, groups, seed)
+
+    def library(module: str) -> Any:
+        return load_extra(f"sklearn.{module}", extra="clinical")
+
+    machines: dict[str, Callable[[], Any]] = {
+        "svm": lambda: library("svm").SVC(max_iter=SVM_STEPS),
+        "rf": lambda: library("ensemble").RandomForestClassifier(300, random_state=seed),
+        "mlp": lambda: library("neural_network").MLPClassifier(max_iter=2_000, random_state=seed),
+    }
+    machine = machines[kind]()
+    model = library("pipeline").make_pipeline(library("preprocessing").StandardScaler(), machine)
+    with warnings.catch_warnings():  # whether a network converged is part of what was chosen
+        warnings.simplefilter("ignore", library("exceptions").ConvergenceWarning)
+        if kind == "svm":
+            selection = library("model_selection")
+            folds = selection.StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed)
+            search = selection.GridSearchCV(model, SVM_GRID, scoring="f1_macro", cv=folds, error_score="raise")
+            search.fit(vectors, truth, groups=groups)
+            best = {name.removeprefix("svc__"): value for name, value in search.best_params_.items()}
+            return search.best_estimator_, {**best, "macro_f1": float(search.best_score_)}
+        model.fit(vectors, truth)
     if kind == "rf":
-        forests = load_extra("sklearn.ensemble", extra="clinical")
-        forest = forests.RandomForestClassifier(300, random_state=seed)
-        return chain(scale, forest).fit(vectors, truth), {"trees": forest.n_estimators}
-    network = load_extra("sklearn.neural_network", extra="clinical").MLPClassifier(max_iter=2_000, random_state=seed)
-    with warnings.catch_warnings():  # whether it converged is said in what was chosen
-        warnings.simplefilter("ignore", load_extra("sklearn.exceptions", extra="clinical").ConvergenceWarning)
-        model = chain(scale, network).fit(vectors, truth)
-    return model, {"hidden": 100, "iterations": network.n_iter_, "converged": network.n_iter_ < network.max_iter}
+        return model, {"trees": machine.n_estimators}
+    return model, {"hidden": 100, "iterations": machine.n_iter_, "converged": machine.n_iter_ < machine.max_iter}
 
 
-def _search(model: Any, vectors: Floats, truth: Labels, groups: Names, seed: int) -> tuple[Any, dict[str, Any]]:
-    """The SVM with the best macro F1 over three folds, trained again on all notes; the first of equals wins."""
-    selection = load_extra("sklearn.model_selection", extra="clinical")
-    folds = selection.StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed)
-    search = selection.GridSearchCV(model, SVM_GRID, scoring="f1_macro", cv=folds, error_score="raise")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", load_extra("sklearn.exceptions", extra="clinical").ConvergenceWarning)
-        search.fit(vectors, truth, groups=groups)
-    best = {name.removeprefix("svc__"): value for name, value in search.best_params_.items()}
-    return search.best_estimator_, {**best, "macro_f1": float(search.best_score_)}
+# --- classifiers of the user's --------------------------------------------------------------------------------
+
+PROBES = (
+    "The patient denies alcohol use and feels well.",
+    "She was tearful and reports low mood for weeks.",
+    "He drinks daily and was admitted for withdrawal.",
+)
+FILES = (".skops", ".joblib", ".pkl")
 
 
-def predicted_scored(score: float, predicted: float, classes: tuple[str, str]) -> Scored:
-    """A score with the class that was predicted (1.0: the second, NaN: none), also as the part ``predicted``."""
-    if not np.isfinite(score):  # a note that was read, if there is a prediction
-        return Scored(math.nan, parts={"predicted": math.nan}, finite=math.isnan(predicted))
-    answer = "" if np.isnan(predicted) else classes[int(predicted)]
-    return Scored(score, answer, parts={"predicted": predicted})
+class ClassifierScorer(Scorer):
+    """Score: probability that a user's own classifier gives to the phenotype; above .5 the answer is positive.
+
+    It reads every phenotype and regime alike: it was trained elsewhere. Notes longer than a transformers model
+    reads are cut at a word and counted (``truncated``).
+    """
+
+    kind = "phenotype"
+    unit = UNIT
+
+    def __init__(self, inner: Scorer, *, cut: Callable[[str], str] = str) -> None:
+        """Read phenotypes with a scorer of probabilities; ``load_phenotype_classifier`` is the usual way."""
+        self.inner, self.cut, self.model_id = inner, cut, inner.model_id
+        # A function may read a model from a file that changes: answers to fixed sentences identify it.
+        answers = " ".join(f"{one:.6f}" for one in self.predict_proba(PROBES)[:, 1])
+        fingerprint = hashlib.sha256(answers.encode()).hexdigest()
+        self.identity: Mapping[str, Any] = {**inner.identity, "kind": self.kind, "answers": fingerprint}
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt; NaN where the classifier returns NaN."""
+        read = [replace(one, text=self.cut(one.text)) for one in prompts]
+        results = []
+        for prompt, shown, one in zip(prompts, read, self.inner.score(read, on_progress), strict=True):
+            predicted = math.nan if math.isnan(one.score) else float(one.score > 0.5)
+            found = predicted_scored(one.score, predicted, TARGETS["label"])
+            parts = {**found.parts, "truncated": float(shown.text != prompt.text)}
+            results.append(replace(found, parts=parts, finite=one.finite))
+        return results
+
+
+def load_phenotype_classifier(name: str, *, options: LoadOptions, say: Say | None = None) -> ClassifierScorer:
+    """A user's own classifier.
+
+    ``name``: ``module:function`` (texts -> probabilities or labels 1/0), ``module:object`` or a local file (.skops,
+    .joblib, .pkl) with ``predict_proba`` or ``predict`` of texts, or a folder or Hub id of a transformers text
+    classifier. ``say`` is called with a sentence before a pickle is read, which runs code.
+
+    Raises:
+        UsageError: no such module, a pickle that is not allowed, a type that skops does not trust, no package.
+        ValueError: a file or model that cannot be loaded.
+    """
+    path, size = Path(name), options.batch_size
+    if path.suffix in FILES:
+        if not path.is_file():
+            raise ValueError(f"{path} does not exist. Give a saved classifier ({', '.join(FILES)}).")
+        remedy = "Save it again, with types of scikit-learn and NumPy alone."
+        model = read_saved(path, extra="clinical", allow_pickle=options.allow_pickle, say=say, remedy=remedy)
+        return ClassifierScorer(_wrapped(model, path.stem, path, size))
+    if is_callable(name):
+        module, _, attribute = name.partition(":")
+        try:
+            found = CallableScorer.load(name, batch_size=size)
+            found.private = True
+        except UsageError:  # an object that cannot be called may still predict
+            model = getattr(sys.modules.get(module), attribute, None)
+            if not hasattr(model, "predict"):
+                raise
+            found = _wrapped(model, name, Path(sys.modules[module].__file__ or ""), size)
+        return ClassifierScorer(found)
+    scorer = TextClassifierScorer.load(name, options, kind="classifier")
+    if scorer.kind != "classifier":
+        raise UsageError(f"{scorer.model_id} gives a raw score, expected a probability. Name a classifier.")
+    limit = length_limit(scorer.tokenizer, scorer.model)
+
+    def cut(text: str) -> str:
+        """As many whole words as the model reads; the text itself where even one word is too long."""
+        parts = [*(text[: word.end()] for word in re.finditer(r"\S+", text)), text]
+        words = bisect.bisect_right(parts, limit, key=lambda one: len(scorer.tokenizer(one, verbose=False).input_ids))
+        return parts[words - 1] if words else text
+
+    return ClassifierScorer(scorer, cut=cut)
+
+
+def _wrapped(model: Any, name: str, source: Path, batch_size: int) -> CallableScorer:
+    """Texts -> probability of the positive class, or 1.0 and 0.0 of a model that gives labels alone."""
+    if hasattr(model, "predict_proba"):
+        column = [_truth(label) for label in getattr(model, "classes_", (0, 1))].index(1.0)
+    elif not hasattr(model, "predict"):
+        raise UsageError(f"{name} is a {type(model).__name__}, expected predict or predict_proba. Give a classifier.")
+
+    def read(texts: list[str]) -> Any:
+        if hasattr(model, "predict_proba"):
+            return np.asarray(model.predict_proba(texts))[:, column]
+        return [_truth(label) for label in model.predict(texts)]
+
+    pin = {"sha256": file_sha256(source)} if source.is_file() else {}
+    return CallableScorer(read, model_id=name, batch_size=batch_size, identity=pin, private=True)
+
+
+def _truth(label: Any) -> float:
+    for value, names in ((1.0, ("1", "1.0", "true", "positive")), (0.0, ("0", "0.0", "false", "negative"))):
+        if str(label).lower() in names:
+            return value
+    raise ValueError(f"Class {str(label)!r} is none of 1, 0, true, false, positive, negative. Rename the classes.")
+
+
+# --- LIME -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One note in both versions, by one classifier.
+
+    Attributes:
+        scores: of each group's version.
+        words: for each group's version, words and their weight toward the phenotype, heaviest first.
+    """
+
+    study: str
+    model_id: str
+    phenotype: str
+    regime: str
+    pair_id: str
+    scores: Mapping[str, float]
+    words: Mapping[str, Sequence[tuple[str, float]]]
+
+
+def explain_pair(
+    predict_proba: Callable[[list[str]], Any],
+    texts: Mapping[str, str],
+    *,
+    seed: int = 0,
+    features: int = 10,
+    samples: int = 1_000,
+) -> dict[str, list[tuple[str, float]]]:
+    """The words of each version of a note with their weights toward "positive", heaviest first.
+
+    A weight is the change in probability that the local linear model gives to the word: above 0 it speaks for
+    the phenotype, below 0 against it. Both versions are sampled with the same seed.
+
+    Args:
+        predict_proba: n texts -> shape (n, 2), the probability of "positive" second. A sampled text that cannot
+            be scored (every known word removed) counts as undecided, .5; a version that cannot is a ValueError.
+        texts: version (original, swapped) -> text.
+        seed: of the sampled texts.
+        features: most words per version.
+        samples: texts sampled around each version.
+
+    Source: Ribeiro et al. 2016, LIME.
+    """
+    explainers = load_extra("lime.lime_text", extra="explain")
+
+    def read(sampled: list[str]) -> Floats:
+        return np.asarray(predict_proba(sampled), dtype=np.float64)
+
+    def decided(sampled: list[str]) -> Floats:
+        return np.nan_to_num(read(sampled), nan=0.5)
+
+    for (name, text), row in zip(texts.items(), read(list(texts.values())), strict=True):
+        if np.isnan(row).any():
+            raise ValueError(f"Version {name!r} ({len(text)} characters) has no probability. Choose another note.")
+    found = {}
+    for name, text in texts.items():
+        explainer = explainers.LimeTextExplainer(
+            class_names=["negative", "positive"], split_expression=r"[\W\d_]+", random_state=seed
+        )
+        words = explainer.explain_instance(text, decided, labels=(1,), num_features=features, num_samples=samples)
+        found[name] = [(str(word), float(weight)) for word, weight in words.as_list(label=1)]
+    return found

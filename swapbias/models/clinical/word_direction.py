@@ -11,8 +11,8 @@ import numpy as np
 
 from swapbias.errors import UsageError
 from swapbias.measures import WITHOUT_PAIR, cosines_with, directions_without_a_pair, gender_direction
+from swapbias.models.base import Progress, Scored, Scorer
 from swapbias.models.clinical.features import Features, Floats
-from swapbias.models.scorer import Progress, Scored, Scorer
 from swapbias.studies import Prompt, corpus_dir, fill, read_table
 
 
@@ -27,18 +27,16 @@ class WordFeatures(Features, Protocol):
         ...
 
     def like_words(self, word: str) -> list[str]:
-        """Words about as frequent as this one; every word where ``identity["frequency"]`` tells no order."""
+        """Words about as frequent as this one; every word where ``identity["frequency"]`` is unknown."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DirectionTables:
-    """What a gender direction is found with.
+    """The tables that a gender direction is found with.
 
-    Attributes:
-        pairs: rows of pair, female, male: the words that define the direction.
-        templates: rows of kind, female, male: the sentences of a pair (``kind`` is its name), or the frame of the
-            words of a kind (synonym, symptom), the same in both columns.
+    ``pairs``: rows of pair, female, male. ``templates``: rows of kind, female, male: the sentences of a pair
+    (``kind`` is its name), or the frame of the words of a kind (synonym, symptom), the same in both columns.
     """
 
     pairs: Sequence[Mapping[str, str]]
@@ -63,8 +61,8 @@ class DirectionScorer(Scorer):
     -1..1; 0: the word stands at right angles to the direction; NaN: the embedding has no finite vector of the
     word. Static vectors are looked up; a contextual encoder reads the template sentences and takes the mean over
     each. ``top_tokens`` holds [random word, cosine] for seeded random words in the same frame, of like frequency
-    where the features tell it, drawn with replacement: the j-th of all words together are one random word set
-    (Bolukbasi et al. 2016). The parts tell the direction's variance and dimensions, whether frequencies were known,
+    where the features know it, drawn with replacement: the j-th of all words together are one random word set
+    (Bolukbasi et al. 2016). The parts are the direction's variance and dimensions, whether frequencies were known,
     and the cosine with the direction without each pair in turn, where there are three.
     """
 
@@ -74,17 +72,9 @@ class DirectionScorer(Scorer):
     def __init__(
         self, features: Features, tables: DirectionTables, *, null: int | None = None, seed: int = 0
     ) -> None:
-        """Find the direction from the pairs whose two words the embedding knows.
+        """Find the direction from the pairs whose two words the embedding knows; a ValueError for fewer than two.
 
-        Args:
-            features: static vectors or a contextual encoder.
-            tables: pairs and template sentences.
-            null: random words per word; 1000 for static vectors and 200 for an encoder where None.
-            seed: of the random words.
-
-        Raises:
-            UsageError: features without vectors of single words.
-            ValueError: fewer than two pairs are known, or a pair has no template.
+        ``null``: random words per word; 1000 for static vectors and 200 for an encoder where None.
         """
         if not isinstance(features, WordFeatures):
             raise UsageError(f"{features.name} has no vectors of words. Give a file of word vectors or an encoder.")
@@ -92,7 +82,16 @@ class DirectionScorer(Scorer):
         self.null = features.null_words if null is None else null
         self._frames = {row["kind"]: row["female"] for row in tables.templates}
         self._pair_words = {row[side].lower() for row in tables.pairs for side in ("female", "male")}
-        female, male = (_side(features, tables, side) for side in ("female", "male"))
+        for row in tables.pairs:
+            if row["pair"] not in self._frames:
+                raise ValueError(f"Pair {row['pair']!r} has no template sentence. Add a row of this kind to them.")
+        sentences = {row["kind"]: row for row in tables.templates}
+        female, male = (
+            features.word_vectors(
+                [row[side] for row in tables.pairs], [sentences[row["pair"]][side] for row in tables.pairs]
+            )
+            for side in ("female", "male")
+        )
         known = np.isfinite(female).all(axis=1) & np.isfinite(male).all(axis=1)
         if known.sum() < 2:
             raise ValueError(
@@ -105,11 +104,7 @@ class DirectionScorer(Scorer):
         self.identity: Mapping[str, Any] = {"kind": self.kind, "features": dict(features.identity), **settings}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt, whose text is one word and whose construct names its frame.
-
-        Raises:
-            ValueError: the construct has no frame among the templates.
-        """
+        """One Scored per prompt, whose text is one word and whose construct names its frame (else a ValueError)."""
         results = []
         for prompt in prompts:
             results.append(self._scored(prompt.text, prompt.construct))
@@ -120,18 +115,20 @@ class DirectionScorer(Scorer):
     def _scored(self, word: str, kind: str) -> Scored:
         vector = self._vectors([word], kind)
         cosine = float(cosines_with(self.direction, vector)[0])
+        without = enumerate(self._without, start=1)
         parts = {
             "explained_variance": self.explained_variance,
             "dimensions": float(len(self.direction)),
             "frequency_known": _FREQUENCY.get(self.features.identity.get("frequency", ""), 0.0),
-            **{
-                f"{WITHOUT_PAIR}{number}": float(cosines_with(one, vector)[0])
-                for number, one in enumerate(self._without, start=1)
-            },
+            **{f"{WITHOUT_PAIR}{number}": float(cosines_with(one, vector)[0]) for number, one in without},
         }
         if math.isnan(cosine):
             return Scored(math.nan, parts=parts)
-        drawn = self._drawn(word)
+        # Seeded by the word, so that neither order nor batches change what is drawn.
+        own = {word.lower(), *self._pair_words}
+        pool = [one for one in self.features.like_words(word) if one not in own]
+        draw = np.random.default_rng([self.seed, zlib.crc32(word.encode())])
+        drawn = [pool[at] for at in draw.integers(len(pool), size=self.null)] if pool else []
         null = zip(drawn, cosines_with(self.direction, self._vectors(drawn, kind)).tolist(), strict=True)
         known = [[one, round(value, 6)] for one, value in null if not math.isnan(value)]
         return Scored(cosine, "female" if cosine > 0 else "male", json.dumps(known, ensure_ascii=False), parts)
@@ -141,21 +138,3 @@ class DirectionScorer(Scorer):
             raise ValueError(f"Construct {kind!r} has no frame, expected one of {', '.join(self._frames)}. Add one.")
         found = self.features.word_vectors(words, [fill(self._frames[kind], word=word) for word in words])
         return np.asarray(found, dtype=np.float64)
-
-    def _drawn(self, word: str) -> list[str]:
-        """Seeded by the word, so that neither order nor batches change what is drawn."""
-        own = {word.lower(), *self._pair_words}
-        pool = [one for one in self.features.like_words(word) if one not in own]
-        draw = np.random.default_rng([self.seed, zlib.crc32(word.encode())])
-        return [pool[at] for at in draw.integers(len(pool), size=self.null)] if pool else []
-
-
-def _side(features: WordFeatures, tables: DirectionTables, side: str) -> Floats:
-    """Vectors of one side of the definitional pairs."""
-    sentences = {row["kind"]: row[side] for row in tables.templates}
-    for row in tables.pairs:
-        if row["pair"] not in sentences:
-            raise ValueError(f"Pair {row['pair']!r} has no template sentence. Add a row of this kind to them.")
-    return features.word_vectors(
-        [row[side] for row in tables.pairs], [sentences[row["pair"]] for row in tables.pairs]
-    )

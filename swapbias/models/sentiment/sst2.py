@@ -11,20 +11,15 @@ from pathlib import Path
 from swapbias.errors import UsageError
 from swapbias.files import not_utf8
 from swapbias.measures import Estimate, group_gap
+from swapbias.models.loading import first_line
 from swapbias.network import configure_http
 from swapbias.studies import corpus_dir, fingerprint, read_table, strict_rows
 
 SST2 = "sst2"
 HUB_ID = "stanfordnlp/sst2"
 FORMATS = ("stsa.binary.{}", "{}.tsv", "{}.csv")  # the first one that a folder holds is read
-PUBLISHED_AUDIT = {
-    "male": (1182, 0.535),
-    "female": (601, 0.599),
-}  # Bhaskaran & Bhallamudi 2019: sentences, mean label
-
-_LABELS = {"0": 0, "1": 1}
-_UNNAMED = 4  # cells of a row without header: index, label, "a", sentence
-_DETERMINERS = ("this ", "my ", "the ")
+# Bhaskaran & Bhallamudi 2019: sentences, mean label
+PUBLISHED_AUDIT = {"male": (1182, 0.535), "female": (601, 0.599)}
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 
 
@@ -57,9 +52,8 @@ def load_sentiment_data(source: str) -> SentimentData:
 
     Args:
         source: ``sst2`` (from the Hub: phrases and sentences) or a folder with ``stsa.binary.train`` and
-            ``stsa.binary.dev`` (lines like ``1 a fine film``), ``train.tsv`` and ``dev.tsv`` (columns sentence and
-            label, or four columns without header: index, label, a mark, sentence), or ``train.csv`` and ``dev.csv``
-            (columns text or sentence, and label). Empty rows of a table are passed over.
+            ``stsa.binary.dev`` (lines like ``1 a fine film``), ``train.tsv`` and ``dev.tsv``, or ``train.csv`` and
+            ``dev.csv`` (columns sentence or text, and label). Empty rows of a table are passed over.
 
     Raises:
         UsageError: no such folder, or one without such files.
@@ -86,16 +80,17 @@ def _from_hub() -> dict[str, list[Labelled]]:
     configure_http()
     try:
         found = load_dataset(HUB_ID)
-        splits = {"train": found["train"], "dev": found["validation"]}
-        rows = {name: list(zip(split["sentence"], split["label"], strict=True)) for name, split in splits.items()}
+        pairs = {
+            name: list(zip(found[split]["sentence"], found[split]["label"], strict=True))
+            for name, split in (("train", "train"), ("dev", "validation"))
+        }
     except Exception as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
         raise ValueError(
-            f"{HUB_ID} cannot be loaded ({reason}). Go online, or give a folder with --data DIR."
+            f"{HUB_ID} cannot be loaded ({first_line(error)}). Go online, or give a folder with --data DIR."
         ) from error
     return {
-        name: [_labelled(text, str(label), f"{HUB_ID} {name}:{row}") for row, (text, label) in enumerate(pairs)]
-        for name, pairs in rows.items()
+        name: [_labelled(text, str(label), f"{HUB_ID} {name}:{row}") for row, (text, label) in enumerate(rows)]
+        for name, rows in pairs.items()
     }
 
 
@@ -119,54 +114,40 @@ def _rows(path: Path) -> Iterator[Labelled]:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise not_utf8(path.name, error) from error
-    if path.suffix in (".tsv", ".csv"):
-        return _table_rows(path.name, text)
-    lines = enumerate(text.rstrip("\n").split("\n"), start=1) if text.strip() else ()
-    return (_labelled(line.partition(" ")[2], line.partition(" ")[0], f"{path.name}:{at}") for at, line in lines)
-
-
-def _table_rows(name: str, text: str) -> Iterator[Labelled]:
-    """Rows of a table; a tab-separated one is not quoted."""
+    if path.suffix not in (".tsv", ".csv"):
+        lines = text.rstrip("\n").split("\n") if text.strip() else ()
+        for number, line in enumerate(lines, start=1):
+            label, _, sentence = line.partition(" ")
+            yield _labelled(sentence, label, f"{path.name}:{number}")
+        return
     with io.StringIO(text, newline="") as handle:
-        tabs = name.endswith(".tsv")
         plain = csv.reader(handle, delimiter="\t", quoting=csv.QUOTE_NONE)
+        rows = enumerate(plain, 1) if path.suffix == ".tsv" else strict_rows(path.name, handle)
         try:
-            yield from _cells_rows(name, enumerate(plain, 1) if tabs else strict_rows(name, handle), tabs)
+            yield from _table_rows(path.name, rows)
         except csv.Error as error:
-            raise ValueError(f"{name}:{plain.line_num}: {error}. Shorten the line.") from error
+            raise ValueError(f"{path.name}:{plain.line_num}: {error}. Shorten the line.") from error
 
 
-def _cells_rows(name: str, rows: Iterable[tuple[int, list[str]]], tabs: bool) -> Iterator[Labelled]:
+def _table_rows(name: str, rows: Iterable[tuple[int, list[str]]]) -> Iterator[Labelled]:
     filled = ((line, cells) for line, cells in rows if any(map(str.strip, cells)))
     line, header = next(filled, (1, []))
-    place = f"{name}:{line}"
-    if tabs and len(header) == _UNNAMED and header[1] in _LABELS:
-        text_at, label_at, width = 3, 1, _UNNAMED
-        yield _labelled(header[text_at], header[label_at], place)
-    else:
-        text_at, label_at, width = *_columns(place, header), len(header)
-    for line, cells in filled:
-        where = f"{name}:{line}"
-        if len(cells) != width:
-            raise ValueError(f"{where}: {len(cells)} cells, expected {width}. Quote or add cells.")
-        yield _labelled(cells[text_at], cells[label_at], where)
-
-
-def _columns(place: str, header: Sequence[str]) -> tuple[int, int]:
-    """Where sentence (or text) and label stand; upper case does not matter."""
-    names = [name.strip().lower() for name in header]
+    names = [one.strip().lower() for one in header]
     text = next((one for one in ("sentence", "text") if one in names), "sentence")
     if names.count(text) != 1 or names.count("label") != 1:
-        raise ValueError(f"{place}: columns {list(header)}, expected sentence and label. Fix the header.")
-    return names.index(text), names.index("label")
+        raise ValueError(f"{name}:{line}: columns {header}, expected sentence and label. Fix the header.")
+    for line, cells in filled:
+        if len(cells) != len(header):
+            raise ValueError(f"{name}:{line}: {len(cells)} cells, expected {len(header)}. Quote or add cells.")
+        yield _labelled(cells[names.index(text)], cells[names.index("label")], f"{name}:{line}")
 
 
 def _labelled(text: str, label: str, where: str) -> Labelled:
-    if label not in _LABELS:
+    if label not in ("0", "1"):
         raise ValueError(f"{where}: label {label!r}, expected 0 or 1. Correct the label.")
     if not text.strip():
         raise ValueError(f"{where}: the sentence is blank, expected a text. Fill it in or drop the row.")
-    return Labelled(text.strip(), _LABELS[label])
+    return Labelled(text.strip(), int(label))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +178,9 @@ def gender_audit(rows: Iterable[Labelled]) -> GenderAudit:
     nearest to the published 1,182 and 601 in their ratio (1.97; here 1.89). The 6,920 whole sentences of the
     training split hold 257 and 136: the published counts are probably of the 67,349 phrases of the Hub version.
     """
-    patterns = {group: _pattern(group) for group in ("male", "female")}
+    patterns = {
+        group: re.compile(f" (?:{'|'.join(map(re.escape, gender_nouns(group)))}) ") for group in ("male", "female")
+    }
     labels: dict[str, list[float]] = {"male": [], "female": []}
     both = 0
     for row in rows:
@@ -207,28 +190,17 @@ def gender_audit(rows: Iterable[Labelled]) -> GenderAudit:
         for group in found:
             labels[group].append(float(row.label))
     male, female = labels["male"], labels["female"]
-    return GenderAudit(len(male), _mean(male), len(female), _mean(female), both, _gap(male, female))
+    if male and female:
+        groups = ["male"] * len(male) + ["female"] * len(female)
+        gap = group_gap([*male, *female], groups, reference_group="male", test="welch")
+    else:
+        gap = Estimate(math.nan, n=len(male) + len(female), test="Welch t", interval="Welch t")
+    means = (sum(one) / len(one) if one else math.nan for one in (male, female))
+    return GenderAudit(len(male), next(means), len(female), next(means), both, gap)
 
 
 def gender_nouns(group: str) -> list[str]:
     """The 20 nouns of a group (``male`` or ``female``) in lower case, without this, my and the."""
     table = corpus_dir("occupation_sentiment") / "noun_pairs.csv"
-    nouns = [row[group].lower() for row in read_table(table, ("noun_pair", "male", "female", "template"))]
-    for determiner in _DETERMINERS:
-        nouns = [noun.removeprefix(determiner) for noun in nouns]
-    return nouns
-
-
-def _pattern(group: str) -> re.Pattern[str]:
-    return re.compile(f" (?:{'|'.join(map(re.escape, gender_nouns(group)))}) ")
-
-
-def _mean(labels: Sequence[float]) -> float:
-    return sum(labels) / len(labels) if labels else math.nan
-
-
-def _gap(male: Sequence[float], female: Sequence[float]) -> Estimate:
-    if not male or not female:
-        return Estimate(math.nan, n=len(male) + len(female), test="Welch t", interval="Welch t")
-    groups = ["male"] * len(male) + ["female"] * len(female)
-    return group_gap([*male, *female], groups, reference_group="male", test="welch")
+    rows = read_table(table, ("noun_pair", "male", "female", "template"))
+    return [re.sub(r"^(this|my|the) ", "", row[group].lower()) for row in rows]

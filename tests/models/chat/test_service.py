@@ -451,8 +451,8 @@ def chat_model(tmp_path_factory):
 
 
 def local(folder, *, batch_size=64, **changes):
+    from swapbias.models.base import LoadOptions
     from swapbias.models.chat.local import LocalChatScorer
-    from swapbias.models.scorer import LoadOptions
 
     return LocalChatScorer.load(
         str(folder), LoadOptions(batch_size=batch_size), ChatOptions(**{"max_tokens": 4, **changes})
@@ -595,8 +595,8 @@ def test_a_reasoning_that_the_template_begins_is_no_answer(chat_model):
 
 @pytest.fixture(scope="module")
 def odds(chat_model):
+    from swapbias.models.auto import load_scorer
     from swapbias.models.causal import AnswerOddsScorer
-    from swapbias.models.registry import load_scorer
 
     return AnswerOddsScorer(load_scorer(str(chat_model)))
 

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from swapbias.errors import UsageError
-from swapbias.models.clinical.explanation import explain_pair
+from swapbias.models.base import LoadOptions
 from swapbias.models.clinical.features import load_extra
-from swapbias.models.clinical.phenotype import PhenotypeScorer, train
-from swapbias.models.clinical.trained import load_phenotype_classifier
-from swapbias.models.scorer import LoadOptions
+from swapbias.models.clinical.phenotype import PhenotypeScorer, explain_pair, load_phenotype_classifier, train
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
 from tests import tiny
 

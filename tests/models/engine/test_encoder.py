@@ -5,9 +5,9 @@ import torch
 import transformers
 from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
+from swapbias.models.auto import load_scorer
 from swapbias.models.engine.encoder import Engine
 from swapbias.models.engine.packing import pack, rows_of
-from swapbias.models.registry import load_scorer
 from tests import tiny
 from tests.models.engine.encoders import SPECIAL, alone, ids, in_batches, made, sizes
 

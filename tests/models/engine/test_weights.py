@@ -7,9 +7,9 @@ import torch
 from torch import nn
 from transformers import AutoModelForMaskedLM
 
+from swapbias.models.auto import load_scorer, read_as
+from swapbias.models.base import LoadOptions
 from swapbias.models.engine.encoder import Engine, PackedLinear, can_prepack, prepack, rounding_error
-from swapbias.models.registry import load_scorer, read_as
-from swapbias.models.scorer import LoadOptions
 from swapbias.studies.catalogue import as_prompts, config_rows
 from tests import tiny
 from tests.models.engine.encoders import alone, ids, in_batches, made, sizes

@@ -13,12 +13,11 @@ from swapbias.models.sentiment.sst2 import HUB_ID, Labelled, gender_audit, gende
 
 
 def test_every_format_gives_the_same_sentences(tmp_path):
-    # The four forms hold the same rows, so the fingerprint, which is of the rows, is one and the same.
+    # The three forms hold the same rows, so the fingerprint, which is of the rows, is one and the same.
     splits = {"train": [("a, fine film", 1), ("dull", 0)], "dev": [('he said "no"', 0), ("great", 1)]}
     forms = {
         "stsa": ("stsa.binary.{}", "", lambda text, label: f"{label} {text}\n"),
         "tsv": ("{}.tsv", "sentence\tlabel\n", lambda text, label: f"{text} \t{label}\n"),
-        "four": ("{}.tsv", "", lambda text, label: f"7\t{label}\ta\t{text}\n"),
         "csv": (
             "{}.csv",
             "id,label,text\n",
@@ -34,7 +33,7 @@ def test_every_format_gives_the_same_sentences(tmp_path):
         found[form] = load_sentiment_data(str(tmp_path / form))
     assert {one.sha256 for one in found.values()} == {found["stsa"].sha256}
     assert found["csv"].train == [Labelled("a, fine film", 1), Labelled("dull", 0)]
-    assert found["four"].dev == [Labelled('he said "no"', 0), Labelled("great", 1)]
+    assert found["csv"].dev == [Labelled('he said "no"', 0), Labelled("great", 1)]
     assert found["tsv"].description == "tsv (train.tsv and dev.tsv)"
 
 
@@ -94,7 +93,7 @@ def test_without_the_hub_a_folder_is_asked_for(monkeypatch):
         ("stsa.binary.train", b"1 cr\xe8me\n", r"stsa\.binary\.train is not UTF-8"),
         ("train.tsv", b"text\tgrade\nfine\t1\n", r"train\.tsv:1: columns \['text', 'grade'\], expected sentence and"),
         ("train.tsv", b"sentence\tlabel\nfine\n", r"train\.tsv:2: 1 cells, expected 2"),
-        ("train.tsv", b"0\t1\ta\tfine\n1\t-1\ta\tdull\n", r"train\.tsv:2: label '-1'"),
+        ("train.tsv", b"sentence\tlabel\nfine\t-1\n", r"train\.tsv:2: label '-1'"),
         ("train.csv", b'sentence,label\nfine,1\n"dull"x,0\n', r"train\.csv: row 3 \(line 3; .*Mend the quotes"),
         ("train.csv", b"", r"train\.csv:1: columns \[\]"),
         ("train.csv", b"\nsentence,grade\nfine,1\n", r"train\.csv:2: columns \['sentence', 'grade'\]"),
@@ -119,7 +118,6 @@ def test_trouble_in_a_file_is_one_sentence_with_its_place(name, content, sentenc
     [
         ("{}.tsv", "sentence\tlabel\ngood\t1\nbad\t0\n\n"),
         ("{}.tsv", "\nSentence\tLabel\n\ngood\t1\n\t\nbad\t0\n \n"),
-        ("{}.tsv", "\n0\t1\ta\tgood\n\n1\t0\ta\tbad\n\n"),
         ("{}.csv", "TEXT, Label\ngood,1\nbad,0\n\n\n"),
         ("{}.csv", "label,text\n\n1,good\n,\n0,bad\n"),
     ],

@@ -12,8 +12,21 @@ import pytest
 import torch
 
 from swapbias.errors import UsageError
-from swapbias.models.scorer import LoadOptions
+from swapbias.models.base import LoadOptions
+from swapbias.models.classifier import TextClassifierScorer, dev_accuracy_of, is_sentiment_folder
+from swapbias.models.sentiment import training
 from swapbias.models.sentiment.sst2 import load_sentiment_data
+from swapbias.models.sentiment.training import (
+    BiLstm,
+    TrainSettings,
+    fit_network,
+    frequent_words,
+    load_sentiment_model,
+    shuffled_batches,
+    tokens,
+    train_model,
+    write_record,
+)
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
 
 FILLERS = ["film", "story", "plot", "cast", "scene", "music", "ending"]
@@ -107,8 +120,6 @@ def needs_sklearn():
 
 @pytest.fixture(params=["bow", "bilstm", "encoder"])
 def settings(request, data):
-    from swapbias.models.sentiment.training import TrainSettings
-
     plain = TrainSettings(kind=request.param, data=str(data), device="cpu", batch_size=8)
     if request.param == "bow":
         needs_sklearn()
@@ -119,15 +130,10 @@ def settings(request, data):
 
 
 def train(settings, out, say=lambda sentence: None, bar=lambda title, total: lambda done: None):
-    from swapbias.models.sentiment.training import train_model
-
     return train_model(settings, out, say=say, bar=bar)
 
 
 def load(folder, kind):
-    from swapbias.models.classifier import TextClassifierScorer
-    from swapbias.models.sentiment.models import load_sentiment_model
-
     if kind == "encoder":
         return TextClassifierScorer.load(str(folder), LoadOptions(device="cpu"))
     return load_sentiment_model(folder)
@@ -137,9 +143,7 @@ def scores(folder, kind):
     return [one.score for one in load(folder, kind).score(READ)]
 
 
-def test_what_decides_the_sentiment_is_learned(settings, tmp_path):
-    from swapbias.models.sentiment.models import dev_accuracy_of, is_sentiment_folder
-
+def test_what_decides_the_sentiment_is_learned_and_recorded(settings, tmp_path, data):
     done = []
     trained = train(settings, tmp_path / "model", bar=lambda title, total: lambda more: done.append(more / total))
     assert trained.dev_accuracy == 1.0
@@ -150,10 +154,6 @@ def test_what_decides_the_sentiment_is_learned(settings, tmp_path):
     assert scored[16].score > 0.5  # upper case does not matter
     assert is_sentiment_folder(trained.folder) == (settings.kind != "encoder")
     assert dev_accuracy_of(trained.folder) == 1.0
-
-
-def test_the_record_tells_how_a_model_was_trained(settings, tmp_path, data):
-    train(settings, tmp_path / "model")
     text = (tmp_path / "model" / "training.json").read_text()
     record = json.loads(text)
     assert (record["kind"], record["seed"], record["dev_accuracy"]) == (settings.kind, 0, 1.0)
@@ -167,85 +167,19 @@ def test_the_record_tells_how_a_model_was_trained(settings, tmp_path, data):
 
 def test_the_same_seed_gives_the_same_model(settings, tmp_path):
     train(settings, tmp_path / "one")
-    np.random.default_rng().normal()
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
     train(settings, tmp_path / "two")
+    assert torch.equal(torch.rand(3), expected)  # nor does it draw from the random numbers of others
     assert scores(tmp_path / "one", settings.kind) == scores(tmp_path / "two", settings.kind)
     train(replace(settings, seed=1), tmp_path / "three")
     same = scores(tmp_path / "one", settings.kind) == scores(tmp_path / "three", settings.kind)
     assert same == (settings.kind == "bow")  # its fit has no chance in it
 
 
-def test_training_leaves_the_random_numbers_of_others_alone(settings, tmp_path):
-    torch.manual_seed(5)
-    expected = torch.rand(3)
-    torch.manual_seed(5)
-    train(settings, tmp_path / "model")
-    assert torch.equal(torch.rand(3), expected)
-
-
-def test_a_saved_lstm_reads_as_before(vectors, data, tmp_path):
-    from swapbias.models.clinical.features import StaticVectors
-    from swapbias.models.sentiment.bilstm import SentimentLstm, Words, fit_lstm
-
-    found = load_sentiment_data(str(data))
-    model, losses = fit_lstm(Words.of(StaticVectors.load(vectors).keyed), found.train, found.dev, seed=0, epochs=2)
-    assert len(losses) == 2
-    model.save(tmp_path)
-    texts = [prompt.text for prompt in READ]
-    again = SentimentLstm.load(tmp_path).probabilities(texts)
-    np.testing.assert_array_equal(again, model.probabilities(texts))
-    np.testing.assert_allclose(again, [model.probabilities([text])[0] for text in texts], atol=1e-6)  # batches
-
-
-def test_a_saved_bag_of_words_reads_as_before(tmp_path):
-    needs_sklearn()
-    from swapbias.models.sentiment.models import fit_bow, load_sentiment_model, save_bow, write_record
-
-    texts, labels = zip(*sentences(32), strict=True)
-    model, words = fit_bow(texts, labels)
-    assert words == len(VECTORS)
-    save_bow(model, tmp_path)
-    write_record(tmp_path, {"kind": "bow", "dev_accuracy": 0.75})
-    scorer = load_sentiment_model(tmp_path, batch_size=5)
-    found = [one.score for one in scorer.score(READ)]
-    assert found == model.predict_proba([prompt.text for prompt in READ])[:, 1].tolist()
-    assert scorer.identity["dev_accuracy"] == scorer.dev_accuracy == 0.75
-    assert scorer.model_id == tmp_path.name
-    assert len(scorer.identity["sha256"]) == 64
-
-
-def test_a_bag_of_words_written_again_is_the_same_file_at_any_time(tmp_path, monkeypatch):
-    needs_sklearn()
-    from swapbias.models.sentiment.models import fit_bow, load_sentiment_model, save_bow, write_record
-
-    texts, labels = zip(*sentences(32), strict=True)
-    kept, found, read = [], {}, {}
-    # The second is written a day later from objects at other places in memory; the third has learned otherwise.
-    for name, seconds, sides in (
-        ("a", 1e9, labels),
-        ("b", 1e9 + 86_400, labels),
-        ("c", 1e9, [1 - one for one in labels]),
-    ):
-        monkeypatch.setattr("time.time", lambda seconds=seconds: seconds)
-        folder = tmp_path / name / "model"
-        folder.mkdir(parents=True)
-        kept.append(fit_bow(texts, sides)[0])
-        kept[-1].steps[0][1]._stop_words_id += len(kept)  # id(None), which differs between processes
-        save_bow(kept[-1], folder)
-        write_record(folder, {"kind": "bow"})
-        found[name] = (folder / "model.skops").read_bytes()
-        scorer = load_sentiment_model(folder)
-        read[name] = (scorer.identity["sha256"], [one.score for one in scorer.score(READ)])
-    assert found["a"] == found["b"]
-    assert read["a"] == read["b"]
-    assert read["a"][0] != read["c"][0]
-    assert read["a"][1] == kept[0].predict_proba([prompt.text for prompt in READ])[:, 1].tolist()
-
-
 @pytest.mark.parametrize("kind", ["bow", "bilstm"])
 def test_scores_come_with_answer_and_both_labels(kind, tmp_path, data, request):
-    from swapbias.models.sentiment.training import TrainSettings
-
     needs_sklearn()
     more = {"vectors": request.getfixturevalue("vectors"), "epochs": 8, "rate": 0.02} if kind == "bilstm" else {}
     train(TrainSettings(kind=kind, data=str(data), device="cpu", batch_size=8, **more), tmp_path / "m")
@@ -264,31 +198,25 @@ def test_scores_come_with_answer_and_both_labels(kind, tmp_path, data, request):
 
 
 def test_texts_are_cut_like_the_training_sentences():
-    from swapbias.models.sentiment.bilstm import tokens
-
     assert tokens("He won't say it's theirs.") == tokens("he wo n't say it 's theirs .")
     assert tokens("Sir, you’re a gym-trainer") == ["sir", ",", "you", "'re", "a", "gym-trainer"]
 
 
 def test_the_most_frequent_words_are_kept_in_lower_case():
     models = pytest.importorskip("gensim.models", reason="needs gensim: pip install 'swapbias[train]'")
-    from swapbias.models.sentiment.bilstm import Words
 
     keyed = models.KeyedVectors(1)
     keyed.add_vectors(["Film", "Mary", "rare", "film"], np.array([[1.0], [2.0], [3.0], [4.0]], dtype=np.float32))
-    words = Words.of(keyed, most=2)
+    words, vectors = frequent_words(keyed, most=2)
     # Film is frequent, but film has a vector of its own; Mary has none in lower case; rare is the third word.
-    assert dict(words.places) == {"film": 1, "mary": 2}
-    assert words.vectors.tolist() == [[0.0], [4.0], [2.0]]
-    assert words.ids("Mary, rare FILM") == [2, 0, 0, 1]
-    assert words.known_share(["Mary, rare FILM"]) == 0.5
+    assert words == ["film", "mary"]
+    assert vectors.tolist() == [[0.0], [4.0], [2.0]]
+    assert BiLstm(words, vectors, units=2).ids(["Mary, rare FILM"]) == [[2, 0, 0, 1]]
     keyed.expandos["count"] = np.array([1, 2, 9, 5])
-    assert list(Words.of(keyed, most=2).places) == ["rare", "film"]
+    assert frequent_words(keyed, most=2)[0] == ["rare", "film"]
 
 
 def test_batches_hold_every_sentence_once_with_others_of_like_length():
-    from swapbias.models.sentiment.bilstm import shuffled_batches
-
     lengths = [index % 10 for index in range(200)]
     batches = list(shuffled_batches(lengths, 10, torch.Generator().manual_seed(0)))
     assert sorted(at for batch in batches for at in batch) == list(range(200))
@@ -296,47 +224,55 @@ def test_batches_hold_every_sentence_once_with_others_of_like_length():
 
 
 def test_what_pads_a_shorter_sentence_is_not_read():
-    from swapbias.models.sentiment.bilstm import BiLstm
-
-    network = BiLstm(2, units=3).eval()
-    vectors = torch.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, -1.0]])
-    alone, together = network([[1, 2]], vectors), network([[1, 2], [2, 1, 1, 0, 2]], vectors)
-    assert together.shape == (2,)
-    assert together[0].item() == pytest.approx(alone[0].item(), abs=1e-6)
-    assert network([[2, 1]], vectors)[0].item() != pytest.approx(alone[0].item(), abs=1e-6)  # order matters
+    network = BiLstm(["a", "b"], torch.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, -1.0]]), units=3).eval()
+    (alone,), together = network([[1, 2]]), network([[1, 2], [2, 1, 1, 0, 2]])
+    assert together.shape == (2, 2)
+    assert together[:, 0].tolist() == [0, 0]  # the second logit alone decides
+    assert together[0, 1].item() == pytest.approx(alone[1].item(), abs=1e-6)
+    assert network([[2, 1]])[0, 1].item() != pytest.approx(alone[1].item(), abs=1e-6)  # order matters
 
 
-def test_training_stops_when_dev_gets_no_better(vectors, data):
-    from swapbias.models.clinical.features import StaticVectors
-    from swapbias.models.sentiment.bilstm import PATIENCE, Words, fit_lstm
+def test_a_saved_lstm_reads_as_before_whatever_the_batch(tmp_path):
+    network = BiLstm(["good", "bad"], torch.randn(3, 4), units=3).eval()
+    network.save(tmp_path)
+    texts = [text for text, _ in DEV]
+    again = BiLstm.load(tmp_path).predict_proba(texts)
+    np.testing.assert_array_equal(again, network.predict_proba(texts))
+    np.testing.assert_allclose(again[0], network.predict_proba(texts[:1])[0], atol=1e-6)
 
-    found = load_sentiment_data(str(data))
-    opposed = [replace(row, label=1 - row.label) for row in found.dev]  # what is learned makes dev worse
-    words = Words.of(StaticVectors.load(vectors).keyed)
-    _, losses = fit_lstm(words, found.train, opposed, seed=0, epochs=30, batch_size=8, rate=0.02)
-    assert len(losses) < 30
-    assert len(losses) == losses.index(min(losses)) + 1 + PATIENCE
+
+def test_training_stops_when_dev_gets_no_better_and_the_best_epoch_stays(data):
+    found, settings = load_sentiment_data(str(data)), TrainSettings(kind="bilstm", data="", batch_size=8, rate=0.02)
+    network, values = BiLstm(VECTORS, torch.randn(len(VECTORS) + 1, 4), units=3), iter([3.0, 1.0, 2.0, 2.0, 1.5, 0.0])
+    weights = []
+
+    def dev_loss():
+        weights.append(network.head.weight.tolist())
+        return next(values)
+
+    ids = network.ids([row.text for row in found.train])
+    losses = fit_network(network, network, ids, found, settings, lambda done: None, dev_loss)
+    assert losses == [3.0, 1.0, 2.0, 2.0, 1.5]  # three epochs after the best
+    assert network.head.weight.tolist() == weights[1] != weights[-1]
 
 
 # Trouble.
 
 
 def test_options_that_do_not_fit_are_refused_before_anything_is_written(tmp_path, data):
-    from swapbias.models.sentiment.training import TrainSettings
-
     plain = {"data": str(data)}
     for wrong, sentence in (
         ({"kind": "svm"}, r"Unknown kind 'svm': expected bow, bilstm, encoder"),
-        ({"kind": "bilstm"}, r"A bilstm needs word vectors"),
-        ({"kind": "bilstm", "vectors": tmp_path / "v.glove"}, r"v\.glove: expected a file of word vectors"),
+        ({"kind": "bilstm"}, r"A bilstm needs a file of word vectors .* not no file"),
+        ({"kind": "bilstm", "vectors": tmp_path / "v.glove"}, r"word vectors .* not v\.glove"),
         ({"kind": "bow", "vectors": tmp_path / "v.kv"}, r"--vectors is for bilstm"),
         ({"kind": "bilstm", "encoder": "x"}, r"--encoder is for encoder"),
         ({"kind": "bow", "epochs": 3}, r"--epochs is for bilstm and encoder"),
-        ({"kind": "encoder", "epochs": 0}, r"0 epochs"),
-        ({"kind": "bow", "batch_size": 0}, r"batch size 0"),
+        ({"kind": "encoder", "epochs": 0}, r"epochs is 0, expected a number of 1 or more"),
+        ({"kind": "bow", "batch_size": 0}, r"batch_size is 0"),
         ({"kind": "bow", "device": "gpu"}, r"Unknown device 'gpu'"),
-        ({"kind": "encoder", "seed": 2**32}, r"Seed 4294967296: expected 0 to 4294967295"),
-        ({"kind": "encoder", "seed": -1}, r"Seed -1: expected 0 to"),
+        ({"kind": "encoder", "seed": 2**32}, r"seed is 4294967296, expected 0 to 4,294,967,295"),
+        ({"kind": "encoder", "seed": -1}, r"seed is -1, expected 0 to"),
     ):
         with pytest.raises(UsageError, match=sentence):
             train(TrainSettings(**{**plain, **wrong}), tmp_path / "deep" / "model")
@@ -345,7 +281,6 @@ def test_options_that_do_not_fit_are_refused_before_anything_is_written(tmp_path
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path, data):
     needs_sklearn()
-    from swapbias.models.sentiment.training import TrainSettings
 
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
@@ -359,8 +294,6 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path, data):
 
 
 def test_what_a_killed_process_left_beside_a_whole_folder_goes(tmp_path, data):
-    from swapbias.models.sentiment.training import TrainSettings
-
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "model.skops").write_text("whole")
     (tmp_path / ".out.lock").touch()  # killed after the folder was renamed, before its lock was removed
@@ -385,8 +318,6 @@ def test_a_stop_leaves_nothing(settings, tmp_path, trouble):
 
 
 def test_vectors_of_another_language_are_refused(tmp_path, data):
-    from swapbias.models.sentiment.training import TrainSettings
-
     pytest.importorskip("gensim", reason="needs gensim: pip install 'swapbias[train]'")
     (tmp_path / "other.vec").write_text("1 2\nfilmo 1 2\n")
     with pytest.raises(ValueError, match="other knows no word of the training sentences"):
@@ -395,7 +326,6 @@ def test_vectors_of_another_language_are_refused(tmp_path, data):
 
 def test_sentences_without_words_are_refused(tmp_path):
     needs_sklearn()
-    from swapbias.models.sentiment.training import TrainSettings
 
     folder = write_stsa(tmp_path / "marks", [("!", 1), ("?", 0)], [("!", 1), ("?", 0)])
     with pytest.raises(ValueError, match="hold no words"):
@@ -403,8 +333,6 @@ def test_sentences_without_words_are_refused(tmp_path):
 
 
 def test_long_training_sentences_are_cut_and_counted(tmp_path, encoder):
-    from swapbias.models.sentiment.training import TrainSettings
-
     rows = [*sentences(16), ("good " * 40, 1)]
     folder = write_stsa(tmp_path / "long", rows, sentences(4))
     train(
@@ -414,8 +342,6 @@ def test_long_training_sentences_are_cut_and_counted(tmp_path, encoder):
 
 
 def test_dev_sentences_that_cannot_be_read_do_not_count(tmp_path, encoder):
-    from swapbias.models.sentiment.training import TrainSettings
-
     rows = sentences(64)
     folder = write_stsa(tmp_path / "long", rows, [*DEV, ("bad " * 40, 1)])
     options = {"encoder": str(encoder), "epochs": 8, "rate": 3e-3, "batch_size": 8, "device": "cpu"}
@@ -426,8 +352,6 @@ def test_dev_sentences_that_cannot_be_read_do_not_count(tmp_path, encoder):
 def test_an_encoder_without_its_weights_is_refused(tmp_path, data, encoder):
     from safetensors.torch import load_file, save_file
 
-    from swapbias.models.sentiment.training import TrainSettings
-
     tensors = load_file(encoder / "model.safetensors")
     kept = {name: one for name, one in tensors.items() if "attention" not in name}
     save_file(kept, encoder / "model.safetensors", metadata={"format": "pt"})
@@ -437,7 +361,6 @@ def test_an_encoder_without_its_weights_is_refused(tmp_path, data, encoder):
 
 def test_without_skops_no_bag_of_words_is_trained(tmp_path, data, monkeypatch):
     needs_sklearn()
-    from swapbias.models.sentiment.training import TrainSettings
 
     monkeypatch.setitem(sys.modules, "skops.io", None)
     with pytest.raises(UsageError, match=r"skops is not installed.*swapbias\[train\]"):
@@ -451,8 +374,6 @@ def test_a_type_that_skops_does_not_trust_is_refused(tmp_path):
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer
 
-    from swapbias.models.sentiment.models import load_sentiment_model, write_record
-
     write_record(tmp_path, {"kind": "bow"})
     skops.io.dump(make_pipeline(FunctionTransformer(sentences)), tmp_path / "model.skops")
     with pytest.raises(UsageError, match=r"model\.skops holds types that skops does not trust: .*sentences"):
@@ -460,8 +381,6 @@ def test_a_type_that_skops_does_not_trust_is_refused(tmp_path):
 
 
 def test_a_missing_package_is_named_with_its_command(tmp_path, data, monkeypatch):
-    from swapbias.models.sentiment.training import TrainSettings
-
     monkeypatch.setitem(sys.modules, "sklearn.feature_extraction.text", None)
     with pytest.raises(UsageError, match=r"scikit-learn is not installed.*swapbias\[train\]"):
         train(TrainSettings(kind="bow", data=str(data)), tmp_path / "m")
@@ -469,8 +388,6 @@ def test_a_missing_package_is_named_with_its_command(tmp_path, data, monkeypatch
 
 
 def test_folders_that_no_training_wrote_are_told_apart(tmp_path):
-    from swapbias.models.sentiment.models import dev_accuracy_of, is_sentiment_folder, load_sentiment_model
-
     for content in ("", "[1]", '{"kind": "soup"}'):
         (tmp_path / "training.json").write_text(content)
         assert not is_sentiment_folder(tmp_path)
@@ -484,7 +401,6 @@ def test_folders_that_no_training_wrote_are_told_apart(tmp_path):
 @pytest.mark.parametrize("kind", ["bow", "bilstm"])
 def test_a_damaged_model_is_told_in_one_sentence(kind, tmp_path):
     needs_sklearn()
-    from swapbias.models.sentiment.models import load_sentiment_model, write_record
 
     write_record(tmp_path, {"kind": kind})
     with pytest.raises(ValueError, match=r"cannot be read \(.*\)\. Train the model again\.$"):
@@ -521,12 +437,10 @@ def test_the_command_shows_the_audit_and_the_accuracy(tmp_path, data):
 
 
 def test_ctrl_c_ends_with_130_and_keeps_nothing(tmp_path, data, monkeypatch):
-    from swapbias.models.sentiment import training
-
     def stop(*anything):
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(training._FITS, "bow", stop)
+    monkeypatch.setitem(training.FITS, "bow", stop)
     done = command("bow", "--data", data, "--out", tmp_path / "place" / "m")
     assert done.exit_code == 130
     assert list((tmp_path / "place").iterdir()) == []
@@ -534,14 +448,12 @@ def test_ctrl_c_ends_with_130_and_keeps_nothing(tmp_path, data, monkeypatch):
 
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
 def test_a_process_that_is_told_to_end_keeps_nothing(name, code, tmp_path, data, monkeypatch):
-    from swapbias.models.sentiment import training
-
     sign, heard = getattr(signal, name), []
 
     def before(number, frame):  # in place of the end of this process
         heard.append(number)
 
-    monkeypatch.setitem(training._FITS, "bow", lambda *anything: signal.raise_signal(sign))
+    monkeypatch.setitem(training.FITS, "bow", lambda *anything: signal.raise_signal(sign))
     first = signal.signal(sign, before)
     try:
         done = command("bow", "--data", data, "--out", tmp_path / "place" / "m")
@@ -554,15 +466,14 @@ def test_a_process_that_is_told_to_end_keeps_nothing(name, code, tmp_path, data,
 
 def test_a_signal_that_is_ignored_stays_ignored(tmp_path, data, monkeypatch):
     needs_sklearn()
-    from swapbias.models.sentiment import training
 
-    fit = training._fit_bow
+    fit = training.FITS["bow"]
 
     def hung_up(*anything):
         signal.raise_signal(signal.SIGHUP)
         return fit(*anything)
 
-    monkeypatch.setitem(training._FITS, "bow", hung_up)
+    monkeypatch.setitem(training.FITS, "bow", hung_up)
     first = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
     try:
         assert command("bow", "--data", data, "--out", tmp_path / "m").exit_code == 0

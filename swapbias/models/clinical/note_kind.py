@@ -1,19 +1,65 @@
 """The kind of models that read clinical notes and words: embeddings, and phenotype classifiers on them or instead."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+from swapbias.models.base import (
+    CLASSIFIERS,
+    PAIRS,
+    PROMPTS,
+    TFIDF,
+    VERSIONS,
+    Bar,
+    Column,
+    Fit,
+    Kind,
+    Reading,
+    Request,
+    Say,
+    Scorer,
+    Training,
+    option,
+    short_name,
+    validated,
+)
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.models.clinical.options import CLASSIFIERS, TFIDF, NoteOptions
-from swapbias.models.kind import PAIRS, PROMPTS, VERSIONS, Column, Fit, Kind, Reading, Request, Training, short_name
-from swapbias.models.scorer import Bar, Say, Scorer
 from swapbias.studies import Experiment
+
+
+@validated
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteOptions:
+    """Which notes are read, and with what. ``data``: None: the synthetic notes."""
+
+    key: ClassVar[str] = "notes"  # in a manifest's settings
+
+    embeddings: tuple[str, ...] = option(
+        (), "Word vectors (file) or encoder (Hub id, folder), NAME=PATH; may be repeated.", name="embedding",
+        place=True, words=(TFIDF,),
+    )  # fmt: skip
+    classifier: str = option(
+        CLASSIFIERS[0], "svm, rf or mlp, trained here; or your own: file, folder, Hub id, module:function.",
+        place=True, words=CLASSIFIERS,
+    )  # fmt: skip
+    data: str | None = option(None, "Your notes: MIMIC-III folder, CSV, JSON lines, Parquet.", place=True)
+    plausible: bool = option(False, "Leave notes with gender-specific clinical terms out.")
+    explain: int = option(3, "Notes of each phenotype explained word by word (LIME); 0 for none.", least=0)
+    question: str | None = option(None, "What a chat model is asked of a note: yes is the label 1.")
+    checklist: str | None = option(
+        None, "Facts that its summary should keep: note_id, fact, terms (CSV).", place=True
+    )
+
+    @property
+    def trains(self) -> bool:
+        return self.classifier in CLASSIFIERS
 
 
 class Embedding(Kind):
     """Word vectors and encoders, named with ``-M embedding``; a classifier of the user's, with ``-M classifier``.
 
-    Readings: ``phenotype`` and ``gender`` tell it of each note, ``direction`` compares words with a gender direction.
+    Readings: ``phenotype`` and ``gender`` predict it from each note, ``direction`` compares words with a gender
+    direction.
     """
 
     name = "embedding"
@@ -24,8 +70,8 @@ class Embedding(Kind):
         "direction": Reading((Column("score", "cosine with the gender direction", "more female", -1.0, 1.0),)),
     }
 
-    def given(self, request: Request) -> bool:
-        """Whether an embedding or classifier is asked for; notes alone may be meant for a chat model."""
+    def is_requested(self, request: Request) -> bool:
+        """Whether an embedding or classifier is named; notes alone may be for a chat model."""
         options, usual = request.of(NoteOptions), NoteOptions()
         named = (options.embeddings, options.classifier) != (usual.embeddings, usual.classifier)
         return named or (options != usual and request.of(ChatOptions).model is None)
@@ -46,33 +92,25 @@ class Embedding(Kind):
                 yield model, blind if experiment.reading == "direction" and model == TFIDF else ""
 
     def rows(self, experiment: Experiment) -> str:
-        """Notes, where the experiment names a corpus of them."""
         if not experiment.corpus:
             return PROMPTS
         return VERSIONS if experiment.reading == "gender" else PAIRS
 
     def trains(self, request: Request) -> bool:
-        """Unless the classifier is one of the user's."""
         return request.of(NoteOptions).trains
 
-    def unheard(self, request: Request, studies: str) -> str:
-        """Nothing else reads notes."""
+    def unused_note(self, request: Request, studies: str) -> str:
         return f"-M embedding, -M classifier, -M data and -M plausible are read by {studies}."
 
     def code(self, request: Request) -> tuple[str, ...]:
-        """The classifier of the user's, and the embeddings."""
         options = request.of(NoteOptions)
         return (*(() if options.trains else (options.classifier,)), *options.embeddings)
 
     def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
-        """Features of an embedding, or the user's classifier.
-
-        Raises:
-            UsageError, ValueError: it cannot be loaded, in one sentence.
-        """
+        """Features of an embedding, or the user's classifier; UsageError or ValueError in one sentence."""
         options = request.of(NoteOptions)
         if model == options.classifier and not options.trains:
-            from swapbias.models.clinical.trained import load_phenotype_classifier
+            from swapbias.models.clinical.phenotype import load_phenotype_classifier
 
             return load_phenotype_classifier(model, options=request.load, say=say)
         from swapbias.models.clinical.features import load_features

@@ -1,0 +1,441 @@
+"""What a model is to an audit: prompts in, scores out; how a kind of model is chosen, loaded and read."""
+
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from functools import wraps
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypeVar, get_type_hints
+
+from pydantic import AfterValidator, ConfigDict, ValidationError, create_model
+
+from swapbias.errors import UsageError, quoted
+from swapbias.files import is_there
+from swapbias.studies import PROMPT_COLUMNS, Experiment, Lexicon, Prompt, Published, Row, column, did_you_mean
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+HALF_PRECISION = ("bfloat16", "float16")
+VADER, TFIDF = "vader", "tfidf-lsa"
+CLASSIFIERS = ("svm", "rf", "mlp")  # phenotype classifiers trained here; any other name is one of the user's
+REGRESSION, RAW = "regression", "raw score of the model"  # a kind of text classifiers, and the unit of its scores
+PROMPTS, PAIRS, VERSIONS = "prompts", "note pairs", "note versions"  # the rows that an experiment can read
+
+Progress = Callable[[float], None]  # called with how many more are done
+Bar = Callable[[str, int], Progress]  # title and total
+Say = Callable[[str], None]  # called with a sentence for the user
+Training = Callable[[str, str], Sequence[Mapping[str, str]]]  # phenotype, regime -> training notes
+Fit = tuple[str, str]  # a model, and why it does not fit: blank where it does
+T = TypeVar("T")
+
+# --- scores ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The score of one prompt.
+
+    Attributes:
+        score: in the scorer's unit; NaN where the prompt could not be scored.
+        answer: the likeliest token or label; blank where there is none.
+        top_tokens: JSON list of [token or label, probability], likeliest first.
+        parts: further score columns by name.
+        finite: False where the model returned NaN or infinity; score and parts are NaN then.
+    """
+
+    score: float
+    answer: str = ""
+    top_tokens: str = "[]"
+    parts: Mapping[str, float] = field(default_factory=dict)
+    finite: bool = True
+
+
+def not_finite(parts: Iterable[str] = ()) -> Scored:
+    """The score of a prompt for which the model returned NaN or infinity; ``parts`` are names of columns."""
+    return Scored(math.nan, parts=dict.fromkeys(parts, math.nan), finite=False)
+
+
+def ranked(names: Sequence[str], probabilities: Sequence[float], decimals: int = 6) -> str:
+    """JSON of [name, probability] pairs."""
+    pairs = zip(names, probabilities, strict=True)
+    return json.dumps([[name, round(float(p), decimals)] for name, p in pairs], ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Whether one word of a lexicon is a single token of a model's vocabulary, so that it can be counted.
+
+    ``matched``: a word of each other label is as frequent there, so that it counts in ``matched_mass``.
+    """
+
+    model_id: str
+    lexicon: str
+    word: str
+    label: str
+    in_vocabulary: bool
+    matched: bool = False
+
+
+class Scorer(Protocol):
+    """Anything that turns prompts into scores; a subclass needs only the first four and ``score``.
+
+    Attributes:
+        model_id: its name in findings.
+        kind: which experiments it can read.
+        unit: unit of the scores.
+        identity: what identifies the model (revision or sha256, settings), for the manifest.
+        expected: numbers by ``Finding.key`` to compare findings with; None: what is published of the model.
+        chunk_rows: rows that are scored before they are saved.
+        sends_text: True if texts leave this machine and services that the user declared as their own.
+        negative_label: the ``answer`` that means negative sentiment; None if unknown.
+        error_note: what half precision changed in the scores, in a sentence; blank if nothing.
+        cut_note: how many answers reached the token limit, in a sentence; blank if none.
+    """
+
+    model_id: str
+    kind: str
+    unit: str
+    identity: Mapping[str, Any]
+    expected: Mapping[tuple[str, ...], Published] | None = None
+    chunk_rows: int = 1_024
+    sends_text: bool = False
+    negative_label: str | None = "negative"
+
+    @property
+    def error_note(self) -> str:
+        """Known once texts were scored."""
+        return ""
+
+    @property
+    def cut_note(self) -> str:
+        """Known once answers are there."""
+        return ""
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        """One Scored per prompt, in order; ``on_progress`` is called with how many more prompts are done."""
+        ...
+
+    def coverage(self, lexicon: Lexicon) -> list[Coverage]:
+        """One row per word of a lexicon; none where no words of lexicons are counted."""
+        return []
+
+    def keep_answers(self, folder: Path, *, text: bool = True) -> None:
+        """Save each answer in a run's folder as it arrives; without ``text`` only what was parsed from it."""
+        return
+
+    def spent(self, remaining: Sequence[Prompt]) -> str:
+        """Requests so far and those for the remaining prompts, in a sentence; blank without requests."""
+        return ""
+
+    def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
+        """Why requests for these prompts would exceed a limit; blank if they do not."""
+        return ""
+
+    def predict_proba(self, texts: Sequence[str], condition: str = "", construct: str = "") -> "NDArray[np.float64]":
+        """Scores of texts as probabilities, shape (n, 2), the score second; NaN rows for those without one."""
+        import numpy as np
+
+        blank = Prompt(**{**dict.fromkeys(PROMPT_COLUMNS, ""), "condition": condition, "construct": construct})
+        scores = np.array([one.score for one in self.score([replace(blank, text=text) for text in texts])])
+        return np.column_stack([1 - scores, scores])
+
+
+# --- settings -------------------------------------------------------------------------------------------
+
+# Settings that the command line has as options of their own as well; all others are of -M alone.
+FLAGS = ("kind", "limit", "margin", "seed", "device", "dtype", "batch_size", "chat", "base_url", "trials", "max_cost")
+
+
+def option(default: Any, help: str, **more: Any) -> Any:
+    """A setting of a kind of model: an option of ``swapbias audit``, saved in the manifest.
+
+    Args:
+        default: its value if the user sets none.
+        help: for the command line.
+        more: ``name`` there, if not the field's; ``least`` and ``most``, or the ``choices``; ``place``: may be a path
+            of this machine, except for the ``words`` with a meaning of their own; ``unsaved``: asked from whoever
+            resumes a run, because a manifest may be anybody's.
+    """
+    return field(default=default, metadata={"help": help, **more})
+
+
+def settable(made: Any) -> Iterator[tuple[Field[Any], Any]]:
+    """The fields of a settings class that a user sets, with their types."""
+    hints = get_type_hints(made)
+    return ((one, hints[one.name]) for one in fields(made) if "help" in one.metadata)
+
+
+def written(name: str, value: Any = None) -> str:
+    """A setting as the command line has it: ``--trials 3``, ``-M temperature=0``; without a value its name.
+
+    >>> written("trials", 3), written("max_tokens", 10), written("no_seed", True), written("judge")
+    ('--trials 3', '-M max-tokens=10', '-M no-seed', '-M judge')
+    """
+    key, text = name.replace("_", "-"), "" if value in (None, True) else str(value)
+    if name in FLAGS:
+        return f"--{key} {text}".rstrip()
+    return f"-M {key}={text}" if text else f"-M {key}"
+
+
+def validated(made: type[T]) -> type[T]:
+    """A dataclass of settings that pydantic validates: names, types, ranges and choices of its fields.
+
+    Its ``__init__`` raises a UsageError of one sentence, whoever calls it: command line, TOML, manifest or Python.
+    """
+    hints, every = get_type_hints(made), fields(made)  # type: ignore[arg-type]
+    types: Any = {
+        one.name: (
+            Annotated[hints[one.name], AfterValidator(_limits(one))],
+            ... if one.default is MISSING else one.default,
+        )
+        for one in every
+    }
+    strict = ConfigDict(strict=True, extra="forbid", protected_namespaces=())
+    model = create_model(made.__name__, __config__=strict, **types)
+    build: Any = made.__init__
+
+    @wraps(build)
+    def initialise(self: T, **values: Any) -> None:
+        try:
+            model(**values)
+        except ValidationError as error:
+            raise UsageError(_sentence(error, list(types))) from None
+        build(self, **values)
+
+    made.__init__ = initialise  # type: ignore[assignment]
+    return made
+
+
+def _limits(one: Field[Any]) -> Callable[[Any], Any]:
+    choices, least, most = (one.metadata.get(name) for name in ("choices", "least", "most"))
+
+    def check(value: Any) -> Any:
+        if value is not None and choices and re.sub(r":\d+$", ":N", value) not in choices:
+            raise ValueError(f"Unknown {one.name} {quoted(value)}: expected {', '.join(choices)}.")
+        # NaN is in no range
+        if value is not None and least is not None and not least <= value <= (most or sys.float_info.max):
+            wanted = f"a number of {least:g} or more" if most is None else f"{least:g} to {most:,.10g}"
+            raise ValueError(f"{one.name} is {value}, expected {wanted}. Change {written(one.name)}.")
+        return value
+
+    return check
+
+
+def _sentence(error: ValidationError, known: Sequence[str]) -> str:
+    first = error.errors(include_url=False)[0]
+    name = str(first["loc"][0])
+    if first["type"] == "extra_forbidden":
+        return f"Unknown setting {quoted(name)}.{did_you_mean(name, known) or ' See swapbias help settings.'}"
+    if first["type"] == "value_error":
+        return str(first["ctx"]["error"])
+    expected = first["msg"].replace("Input should be", "expected")
+    return f"{name} is {quoted(first['input'])}, {expected}. Change {written(name)}."
+
+
+@validated
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOptions:
+    """How a model is loaded and run. What transformers takes is passed to ``from_pretrained``.
+
+    ``prune``: recursive masking drops branches less likely than it, .01 of a prompt in all at most; 0 is exact.
+    ``function_to_apply``: what a pipeline in memory applies to its logits: sigmoid, softmax or none.
+    """
+
+    key: ClassVar[str] = "load"  # in a manifest's settings
+
+    device: str = option("auto", "auto, cpu, cuda, cuda:N or mps.", choices=("auto", "cpu", "cuda", "cuda:N", "mps"))
+    dtype: str = option(
+        "float32", "float32; bfloat16 or float16 (faster, change results); auto: as saved.",
+        choices=("float32", *HALF_PRECISION, "auto"),
+    )  # fmt: skip
+    batch_size: int = option(64, "Texts per forward pass.", least=1)
+    positive_label: str | None = option(None, "The classifier's label for positive.")
+    negative_label: str | None = option(None, "The classifier's label for negative.")
+    prune: float = option(
+        0.0, "Recursive masking: give up branches less likely (.01 in all at most); 0 is exact.", least=0.0, most=1.0
+    )
+    device_map: str | None = option(None, "auto: spread a large model over GPUs and memory (accelerate).")
+    quantization: str | None = option(None, "8bit or 4bit (bitsandbytes); changes results.", choices=("8bit", "4bit"))
+    attn_implementation: str | None = option(None, "Attention of transformers: eager, sdpa, flash_attention_2.")
+    subfolder: str = option("", "Folder of the model inside its repository.")
+    adapter: str | None = option(None, "Adapter (PEFT) to merge: folder or OWNER/NAME[@REVISION].", place=True)
+    trust_remote_code: bool = option(
+        False, "Run the code of a model at a pinned commit (OWNER/NAME@COMMIT); with --trust alone."
+    )
+    function_to_apply: str | None = None
+    allow_pickle: bool = option(False, "Read .joblib, .pkl, .kv: runs what their makers put in them.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The model that a user names, its kind, how it is loaded, and settings of single kinds.
+
+    Attributes:
+        model: None: none is named.
+        kind: None: by the model's config.
+        seed: of training and sampling.
+        options: each settings class once at most.
+    """
+
+    model: str | None = None
+    kind: str | None = None
+    seed: int = 0
+    load: LoadOptions = field(default_factory=LoadOptions)
+    options: tuple[Any, ...] = ()
+
+    def of(self, options: type[T]) -> T:
+        """The settings of this class, or their defaults."""
+        return next((one for one in self.options if isinstance(one, options)), options())
+
+
+# --- kinds of models ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A score column: its name (``score`` is the first), unit, what more of it means, and its range."""
+
+    name: str
+    unit: str
+    higher: str
+    low: float = 0.0
+    high: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A way to read a model: its columns, and the scorer that reads so (``module:Class``; blank: the model itself).
+
+    ``settings``: names of the ``LoadOptions`` that this scorer takes; ``passes``: most forward passes per prompt.
+    """
+
+    columns: tuple[Column, ...]
+    scorer: str = ""
+    settings: tuple[str, ...] = ()
+    passes: int = 1
+
+
+class Kind(Protocol):
+    """A kind of model. A new one needs ``load`` and ``readings``, and ``fits`` and ``rows`` where they differ.
+
+    Attributes:
+        name: as experiments declare it.
+        readings: the ways to read a model, by the name that experiments declare; blank is the usual one.
+        options: its settings class, if any.
+        architectures, model_types: endings of architectures and families in a model's config that are of this kind.
+            Where there are any, the audited model (``Request.model``) can be of this kind.
+        default: the model that is read where none is named, if there is one.
+    """
+
+    name: str
+    readings: Mapping[str, Reading]
+    options: type[Any] | None = None
+    architectures: tuple[str, ...] = ()
+    model_types: tuple[str, ...] = ()
+    default: str = ""
+
+    def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
+        """A model that is to score these rows."""
+        ...
+
+    def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
+        """The models that read an experiment, or why none does; ``found`` is the kind of ``request.model``."""
+        if found is None:
+            needed = "" if self.default else f"it needs a {self.name} model, and none is embedded; name one"
+            yield self.default, needed
+        elif found != self.name:
+            yield "", f"it needs a {self.name} model and {short_name(request.model)} is of kind {found}"
+        else:
+            yield request.model or "", ""
+
+    def rows(self, experiment: Experiment) -> str:
+        """Which rows an experiment reads: ``PROMPTS``, ``PAIRS`` or ``VERSIONS``."""
+        return PROMPTS
+
+    def read(
+        self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
+    ) -> Scorer:
+        """The scorer that reads an experiment on a corpus with a loaded model."""
+        return self.read_as(model, experiment.reading, request.load)
+
+    def read_as(self, model: Any, reading: str, load: LoadOptions) -> Scorer:
+        """A loaded model, read in one of the ways of its kind; a UsageError if there is no such way."""
+        if reading not in self.readings:
+            known = ", ".join(filter(None, self.readings)) or "none"
+            raise UsageError(f"Unknown reading {reading!r} of a {self.name} model: expected {known}.")
+        chosen = self.readings[reading]
+        module, _, name = chosen.scorer.partition(":")
+        settings = {one: getattr(load, one) for one in chosen.settings}
+        scorer = getattr(import_module(f"swapbias.models.{module}"), name)(model, **settings) if name else model
+        reader: Scorer = scorer
+        return reader
+
+    def wrap(self, model: Any, tokenizer: Any, *, model_id: str, load: LoadOptions) -> Scorer:
+        """The scorer of a transformers model in memory, which stays as it is; a UsageError if the kind has none."""
+        raise UsageError(f"{type(model).__name__} cannot be read from memory. Save it and name its folder.")
+
+    def claims(self, model: str) -> bool:
+        """True if the name alone, without any config, shows that a model is of this kind."""
+        return False
+
+    def of_head(self, model: str, config: Any, request: Request) -> str:
+        """The kind of a model of these architectures; a UsageError if neither config nor user says it."""
+        return self.name
+
+    def is_requested(self, request: Request) -> bool:
+        """True if the user changed its settings."""
+        return self.options is not None and request.of(self.options) != self.options()
+
+    def resolve(self, options: Any) -> tuple[Any, tuple[str, ...]]:
+        """Its settings with what a file that they name (a log of answers) adds, and the studies in that file."""
+        return options, ()
+
+    def check(self, request: Request) -> None:
+        """Refuse settings that contradict each other, with a UsageError."""
+        return
+
+    def expand(self, rows: Sequence[Row], request: Request, experiment: Experiment) -> Sequence[Row]:
+        """The rows that the model reads: those of an experiment, for a chat model one for each trial."""
+        return rows
+
+    def sent(self, row: Mapping[str, str], request: Request) -> tuple[tuple[str, str], ...]:
+        """The texts that a row needs, each with its trial; equal ones are sent once."""
+        return ((row["text"], row.get("trial", "")),)
+
+    def trains(self, request: Request) -> bool:
+        """True if classifiers are trained on the notes that are not tested."""
+        return False
+
+    def unused_note(self, request: Request, studies: str) -> str:
+        """Which of its settings no experiment reads but those of these studies."""
+        return f"Settings of {self.name} models are read by {studies}."
+
+    def announce(self, rows: Sequence[Mapping[str, Any]], request: Request) -> str:
+        """Requests and costs of these rows in a sentence; blank for a model that runs here."""
+        return ""
+
+    def calls(self, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> str:
+        """Forward passes for these rows; blank where ``announce`` has a sentence."""
+        passes = self.readings[experiment.reading].passes
+        return f"{'at most ' if passes > 1 else ''}{passes * len(set(column(rows, 'text'))):,} model calls"
+
+    def code(self, request: Request) -> tuple[str, ...]:
+        """Models that its settings name and whose loading may run code."""
+        return ()
+
+
+def is_callable(model: str) -> bool:
+    """Whether a model name is ``module:function``."""
+    module, _, function = model.partition(":")
+    return function.isidentifier() and all(part.isidentifier() for part in module.split("."))
+
+
+def short_name(model: str | None) -> str:
+    """A model's name without the path of this machine."""
+    return Path(model).resolve().name if model and is_there(model) else str(model)

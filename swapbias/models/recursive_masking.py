@@ -1,0 +1,152 @@
+"""Recursive masking (Lin et al. 2022): the gendered phrases a masked model would put at the mask."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from swapbias.errors import UsageError
+from swapbias.models.base import Progress, Scored, ranked
+from swapbias.models.masked import MaskedReading, MaskedScorer
+from swapbias.studies import MASK, Prompt, load_lexicon
+
+BEAM = 10  # likeliest tokens followed at each step
+MOST_LOST = 0.01  # path probability of a prompt that pruning may drop
+_SHARES = (0.01, 0.09, 0.90)  # of the work, by step: 1, 10 and 100 forward passes per prompt
+
+Token = tuple[int, float]
+
+
+@dataclass(slots=True)
+class _Stimulus:
+    """One text under one lexicon: its open branches and the gendered phrases found."""
+
+    text: str
+    lexicon: str
+    branches: list[tuple[tuple[str, ...], float]] = field(default_factory=lambda: [((), 1.0)])
+    phrases: list[tuple[str, float, str]] = field(default_factory=list)
+    pruned: float = 0.0  # path probability of the dropped branches
+    too_long: bool = False
+    finite: bool = True  # whether all probabilities along its branches are
+
+    def sequence(self, words: tuple[str, ...]) -> str:
+        """Step 1 masks the last word, step 2 one before it, step 3 one between the two."""
+        return self.text.replace(MASK, " ".join((*words[1:], MASK, *words[:1])))
+
+    def prune(self, below: float, most_lost: float) -> None:
+        """Drop branches less likely than ``below``, the least likely first, ``most_lost`` of the prompt in all."""
+        lost = set()
+        for p, at in sorted((p, at) for at, (_, p) in enumerate(self.branches) if p < below):
+            if self.pruned + p > most_lost:
+                break
+            self.pruned += p
+            lost.add(at)
+        self.branches = [branch for at, branch in enumerate(self.branches) if at not in lost]
+
+
+class PhraseScorer(MaskedReading):
+    """Score: summed probability of the phrases that end in a word of the prompt's candidates.
+
+    Step 1 fills the mask with the ten likeliest tokens t1. A token of the lexicon ends its branch and adds its
+    probability; else ``<mask> t1`` is filled, with ten t2 each: again gendered ones end and add p1 p2; else
+    ``t2 <mask> t1`` is filled, and gendered t3 add p1 p2 p3, the rest is dropped. No threshold, no
+    normalisation. 0: no phrase of the group was met. NaN: the text is longer than the model reads,
+    or probabilities on the way are not finite. ``top_tokens`` holds every phrase of the group with its probability.
+
+    ``prune`` drops branches of a lower path probability, which is faster and no longer exact: at each step the
+    least likely first, at most ``most_lost`` of a prompt in all. ``pruned_mass`` is what was dropped: the phrases
+    of all groups together could have had that much more at most.
+    """
+
+    unit = "probability mass of phrases"
+    chunk_rows = 96
+
+    def __init__(self, masked: MaskedScorer, *, prune: float = 0.0, most_lost: float = MOST_LOST) -> None:
+        """Read phrases with a masked scorer; ``prune`` 0 is exact.
+
+        Raises:
+            UsageError: ``prune`` or ``most_lost`` outside 0 to 1.
+        """
+        if not (0 <= prune < 1 and 0 <= most_lost <= 1):
+            raise UsageError(f"prune {prune}, most_lost {most_lost}: expected probabilities, prune below 1.")
+        pruning = {"prune": prune, "most_lost": most_lost} if prune else {}
+        super().__init__(masked, beam=BEAM, steps=len(_SHARES), **pruning)
+        self.prune, self.most_lost = prune, most_lost
+        # Tokens that begin a word carry a space in byte-level and SentencePiece vocabularies.
+        self._spaces = any(token.startswith(" ") for token in masked.raw)
+        self._labels: dict[str, tuple[list[str], list[int]]] = {}
+        self._known: dict[str, list[Token]] = {}  # identical sequences are computed once, over all chunks
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+        keys = [(prompt.text, prompt.candidates.rpartition("/")[0]) for prompt in prompts]
+        stimuli = {key: _Stimulus(*key) for key in keys}
+        for share in _SHARES:
+            self._step(list(stimuli.values()), partial(_report, on_progress, share * len(prompts)))
+        return [self._scored(stimuli[key], prompt) for key, prompt in zip(keys, prompts, strict=True)]
+
+    def _step(self, stimuli: Sequence[_Stimulus], on_share: Callable[[float], None]) -> None:
+        sequences = dict.fromkeys(one.sequence(words) for one in stimuli for words, _ in one.branches)
+        self._fill([sequence for sequence in sequences if sequence not in self._known], on_share)
+        for one in stimuli:
+            branches, one.branches = one.branches, []
+            for words, p in branches:
+                self._grow(one, words, p)
+            one.prune(self.prune, self.most_lost)
+
+    def _grow(self, one: _Stimulus, words: tuple[str, ...], p: float) -> None:
+        """One branch: each token ends in a phrase or opens a branch, and at the last step none is opened."""
+        labels, of_token = self._labels_of(one.lexicon)
+        tokens = self._known[one.sequence(words)]
+        one.too_long |= not tokens
+        if tokens and math.isnan(tokens[0][1]):
+            one.finite = False
+            return
+        for token, share in tokens:
+            label, word = labels[of_token[token]], self.masked.words[token]
+            if label:
+                one.phrases.append((self._phrase(words, token), p * share, label))
+            # Special and blank tokens leave nothing to put beside a mask.
+            elif len(words) < len(_SHARES) - 1 and word and token not in self.masked.tokenizer.all_special_ids:
+                one.branches.append(((*words, word), p * share))
+
+    def _labels_of(self, name: str) -> tuple[list[str], list[int]]:
+        """The labels of a lexicon, blank for the one of all other words, and the label's place for every token."""
+        if name not in self._labels:
+            labels, of_token = self.masked.labels_of_tokens(name)
+            rest = load_lexicon(name).rest
+            self._labels[name] = ["" if label == rest else label for label in labels], of_token.tolist()
+        return self._labels[name]
+
+    def _fill(self, sequences: Sequence[str], on_share: Callable[[float], None]) -> None:
+        """The ten likeliest tokens of each sequence; none where it is longer than the model reads."""
+        self._known |= {sequence: [] for sequence in sequences}
+        done = 0
+        for members, probabilities in self.masked.read(sequences):
+            top = probabilities.topk(BEAM, dim=1)
+            for index, values, tokens in zip(members, top.values.tolist(), top.indices.tolist(), strict=True):
+                self._known[sequences[index]] = list(zip(tokens, values, strict=True))
+            done += len(members)
+            on_share(len(members) / len(sequences))
+        on_share(1 - done / len(sequences) if sequences else 1.0)
+
+    def _phrase(self, words: tuple[str, ...], token: int) -> str:
+        """The phrase in reading order; a token that continues a word joins it ("school" + "girl")."""
+        raw, word = self.masked.raw[token], self.masked.words[token]
+        if len(words) < 2:
+            return " ".join((word, *words))
+        joined = word.startswith("##") or (self._spaces and not raw.startswith(" "))
+        return f"{words[1]}{'' if joined else ' '}{word.removeprefix('##')} {words[0]}"
+
+    def _scored(self, one: _Stimulus, prompt: Prompt) -> Scored:
+        parts = {"pruned_mass": one.pruned} if self.prune else {}
+        if one.too_long or not one.finite:
+            return Scored(math.nan, parts=dict.fromkeys(parts, math.nan), finite=one.finite)
+        label = prompt.candidates.rpartition("/")[2]
+        mine = sorted(((p, phrase) for phrase, p, group in one.phrases if group == label), reverse=True)
+        top_tokens = ranked([phrase for _, phrase in mine], [p for p, _ in mine], decimals=9)
+        return Scored(sum(p for p, _ in mine), mine[0][1] if mine else "", top_tokens, parts)
+
+
+def _report(on_progress: Progress | None, size: float, share: float) -> None:
+    if on_progress:
+        on_progress(share * size)
