@@ -310,7 +310,6 @@ def share(
     audited: Annotated[str | None, typer.Option(help="The model's name in the run, if another.")] = None,
     public: Public = False,
     findings_only: FindingsOnly = False,
-    name: Annotated[str | None, typer.Option(help="Name of the run in the repository.")] = None,
     namespace: Annotated[str, typer.Option(help="Who publishes the corpora on the Hub.")] = "swapbias",
     phenotype: Annotated[
         list[str] | None, typer.Option(help="A phenotype of your own notes whose name may leave; repeatable.")
@@ -320,9 +319,6 @@ def share(
     ] = False,
     again: Annotated[bool, typer.Option("--again", help="Propose what its owners closed or took out.")] = False,
     dry_run: DryRun = False,
-    folder: Annotated[
-        Path | None, typer.Option("--out", help="With --dry-run: put here what would be written.")
-    ] = None,
 ) -> None:
     """Share a run on the Hub, and on a model's page."""
     from swapbias.hub import COMMIT, PULL_REQUEST, Hub, ShareOptions, share_run
@@ -336,14 +332,13 @@ def share(
         ),
         (again and not create_pr, "--again is about a pull request. Add --create-pr, or drop --again."),
         (card and not create_pr, "--card is about a pull request. Add --create-pr, or drop --card."),
-        (folder and not dry_run, "--out belongs to --dry-run. Add it, or drop --out."),
     ):
         if missing:
             raise UsageError(sentence)
     wanted = ShareOptions(
         results=results, model=model, how=COMMIT if commit else PULL_REQUEST if create_pr else "", audited=audited,
-        public=public, findings_only=findings_only, name=name, phenotypes=tuple(phenotype or ()), card=card,
-        again=again, namespace=namespace, dry_run=dry_run, out=folder,
+        public=public, findings_only=findings_only, phenotypes=tuple(phenotype or ()), card=card,
+        again=again, namespace=namespace, dry_run=dry_run,
     )  # fmt: skip
     with stoppable(lambda: f"Stopped. What is on the Hub stays, and {run} as it was: the same command goes on."):
         for one in share_run(Run.open(run), wanted, Hub(), say=say):
@@ -435,5 +430,7 @@ def _end_with(function: str, *arguments: Any, **options: Any) -> None:
     """Call a function of the Hub's room, and end with the exit code that it returns."""
     from swapbias import hub
 
-    if code := getattr(hub, function)(*arguments, **options):
+    with stoppable(lambda: "Stopped. What is complete stays: the same command goes on."):
+        code = getattr(hub, function)(*arguments, say=show, complain=say, **options)
+    if code:
         raise typer.Exit(code)

@@ -145,20 +145,24 @@ def test_a_token_that_may_only_read_or_write_elsewhere_is_told_before_the_work(h
         check_namespace(Hub(token="hf_nobody"), "alice")
 
 
-def test_trouble_with_one_is_a_sentence_and_the_others_go_on(hub, capsys):
+def test_trouble_with_one_is_a_sentence_and_the_others_go_on(hub):
     def pushing(hub, name):
         if name == "b":
             raise HubError("The Hub refused.")
         if name == "c":
-            raise RuntimeError("odd")
+            raise OSError(28, "No space left on device", "/x/y")
         return PushResult(Repo("dataset", f"lab/{name}"), "unchanged", Change({}), commit="c0ffee", tag="v1.0.0")
 
-    assert push_each("lab", lambda: "abcd", pushing) == 1
-    told, complaints = (text.splitlines() for text in capsys.readouterr())
-    assert told[:2] == ["lab/a: unchanged, v1.0.0 at c0ffee", "lab/d: unchanged, v1.0.0 at c0ffee"]
+    said, complaints = [], []
+    assert push_each("lab", "abcd", pushing, say=said.append, complain=complaints.append) == 1
+    assert said == [
+        "lab/a: unchanged, v1.0.0 at c0ffee",
+        "lab/d: unchanged, v1.0.0 at c0ffee",
+        "2 done, 0 of them changed; 2 failed.",
+    ]
     assert complaints == [
         "swapbias: b: The Hub refused.",
-        "swapbias: c: RuntimeError. This is a fault of swapbias: see it with --debug.",
+        "swapbias: c: /x/y: No space left on device. Check the place and its free space.",
     ]
 
 
@@ -245,10 +249,11 @@ def test_deleted_paths_are_told_by_a_real_push(hub):
     assert push(FILES, tag="v1.1.0")[1] == ["  D old.csv"]
 
 
-def test_a_repository_that_is_private_is_said_to_be(hub, capsys):
+def test_a_repository_that_is_private_is_said_to_be(hub):
     push(private=True)
-    push_each("alice", lambda: ["toy"], lambda hub, name: push()[0])
-    assert capsys.readouterr().out.startswith("alice/toy: unchanged (private), v1.0.0 at ")
+    said = []
+    push_each("alice", ["toy"], lambda hub, name: push()[0], say=said.append, complain=said.append)
+    assert said[0].startswith("alice/toy: unchanged (private), v1.0.0 at ")
     assert (
         push({**FILES, "b.csv": b""}, tag="v1.1.0", dry_run=True)[1][0]
         == "dataset alice/toy: private, tag v1.1.0, message 'toy v1.1.0'"

@@ -1,9 +1,7 @@
 """Publishing metrics: one commit, one tag, nothing the second time, and never other content under a tag."""
 
-import io
 import re
 import subprocess
-import sys
 
 import pytest
 
@@ -160,14 +158,3 @@ def test_the_script_asks_for_the_release_before_it_pushes(hub, script, monkeypat
     monkeypatch.setattr("swapbias.hub.commands.check_release", untagged)
     assert script(NAME, "--namespace", "lab") == (2, "", f"swapbias: {__version__} is not tagged.\n")
     assert writes(hub) == []
-
-
-def test_a_terminal_that_knows_few_letters_gets_them_all_the_same(hub, script, monkeypatch):
-    shown, told = (io.TextIOWrapper(io.BytesIO(), encoding="ascii") for _ in range(2))
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "stdout", shown)
-        patch.setattr(sys, "stderr", told)
-        code, *_ = script(NAME, "--namespace", "lab", "--dry-run", "--untagged")
-    assert (code, told.buffer.getvalue()) == (0, b"")
-    assert b"emoji: ?" in shown.buffer.getvalue()
-    assert b"  A index.html (" in shown.buffer.getvalue()
