@@ -169,14 +169,6 @@ def test_trouble_with_one_is_a_sentence_and_the_others_go_on(hub):
 # Whose a repository is ------------------------------------------------------------------------------------
 
 
-def test_a_card_that_only_speaks_of_swapbias_is_somebody_elses(hub):
-    theirs = {"README.md": b"# my own\nSee also swapbias, which inspired this.", "data.csv": b"a,b\n1,2\n"}
-    hub.add_repo(*KEY, files=theirs)
-    with pytest.raises(UsageError, match="no mark of a push"):
-        push()
-    assert hub.files(*KEY) == theirs
-
-
 @pytest.mark.parametrize(
     "mark",
     [

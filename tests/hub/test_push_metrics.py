@@ -38,23 +38,6 @@ def test_a_push_makes_a_static_space_with_one_commit_under_the_tag_of_the_releas
     assert {path: data for path, data in hub.files("space", REPO).items() if path != ".gitattributes"} == published()
 
 
-def test_a_second_push_writes_nothing(hub):
-    first, _ = push()
-    before = writes(hub), hub.commits("space", REPO)
-    again, _ = push()
-    assert (again.status, again.commit) == ("unchanged", first.commit)
-    assert (writes(hub), hub.commits("space", REPO)) == before
-
-
-def test_other_content_under_the_same_tag_is_refused(hub, monkeypatch):
-    push()
-    before = hub.files("space", REPO), hub.tags("space", REPO)
-    monkeypatch.setattr(spaces, "NOT_A_RANKING", "Another sentence.")
-    with pytest.raises(UsageError, match=r"raise the version of swapbias in pyproject\.toml"):
-        push()
-    assert (hub.files("space", REPO), hub.tags("space", REPO)) == before
-
-
 def test_a_new_version_is_a_new_commit_and_leaves_the_old_tag_alone(hub, monkeypatch):
     first, _ = push()
     monkeypatch.setattr(spaces, "__version__", "99.0.0")
@@ -65,33 +48,12 @@ def test_a_new_version_is_a_new_commit_and_leaves_the_old_tag_alone(hub, monkeyp
     assert (f'revision="{__version__}"' in old, 'revision="99.0.0"' in new) == (True, True)
 
 
-def test_content_that_is_there_without_its_tag_is_tagged_only(hub):
-    hub.add_repo("space", REPO, files=published(), sdk="static")
-    before = hub.commits("space", REPO)
-    done, _ = push()
-    assert done.status == "tagged"
-    assert hub.commits("space", REPO) == before
-    assert hub.tags("space", REPO) == {TAG: before[0][0]}
-
-
 def test_a_dry_run_writes_nothing_and_names_every_file(hub):
     done, lines = push(dry_run=True)
     assert done.status == "would be created"
     assert writes(hub) == []
     for path in (f"{NAME}.py", "README.md", "index.html", "requirements.txt"):
         assert any(path in line for line in lines), path
-
-
-def test_a_private_push_makes_a_private_space(hub):
-    push(private=True)
-    assert hub.repo("space", REPO).private
-
-
-def test_a_space_of_somebody_else_of_the_same_name_is_left_alone(hub):
-    hub.add_repo("space", REPO, files={"README.md": b"---\ntitle: mine\n---\n", "app.py": b"1"}, sdk="gradio")
-    with pytest.raises(UsageError, match="holds something else"):
-        push()
-    assert sorted(hub.files("space", REPO)) == ["README.md", "app.py"]
 
 
 @pytest.fixture
