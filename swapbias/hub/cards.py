@@ -363,7 +363,7 @@ def _date(manifest: Mapping[str, Any]) -> str:
 def _units(rows: Sequence[tuple[Finding, Row]], read: Mapping[str, PromptsRead]) -> Iterator[str]:
     for experiment, unit in dict.fromkeys((one.experiment, one.unit) for one, _ in rows):
         same = [one for one, _ in rows if (one.experiment, one.unit) == (experiment, unit)]
-        signs = "; ".join(dict.fromkeys(wording.plain(one.direction) for one in same if one.direction))
+        signs = "; ".join(filter(None, dict.fromkeys(wording.plain(wording.direction(one)) for one in same)))
         other = read[experiment].deviation
         instead = f" Read: {markdown(other)}." if other else ""
         yield f"- {markdown(experiment)}, in {markdown(unit)}{f': {markdown(signs)}' if signs else ''}.{instead}"
@@ -388,7 +388,7 @@ def headline_rows(found: Sequence[Finding]) -> list[tuple[Finding, Row]]:
             wording.where(one),
             wording.value_of(one),
             wording.interval_of(one),
-            one.inference,
+            wording.inference(one),
             wording.interval_of(paper) if paper else "–",
             wording.tested(estimate),
             f"{estimate.n} (+{estimate.n_unscored} unscored)" if estimate.n_unscored else str(estimate.n),

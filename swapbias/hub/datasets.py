@@ -199,10 +199,10 @@ def dataset_builder(
 
 def _hash(corpus: Corpus, data_dir: Path | None) -> str:
     """sha256 over all that rows are made of; of a folder of the user's, which may be large, sizes and times."""
-    rooms = [(Path(str(files(f"swapbias.{room}"))), "*.py") for room in _CODE]
+    rooms = [(Path(str(files(f"swapbias.{room}"))), room, "*.py") for room in _CODE]
     parts = [
-        f"{folder.name}/{path.relative_to(folder).as_posix()} {file_sha256(path)}"
-        for folder, pattern in (*rooms, (corpus_dir(corpus.name).parent, "*"))
+        f"{room}/{path.relative_to(folder).as_posix()} {file_sha256(path)}"
+        for folder, room, pattern in (*rooms, (corpus_dir(corpus.name).parent, "datasets_src", "*"))
         for path in folder.rglob(pattern)
         if path.is_file() and "__pycache__" not in path.parts
     ]

@@ -36,7 +36,7 @@ from swapbias.findings import (
     headlines,
     independent_pairs,
 )
-from swapbias.measures import MEASURES, SPANS, Estimate
+from swapbias.measures import MEASURES, SPANS, Estimate, interim_level
 from swapbias.models.clinical import Explained
 from swapbias.studies import Experiment, load_study
 
@@ -358,7 +358,7 @@ def certainty(finding: Finding) -> str:
     one = finding.estimate
     if finding.measure == SPREAD and not math.isnan(one.p_value):
         what, size = "gaps" if finding.contrast == ALL_GAPS else "means", size_of(one.value, finding.unit)
-        return f"The groups' {what} have an SD of {size} ({one.test}, {finding.inference})."
+        return f"The groups' {what} have an SD of {size} ({one.test}, {inference(finding)})."
     if math.isnan(one.value):
         return ""
     if math.isnan(one.ci_low):
@@ -367,7 +367,7 @@ def certainty(finding: Finding) -> str:
         )
     over = f", simultaneous over the {finding.questions} questions of this study" if finding.questions > 1 else ""
     design = f" The design {detects(finding.detectable, finding.unit)}." if finding.detectable > 0 else ""
-    return f"95 % interval {finding.inference}{over}.{design}"
+    return f"95 % interval {inference(finding)}{over}.{design}"
 
 
 def detects(gap: float, unit: str) -> str:
@@ -381,13 +381,13 @@ def detects(gap: float, unit: str) -> str:
 
 def meaning(finding: Finding) -> str:
     """What the sign of a finding and a point of it mean."""
-    direction = plain(finding.direction)
+    sign = plain(direction(finding))
     if finding.measure == "gap_difference" and not math.isnan(finding.estimate.value):
         first, second = (set_name(finding, name) for name in (finding.within, finding.against))
         toward = sides(finding)[0 if finding.estimate.value > 0 else 1]
         further = f"lies further toward {toward} with {first} than with {second}"
-        direction = f"the gap {further if finding.estimate.value else f'is the same with {first} and with {second}'}"
-    start = f"{direction[0].upper()}{direction[1:]}. " if direction else ""
+        sign = f"the gap {further if finding.estimate.value else f'is the same with {first} and with {second}'}"
+    start = f"{sign[0].upper()}{sign[1:]}. " if sign else ""
     if in_points(finding.unit):
         percent = finding.unit == "percentage points"
         return start + (
@@ -516,7 +516,7 @@ def rate_value(finding: Finding) -> str:
 
 def rate_name(regime: str, finding: Finding) -> str:
     """The row of a rate: training notes, and in which version a flip is positive."""
-    return f"{regime}: {finding.direction}" if finding.measure == "flip_rate" and finding.direction else regime
+    return f"{regime}: {direction(finding)}" if finding.measure == "flip_rate" else regime
 
 
 def explained_name(explained: Sequence[Explained], names: Mapping[str, str]) -> str:
@@ -1049,9 +1049,9 @@ def terminal_table(title: str, found: Sequence[Finding]) -> "Table":
     for name in ("value, 95 % interval", "p", "n"):
         table.add_column(name, justify="right", no_wrap=True)
     for one in found:
-        what = f"{one.study}:{one.experiment}, {where(one)}: {quantity(one)}, {one.inference}"
+        what = f"{one.study}:{one.experiment}, {where(one)}: {quantity(one)}, {inference(one)}"
         verdict = difference_word(one) if one.measure == DIFFERENCE else word(one) if one.verdict else ""
-        if one.measure == "group_told":
+        if one.measure == "group_leakage":
             verdict = blinding(one)
         known = f"\n{one.published.source} {one.published.value}" if one.published and one.published.value else ""
         table.add_row(
@@ -1077,3 +1077,75 @@ def blinding(finding: Finding) -> str:
     """Whether a judge was blind to the group, as the end of a sentence."""
     outcome, chance = blinding_of(finding)
     return f"goal {chance:.2f} ± {GOAL:.2f}: {_BLINDING[outcome]}"
+
+
+# --- what a sign means, what an interval is over ---------------------------------------------------------
+
+
+_SIGNS = {
+    "group_spread": "0: no group differs from the others",
+    "interaction_of_three": "above zero toward the first of each factor; 0: the factors add up",
+    "bias_difference": "above zero: more bias than without adjectives",
+    "gap_beyond_wording": "the gap over the prompts and their rewordings together",
+    "sign_kept": "the share of rewordings in which the gap has its sign",
+    "correlation": "above zero both rise together",
+    "leakage_uar": "0.5 is chance; 1: the gender is predicted from every note",
+    "kappa": "1: always alike; 0: no more than by chance",
+    "group_leakage": "1: the group is predicted from every answer",
+    "direct_bias": "0: the words stand at right angles to the gender direction",
+    "signed_mean": "above zero toward female, below toward male",
+}
+_WITH_HIGHER = ("flip_rate", "tpr_difference", "log_tprr", "tprr", "fpr_difference", "log_fprr", "fprr")
+_MORE = {"nonanswer_gap": "no answer", "truncation_gap": "an answer that is cut off"}
+
+
+def direction(finding: Finding) -> str:
+    """What the value's sign means, or who has the higher rate; blank for what has no direction."""
+    name, experiment, record = finding.measure, experiment_of(finding), MEASURES[finding.measure]
+    declared = experiment.direction if experiment else f"above zero {finding.group or 'the first'} is higher"
+    if name == DIFFERENCE:
+        return f"above zero the first model is higher: {declared}"
+    if name == EFFECTS[0]:
+        return f"above zero the first is higher, averaged over the other factors; of groups: {declared}"
+    if name in ("gap_difference", EFFECTS[1]):
+        adds = "; 0: the factors add up" if name == EFFECTS[1] else ""
+        return (
+            f"above zero the gap lies further toward {finding.group} with {finding.within} than with "
+            f"{finding.against}, below zero further toward {finding.reference_group}{adds}"
+        )
+    if name == "intersection":
+        side = "below" if finding.from_mean < 0 else "above"
+        sizes = f"{finding.from_mean:+.3g} from the mean of all groups, its parts add up to {finding.parts:+.3g}"
+        return f"above zero {finding.intersection} lies further {side} the mean than its parts add up to: {sizes}"
+    if name in _MORE:
+        return f"above zero more {finding.group or 'of the first'} prompts get {_MORE[name]}"
+    if record.performed:
+        own = "0: equal; patients of either gender in their own notes, which differ in more than words"
+        return own if finding.reference_group else ""
+    if name in _WITH_HIGHER:
+        return _higher(finding)
+    return declared if record.reach else _SIGNS.get(name, "")
+
+
+def _higher(finding: Finding) -> str:
+    """Which group has the higher rate; of flips how many notes are positive in the version of one group alone."""
+    said = f"{finding.higher_group} higher" if finding.higher_group else "equal"
+    if math.isnan(finding.estimate.value):
+        said = "not defined"
+    if math.isnan(finding.only_group):
+        return said
+    experiment = experiment_of(finding)
+    group, reference = (experiment.group, experiment.reference_group) if experiment else ("first", "second")
+    counts = f"{group} version alone: {finding.only_group:.0f}, {reference}: {finding.only_reference:.0f}"
+    return f"{said} (positive in the {counts})"
+
+
+def inference(finding: Finding) -> str:
+    """What interval and p-value are over: ``over templates and diagnoses``; blank where nothing was tested."""
+    over = finding.view or ("" if finding.estimate.test == "none" else "these rows only")
+    if finding.cluster_vars:
+        written = " as written" if MEASURES[finding.measure].performed else ""
+        paired = ", paired" if finding.measure == DIFFERENCE else ""
+        over = f"over {finding.cluster_vars.replace(' + ', ' and ')}{written}{paired}"
+    each = f"at each of {finding.looks} looks (level {interim_level(finding.looks):.3g})" if finding.looks > 1 else ""
+    return ", ".join(filter(None, (each, over)))

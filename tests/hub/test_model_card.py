@@ -57,7 +57,7 @@ def test_the_answer_of_an_experiment_stands_first():
 def test_the_section_says_how_to_read_it_and_where_the_rest_is():
     text = said(results_private=True)
     for words in (
-        "in probability mass at the mask: above zero is more female",
+        "in probability mass at the mask: above zero the model gives female words more",
         f"]({URL}) (not public",
         "swapbias audit owner/model --study gendered_stigma\n",
         "Not run: rq2.",
@@ -106,7 +106,7 @@ def test_findings_of_two_models_or_of_none_make_no_section():
 
 
 def test_nothing_from_outside_becomes_markup():
-    found = [replace(finding(model=HOSTILE, inference=HOSTILE, subset=HOSTILE), unit=HOSTILE, direction=HOSTILE)]
+    found = [replace(finding(model=HOSTILE, cluster_vars=HOSTILE, subset=HOSTILE), unit=HOSTILE)]
     manifest = MANIFEST | {
         "swapbias": HOSTILE,
         "finished": HOSTILE,

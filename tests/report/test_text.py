@@ -35,7 +35,7 @@ def gap(value, verdict, *, error=0.01, width=0.02, **more):
     facts = {
         "study": "gendered_stigma", "experiment": "rq1", "model_id": "m", "measure": "paired_gap",
         "contrast": "female - male", "unit": "probability mass at the mask", "headline": True, "margin": 0.05,
-        "inference": "over templates and diagnoses", "verdict": verdict, "detectable": 0.03,
+        "cluster_vars": "templates + diagnoses", "verdict": verdict, "detectable": 0.03,
     }  # fmt: skip
     return Finding(**{**facts, **more}, estimate=Estimate(value, n=10, error=error, **ends))
 
@@ -485,7 +485,7 @@ def test_the_caption_of_a_difference_of_gaps_has_the_sign_of_the_number(value, s
     found = disaggregate(rows.assign(score=base + moved), "gendered_stigma", robustness=False)
     finding = next(one for one in found if one.headline and one.measure == "gap_difference")
     assert finding.estimate.value == pytest.approx(value)
-    assert finding.direction == (
+    assert text.direction(finding) == (
         "above zero the gap lies further toward female with mental_health than with other_health, below zero further "
         "toward male"
     )
