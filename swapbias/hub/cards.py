@@ -16,7 +16,7 @@ from swapbias.studies import load_corpus, load_study, of_a_part
 
 CARD = "README.md"
 BYTE_ORDER_MARK = "\ufeff"
-TAGS = ("bias", "fairness", "swapbias")
+TAGS = ("bias", "fairness", "swapbias")  # by the last one a push knows what it made
 _LINE_END = re.compile(r"\r\n?|\n")  # as Markdown counts lines
 # The Hub allows white space before the header, and ends it at the first line of ---. Byte order marks are no text.
 _OPENED = re.compile(r"[\ufeff\s]*---[ \t]*\r?\n")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack
 
 from swapbias.errors import HubError, UsageError
 from swapbias.files import file_sha256
-from swapbias.hub.cards import CARD, decode, load, split, with_keys
+from swapbias.hub.cards import CARD, TAGS, decode, load, split
 from swapbias.network import configure_http
 from swapbias.privacy import Files, check_upload
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 SOURCE = "https://github.com/swapbias/swapbias"
 READ_LIMIT = 64 * 2**20  # bytes of a file that is read into memory
 HUB_FILES = frozenset({".gitattributes"})  # what the Hub itself puts into a new repository
-MARK = "swapbias"  # the key in a card's header by which a push knows what it made
 SHARED = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/([^/@]+))?(?:@(.+))?")
 _TEMPLATE = {*HUB_FILES, CARD, "index.html", "style.css"}  # of a new static Space
 _AGAIN = "Run the command again."
@@ -419,15 +418,14 @@ def push_repo(
 ) -> PushResult:
     """Bring a repository to ``files`` in one commit, tagged ``tag``; a version that is published is not pushed again.
 
-    The card gets a mark in its header (see ``signed``), by which the next push knows the repository. A push that was
-    cut is completed by the next one. ``raise_hint`` says how a version is raised.
+    The card has the tag ``swapbias``, by which the next push knows the repository. A push that was cut is completed
+    by the next one. ``raise_hint`` says how a version is raised.
 
     Raises:
         UsageError: the tag is published with other content, the repository is somebody's own or public where a
-            private one is wanted, or a file must not leave. HubError: the Hub refused. ValueError: there is no card.
+            private one is wanted, or a file must not leave. HubError: the Hub refused.
     """
     say, private = options["say"], options.get("private", False)
-    files = signed(files, repo, tag)
     check_upload(files)
     state = hub.state(repo)
     new = state is None or _check_ours(hub, state, private=private)
@@ -454,18 +452,6 @@ def push_repo(
     return replace(done, status=status, change=change, commit=commit)
 
 
-def signed(files: Files, repo: Repo, tag: str) -> dict[str, bytes | Path]:
-    """The files with the mark of a push in their card's header; ValueError where no card can be read."""
-    if CARD not in files:
-        raise ValueError(f"{repo.name}: there is no {CARD} to publish. Write one.")
-    mark = {MARK: {**_mark(repo), "version": tag.removeprefix("v")}}
-    return {**files, CARD: with_keys(decode(as_bytes(files[CARD]), CARD), mark, where=CARD).encode()}
-
-
-def _mark(repo: Repo) -> dict[str, str]:
-    return {"kind": repo.kind, "name": repo.name.rpartition("/")[2]}
-
-
 def _check_ours(hub: Hub, state: State, *, private: bool) -> bool:
     """Whether the repository is new; UsageError where it holds something that no push made."""
     if private and not state.private:
@@ -478,12 +464,12 @@ def _check_ours(hub: Hub, state: State, *, private: bool) -> bool:
         template = state.repo.kind == "space" and paths <= _TEMPLATE
         if paths <= HUB_FILES or (template and len(hub.commits(state.repo)) == 1):
             return True
-    what = "has no mark of a push in its header" if CARD in paths else "is missing"
+    what = f"has no tag {TAGS[-1]!r}" if CARD in paths else "is missing"
     try:
-        mark = load(split(hub.text(state, CARD)).header, CARD).get(MARK)
+        tags = load(split(hub.text(state, CARD)).header, CARD).get("tags")
     except ValueError:
-        mark, what = None, "cannot be read"
-    if not isinstance(mark, dict) or {**mark, **_mark(state.repo)} != mark:
+        tags, what = None, "cannot be read"
+    if not isinstance(tags, list) or TAGS[-1] not in tags:
         raise UsageError(
             f"{state.repo.name} holds something else: its {CARD} {what}. Choose another --namespace, or rename that "
             "repository."

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from swapbias import __version__
 from swapbias.errors import UsageError
-from swapbias.hub.cards import CARD, dump, load, split
+from swapbias.hub.cards import CARD, TAGS, dump, load, split
 from swapbias.hub.client import SOURCE, Hub, PushOptions, PushResult, Repo, push_repo
 from swapbias.studies import metric_path
 
@@ -68,8 +68,10 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
     origin = f"Made from [metrics/{name}]({SOURCE}/tree/v{version}/metrics/{name}) of swapbias {version}."
     body = body.replace(_RECIPE, f"{origin}\n\n{_RECIPE}")
     body = body.replace('"NS/', f'"{namespace}/').replace('"VERSION"', f'"{version}"')
-    metadata = {"sdk": "static", "app_file": "index.html", "license": "apache-2.0"}
-    card = f"---\n{dump({**load(parts.header, name), **metadata})}---\n\n{body}\n"
+    metadata = load(parts.header, name)
+    metadata |= {"sdk": "static", "app_file": "index.html", "license": "apache-2.0"}
+    metadata["tags"] = [*metadata["tags"], TAGS[-1]]
+    card = f"---\n{dump(metadata)}---\n\n{body}\n"
     source = swapped((folder / f"{name}.py").read_text(encoding="utf-8"))
     made = {
         **standing_alone(name, source, origin=f"{SOURCE}/blob/v{version}"),

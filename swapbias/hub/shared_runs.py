@@ -1000,7 +1000,7 @@ def push_comparison(hub: Hub, results: Sequence[str], space: str, **options: Unp
         "sdk": "static",
         "app_file": PAGE,
         "license": "apache-2.0",
-        "tags": ["bias", "fairness", "swapbias"],
+        "tags": list(cards.TAGS),
     }
     read = cards.md_table(("run", "models", "repository at the commit"), rows)
     texts = [

@@ -8,7 +8,7 @@ import pytest
 from swapbias import __version__
 from swapbias.errors import UsageError
 from swapbias.hub import metric_spaces as spaces
-from swapbias.hub.client import Hub, Repo, signed
+from swapbias.hub.client import Hub
 from swapbias.hub.metric_spaces import check_release
 from swapbias.studies.catalogue import metrics
 from tests.hub.clients import command, writes
@@ -26,7 +26,7 @@ def push(name=NAME, **options):
 
 def published():
     """The files as a push writes them."""
-    return signed(spaces.space_files(NAME, namespace="lab", version=__version__), Repo("space", REPO), TAG)
+    return spaces.space_files(NAME, namespace="lab", version=__version__)
 
 
 def test_a_push_makes_a_static_space_with_one_commit_under_the_tag_of_the_release(hub):
