@@ -245,13 +245,12 @@ class Hub:
         with _one_sentence(f"read {repo.name}"):
             return [str(one.title) for one in self._api.list_repo_commits(repo.name, repo_type=repo.kind)]
 
-    def last_commit(self, state: State, path: str) -> str:
-        """The last commit that changed a folder."""
+    def last_commit(self, state: State, folder: str) -> str:
+        """The last commit that changed a folder; that of the state where the server does not name one."""
+        how = {"revision": state.commit, "repo_type": state.repo.kind}
         with _one_sentence(f"read {state.repo.name}"):
-            (found,) = self._api.get_paths_info(
-                state.repo.name, path, expand=True, revision=state.commit, repo_type=state.repo.kind
-            )
-            return str(found.last_commit.oid)
+            (found,) = self._api.get_paths_info(state.repo.name, folder, expand=True, **how)
+            return str(found.last_commit.oid) if found.last_commit else state.commit
 
     def repos(self, owner: str, kind: str) -> list[str]:
         """Names of an owner's repositories of a kind, sorted."""
