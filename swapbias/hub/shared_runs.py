@@ -40,7 +40,7 @@ from swapbias.measures import Estimate
 from swapbias.models import Coverage, weight_files
 from swapbias.models.chat import CHAT, scoring_in_words, trial_rows
 from swapbias.models.clinical import NoteOptions
-from swapbias.notes import OWN, PHENOTYPES, kind_of_folder
+from swapbias.notes import OWN, PHENOTYPES, kind_of_folder, load_notes
 from swapbias.privacy import check_upload, own_data, refuse
 from swapbias.report import shown
 from swapbias.runs import ComparedRun, Results, Run
@@ -282,7 +282,7 @@ def _refuse_changed(run: Run, results: Results) -> None:
     if not results.items:
         return
     try:
-        prompts = runs.prompts_asked(results.manifest)
+        prompts = runs.run_prompts(results.manifest)
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"Nothing tells whether the scored prompts of {run.folder} are those of its corpora ({error}) Share "
@@ -443,7 +443,7 @@ def is_installed(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
     """Whether an entry of a manifest's corpora is of the installed rows, by their sha256."""
     if "training" in entry:  # pairs that are made of notes: the notes are what is published
         own = (settings.get("notes") or {}).get("data")
-        notes = () if own else runs.load_notes(NoteOptions(), int(settings.get("seed") or 0)).rows
+        notes = () if own else load_notes(NoteOptions(), int(settings.get("seed") or 0)).rows
         return not own and entry["training"] == studies.fingerprint(notes)
     return any(True for _ in _installed(entry, settings))
 
@@ -981,7 +981,7 @@ def push_comparison(hub: Hub, results: Sequence[str], space: str, **options: Unp
         if state is None or state.private:
             raise UsageError(f"{place} is private, and the Space would show it to everybody. Add --private.")
     compared = runs.compare_runs(loaded)
-    for sentence in compared.left_out:
+    for sentence in compared.notes:
         say(sentence)
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
         runs.write_comparison(Path(folder), compared)
