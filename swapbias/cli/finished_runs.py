@@ -343,8 +343,6 @@ def pull_results(
 
 def _end_with(function: str, *arguments: Any, **options: Any) -> None:
     """Call a function of the Hub's room, and end with the exit code that it returns."""
-    from swapbias import hub
-
     with ui.stoppable(lambda: "Stopped. What is complete stays: the same command goes on."):
         code = getattr(hub, function)(*arguments, say=ui.show, complain=ui.say, **options)
     if code:
