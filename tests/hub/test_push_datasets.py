@@ -222,4 +222,4 @@ def test_stopping_is_told_in_a_sentence(hub, monkeypatch, capsys):
 def test_a_local_folder_cannot_be_named(hub, monkeypatch, capsys, tmp_path):
     code, _, err = run_script(monkeypatch, capsys, "--data", str(tmp_path), "--namespace", "alice")
     assert code == 2
-    assert "No option --data" in err
+    assert "No such option: --data" in err
