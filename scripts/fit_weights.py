@@ -135,7 +135,7 @@ SMALLEST_FURTHER, RIDGE, FEWEST = 0.1, 2.0, 3  # of the second fit; a feature mu
 CLIPPED = 6.0  # of the first fit's log-odds: what it is sure of may be wrong too
 PRONOUN = re.compile(r"(?<![\w-])(his|him)\b", re.IGNORECASE)
 # "his" that stands alone is "hers", and "his or her" is no choice of one of them.
-APART = re.compile(r"\s*(?:[.,;?!:)\]]|/|or\b|\[or|and\b|$)")
+STANDS_ALONE = re.compile(r"\s*(?:[.,;?!:)\]]|/|or\b|\[or|and\b|$)")
 OPENS = re.compile(r"\s+[\"'“‘(\[*]+\w")
 
 
@@ -159,7 +159,7 @@ def pronouns(text: str) -> Iterator[tuple[str, str, bool]]:
     """(word before, text after, whether it is "his") of each "his" and "him" of a text."""
     for found in PRONOUN.finditer(text):
         his, after = found[0].lower() == "his", text[found.end() : found.end() + 60]
-        if not (his and APART.match(after)):
+        if not (his and STANDS_ALONE.match(after)):
             yield last_word(text[max(0, found.start() - 60) : found.start()]), after, his
 
 

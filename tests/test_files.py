@@ -15,10 +15,8 @@ from hypothesis import given, strategies as st
 
 from swapbias.errors import UsageError
 from swapbias.files import LOCK, as_csv, escape_csv_cell, locked, locked_place, unescape_csv_cell
-from swapbias.hub import ShareOptions, export_study
-from swapbias.hub.client import Change, Repo
+from swapbias.hub import export_study
 from swapbias.hub.datasets import build
-from swapbias.hub.shared_runs import _lay_out
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.sentiment.training import FITS, TrainSettings, train_model
 from swapbias.runs import (
@@ -168,9 +166,6 @@ FOLDERS = {
     "swap": _swap,
     "export of a study": lambda folder, _: export_study("coreference_schemas", folder),
     "study new": lambda folder, _: new_study(folder),
-    "dry run of share": lambda folder, _: _lay_out(
-        Repo("dataset", "a/b"), Change({"README.md": b"a"}), ShareOptions(results="a/b", out=folder)
-    ),
 }
 OF_RUNS = {
     "report": lambda run, folder: rebuild_report(run),

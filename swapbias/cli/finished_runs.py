@@ -242,7 +242,6 @@ def share(
     audited: Annotated[str | None, ui.option("The model's name in the run, if another.")] = None,
     public: Public = False,
     findings_only: FindingsOnly = False,
-    name: Annotated[str | None, ui.option("Name of the run in the repository.")] = None,
     namespace: Annotated[str, ui.option("Who publishes the corpora on the Hub.")] = "swapbias",
     phenotype: Annotated[
         list[str] | None, ui.option("A phenotype of your own notes whose name may leave; repeatable.")
@@ -250,7 +249,6 @@ def share(
     card: Annotated[bool, ui.option("With --create-pr: propose a section of the card too.", "--card")] = False,
     again: Annotated[bool, ui.option("Propose what its owners closed or took out.", "--again")] = False,
     dry_run: ui.DryRun = False,
-    folder: Annotated[Path | None, ui.option("With --dry-run: put here what would be written.", "--out")] = None,
 ) -> None:
     """Share a run on the Hub, and on a model's page."""
     for name_of, value, requires, required in (
@@ -259,7 +257,6 @@ def share(
         ("--audited", audited, "--model", model),
         ("--again", again, "--create-pr", create_pr),
         ("--card", card, "--create-pr", create_pr),
-        ("--out", folder, "--dry-run", dry_run),
     ):
         if value and not required:
             raise UsageError(f"{name_of} needs {requires}. Add it, or drop {name_of}.")
@@ -267,8 +264,8 @@ def share(
         raise UsageError("--commit and --create-pr are both given, expected one. Drop the other.")
     how = hub.COMMIT if commit else hub.PULL_REQUEST if create_pr else ""
     options = hub.ShareOptions(
-        results=results, model=model, how=how, audited=audited, public=public, findings_only=findings_only, name=name,
-        phenotypes=tuple(phenotype or ()), card=card, again=again, namespace=namespace, dry_run=dry_run, out=folder,
+        results=results, model=model, how=how, audited=audited, public=public, findings_only=findings_only,
+        phenotypes=tuple(phenotype or ()), card=card, again=again, namespace=namespace, dry_run=dry_run,
     )  # fmt: skip
     with ui.stoppable(lambda: f"Stopped. What is on the Hub stays, and {run} as it was: the same command goes on."):
         for one in hub.share_run(runs.Run.open(run), options, hub.Hub(), say=ui.say):
@@ -346,7 +343,7 @@ def pull_results(
 
 def _end_with(function: str, *arguments: Any, **options: Any) -> None:
     """Call a function of the Hub's room, and end with the exit code that it returns."""
-    from swapbias import hub
-
-    if code := getattr(hub, function)(*arguments, **options):
+    with ui.stoppable(lambda: "Stopped. What is complete stays: the same command goes on."):
+        code = getattr(hub, function)(*arguments, say=ui.show, complain=ui.say, **options)
+    if code:
         raise typer.Exit(code)

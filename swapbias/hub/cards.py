@@ -4,7 +4,6 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -12,12 +11,12 @@ import yaml
 
 from swapbias.errors import quoted
 from swapbias.findings import AS_PUBLISHED, Finding, by_the_judge, comparisons
-from swapbias.measures import DIFFERENCES
 from swapbias.report import text as wording
-from swapbias.studies import Experiment, load_corpus, load_study, of_a_part
+from swapbias.studies import load_corpus, load_study, of_a_part
 
 CARD = "README.md"
 BYTE_ORDER_MARK = "\ufeff"
+TAGS = ("bias", "fairness", "swapbias")  # by the last one a push knows what it made
 _LINE_END = re.compile(r"\r\n?|\n")  # as Markdown counts lines
 # The Hub allows white space before the header, and ends it at the first line of ---. Byte order marks are no text.
 _OPENED = re.compile(r"[\ufeff\s]*---[ \t]*\r?\n")
@@ -64,11 +63,7 @@ def split(text: str) -> Split:
 
 
 def load(header: str, where: str, *, first_line: int = 1) -> dict[Any, Any]:
-    """The metadata of a header; empty where it holds nothing.
-
-    Raises:
-        ValueError: it is no plain YAML, or no mapping.
-    """
+    """The metadata of a header; empty where it holds nothing. ValueError where it is no YAML, or no mapping."""
     made = read_yaml(header, where, first_line=first_line)
     if not isinstance(made, dict | None):
         raise ValueError(f"{where}:{first_line}: its YAML is no mapping of keys to values. Write 'key: value' lines.")
@@ -78,13 +73,7 @@ def load(header: str, where: str, *, first_line: int = 1) -> dict[Any, Any]:
 def read_yaml(text: str, where: str, *, first_line: int = 1) -> Any:
     """What YAML holds, None where it holds nothing; plain values alone, no Python objects.
 
-    Args:
-        text: the YAML.
-        where: names its file in errors.
-        first_line: the number of its first line in that file.
-
-    Raises:
-        ValueError: one sentence with the place, which repeats nothing of the content.
+    ValueError: one sentence with the file (``where``) and its line, which repeats nothing of the content.
     """
     try:
         return yaml.safe_load(text)
@@ -116,49 +105,33 @@ def with_keys(readme: str, values: Mapping[str, Any], *, where: str) -> str:
     return f"---{line_end}{header}{body}"
 
 
-class Span(NamedTuple):
-    """From the first character of the marker that begins to after the last one of the marker that ends."""
-
-    start: int
-    end: int
-
-
-def replaced(text: str, part: str, *, begin: str, end: str, where: str = "README.md") -> str:
+def replaced(text: str, part: str, *, begin: str, end: str, where: str = CARD) -> str:
     """The text with the part where its markers stand, or at its end after a blank line.
 
-    Args:
-        text: a README.md.
-        part: from marker to marker, with plain line ends; it gets those of the text.
-        begin, end: the markers, HTML comments of one line.
-        where: names the file in errors.
-
-    Raises:
-        ValueError: markers that make no pair, or Markdown that swallows what follows it.
+    ``part`` goes from marker to marker, with plain line ends; it gets those of the text. The markers ``begin`` and
+    ``end`` are HTML comments of one line. ValueError: they make no pair, or Markdown swallows what follows it.
     """
     line_end = newline(text)
     ours = part.replace("\n", line_end)
-    span = find(text, begin=begin, end=end, where=where)
-    if span is not None:
-        return text[: span.start] + ours + text[span.end :]
-    open_ended = text + _gap(text, line_end)
-    # Asked with nothing between the markers: a code block of the part would close one that the text left open.
-    if find(f"{open_ended}{begin}{line_end}{end}{line_end}", begin=begin, end=end, where=where) is None:
+    place = find(text, begin=begin, end=end, where=where)
+    if place is not None:
+        return text[: place[0]] + ours + text[place[1] :]
+    if text and not re.search(r"(?:\A|\n)[ \t]*\r?\n\Z", text):
+        text += line_end if text.endswith("\n") else line_end * 2
+    # Tried with nothing between the markers: a code block of the part would close one that the text left open.
+    if find(f"{text}{begin}{line_end}{end}{line_end}", begin=begin, end=end, where=where) is None:
         raise ValueError(f"{where} ends within a code block. Close it (a line of ``` or ~~~) first.")
-    return open_ended + ours + line_end
+    return text + ours + line_end
 
 
-def find(text: str, *, begin: str, end: str, where: str = "README.md") -> Span | None:
-    """Where the markers are, or None where there are none.
-
-    Raises:
-        ValueError: they make no pair, naming the line.
-    """
+def find(text: str, *, begin: str, end: str, where: str = CARD) -> tuple[int, int] | None:
+    """The span of the markers and what is between them, or None; ValueError where they make no pair."""
     found = _markers(text, begin, end)
     if not found:
         return None
     names = [name for name, _ in found]
     if names == [begin, end]:
-        return Span(found[0][1], found[1][1] + len(end))
+        return found[0][1], found[1][1] + len(end)
     line = len(_LINE_END.findall(text[: found[0][1]])) + 1
     raise ValueError(
         f"{where}:{line}: {names.count(begin)} lines of {begin} and {names.count(end)} of {end}, expected one of "
@@ -185,13 +158,6 @@ def _markers(text: str, begin: str, end: str) -> list[tuple[str, int]]:
     return found
 
 
-def _gap(text: str, line_end: str) -> str:
-    """What makes the next thing stand after a blank line."""
-    if not text or re.search(r"(?:\A|\n)[ \t]*\r?\n\Z", text):
-        return ""
-    return line_end if text.endswith("\n") else line_end * 2
-
-
 # Entities where the character has a meaning before inline text is read (table cells, comments, tags) or to what runs
 # after it (links, mentions, formulas, emoji); a backslash, which reads better, for the rest.
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "\\": "&#92;", "$": "&#36;", "@": "&#64;"}
@@ -206,8 +172,8 @@ _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]{1,5})?")
 def visible(text: str) -> str:
     """One line of what a reader sees: no control, direction, zero-width or tag characters, single spaces."""
     # Unicode's Cc also holds tab and line ends, which split() reads as spaces; half surrogates (Cs) cannot be saved.
-    shown = (char for char in text if char.isspace() or unicodedata.category(char) not in ("Cc", "Cf", "Cs"))
-    return " ".join("".join(shown).split())
+    seen = (char for char in text if char.isspace() or unicodedata.category(char) not in ("Cc", "Cf", "Cs"))
+    return " ".join("".join(seen).split())
 
 
 def markdown(text: str) -> str:
@@ -226,12 +192,9 @@ def markdown(text: str) -> str:
 
 
 def url(text: str) -> str:
-    """An address that can stand in a Markdown link or an HTML attribute.
+    """An address that can stand in a Markdown link or an HTML attribute; quoting twice changes nothing.
 
-    What could end the link or be read as an entity is percent-quoted; quoting twice changes nothing.
-
-    Raises:
-        ValueError: it is no http(s) address with a plain host.
+    ValueError: it is no http(s) address with a plain host.
     """
     if visible(text) == text and " " not in text:
         try:
@@ -239,8 +202,7 @@ def url(text: str) -> str:
         except ValueError:  # brackets that hold no address
             parts = urlsplit("")
         if parts.scheme in ("http", "https") and _HOST.fullmatch(parts.netloc):
-            quoted = quote(text, safe="%/:?&=#+,.-_~")
-            return re.sub(r"%(?![0-9A-Fa-f]{2})", "%25", quoted)
+            return re.sub(r"%(?![0-9A-Fa-f]{2})", "%25", quote(text, safe="%/:?&=#+,.-_~"))
     raise ValueError(f"{visible(text)[:80]!r} is no address to link to. Give one that starts with https://.")
 
 
@@ -265,25 +227,20 @@ def md_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: i
 
 # --- what experiments of a run read -----------------------------------------------------------------------
 
-MACHINE: Mapping[str, tuple[str, ...]] = {  # settings that change how fast or how dear an audit is, not what it asks
+MACHINE: Mapping[str, tuple[str, ...]] = {  # settings that change how fast or how dear an audit is, not its questions
     "load": ("device", "batch_size", "allow_pickle"),
     "chat": ("concurrency", "max_requests", "timeout"),
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PromptsRead:
+class PromptsRead(NamedTuple):
     """What an experiment of a run read.
 
-    Attributes:
-        corpus: the corpus that its prompts come from, or are made like.
-        usual: the configs are those that the study reads by default.
-        own: they were made of the user's own notes: nothing public holds them.
-        limit: the most rows of a table, where only a part was read.
-        deviation: what differs from the study's own prompts, in a few words; blank where nothing does.
+    ``usual``: the configs that the study reads by default; ``own``: made of the user's own notes, which are not
+    public; ``limit``: the most rows of a table, where only a part was read; ``deviation``: what differs from the
+    study's own prompts, in a few words.
     """
 
-    corpus: str
     usual: bool
     own: bool
     limit: int | None
@@ -293,8 +250,7 @@ class PromptsRead:
 def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> PromptsRead:
     """What an experiment of a run read, by the run's manifest (as it is, or as it is shared).
 
-    Raises:
-        UsageError: no such study. ValueError: no such experiment.
+    UsageError: no such study. ValueError: no such experiment.
     """
     declared = next((one for one in load_study(study).experiments if one.name == experiment), None)
     if declared is None:
@@ -308,12 +264,11 @@ def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> Pr
         if str(one["corpus"]) == corpus and set(str(one["config"]).split(", ")) <= known
     ]
     configs = tuple(dict.fromkeys(name for one in entries for name in str(one["config"]).split(", ")))
-    settings = manifest["settings"]
-    notes = settings.get("notes") if load_corpus(corpus).local is not None else None
+    notes = manifest["settings"].get("notes") if load_corpus(corpus).local is not None else None
     notes = notes if isinstance(notes, Mapping) else {}
     own, usual = bool(notes.get("data")), not configs or configs == declared.configs
     parts = [int(one["rows"]) for one in entries if one.get("of")]  # slow, and not all of it by default
-    limit = settings.get("limit") or max(parts, default=None)
+    limit = manifest["settings"].get("limit") or max(parts, default=None)
     limit = limit if isinstance(limit, int) else None
     rows = max((int(one.get("rows", 0)) for one in entries), default=0)
     texts = [
@@ -322,7 +277,7 @@ def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> Pr
         f"config {', '.join(configs)} in place of the usual one" if not usual and not own else "",
         "plausible notes alone" if notes.get("plausible") and not own else "",
     ]
-    return PromptsRead(corpus, usual, own, limit, "; ".join(filter(None, texts)))
+    return PromptsRead(usual, own, limit, "; ".join(filter(None, texts)))
 
 
 # --- what is said of a run --------------------------------------------------------------------------------
@@ -331,16 +286,7 @@ Row = dict[str, str]  # of a table: cells by the title of their column
 _COLUMNS = (
     "experiment", "quantity", "rows", "value", "95 % interval", "inference", "as published", "p corrected", "n",
 )  # fmt: skip
-_FIGURE = re.compile(r"(?!.*\.\.)\w[\w./-]*", re.ASCII)
 _PLAIN = re.compile(r"[A-Za-z0-9_.:@/+=,-]+")
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A figure by its path in the model's repo, and the sentence that says what it shows."""
-
-    path: str
-    caption: str
 
 
 def study_parts(
@@ -351,7 +297,6 @@ def study_parts(
     revision: str = "",
     results_url: str = "",
     results_private: bool = False,
-    figures: Mapping[str, Figure] | None = None,
 ) -> dict[str, str]:
     """What is said of one model by study, in Markdown: the comparisons over all rows.
 
@@ -362,13 +307,10 @@ def study_parts(
         manifest: the run's, as it is or as it is shared.
         model_name: its name on the Hub, which need not be the one that it was audited under.
         revision: the commit there whose weights were read.
-        results_url: the full results, at a commit; blank where they are not shared.
-        results_private: not everybody can open them.
-        figures: by study; already in the model's repo, or on their way there.
+        results_url: the full results, at a commit; ``results_private``: not everybody can open them.
 
     Raises:
-        ValueError: findings of several models, or no comparison among them; an address, or a path of a figure, that
-            cannot stand in Markdown.
+        ValueError: findings of several models, no comparison among them, or an address that Markdown cannot hold.
     """
     models = sorted({one.model_id for one in found})
     if len(models) > 1:
@@ -382,32 +324,33 @@ def study_parts(
         f"{f' at commit {revision}' if revision else ''}{named} on {markdown(_date(manifest))}"
     )
     closed = " (not public: ask the model's owner)" if results_private else ""
+    place = f"{model_name}@{revision}" if revision else model_name
+    chat = "--chat " if (manifest["settings"].get("chat") or {}).get("model") else ""
+    command = f"swapbias audit {chat}{place if _PLAIN.fullmatch(place) else 'MODEL'} --study "
     made = {}
     for study in (load_study(name) for name in dict.fromkeys(one.study for one, _ in shown)):
         rows = [(one, row) for one, row in shown if one.study == study.name]
         read = {one.experiment: prompts_read(manifest, study.name, one.experiment) for one, _ in rows}
-        not_run = [
-            str(one["experiment"])
-            for one in manifest["skipped"]
-            if one["study"] == study.name and not of_a_part(one["experiment"])
-        ]
-        place = f"{model_name}@{revision}" if revision else model_name
-        place = place if _PLAIN.fullmatch(place) else "MODEL"
-        how = "--chat " if (manifest["settings"].get("chat") or {}).get("model") else ""
-        command = f"swapbias audit {how}{place} --study {study.name}"
+        own = any(one.own for one in read.values())
+        skipped = [str(one["experiment"]) for one in manifest["skipped"] if one["study"] == study.name]
+        skipped = [one for one in skipped if not of_a_part(one)]
+        prompts = "with the prompts of this study."
+        if own:
+            prompts = (
+                "on notes of the user's own, treated as this study treats its notes. They are not public: only who "
+                "has them can repeat it (with -M data), and no evaluation result of the model lists the numbers."
+            )
+        elif any(one.deviation for one in read.values()):
+            prompts = "with prompts of this study, but not all of its usual ones, as said below."
         texts = [
             f"### {markdown(study.name)}: [{markdown(study.title)}]({url(study.url)})",
-            f"{measured} {_which_prompts(read)}",
+            f"{measured} {prompts}",
             "\n".join(_units(rows, read)),
             _table(_COLUMNS, [row for _, row in rows], numbers=6),
-            performance_part(found, study.name),
-            _picture((figures or {}).get(study.name)),
             f"[Full results, with every breakdown and a report]({url(results_url)}){closed}." if results_url else "",
             "\n".join(["Limits:", "", *(f"- {markdown(one)}" for one in study.limits)]) if study.limits else "",
-            f"Not run: {markdown(', '.join(not_run))}." if not_run else "",
-            ""
-            if any(one.own for one in read.values())
-            else f"To repeat it, with the settings of the manifest:\n\n```bash\n{command}\n```",
+            f"Not run: {markdown(', '.join(skipped))}." if skipped else "",
+            "" if own else f"To repeat it, with the settings of the manifest:\n\n```bash\n{command}{study.name}\n```",
         ]
         made[study.name] = "\n\n".join(filter(None, texts))
     return made
@@ -417,17 +360,6 @@ def _date(manifest: Mapping[str, Any]) -> str:
     return str(manifest.get("finished") or manifest.get("started") or "")[:10]
 
 
-def _which_prompts(read: Mapping[str, PromptsRead]) -> str:
-    if any(one.own for one in read.values()):
-        return (
-            "on notes of the user's own, treated as this study treats its notes. They are not public: "
-            "only who has them can repeat it (with -M data), and no evaluation result of the model lists the numbers."
-        )
-    if any(one.deviation for one in read.values()):
-        return "with prompts of this study, but not all of its usual ones, as said below."
-    return "with the prompts of this study."
-
-
 def _units(rows: Sequence[tuple[Finding, Row]], read: Mapping[str, PromptsRead]) -> Iterator[str]:
     for experiment, unit in dict.fromkeys((one.experiment, one.unit) for one, _ in rows):
         same = [one for one, _ in rows if (one.experiment, one.unit) == (experiment, unit)]
@@ -435,14 +367,6 @@ def _units(rows: Sequence[tuple[Finding, Row]], read: Mapping[str, PromptsRead])
         other = read[experiment].deviation
         instead = f" Read: {markdown(other)}." if other else ""
         yield f"- {markdown(experiment)}, in {markdown(unit)}{f': {markdown(signs)}' if signs else ''}.{instead}"
-
-
-def _picture(figure: Figure | None) -> str:
-    if figure is None:
-        return ""
-    if not _FIGURE.fullmatch(figure.path):
-        raise ValueError(f"{quoted(figure.path)} is no path of a figure. Use letters, digits, dashes and dots.")
-    return f"![{markdown(figure.caption)}]({figure.path})"
 
 
 def headline_rows(found: Sequence[Finding]) -> list[tuple[Finding, Row]]:
@@ -478,72 +402,6 @@ def _table(titles: Sequence[str], rows: Iterable[Row], *, numbers: int) -> str:
     return md_table(list(map(markdown, titles)), cells, numbers=numbers)
 
 
-# --- performance by group ---------------------------------------------------------------------------------
-
-EQUALISED_ODDS = "equalised_odds_difference"
-_QUANTITIES = (  # title, of each group, difference
-    ("flips when the group is swapped", "", "flip_rate"),
-    ("TPR", "tpr", DIFFERENCES["tpr"]),
-    ("FPR", "fpr", DIFFERENCES["fpr"]),
-    ("equalised odds: larger of both", "", EQUALISED_ODDS),
-    ("PPV", "ppv", DIFFERENCES["ppv"]),
-    ("called positive: demographic parity", "selection_rate", DIFFERENCES["selection_rate"]),
-    ("AUROC", "auroc", DIFFERENCES["auroc"]),
-    ("calibration slope", "calibration_slope", DIFFERENCES["calibration_slope"]),
-    ("calibration error (ECE)", "ece", ""),
-)
-_PERFORMANCE = (
-    "Performance by the patient's own group, in the notes as they were written, beside how often the answer flips "
-    "when the words for the patient are swapped. Each value has its 95 % interval {over}. Notes about {two} differ "
-    "in more than words, so that a difference of performance may lie in the notes; a flip lies in the model."
-)
-
-
-def performance_part(found: Sequence[Finding], study: str) -> str:
-    """Tables of how well each group is served; blank where no experiment of the study tells performance by group."""
-    made = []
-    for one in load_study(study).experiments:
-        wanted = (study, one.name, "score", "")
-        mine = [each for each in found if (each.study, each.experiment, each.score, each.view) == wanted]
-        performed = [each for each in mine if each.measure == EQUALISED_ODDS]
-        performed = [each for each in performed if each.subset == one.headline_subset] or performed
-        if performed:
-            made.append(_performance_table(one, mine, performed))
-    return "\n\n".join(made)
-
-
-def _performance_table(experiment: Experiment, found: Sequence[Finding], performed: Sequence[Finding]) -> str:
-    sides = (experiment.group, experiment.reference_group)
-    first, second = (wording.group_name(experiment, side) for side in sides)
-    titles = (experiment.name, "quantity", first, second, f"{first} − {second}, or of all", "p corrected")
-    rows: list[Row] = []
-    places = list(dict.fromkeys((one.slice_by, one.slice_value, one.subset) for one in performed))
-    sliced = [place for place in places if place[0] != "all"]  # by phenotype, never pooled over them
-    for place in sliced or places:
-        cells = {
-            (one.measure, one.contrast if one.contrast in sides else ""): one
-            for one in found
-            if (one.slice_by, one.slice_value, one.subset) == place
-        }
-        for title, level, difference in _QUANTITIES:
-            both = [cells.get((level, side)) for side in sides]
-            gap = cells.get((difference, ""))
-            if any(both) or gap:
-                where = wording.value_name(place[1]) if place[1] else "all notes"
-                tested = wording.tested(gap.estimate) if gap else ""
-                row = (where, title, *map(_value, both), _value(gap), tested)
-                rows.append(dict(zip(titles, row, strict=True)))
-    how = _PERFORMANCE.format(over=wording.inference(performed[0]), two=f"{first} and {second}")
-    return f"{markdown(how)}\n\n{_table(titles, rows, numbers=4)}"
-
-
-def _value(one: Finding | None) -> str:
-    if one is None:
-        return ""
-    interval = wording.interval_of(one)
-    return f"{wording.value_of(one)} ({interval})" if interval != "–" else wording.value_of(one)
-
-
 # --- sections between markers -----------------------------------------------------------------------------
 
 BEGIN, END = "<!-- swapbias:begin -->", "<!-- swapbias:end -->"
@@ -554,7 +412,6 @@ _PART = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _LONE = re.compile(r"^<!-- swapbias:(?:begin|end) [a-z0-9._-]+ -->[ \t]*$", re.MULTILINE)
-_RUN_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")  # of a run: a folder, and part of a config's name
 _READING = """Each study fills templates with words for two groups and compares the model's numbers; a gap of zero \
 means no difference on average. The 95 % interval and p hold over what the next column names, which the prompts are \
 a sample of; "as published" is the interval of the study's own statistic, which takes every prompt for independent \
@@ -588,19 +445,11 @@ The numbers, tables and figures are facts about them. Please cite the studies th
 
 
 def with_parts(readme: str, parts: Mapping[str, str], *, where: str = CARD) -> str:
-    """The README with a section that holds these parts; it goes to the end where there is none.
+    """The README with a section that holds these parts (``study_parts``); it goes to the end where there is none.
 
     Parts of other studies stay as they are, and so does everything outside the section, byte for byte. Markers count
-    where Markdown reads them as comments, each on a line of its own: not in code blocks, quotes, lists, or the YAML
-    header. Doing it twice changes nothing more.
-
-    Args:
-        readme: the whole file, its line ends as they are; blank where there is none.
-        parts: by study (see ``study_parts``).
-        where: names the file in errors.
-
-    Raises:
-        ValueError: markers that make no pair, or a code block that is never closed.
+    where Markdown reads them as comments, each on a line of its own. Doing it twice changes nothing more. ValueError:
+    markers that make no pair, or a code block that is never closed.
     """
     both = {**section_parts(readme, where), **{key: _marked(key, text) for key, text in parts.items()}}
     texts = [BEGIN, "## Bias audit", _READING, *(both[key] for key in sorted(both)), END]
@@ -612,13 +461,9 @@ def _marked(key: str, text: str) -> str:
 
 
 def section_parts(readme: str, where: str, *, begin: str = BEGIN, end: str = END) -> dict[str, str]:
-    """The parts of the section of a README by key, with plain line ends; none where there is no section.
-
-    Raises:
-        ValueError: a marker without its other one.
-    """
-    span = find(readme, begin=begin, end=end, where=where)
-    text = _LINE_END.sub("\n", readme[span.start + len(begin) : span.end - len(end)]) if span else ""
+    """The parts of a README's section by key, with plain line ends; ValueError for a marker without its other one."""
+    place = find(readme, begin=begin, end=end, where=where)
+    text = _LINE_END.sub("\n", readme[place[0] + len(begin) : place[1] - len(end)]) if place else ""
     if lone := _LONE.search(_PART.sub("", text)):
         raise ValueError(
             f"{where}: in the section on bias, {lone[0].strip()} stands without the other marker of its study. Put "
@@ -638,26 +483,15 @@ def results_card(
     """The README of a results repository with the part of a run; the parts of other runs that are there stay.
 
     What its owner wrote stays: everything outside the markers byte for byte, and every key of the header but
-    ``configs``, ``tags`` (to which ours are added) and ``pretty_name`` (where there is none).
-
-    Args:
-        repo: ``owner/name``.
-        name: of the run, the folder below ``runs``.
-        found: its findings.
-        manifest: its manifest, as it is shared.
-        paths: every file that the repository will hold.
-        existing: the README that is there; blank for none.
-
-    Raises:
-        ValueError: a README that cannot be added to.
+    ``configs``, ``tags`` (to which ours are added) and ``pretty_name`` (where there is none). ``paths`` are the files
+    that the repository will hold, ``existing`` the README that is there. ValueError: one that cannot be added to.
     """
-    where = f"{repo}/{CARD}"
-    parsed = sorted(
-        one.groups() for path in paths if (one := re.fullmatch(r"runs/([^/]+)/(?:items/)?(\w+)\.\w+", path))
+    where, paths = f"{repo}/{CARD}", set(paths)
+    items = sorted(
+        one.groups() for path in paths if (one := re.fullmatch(r"runs/([^/]+)/items/(\w+)\.parquet", path))
     )
-    items = [(run, study) for run, study in parsed if f"runs/{run}/items/{study}.parquet" in set(paths)]
     configs = {FINDINGS: "runs/*/findings.parquet"} | {f"{r}-{s}": f"runs/{r}/items/{s}.parquet" for r, s in items}
-    names = {run for run, _ in parsed}
+    names = {path.split("/")[1] for path in paths if path.startswith("runs/")}
     there = section_parts(existing, where, begin=RESULTS_BEGIN, end=RESULTS_END)
     parts = {key: text for key, text in there.items() if key in names} | {name: _run_part(name, found, manifest)}
     load_lines = [
@@ -690,7 +524,7 @@ def is_ours(readme: str, *, where: str) -> bool:
 
 def is_run_name(name: str) -> bool:
     """Whether a folder below ``runs`` has a name that a shared run can have."""
-    return bool(_RUN_NAME.fullmatch(name))
+    return re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name) is not None
 
 
 def _with_header(repo: str, card: str, paths: Mapping[str, str], where: str) -> str:
@@ -709,7 +543,7 @@ def _with_header(repo: str, card: str, paths: Mapping[str, str], where: str) -> 
     ]
     values = {
         "pretty_name": there.get("pretty_name") or f"Bias audits in {repo}",
-        "tags": [*tags, *(tag for tag in ("bias", "fairness", "swapbias") if tag not in tags)],
+        "tags": [*tags, *(tag for tag in TAGS if tag not in tags)],
         "configs": [*configs, *(one for one in others or () if "'runs/" not in str(one))],  # those are made anew
     }
     made = with_keys(card, values, where=where)

@@ -10,15 +10,15 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack
 
 from swapbias.errors import HubError, UsageError
 from swapbias.files import file_sha256
-from swapbias.hub.cards import CARD, decode, load, split, with_keys
+from swapbias.hub.cards import CARD, TAGS, decode, load, split
 from swapbias.network import configure_http
 from swapbias.privacy import Files, check_upload
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 SOURCE = "https://github.com/swapbias/swapbias"
 READ_LIMIT = 64 * 2**20  # bytes of a file that is read into memory
 HUB_FILES = frozenset({".gitattributes"})  # what the Hub itself puts into a new repository
-MARK = "swapbias"  # the key in a card's header by which a push knows what it made
 SHARED = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/([^/@]+))?(?:@(.+))?")
-NOT_TWICE = "Run the command again: what has arrived is not sent twice."
 _TEMPLATE = {*HUB_FILES, CARD, "index.html", "style.css"}  # of a new static Space
-_STEPS = {  # by exception of huggingface_hub or by status: what is wrong and what to do
+_AGAIN = "Run the command again."
+_LOGIN = "Log in with hf auth login, or set HF_TOKEN."
+_SENTENCES = {  # by exception of huggingface_hub or by status: what is wrong and what to do
     "GatedRepoError": "Could not {doing}: it is gated{why}. Ask for access on its page.",
     "RepositoryNotFoundError": (
         "Could not {doing}: it is not there, or the token may not see it{why}. Check the name and the token."
@@ -48,7 +48,6 @@ _STEPS = {  # by exception of huggingface_hub or by status: what is wrong and wh
     500: "The Hub has trouble of its own{why}, so that it was not done ({doing}). {again}",
     0: "Could not {doing}{why}. Correct what it names, or run the command again.",
 }
-_LOGIN = "Log in with hf auth login, or set HF_TOKEN."
 
 
 def is_shared_name(name: str) -> bool:
@@ -65,30 +64,29 @@ def error_sentence(error: Exception, doing: str, *, writes: bool = False) -> str
     from huggingface_hub import errors
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
 
-    again = NOT_TWICE if writes else "Run the command again."
-    chain = [error, *(one for one in (error.__cause__, error.__context__) if one is not None)]
-    for one in chain:
+    again = f"{_AGAIN[:-1]}: what has arrived is not sent twice." if writes else _AGAIN
+    for one in filter(None, (error, error.__cause__, error.__context__)):
         if isinstance(one, errors.LocalTokenNotFoundError):
             return f"There is no token, and it takes one to {doing}. {_LOGIN}"
         if isinstance(one, errors.OfflineModeIsEnabled):
             return f"HF_HUB_OFFLINE is set, so that nothing could be sent to {doing}. Unset it."
         if isinstance(one, errors.HfHubHTTPError):
             message, status = _plain(one.server_message or ""), one.response.status_code
-            step = next((_STEPS[name.__name__] for name in type(one).mro() if name.__name__ in _STEPS), "")
-            step = step or _STEPS.get(min(status, 500)) or _STEPS[0]
+            keys = (*(kind.__name__ for kind in type(one).mro()), min(status, 500), 0)
+            sentence = next(_SENTENCES[key] for key in keys if key in _SENTENCES)
             why = f" ({status}: {message})" if message else f" ({status})"
             access = "write" if writes else "read"
-            return step.format(doing=doing, why=why, again=again, access=access, login=_LOGIN)
+            return sentence.format(doing=doing, why=why, again=again, access=access, login=_LOGIN)
         if isinstance(one, httpx.TransportError | ConnectionError | TimeoutError):
             return f"The Hub could not be reached to {doing} ({type(one).__name__}). Check the network. {again}"
     if isinstance(error, errors.HFValidationError | errors.LocalEntryNotFoundError):
         return f"Could not {doing}: {_plain(str(error))}. Correct what it names."
-    if isinstance(error, RuntimeError) and "pload" in str(error):  # of a large file, whatever the reason
-        return f"An upload broke off, so that nothing was written ({doing}). {NOT_TWICE}"
     if isinstance(error, json.JSONDecodeError | KeyError | IndexError | TypeError | AttributeError):
         return f"Could not {doing}: the answer is not that of a Hub. Check HF_ENDPOINT and the network."
-    if isinstance(error, ValueError) and "metadata" in str(error).lower():
+    if writes and isinstance(error, ValueError):  # the client has the Hub look at a card before it sends it
         return f"Could not {doing}: the Hub finds the card's header invalid: {_plain(str(error))}. Correct it."
+    if writes and isinstance(error, RuntimeError):  # of a large file, whatever the reason
+        return f"An upload broke off, so that nothing was written ({doing}). {again}"
     return None
 
 
@@ -100,28 +98,21 @@ def _plain(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Repo:
-    """A repository: ``model``, ``dataset`` or ``space``, and its name ``owner/name``."""
+    """A repository: ``model``, ``dataset`` or ``space``, and its name ``owner/name``, else UsageError."""
 
     kind: str
     name: str
 
     def __post_init__(self) -> None:
-        """Refuse a name that cannot be one.
-
-        Raises:
-            UsageError: it is not ``owner/name``.
-        """
+        """Refuse a name that cannot be one."""
         from huggingface_hub.errors import HFValidationError
         from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
-        try:
+        with suppress(HFValidationError):
             validate_repo_id(self.name)
-        except HFValidationError:
-            valid = False
-        else:
-            valid = self.name.count("/") == 1
-        if not valid:
-            raise UsageError(f"{self.name!r} is no name of a repository, expected OWNER/NAME. Correct it.")
+            if self.name.count("/") == 1:
+                return
+        raise UsageError(f"{self.name!r} is no name of a repository, expected OWNER/NAME. Correct it.")
 
     @property
     def owner(self) -> str:
@@ -133,7 +124,7 @@ class Repo:
 class State:
     """What a repository holds at a commit.
 
-    ``files`` maps paths to what tells their content: ``sha256:...`` where the Hub keeps them as large files,
+    ``files`` maps paths to digests of their content: ``sha256:...`` where the Hub stores them as large files,
     ``git:...`` else; ``sizes`` maps them to bytes, ``tags`` names to commits.
     """
 
@@ -158,12 +149,9 @@ class Change:
 
 
 def difference(state: State | None, files: Files, *, within: str = "") -> Change:
-    """What must be written and deleted so that a repository holds exactly ``files`` (``within`` a folder).
+    """What must be written and deleted so that a repository holds exactly ``files``.
 
-    Args:
-        state: what is there; None: nothing.
-        files: what should be.
-        within: a folder; what lies outside it, and the Hub's own files, stay.
+    Outside the folder ``within`` everything stays, and so do the Hub's own files.
     """
     there = state.files if state else {}
     write = {path: content for path, content in files.items() if not _same(there.get(path), content)}
@@ -187,11 +175,7 @@ def as_bytes(content: bytes | Path) -> bytes:
 
 
 class Hub:
-    """The Hub, as one user sees it.
-
-    Args:
-        endpoint: its address; ``HF_ENDPOINT`` by default.
-        token: a user's token; ``HF_TOKEN`` or the stored login by default.
+    """The Hub, as one user sees it: at ``endpoint`` (``HF_ENDPOINT``) by ``token`` (``HF_TOKEN`` or the stored one).
 
     Every method raises HubError, with one sentence, when the Hub refuses, cannot be reached or holds something
     unreadable.
@@ -207,7 +191,7 @@ class Hub:
 
     @cached_property
     def _account(self) -> dict[str, Any]:
-        with self._one_sentence("log in"):
+        with _one_sentence("log in"):
             account = self._api.whoami()
             return {**account, "name": str(account["name"])}
 
@@ -218,7 +202,7 @@ class Hub:
 
     def owners(self) -> tuple[str, ...]:
         """The user and the organisations that the token may write to."""
-        with self._one_sentence("log in"):
+        with _one_sentence("log in"):
             if self._account.get("auth", {}).get("accessToken", {}).get("role") == "read":
                 raise HubError("The token may only read. Make one with write access and log in with hf auth login.")
             roles = ("write", "admin", "contributor")
@@ -235,7 +219,7 @@ class Hub:
         """What a repository holds, or None where it is not there (or not to be seen with this token)."""
         from huggingface_hub.errors import RepositoryNotFoundError
 
-        with self._one_sentence(f"read {repo.name}"):
+        with _one_sentence(f"read {repo.name}"):
             try:
                 info = self._api.repo_info(repo.name, repo_type=repo.kind, revision=revision)
             except RepositoryNotFoundError:
@@ -248,22 +232,30 @@ class Hub:
         return State(repo, str(info.sha), bool(info.private), files, tags, {one.path: one.size for one in entries})
 
     def existing_state(self, repo: Repo, *, revision: str = "main") -> State:
-        """What a repository holds; HubError where it is not there."""
+        """What a repository holds; UsageError where it is not there."""
         state = self.state(repo, revision=revision)
         if state is None:
-            raise HubError(f"{repo.name} is not there, or the token may not see it. Check its name, or log in.")
+            raise UsageError(
+                f"{repo.name} is not there, or cannot be seen with this token. Check its name, or log in."
+            )
         return state
 
-    def commits(self, repo: Repo, *, revision: str = "main") -> list[str]:
-        """Titles of the commits that lead to a revision, newest first."""
-        with self._one_sentence(f"read {repo.name}"):
-            found = self._api.list_repo_commits(repo.name, repo_type=repo.kind, revision=revision)
-            return [str(one.title) for one in found]
+    def commits(self, repo: Repo) -> list[str]:
+        """Titles of the commits of the main branch, newest first."""
+        with _one_sentence(f"read {repo.name}"):
+            return [str(one.title) for one in self._api.list_repo_commits(repo.name, repo_type=repo.kind)]
+
+    def last_commit(self, state: State, folder: str) -> str:
+        """The last commit that changed a folder; that of the state where the server does not name one."""
+        how = {"revision": state.commit, "repo_type": state.repo.kind}
+        with _one_sentence(f"read {state.repo.name}"):
+            (found,) = self._api.get_paths_info(state.repo.name, folder, expand=True, **how)
+            return str(found.last_commit.oid) if found.last_commit else state.commit
 
     def repos(self, owner: str, kind: str) -> list[str]:
         """Names of an owner's repositories of a kind, sorted."""
         listed = {"model": self._api.list_models, "dataset": self._api.list_datasets, "space": self._api.list_spaces}
-        with self._one_sentence(f"list what {owner} has"):
+        with _one_sentence(f"list what {owner} has"):
             return sorted(str(one.id) for one in listed[kind](author=owner))
 
     def content(self, state: State | None, path: str) -> bytes:
@@ -289,20 +281,20 @@ class Hub:
                 raise HubError(
                     f"{state.repo.name}: {path} has {state.sizes[path]:,} bytes, expected at most {limit:,}."
                 )
-        shown = not bars.are_progress_bars_disabled()  # they are drawn even where there is no terminal
+        drawn = not bars.are_progress_bars_disabled()  # they are drawn even where there is no terminal
         bars.disable_progress_bars()
         how = {"repo_type": state.repo.kind, "revision": state.commit, "local_dir": folder}
         try:
-            with self._one_sentence(f"read {state.repo.name}"), ThreadPoolExecutor(8) as pool:
+            with _one_sentence(f"read {state.repo.name}"), ThreadPoolExecutor(8) as pool:
                 list(pool.map(lambda path: self._api.hf_hub_download(state.repo.name, path, **how), chosen))
         finally:
-            if shown:
+            if drawn:
                 bars.enable_progress_bars()
         shutil.rmtree(folder / ".cache", ignore_errors=True)  # what the client notes down for itself
 
     def create(self, repo: Repo, *, private: bool, sdk: str | None = None) -> None:
         """Make a repository; nothing happens where it is there, and its visibility stays."""
-        with self._one_sentence(f"create {repo.name}", writes=True):
+        with _one_sentence(f"create {repo.name}", writes=True):
             self._api.create_repo(repo.name, repo_type=repo.kind, private=private, exist_ok=True, space_sdk=sdk)
 
     def commit(
@@ -312,7 +304,6 @@ class Hub:
         message: str,
         *,
         parent: str,
-        revision: str = "main",
         description: str = "",
         create_pr: bool = False,
         never: Iterable[str] = (),
@@ -329,14 +320,13 @@ class Hub:
             *(CommitOperationAdd(path, content) for path, content in change.write.items()),
             *(CommitOperationDelete(path, is_folder=False) for path in change.delete),
         ]
-        with self._one_sentence(f"write to {repo.name}", writes=True):
+        with _one_sentence(f"write to {repo.name}", writes=True):
             done: CommitInfo = self._api.create_commit(
                 repo.name,
                 operations,
                 commit_message=message,
                 commit_description=description,
                 repo_type=repo.kind,
-                revision=revision,
                 parent_commit=parent,
                 create_pr=create_pr,
             )
@@ -344,12 +334,12 @@ class Hub:
 
     def tag(self, repo: Repo, name: str, *, commit: str) -> None:
         """Name a commit."""
-        with self._one_sentence(f"tag {repo.name}", writes=True):
+        with _one_sentence(f"tag {repo.name}", writes=True):
             self._api.create_tag(repo.name, tag=name, revision=commit, repo_type=repo.kind)
 
     def pull_requests(self, repo: Repo, *, title: str) -> "list[Discussion]":
         """This user's pull requests of a title, newest first."""
-        with self._one_sentence(f"read the pull requests of {repo.name}"):
+        with _one_sentence(f"read the pull requests of {repo.name}"):
             found = self._api.get_repo_discussions(
                 repo.name, author=self.user, discussion_type="pull_request", repo_type=repo.kind
             )
@@ -362,25 +352,26 @@ class Hub:
 
         yield from (one for one in (self._api.token, get_token()) if isinstance(one, str) and one)
 
-    @contextmanager
-    def _one_sentence(self, doing: str, *, writes: bool = False) -> Iterator[None]:
-        """Turn whatever the client raises into one sentence; its own warnings and logs are silenced."""
-        log = logging.getLogger("huggingface_hub")
-        level = log.level
-        log.setLevel(logging.ERROR)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                yield
-        except (HubError, UsageError):
+
+@contextmanager
+def _one_sentence(doing: str, *, writes: bool = False) -> Iterator[None]:
+    """Turn whatever the client raises into one sentence; its own warnings and logs are silenced."""
+    log = logging.getLogger("huggingface_hub")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except (HubError, UsageError):
+        raise
+    except Exception as error:
+        sentence = error_sentence(error, doing, writes=writes)
+        if sentence is None:
             raise
-        except Exception as error:
-            sentence = error_sentence(error, doing, writes=writes)
-            if sentence is None:
-                raise
-            raise HubError(sentence) from error
-        finally:
-            log.setLevel(level)
+        raise HubError(sentence) from error
+    finally:
+        log.setLevel(level)
 
 
 # --- one flow of commits --------------------------------------------------------------------------------
@@ -388,19 +379,20 @@ class Hub:
 Say = Callable[[str], None]
 
 
+class PushOptions(TypedDict, total=False):
+    """How something is pushed; ``say`` gets lines, with ``dry_run`` what would be written, and nothing is."""
+
+    say: Required[Say]
+    private: bool
+    dry_run: bool
+
+
 @dataclass(frozen=True, slots=True)
 class PushResult:
-    """What was done to a repository, or would be.
+    """What was done to a repository, or would be: what was written and deleted, and where to look at it.
 
-    Attributes:
-        repo: where.
-        status: ``created``, ``updated``, ``tagged`` (the content was there, the tag was not), ``unchanged`` or what
-            happened to a pull request; in a dry run ``would be created`` and so on.
-        change: what was or would be written and deleted.
-        url: the page to look at.
-        commit: the commit that holds the content; blank in a dry run.
-        tag: the tag of the version.
-        private: only its owner sees it.
+    ``status``: ``created``, ``updated``, ``tagged`` (the content was there, the tag was not), ``unchanged`` or what
+    happened to a pull request; in a dry run ``would be created`` and so on, and ``commit`` is blank.
     """
 
     repo: Repo
@@ -419,24 +411,20 @@ def push_repo(
     *,
     tag: str,
     message: str,
-    private: bool,
     raise_hint: str,
-    say: Say,
     sdk: str | None = None,
-    dry_run: bool = False,
+    **options: Unpack[PushOptions],
 ) -> PushResult:
     """Bring a repository to ``files`` in one commit, tagged ``tag``; a version that is published is not pushed again.
 
-    The card gets a mark in its header (see ``signed``), by which the next push knows the repository. A push that was
-    cut is completed by the next one. With ``dry_run`` nothing is created: ``say`` gets every path with its size, and
-    the difference of the card. ``raise_hint`` says how a version is raised.
+    The card has the tag ``swapbias``, by which the next push knows the repository. A push that was cut is completed
+    by the next one. ``raise_hint`` says how a version is raised.
 
     Raises:
-        UsageError: the tag is published with other content, the repository is somebody's own, or is public where a
-            private one was asked for; or a file must not leave this machine.
-        HubError: the Hub refused, or could not be reached. ValueError: the files have no card.
+        UsageError: the tag is published with other content, the repository is somebody's own or public where a
+            private one is wanted, or a file must not leave. HubError: the Hub refused.
     """
-    files = signed(files, repo, tag)
+    say, private = options["say"], options.get("private", False)
     check_upload(files)
     state = hub.state(repo)
     new = state is None or _check_ours(hub, state, private=private)
@@ -447,7 +435,7 @@ def push_repo(
         return replace(done, commit=state.tags[tag])
     change = difference(state, files)
     status = "created" if new else "updated" if change else "tagged"
-    if dry_run:
+    if options.get("dry_run"):
         say(f"{repo.kind} {repo.name}: {'private' if done.private else 'public'}, tag {tag}, message {message!r}")
         show_change(hub, state, change, say)
         return replace(done, status=f"would be {status}", change=change)
@@ -463,22 +451,6 @@ def push_repo(
     return replace(done, status=status, change=change, commit=commit)
 
 
-def signed(files: Files, repo: Repo, tag: str) -> dict[str, bytes | Path]:
-    """The files with the mark of a push in their card's header: kind, name and version.
-
-    Raises:
-        ValueError: there is no card, or its header cannot be read.
-    """
-    if CARD not in files:
-        raise ValueError(f"{repo.name}: there is no {CARD} to publish. Write one.")
-    mark = {MARK: {**_mark(repo), "version": tag.removeprefix("v")}}
-    return {**files, CARD: with_keys(decode(as_bytes(files[CARD]), CARD), mark, where=CARD).encode()}
-
-
-def _mark(repo: Repo) -> dict[str, str]:
-    return {"kind": repo.kind, "name": repo.name.rpartition("/")[2]}
-
-
 def _check_ours(hub: Hub, state: State, *, private: bool) -> bool:
     """Whether the repository is new; UsageError where it holds something that no push made."""
     if private and not state.private:
@@ -491,12 +463,12 @@ def _check_ours(hub: Hub, state: State, *, private: bool) -> bool:
         template = state.repo.kind == "space" and paths <= _TEMPLATE
         if paths <= HUB_FILES or (template and len(hub.commits(state.repo)) == 1):
             return True
-    what = "has no mark of a push in its header" if CARD in paths else "is missing"
+    what = f"has no tag {TAGS[-1]!r}" if CARD in paths else "is missing"
     try:
-        mark = load(split(hub.text(state, CARD)).header, CARD).get(MARK)
+        tags = load(split(hub.text(state, CARD)).header, CARD).get("tags")
     except ValueError:
-        mark, what = None, "cannot be read"
-    if not isinstance(mark, dict) or {**mark, **_mark(state.repo)} != mark:
+        tags, what = None, "cannot be read"
+    if not isinstance(tags, list) or TAGS[-1] not in tags:
         raise UsageError(
             f"{state.repo.name} holds something else: its {CARD} {what}. Choose another --namespace, or rename that "
             "repository."
@@ -505,15 +477,7 @@ def _check_ours(hub: Hub, state: State, *, private: bool) -> bool:
 
 
 def show_change(hub: Hub, state: State | None, change: Change, say: Say, *, texts: Iterable[str] = (CARD,)) -> None:
-    """Say every path that would be added (A), modified (M) or deleted (D), with its size, and how texts differ.
-
-    Args:
-        hub: where it is.
-        state: what is there; None: nothing.
-        change: what would be committed.
-        say: gets one line after the other; what comes from the Hub has no control characters in it.
-        texts: paths of those whose lines are shown.
-    """
+    """Say every path that would be added (A), modified (M) or deleted (D), its size, and how ``texts`` differ."""
     for path, content in sorted(change.write.items()):
         say(f"  {'M' if state and path in state.files else 'A'} {path} ({len(as_bytes(content)):,} bytes)")
     for path in change.delete:

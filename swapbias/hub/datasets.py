@@ -13,7 +13,7 @@ from functools import wraps
 from importlib.resources import files
 from pathlib import Path
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from datasets import Dataset, DatasetDict, DatasetInfo, GeneratorBasedBuilder, IterableDataset, IterableDatasetDict
 from datasets.exceptions import DatasetGenerationError
@@ -23,8 +23,8 @@ from datasets.utils.metadata import MetadataConfigs
 
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.files import file_sha256, locked_place
-from swapbias.hub.cards import CARD, markdown, md_table
-from swapbias.hub.client import SOURCE, Hub, PushResult, Repo, Say, push_repo
+from swapbias.hub.cards import CARD, TAGS, markdown, md_table
+from swapbias.hub.client import SOURCE, Hub, PushOptions, PushResult, Repo, Say, push_repo
 from swapbias.privacy import NOTE, credentialed, for_owner_alone, is_credentialed, mark, refuse
 from swapbias.studies import (
     PROMPT_COLUMNS,
@@ -42,7 +42,6 @@ from swapbias.studies import (
 )
 
 MARKER = ".swapbias-corpus"  # tells a folder that may be replaced from a user's own
-LOCAL = "own"  # in the mark of a corpus that was made from a folder of the user's
 SHARD_BYTES = 256 * 2**20  # of rows in one Parquet file
 OTHER_LICENCE = "other"  # of a corpus that was made from a folder of the user's
 NAMESPACE = "NS"  # in a card that is not published: the user or organisation it would lie under
@@ -54,9 +53,9 @@ _CODE = ("builders", "studies", "notes", "swapping")  # rooms whose files make r
 class CorpusBuilder(GeneratorBasedBuilder):  # type: ignore[misc]
     """One config of a corpus for ``datasets``: every corpus has this one class, made from its ``Corpus``.
 
-    The cache folder is named after corpus, config, version and a hash over the code and the tables that make rows
-    (and over names, sizes and times of what lies in ``data_dir``), so that an edit of any of them is built anew. What
-    is made of credentialed notes says so in its cache folder, and ``push_to_hub`` on it is refused.
+    The cache folder is named after corpus, config, version and a hash over the code and the tables that make rows, so
+    that an edit of any of them is built anew. What is made of credentialed notes says so in its cache folder, and
+    ``push_to_hub`` on it is refused.
     """
 
     def __init__(
@@ -107,11 +106,7 @@ class CorpusBuilder(GeneratorBasedBuilder):  # type: ignore[misc]
             yield number, self.corpus_config.typed(row)
 
     def download_and_prepare(self, *arguments: Any, **options: Any) -> None:
-        """As of ``datasets``, where an error of the rows keeps its sentence.
-
-        Raises:
-            UpstreamMissingError: an upstream file it needs is not reachable. ValueError: a broken table.
-        """
+        """As of ``datasets``, where an error of the rows keeps its sentence."""
         try:
             with for_owner_alone(self._credentialed):
                 super().download_and_prepare(*arguments, **options)
@@ -135,28 +130,22 @@ class CorpusBuilder(GeneratorBasedBuilder):  # type: ignore[misc]
         return _refuse_push(found, place) if self._credentialed or is_credentialed(place) else found
 
 
-def _refusing_method(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of a dataset, as ``map`` and ``filter``, that gives another one of credentialed rows."""
-
-    @wraps(method)
-    def wrapped(self: Any, *arguments: Any, **options: Any) -> Any:
-        return _refuse_push(method(self, *arguments, **options), self.place)
-
-    return wrapped
-
-
 def _refusing(plain: type[Any]) -> type[Any]:
     """The class of datasets whose ``push_to_hub``, and that of what their methods make of them, is refused."""
-    methods: dict[str, Any] = {
-        name: _refusing_method(method)
-        for name, method in vars(plain).items()
-        if isinstance(method, FunctionType) and not name.startswith("_")
-    }
+
+    def refusing(method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def wrapped(self: Any, *arguments: Any, **options: Any) -> Any:
+            return _refuse_push(method(self, *arguments, **options), self.place)
+
+        return wrapped
 
     def push_to_hub(self: Any, *arguments: Any, **options: Any) -> None:
         """Refuse."""
         refuse(self.place, "published", known=True)
 
+    public = {name: one for name, one in vars(plain).items() if isinstance(one, FunctionType) and name[0] != "_"}
+    methods = {name: refusing(one) for name, one in public.items()}  # as map and filter
     return type(f"Credentialed{plain.__name__}", (plain,), {**methods, "push_to_hub": push_to_hub})
 
 
@@ -210,22 +199,18 @@ def dataset_builder(
 
 def _hash(corpus: Corpus, data_dir: Path | None) -> str:
     """sha256 over all that rows are made of; of a folder of the user's, which may be large, sizes and times."""
-    digest = hashlib.sha256()
-    rooms = [(room, Path(str(files(f"swapbias.{room}"))), "*.py") for room in _CODE]
-    made_of = {
-        f"{room}/{path.relative_to(folder).as_posix()}": path
-        for room, folder, pattern in (*rooms, ("datasets_src", corpus_dir(corpus.name).parent, "*"))
+    rooms = [(Path(str(files(f"swapbias.{room}"))), room, "*.py") for room in _CODE]
+    parts = [
+        f"{room}/{path.relative_to(folder).as_posix()} {file_sha256(path)}"
+        for folder, room, pattern in (*rooms, (corpus_dir(corpus.name).parent, "datasets_src", "*"))
         for path in folder.rglob(pattern)
         if path.is_file() and "__pycache__" not in path.parts
-    }
-    for name, path in sorted(made_of.items()):
-        digest.update(f"{name} {file_sha256(path)}\n".encode())
-    for name, content in sorted(corpus.own.items()):
-        digest.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
-    for path in sorted([data_dir, *data_dir.rglob("*")]) if data_dir else []:
+    ]
+    parts += [f"{name} {hashlib.sha256(content).hexdigest()}" for name, content in corpus.own.items()]
+    for path in (data_dir, *data_dir.rglob("*")) if data_dir else ():
         state = path.stat()
-        digest.update(f"{path.resolve()} {state.st_size if path.is_file() else ''} {state.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
+        parts.append(f"{path.resolve()} {state.st_size if path.is_file() else ''} {state.st_mtime_ns}")
+    return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
 
 
 # --- licences and sources ---------------------------------------------------------------------------------
@@ -239,20 +224,6 @@ REDISTRIBUTABLE = frozenset(
     }
 )  # fmt: skip
 Pins = Mapping[str, Mapping[str, str]]  # path -> row of sources.csv
-MIT_LICENCE = """\
-Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
-documentation files (the "Software"), to deal in the Software without restriction, including without limitation the
-rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit
-persons to whom the Software is furnished to do so, subject to the following conditions:
-
-The above copyright notice and this permission notice shall be included in all copies or substantial portions of the
-Software.
-
-THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE
-WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR
-COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR
-OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-"""
 _REFERENCES = re.compile(r"^References: (.+)$", re.MULTILINE)
 _LANGUAGE = re.compile(r"^Language: `([a-z-]+)`$", re.MULTILINE)
 _KEY = re.compile(r"`([^`]+)`")
@@ -292,42 +263,32 @@ def licences_file(corpus: Corpus) -> bytes | None:
     """``LICENSES.md``: for each repository whose content is in the configs, commit, licence and copyright notice.
 
     The notices are those of ``notices.csv``; a repository without one is said to be its authors'. None where no
-    config holds upstream content.
-
-    Raises:
-        ValueError: a broken table.
+    config holds upstream content. Raises ValueError for a broken table.
     """
-    pins = pinned_files(corpus.name)
-    grouped: dict[tuple[str, str, str], list[str]] = {}
+    pins, folder = pinned_files(corpus.name), corpus_dir(corpus.name)
+    grouped: dict[tuple[str, str, str], dict[str, None]] = {}  # an ordered set of configs
     for config in corpus.configs:
-        for path in _made_from(config, pins):
-            pin = pins[path]
-            configs = grouped.setdefault((pin["repository"], pin["commit"], pin["licence"]), [])
-            if config.name not in configs:
-                configs.append(config.name)
+        for pin in (pins[path] for path in _made_from(config, pins)):
+            grouped.setdefault((pin["repository"], pin["commit"], pin["licence"]), {})[config.name] = None
     if not grouped:
         return None
-    table = corpus_dir(corpus.name) / "notices.csv"
+    table = folder / "notices.csv"
     rows = read_table(table, ("repository", "notice")) if table.exists() else []
     notices = {row["repository"]: row["notice"] for row in rows}
-    lines = [f"# Licences of what others wrote in {corpus.name}"]
-    lines += ["", f"What this project wrote is under {corpus.licence}: see the card."]
+    parts = [f"# Licences of what others wrote in {corpus.name}"]
+    parts += [f"What this project wrote is under {corpus.licence}: see the card."]
     for (repository, commit, licence), configs in grouped.items():
         where = f"[{repository}](https://github.com/{repository}/tree/{commit}) at commit {commit}"
-        lines += ["", f"## {repository}", "", f"In {', '.join(f'`{name}`' for name in configs)}. From {where}."]
-        lines += ["", f"Licence: {licence} (https://spdx.org/licenses/{licence}.html)"]
-        lines += ["", notices.get(repository) or "Copyright its authors, as the repository states."]
+        parts += [f"## {repository}", f"In {', '.join(f'`{name}`' for name in configs)}. From {where}."]
+        parts += [f"Licence: {licence} (https://spdx.org/licenses/{licence}.html)"]
+        parts += [notices.get(repository) or "Copyright its authors, as the repository states."]
     if any(licence == "MIT" for _, _, licence in grouped):
-        lines += ["", "## The MIT licence", "", MIT_LICENCE.strip()]
-    return ("\n".join(lines) + "\n").encode()
+        parts += ["## The MIT licence", (folder.parent / "MIT.txt").read_text(encoding="utf-8").strip()]
+    return ("\n\n".join(parts) + "\n").encode()
 
 
 def citation(corpus_name: str) -> str:
-    """The BibTeX entries that the ``References:`` line of a corpus' README names; blank where it names none.
-
-    Raises:
-        ValueError: a key that ``references.bib`` does not have.
-    """
+    """The BibTeX entries that the ``References:`` line of a corpus' README names; blank where it names none."""
     folder = corpus_dir(corpus_name)
     named = _REFERENCES.search((folder / CARD).read_text(encoding="utf-8-sig"))
     keys = _KEY.findall(named[1]) if named else []
@@ -410,16 +371,10 @@ def section(text: str, title: str) -> str:
 def dataset_card(
     corpus: Corpus, infos: Infos, *, namespace: str = NAMESPACE, withheld: Mapping[str, Sequence[str]] | None = None
 ) -> str:
-    """The card of a corpus of the package, complete.
+    """The card of a corpus of the package, of the configs (``infos``) that were written.
 
-    Args:
-        corpus: what was built.
-        infos: its configs that were written.
-        namespace: the user or organisation it is published under.
-        withheld: configs that are not published, with the licences that do not allow it.
-
-    Raises:
-        ValueError: a column without a meaning, or a reference that is not in ``references.bib``.
+    ``withheld`` are configs that are not published, with the licences that do not allow it. ValueError: a column
+    without a meaning, or a reference that is not in ``references.bib``.
     """
     corpus = replace(corpus, configs=tuple(config for config in corpus.configs if config.name in infos))
     readme = (corpus_dir(corpus.name) / CARD).read_text(encoding="utf-8-sig")
@@ -480,7 +435,7 @@ def _header(corpus: Corpus, infos: Infos, *, own: bool = False) -> str:
         task_categories=_tasks(corpus, infos) or None,
         size_categories=[next((name for limit, name in _SIZES if rows < limit), "n>1M")],
         source_datasets=None if own else origins,
-        tags=["bias", "fairness", "swapbias", *corpus.tags],
+        tags=[*TAGS, *corpus.tags],
     )
     configs = {
         name: {
@@ -511,21 +466,17 @@ def _tasks(corpus: Corpus, infos: Infos) -> list[str]:
 
 
 def features_section(corpus: Corpus) -> str:
-    """One table of the columns of all configs, with type, meaning and, where not all have it, the configs.
-
-    Raises:
-        ValueError: a column that nobody says the meaning of.
-    """
+    """One table of the columns of all configs, with type, meaning and, where not all have it, the configs."""
     grouped: dict[tuple[str, str, str], list[str]] = {}
     for config in corpus.configs:
         for column, meaning in meanings(corpus, config):
             kind = config.type_of(column)
-            classes = "" if isinstance(kind, str) else ", ".join(f"{n} `{name}`" for n, name in enumerate(kind))
-            shown = f"class: {classes}" if classes else str(kind)
-            grouped.setdefault((f"`{column}`", shown, meaning), []).append(config.name)
+            if not isinstance(kind, str):
+                kind = f"class: {', '.join(f'{n} `{name}`' for n, name in enumerate(kind))}"
+            grouped.setdefault((f"`{column}`", kind, meaning), []).append(config.name)
     rows = [
         (column, kind, "" if len(names) == len(corpus.configs) else ", ".join(f"`{name}`" for name in names), text)
-        for (column, kind, text), names in sorted(grouped.items(), key=lambda one: list(grouped).index(one[0]))
+        for (column, kind, text), names in grouped.items()
     ]
     return f"## Features\n\n{md_table(('column', 'type', 'only in', 'what it holds'), rows)}"
 
@@ -557,18 +508,11 @@ def _sources(corpus: Corpus) -> str:
     pins = pinned_files(corpus.name)
     if not pins:
         return "Nothing else is in it."
-    grouped: dict[tuple[str, str, str], list[str]] = {}
+    grouped: dict[tuple[str, str], list[str]] = {}
     for pin in pins.values():
-        grouped.setdefault((pin["repository"], pin["commit"], pin["licence"]), []).append(pin["used_for"])
-    rows = [
-        (
-            f"[{name}](https://github.com/{name}/tree/{commit})",
-            licence,
-            str(len(uses)),
-            "; ".join(dict.fromkeys(uses)),
-        )
-        for (name, commit, licence), uses in grouped.items()
-    ]
+        where = f"[{pin['repository']}](https://github.com/{pin['repository']}/tree/{pin['commit']})"
+        grouped.setdefault((where, pin["licence"]), []).append(pin["used_for"])
+    rows = [(*key, str(len(uses)), "; ".join(dict.fromkeys(uses))) for key, uses in grouped.items()]
     table = md_table(("repository at the pinned commit", "licence", "files", "used for"), rows)
     holding = [f"`{config.name}`" for config in corpus.configs if _made_from(config, pins)]
     included = (
@@ -598,9 +542,7 @@ def build(corpus_name: str, out: Path, *, data: Path | None = None) -> Iterator[
     A folder that is there is replaced as a whole, once the new one is complete. With ``data``, a folder of the
     user's, the corpus' configs are made from it; where its notes are credentialed the result says so.
 
-    Raises:
-        UsageError: unknown corpus, or a folder that no build made.
-        ValueError: a broken table. OSError: ``out`` cannot be written.
+    UsageError: unknown corpus, or a folder that no build made. ValueError: a broken table.
     """
     yield from write_corpus(local_corpus(corpus_name, data) if data else load_corpus(corpus_name), out)
 
@@ -608,11 +550,7 @@ def build(corpus_name: str, out: Path, *, data: Path | None = None) -> Iterator[
 def write_corpus(
     corpus: Corpus, out: Path, *, namespace: str = NAMESPACE, withheld: Mapping[str, Sequence[str]] | None = None
 ) -> Iterator[BuiltConfig]:
-    """``build`` of a corpus at hand; ``namespace`` and ``withheld`` are what a published card tells.
-
-    Raises:
-        UsageError, ValueError, OSError: as ``build``.
-    """
+    """``build`` of a corpus at hand; ``namespace`` and ``withheld`` are for its card."""
     target = out / corpus.name
     recover(target)
     if target.exists() and not (target / MARKER).exists() and any(target.iterdir()):
@@ -627,16 +565,15 @@ def write_corpus(
                 continue
             yield BuiltConfig(corpus.name, config.name, _count(info))
         any_credentialed = (making / credentialed.FILE).exists()
-        origin = ""
         if corpus.licence == OTHER_LICENCE:  # not ours to describe
-            card, origin = local_card(corpus, infos, is_credentialed=any_credentialed), f" {LOCAL}"
+            card = local_card(corpus, infos, is_credentialed=any_credentialed)
         else:
             card = dataset_card(corpus, infos, namespace=namespace, withheld=withheld)
             present = tuple(one for one in corpus.configs if one.name in infos)
             if notices := licences_file(replace(corpus, configs=present)):
                 (making / LICENCES).write_bytes(notices)
         (making / CARD).write_text(card, encoding="utf-8")
-        (making / MARKER).write_text(f"{corpus.name} {corpus.version}{origin}\n", encoding="utf-8")
+        (making / MARKER).write_text(f"{corpus.name} {corpus.version}\n", encoding="utf-8")
         for path in making.rglob("*") if any_credentialed else ():  # until here the folder itself was closed
             path.chmod(credentialed.OWNER_FOLDER if path.is_dir() else 0o600)
 
@@ -644,9 +581,7 @@ def write_corpus(
 def write_config(folder: Path, corpus: Corpus, config: Config) -> DatasetInfo:
     """Write a config into a new folder as ``<split>-00000-of-00001.parquet``; the folder above is marked with it.
 
-    Raises:
-        UpstreamMissingError: an upstream file it needs is not reachable; nothing is written.
-        ValueError: a broken table.
+    UpstreamMissingError: an upstream file it needs is not reachable; nothing is written.
     """
     from datasets import utils
 
@@ -672,14 +607,9 @@ def write_config(folder: Path, corpus: Corpus, config: Config) -> DatasetInfo:
 
 @contextmanager
 def atomic_directory(target: Path) -> Iterator[Path]:
-    """A new folder that replaces ``target`` when the block ends well, and is deleted when it does not.
-
-    Raises:
-        UsageError: the place is a link or a file, or below one. OSError: it cannot be written.
-    """
-    recover(target)
+    """A new folder that replaces ``target`` (see ``recover``) when the block ends well, else is deleted."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    making = target.with_name(f".{target.name}.new")
+    making, previous = (target.with_name(f".{target.name}.{state}") for state in ("new", "old"))
     with locked_place(target):
         shutil.rmtree(making, ignore_errors=True)  # of a process that was killed
         making.mkdir(mode=credentialed.OWNER_FOLDER)
@@ -687,10 +617,10 @@ def atomic_directory(target: Path) -> Iterator[Path]:
             yield making
             making.chmod(credentialed.OWNER_FOLDER if (making / credentialed.FILE).exists() else 0o755)
             if target.exists():  # the old one goes only when the new one stands
-                shutil.rmtree(_previous(target), ignore_errors=True)
-                target.rename(_previous(target))
+                shutil.rmtree(previous, ignore_errors=True)
+                target.rename(previous)
             making.rename(target)
-            shutil.rmtree(_previous(target), ignore_errors=True)
+            shutil.rmtree(previous, ignore_errors=True)
         finally:
             shutil.rmtree(making, ignore_errors=True)
 
@@ -698,66 +628,45 @@ def atomic_directory(target: Path) -> Iterator[Path]:
 def recover(target: Path) -> None:
     """Bring the old folder back where a process was killed before the new one stood in its place.
 
-    Raises:
-        UsageError: the place is a link or a file, or below one.
+    UsageError: the place is a link or a file, or below one.
     """
     above = next(folder for folder in target.absolute().parents if os.path.lexists(folder))
     if not above.is_dir():
         raise UsageError(f"{above} is no folder. Choose another --out.")
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise UsageError(f"{target} is {'a link' if target.is_symlink() else 'a file'}. Choose another --out.")
-    if _previous(target).is_dir() and not target.exists():
-        _previous(target).rename(target)
+    previous = target.with_name(f".{target.name}.old")
+    if previous.is_dir() and not target.exists():
+        previous.rename(target)
 
 
-def _previous(target: Path) -> Path:
-    return target.with_name(f".{target.name}.old")
-
-
-def push_dataset(
-    hub: Hub,
-    corpus_name: str,
-    *,
-    namespace: str,
-    private: bool = False,
-    dry_run: bool = False,
-    say: Say,
-) -> PushResult:
+def push_dataset(hub: Hub, corpus_name: str, *, namespace: str, **options: Unpack[PushOptions]) -> PushResult:
     """Build a corpus and publish it as the dataset ``namespace/corpus_name``, tagged with its version.
 
     Only corpora of the package are published, never what was made from a folder of one's own. Configs whose upstream
     files do not allow it are left out, and the card says how to build them.
 
-    Raises:
-        UpstreamMissingError: a config that is published needs a file that is not at hand.
-        UsageError, HubError: as ``push_repo``. ValueError: a broken table.
+    UpstreamMissingError: a config that is published needs a file that is not at hand. Else as ``push_repo``.
     """
     corpus = load_corpus(corpus_name)
     repo = Repo("dataset", f"{namespace}/{corpus.name}")
     with tempfile.TemporaryDirectory(prefix="swapbias-push-") as scratch:
-        files = dataset_files(corpus, Path(scratch), namespace=namespace, say=say)
         return push_repo(
             hub,
             repo,
-            files,
+            dataset_files(corpus, Path(scratch), namespace=namespace, say=options["say"]),
             tag=f"v{corpus.version}",
             message=f"{corpus.name} {corpus.version}",
-            private=private,
             raise_hint=(
                 f"give CORPUS version=... (now {corpus.version}) in builders/{corpus.name}.py, or if no row changed "
                 "install with constraints.txt (another pyarrow writes other bytes)"
             ),
-            dry_run=dry_run,
-            say=say,
+            **options,
         )
 
 
 def dataset_files(corpus: Corpus, out: Path, *, namespace: str, say: Say) -> dict[str, bytes | Path]:
-    """The files of a published dataset by path, built below ``out``.
-
-    Raises:
-        UpstreamMissingError, UsageError, ValueError: as ``push_dataset``.
-    """
+    """The files of a published dataset by path, built below ``out``."""
     withheld = withheld_configs(corpus)
     for name, licences in withheld.items():
         say(f"{corpus.name} {name}: not published, its upstream files have the licence: {', '.join(licences)}")
@@ -768,19 +677,7 @@ def dataset_files(corpus: Corpus, out: Path, *, namespace: str, say: Say) -> dic
                 f"{corpus.name} is not pushed, for it would go without its config {built.config}: {built.reason}"
             )
         say(f"{corpus.name} {built.config}: {built.rows} rows")
-    return packed(out / corpus.name)
-
-
-def packed(folder: Path) -> dict[str, bytes | Path]:
-    """The files of a built corpus by path, without the mark of the build.
-
-    Raises:
-        UsageError: it holds credentialed text, or comes from a folder of the user's own.
-    """
-    credentialed.refuse(folder, "published")
-    if not (folder / MARKER).exists():
-        raise UsageError(f"{folder} is no built corpus. Give one that swapbias build made.")
-    if (folder / MARKER).read_text(encoding="utf-8").strip().endswith(LOCAL):
-        raise UsageError(f"{folder} was made from a folder of one's own, which is not published. Keep it here.")
+    folder = out / corpus.name
+    refuse(folder, "published")
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MARKER)
     return {path.relative_to(folder).as_posix(): path for path in paths}

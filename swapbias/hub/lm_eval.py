@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import yaml
 
 from swapbias import __version__
 from swapbias.errors import UsageError
+from swapbias.hub.cards import CARD
 from swapbias.hub.datasets import LICENCES, citation, licences, licences_file
 from swapbias.privacy import writing
 from swapbias.runs import Run
@@ -31,12 +31,23 @@ from swapbias.studies import (
 
 Doc = dict[str, Any]
 CODE = "swapbias_tasks"  # the module beside the tasks
-_NAME = re.compile(r"[^A-Za-z0-9]+")
 _COLUMNS = ("prompt_id", "pair_id", "group", "construct", "condition", "label", "template")
+_READINGS = {  # of an experiment: the function of that module that reads the replies, and what it gives
+    "": ("of_text", ("log_probability",)),
+    "answers": ("of_answers", ("score", "log_odds")),
+    "antonyms": ("of_antonyms", ("log_odds",)),
+}
 
 
 class _Function(str):
     """A function of the module beside the tasks, as a task names it."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """YAML of plain values, and functions by their names alone, as the harness reads them."""
+
+
+_Dumper.add_representer(_Function, lambda dumper, one: dumper.represent_scalar("!function", str(one)))
 
 
 def export_study(name: str, out: Path) -> list[Path]:
@@ -69,7 +80,7 @@ def export_study(name: str, out: Path) -> list[Path]:
         files[f"{task}.yaml"] = _yaml(_task(task, corpus, experiment, configs, docs))
     group = {"group": f"swapbias_{study}", "task": list(tasks), "metadata": {"version": corpus.version}}
     files[f"swapbias_{study}.yaml"] = _yaml(group)
-    files["README.md"] = _readme(corpus, tasks)
+    files[CARD] = _readme(corpus, tasks)
     if (notices := licences_file(corpus)) is not None:
         files[LICENCES] = notices.decode()
     with writing(out, credentialed=False):
@@ -93,17 +104,20 @@ def _chosen(study: Study, config: str) -> Iterator[tuple[Experiment, tuple[str, 
     if config and config not in known:
         raise unknown(f"config of causal experiments of {study.name}", config, known)
     for one in causal:
-        if not config:
-            yield one, one.configs
-        elif config in (*one.configs, *one.alternatives):
-            yield one, (config,)
+        if not config or config in (*one.configs, *one.alternatives):
+            yield one, (config,) if config else one.configs
 
 
 def _docs(experiment: Experiment, rows: Iterable[Mapping[str, str]]) -> Iterator[Doc]:
     """What the harness reads of each row: a context, how it may go on, and on which side of a gap it stands."""
     paired = experiment.measure == "paired_gap"
     for row in rows:
-        context, choices = _READINGS[experiment.reading].parts(row)
+        context, choices = "", [row["text"]]  # the harness puts BOS or EOS before it, as an audit does
+        if experiment.reading == "answers":
+            context, choices = row["text"], [f" {answer}" for answer in row["candidates"].split("|")]
+        elif experiment.reading == "antonyms":
+            words = load_lexicon(f"{row['candidates'].partition('/')[0]}/antonyms").entries()
+            choices = [row["text"].replace(MASK, word) for word, _ in words]
         gaps = {_contrast(one): one for one in experiment.gaps if row["group"] in (one.group, one.reference_group)}
         yield {
             **{name: row[name] for name in _COLUMNS},
@@ -116,44 +130,15 @@ def _docs(experiment: Experiment, rows: Iterable[Mapping[str, str]]) -> Iterator
 
 
 def _contrast(one: Experiment) -> str:
-    return "_minus_".join(_NAME.sub("_", name) for name in (one.group, one.reference_group))
-
-
-def _text(row: Mapping[str, str]) -> tuple[str, list[str]]:
-    return "", [row["text"]]  # the harness puts BOS or EOS before it, as an audit does
-
-
-def _answers(row: Mapping[str, str]) -> tuple[str, list[str]]:
-    return row["text"], [f" {answer}" for answer in row["candidates"].split("|")]
-
-
-def _antonyms(row: Mapping[str, str]) -> tuple[str, list[str]]:
-    words = load_lexicon(f"{row['candidates'].partition('/')[0]}/antonyms").entries()
-    return "", [row["text"].replace(MASK, word) for word, _ in words]
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """How the rows of a reading become requests, the function that reads the replies, and what it gives."""
-
-    parts: Any
-    function: str
-    quantities: tuple[str, ...]
-
-
-_READINGS = {
-    "": _Reading(_text, "of_text", ("log_probability",)),
-    "answers": _Reading(_answers, "of_answers", ("score", "log_odds")),
-    "antonyms": _Reading(_antonyms, "of_antonyms", ("log_odds",)),
-}
+    return "_minus_".join(re.sub(r"[^A-Za-z0-9]+", "_", name) for name in (one.group, one.reference_group))
 
 
 def _task(task: str, corpus: Corpus, experiment: Experiment, configs: Sequence[str], docs: Sequence[Doc]) -> Doc:
-    reading = _READINGS[experiment.reading]
+    function, quantities = _READINGS[experiment.reading]
     gaps = list(dict.fromkeys(name for doc in docs for name in doc["gaps"]))
     paired = "gap_of_pairs" if experiment.measure == "paired_gap" else "gap_of_groups"
-    metrics = dict.fromkeys(reading.quantities, "mean")
-    metrics |= {f"{one}_{gap}": paired for one in reading.quantities for gap in gaps}
+    metrics = dict.fromkeys(quantities, "mean") | {f"{one}_{gap}": paired for one in quantities for gap in gaps}
+    study = corpus.study
     return {
         "task": task,
         "custom_dataset": _Function(f"{CODE}.read"),
@@ -165,50 +150,38 @@ def _task(task: str, corpus: Corpus, experiment: Experiment, configs: Sequence[s
         "doc_to_choice": "choices",
         "doc_to_target": 0,
         "target_delimiter": "",
-        "process_results": _Function(f"{CODE}.{reading.function}"),
+        "process_results": _Function(f"{CODE}.{function}"),
         "metric_list": [
             {"metric": name, "aggregation": _Function(f"{CODE}.{how}"), "higher_is_better": None}
             for name, how in metrics.items()
         ],
-        "metadata": {"version": corpus.version, **_facts(corpus, experiment, configs)},
-    }
-
-
-def _facts(corpus: Corpus, experiment: Experiment, configs: Sequence[str]) -> dict[str, Any]:
-    study = corpus.study
-    return {
-        "question": experiment.question,
-        "direction": experiment.direction,
-        "study": study.title if study else "",
-        "url": study.url if study else "",
-        "licence": ", ".join(licences(corpus)),
-        "corpus": corpus.name,
-        "configs": list(configs),
-        "sha256": fingerprint(row for one in configs for row in config_rows(corpus.name, one)),
-        "made_by": f"swapbias {__version__}",
+        "metadata": {
+            "version": corpus.version,
+            "question": experiment.question,
+            "direction": experiment.direction,
+            "study": study.title if study else "",
+            "url": study.url if study else "",
+            "licence": ", ".join(licences(corpus)),
+            "corpus": corpus.name,
+            "configs": list(configs),
+            "sha256": fingerprint(row for one in configs for row in config_rows(corpus.name, one)),
+            "made_by": f"swapbias {__version__}",
+        },
     }
 
 
 def _yaml(content: Mapping[str, Any]) -> str:
-    """YAML of plain values, and functions by their names alone."""
-
-    class Dumper(yaml.SafeDumper):
-        """Functions as the harness reads them."""
-
-    Dumper.add_representer(_Function, lambda dumper, one: dumper.represent_scalar("!function", str(one)))
-    text: str = yaml.dump(dict(content), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
+    text: str = yaml.dump(dict(content), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
     return text
 
 
 def _readme(corpus: Corpus, tasks: Mapping[str, Experiment]) -> str:
     lines = []
     for task, one in tasks.items():
-        main, *_ = quantities = _READINGS[one.reading].quantities
+        main, *_ = quantities = _READINGS[one.reading][1]
         gaps = ", ".join(f"`{main}_{_contrast(gap)}`" for gap in one.gaps)
-        lines += [
-            f"- `{task}`: {one.question}",
-            f"  Of each prompt {' and '.join(f'`{name}`' for name in quantities)};",
-        ]
+        of_each = " and ".join(f"`{name}`" for name in quantities)
+        lines += [f"- `{task}`: {one.question}", f"  Of each prompt {of_each};"]
         lines += [f"  mean gaps {gaps}: {one.direction}."]
     study, cited = corpus.study, citation(corpus.name)
     return _README.format(

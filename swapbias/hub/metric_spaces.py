@@ -2,21 +2,21 @@
 
 import ast
 import re
-import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Collection
 from importlib.metadata import requires
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import Unpack
 
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
 from swapbias import __version__
 from swapbias.errors import UsageError
-from swapbias.hub.cards import dump, load, split
-from swapbias.hub.client import SOURCE, Hub, PushResult, Repo, push_repo
+from swapbias.hub.cards import CARD, TAGS, dump, load, split
+from swapbias.hub.client import SOURCE, Hub, PushOptions, PushResult, Repo, push_repo
 from swapbias.studies import metric_path
 
 NOT_A_RANKING = (
@@ -28,133 +28,100 @@ _OTHERS = {"swapbias.errors": "errors", "swapbias.studies.answers": "answers"}  
 _NEEDS = ("datasets", "evaluate", "numpy", "scipy")  # all that a metric and `_ROOM` import of others
 
 
-def push_metric(
-    hub: Hub,
-    name: str,
-    *,
-    namespace: str,
-    private: bool = False,
-    dry_run: bool = False,
-    say: Callable[[str], None],
-) -> PushResult:
-    """Publish a metric as the static Space ``namespace/name``, tagged with the version of swapbias.
-
-    Raises:
-        UsageError, HubError: as ``push_repo``, and for an unknown metric. ValueError: a broken card.
-    """
+def push_metric(hub: Hub, name: str, *, namespace: str, **options: Unpack[PushOptions]) -> PushResult:
+    """Publish a metric as the static Space ``namespace/name``, tagged with the version of swapbias."""
     return push_repo(
         hub,
         Repo("space", f"{namespace}/{name}"),
         space_files(name, namespace=namespace, version=__version__),
         tag=f"v{__version__}",
         message=f"{name} of swapbias {__version__}",
-        private=private,
-        sdk="static",
-        dry_run=dry_run,
         raise_hint="raise the version of swapbias in pyproject.toml",
-        say=say,
+        sdk="static",
+        **options,
     )
 
 
 def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
     """The files of a metric's Space by path: its code, requirements, card and page, all of one release.
 
-    The code computes without swapbias: what it reads of the package lies beside it.
-
-    Raises:
-        UsageError: unknown metric, or a namespace that cannot be one.
-        ValueError: the card or module lacks a part, or the module reads what is not shipped.
+    The code computes without swapbias: what it reads of the package lies beside it. UsageError: unknown metric.
+    ValueError: the card or module lacks a part, or the module reads what is not shipped.
     """
-    repo = Repo("space", f"{namespace}/{name}")
-    source = (Path(metric_path(name)) / f"{name}.py").read_text(encoding="utf-8")
-    source = _loading_from_hub(name, source, repo=repo, version=version)
-    card = space_card(name, repo=repo, version=version)
+    repo, folder = Repo("space", f"{namespace}/{name}"), Path(metric_path(name))
+
+    def swapped(text: str, *changes: tuple[str, str]) -> str:
+        """The text with each change done once; the load of the package's own metric becomes one from the Hub."""
+        load_it = (f'swapbias.metric_path("{name}")', f'"{repo.name}", revision="{version}"')
+        for old, new in (("import evaluate, swapbias\n", "import evaluate\n"), load_it, *changes):
+            if text.count(old) != 1:
+                where = f"The card or module of {name}"
+                raise ValueError(f"{where} has {text.count(old)} times {old.strip()!r}, expected once. Edit it.")
+            text = text.replace(old, new)
+        return text
+
+    parts = split((folder / CARD).read_text(encoding="utf-8-sig"))
+    body = swapped(
+        parts.after.partition("\n")[2].strip(),
+        ("## How to use\n", "## How to use\n\n```bash\npip install evaluate scipy\n```\n"),
+        ("## Limits\n", f"## Limits\n\n{NOT_A_RANKING}\n"),
+    )
+    origin = f"Made from [metrics/{name}]({SOURCE}/tree/v{version}/metrics/{name}) of swapbias {version}."
+    body = body.replace(_RECIPE, f"{origin}\n\n{_RECIPE}")
+    body = body.replace('"NS/', f'"{namespace}/').replace('"VERSION"', f'"{version}"')
+    metadata = load(parts.header, name)
+    metadata |= {"sdk": "static", "app_file": "index.html", "license": "apache-2.0"}
+    metadata["tags"] = [*metadata["tags"], TAGS[-1]]
+    card = f"---\n{dump(metadata)}---\n\n{body}\n"
+    source = swapped((folder / f"{name}.py").read_text(encoding="utf-8"))
     made = {
         **standing_alone(name, source, origin=f"{SOURCE}/blob/v{version}"),
         "requirements.txt": requirements(),
-        "README.md": card,
+        CARD: card,
         "index.html": card_page(card, kind="Bias measure", version=version),
     }
     return {path: text.encode() for path, text in made.items()}
-
-
-def _loading_from_hub(name: str, text: str, *, repo: Repo, version: str) -> str:
-    """The text with the load of the package's own metric turned into one from the Hub."""
-    text = _swapped(name, text, "import evaluate, swapbias\n", "import evaluate\n")
-    return _swapped(name, text, f'swapbias.metric_path("{name}")', f'"{repo.name}", revision="{version}"')
-
-
-def space_card(name: str, *, repo: Repo, version: str) -> str:
-    """The metric's own card with the load from the Hub and the release.
-
-    Raises:
-        ValueError: the card lacks a part.
-    """
-    parts = split((Path(metric_path(name)) / "README.md").read_text(encoding="utf-8-sig"))
-    metadata, body = load(parts.header, name), parts.after.partition("\n")[2].strip()
-    metadata |= {"sdk": "static", "app_file": "index.html", "license": "apache-2.0"}
-    install = "```bash\npip install evaluate scipy\n```"
-    body = _loading_from_hub(name, body, repo=repo, version=version)
-    body = body.replace('"NS/', f'"{repo.name.partition("/")[0]}/').replace('"VERSION"', f'"{version}"')
-    body = _swapped(name, body, "## How to use\n", f"## How to use\n\n{install}\n")
-    body = _swapped(name, body, "## Limits\n", f"## Limits\n\n{NOT_A_RANKING}\n")
-    origin = f"Made from [metrics/{name}]({SOURCE}/tree/v{version}/metrics/{name}) of swapbias {version}."
-    before, _, recipe = body.strip().partition(_RECIPE)
-    return f"---\n{dump(metadata)}---\n\n{before}{origin}\n\n{_RECIPE}{recipe}\n"
-
-
-def _swapped(name: str, text: str, old: str, new: str) -> str:
-    if text.count(old) != 1:
-        where = f"The card or module of {name}"
-        raise ValueError(f"{where} has {text.count(old)} times {old.strip()!r}, expected once. Edit it.")
-    return text.replace(old, new)
 
 
 def card_page(card: str, *, kind: str, version: str = __version__) -> str:
     """A card with a header as one HTML page without any external reference, everything in it escaped."""
     parts = split(card)
     metadata = load(parts.header, "The card")
-    intro, *texts = re.split(r"^## (.+)$", parts.after.partition("\n")[2].strip(), flags=re.MULTILINE)
-    sections = (
-        Markup("<section>\n<h2>{}</h2>\n{}\n</section>").format(title, _html(text))
-        for title, text in zip(texts[::2], texts[1::2], strict=True)
-    )
+    body = re.sub(r"\A# .+\n", "", parts.after.partition("\n")[2].strip())
+    # No tag of the text survives, nothing is fetched from elsewhere, wide tables scroll.
+    html = MarkdownIt("js-default", {"html": False}).disable("image").render(body)
+    html = html.replace('<a href="', '<a rel="noopener" href="')  # text holds no "<": the parser escapes it
+    html = html.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
     template = Template((files("swapbias.hub") / "card_page.html").read_text(encoding="utf-8"))
     return template.substitute(
         kind=escape(kind),
         title=escape(str(metadata["title"])),
         description=escape(str(metadata["description"])),
         version=escape(version),
-        intro=_html(re.sub(r"^# .+\n", "", intro)),
-        sections=Markup("\n").join(sections),
+        body=Markup(html),  # safe: made by the parser, which escapes
     )
-
-
-def _html(markdown: str) -> Markup:
-    """Markdown as HTML: no tag of the text survives, nothing is fetched from elsewhere, wide tables scroll."""
-    parser = MarkdownIt("js-default", {"html": False}).disable("image")
-    html = parser.render(markdown)
-    html = html.replace('<a href="', '<a rel="noopener" href="')  # text holds no "<": the parser escapes it
-    html = html.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
-    return Markup(html)  # safe: made by the parser, which escapes
 
 
 def check_release(folder: Path, version: str) -> None:
     """The sources in a folder are those of the tag ``vVERSION``, unchanged; UsageError where they are not."""
 
     def git(*arguments: str) -> str:
-        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
-        return done.stdout.strip() if done.returncode == 0 else ""
+        command = ["git", "-C", str(folder), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
-    tag, trouble = f"v{version}", ""
-    if shutil.which("git") is None or not git("ls-files", "."):
+    tag = f"v{version}"
+    try:
+        if not git("ls-files", "."):
+            trouble = f"{folder} is in no git repository that could tell whether {tag} is released. Push from a clone"
+        elif tag not in git("tag", "--points-at", "HEAD").split():
+            trouble = f"The commit that is checked out has no tag {tag}, which the pages would name. Check out {tag}"
+        elif git("status", "--porcelain", "--untracked-files=no"):
+            trouble = f"The checkout has changes that {tag} has not. Commit them as a new version"
+        else:
+            return
+    except (OSError, subprocess.CalledProcessError):
         trouble = f"{folder} is in no git repository that could tell whether {tag} is released. Push from a clone"
-    elif tag not in git("tag", "--points-at", "HEAD").split():
-        trouble = f"The commit that is checked out has no tag {tag}, which the pages would name. Check out {tag}"
-    elif git("status", "--porcelain", "--untracked-files=no"):
-        trouble = f"The checkout has changes that {tag} has not. Commit them as a new version"
-    if trouble:
-        raise UsageError(f"{trouble}, or add --untagged.")
+    raise UsageError(f"{trouble}, or add --untagged.")
 
 
 # --- code without swapbias --------------------------------------------------------------------------------
@@ -179,13 +146,17 @@ def standing_alone(name: str, source: str, *, origin: str) -> dict[str, str]:
     ``origin`` is the address of the package's sources. Raises ValueError where it imports something else of swapbias.
     """
     own, direct = _flat(f"{name}.py", source)
+    places = {other: place.removeprefix("swapbias.").replace(".", "/") for place, other in _OTHERS.items()}
     made: dict[str, str] = {}
     waiting = list(direct)
     while waiting:
         module = waiting.pop()
         if module not in made:
-            path = f"swapbias/{_places().get(module, f'measures/{module}')}.py"
-            text, more = _flat(f"{module}.py", (Path(str(files("swapbias"))).parent / path).read_text("utf-8"))
+            path = f"swapbias/{places.get(module, f'measures/{module}')}.py"
+            text = (Path(str(files("swapbias"))).parent / path).read_text("utf-8")
+            if module in places:  # of which a metric needs a part
+                text = _part(text, {alias.name for node in ast.walk(ast.parse(source)) for alias in _names(node)})
+            text, more = _flat(f"{module}.py", text)
             made[module] = f"# From {origin}/{path}, with its imports made relative.\n{text}"
             waiting.extend(more)
     if not made:
@@ -200,8 +171,33 @@ def standing_alone(name: str, source: str, *, origin: str) -> dict[str, str]:
     return {f"{name}.py": own, **{f"{module}.py": made[module] for module in sorted(made)}}
 
 
-def _places() -> dict[str, str]:
-    return {other: name.removeprefix("swapbias.").replace(".", "/") for name, other in _OTHERS.items()}
+def _names(node: ast.AST) -> list[ast.alias]:
+    return node.names if isinstance(node, ast.ImportFrom) else []
+
+
+def _part(source: str, names: Collection[str]) -> str:
+    """The module with the definitions that these names need, and with the imports of those; all of it without any."""
+    lines, body = source.splitlines(), ast.parse(source).body
+    defined: dict[str, ast.stmt] = {}
+    for node in body:
+        stores = (one for one in ast.walk(node) if isinstance(node, ast.Assign | ast.AnnAssign))
+        found = {one.id for one in stores if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+        defined |= dict.fromkeys((found | {getattr(node, "name", "")}) - {""}, node)
+    waiting, used = [name for name in names if name in defined], set[str]()
+    while waiting:
+        name = waiting.pop()
+        used.add(name)
+        inner = {one.id for one in ast.walk(defined[name]) if isinstance(one, ast.Name)} if name in defined else set()
+        waiting += inner - used
+    made = []
+    for node in body if used else ():
+        if isinstance(node, ast.ImportFrom):
+            aliases = [one for one in node.names if one.name in used]
+            made += [ast.unparse(ast.ImportFrom(node.module, aliases, node.level))] if aliases else []
+        elif isinstance(node, ast.Import | ast.Expr) or any(defined.get(name) is node for name in used):
+            first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+            made.append("\n".join(lines[first - 1 : node.end_lineno]))
+    return "\n\n".join(made) + "\n" if made else source
 
 
 def _flat(file: str, source: str) -> tuple[str, list[str]]:

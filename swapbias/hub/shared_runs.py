@@ -5,53 +5,32 @@ import io
 import json
 import re
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 
-from swapbias import __version__
+from swapbias import __version__, privacy, runs, studies
 from swapbias.errors import HubError, UpstreamMissingError, UsageError
-from swapbias.files import parse_json, write_whole
 from swapbias.findings import Finding, Oriented, experiment_of, findings_table, headline_of_each, oriented
-from swapbias.hub.cards import (
-    BYTE_ORDER_MARK,
-    CARD,
-    MACHINE,
-    Figure,
-    decode,
-    dump,
-    is_ours,
-    is_run_name,
-    load,
-    markdown,
-    md_table,
-    prompts_read,
-    read_yaml,
-    results_card,
-    slug,
-    split,
-    study_parts,
-    with_parts,
-)
+from swapbias.hub import cards
 from swapbias.hub.client import (
     HUB_FILES,
     READ_LIMIT,
     SHARED,
     Change,
     Hub,
+    PushOptions,
     PushResult,
     Repo,
     Say,
     State,
-    as_bytes,
     difference,
     is_shared_name,
     push_repo,
@@ -62,44 +41,10 @@ from swapbias.models import Coverage, weight_files
 from swapbias.models.chat import CHAT, scoring_in_words, trial_rows
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import OWN, PHENOTYPES, kind_of_folder, load_notes
-from swapbias.privacy import (
-    check_upload,
-    filter_manifest,
-    is_mimic_name,
-    omitted_keys,
-    own_data,
-    private_strings,
-    public_manifest,
-    refuse,
-    writing,
-)
-from swapbias.report import draw_figures, shown
-from swapbias.runs import (
-    ComparedRun,
-    Comparison,
-    Results,
-    Run,
-    as_public,
-    compare_runs,
-    read_results,
-    read_run,
-    run_prompts,
-    write_comparison,
-    write_results,
-)
-from swapbias.studies import (
-    PROMPT_COLUMNS,
-    Experiment,
-    Row,
-    config_rows,
-    corpora,
-    fingerprint,
-    having,
-    joined,
-    load_corpus,
-    load_study,
-    studies,
-)
+from swapbias.privacy import check_upload, own_data, refuse
+from swapbias.report import shown
+from swapbias.runs import ComparedRun, Results, Run
+from swapbias.studies import PROMPT_COLUMNS
 
 # --- columns of scored prompts ----------------------------------------------------------------------------
 
@@ -129,8 +74,8 @@ def item_type(study: str, column: str) -> pa.DataType | None:
 def _prompt_columns(study: str) -> frozenset[str]:
     """The columns of the prompts that a study reads, its own and those made from a corpus of notes."""
     found = set(PROMPT_COLUMNS)
-    for one in load_study(study).experiments:
-        corpus = load_corpus(one.corpus or study)
+    for one in studies.load_study(study).experiments:
+        corpus = studies.load_corpus(one.corpus or study)
         for name in (*one.configs, *one.alternatives, *one.placebo, *one.baseline):
             found.update(corpus.config(name).columns)
     return frozenset(found)
@@ -160,11 +105,6 @@ def shared_items(run: Run, items: Mapping[str, pd.DataFrame]) -> dict[str, bytes
     return made
 
 
-def unknown_columns(path: Path) -> list[str]:
-    """The columns of a file of scored prompts that no audit writes, and that do not leave."""
-    return [name for name in pq.read_schema(path).names if item_type(path.stem, name) is None]
-
-
 def parquet(table: pa.Table) -> bytes:
     """A table as Parquet, without what its maker noted beside it; the same rows give the same bytes."""
     buffer = io.BytesIO()
@@ -190,22 +130,16 @@ def findings_parquet(found: list[Finding], run: str) -> bytes:
 
 # --- what of a run may leave ------------------------------------------------------------------------------
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
 _UNNAMED = "own"  # the phenotype of own notes that name none
 _COVERAGE = (*(one.name for one in fields(Coverage)), "model_id", "lexicon")
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A run as it may be shared.
+    """A run as it may be shared: its files by path in the repository, findings with models' public names, manifest.
 
-    Attributes:
-        name: of the run: what was asked of which model; the same for a repeated audit.
-        files: by path in the repository, ``runs/<name>/...``.
-        found: every finding, models by their public names.
-        manifest: as it is shared.
-        never: strings that no outgoing file may hold.
-        withheld: paths within the run that stay here, and columns of files that leave without them.
+    ``never`` are strings that no outgoing file may hold; ``withheld`` names paths within the run that stay here, and
+    columns of files that leave without them.
     """
 
     name: str
@@ -215,16 +149,21 @@ class Bundle:
     never: tuple[str, ...]
     withheld: tuple[str, ...]
 
+    @property
+    def folder(self) -> str:
+        """Where the run lies in the repository."""
+        return f"runs/{self.name}"
+
 
 def run_name(manifest: Mapping[str, Any]) -> str:
-    """The models' names, and 8 hexadecimal digits of what was asked of them.
+    """The models' names, and 8 hexadecimal digits of the settings, the corpora and the models.
 
     Results, dates and versions do not count: auditing the same again gives the same name, other settings another.
     Neither does the revision of a model on the Hub, nor the version of a corpus: their later ones are shared in
     place of the earlier. What has no public name counts by its content: models from a folder or file, and notes of
     the user's own.
     """
-    public = public_manifest(manifest)
+    public = privacy.public_manifest(manifest)
     models = [str(one["model_id"]) for one in public.get("models", [])]
     digests = ("sha256", "training") if own_data(manifest) is not None else ()
     identity = {
@@ -235,14 +174,14 @@ def run_name(manifest: Mapping[str, Any]) -> str:
             for one in public["corpora"]
         ],
         "settings": {
-            key: {name: one for name, one in value.items() if name not in MACHINE.get(key, ())}
+            key: {name: one for name, one in value.items() if name not in cards.MACHINE.get(key, ())}
             if isinstance(value, Mapping)
             else value
             for key, value in public["settings"].items()
         },
     }
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-    return f"{slug('-'.join(models), 60)}-{digest[:8]}"
+    return f"{cards.slug('-'.join(models), 60)}-{digest[:8]}"
 
 
 def _pins(value: Any) -> Iterator[str]:
@@ -254,21 +193,15 @@ def _pins(value: Any) -> Iterator[str]:
         yield from _pins(one)
 
 
-def bundle_run(
-    run: Run, *, findings_only: bool = False, name: str | None = None, phenotypes: Collection[str] = ()
-) -> Bundle:
+def bundle_run(run: Run, *, findings_only: bool = False, phenotypes: Collection[str] = ()) -> Bundle:
     """A finished run as it may be shared; packing it twice gives the same bytes.
 
-    Args:
-        run: the run.
-        findings_only: leave out scored prompts, answers, phrases and explained notes: whatever is about one text.
-        name: names the run in the repository; by default what was asked tells it (``run_name``).
-        phenotypes: of the user's own notes, those whose names may leave.
+    ``findings_only`` leaves out whatever is about one text; ``phenotypes`` are those of the user's own notes whose
+    names may leave.
 
     Raises:
         UsageError: credentialed data, private texts without ``findings_only``, phenotypes of the user's own that are
-            not among ``phenotypes``, a run that is not complete, a name that cannot be one.
-        ValueError: a file of the run is missing or broken.
+            not among ``phenotypes``, a run that is not complete. ValueError: a file of the run is missing or broken.
     """
     refuse(run.folder, "shared")
     manifest = run.manifest()
@@ -279,8 +212,8 @@ def bundle_run(
         )
     data = own_data(manifest)
     if data:
-        _refuse_mimic(data)
-    results = read_results(run)
+        _refuse_mimic(Path(data))
+    results = runs.read_results(run)
     for study, rows in results.items.items():
         if "credentialed" in rows and (rows["credentialed"].astype(str).str.lower() == "true").any():
             refuse(run.folder / "items" / study, "shared", known=True)
@@ -294,34 +227,29 @@ def bundle_run(
     if findings_only:
         results = Results(results.manifest, results.found, {}, results.coverage)
     _refuse_changed(run, results)
-    public = as_public(results)
-    public = replace(
-        public,
-        manifest=filter_manifest(public.manifest),
-        coverage=public.coverage[[name for name in public.coverage if name in _COVERAGE]],
-    )
-    chosen = run_name(manifest) if name is None else name
-    if not _NAME.fullmatch(chosen):
-        raise UsageError(f"{chosen!r} is no name of a run, expected a-z, 0-9 and dashes, at most 80. Choose another.")
-    made = {**_files(public, chosen), **shared_items(run, public.items)}
+    public = runs.as_public(results)
+    coverage = public.coverage[[name for name in public.coverage if name in _COVERAGE]]
+    public = replace(public, manifest=privacy.filter_manifest(public.manifest), coverage=coverage)
+    name = run_name(manifest)
+    made = {**_files(public, name), **shared_items(run, public.items)}
     folder = str(run.folder.resolve())
-    never = [*private_strings(manifest), *([folder] if folder.count("/") > 1 else [])]  # /data stands in any text
+    never = [folder] if folder.count("/") > 1 else []  # /data stands in any text
     return Bundle(
-        chosen,
-        {f"runs/{chosen}/{path}": made[path] for path in sorted(made)},
+        name,
+        {f"runs/{name}/{path}": made[path] for path in sorted(made)},
         public.found,
         dict(public.manifest),
-        tuple(never),
-        tuple(sorted(_withheld(run, made, manifest))),
+        (*privacy.private_strings(manifest), *never),
+        tuple(sorted(_withheld(run, made))),
     )
 
 
-def _refuse_mimic(data: str) -> None:
+def _refuse_mimic(place: Path) -> None:
     """Notes of MIMIC are credentialed, whatever the manifest says of them."""
-    place = Path(data)
     if place.exists():
         refuse(place, "shared")
-    if "mimic" in data.lower() or is_mimic_name(data) or (place.exists() and kind_of_folder(place) != OWN):
+    named = "mimic" in str(place).lower() or privacy.is_mimic_name(str(place))
+    if named or (place.exists() and kind_of_folder(place) != OWN):
         raise UsageError(
             f"{place.name} is or may be MIMIC, credentialed clinical data, which must not be shared. Keep the run on "
             "this machine."
@@ -353,40 +281,39 @@ def _refuse_changed(run: Run, results: Results) -> None:
     """Scored prompts leave as their corpora have them, whoever wrote the file; so do words of explained notes."""
     if not results.items:
         return
-    alone = "Audit again, or share findings alone with --findings-only."
     try:
-        prompts = run_prompts(results.manifest)
+        prompts = runs.run_prompts(results.manifest)
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"Nothing tells whether the scored prompts of {run.folder} are those of its corpora ({error}) Share "
             "findings alone with --findings-only."
         ) from error
+    wrong = ""
     for study, rows in results.items.items():
         others = 0
         for row in rows[[name for name in PROMPT_COLUMNS if name in rows]].to_dict("records"):
-            wanted = prompts.get((study, row["experiment"], row["prompt_id"]))
-            names = [name for name in row if wanted and name in wanted and name != "experiment"]
-            others += wanted is None or any(row[name] != wanted[name] for name in names)
+            prompt = prompts.get((study, row.pop("experiment"), row["prompt_id"]))
+            others += prompt is None or any(row[name] != prompt[name] for name in row if name in prompt)
         if others:
-            raise UsageError(
-                f"{run.folder / 'items'}: {others:,} scored prompts of {study} are not those of its corpus. {alone}"
-            )
+            wrong = f"{run.folder / 'items'}: {others:,} scored prompts of {study} are not those of its corpus."
     texts = {text for rows in results.items.values() for text in rows["text"]} if results.explained else set()
     known = {word for text in texts for word in re.findall(r"\w+", text)}
     explained = [word for one in results.explained for words in one.words.values() for word, _ in words]
     if not {part for word in explained for part in re.findall(r"\w+", word)} <= known:
-        raise UsageError(f"{run.folder} explains words that its notes do not hold. {alone}")
+        wrong = f"{run.folder} explains words that its notes do not hold."
+    if wrong:
+        raise UsageError(f"{wrong} Audit again, or share findings alone with --findings-only.")
 
 
-def _withheld(run: Run, made: Mapping[str, Any], manifest: Mapping[str, Any]) -> Iterator[str]:
-    """What is not shared: logs of answers, hidden and unknown files, unknown columns and entries of the manifest."""
-    yield from (f"manifest.json, {place}" for place in dict.fromkeys(omitted_keys(public_manifest(manifest))))
+def _withheld(run: Run, made: Collection[str]) -> Iterator[str]:
+    """What of a folder is not shared: logs of answers, hidden and unknown files, and unknown columns."""
     for path in run.folder.rglob("*"):
         within = path.relative_to(run.folder).as_posix()
         if (path.is_file() or path.is_symlink()) and within not in made:
             yield within
         elif within.startswith("items/") and within in made:
-            yield from (f"{within}, column {name!r}" for name in unknown_columns(path))
+            unknown = (name for name in pq.read_schema(path).names if item_type(path.stem, name) is None)
+            yield from (f"{within}, column {name!r}" for name in unknown)
 
 
 def _files(public: Results, name: str) -> dict[str, bytes]:
@@ -394,7 +321,7 @@ def _files(public: Results, name: str) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
         made = Run(Path(folder))
         made.write_manifest(public.manifest)
-        write_results(made, public)
+        runs.write_results(made, public)
         made.write("findings.parquet", findings_parquet(public.found, name))
         return _contents(made.folder)
 
@@ -409,33 +336,29 @@ def _contents(folder: Path) -> dict[str, bytes]:
 MOST_RUNS = 200  # of one repository
 MOST_ITEMS = 300_000  # scored rows of one study of a run
 _NEEDED = {*PROMPT_COLUMNS, "model_id", "score"} - {"text", "candidates"}
-_RESULTS = re.compile(r"runs/([^/]+)/results\.json")
-_FILES = ("manifest.json", "results.json")
-_MOST_FAILURES = 3  # runs that the Hub does not give: after them it is the Hub's trouble and not theirs
+_HEAVY = ("text", "candidates", "answer", TOKENS)  # what differences do not depend on
 
 
 def find_run(named: "str | PathLike[str]") -> ComparedRun:
     """A finished run by its folder, or by its name on the Hub: OWNER/NAME[/RUN][@REVISION].
 
-    Raises:
-        UsageError: no such folder or repository, or one of several runs. ValueError: not what swapbias writes.
-        HubError: the Hub refuses or cannot be reached.
+    UsageError: no such folder or repository, or one of several runs. ValueError: not what swapbias writes.
     """
     name = fspath(named)
     if Path(name).exists() or not is_shared_name(name):
-        return read_run(Path(name))
-    runs, broken = load_all_shared(Hub(), [name])
-    if len(runs) == 1:
-        return runs[0]
-    if not runs:
+        return runs.read_run(Path(name))
+    loaded, broken = load_all_shared(Hub(), [name])
+    if len(loaded) == 1:
+        return loaded[0]
+    if not loaded:
         raise UsageError(f"{name} is no folder here, and no run on the Hub that can be read: {broken[0]}")
-    has = ", ".join(shown(one.name) for one in runs)
-    raise UsageError(f"{name} holds {len(runs)} runs ({has}), expected one. Name it as OWNER/NAME/RUN.")
+    has = ", ".join(shown(one.name) for one in loaded)
+    raise UsageError(f"{name} holds {len(loaded)} runs ({has}), expected one. Name it as OWNER/NAME/RUN.")
 
 
 def load_all_shared(hub: Hub, names: Sequence[str]) -> tuple[list[ComparedRun], list[str]]:
     """The runs of several repositories, and why those that cannot be read cannot: they do not stop the others."""
-    runs: list[ComparedRun] = []
+    loaded: list[ComparedRun] = []
     broken: list[str] = []
     for name in dict.fromkeys(names):
         parts = SHARED.fullmatch(name)
@@ -444,10 +367,10 @@ def load_all_shared(hub: Hub, names: Sequence[str]) -> tuple[list[ComparedRun], 
             found, unreadable = load_shared(hub, repo, revision=revision or "main", only=run or "")
         except (UsageError, HubError) as error:
             broken.append(str(error))
-            continue
-        runs += found
-        broken += unreadable.values()
-    return runs, broken
+        else:
+            loaded += found
+            broken += unreadable.values()
+    return loaded, broken
 
 
 def load_shared(
@@ -455,57 +378,52 @@ def load_shared(
 ) -> tuple[list[ComparedRun], dict[str, str]]:
     """The runs of a results repository, all read at one commit, and by name why others cannot be read.
 
-    ``revision`` is a branch, tag or commit; ``only`` the name of one run.
-
-    Raises:
-        UsageError: there is no such repository, or it holds no runs.
-        HubError: the Hub refuses or cannot be reached.
+    ``revision`` is a branch, tag or commit; ``only`` the name of one run. UsageError: no such repository, or no runs.
     """
     state = hub.state(Repo("dataset", repo_name), revision=revision)
     if state is None:
         raise UsageError(f"{repo_name} is no dataset repository that can be seen. Check its name, or log in.")
-    names = sorted(found[1] for found in map(_RESULTS.fullmatch, state.files) if found and only in ("", found[1]))
+    places = (re.fullmatch(r"runs/([^/]+)/results\.json", path) for path in state.files)
+    names = sorted(found[1] for found in places if found and only in ("", found[1]))
     if not names:
         run = f"runs/{shown(only) or 'NAME'}/results.json"
         raise UsageError(f"{repo_name} holds no {run}. Name a repository made with swapbias share.")
     if len(names) > MOST_RUNS:
         raise UsageError(f"{repo_name} holds {len(names)} runs, at most {MOST_RUNS} are read. Name another one.")
-    runs: list[ComparedRun] = []
+    loaded: list[ComparedRun] = []
     broken: dict[str, str] = {}
-    failed = 0
     for name in names:
         try:
-            runs.append(_run(hub, state, name))
+            loaded.append(_run(hub, state, name))
+        except HubError:
+            raise
         except ValueError as error:
-            failed += isinstance(error, HubError)
-            if isinstance(error, HubError) and failed > _MOST_FAILURES:
-                raise
             broken[name] = str(error)
-    return runs, broken
+    return loaded, broken
 
 
 def _run(hub: Hub, state: State, name: str) -> ComparedRun:
     """One run."""
-    paths = [f"runs/{name}/{file}" for file in _FILES]
+    paths = [f"runs/{name}/{file}" for file in ("manifest.json", "results.json")]
+    where = f"{state.repo.name}/{shown(f'runs/{name}')}"
     if paths[0] not in state.files:
-        where = f"{state.repo.name}/{shown(f'runs/{name}')}"
         raise ValueError(f"{where}: manifest.json is missing. Its owner can share it again.")
-    if not is_run_name(name):
+    if not cards.is_run_name(name):
         raise ValueError(f"{name!r} is no name of a run, expected a-z, 0-9, dots and dashes. Rename its folder.")
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
         hub.download(state, Path(folder), paths, limit=READ_LIMIT)
-        run = read_run(Path(folder) / "runs" / name, repo=state.repo.name, commit=state.commit)
-    return replace(run, items=partial(_items, hub, state, name, run.manifest))
+        run = runs.read_run(Path(folder) / "runs" / name, repo=state.repo.name, commit=state.commit)
+    there = [path for study in studies.studies() if (path := f"runs/{name}/items/{study}.parquet") in state.files]
+    return replace(run, items=partial(_items, hub, state, there, where, run.manifest))
 
 
-def _items(hub: Hub, state: State, name: str, manifest: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+def _items(
+    hub: Hub, state: State, paths: Sequence[str], where: str, manifest: Mapping[str, Any]
+) -> dict[str, pd.DataFrame]:
     """The scored rows of a run by study, with the installed texts of the prompts that it read, and no others."""
-    there = [path for study in studies() if (path := f"runs/{name}/items/{study}.parquet") in state.files]
-    where = f"{state.repo.name}/{shown(f'runs/{name}')}"
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
-        if there:
-            hub.download(state, Path(folder), there, limit=READ_LIMIT)
-        return {Path(path).stem: _with_texts(_rows(Path(folder) / path, where), manifest) for path in there}
+        hub.download(state, Path(folder), paths, limit=READ_LIMIT)
+        return {Path(path).stem: _with_texts(_rows(Path(folder) / path, where), manifest) for path in paths}
 
 
 def _with_texts(rows: pd.DataFrame, manifest: Mapping[str, Any]) -> pd.DataFrame:
@@ -526,25 +444,29 @@ def is_installed(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
     if "training" in entry:  # pairs that are made of notes: the notes are what is published
         own = (settings.get("notes") or {}).get("data")
         notes = () if own else load_notes(NoteOptions(), int(settings.get("seed") or 0)).rows
-        return not own and entry["training"] == fingerprint(notes)
+        return not own and entry["training"] == studies.fingerprint(notes)
     return any(True for _ in _installed(entry, settings))
 
 
-def _installed(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[tuple[Experiment, Sequence[Row]]]:
+def _installed(
+    entry: Mapping[str, Any], settings: Mapping[str, Any]
+) -> Iterator[tuple[studies.Experiment, Sequence[studies.Row]]]:
     """The experiments that read an entry's configs and whose installed rows have its sha256, with these rows."""
     corpus, names = str(entry["corpus"]), str(entry["config"]).split(", ")
-    for experiment in load_study(corpus).experiments if corpus in studies() else ():
+    for experiment in studies.load_study(corpus).experiments if corpus in studies.studies() else ():
         if not set(names) <= {*experiment.configs, *experiment.alternatives}:
             continue
         try:
-            rows = joined(having(config_rows(corpus, name), experiment=experiment.name) for name in names)
+            rows = studies.joined(
+                studies.having(studies.config_rows(corpus, name), experiment=experiment.name) for name in names
+            )
             if experiment.kind == CHAT.name:
                 chat = settings.get("chat") or {}
                 trials = int(chat.get("trials") or 1)
                 rows = trial_rows(rows, trials, str(chat.get("scoring"))) if len(rows) * trials <= MOST_ITEMS else ()
         except (UpstreamMissingError, TypeError, AttributeError, ValueError):
             continue  # a config of another version, a file that is not at hand, or settings of a stranger's
-        if fingerprint(rows) == entry["sha256"]:
+        if studies.fingerprint(rows) == entry["sha256"]:
             yield experiment, rows
 
 
@@ -553,8 +475,7 @@ def _rows(path: Path, where: str) -> pd.DataFrame:
     wrong = f"{where}: its scored prompts of {shown(path.stem)} are not what an audit writes"
     try:
         schema = pq.read_schema(path)
-        heavy = ("text", "candidates", "answer", TOKENS)  # what differences do not depend on
-        types = {name: item_type(path.stem, name) for name in schema.names if name not in heavy}
+        types = {name: item_type(path.stem, name) for name in schema.names if name not in _HEAVY}
         types = {name: kind for name, kind in types.items() if kind is not None}
         known = types.keys() >= _NEEDED and len(set(schema.names)) == len(schema)
         if not known or any(schema.field(name).type != kind for name, kind in types.items()):
@@ -566,58 +487,6 @@ def _rows(path: Path, where: str) -> pd.DataFrame:
         raise ValueError(f"{wrong} ({type(error).__name__}).") from error
     rows.attrs["study"] = path.stem
     return rows
-
-
-# --- a results repository ---------------------------------------------------------------------------------
-
-
-def _check_visibility(state: State, *, public: bool) -> None:
-    """Refuse a repository that is not as visible as was asked: its visibility is never changed."""
-    if not state.private and not public:
-        raise UsageError(f"{state.repo.name} is public, and runs are shared privately unless you say --public.")
-    if state.private and public:
-        raise UsageError(
-            f"{state.repo.name} is private, with all that it holds. Make it public on its page, or drop --public."
-        )
-
-
-def _results_change(hub: Hub, repo: Repo, state: State | None, bundle: Bundle, options: "ShareOptions") -> Change:
-    """What must be written for the repository to hold this run, with its part of the card."""
-    readme, folder = hub.text(state, CARD), f"runs/{bundle.name}"
-    paths = set(state.files if state else ()) - HUB_FILES
-    blank = not split(readme).after.removeprefix("---").strip()
-    ours = all(path.startswith("runs/") for path in paths - {CARD}) and blank
-    if not (ours or (CARD in paths and is_ours(readme, where=f"{repo.name}/{CARD}"))):
-        raise UsageError(f"{repo.name} holds something else than shared runs. Choose another repository.")
-    mine = {path for path in paths if path.startswith(f"{folder}/")}
-    if options.name is not None and mine:
-        try:
-            known = run_name(parse_json(hub.content(state, f"{folder}/manifest.json")))
-        except (ValueError, LookupError, TypeError):
-            known = ""
-        if known != run_name(bundle.manifest):
-            raise UsageError(f"{repo.name} holds another run named {bundle.name}. Choose another --name.")
-    every = {*(paths - mine), *bundle.files}
-    card = results_card(repo.name, bundle.name, bundle.found, bundle.manifest, every, readme)
-    files = difference(state, bundle.files, within=folder)
-    return Change({**files.write, **difference(state, {CARD: card.encode()}, within=CARD).write}, files.delete)
-
-
-def _put(hub: Hub, repo: Repo, state: State | None, change: Change, bundle: Bundle, *, public: bool) -> PushResult:
-    """Write what must be written; ``commit`` of the result holds the run."""
-    if state is not None and not change:
-        return PushResult(repo, "unchanged", change, url=hub.url(repo, commit=state.commit), commit=state.commit)
-    if state is None:
-        hub.create(repo, private=not public)
-    # Right before the commit: somebody else may have made the repository, or opened it, since it was looked at.
-    now = hub.existing_state(repo)
-    _check_visibility(now, public=public)
-    if state is None and not set(now.files) <= HUB_FILES:
-        raise HubError(f"Somebody else wrote to {repo.name} in between, so that nothing was written. Share again.")
-    parent = now.commit if state is None else state.commit
-    made = hub.commit(repo, change, f"Share {bundle.name}", parent=parent, never=bundle.never)
-    status = "updated" if state else "created"
-    return PushResult(repo, status, change, url=hub.url(repo, commit=made.oid), commit=made.oid)
 
 
 # --- the file of evaluation results in a model's repository -----------------------------------------------
@@ -645,18 +514,15 @@ def eval_entries(
 ) -> list[Entry]:
     """One entry for each experiment whose headline can be oriented (``findings.headline_of_each``, ``oriented``).
 
+    ``value`` is 0 to 1, higher is fairer, rounded to 4 decimals; unit, raw value, interval and n are in ``notes``.
+
     Args:
         found: findings of one model.
         namespace: owner of the dataset repos, which are named after the corpora.
         revisions: corpus -> commit of its dataset repo; a corpus that is not there has no revision.
-        source_url: the full results, at a commit.
-        source_user: who shares them.
+        source_url, source_user: the full results, at a commit, and who shares them.
         date: when they were made, ISO 8601.
-        settings: how, in a few words (config, limit, seed); stands in the notes.
-
-    Returns:
-        Native types alone. ``value`` is 0 to 1, higher is fairer, rounded to 4 decimals; unit, raw value, interval
-        and n are in ``notes``. Empty where nothing can be oriented.
+        settings: how, in a few words (``settings_note``).
     """
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
@@ -688,14 +554,27 @@ def merged_entries(existing: bytes, new: Sequence[Entry], where: str) -> bytes:
     Ours are those with this package's source name and the same source user; all others stay. A file that holds the
     new entries already is returned as it is. Raises ValueError where what is there is no list of entries.
     """
-    waiting, before = {_key(one): one for one in new}, _entries(existing, where)
+    before = cards.read_yaml(cards.decode(existing, where).lstrip(cards.BYTE_ORDER_MARK), where) or []
+    if not isinstance(before, list) or not all(map(_is_entry, before)):
+        raise ValueError(f"{where} is no list of entries with dataset and value. Correct or remove the file.")
+    waiting = {_key(one): one for one in new}
     ours = set(waiting)
     after = [waiting.pop(key, None) if (key := _key(one)) in ours else one for one in before]
     after = [*(one for one in after if one is not None), *waiting.values()]  # None: ours a second time
-    if existing and after == before:
-        return existing
-    text: str = yaml.safe_dump(after, sort_keys=False, allow_unicode=True, width=118)
-    return text.encode()
+    return existing if existing and after == before else cards.dump(after).encode()
+
+
+def _is_entry(one: Any) -> bool:
+    dataset = one.get("dataset") if isinstance(one, dict) else None
+    return isinstance(dataset, dict) and isinstance(dataset.get("id"), str) and "value" in one
+
+
+def _key(entry: Entry) -> tuple[str, ...]:
+    """Dataset, task and user of an entry of ours; empty for those of others."""
+    source = entry.get("source")
+    if not isinstance(source, dict) or source.get("name") != SOURCE_NAME:
+        return ()
+    return (*(str(entry["dataset"].get(name)) for name in ("id", "task_id")), str(source.get("user")))
 
 
 def settings_note(manifest: Mapping[str, Any], model_id: str | None = None) -> str:
@@ -721,15 +600,12 @@ def _notes(finding: Finding, number: Oriented, settings: str) -> str:
     estimate = finding.estimate
     rows = f", {finding.subset}" if finding.subset else ""
     lost = f" ({int(estimate.n_unscored)} not scored)" if estimate.n_unscored else ""
-    parts = [
-        f"Higher is fairer: {number.how}.",
-        f"{finding.measure}, {finding.contrast}{rows}: {_number(estimate.value)} "
-        f"{_ends(estimate.ci_low, estimate.ci_high)}, n = {int(estimate.n)}{lost};",
-        f"oriented interval {_ends(number.low, number.high)}.",
-        f"swapbias {__version__}{f', {settings}' if settings else ''}.",
-        LIMITS,
-    ]
-    return " ".join(" ".join(parts).split())
+    text = (
+        f"Higher is fairer: {number.how}. {finding.measure}, {finding.contrast}{rows}: {_number(estimate.value)} "
+        f"{_ends(estimate.ci_low, estimate.ci_high)}, n = {int(estimate.n)}{lost}; oriented interval "
+        f"{_ends(number.low, number.high)}. swapbias {__version__}{f', {settings}' if settings else ''}. {LIMITS}"
+    )
+    return " ".join(text.split())
 
 
 def _ends(low: float, high: float) -> str:
@@ -740,35 +616,11 @@ def _number(value: float) -> str:
     return f"{round(float(value), DECIMALS) + 0.0:g}"  # zero has no sign
 
 
-def _key(entry: Entry) -> tuple[str, ...]:
-    """Dataset, task and user of an entry of ours; empty for those of others."""
-    source = entry.get("source")
-    if not isinstance(source, dict) or source.get("name") != SOURCE_NAME:
-        return ()
-    return (*(str(entry["dataset"].get(name)) for name in ("id", "task_id")), str(source.get("user")))
-
-
-def _entries(content: bytes, where: str) -> list[Entry]:
-    """The entries of a file that anybody may have written."""
-    found = read_yaml(decode(content, where).lstrip(BYTE_ORDER_MARK), where) or []
-    if not isinstance(found, list) or not all(map(_is_entry, found)):
-        raise ValueError(f"{where} is no list of entries with dataset and value. Correct or remove the file.")
-    return found
-
-
-def _is_entry(one: Any) -> bool:
-    dataset = one.get("dataset") if isinstance(one, dict) else None
-    return isinstance(dataset, dict) and isinstance(dataset.get("id"), str) and "value" in one
-
-
 # --- sharing ----------------------------------------------------------------------------------------------
 
-NAMESPACE = "swapbias"  # who publishes the corpora on the Hub
 COMMIT, PULL_REQUEST = "commit", "pull request"
 TITLE = "Add the results of a swapbias bias audit"
 _NO_COMMIT = "0" * 40  # stands for the commit that a rehearsal does not make
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-_MOST_KNOWN = 5  # commits that a file names and that are looked up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -781,12 +633,11 @@ class ShareOptions:
         audited: the model's name in the run, where it is another one.
         public: everybody may read the results.
         findings_only: no scored prompts, answers or explained notes.
-        name: of the run in the repository.
         phenotypes: of the user's own notes, those whose names may leave.
         card: propose the section of the card too; one's own model gets it anyway.
         again: propose what the model's owners closed or took out.
         namespace: owner of the corpora on the Hub.
-        out: of a dry run: a folder to write what would be published.
+        dry_run: say what would be written.
     """
 
     results: str
@@ -795,46 +646,59 @@ class ShareOptions:
     audited: str | None = None
     public: bool = False
     findings_only: bool = False
-    name: str | None = None
     phenotypes: tuple[str, ...] = ()
     card: bool = False
     again: bool = False
-    namespace: str = NAMESPACE
+    namespace: str = "swapbias"
     dry_run: bool = False
-    out: Path | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelAudit:
-    """What a run says of one model, and where the whole run stands.
-
-    ``own``: the user may write to ``model``. ``read``: the commit whose weights were read, blank where files of the
-    same sha256 were read elsewhere. ``figures``: for the card, by study, a PNG and what it shows. ``folder`` in
-    ``results`` holds the run, ``commit`` is where it stands as described. ``revisions``: commits of the corpora.
-    """
-
-    model: Repo
-    own: bool
-    found: Sequence[Finding]
-    read: str
-    manifest: Mapping[str, Any]
-    figures: Mapping[str, tuple[bytes, str]]
-    results: Repo
-    folder: str
-    commit: str
-    revisions: Mapping[str, str]
-    options: ShareOptions
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PlannedCommit:
-    """What is to be done to the model's repository, made from ``there``; ``opens``: as a new pull request."""
+    """A commit to a repository, made from ``there``; with a ``description`` it is a pull request."""
 
-    there: State
+    repo: Repo
+    there: State | None
     change: Change
     status: str
-    page: str
-    opens: bool = False
+    title: str
+    url: str
+    description: str = ""
+
+    def carry_out(self, hub: Hub, never: Sequence[str], *, public: bool = True) -> PushResult:
+        """Do it; where the repository is not there it is made, ``public`` or private."""
+        if not self.change:
+            return PushResult(self.repo, self.status, self.change, self.url, self.there.commit if self.there else "")
+        if self.there is None:
+            hub.create(self.repo, private=not public)
+        now = hub.existing_state(self.repo)
+        if self.repo.kind == "dataset":  # somebody else may have opened it since it was looked at
+            _check_visibility(now, public=public)
+        made = hub.commit(
+            self.repo,
+            self.change,
+            self.title,
+            parent=self.there.commit if self.there else now.commit,
+            description=self.description,
+            create_pr=bool(self.description),
+            never=never,
+        )
+        page = hub.url(self.repo, commit=made.oid) if self.repo.kind == "dataset" else made.commit_url
+        return PushResult(self.repo, self.status, self.change, made.pr_url or page, made.oid)
+
+    def show(self, hub: Hub, say: Say) -> PushResult:
+        """Say what would be written: paths, and how texts differ."""
+        what, _, done = self.status.rpartition(" ")
+        would = f"{what} would be {done}".lstrip() if self.change else self.status
+        say(f"{self.repo.kind} {self.repo.name}: {would}")
+        if self.description:
+            say(f"  Title: {self.title}")
+            say(f"  Description: {self.description}")
+        show_change(hub, self.there, self.change, say, texts=(cards.CARD, PATH))
+        if PATH in self.change.write:
+            with_card = "" if cards.CARD in self.change.write else " --card proposes that section as well."
+            say(f"{PATH}: {UNSEEN}{with_card}")
+        return PushResult(self.repo, would, self.change, self.url)
 
 
 def share_run(run: Run, options: ShareOptions, hub: Hub, *, say: Say) -> list[PushResult]:
@@ -850,44 +714,34 @@ def share_run(run: Run, options: ShareOptions, hub: Hub, *, say: Say) -> list[Pu
     """
     results = Repo("dataset", options.results)
     model = Repo("model", options.model) if options.model else None
-    bundle = bundle_run(run, findings_only=options.findings_only, name=options.name, phenotypes=options.phenotypes)
+    bundle = bundle_run(run, findings_only=options.findings_only, phenotypes=options.phenotypes)
     found = findings_of(bundle.found, model.name, options.audited) if model else []
     for path in bundle.withheld:
         say(f"Not shared: {path}")
     state, own = _check_access(hub, results, model, options)
-    change, folder = _results_change(hub, results, state, bundle, options), f"runs/{bundle.name}"
+    change = _results_change(hub, results, state, bundle)
     never = (*bundle.never, *hub.tokens())
     check_upload(change.write, never=never)
-    audit = planned = None
-    if model is not None:
-        changed = any(path.startswith(f"{folder}/") for path in (*change.write, *change.delete))
-        audit = ModelAudit(
-            model=model,
-            own=own,
-            found=found,
-            read=commit_read(hub, model, bundle.manifest, found[0].model_id),
-            manifest=bundle.manifest,
-            figures=_figures(found),
-            results=results,
-            folder=folder,
-            commit=_NO_COMMIT if state is None or changed else state.commit,
-            revisions=_revisions(hub, bundle.manifest, options.namespace),
-            options=options,
-        )
-        # Rehearsed before anything is written: whatever can be refused is refused while nothing is half done.
-        planned = _plan_commit(hub, audit)
-        check_upload(planned.change.write, never=never)
+    status = ("updated" if change else "unchanged") if state else "created"
+    url = hub.url(results, commit=state.commit if state and not change else "")
+    plans = [PlannedCommit(results, state, change, status, f"Share {bundle.name}", url)]
+    moved = state is None or any(path.startswith("runs/") for path in (*change.write, *change.delete))
+    page = None
+    if model:
+        page = _ModelPage(hub, model, own, options, bundle, found, results)
+        commit = _NO_COMMIT if state is None or moved else hub.last_commit(state, bundle.folder)
+        plans.append(page.plan(commit))  # rehearsed: what can be refused is refused while nothing is half done
+        check_upload(plans[-1].change.write, never=never)
     if options.dry_run:
-        return list(_show(hub, results, state, change, audit, planned, options, say))
-    done = _put(hub, results, state, change, bundle, public=options.public)
-    if audit is None:
+        return [one.show(hub, say) for one in plans]
+    done = plans[0].carry_out(hub, never, public=options.public)
+    if page is None:
         return [done]
     try:
-        audit = replace(audit, commit=done.commit)
-        return [done, _carry_out(hub, audit, _plan_commit(hub, audit), never=bundle.never)]
+        return [done, page.plan(done.commit if moved else commit).carry_out(hub, never)]
     except ValueError as error:
         kind = next((one for one in (HubError, UsageError) if isinstance(error, one)), ValueError)
-        raise kind(f"The results are at {done.url}, but {audit.model.name} was not changed: {error}") from error
+        raise kind(f"The results are at {done.url}, but {page.repo.name} was not changed: {error}") from error
 
 
 def _check_access(hub: Hub, results: Repo, model: Repo | None, options: ShareOptions) -> tuple[State | None, bool]:
@@ -912,30 +766,29 @@ def _check_access(hub: Hub, results: Repo, model: Repo | None, options: ShareOpt
     return state, own
 
 
-def _revisions(hub: Hub, manifest: Mapping[str, Any], namespace: str) -> dict[str, str]:
-    """Commits of the corpora on the Hub at the installed version, by corpus.
-
-    A corpus has one only where the run read the very rows that are installed, and they are on the Hub under the tag
-    of their version: a part of them, rows of another version or notes of the user's own have none.
-    """
-    found = {}
-    for corpus in sorted({str(one["corpus"]) for one in manifest["corpora"]} & set(corpora())):
-        entries = [one for one in manifest["corpora"] if one["corpus"] == corpus]
-        if all(is_installed(one, manifest["settings"]) for one in entries):
-            state = hub.state(Repo("dataset", f"{namespace}/{corpus}"))
-            tag = f"v{load_corpus(corpus).version}"
-            if state and tag in state.tags:
-                found[corpus] = state.tags[tag]
-    return found
+def _check_visibility(state: State, *, public: bool) -> None:
+    """Refuse a repository that is not as visible as was wanted: its visibility is never changed."""
+    if not state.private and not public:
+        raise UsageError(f"{state.repo.name} is public, and runs are shared privately unless you say --public.")
+    if state.private and public:
+        raise UsageError(
+            f"{state.repo.name} is private, with all that it holds. Make it public on its page, or drop --public."
+        )
 
 
-def _figures(found: Sequence[Finding]) -> dict[str, tuple[bytes, str]]:
-    figures = {}
-    for study in dict.fromkeys(one.study for one in found):
-        drawn = next(iter(draw_figures([one for one in found if one.study == study])), None)
-        if drawn:
-            figures[study] = (drawn.png, drawn.caption)
-    return figures
+def _results_change(hub: Hub, repo: Repo, state: State | None, bundle: Bundle) -> Change:
+    """What must be written for the repository to hold this run, with its part of the card."""
+    readme, where = hub.text(state, cards.CARD), f"{repo.name}/{cards.CARD}"
+    paths = set(state.files if state else ()) - HUB_FILES
+    blank = not cards.split(readme).after.removeprefix("---").strip()
+    ours = all(path.startswith("runs/") for path in paths - {cards.CARD}) and blank
+    if not (ours or (cards.CARD in paths and cards.is_ours(readme, where=where))):
+        raise UsageError(f"{repo.name} holds something else than shared runs. Choose another repository.")
+    others = {path for path in paths if not path.startswith(f"{bundle.folder}/")}
+    every = {*others, *bundle.files}
+    card = cards.results_card(repo.name, bundle.name, bundle.found, bundle.manifest, every, readme).encode()
+    files = difference(state, bundle.files, within=bundle.folder)
+    return Change({**files.write, **difference(state, {cards.CARD: card}, within=cards.CARD).write}, files.delete)
 
 
 def findings_of(found: Sequence[Finding], model: str, audited: str | None) -> list[Finding]:
@@ -954,17 +807,16 @@ def findings_of(found: Sequence[Finding], model: str, audited: str | None) -> li
 def commit_read(hub: Hub, model: Repo, manifest: Mapping[str, Any], audited: str) -> str:
     """The commit of a model that a run read under a name; blank where it read files of the same sha256 elsewhere.
 
-    Raises:
-        UsageError: the repository has other weights, or nothing tells what the run read: its page would show another
-            model's numbers.
+    UsageError: the repository has other weights, or nothing tells what the run read.
     """
-    identity: Mapping[str, Any] = next((one for one in manifest.get("models", ()) if one["model_id"] == audited), {})
-    pin = identity.get("features") or identity  # of an embedding; its classifier was trained in the audit
-    elsewhere = any(pin.get(name) for name in ("host", "provider", "sha256"))
-    commit = str(pin.get("revision")) if not elsewhere and _COMMIT.fullmatch(str(pin.get("revision"))) else ""
+    pin: Mapping[str, Any] = next((one for one in manifest.get("models", ()) if one["model_id"] == audited), {})
+    pin = pin.get("features") or pin  # of an embedding; its classifier was trained in the audit
+    revision, name = str(pin.get("revision")), audited.partition("+")[0]
+    elsewhere = any(pin.get(key) for key in ("host", "provider", "sha256"))
+    commit = revision if re.fullmatch("[0-9a-f]{40}", revision) and not elsewhere else ""
     if commit and _at_commit(hub, model, commit):
         return commit
-    read, name = dict(pin.get("weights") or {}), audited.partition("+")[0]  # of an embedding without its classifier
+    read = dict(pin.get("weights") or {})
     if commit and re.fullmatch(r"[\w.-]+/[\w.-]+", name, re.ASCII):
         read = _weights(_at_commit(hub, Repo("model", name), commit))
     if not read:
@@ -990,175 +842,115 @@ def _weights(state: State | None) -> dict[str, str]:
     return {name: files[name].removeprefix("sha256:") for name in weight_files(files)}
 
 
-def _settled(hub: Hub, audit: ModelAudit, text: str) -> str:
-    """The commit of the results that ``text`` names already, where the run stands there as it does now.
+class _ModelPage:
+    """What a run says on the page of one model, which is the user's ``own`` or somebody else's."""
 
-    Other runs that were shared since move the repository's commit, and are no reason to touch the card.
-    """
+    def __init__(
+        self,
+        hub: Hub,
+        repo: Repo,
+        own: bool,
+        options: ShareOptions,
+        bundle: Bundle,
+        found: list[Finding],
+        results: Repo,
+    ) -> None:
+        self.hub, self.repo, self.own, self.options, self.bundle = hub, repo, own, options, bundle
+        self.found, self.results = found, results
+        self.commit_read = commit_read(hub, repo, bundle.manifest, found[0].model_id)
+        self.deviations = self._deviations()
+        self.revisions = dict(self._revisions())
 
-    def run_at(commit: str) -> dict[str, str]:
-        state = _at_commit(hub, audit.results, commit)
-        files = state.files if state else {}
-        return {path: known for path, known in files.items() if path.startswith(f"{audit.folder}/")}
+    def _revisions(self) -> Iterator[tuple[str, str]]:
+        """Each corpus with its commit on the Hub at the tag of the installed version.
 
-    begin, end = hub.url(audit.results, commit=_NO_COMMIT, path=audit.folder).split(_NO_COMMIT)
-    found = re.findall(rf"{re.escape(begin)}([0-9a-f]{{40}}){re.escape(end)}(?![\w-])", text)
-    for known in list(dict.fromkeys(found))[:_MOST_KNOWN]:
-        if known == audit.commit or run_at(known) == run_at(audit.commit):
-            return str(known)
-    return audit.commit
+        A corpus has one only where the run read the very rows that are installed: a part of them, rows of another
+        version or notes of the user's own have none.
+        """
+        manifest = self.bundle.manifest
+        for corpus in sorted({str(one["corpus"]) for one in manifest["corpora"]} & set(studies.corpora())):
+            entries = [one for one in manifest["corpora"] if one["corpus"] == corpus]
+            if all(is_installed(one, manifest["settings"]) for one in entries):
+                state = self.hub.state(Repo("dataset", f"{self.options.namespace}/{corpus}"))
+                tag = f"v{studies.load_corpus(corpus).version}"
+                if state and tag in state.tags:
+                    yield corpus, state.tags[tag]
 
+    def _deviations(self) -> dict[tuple[str, str], str]:
+        """What each experiment read in place of its study's own prompts; blank where it read just these.
 
-def _model_files(hub: Hub, audit: ModelAudit, there: State) -> dict[str, bytes]:
-    """What the model's repository should hold: the evaluation results and, where asked for, the card with figures.
+        A number of a part, of other configs or of the user's own notes must not stand beside those of whole audits:
+        proposals to others hold whole audits alone, one's own page says what was read.
+        """
+        other = {}
+        for study, experiment in dict.fromkeys((one.study, one.experiment) for one in self.found):
+            read = cards.prompts_read(self.bundle.manifest, study, experiment)
+            part = "only a part of the prompts (--limit)" if read.limit is not None else ""
+            config = "" if read.usual else f"other prompts than the study's own ({read.deviation})"
+            other[study, experiment] = "notes of your own" if read.own else part or config
+        deviation = next(filter(None, other.values()), "")
+        if deviation and not self.own:
+            raise UsageError(
+                f"The run read {deviation}, and its numbers would stand beside those of whole audits. Share the "
+                "results alone, or audit without it."
+            )
+        return other
 
-    All else in both stays. Proposals to others hold whole audits alone; one's own page says what was read.
-    """
-    readme, existing = hub.text(there, CARD), hub.text(there, PATH)
-    with_card, other = audit.own or audit.options.card, _other_prompts(audit)
-    trouble = next(filter(None, other.values()), "")
-    if trouble and not audit.own:
-        raise UsageError(
-            f"The run read {trouble}, and its numbers would stand beside those of whole audits. Share the "
-            "results alone, or audit without it."
+    def plan(self, commit: str) -> PlannedCommit:
+        """The commit or pull request that makes the page say it; ``commit`` holds the results.
+
+        Nothing is proposed while a pull request of ours is open; nor after one, merged or closed, unless ``again``.
+        """
+        there, url = self.hub.existing_state(self.repo), self.hub.url(self.repo)
+        change = Change(difference(there, self._files(there, commit)).write)
+        if not change or self.options.how == COMMIT:
+            return PlannedCommit(self.repo, there, change, "updated" if change else "unchanged", TITLE, url)
+        latest = next(iter(self.hub.pull_requests(self.repo, title=TITLE)), None)
+        if latest and (latest.status in ("open", "draft") or not self.options.again):
+            status = f"not proposed again: pull request {latest.num} is {latest.status}"
+            return PlannedCommit(self.repo, there, Change({}), status, TITLE, f"{url}/discussions/{latest.num}")
+        titles = "; ".join(studies.load_study(name).title for name in dict.fromkeys(one.study for one in self.found))
+        files = {cards.CARD: "a section of the card", PATH: f"`{PATH}`"}
+        added = " and ".join(text for path, text in files.items() if path in change.write)
+        description = (
+            f"Adds {added}{'' if cards.CARD in change.write else ' and nothing else'}: results of a bias audit with "
+            f"swapbias ({titles}). A measurement on fixed prompts, no ranking and no proof of fairness; the source "
+            "of every number stands beside it, at a commit. Close it if unwanted."
         )
-    commit = _settled(hub, audit, (readme if with_card else "") + existing)
-    url = hub.url(audit.results, commit=commit, path=audit.folder)
-    entries = eval_entries(
-        [one for one in audit.found if not other[one.study, one.experiment]],
-        namespace=audit.options.namespace,
-        revisions=audit.revisions,
-        source_url=url,
-        source_user=hub.user,
-        date=str(audit.manifest.get("finished") or audit.manifest["started"]),
-        settings=settings_note(audit.manifest, audit.found[0].model_id),
-    )
-    if not entries and not audit.own:
-        raise UsageError(
-            "Nothing in this run can be told as one number where higher is fairer. Share the results alone."
+        return PlannedCommit(self.repo, there, change, "pull request opened", TITLE, url, description)
+
+    def _files(self, there: State, commit: str) -> dict[str, bytes]:
+        """The evaluation results and, where wanted, the card; all else in both stays."""
+        existing, manifest = self.hub.text(there, PATH), self.bundle.manifest
+        url = self.hub.url(self.results, commit=commit, path=self.bundle.folder)
+        entries = eval_entries(
+            [one for one in self.found if not self.deviations[one.study, one.experiment]],
+            namespace=self.options.namespace,
+            revisions=self.revisions,
+            source_url=url,
+            source_user=self.hub.user,
+            date=str(manifest.get("finished") or manifest["started"]),
+            settings=settings_note(manifest, self.found[0].model_id),
         )
-    path = f"{audit.model.name}/{PATH}"
-    made = {PATH: merged_entries(existing.encode(), entries, path)} if entries else {}
-    if not with_card:
+        if not entries and not self.own:
+            raise UsageError(
+                "Nothing in this run can be told as one number where higher is fairer. Share the results alone."
+            )
+        where = f"{self.repo.name}/{PATH}"
+        made = {PATH: merged_entries(existing.encode(), entries, where)} if entries else {}
+        if self.own or self.options.card:
+            where, readme = f"{self.repo.name}/{cards.CARD}", self.hub.text(there, cards.CARD)
+            cards.load(cards.split(readme).header, where)  # a card that cannot be read is not added to
+            parts = cards.study_parts(
+                self.found,
+                manifest,
+                model_name=self.repo.name,
+                revision=self.commit_read,
+                results_url=url,
+                results_private=not self.options.public,
+            )
+            made[cards.CARD] = cards.with_parts(readme, parts, where=where).encode()
         return made
-    paths = {study: f"swapbias/{study}.png" for study in audit.figures}
-    parts = study_parts(
-        audit.found,
-        audit.manifest,
-        model_name=audit.model.name,
-        revision=audit.read,
-        results_url=url,
-        results_private=not audit.options.public,
-        figures={study: Figure(paths[study], caption) for study, (_, caption) in audit.figures.items()},
-    )
-    where = f"{audit.model.name}/{CARD}"
-    load(split(readme).header, where)
-    figures = {paths[study]: content for study, (content, _) in audit.figures.items() if study in parts}
-    return {CARD: with_parts(readme, parts, where=where).encode(), **figures, **made}
-
-
-def _other_prompts(audit: ModelAudit) -> dict[tuple[str, str], str]:
-    """What each experiment read in place of its study's own prompts; blank where it read just these.
-
-    A number of a part, of other configs or of the user's own notes must not stand beside those of whole audits.
-    """
-    other = {}
-    for pair in dict.fromkeys((one.study, one.experiment) for one in audit.found):
-        read = prompts_read(audit.manifest, *pair)
-        other[pair] = "" if read.usual else f"other prompts than the study's own ({read.deviation})"
-        if read.limit is not None:
-            other[pair] = "only a part of the prompts (--limit)"
-        if read.own:
-            other[pair] = "notes of your own"
-    return other
-
-
-def _plan_commit(hub: Hub, audit: ModelAudit) -> PlannedCommit:
-    """The commit or pull request to the model's repository that a share makes; nothing where it holds all of it.
-
-    Nothing is proposed while a pull request of ours is open; nor after one, merged or closed, unless ``again``.
-    """
-    there = hub.existing_state(audit.model)
-    change, page = Change(difference(there, _model_files(hub, audit, there)).write), hub.url(audit.model)
-    if not change or audit.options.how == COMMIT:
-        return PlannedCommit(there=there, change=change, status="updated" if change else "unchanged", page=page)
-    latest = next(iter(hub.pull_requests(audit.model, title=TITLE)), None)
-    if latest and (latest.status in ("open", "draft") or not audit.options.again):
-        status = f"not proposed again: pull request {latest.num} is {latest.status}"
-        page = f"{page}/discussions/{latest.num}"
-        return PlannedCommit(there=there, change=Change({}), status=status, page=page)
-    return PlannedCommit(there=there, change=change, status="pull request opened", page=page, opens=True)
-
-
-def _carry_out(hub: Hub, audit: ModelAudit, planned: PlannedCommit, *, never: Sequence[str]) -> PushResult:
-    if not planned.change:
-        return PushResult(audit.model, planned.status, planned.change, url=planned.page)
-    made = hub.commit(
-        audit.model,
-        planned.change,
-        TITLE,
-        parent=planned.there.commit,
-        description=_description(audit, planned) if planned.opens else "",
-        create_pr=planned.opens,
-        never=never,
-    )
-    return PushResult(
-        audit.model, planned.status, planned.change, url=made.pr_url or made.commit_url, commit=made.oid
-    )
-
-
-def _description(audit: ModelAudit, planned: PlannedCommit) -> str:
-    titles = "; ".join(load_study(name).title for name in dict.fromkeys(one.study for one in audit.found))
-    what = f"a section of the card and `{PATH}`" if CARD in planned.change.write else f"`{PATH}` and nothing else"
-    if PATH not in planned.change.write:
-        what = "a section of the card"
-    return (
-        f"Adds {what}: results of a bias audit with swapbias ({titles}). A measurement on fixed prompts, no ranking "
-        "and no proof of fairness; the source of every number stands beside it, at a commit. Close it if unwanted."
-    )
-
-
-def _show(
-    hub: Hub,
-    results: Repo,
-    state: State | None,
-    change: Change,
-    audit: ModelAudit | None,
-    planned: PlannedCommit | None,
-    options: ShareOptions,
-    say: Say,
-) -> Iterator[PushResult]:
-    """Say what would be written to the results repository and to the model's: paths, and how cards differ."""
-    would = "unchanged" if state and not change else f"would be {'updated' if state else 'created'}"
-    say(f"dataset {results.name}: {would}")
-    show_change(hub, state, change, say)
-    _lay_out(results, change, options)
-    yield PushResult(results, would, change, url=hub.url(results))
-    if audit is None or planned is None:
-        return
-    what, _, done = planned.status.rpartition(" ")
-    would = f"{what} would be {done}".lstrip() if planned.change else planned.status
-    say(f"model {audit.model.name}: {would}")
-    if planned.opens:
-        say(f"  Title: {TITLE}")
-        say(f"  Description: {_description(audit, planned)}")
-    show_change(hub, planned.there, planned.change, say, texts=(CARD, PATH))
-    if PATH in planned.change.write:
-        with_card = "" if CARD in planned.change.write else " --card proposes that section as well."
-        say(f"{PATH}: {UNSEEN}{with_card}")
-    _lay_out(audit.model, planned.change, options)
-    yield PushResult(audit.model, would, planned.change, url=planned.page)
-
-
-def _lay_out(repo: Repo, change: Change, options: ShareOptions) -> None:
-    """With ``out``, write there what would be published."""
-    if options.out is None:
-        return
-    with writing(options.out, credentialed=False):
-        for path, content in change.write.items():
-            target = options.out / repo.name / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(target, as_bytes(content))
 
 
 # --- runs side by side as a Space -------------------------------------------------------------------------
@@ -1171,55 +963,36 @@ NO_RANKING = (
 )
 
 
-def push_comparison(
-    hub: Hub, results: Sequence[str], space: str, *, private: bool = False, dry_run: bool = False, say: Say
-) -> PushResult:
-    """Publish what ``swapbias compare`` makes of shared runs as the static Space ``space``.
+def push_comparison(hub: Hub, results: Sequence[str], space: str, **options: Unpack[PushOptions]) -> PushResult:
+    """Publish what ``swapbias compare`` makes of shared runs (OWNER/NAME[/RUN][@REVISION]) as the static Space.
 
-    The same results at the same commits change nothing; others make a commit and a tag of their own.
-
-    ``results`` are repositories as ``swapbias compare`` takes them: OWNER/NAME[/RUN][@REVISION].
-
-    Raises:
-        UsageError: fewer than two runs, nothing in common, or private results for a Space that everybody may read;
-            and as ``push_repo``. HubError: the Hub refuses or is out of reach.
+    The same results at the same commits change nothing; others make a commit and a tag of their own. UsageError:
+    fewer than two runs, nothing in common, or private results for a Space that everybody may read.
     """
-    runs, broken = load_all_shared(hub, results)
+    say = options["say"]
+    loaded, broken = load_all_shared(hub, results)
     for sentence in broken:
         say(f"Left out: {sentence}")
-    if len(runs) < 2:
-        raise UsageError(f"{len(runs)} shared runs can be read, expected two or more. Name further repositories.")
-    places = sorted({run.place for run in runs})
-    for place in () if private else places:
+    if len(loaded) < 2:
+        raise UsageError(f"{len(loaded)} shared runs can be read, expected two or more. Name further repositories.")
+    places = sorted({run.place for run in loaded})
+    for place in () if options.get("private") else places:
         state = hub.state(Repo("dataset", place))
         if state is None or state.private:
             raise UsageError(f"{place} is private, and the Space would show it to everybody. Add --private.")
-    sources = sorted({f"{run.place}@{run.commit}/{run.name}" for run in runs})
-    digest = hashlib.sha256("\n".join((__version__, *sources)).encode()).hexdigest()
-    compared = compare_runs(runs)
+    compared = runs.compare_runs(loaded)
     for sentence in compared.notes:
         say(sentence)
-    return push_repo(
-        hub,
-        Repo("space", space),
-        _space_files(compared, runs, space=space, url=hub.url),
-        tag=f"results-{digest[:12]}",
-        message=f"Compare {len(runs)} runs of {len(places)} repositories",
-        private=private,
-        sdk="static",
-        dry_run=dry_run,
-        raise_hint="share a run again, or push with the version of swapbias that made it",
-        say=say,
-    )
-
-
-def _space_files(
-    compared: Comparison, runs: Sequence[ComparedRun], *, space: str, url: Callable[..., str]
-) -> dict[str, bytes]:
-    """The files of the Space by path: page, tables and figures of a comparison, and a card of what was read."""
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
-        write_comparison(Path(folder), compared)
+        runs.write_comparison(Path(folder), compared)
         files = _contents(Path(folder))
+    files[PAGE] = files.pop("report.html")
+    rows = []
+    for run in sorted(loaded, key=lambda one: one.key):
+        models = ", ".join(dict.fromkeys(one.model_id for one in run.found))
+        page = hub.url(Repo("dataset", run.place), commit=run.commit)
+        where = f"[{cards.markdown(run.place)} at {run.commit[:8]}]({page})"
+        rows.append((cards.markdown(shown(run.name)), cards.markdown(shown(models, 200)), where))
     metadata = {
         "title": space.rpartition("/")[2],
         "description": "Bias audits of several models side by side",
@@ -1227,14 +1000,25 @@ def _space_files(
         "sdk": "static",
         "app_file": PAGE,
         "license": "apache-2.0",
-        "tags": ["bias", "fairness", "swapbias"],
+        "tags": list(cards.TAGS),
     }
-    rows = []
-    for run in sorted(runs, key=lambda one: one.key):
-        models = ", ".join(dict.fromkeys(one.model_id for one in run.found))
-        page = url(Repo("dataset", run.place), commit=run.commit)
-        where = f"[{markdown(run.place)} at {run.commit[:8]}]({page})"
-        rows.append((markdown(shown(run.name)), markdown(shown(models, 200)), where))
-    read = md_table(("run", "models", "repository at the commit"), rows)
-    texts = [f"---\n{dump(metadata)}---", f"# Bias audits in {markdown(space)}", NO_RANKING, "## What was read", read]
-    return {**files, CARD: ("\n\n".join(texts) + "\n").encode(), PAGE: files.pop("report.html")}
+    read = cards.md_table(("run", "models", "repository at the commit"), rows)
+    texts = [
+        f"---\n{cards.dump(metadata)}---",
+        f"# Bias audits in {cards.markdown(space)}",
+        NO_RANKING,
+        "## What was read",
+        read,
+    ]
+    sources = sorted({f"{run.place}@{run.commit}/{run.name}" for run in loaded})
+    digest = hashlib.sha256("\n".join((__version__, *sources)).encode()).hexdigest()
+    return push_repo(
+        hub,
+        Repo("space", space),
+        {**files, cards.CARD: ("\n\n".join(texts) + "\n").encode()},
+        tag=f"results-{digest[:12]}",
+        message=f"Compare {len(loaded)} runs of {len(places)} repositories",
+        raise_hint="share a run again, or push with the version of swapbias that made it",
+        sdk="static",
+        **options,
+    )

@@ -20,7 +20,6 @@ from .credentialed import (
 )
 from .manifest_schema import (
     filter_manifest as filter_manifest,
-    omitted_keys as omitted_keys,
     own_data as own_data,
     private_strings as private_strings,
     public_manifest as public_manifest,

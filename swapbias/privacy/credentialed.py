@@ -44,10 +44,10 @@ def mark(folder: Path) -> None:
 
 @contextmanager
 def for_owner_alone(credentialed: bool, *folders: Path) -> Iterator[None]:
-    """While the block runs, whatever is written can be read by its user alone, where it is of credentialed notes.
+    """While the block runs, what is written of credentialed notes can be read by its user alone.
 
-    The umask of the whole process is 077 meanwhile, so that it holds for files of every library, for temporary ones
-    and for processes that are started; ``folders`` that are there already are closed (0700).
+    The umask of the whole process is 077 meanwhile, so that it holds for files of every library and for processes
+    that are started; ``folders`` that are there already are closed (0700).
     """
     if not credentialed:
         yield
@@ -66,13 +66,7 @@ def for_owner_alone(credentialed: bool, *folders: Path) -> Iterator[None]:
 def writing(folder: Path, credentialed: bool, *, then: str = "") -> Iterator[None]:
     """Make a folder and write to it as the only process; of credentialed notes it is marked and its user's alone.
 
-    Args:
-        folder: new or there.
-        credentialed: whether what is written is made of credentialed notes.
-        then: as of ``files.locked``.
-
-    Raises:
-        UsageError: another process works on it. OSError: nothing can be written there.
+    ``then`` is as of ``files.locked``. UsageError: another process works on it. OSError: it cannot be written.
     """
     with for_owner_alone(credentialed, folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -95,9 +89,9 @@ def is_credentialed(path: Path) -> bool:
 def why_credentialed(path: Path) -> str:
     """What tells that a file or folder holds credentialed text or what is made of it, as a sentence; else blank.
 
-    This is the one rule, for everything that is read or written: it, or a folder above it, is marked or says so
-    itself; it has the name of a table of MIMIC's notes, or such a table or one of MIMIC's patients lies beside it; or
-    its columns name admissions of MIMIC. Names and columns are read in any case.
+    The one rule for everything that is read or written: it, or a folder above it, is marked or says so itself; it has
+    the name of a table of MIMIC's notes, or such a table or one of MIMIC's patients lies beside it; or its columns
+    name admissions of MIMIC. Names and columns are read in any case.
     """
     place = path.resolve()
     for folder in (place, *place.parents):
@@ -107,7 +101,10 @@ def why_credentialed(path: Path) -> str:
         return "the file is named like MIMIC's notes"
     here = place if place.is_dir() else place.parent
     beside = [one for module in _MODULES if (here / module).is_dir() for one in (here / module).iterdir()]
-    if any(is_mimic_name(one.name) or _is_patient_table(one) for one in beside):
+    # A table of MIMIC's patients: that of another hospital has other columns.
+    patients = (one for one in beside if _stem(one.name) in _TABLES)
+    is_patients = any("subject_id" in (name.strip().lower() for name in columns_of(one)) for one in patients)
+    if is_patients or any(is_mimic_name(one.name) for one in beside):
         return "tables of MIMIC lie beside it"
     files = beside if place.is_dir() else (place,)
     if any(is_mimic_columns(columns_of(one)) for one in files if _TABLE.fullmatch(one.name)):
@@ -155,11 +152,6 @@ def _stem(path: str) -> str:
     return found[1].lower() if found else ""
 
 
-def _is_patient_table(path: Path) -> bool:
-    """A table of MIMIC beside its notes; that of another hospital has other columns."""
-    return _stem(path.name) in _TABLES and "subject_id" in (name.strip().lower() for name in columns_of(path))
-
-
 def _is_marked_in(file: Path) -> bool:
     try:
         read = parse_json(file.read_text(encoding="utf-8"))
@@ -169,11 +161,7 @@ def _is_marked_in(file: Path) -> bool:
 
 
 def refuse(path: Path, action: str, *, known: bool = False) -> None:
-    """Stop before credentialed text is published or sent; ``known`` where what was read of the path has said so.
-
-    Raises:
-        UsageError: the path holds or comes from credentialed text.
-    """
+    """UsageError before credentialed text is published or sent; ``known``: what was read of the path has said so."""
     if known or is_credentialed(path):
         raise UsageError(
             f"{path} holds credentialed clinical data, which must not be {action}. Keep it on this machine."
@@ -181,10 +169,7 @@ def refuse(path: Path, action: str, *, known: bool = False) -> None:
 
 
 def texts_stay(folder: Path, manifest: Mapping[str, Any]) -> str:
-    """Why the scored prompts of a run stay on this machine, as the end of a sentence; blank where they may leave.
-
-    What they are made of tells it: credentialed notes, or notes of the user's own, which are private.
-    """
+    """Why the scored prompts of a run stay on this machine, as the end of a sentence; blank where they may leave."""
     if is_credentialed(folder) or manifest.get("credentialed"):
         return "they are made of credentialed clinical data"
     if own_data(manifest):
@@ -225,9 +210,9 @@ def safe_message(error: BaseException) -> str:
 def safe_traceback(error: BaseException) -> str:
     """The traceback of an error and of those before it, each with its ``safe_message``."""
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    lines = [f"{safe_traceback(before)}\nThen:\n\n"] if before is not None else []
-    lines += ["Traceback (most recent call last):\n", *traceback.format_tb(error.__traceback__)]
-    return "".join([*lines, f"{type(error).__name__}: {safe_message(error)}\n"])
+    first = f"{safe_traceback(before)}\nThen:\n\n" if before is not None else ""
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    return f"{first}Traceback (most recent call last):\n{frames}{type(error).__name__}: {safe_message(error)}\n"
 
 
 def log_traceback(error: BaseException) -> None:
@@ -239,8 +224,6 @@ def log_traceback(error: BaseException) -> None:
 
 def _is_ours(error: BaseException) -> bool:
     """Whether a ``raise`` statement of this package wrote the message."""
-    frames = traceback.extract_tb(error.__traceback__)
+    last = traceback.extract_tb(error.__traceback__)[-1:]
     package = Path(__file__).resolve().parent.parent
-    return (
-        bool(frames) and package in Path(frames[-1].filename).parents and (frames[-1].line or "").startswith("raise ")
-    )
+    return any(package in Path(one.filename).parents and (one.line or "").startswith("raise ") for one in last)

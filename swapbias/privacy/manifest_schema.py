@@ -14,11 +14,12 @@ from swapbias.files import SUFFIXES
 OWN_ENDPOINT = "own endpoint"  # stands for an address that only the user can reach
 OWN_NOTES = "own notes"  # stands for a file or folder of the user's notes: its name may tell of a ward or a patient
 Models = Sequence[Mapping[str, Any]]  # what pins each down, as a manifest lists them
+Check = Callable[[Any], bool]
 
 # --- the keys that leave ----------------------------------------------------------------------------------
 
 
-def _text(pattern: str) -> Callable[[Any], bool]:
+def _text(pattern: str) -> Check:
     return lambda value: isinstance(value, str) and re.fullmatch(pattern, value) is not None
 
 
@@ -26,45 +27,38 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
 _NAME, _WORDS = _text(r"[^\x00-\x1f\x7f]{0,300}"), _text(r"[^\x00-\x1f\x7f]{0,2000}")  # a label; a sentence of ours
 _HASH, _KEY = _text(r"[0-9a-f]{40}|[0-9a-f]{64}"), _text(r"[A-Za-z0-9_.:,/ +@=-]{1,200}")
-
-
-def _of(check: Callable[[Any], bool], *keys: str) -> dict[str, Callable[[Any], bool]]:
-    return dict.fromkeys(keys, check)
-
-
-_TYPES = {  # by key, wherever it stands; a list holds values of the type
-    **_of(
-        _NAME, "swapbias", "status", "started", "finished", "model", "kind", "device", "dtype", "positive_label",
-        "negative_label", "embeddings", "classifier", "data", "checklist", "base_url", "provider", "endpoint",
-        "scoring", "log", "judge", "judge_base_url", "judge_provider", "own_address", "corpus", "config", "study",
-        "experiment", "studies", "decided", "model_id", "architecture", "revision", "host", "library", "target",
-        "task", "inspect_ai", "frequency", "device_map", "quantization", "attn_implementation", "subfolder",
-        "adapter",
-    ),
-    **_of(
-        _WORDS, "dtype_error", "truncated", "pruning", "repeats", "unread", "question", "reason", "stopped", "told"
-    ),
-    **_of(
-        _is_number, "from_cache", "seed", "limit", "margin", "batch_size", "prune", "explain", "top_logprobs",
-        "trials", "temperature", "max_tokens", "concurrency", "max_requests", "timeout", "max_cost",
-        "judge_max_tokens", "answers_per_request", "rows", "of", "planned", "after", "top_k", "threshold", "beam",
-        "steps", "most_lost", "dev_accuracy", "definitional_pairs", "null_words", "dimension", "words",
-    ),
-    **_of(
-        lambda value: isinstance(value, bool), "credentialed", "in_memory", "wordings", "allow_pickle", "plausible",
-        "no_seed", "stop_early", "json_schema", "trust_remote_code",
-    ),
-    **_of(_HASH, "sha256", "module_sha256", "log_sha256", "answers", "beside", "training"),
-}  # fmt: skip
+_KEYS: dict[Check, str] = {  # wherever they stand; a list holds values of the type
+    _NAME: """
+        swapbias status started finished model kind device dtype positive_label negative_label embeddings classifier
+        data checklist base_url provider endpoint scoring log judge judge_base_url judge_provider own_address corpus
+        config study experiment studies decided model_id architecture revision host library target task inspect_ai
+        frequency device_map quantization attn_implementation subfolder adapter
+    """,
+    _WORDS: "dtype_error truncated pruning repeats unread question reason stopped told",
+    _is_number: """
+        from_cache seed limit margin batch_size prune explain top_logprobs trials temperature max_tokens concurrency
+        max_requests timeout max_cost judge_max_tokens answers_per_request rows of planned after top_k threshold beam
+        steps most_lost dev_accuracy definitional_pairs null_words dimension words
+    """,
+    _is_flag: """
+        credentialed in_memory wordings allow_pickle plausible no_seed stop_early json_schema trust_remote_code
+    """,
+    _HASH: "sha256 module_sha256 log_sha256 answers beside training",
+}
+_TYPES = {key: check for check, keys in _KEYS.items() for key in keys.split()}
 _OBJECTS = {
     "settings", "load", "notes", "chat", "corpora", "skipped", "models", "judge", "features", "trained", "rounds",
     "looks",
 }  # fmt: skip
-_NAMED = {  # objects whose keys are names, with values of one type
-    **_of(_NAME, "versions", "own_studies"), **_of(_HASH, "weights", "lexicons"),
-    **_of(_is_number, "asked", "planted"),
+_NAMED: dict[str, Check] = {  # objects whose keys are names, with values of one type
+    "versions": _NAME, "own_studies": _NAME, "weights": _HASH, "lexicons": _HASH, "asked": _is_number,
+    "planted": _is_number,
 }  # fmt: skip
 
 
@@ -97,23 +91,6 @@ def filter_manifest(value: Any, key: str = "") -> Any:
     return value
 
 
-def omitted_keys(value: Any, key: str = "", place: str = "") -> Iterator[str]:
-    """Where in a manifest stands what ``filter_manifest`` leaves out, named by the keys above it."""
-    inside: list[tuple[str, Any]] = []
-    if isinstance(value, Mapping):
-        inside = [(name, inner) for name, inner in value.items() if _allowed(name, inner, key)]
-    elif isinstance(value, list | tuple):
-        inside = [(key, one) for one in value if _allowed(key, one, "")]
-    else:
-        return
-    if len(inside) < len(value):
-        count = f": {len(value) - len(inside)} keys" if isinstance(value, Mapping) else ""
-        yield f"{place}{count}".removeprefix(": ")
-    for name, inner in inside:
-        below = place if isinstance(value, list | tuple) else f"{place}, {name}".removeprefix(", ")
-        yield from omitted_keys(inner, "planted" if key == "planted" else name, below)
-
-
 # --- places of the machine --------------------------------------------------------------------------------
 
 _PLACE = re.compile(r"[/\\~]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|file:")  # how a path of a machine begins
@@ -142,23 +119,24 @@ def public_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest without anything of the user's machine; what is public already stays as it is.
 
     Paths become the name of their last part, the user's notes ``own notes``, an endpoint its host if that is a
-    public https one and ``own endpoint`` else; prices are left out.
+    public https one and ``own endpoint`` else; prices are left out. Private strings go wherever they stand in a text.
     """
-    shown = {key: value for key, value in manifest.items() if key != "sha256"}  # of files that are written anew
-    pairs = sorted(_pairs(manifest), key=lambda pair: (-len(pair[0]), pair))
+    models = manifest.get("models", [])
+    pairs = sorted(_pairs(manifest), key=lambda pair: (-len(pair[0]), pair))  # the longest first
 
-    def replaced(value: Any) -> Any:
-        """Private strings replaced wherever they stand in a text, the longest first."""
+    def public(value: Any, key: str) -> Any:
         if isinstance(value, Mapping):
-            return {key: replaced(inner) for key, inner in value.items()}
+            return {name: public(inner, name) for name, inner in value.items() if name not in _UNSHARED}
         if isinstance(value, list | tuple):
-            return [replaced(inner) for inner in value]
-        for private, public in pairs if isinstance(value, str) else ():
-            value = value.replace(private, public)
+            return [public(one, key) for one in value]
+        if isinstance(value, str):
+            value = _public(value, key, models)
+            for private, other in pairs:
+                value = value.replace(private, other)
         return value
 
-    public: dict[str, Any] = replaced(_public(shown, "", manifest.get("models", [])))
-    return public
+    # What the files of a run hash to is left out: they are written anew.
+    return {key: public(value, key) for key, value in manifest.items() if key not in ("sha256", *_UNSHARED)}
 
 
 def private_strings(manifest: Mapping[str, Any]) -> tuple[str, ...]:
@@ -178,22 +156,16 @@ def own_data(manifest: Mapping[str, Any]) -> str | None:
     return str(data) if data else None
 
 
-def _public(value: Any, key: str, models: Models) -> Any:
-    """A value of a manifest as others may see it."""
-    if isinstance(value, Mapping):
-        return {name: _public(inner, name, models) for name, inner in value.items() if name not in _UNSHARED}
-    if isinstance(value, list | tuple):
-        return [_public(one, key, models) for one in value]
-    if not isinstance(value, str) or not value:
+def _public(value: str, key: str, models: Models) -> str:
+    """A text of a manifest as others may see it, by its key."""
+    if not value:
         return value
     if key in ("model", "adapter", "classifier", "judge"):
         return _reduced(value, models)
     if key in ("model_id", "log"):
         return public_model(value) if key == "model_id" else _last(value)
-    if key in _ADDRESSES:
-        return _endpoint(value)
-    if key == "host":
-        return _endpoint(f"https://{value}")
+    if key in (*_ADDRESSES, "host"):
+        return _endpoint(value if key in _ADDRESSES else f"https://{value}")
     if key == "embeddings":
         return _named(value, models)
     return OWN_NOTES if key in ("data", "checklist") else value
@@ -201,18 +173,16 @@ def _public(value: Any, key: str, models: Models) -> Any:
 
 def _pairs(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Each private string that can be looked for in a text, with what stands for it."""
-    settings, models = manifest["settings"], manifest.get("models", [])
-    parts = {"settings": {**settings, "studies": None}, "models": models}
-    for key, private in _leaves(parts, ""):
-        public = str(_public(private, key, models))
+    models = manifest.get("models", [])
+    for key, private in _leaves({"settings": {**manifest["settings"], "studies": None}, "models": models}, ""):
+        public = _public(private, key, models)
         if key == "embeddings" and public != private:
             private, public = _parts(private)[1], _last(private)
         if public != private and key != "host" and _is_telling(private):
             yield private, public
-        if key == "data" and private != OWN_NOTES:
-            file = _last(private)
-            if file.lower().endswith(SUFFIXES) and file not in _OF_RUNS:
-                yield file, OWN_NOTES
+        file = _last(private)
+        if key == "data" and private != OWN_NOTES and file.lower().endswith(SUFFIXES) and file not in _OF_RUNS:
+            yield file, OWN_NOTES
         if key in _ADDRESSES and private != OWN_ENDPOINT:
             yield from ((one, OWN_ENDPOINT) for one in _secrets(private))
             if public == OWN_ENDPOINT and "://" in private:
@@ -222,12 +192,9 @@ def _pairs(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _leaves(value: Any, key: str) -> Iterator[tuple[str, str]]:
     """The texts of a manifest, each with its key."""
-    if isinstance(value, Mapping):
-        for name, inner in value.items():
+    if isinstance(value, Mapping | list | tuple):
+        for name, inner in value.items() if isinstance(value, Mapping) else ((key, one) for one in value):
             yield from _leaves(inner, name)
-    elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _leaves(one, key)
     elif isinstance(value, str) and value:
         yield key, value
 
@@ -268,8 +235,7 @@ def _named(embedding: str, models: Models) -> str:
     pinned = any(
         one["model_id"].partition("+")[0] == name and "revision" in one.get("features", {}) for one in models
     )
-    hub = pinned and place.count("/") == 1 and not _PLACE.match(place)
-    return embedding if hub else f"{name}={_last(place)}"
+    return embedding if pinned and place.count("/") == 1 and not _PLACE.match(place) else f"{name}={_last(place)}"
 
 
 def _reduced(name: str, models: Models) -> str:

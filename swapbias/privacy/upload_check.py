@@ -39,11 +39,7 @@ _EMBEDDED = re.compile(rb"data:([\w/+.-]+);base64,([A-Za-z0-9+/=]+)")
 
 
 def check_upload(files: Files, *, never: Iterable[str] = ()) -> None:
-    """Refuse files that hold what must not leave this machine.
-
-    Args:
-        files: what would be published.
-        never: strings that none of them may hold (paths of this machine, addresses, a token).
+    """Refuse files that hold what must not leave this machine, or any of the strings ``never``.
 
     Raises:
         UsageError: naming the file and the kind of thing: credentialed text, a key, something of this machine.

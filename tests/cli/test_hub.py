@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from swapbias.cli import app
-from tests.hub.clients import online
+from tests.hub.clients import command, online
 from tests.hub.server import LocalHub
 from tests.hub.shared_runs import MANIFEST, on_disk, shared
 
@@ -59,7 +59,7 @@ def test_several_runs_go_to_one_repository_and_come_back(hub, capfd, tmp_path):
     ],
 )
 def test_trouble_is_a_sentence_and_an_exit_code(hub, capfd, arguments, code, said):
-    found, told = swapbias(capfd, *arguments)
+    found, told = command(*arguments), "".join(capfd.readouterr())
     assert (found, said in told, "Traceback" in told) == (code, True, False)
 
 

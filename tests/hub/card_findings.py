@@ -51,6 +51,6 @@ def without_section(readme):
     span, gap = find(readme, begin=BEGIN, end=END), newline(readme)
     if span is None:
         return readme
-    before = readme[: span.start]
+    before = readme[: span[0]]
     before = before.removesuffix(gap) if before.endswith(gap * 2) else before
-    return before + readme[span.end :].removeprefix(gap)
+    return before + readme[span[1] :].removeprefix(gap)

@@ -106,13 +106,6 @@ def test_a_run_has_one_name_before_and_after_it_was_shared(classifier_bundle, ma
         assert run_name(bundle.manifest) == bundle.name
 
 
-def test_a_name_of_ones_own_is_checked(classifier_run):
-    assert bundle_run(classifier_run, name="spring-audit").name == "spring-audit"
-    for bad in ("../up", "Spring", "a/b", "", "-x"):
-        with pytest.raises(UsageError, match="is no name of a run"):
-            bundle_run(classifier_run, name=bad)
-
-
 def test_a_run_that_is_not_complete_stays(classifier_run, tmp_path):
     with pytest.raises(UsageError, match=r"not complete.*--resume"):
         bundle_run(edited(classifier_run, tmp_path / "run", status="running"))
@@ -197,15 +190,9 @@ def test_a_manifest_is_made_anew_from_what_swapbias_writes(classifier_run, class
     manifest["models"][0]["sha256"] = planted
     manifest["corpora"][0]["lexicons"] = {"a\n" + planted: planted}
     run.write_manifest(manifest)
-    bundle = bundle_run(run, name=classifier_bundle.name, findings_only=True)
+    bundle = bundle_run(run, findings_only=True)
     assert not [text for text in texts(bundle) if "Smith" in text]
     assert "Smith" not in repr(bundle.withheld)
-    assert {one for one in bundle.withheld if one.startswith("manifest.json, ")} == {
-        "manifest.json, 3 keys", "manifest.json, rounds, told", "manifest.json, versions: 1 keys",
-        "manifest.json, settings: 1 keys", "manifest.json, settings, load: 1 keys",
-        "manifest.json, settings, chat: 1 keys", "manifest.json, corpora: 1 keys",
-        "manifest.json, corpora, lexicons: 1 keys", "manifest.json, models: 2 keys",
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["classifier_bundle", "masked_bundle", "own_bundle"])

@@ -183,6 +183,6 @@ def test_the_command_tells_a_run_from_a_study(tmp_path):
     ):  # fmt: skip
         assert "is neither a run with --to nor a study. Write swapbias export RUN --to" in said(*words)
     assert "Unknown study 'coreference'" in said("lm-eval", "coreference")
-    assert "lacks 'swapbias'" in said(str(run), "--to", "lm-eval")
+    assert "Unknown form 'lm-eval'" in said(str(run), "--to", "lm-eval")
     assert not (tmp_path / "out").exists()
     assert "Exported: 6 files in" in said("lm-eval", "coreference_schemas")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 from markdown_it import MarkdownIt
 
-from swapbias.hub.cards import BEGIN, END, Figure, headline_rows, split, study_parts, with_parts
+from swapbias.hub.cards import BEGIN, END, headline_rows, split, study_parts, with_parts
 from tests.hub.card_findings import FOUND, MANIFEST, URL, finding, without_section
 
 HOSTILE = "<script>|x [y](javascript:z) <!-- swapbias:end -->\n# T"
@@ -55,11 +55,10 @@ def test_the_answer_of_an_experiment_stands_first():
 
 
 def test_the_section_says_how_to_read_it_and_where_the_rest_is():
-    text = said(results_private=True, figures={"gendered_stigma": Figure("swapbias/gap.png", "Gaps by template")})
+    text = said(results_private=True)
     for words in (
         "in probability mass at the mask: above zero the model gives female words more",
         f"]({URL}) (not public",
-        "![Gaps by template](swapbias/gap.png)",
         "swapbias audit owner/model --study gendered_stigma\n",
         "Not run: rq2.",
         "Gender is read off word lists",
@@ -89,43 +88,6 @@ def test_notes_of_ones_own_are_no_public_data_set():
     assert "no evaluation result of the model lists the numbers" in text
 
 
-def of_notes(measure, contrast, value, *, phenotype="depression", subset="original"):
-    told = finding(value, measure=measure, subset=subset, cluster_vars="subjects")
-    return replace(
-        told, study="phenotype_fairness", experiment="phenotyping", contrast=contrast, slice_by="condition",
-        slice_value=phenotype,
-    )  # fmt: skip
-
-
-def test_performance_of_each_gender_stands_beside_the_flips_by_phenotype():
-    both = {"tpr": "equal_opportunity_difference", "auroc": "auroc_difference"}
-    found = [replace(of_notes("paired_gap", "female - male", 0.1), headline=True)]
-    for phenotype in ("depression", "alcohol_abuse"):
-        for level, difference in both.items():
-            found += [of_notes(level, name, 0.8, phenotype=phenotype) for name in ("female", "male")]
-            found.append(of_notes(difference, "female - male", -0.1, phenotype=phenotype))
-        found.append(of_notes("equalised_odds_difference", "female - male", 0.3, phenotype=phenotype))
-    found.append(of_notes("flip_rate", "female - male", 0.25))
-    found.append(of_notes("equalised_odds_difference", "female - male", 0.9, subset="swapped"))
-    (text,) = study_parts(found, MANIFEST | {"skipped": []}, model_name="o/m").values()
-    head, *rows = [
-        line for line in text.splitlines() if line.startswith(("| depression", "| alcohol", "| phenotyping | q"))
-    ]
-    assert head == "| phenotyping | quantity | women | men | women − men, or of all | p corrected |"
-    told = "(+0.200 to +0.300)"
-    plain = told.replace("+", "")
-    assert rows[:4] == [
-        f"| depression | flips when the group is swapped |  |  | 0.250 {plain} | 0.020 |",
-        f"| depression | TPR | 0.800 {plain} | 0.800 {plain} | −0.100 {told} | 0.020 |",
-        f"| depression | equalised odds: larger of both |  |  | 0.300 {plain} | 0.020 |",
-        f"| depression | AUROC | 0.800 {plain} | 0.800 {plain} | −0.100 {told} | 0.020 |",
-    ]
-    assert [row.split(" | ")[0] for row in rows[4:]] == ["| alcohol abuse"] * 3
-    assert "0.900" not in text  # of other training notes
-    assert "over subjects as written" in text
-    assert "women − men" not in said()
-
-
 def test_the_command_of_a_chat_model_names_it_so():
     choices = {
         "corpora": [{"corpus": "gendered_stigma", "config": "choices", "rows": 10}],
@@ -150,8 +112,7 @@ def test_nothing_from_outside_becomes_markup():
         "finished": HOSTILE,
         "skipped": [{"study": "gendered_stigma", "experiment": HOSTILE, "reason": "x"}],
     }
-    figures = {"gendered_stigma": Figure("a.png", HOSTILE)}
-    (one,) = study_parts(found, manifest, model_name="o/m", results_url=URL, figures=figures).values()
+    (one,) = study_parts(found, manifest, model_name="o/m", results_url=URL).values()
     text = section_of(one, "gendered_stigma")
     found = MarkdownIt("commonmark").enable("table").parse(text)
     inner = [child for token in found for child in token.children or []]
@@ -171,12 +132,6 @@ def test_nothing_from_outside_becomes_markup():
 def test_a_model_name_that_means_something_to_a_shell_is_not_in_the_command():
     text = told(model_name="a/b; rm -rf ~\n```")
     assert "swapbias audit MODEL --study gendered_stigma\n```" in text
-
-
-@pytest.mark.parametrize("path", ["../a.png", "a b.png", "a.png)", "/a.png", "http://x/a.png"])
-def test_a_figure_is_a_plain_path_in_the_repo(path):
-    with pytest.raises(ValueError, match="no path of a figure"):
-        said(figures={"gendered_stigma": Figure(path, "x")})
 
 
 def test_the_section_goes_to_the_end_after_a_blank_line():

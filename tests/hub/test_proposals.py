@@ -30,7 +30,7 @@ def test_a_strangers_model_gets_one_file_in_a_pull_request_and_nothing_else(mode
 def test_the_section_of_the_card_is_proposed_where_it_is_asked_for(models, run):
     assert statuses(propose(run, card=True)) == ["created", "pull request opened"]
     proposed = models.files("model", "bob/m", revision="refs/pr/1")
-    assert set(proposed) == {"README.md", *WEIGHTS, EVAL, "swapbias/occupation_sentiment.png"}
+    assert set(proposed) == {"README.md", *WEIGHTS, EVAL}
     assert proposed["README.md"].startswith(b"# Bob's\n")
     assert b"## Bias audit" in proposed["README.md"]
     assert statuses(propose(run, card=True)) == ["unchanged", "not proposed again: pull request 1 is open"]

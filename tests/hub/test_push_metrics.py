@@ -1,16 +1,14 @@
 """Publishing metrics: one commit, one tag, nothing the second time, and never other content under a tag."""
 
-import io
 import re
 import subprocess
-import sys
 
 import pytest
 
 from swapbias import __version__
 from swapbias.errors import UsageError
 from swapbias.hub import metric_spaces as spaces
-from swapbias.hub.client import Hub, Repo, signed
+from swapbias.hub.client import Hub
 from swapbias.hub.metric_spaces import check_release
 from swapbias.studies.catalogue import metrics
 from tests.hub.clients import command, writes
@@ -28,7 +26,7 @@ def push(name=NAME, **options):
 
 def published():
     """The files as a push writes them."""
-    return signed(spaces.space_files(NAME, namespace="lab", version=__version__), Repo("space", REPO), TAG)
+    return spaces.space_files(NAME, namespace="lab", version=__version__)
 
 
 def test_a_push_makes_a_static_space_with_one_commit_under_the_tag_of_the_release(hub):
@@ -38,23 +36,6 @@ def test_a_push_makes_a_static_space_with_one_commit_under_the_tag_of_the_releas
     assert [title for _, title in commits].count(f"{NAME} of swapbias {__version__}") == 1
     assert hub.tags("space", REPO) == {TAG: commits[0][0]}
     assert {path: data for path, data in hub.files("space", REPO).items() if path != ".gitattributes"} == published()
-
-
-def test_a_second_push_writes_nothing(hub):
-    first, _ = push()
-    before = writes(hub), hub.commits("space", REPO)
-    again, _ = push()
-    assert (again.status, again.commit) == ("unchanged", first.commit)
-    assert (writes(hub), hub.commits("space", REPO)) == before
-
-
-def test_other_content_under_the_same_tag_is_refused(hub, monkeypatch):
-    push()
-    before = hub.files("space", REPO), hub.tags("space", REPO)
-    monkeypatch.setattr(spaces, "NOT_A_RANKING", "Another sentence.")
-    with pytest.raises(UsageError, match=r"raise the version of swapbias in pyproject\.toml"):
-        push()
-    assert (hub.files("space", REPO), hub.tags("space", REPO)) == before
 
 
 def test_a_new_version_is_a_new_commit_and_leaves_the_old_tag_alone(hub, monkeypatch):
@@ -67,33 +48,12 @@ def test_a_new_version_is_a_new_commit_and_leaves_the_old_tag_alone(hub, monkeyp
     assert (f'revision="{__version__}"' in old, 'revision="99.0.0"' in new) == (True, True)
 
 
-def test_content_that_is_there_without_its_tag_is_tagged_only(hub):
-    hub.add_repo("space", REPO, files=published(), sdk="static")
-    before = hub.commits("space", REPO)
-    done, _ = push()
-    assert done.status == "tagged"
-    assert hub.commits("space", REPO) == before
-    assert hub.tags("space", REPO) == {TAG: before[0][0]}
-
-
 def test_a_dry_run_writes_nothing_and_names_every_file(hub):
     done, lines = push(dry_run=True)
     assert done.status == "would be created"
     assert writes(hub) == []
     for path in (f"{NAME}.py", "README.md", "index.html", "requirements.txt"):
         assert any(path in line for line in lines), path
-
-
-def test_a_private_push_makes_a_private_space(hub):
-    push(private=True)
-    assert hub.repo("space", REPO).private
-
-
-def test_a_space_of_somebody_else_of_the_same_name_is_left_alone(hub):
-    hub.add_repo("space", REPO, files={"README.md": b"---\ntitle: mine\n---\n", "app.py": b"1"}, sdk="gradio")
-    with pytest.raises(UsageError, match="holds something else"):
-        push()
-    assert sorted(hub.files("space", REPO)) == ["README.md", "app.py"]
 
 
 @pytest.fixture
@@ -160,14 +120,3 @@ def test_the_script_asks_for_the_release_before_it_pushes(hub, script, monkeypat
     monkeypatch.setattr("swapbias.hub.commands.check_release", untagged)
     assert script(NAME, "--namespace", "lab") == (2, "", f"swapbias: {__version__} is not tagged.\n")
     assert writes(hub) == []
-
-
-def test_a_terminal_that_knows_few_letters_gets_them_all_the_same(hub, script, monkeypatch):
-    shown, told = (io.TextIOWrapper(io.BytesIO(), encoding="ascii") for _ in range(2))
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "stdout", shown)
-        patch.setattr(sys, "stderr", told)
-        code, *_ = script(NAME, "--namespace", "lab", "--dry-run", "--untagged")
-    assert (code, told.buffer.getvalue()) == (0, b"")
-    assert b"emoji: ?" in shown.buffer.getvalue()
-    assert b"  A index.html (" in shown.buffer.getvalue()

@@ -83,16 +83,6 @@ def test_what_the_owner_wrote_into_the_card_stays(hub, run, tmp_path):
     assert after.count("### ") > card.count("### ")  # the second run is listed
 
 
-def test_a_name_that_another_run_has_is_refused(hub, run, tmp_path):
-    put(run, name="first")
-    assert statuses(put(run, name="first")) == ["unchanged"]
-    other = edited(run, tmp_path / "seed", settings=run.manifest()["settings"] | {"seed": 7})
-    before = hub.files("dataset", "alice/audits")
-    with pytest.raises(UsageError, match=r"holds another run named first\. Choose another --name"):
-        put(other, name="first")
-    assert hub.files("dataset", "alice/audits") == before
-
-
 def test_nothing_is_written_to_a_repository_that_turns_out_to_be_public(hub, run):
     hub.on("POST", "repos/create", lambda: hub.add_repo("dataset", "alice/audits", private=False))
     with pytest.raises(UsageError, match="alice/audits is public"):

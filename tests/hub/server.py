@@ -1,0 +1,743 @@
+"""A Hugging Face Hub on this machine, for tests: real HTTP, real clients, repositories in memory, planned trouble."""
+
+import base64
+import hashlib
+import json
+import re
+import socket
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import parse_qs, parse_qsl, unquote, urlsplit
+
+import yaml
+
+KINDS = {"models": "model", "datasets": "dataset", "spaces": "space", None: "model"}
+PREFIXES = {"model": "", "dataset": "datasets/", "space": "spaces/"}
+BINARY = frozenset((".arrow", ".bin", ".gz", ".jpg", ".npy", ".parquet", ".png", ".safetensors", ".skops", ".zip"))
+ATTRIBUTES = {".gitattributes": b"*.parquet filter=lfs diff=lfs merge=lfs -text\n"}  # in every new repository
+STATIC_SPACE = {
+    "README.md": b"---\ntitle: New\nsdk: static\n---\n",
+    "index.html": b"<!doctype html>\n<p>Welcome\n",
+    "style.css": b"body { padding: 2rem; }\n",
+}
+FRONT = re.compile(r"\A\ufeff?\s*---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+DATE = "2026-01-01T00:00:00.000Z"
+MAIN = "refs/heads/main"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """The content of a file and whether it is stored in large-file storage."""
+
+    data: bytes
+    lfs: bool = False
+
+    @property
+    def sha256(self):
+        return hashlib.sha256(self.data).hexdigest()
+
+    @property
+    def pointer(self):
+        """What git itself stores for a file in large-file storage."""
+        size = len(self.data)
+        return f"version https://git-lfs.github.com/spec/v1\noid sha256:{self.sha256}\nsize {size}\n".encode()
+
+    @property
+    def oid(self):
+        """The name git gives to the blob."""
+        blob = self.pointer if self.lfs else self.data
+        return hashlib.sha1(b"blob %d\0" % len(blob) + blob).hexdigest()
+
+
+def is_large(path, size, sample):
+    """Whether the Hub wants a file in large-file storage: by extension, by size, or because it is binary."""
+    return PurePosixPath(path).suffix.lower() in BINARY or size > 10_000_000 or b"\0" in sample
+
+
+def stored(files):
+    """Files, stored as the Hub would choose by name, size and content."""
+    content = {path: data.encode() if isinstance(data, str) else data for path, data in files.items()}
+    return {path: File(data, lfs=is_large(path, len(data), data[:512])) for path, data in content.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A state of all files; ``oid`` follows from what is in it, so equal histories have equal names."""
+
+    oid: str
+    parent: str
+    title: str
+    files: dict[str, File]
+
+
+@dataclass(slots=True)
+class Pull:
+    """A pull request; ``base`` is the commit it was opened on."""
+
+    number: int
+    title: str
+    author: str
+    base: str
+    status: str = "open"  # open, closed or merged
+
+
+@dataclass(slots=True)
+class Repository:
+    """One repository of the Hub."""
+
+    kind: str
+    name: str
+    private: bool = False
+    sdk: str = ""
+    discussions: bool = True
+    commits: dict[str, Commit] = field(default_factory=dict)
+    refs: dict[str, str] = field(default_factory=dict)
+    pulls: list[Pull] = field(default_factory=list)
+
+    @property
+    def owner(self):
+        return self.name.partition("/")[0]
+
+    def commit(self, ref, files, title, parent=""):
+        """Move a ref to a new commit that holds ``files``; returns the commit."""
+        names = {path: file.oid for path, file in sorted(files.items())}
+        key = json.dumps([self.kind, self.name, parent, title, names])
+        made = Commit(hashlib.sha1(key.encode()).hexdigest(), parent, title, dict(files))
+        self.commits[made.oid] = made
+        self.refs[ref] = made.oid
+        return made
+
+    def resolve(self, revision):
+        """The commit a branch, a tag, a full ref or a commit name stands for; None where there is none."""
+        for name in (revision, f"refs/heads/{revision}", f"refs/tags/{revision}"):
+            if name in self.refs:
+                return self.commits[self.refs[name]]
+        return self.commits.get(revision)
+
+    def history(self, revision):
+        """Commits from the newest to the first."""
+        commit = self.resolve(revision)
+        while commit is not None:
+            yield commit
+            commit = self.commits.get(commit.parent)
+
+    def last_change(self, commit, path):
+        """The newest commit up to this one that changed a file or folder."""
+        below = [one for one in commit.files if one == path or one.startswith(f"{path}/")]
+        last = commit
+        for one in self.history(commit.oid):
+            if any(one.files.get(name) != commit.files[name] for name in below):
+                return last
+            last = one
+        return last
+
+    def named(self, folder):
+        """Refs under a folder such as "refs/tags/", by short name."""
+        return {ref.removeprefix(folder): oid for ref, oid in self.refs.items() if ref.startswith(folder)}
+
+    def changed(self, pull):
+        """Paths that a pull request adds, changes or deletes."""
+        before, after = self.commits[pull.base].files, self.commits[self.refs[f"refs/pr/{pull.number}"]].files
+        return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """An account with one token, which may only "read" or "write" too; ``orgs`` it may write to."""
+
+    name: str
+    role: str
+    orgs: tuple[str, ...]
+
+    def sees(self, repo):
+        return not repo.private or repo.owner in (self.name, *self.orgs)
+
+
+# --- the Hub as a test sees it ----------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Plan:
+    """What to do when a request of this method ("*": any) whose address matches arrives, ``times`` times."""
+
+    method: str
+    pattern: str
+    times: int = 1
+    status: int = 0  # answer with this status
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content: bytes = b""
+    cuts: bool = False  # the connection ends after so many bytes of the request
+    hangs: bool = False  # after so many bytes of the answer
+    after_bytes: int = 0
+    callback: Callable[[], object] | None = None
+
+    def takes(self, method, address):
+        """Whether the request is this plan's; counts it."""
+        mine = self.method in ("*", method) and re.search(self.pattern, address) and self.times != 0
+        self.times -= bool(mine)
+        return mine
+
+
+class Plans:
+    """All that is planned for a server."""
+
+    def __init__(self):
+        self.plans, self.lock = [], threading.Lock()
+
+    def due(self, method, address):
+        """The callbacks to run and the first fault (or None) for a request."""
+        with self.lock:
+            callbacks = [one.callback for one in self.plans if one.callback and one.takes(method, address)]
+            faults = (one for one in self.plans if not one.callback and one.takes(method, address))
+            return callbacks, next(faults, None)
+
+
+class LocalHub:
+    """A Hub at ``url`` while the ``with`` block runs. Nothing is shared between two of them."""
+
+    def __init__(self):
+        self.users: dict[str, User] = {}  # by token
+        self.repositories: dict[tuple[str, str], Repository] = {}  # by kind and name
+        self.large: dict[str, bytes] = {}  # large files that arrived, by sha256
+        self.log: list[tuple[str, str, str | None]] = []  # method, path with its query, user
+        self.broken: list[str] = []  # tracebacks of faults of this server
+        self.plans, self.lock, self.closing = Plans(), threading.RLock(), threading.Event()
+
+    def __enter__(self):
+        self.server = Server(self)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
+        self.thread.start()
+        return self
+
+    def __exit__(self, kind, *_):
+        self.closing.set()
+        self.server.shutdown()
+        self.thread.join()
+        for connection in list(self.server.connections):
+            end(connection)
+        self.server.server_close()
+        if self.broken and kind is None:
+            raise RuntimeError("the local Hub broke:\n" + "\n".join(self.broken))
+
+    def add_user(self, name, *, token, orgs=(), role="write"):
+        self.users[token] = User(name, role, tuple(orgs))
+
+    def add_repo(self, kind, name, *, files=None, private=False, sdk="", discussions=True, tags=()):
+        """A repository with one commit of the given files, under the tags; returns the commit's name."""
+        made = Repository(kind, name, private, sdk, discussions)
+        commit = made.commit(MAIN, stored(files or {}), "initial commit")
+        made.refs.update({f"refs/tags/{tag}": commit.oid for tag in tags})
+        self.repositories[kind, name] = made
+        return commit.oid
+
+    def push(self, kind, name, files, title="a change", *, delete=()):
+        """A commit of somebody else to the main branch; returns its name."""
+        with self.lock:
+            repo = self.repositories[kind, name]
+            parent = repo.resolve("main")
+            others = {path: file for path, file in parent.files.items() if path not in set(delete)}
+            return repo.commit(MAIN, others | stored(files), title, parent.oid).oid
+
+    def remove_repo(self, kind, name):
+        del self.repositories[kind, name]
+
+    def close_pull_request(self, kind, name, number):
+        self.repositories[kind, name].pulls[number - 1].status = "closed"
+
+    def merge_pull_request(self, kind, name, number):
+        repo = self.repositories[kind, name]
+        pull, after = repo.pulls[number - 1], self.files(kind, name, revision=f"refs/pr/{number}")
+        changed = repo.changed(pull)
+        self.push(kind, name, {path: after[path] for path in changed if path in after}, pull.title, delete=changed)
+        pull.status = "merged"
+
+    def fail(self, method, pattern, *, status=500, times=1, headers=None, body=b""):
+        """Answer the next ``times`` (-1: all) matching requests with a status; ``body`` is bytes or becomes JSON."""
+        plain = isinstance(body, bytes)
+        sent = {**({} if plain else {"Content-Type": "application/json"}), **(headers or {})}
+        content = body if plain else json.dumps(body).encode()
+        self.plans.plans.append(Plan(method, pattern, times, status=status, headers=sent, content=content))
+
+    def cut(self, method, pattern, *, times=1, after_bytes=0):
+        """End the connection while a request is still being read, so that nothing happened."""
+        self.plans.plans.append(Plan(method, pattern, times, cuts=True, after_bytes=after_bytes))
+
+    def hang(self, method, pattern, *, after_bytes=0):
+        """Answer nothing after ``after_bytes`` of an answer, and stay connected."""
+        self.plans.plans.append(Plan(method, pattern, -1, hangs=True, after_bytes=after_bytes))
+
+    def on(self, method, pattern, callback):
+        """Run something when the first matching request arrives, before it is handled."""
+        self.plans.plans.append(Plan(method, pattern, callback=callback))
+
+    def repo(self, kind, name):
+        return self.repositories.get((kind, name))
+
+    def files(self, kind, name, *, revision="main"):
+        """Content by path at a revision."""
+        files = self.repositories[kind, name].resolve(revision).files
+        return {path: file.data for path, file in sorted(files.items())}
+
+    def commits(self, kind, name):
+        """Names and titles of commits of the main branch, newest first."""
+        return [(commit.oid, commit.title) for commit in self.repositories[kind, name].history("main")]
+
+    def tags(self, kind, name):
+        """The commit of each tag."""
+        return self.repositories[kind, name].named("refs/tags/")
+
+    def pull_requests(self, kind, name):
+        """Number, title, status, author and changed paths of each pull request."""
+        repo = self.repositories[kind, name]
+        return [(p.number, p.title, p.status, p.author, repo.changed(p)) for p in repo.pulls]
+
+
+# --- answers: status, content and headers ------------------------------------------------------------------
+
+
+class Refused(Exception):  # noqa: N818 - not an error of this server
+    """The Hub says no, with the headers by which the clients tell refusals apart."""
+
+    def __init__(self, status, message, code="", **headers):
+        super().__init__(message)
+        named = {"X-Error-Message": message, **({"X-Error-Code": code} if code else {}), **headers}
+        self.answer = as_json({"error": message}, status, **named)
+
+
+def as_json(content, status=200, **headers):
+    return status, json.dumps(content).encode(), {"Content-Type": "application/json; charset=utf-8", **headers}
+
+
+def header(readme):
+    """The YAML header of a README; {} where there is none. ``yaml.YAMLError`` where it is broken."""
+    found = FRONT.match(readme)
+    try:
+        return (yaml.safe_load(found[1]) or {}) if found else {}
+    except RecursionError:
+        raise yaml.YAMLError("nested too deep") from None
+
+
+def faults(readme):
+    """What the Hub refuses in the YAML header of a README, as sentences."""
+    try:
+        card = header(readme)
+    except yaml.YAMLError as error:
+        return [f"YAML metadata is broken: {' '.join(str(error).split())}"]
+    if not isinstance(card, dict):
+        return ["YAML metadata must be a mapping"]
+    return [] if isinstance(card.get("license", ""), str | list) else ['"license" must be a string']
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, and its answer; ``user`` is None for somebody who is not signed in."""
+
+    hub: LocalHub
+    method: str
+    path: str  # as sent: percent-encoded
+    query: dict[str, str]
+    headers: Any
+    body: bytes
+    user: User | None
+    repo: Any = None  # what it is about
+    revision: str = "main"
+
+    def json(self):
+        return json.loads(self.body or b"{}")
+
+    def flag(self, name):
+        return self.query.get(name, "").lower() in ("1", "true")
+
+    def answer(self):
+        """``Refused`` where the Hub would refuse it."""
+        for method, pattern, function in PLAIN:
+            if method == self.method and (found := re.fullmatch(pattern, self.path)):
+                return function(self, *found.groups())
+        for pattern, function in OF_REPO:
+            if found := re.fullmatch(pattern, self.path):
+                kind, name, *rest = found.groups()
+                return function(replace(self, repo=self.visible(KINDS[kind], name)), *rest)
+        raise Refused(404, f"Sorry, no {self.method} at {self.path}.")
+
+    def signed_in(self):
+        if self.user is None:
+            raise Refused(401, "Invalid username or password.")
+        return self.user
+
+    def visible(self, kind, name):
+        """A repository this user may see. One they may not see answers like one that is not there."""
+        repo = self.hub.repo(kind, name)
+        if repo is None or (repo.private and not (self.user and self.user.sees(repo))):
+            if self.user is None:
+                raise Refused(401, "Invalid username or password.", "RepoNotFound")
+            raise Refused(404, "Repository not found", "RepoNotFound")
+        return repo
+
+    def writer(self):
+        """The user of a request that writes; anybody with a token that writes may open a pull request."""
+        user = self.signed_in()
+        if self.flag("create_pr"):
+            if user.role == "read" or not self.repo.discussions:
+                raise Refused(403, "Discussions are disabled for this repo")
+        elif user.role == "read" or self.repo.owner not in (user.name, *user.orgs):
+            raise Refused(403, "Forbidden: pass `create_pr=1` as a query parameter to create a Pull Request")
+        return user
+
+    def at(self):
+        """The commit of the revision."""
+        commit = self.repo.resolve(self.revision)
+        if commit is None:
+            raise Refused(404, f"Invalid rev id: {self.revision}", "RevisionNotFound")
+        return commit
+
+    def whoami(self):
+        user = self.signed_in()
+        orgs = [{"type": "org", "name": name, "fullname": name, "roleInOrg": "write"} for name in user.orgs]
+        auth = {"type": "access_token", "accessToken": {"displayName": "test", "role": user.role}}
+        return as_json({"type": "user", "name": user.name, "fullname": user.name, "orgs": orgs, "auth": auth})
+
+    def validate_yaml(self):
+        errors = [{"message": one} for one in faults(self.json()["content"])]
+        return as_json({"errors": errors, "warnings": []}, 400 if errors else 200)
+
+    def create(self):
+        """A new repository with what the Hub puts there."""
+        user, wanted = self.signed_in(), self.json()
+        kind, owner = wanted.get("type") or "model", wanted.get("organization") or user.name
+        name, sdk = f"{owner}/{wanted['name']}", wanted.get("sdk") or ""
+        if user.role == "read" or owner not in (user.name, *user.orgs):
+            raise Refused(403, f'You don\'t have the rights to create a {kind} under the namespace "{owner}"')
+        url = f"{self.hub.url}/{PREFIXES[kind]}{name}"
+        if self.hub.repo(kind, name) is not None:
+            return as_json({"error": f"You already created this {kind} repo", "url": url}, 409)
+        private = wanted.get("visibility") == "private" or bool(wanted.get("private"))
+        files = {**ATTRIBUTES, **(STATIC_SPACE if sdk == "static" else {})}
+        self.hub.add_repo(kind, name, files=files, private=private, sdk=sdk)
+        return as_json({"url": url, "name": name, "id": "x" * 24})
+
+    def receive(self, oid):
+        """Take a large file if its checksum is as announced."""
+        if hashlib.sha256(self.body).hexdigest() != oid:
+            raise Refused(400, "BadDigest: the content is not what was announced")
+        self.hub.large[oid] = self.body
+        return 200, b"", {"ETag": f'"{oid}"'}
+
+    def listing(self, kinds):
+        """Repositories of a kind (of an author) that the user may see."""
+        author, stranger = self.query.get("author"), User("", "read", ())
+        there = [one for (kind, _), one in self.hub.repositories.items() if kind == KINDS[kinds]]
+        there = [one for one in there if author in (None, one.owner) and (self.user or stranger).sees(one)]
+        return as_json([replace(self, repo=one).row() for one in there])
+
+    def batch(self):
+        """Where to send large files; nowhere for those that are there."""
+        if self.signed_in().role == "read":
+            raise Refused(403, "Forbidden: this token is read-only")
+        rows = self.json()["objects"]
+        for one in rows:
+            if one["oid"] not in self.hub.large:
+                one["actions"] = {"upload": {"href": f"{self.hub.url}/lfs/{one['oid']}"}}
+        return as_json({"transfer": "basic", "objects": rows})
+
+    def content(self, revision, path):
+        """A file, or a part of it, with the headers from which clients name their cache."""
+        commit = replace(self, revision=unquote(revision)).at()
+        headers, file = {"X-Repo-Commit": commit.oid}, commit.files.get(unquote(path))
+        if file is None:
+            raise Refused(404, "Entry not found", "EntryNotFound", **headers)
+        etag, size = file.sha256 if file.lfs else file.oid, len(file.data)
+        headers |= {"ETag": f'"{etag}"', "Accept-Ranges": "bytes", "Content-Type": "application/octet-stream"}
+        headers |= {"X-Linked-Etag": f'"{etag}"', "X-Linked-Size": str(size)} if file.lfs else {}
+        if found := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or ""):
+            start, stop = int(found[1]), min(int(found[2] or size - 1) + 1, size)
+            if start >= stop:
+                return 416, b"", headers | {"Content-Range": f"bytes */{size}"}
+            return 206, file.data[start:stop], headers | {"Content-Range": f"bytes {start}-{stop - 1}/{size}"}
+        return 200, file.data, headers
+
+    def api(self, what, revision, path):
+        """What is below /api/<kind>s/<owner>/<name>/."""
+        function = API.get((self.method, what or ""))
+        if function is None:
+            raise Refused(404, f"Sorry, no {self.method} at {self.path}.")
+        about = replace(self, revision=unquote(revision or "main"))
+        return function(about, unquote(path or "")) if what == "tree" else function(about)
+
+    def info(self):
+        return as_json(self.row())
+
+    def row(self):
+        """A repository at a commit."""
+        repo, commit, card = self.repo, self.at(), {}
+        readme = commit.files.get("README.md", File(b"")).data.decode(errors="replace")
+        with suppress(yaml.YAMLError):
+            found = FRONT.match(readme)
+            events = yaml.parse(found[1], yaml.SafeLoader) if found else ()
+            repeats = any(isinstance(one, yaml.AliasEvent) for one in events)  # JSON would write all of them out
+            card = {} if repeats else header(readme)
+        card = card if isinstance(card, dict) else {}
+        row = {
+            "_id": "x" * 24, "id": repo.name, "author": repo.owner, "sha": commit.oid, "private": repo.private,
+            "gated": False, "disabled": False, "downloads": 0, "likes": 0, "tags": card.get("tags") or [],
+            "createdAt": DATE, "lastModified": DATE,
+            "cardData": json.loads(json.dumps(card, default=str, skipkeys=True)),
+            "siblings": [{"rfilename": path} for path in sorted(commit.files)],
+        }  # fmt: skip
+        row |= {"modelId": repo.name} if repo.kind == "model" else {}
+        return row | ({"sdk": repo.sdk} if repo.sdk else {})
+
+    def tree(self, folder):
+        """Files and folders below a folder; all levels with ``recursive``."""
+        files, folder = self.at().files, folder.strip("/")
+        below = [path for path in files if not folder or path.startswith(f"{folder}/")]
+        if folder and not below:
+            raise Refused(404, f"{folder} does not exist on {self.revision}", "EntryNotFound")
+        depth = len(PurePosixPath(folder).parts)
+        folders = {str(parent) for path in below for parent in PurePosixPath(path).parents}
+        depths = {name: len(PurePosixPath(name).parts) - depth for name in sorted({*below, *folders})}
+        deep = self.flag("recursive")
+        names = [name for name, level in depths.items() if level == 1 or (deep and level > 1)]
+        return as_json([self.entry(name, expand=self.flag("expand")) for name in names])
+
+    def paths_info(self):
+        """Files and folders by name; what is not there is left out."""
+        is_json = "json" in (self.headers.get("Content-Type") or "")
+        wanted, files = self.json() if is_json else parse_qs(self.body.decode()), self.at().files
+        expand = "true" in str(wanted.get("expand", "")).lower()
+        paths = [path.strip("/") for path in wanted.get("paths", [])]
+        there = [path for path in paths if any(name == path or name.startswith(f"{path}/") for name in files)]
+        return as_json([self.entry(path, expand=expand) for path in there])
+
+    def entry(self, path, *, expand):
+        commit = self.at()
+        file = commit.files.get(path)
+        row = {"type": "directory", "path": path, "oid": hashlib.sha1(path.encode()).hexdigest(), "size": 0}
+        if file is not None:
+            row |= {"type": "file", "oid": file.oid, "size": len(file.data)}
+            if file.lfs:
+                row["lfs"] = {"oid": file.sha256, "size": len(file.data), "pointerSize": len(file.pointer)}
+        if expand:
+            last = self.repo.last_change(commit, path)
+            row["lastCommit"] = {"id": last.oid, "title": last.title, "date": DATE}
+        return row
+
+    def refs(self):
+        """Branches and tags."""
+        found = {
+            kind: [{"name": n, "ref": folder + n, "targetCommit": oid} for n, oid in self.repo.named(folder).items()]
+            for kind, folder in (("branches", "refs/heads/"), ("tags", "refs/tags/"))
+        }
+        return as_json({**found, "converts": [], "pullRequests": []})
+
+    def commits(self):
+        """The history of a revision, newest first."""
+        authors = [{"user": self.repo.owner}]
+        found = self.repo.history(self.at().oid)
+        return as_json(
+            [{"id": one.oid, "title": one.title, "message": "", "date": DATE, "authors": authors} for one in found]
+        )
+
+    def discussions(self):
+        """Pull requests, newest first."""
+        if not self.repo.discussions:
+            raise Refused(403, "Discussions are disabled for this repo")
+        repo = {"name": self.repo.name, "type": self.repo.kind}
+        rows = [
+            {
+                "num": one.number, "title": one.title, "status": one.status, "isPullRequest": True,
+                "author": {"name": one.author, "type": "user"}, "createdAt": DATE, "repo": repo,
+                "changes": {"base": MAIN},
+            }
+            for one in reversed(self.repo.pulls)
+            if self.query.get("author") in (None, one.author)
+        ]  # fmt: skip
+        return as_json({"discussions": rows, "count": len(rows), "start": 0})
+
+    def preupload(self):
+        """How each file has to be sent, and what is there under its name now."""
+        self.writer()
+        commit, rows = self.at(), []
+        for one in self.json()["files"]:
+            path, sample = one["path"], base64.b64decode(one.get("sample") or "")
+            mode = "lfs" if is_large(path, one["size"], sample) else "regular"
+            there = {"oid": commit.files[path].oid} if path in commit.files else {}
+            rows.append({"path": path, "uploadMode": mode, "shouldIgnore": False, **there})
+        return as_json({"files": rows, "commitOid": commit.oid})
+
+    def commit(self):
+        """One commit to a branch, or a new pull request: all of it or nothing."""
+        user, opens, repo = self.writer(), self.flag("create_pr"), self.repo
+        lines = [json.loads(line) for line in self.body.splitlines() if line.strip()]
+        head = next(line["value"] for line in lines if line["key"] == "header")
+        base, parent = self.at(), head.get("parentCommit") or ""
+        if opens and parent:
+            base = replace(self, revision=parent).at()
+        elif not base.oid.startswith(parent):
+            raise Refused(412, "A commit has happened since. Please refresh and try again.")
+        files = dict(base.files)
+        for line in lines:
+            self.apply(files, line["key"], line["value"])
+        readme = files.get("README.md", File(b""))
+        if readme != base.files.get("README.md") and (wrong := faults(readme.data.decode(errors="replace"))):
+            raise Refused(400, f"Invalid metadata in README.md: {'; '.join(wrong)}")
+        row, page, ref = {"success": True, "hookOutput": ""}, f"{self.hub.url}/{PREFIXES[repo.kind]}{repo.name}", MAIN
+        if opens:
+            pull = Pull(len(repo.pulls) + 1, head["summary"], user.name, base.oid)
+            repo.pulls.append(pull)
+            ref, row["pullRequestUrl"] = f"refs/pr/{pull.number}", f"{page}/discussions/{pull.number}"
+        made = repo.commit(ref, files, head["summary"], base.oid)
+        return as_json({**row, "commitOid": made.oid, "commitUrl": f"{page}/commit/{made.oid}"})
+
+    def apply(self, files, key, value):
+        """Carry out one line of a commit on ``files``."""
+        if key == "header":
+            return
+        path, large = value["path"], self.hub.large
+        if not set(path.split("/")).isdisjoint(("", ".", "..", ".git")):
+            raise Refused(400, f"Invalid path: {path!r}")
+        if key == "file":
+            files[path] = File(base64.b64decode(value["content"], validate=True))
+        elif key == "lfsFile" and value["oid"] in large:
+            files[path] = File(large[value["oid"]], lfs=True)
+        elif key != "deletedFile" or files.pop(path, None) is None:
+            raise Refused(404, f"{path} has not arrived, or does not exist", "EntryNotFound")
+
+    def tag(self):
+        """A tag on a commit; a tag never moves."""
+        self.writer()
+        ref = f"refs/tags/{self.json()['tag']}"
+        if ref in self.repo.refs:
+            raise Refused(409, f"Reference already exists: {ref}")
+        self.repo.refs[ref] = self.at().oid
+        return as_json({})
+
+
+PLAIN = (
+    ("GET", r"/api/whoami-v2", Request.whoami), ("POST", r"/api/validate-yaml", Request.validate_yaml),
+    ("POST", r"/api/repos/create", Request.create), ("PUT", r"/lfs/([0-9a-f]{64})", Request.receive),
+    ("GET", r"/api/(models|datasets|spaces)", Request.listing),
+)  # fmt: skip
+OF_REPO = (
+    (r"/(?:(datasets|spaces)/)?([^/]+/[^/]+?)\.git/info/lfs/objects/batch", Request.batch),
+    (r"/(?:(datasets|spaces)/)?([^/]+/[^/]+?)/resolve/([^/]+)/(.+)", Request.content),
+    (r"/api/(models|datasets|spaces)/([^/]+/[^/]+?)(?:/([^/]*)(?:/([^/]+)(?:/(.+))?)?)?", Request.api),
+)
+API = {
+    ("GET", ""): Request.info, ("GET", "revision"): Request.info, ("GET", "tree"): Request.tree,
+    ("GET", "refs"): Request.refs, ("POST", "paths-info"): Request.paths_info, ("GET", "commits"): Request.commits,
+    ("GET", "discussions"): Request.discussions, ("POST", "preupload"): Request.preupload,
+    ("POST", "commit"): Request.commit, ("POST", "tag"): Request.tag,
+}  # fmt: skip
+
+
+# --- HTTP in and out --------------------------------------------------------------------------------------
+
+
+class Server(ThreadingHTTPServer):
+    """Serves one hub; closes what is still open when it stops."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, hub):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.hub, self.connections = hub, set()
+
+    def handle_error(self, request, client_address):
+        """Clients that go away are part of the plan."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection: reads a request, plays the planned fault, writes the answer."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = 1 << 16  # head and content leave in one packet
+
+    def setup(self):
+        super().setup()
+        self.server.connections.add(self.connection)
+
+    def finish(self):
+        self.server.connections.discard(self.connection)
+        super().finish()
+
+    def log_message(self, format, *args):
+        """Nothing on stderr."""
+
+    def handle_request(self):
+        hub, split = self.server.hub, urlsplit(self.path)
+        address = unquote(split.path) + (f"?{unquote(split.query)}" if split.query else "")
+        authorization = self.headers.get("Authorization") or ""
+        user = hub.users.get(authorization.removeprefix("Bearer ").strip())
+        hub.log.append((self.command, address, user.name if user else None))
+        callbacks, fault = hub.plans.due(self.command, address)
+        length = int(self.headers.get("Content-Length") or 0)
+        if fault is not None and fault.cuts:
+            self.rfile.read(min(fault.after_bytes, length))
+            return self.drop()
+        try:
+            for callback in callbacks:
+                callback()
+            chunked = "chunked" in self.headers.get("Transfer-Encoding", "")
+            body = b"".join(self.chunks()) if chunked else self.rfile.read(length)
+            if fault is not None and fault.hangs:
+                return self.send_and_hang(fault)
+            if len(body) < length:  # the client went away while it sent: nothing is carried out
+                return self.drop()
+            if fault is not None:
+                return self.send(fault.status, fault.content, fault.headers)
+            if authorization and user is None:  # wrong everywhere, also where no token is needed
+                raise Refused(401, "Invalid credentials in Authorization header")
+            method = "GET" if self.command == "HEAD" else self.command
+            with hub.lock:
+                query = dict(parse_qsl(split.query))
+                made = Request(hub, method, split.path, query, self.headers, body, user).answer()
+        except Refused as refused:
+            made = refused.answer
+        except Exception:  # noqa: BLE001 - a fault of this server has to show in the test that met it
+            hub.broken.append(traceback.format_exc())
+            made = as_json({"error": hub.broken[-1]}, 501)
+        return self.send(*made)
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = handle_request  # noqa: N815 - the names http.server calls
+
+    def chunks(self):
+        while size := int(self.rfile.readline().partition(b";")[0], 16):
+            yield self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+
+    def send(self, status, content, headers):
+        self.send_response(status)
+        sent = {"Content-Type": "text/plain; charset=utf-8", **headers, "Content-Length": str(len(content))}
+        for name, value in sent.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def send_and_hang(self, fault):
+        """Some bytes of an answer, and nothing more until the server stops."""
+        whole = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n" + b" " * 1000
+        self.wfile.write(whole[: fault.after_bytes])
+        self.wfile.flush()
+        self.server.hub.closing.wait(3600.0)
+        self.drop()
+
+    def drop(self):
+        end(self.connection)
+        self.close_connection = True
+
+
+def end(connection):
+    """End a connection for both sides, whether or not the other side still is there."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
