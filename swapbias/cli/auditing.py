@@ -321,7 +321,7 @@ def _show(run: "Run", found: "Sequence[Finding]", as_json: bool, verbose: bool) 
         table = findings_table(comparisons(found)).to_dict("records")
         show_json({"run": str(run.place), "findings": table, "not_run": not_run})
         return
-    show(f"\n{terminal(found, brief=not verbose)}")
+    show(f"\n{terminal(found, verbose=verbose)}")
     for table in comparison_tables(found) if verbose else ():
         out.print(table)
     show_text(f"\n{not_run}".rstrip())

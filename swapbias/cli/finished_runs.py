@@ -99,7 +99,7 @@ def _show_check(check: "Check", *, verbose: bool) -> None:
         return
     name, value = check_name(check), text.value(check.finding)
     ends = text.interval(check.finding)
-    numbers = f"{value} ({ends})" if ends else value
+    numbers = value if ends == "–" else f"{value} ({ends})"
     outcome = f"  {_WORDS[check.outcome]:<10}"
     room = 80 - len(outcome) - len(numbers) - 2
     show(f"{outcome}{text.shown(name, room):<{room}}  {numbers}")
@@ -217,7 +217,7 @@ def show_comparison(compared: "Compared", *, verbose: bool) -> None:
                     what = (
                         f"{first.experiment}, {text.where(first)}: {text.quantity(first)} ({first.unit}) {row.note}"
                     )
-                    value = f"{text.value_of(found)} ({text.interval_of(found)})"
+                    value = f"{text.value(found, own=True)} ({text.interval(found, own=True)})"
                     cells = (shown(column.title, 120), value, text.counted(found.estimate))
                     table.add_row("" if name else shown(what, 400), *cells)
                     name = what
@@ -238,18 +238,16 @@ def report(run: RunFolder) -> None:
 
 def figures(
     run: RunFolder,
-    style: Annotated[str, typer.Option(help="paper (3.3 or 6.9 inches wide) or page (as in the report).")] = "paper",
     kind: Annotated[str, typer.Option("--format", help="pdf, svg or png.")] = "pdf",
     folder: Annotated[Path, typer.Option("--out", help="Folder to write to.")] = Path("swapbias-figures"),
 ) -> None:
     """Write the figures of a run for a paper."""
-    from swapbias.report import FORMATS, STYLES
+    from swapbias.report import FORMATS
     from swapbias.runs import Run, write_figures
 
-    for name, value, known in (("--style", style, tuple(STYLES)), ("--format", kind, FORMATS)):
-        if value not in known:
-            raise UsageError(f"{name} is {value!r}, expected one of {', '.join(known)}.")
-    for path, caption in write_figures(Run.open(run), folder, style=style, kind=kind):
+    if kind not in FORMATS:
+        raise UsageError(f"--format is {kind!r}, expected one of {', '.join(FORMATS)}.")
+    for path, caption in write_figures(Run.open(run), folder, kind=kind):
         show(f"{path}: {caption}")
 
 

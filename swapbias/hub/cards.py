@@ -462,10 +462,10 @@ def headline_rows(found: Sequence[Finding]) -> list[tuple[Finding, Row]]:
             one.experiment,
             wording.quantity(one),
             wording.where(one),
-            wording.value_of(one),
-            wording.interval_of(one),
+            wording.value(one, own=True),
+            wording.interval(one, own=True),
             one.inference,
-            wording.interval_of(paper) if paper else "–",
+            wording.interval(paper, own=True) if paper else "–",
             wording.tested(estimate),
             f"{estimate.n} (+{estimate.n_unscored} unscored)" if estimate.n_unscored else str(estimate.n),
         )
@@ -540,8 +540,8 @@ def _performance_table(experiment: Experiment, found: Sequence[Finding], perform
 def _value(one: Finding | None) -> str:
     if one is None:
         return ""
-    interval = wording.interval_of(one)
-    return f"{wording.value_of(one)} ({interval})" if interval != "–" else wording.value_of(one)
+    interval = wording.interval(one, own=True)
+    return f"{wording.value(one, own=True)} ({interval})" if interval != "–" else wording.value(one, own=True)
 
 
 # --- sections between markers -----------------------------------------------------------------------------

@@ -935,7 +935,7 @@ def _figures(found: Sequence[Finding]) -> dict[str, tuple[bytes, str]]:
     for study in dict.fromkeys(one.study for one in found):
         drawn = next(iter(draw_figures([one for one in found if one.study == study])), None)
         if drawn:
-            figures[study] = (drawn.png, drawn.caption)
+            figures[study] = (drawn.as_bytes("png"), drawn.caption)
     return figures
 
 

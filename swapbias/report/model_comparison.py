@@ -13,14 +13,13 @@ from swapbias.measures import MEASURES
 from swapbias.privacy import public_manifest
 from swapbias.report import page, text
 from swapbias.report.charts import Chart, Row, ruler, strip
-from swapbias.report.page import anchor
 from swapbias.studies import Experiment, load_study
 
-MOST_DRAWN = 5  # models that are drawn by slice; of more there are numbers
+MOST_DRAWN = 5  # models that are drawn by slice
 NO_RANKING = (
-    "This is a comparison and not a ranking: models have different vocabularies, and the studies' word lists cover "
-    "them to different degrees. Runs stand in the order of their models' names. A value near zero is no proof that "
-    "a model is fair: it says that this quantity is small on these prompts."
+    "This is a comparison and not a ranking: models know different words, and the studies' word lists cover them to "
+    "different degrees. Models stand in alphabetical order. A gap near zero shows that this gap is small on these "
+    "prompts, not that a model is fair."
 )
 
 
@@ -32,8 +31,7 @@ class ComparedModel:
         name: as the page calls it; no other model of the page has it.
         run: where it is from, without a place of this machine.
         report: the address of the report of its run, from the folder of the page; blank for none.
-        manifest: of its run.
-        found: its findings, of which those by slice are shown.
+        manifest, found: of its run.
     """
 
     name: str
@@ -45,10 +43,10 @@ class ComparedModel:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What was measured on the same prompts: a finding for each model, None where there is none.
+    """What was measured on the same prompts.
 
     Attributes:
-        found: in the order of the models.
+        found: a finding of each model in their order, None where there is none.
         note: what differs from others of its name (prompts, word lists, trials); blank where nothing does.
         away: of models by name, the reference's value minus theirs.
     """
@@ -61,11 +59,6 @@ class Quantity:
     def known(self) -> list[Finding]:
         """The findings that there are."""
         return [one for one in self.found if one is not None]
-
-    @property
-    def first(self) -> Finding:
-        """The finding of the first model that has it."""
-        return self.known[0]
 
     @property
     def headline(self) -> bool:
@@ -93,6 +86,11 @@ class ComparisonPage:
     scored: Mapping[str, Mapping[str, pd.DataFrame]]
     notes: Sequence[str]
 
+    @property
+    def found(self) -> list[Finding]:
+        """The findings of all models."""
+        return [one for model in self.models for one in model.found]
+
 
 def render_comparison(compared: ComparisonPage) -> str:
     """The page as HTML; every value from outside is escaped, no place on this machine is named."""
@@ -100,18 +98,15 @@ def render_comparison(compared: ComparisonPage) -> str:
     questions: dict[tuple[str, str], list[Quantity]] = {}
     for one in compared.quantities:
         if one.headline:
-            questions.setdefault((one.first.study, one.first.experiment), []).append(one)
-    names, manifests = (
-        [one.name for one in compared.models],
-        [public_manifest(one.manifest) for one in compared.models],
-    )
+            questions.setdefault((one.known[0].study, one.known[0].experiment), []).append(one)
+    names = [one.name for one in compared.models]
     tested = [one for one in compared.differences if one.slice_by == "all"]
     return page.html(
         "comparison.html.j2",
         packed,
         version=__version__,
         title=f"{text.listed(names) if len(names) <= text.FEW else f'{len(names)} models'} compared",
-        models=[*zip(compared.models, manifests, strict=True)],
+        models=[(one, public_manifest(one.manifest)) for one in compared.models],
         reference=compared.reference,
         sections=[_section(compared, *names, mine, packed or {}) for names, mine in questions.items()],
         quantities=compared.quantities,
@@ -126,29 +121,28 @@ def sentences(compared: ComparisonPage) -> Iterator[tuple[Finding, str]]:
     """What the page says of each question, for a terminal: a headline of it, and a sentence."""
     for one in compared.quantities:
         if one.headline:
-            yield one.first, " ".join(filter(None, _said(compared, one)))
+            yield one.known[0], " ".join(filter(None, _texts(compared, one)))
 
 
-def _said(compared: ComparisonPage, quantity: Quantity) -> tuple[str, str]:
+def _texts(compared: ComparisonPage, quantity: Quantity) -> tuple[str, str]:
     """Of one quantity what each model shows, and how far it lies from the reference."""
-    away = [*(quantity.away or {}).items()]
-    return text.own_values(quantity.known), text.differences(away, compared.reference) if len(
-        quantity.known
-    ) > 1 else ""
+    away = [text.turned(one, name, compared.reference) for name, one in (quantity.away or {}).items()]
+    tested = text.of_models(away) if away else "No difference of models is tested here."
+    return text.of_models(quantity.known), tested if len(quantity.known) > 1 else ""
 
 
 def _section(
     compared: ComparisonPage, study: str, name: str, mine: Sequence[Quantity], packed: Mapping[str, str]
 ) -> dict[str, Any]:
     """Everything about one question: sentences, a table of all models, gaps by slice, pairs."""
-    first, place = mine[0].first, anchor(study, name)
+    first, place = mine[0].known[0], page.anchor(study, name)
     declared = next((one for one in load_study(study).experiments if one.name == name), None)
-    experiment = declared and page.in_unit_read(study, declared, _found(compared))
+    experiment = declared and page.in_unit_read(study, declared, compared.found)
     return {
         "place": place,
         "question": experiment.question if experiment else name,
         "unit": experiment.unit if experiment else first.unit,
-        "said": [(*_said(compared, one), one.note) for one in mine],
+        "said": [(*_texts(compared, one), one.note) for one in mine],
         "meaning": text.meaning(first),
         "inference": first.inference,
         "answer": _answer(compared, mine),
@@ -159,61 +153,40 @@ def _section(
 
 def _answer(compared: ComparisonPage, mine: Sequence[Quantity]) -> Chart:
     """A row for each model: its own value with its verdict, and how far it lies from the reference."""
-    first = mine[0].first
-    axis = page.axis_of(
-        [one for each in compared.quantities if each.headline for one in each.known if page.scaled_alike(one, first)]
-    )
+    first, unit = mine[0].known[0], text.unit_head(mine[0].known[0])
+    every = [one for each in compared.quantities if each.headline for one in each.known]
+    axis = page.axis_of([one for one in every if page.scaled_alike(one, first)])
     parts: dict[str, list[Row]] = {}
     for quantity in mine:
-        part = f"{text.quantity(quantity.first)}, {text.where(quantity.first)}" if len(mine) > 1 else ""
-        for place, (model, one) in enumerate(zip(compared.models, quantity.found, strict=True)):
-            if one is None:
-                continue
+        one = quantity.known[0]
+        rows = parts.setdefault(f"{text.quantity(one)}, {text.where(one)}" if len(mine) > 1 else "", [])
+        for place, (model, found) in enumerate(zip(compared.models, quantity.found, strict=True)):
             away = (quantity.away or {}).get(model.name)
             lies = "compared with" if model.name == compared.reference else "not tested"
             if away is not None:
-                lies = f"{text.away_value(away)}: {text.difference_word(away).lower()}".rstrip(": ")
-            cells = (text.own_value(one), text.word(one) if one.verdict else "", lies)
-            picture = strip([page.dot_of(one, place)], axis)
-            parts.setdefault(part, []).append(
-                Row(page.seen(model.name), picture, tuple((cell, None) for cell in cells))
-            )
-    unit = page.unit_head(first)
-    heads = (f"{unit} (95 % interval)", "verdict", "minus reference")
-    return Chart(
-        "", "", heads, tuple((name, tuple(rows)) for name, rows in parts.items()), ruler(axis, unit)
-    )  # fmt: skip
+                lies = f"{text.own_value(text.turned(away))}: {text.word(away).lower()}".rstrip(": ")
+            if found is not None:
+                cells = (text.own_value(found), text.word(found) if found.verdict else "", lies)
+                picture = strip([page.dot_of(found, place)], axis)
+                rows.append(Row(page.seen(model.name), picture, tuple((cell, None) for cell in cells)))
+    return Chart("", "", (f"{unit} (95 % interval)", "verdict", "minus reference"), parts, ruler(axis, unit))
 
 
 def _charts(compared: ComparisonPage, study: str, experiment: Experiment) -> Iterator[Chart]:
-    """Gaps by slice: drawn where the models are few, as numbers else."""
-    few = len(compared.models) <= MOST_DRAWN
+    """Gaps by slice, where the models are few enough to be drawn."""
     columns = {one.name: (page.seen(one.name), place) for place, one in enumerate(compared.models)}
-    for slice_ in experiment.slices:
-        cells: dict[tuple[str, str], dict[str, Finding]] = {}
-        for model in compared.models:
-            for one in model.found:
-                which = (one.study, one.experiment, one.slice_by, one.score, one.view)
-                if which == (study, experiment.name, slice_.name, "score", "") and MEASURES[one.measure].reach:
-                    part = ", ".join(
-                        text.plain(each) for each in (one.contrast * bool(experiment.groups), one.subset) if each
-                    )
-                    cells.setdefault((part, one.slice_value), {})[model.name] = one
-        lines = page.lines_of(slice_, cells)
-        if lines:
-            unit = page.unit_head(next(iter(lines[0].found.values())))
-            caption = (
-                f"Gap by {slice_.name}, in {unit}. {page.BAND if few else 'Starred: p < 0.05 after correction.'}"
-            )
-            written = text.own_value if few else _starred
-            yield page.chart_of(f"gaps by {slice_.name}", caption, lines, columns, drawn=few, written=written)
-
-
-def _starred(one: Finding) -> str:
-    return text.value(one).removesuffix(" points") + ("" if page.unsure(one) else "*")
-
-
-# --- pairs --------------------------------------------------------------------------------------------
+    for by in [one.name for one in experiment.slices] if len(columns) <= MOST_DRAWN else ():
+        rows = [
+            (", ".join(filter(None, (text.plain(one.contrast) * bool(experiment.groups), text.plain(one.subset)))),
+             text.value_name(one.slice_value), model.name, one)
+            for model in compared.models
+            for one in model.found
+            if (one.study, one.experiment, one.slice_by) == (study, experiment.name, by)
+            and MEASURES[one.measure].reach and one.score == "score" and not one.view
+        ]  # fmt: skip
+        if rows:
+            caption = f"Gap by {by}, in {text.unit_head(rows[0][-1])}. {page.BAND}"
+            yield page.chart_of(f"gaps by {by}", caption, rows, columns)
 
 
 def _packed(compared: ComparisonPage) -> dict[str, str] | None:
@@ -224,15 +197,10 @@ def _packed(compared: ComparisonPage) -> dict[str, str] | None:
             mine = {name: rows for name, rows in models.items() if (rows["experiment"] == experiment.name).any()}
             mine = {name: experiment_rows(rows, experiment.name) for name, rows in mine.items()}
             texts = next((rows for rows in mine.values() if "text" in rows and (rows["text"] != "").any()), None)
-            if len(mine) < 2 or texts is None or not experiment.measure or page.of_notes(experiment):
-                continue
-            named = page.in_unit_read(study, experiment, _found(compared))
-            contents[anchor(study, experiment.name)] = _entries(named, mine, texts[texts["text"] != ""])
+            if len(mine) > 1 and texts is not None and experiment.measure and not page.of_notes(experiment):
+                named = page.in_unit_read(study, experiment, compared.found)
+                contents[page.anchor(study, experiment.name)] = _entries(named, mine, texts[texts["text"] != ""])
     return page.packed(contents)
-
-
-def _found(compared: ComparisonPage) -> list[Finding]:
-    return [one for model in compared.models for one in model.found]
 
 
 def _entries(experiment: Experiment, models: Mapping[str, pd.DataFrame], texts: pd.DataFrame) -> dict[str, Any]:
