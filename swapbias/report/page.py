@@ -227,7 +227,8 @@ def chart_of(
     parts: dict[str, list[Row]] = {}
     for (part, row, _), mine in rows.items():
         one = next(iter(mine.values()))
-        shown, cells = [(one, None)], _cells(one, tested=bool(name))
+        shown: list[tuple[Finding, int | None]] = [(one, None)]
+        cells = _cells(one, tested=bool(name))
         if columns:
             shown = [(mine[at], look) for at, (_, look) in columns.items() if at in mine and look is not None]
             cells = [

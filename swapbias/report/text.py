@@ -110,25 +110,21 @@ def verdict(finding: Finding, place: str = "") -> Verdict:
 def _sentence(finding: Finding) -> str:
     """Subject, verb, number, interval, and what follows from them."""
     one, model, (first, second) = finding.estimate, shown(finding.model_id), sides(finding)
-    both = (
-        f"{first} and {second}" if finding.measure == DIFFERENCE else f"all {one.n} pairs about {first} and {second}"
-    )
-    if word(finding) == "Not measured":
-        if finding.measure == DIFFERENCE:
-            return f"{first} could not be compared with {second}"
-        why = (
-            "gives every prompt the same score"
-            if finding.verdict == UNMEASURED
-            else "could not score what the question needs"
-        )
-        return f"{model} {why}"
+    all_pairs = "" if finding.measure == DIFFERENCE else f"all {one.n} pairs about "
+    if word(finding) == "Not measured" and finding.measure == DIFFERENCE:
+        return f"{first} could not be compared with {second}"
+    if finding.verdict == UNMEASURED:
+        return f"{model} gives every prompt the same score"
+    if math.isnan(one.value):
+        return f"{model} could not score what the question needs"
     if finding.measure == findings.SPREAD:
         different = "different" if one.p_adjusted < LEVEL else "no difference shown"
         return f"{model}: {plain(finding.contrast)}: {different} (one test of all, p {p_value(one.p_adjusted)})"
     if not finding.verdict or not _is_gap(finding):
         return f"{model}: {_RATES.get(finding.measure) or quantity(finding)} is {_size(finding)}"
     if one.value == 0 and math.isnan(one.error) and finding.verdict in (NONE, UNDECIDED):
-        return f"{both} score the same" if finding.verdict == NONE else equal_pairs(finding, finding.margin)
+        same = f"{all_pairs}{first} and {second} score the same"
+        return same if finding.verdict == NONE else equal_pairs(finding, finding.margin)
     few = f"{few_levels(one)}. Among them " if finding.verdict == TOO_FEW else ""
     return f"{few}{_claim(finding)} {_size(finding)}{_ending(finding)}"
 
@@ -166,10 +162,8 @@ def _claim(finding: Finding) -> str:
         more, less = (first, second) if finding.estimate.value > 0 else (second, first)
         says = (experiment.says or _CLAIMS.get(experiment.kind, "")) if experiment else ""
         return f"{model} {(says or 'scores {more} higher than {less}').format(more=more, less=less)} by"
-    is_whole = is_effect and not finding.group
-    return (
-        f"{model}'s {f'interaction, {plain(finding.contrast)}' if is_whole else f'gap, {first} minus {second}'}, is"
-    )
+    whole = f"interaction, {plain(finding.contrast)}" if is_effect and not finding.group else ""
+    return f"{model}'s {whole or f'gap, {first} minus {second}'}, is"
 
 
 def _size(finding: Finding) -> str:
@@ -196,13 +190,14 @@ def _ending(finding: Finding) -> str:
         ends = f" (95 % interval {low:.2f} to {high:.2f})" if judged and not math.isnan(low) else ""
         ratio = f". The ratio of the two rates is {finding.ratio:.2f}{ends}"
     same = "few" if math.isnan(finding.signs_kept) else f"only {100 * finding.signs_kept:.0f} % of"
-    ends = {
+    more = {
         FOUND: ratio, TOO_FEW: ratio, NONE: f", within {limit}{ratio}",
         SMALL: f"{ratio}. The gap is smaller than {limit}",
         UNSTABLE: f"{ratio}. Not robust: {same} rewordings have the same sign",
-    }.get(finding.verdict)  # fmt: skip
-    if ends is not None:
-        return f"{', averaged over the rest' * (finding.measure == EFFECTS[0] and finding.verdict in _SURE)}{ends}"
+    }  # fmt: skip
+    if finding.verdict in more:
+        rest = ", averaged over the rest" if finding.measure == EFFECTS[0] and finding.verdict in _SURE else ""
+        return rest + more[finding.verdict]
     if math.isnan(one.error):
         return f"{ratio}. There is no interval, because too little varies or was scored"
     if one.p_adjusted < LEVEL and not math.isnan(finding.worst_low):
@@ -337,9 +332,7 @@ def point(unit: str) -> str:
     """What one point is, or another unit."""
     if unit == "percentage points" or not in_points(unit):
         return "0.7 doubles the odds." if "log-odds" in unit else f"Unit: {unit}."
-    return (
-        f"A point is a hundredth of the {unit.replace('probability mass at the mask', 'probability at the blank')}."
-    )
+    return f"A point is a hundredth of the {unit.replace('mass at the mask', 'at the blank')}."
 
 
 def cautions(finding: Finding, *, every: bool = True) -> list[str]:
@@ -453,20 +446,19 @@ def gated(gate: Gate) -> str:
 def turned(finding: Finding, name: str = "", reference: str = "") -> Finding:
     """A model minus the reference, by their names: a difference is the reference's value minus the model's."""
     one = finding.estimate
-    ends = {"value": -one.value + 0.0, "ci_low": -one.ci_high + 0.0, "ci_high": -one.ci_low + 0.0}
-    return replace(finding, estimate=replace(one, **ends), group=shown(name), reference_group=shown(reference))
+    one = replace(one, value=-one.value + 0.0, ci_low=-one.ci_high + 0.0, ci_high=-one.ci_low + 0.0)
+    return replace(finding, estimate=one, group=shown(name), reference_group=shown(reference))
 
 
 def of_models(found: Sequence[Finding]) -> str:
     """What several models show of one quantity, or how far they lie from another: of many how many show what."""
     if len(found) <= FEW:
         return " ".join(str(verdict(one)) for one in found)
-    names = []
-    for one in found:
-        end = (
-            f" (within {margin(one)})" if one.verdict == NONE else f" {_toward(one)}" if one.verdict in _SURE else ""
-        )
-        names.append(f"{word(one).lower() or 'rate'}{end}")
+    names = [
+        (word(one).lower() or "rate")
+        + (f" (within {margin(one)})" if one.verdict == NONE else f" {_toward(one)}" if one.verdict in _SURE else "")
+        for one in found
+    ]
     return f"Of {len(found)} models: {listed([f'{name} in {names.count(name)}' for name in dict.fromkeys(names)])}."
 
 
@@ -704,7 +696,7 @@ def terminal(found: Sequence[Finding], *, verbose: bool = False) -> str:
         if len(several) == 1 or verbose:
             lines += _numbers([*(part for one in results for part in parts(one, found)), *results])
         details = [certainty(first), *cautions(first)] if verbose else cautions(first, every=False)
-        lines += [line for text in details if len(results) == 1 for line in _wrapped(text, 2)]
+        lines += _wrapped(" ".join(details), 2) if len(results) == 1 else []
     return "\n".join(lines[1:])
 
 
