@@ -5,7 +5,7 @@ READY  := $(VENV)/.ready
 NODE   := build/node
 INSPECT := build/inspect
 
-.PHONY: setup audit test test-pythons test-oldest test-inspect test-ray docs bench soak lint types release-check clean
+.PHONY: setup audit test test-pythons test-oldest test-inspect test-ray docs bench soak truth lint types release-check clean
 
 setup: $(READY)
 
@@ -80,7 +80,7 @@ docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 	@echo "Site: build/site/index.html"
 
-# make soak SOAK=30: kills, full disks, strangers' bytes and large files for about so many minutes; writes docs/reliability.md.
+# make soak SOAK=30: kills, full disks, strangers' bytes and large files for about so many minutes; writes benchmarks/soak/reliability.md.
 SOAK ?= 60
 
 soak: $(READY)
@@ -89,6 +89,12 @@ soak: $(READY)
 # make bench BENCH="masked --scale 0.1": names and options as in benchmarks/README.md; all at full size by default.
 bench: $(READY)
 	$(VENV)/bin/python -m benchmarks $(BENCH)
+
+# Simulated audits of models without a gap, of every design, experiment and pack; gates; power. SCALE=.15 takes minutes.
+SCALE ?= 1
+
+truth: $(READY)
+	$(VENV)/bin/python -m benchmarks truth truth-shipped truth-gate truth-power --scale $(SCALE) --out build/truth
 
 lint: $(READY)
 	$(VENV)/bin/ruff check .

@@ -80,9 +80,10 @@ def _publish(folder: Path) -> None:
     found = table.read(folder / "results")
     (folder / "results.md").write_text(table.page(found), encoding="utf-8")
     if folder == HERE:
-        for name, content in pages.pages(found).items():
+        for name, (heading, content) in pages.pages(found).items():
             page = HERE.parent / name
-            page.write_text(pages.placed(page.read_text(encoding="utf-8"), content), encoding="utf-8")
+            text = pages.placed(page.read_text(encoding="utf-8"), content, heading=heading)
+            page.write_text(text, encoding="utf-8")
     draw([one for one in found if isinstance(one, table.Result)], CHART if folder == HERE else folder / CHART.name)
 
 

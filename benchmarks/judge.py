@@ -59,7 +59,7 @@ def _audit(config: str, different: int, seed: int) -> list[tuple[str, float, flo
     scorer = JudgedScorer(blind, _Blind(seed, seed), experiment.rubric, lambda title, total: lambda done: None)
     found = disaggregate(pd.DataFrame(score_rows(rows, scorer)), STUDY, robustness=False)
     return [
-        (one.measure if one.measure != "group_told" else f"{one.measure}, {one.contrast}", one.estimate.value,
+        (one.measure if one.measure != "group_leakage" else f"{one.measure}, {one.contrast}", one.estimate.value,
          one.estimate.ci_low, one.estimate.ci_high)
         for one in by_the_judge(found)
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the README and docs/speed.md say of speed, written from the stored results."""
+"""What the READMEs say of speed, written from the stored results."""
 
 import re
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ _COPYING = 0.05  # less than this share of a limit is a limit that nobody could 
 
 
 def summary(found: Sequence[Result | Steps]) -> str:
-    """The table of docs/speed.md: how near the hardware's limit, then the smallest ratio of all runs."""
+    """The table of benchmarks/README.md: how near the hardware's limit, then the smallest ratio of all runs."""
     by_name = {one.name: one for one in found if isinstance(one, Result)}
     rows = []
     for what, beside, pairs in _TOLD:
@@ -77,17 +77,16 @@ def sentence(found: Sequence[Result | Steps]) -> str:
     )
 
 
-def placed(text: str, content: str, *, name: str = "speed") -> str:
-    """A page with what it says between ``<!-- speed -->`` and ``<!-- /speed -->`` written anew.
+def placed(text: str, content: str, *, heading: str) -> str:
+    """A page with its first paragraph under a heading written anew.
 
     Raises:
-        ValueError: the page has no such place.
+        ValueError: the page has no such heading.
     """
-    before, begins, rest = text.partition(f"<!-- {name} -->")
-    _, ends, after = rest.partition(f"<!-- /{name} -->")
-    if not (begins and ends):
-        raise ValueError(f"a page has no place between <!-- {name} --> and <!-- /{name} -->. Add it.")
-    return f"{before}{begins}{content}{ends}{after}"
+    before, begins, rest = text.partition(f"\n{heading}\n\n")
+    if not begins:
+        raise ValueError(f"a page has no heading {heading!r}. Add it.")
+    return f"{before}{begins}{content}\n\n{rest.partition(chr(10) * 2)[2]}"
 
 
 def _processor(one: Result) -> str:
@@ -109,6 +108,9 @@ def _times(one: Result, ours: str, against: str) -> str:
     return f"{ratio:.1f}" if ratio < 20 else f"{ratio:.0f}"
 
 
-def pages(found: Sequence[Result | Steps]) -> dict[str, str]:
-    """What stands between the marks of each page, by its path in the repository."""
-    return {"README.md": sentence(found), "docs/speed.md": f"\n{summary(found)}"}
+def pages(found: Sequence[Result | Steps]) -> dict[str, tuple[str, str]]:
+    """Heading and first paragraph of each page that says how fast it is, by its path in the repository."""
+    return {
+        "README.md": ("## Speed and truth", sentence(found) + "."),
+        "benchmarks/README.md": ("## Summary", summary(found).strip()),
+    }

@@ -315,15 +315,15 @@ def _conclusion(design: Design, scores: Floats) -> Concluded:
                 estimate = mean_score(values, cluster_ids=clusters)
                 p_value = t_p(estimate.value, estimate.error, estimate.freedom, estimate.skewness)
                 estimate = replace(estimate, p_value=p_value)
-            found = _context_of(one, design).finding(estimate, one.measure, one.contrast, inference=over)
+            found = _context_of(one, design).finding(estimate, one.measure, one.contrast, cluster_vars=over)
             estimate = sequential_adjust(found.estimate, 1, level=one.level)  # over all questions of the study
-            made.append(replace(one, estimate=estimate, inference=found.inference))
+            made.append(replace(one, estimate=estimate, cluster_vars=found.cluster_vars))
         return made
 
     for one, again in zip(whole, conclude(scores), strict=True):
         told, other = ((each.estimate.value, each.estimate.error, each.estimate.freedom) for each in (one, again))
-        if not np.allclose(told, other, rtol=1e-9) or one.inference != again.inference:
-            raise ValueError(f"{design.title}: {other} {again.inference}, expected {told} {one.inference}.")
+        if not np.allclose(told, other, rtol=1e-9) or one.cluster_vars != again.cluster_vars:
+            raise ValueError(f"{design.title}: {other} {again.cluster_vars}, expected {told} {one.cluster_vars}.")
     return conclude
 
 

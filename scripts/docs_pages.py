@@ -1,24 +1,31 @@
 """Pages of the site that are made and not written: a hook of ``mkdocs build``.
 
 The front page is the README, a page a study and a page a measure are the cards of ``datasets_src`` and ``metrics``,
-notebooks are shown with the outputs that are stored in them, and ``sure.md`` gets the measured table.
+notebooks are shown with the outputs that are stored in them, and the reference is made from the code.
 """
 
 import html
+import inspect
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import typer
 from griffe import Extension
 from mkdocs.structure.files import File
+from typer.testing import CliRunner
+
+from swapbias.cli import app
+from swapbias.findings import Finding
+from swapbias.measures import Estimate
 
 ROOT = Path(__file__).resolve().parent.parent
 REPOSITORY = "https://github.com/swapbias/swapbias/blob/main"
 DOCTEST = re.compile(r"^(>>> .*(?:\n(?!\n).+)*)", re.MULTILINE)
+PLAIN = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}  # of a terminal
 CARDS = {"studies": "datasets_src", "measures": "metrics"}
-TABLE = "<!-- measured table -->"
 OUTSIDE = re.compile(
     r"\]\((?:\.\./)*((?:benchmarks|datasets_src|metrics|swapbias)/[^)]*|[A-Z]\w*\.\w+|action\.yml)\)"
 )
@@ -51,9 +58,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
-    """Put the measured table in, and point links to files of the checkout to the repository."""
-    if TABLE in markdown:
-        markdown = markdown.replace(TABLE, measured(ROOT / "benchmarks" / "results" / "truth.json"))
+    """Point links to files of the checkout to the repository."""
     for room, folder in CARDS.items():
         markdown = re.sub(rf"\]\(\.\./{folder}/(\w+)/README\.md\)", rf"]({room}/\1.md)", markdown)
     markdown = markdown.replace("](../README.md", "](index.md")
@@ -70,6 +75,8 @@ def made() -> Iterator[tuple[str, str]]:
         for card in cards(folder):
             yield f"{room}/{card.parent.name}.md", body(card.read_text(encoding="utf-8-sig"))
     yield "measures.md", measures()
+    yield "commands.md", commands()
+    yield "columns.md", columns()
     for notebook in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
         yield f"notebooks/{notebook.stem}.md", "\n\n".join(shown(json.loads(notebook.read_text(encoding="utf-8"))))
 
@@ -94,11 +101,35 @@ def measures() -> str:
     return "\n".join(lines) + "\n"
 
 
-def measured(results: Path) -> str:
-    """The rows of a table of the benchmarks as Markdown."""
-    table = json.loads(results.read_text(encoding="utf-8"))
-    rows = [table["columns"], ["---"] * len(table["columns"]), *table["rows"]]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+def commands() -> str:
+    """The help of every command, and the settings of each kind of model."""
+    found = ["# Commands, options and settings", "What each command takes, as `swapbias COMMAND --help` prints it."]
+    for words in [*leaves(typer.main.get_command(app)), ["help", "settings"]]:
+        text = (
+            CliRunner()
+            .invoke(app, words if words[0] == "help" else [*words, "--help"], env=PLAIN, prog_name="swapbias")
+            .output
+        )
+        found += [f"## swapbias {' '.join(words)}", f"```\n{text.strip()}\n```"]
+    return "\n\n".join(found) + "\n"
+
+
+def leaves(command: Any, *words: str) -> Iterator[list[str]]:
+    """The words of every command below one."""
+    for name, one in getattr(command, "commands", {}).items():
+        yield from leaves(one, *words, name) if hasattr(one, "commands") else [[*words, name]]
+
+
+def columns() -> str:
+    """The columns of findings.csv, from what its records say of themselves."""
+    lines = ["# Columns of findings.csv", "", "| column | meaning |", "| --- | --- |"]
+    for record in (Finding, Estimate):
+        said = inspect.getdoc(record).partition("Attributes:\n")[2].partition("\n\n")[0]
+        for entry in re.split(r"\n(?=    \w)", said.rstrip()):
+            names, _, meaning = entry.strip().partition(": ")
+            shown = ", ".join(f"`{name}`" for name in names.split(", ") if name not in ("estimate", "published"))
+            lines += [f"| {shown} | {' '.join(meaning.split()).replace('``', '`')} |"] if shown else []
+    return "\n".join(lines) + "\n"
 
 
 def shown(notebook: Any) -> Iterator[str]:

@@ -359,7 +359,7 @@ def test_two_audits_are_compared_pair_by_pair(tilted):
     first = found.iloc[0]
     assert first["contrast"] == "<b>tilted</b> - even"
     assert first["value"] == pytest.approx(tilted.headlines["value"][0])  # the other has no gap
-    assert "paired" in first["inference"]
+    assert first["cluster_vars"]
     assert set(tilted.compare(tilted)["value"]) == {0.0}
     other = audit(planted, "social_distance", limit=40)
     with pytest.raises(UsageError, match="no experiment in common"):

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.soak [NAME ...] [--minutes N]``: put the package through it, write docs/reliability.md."""
+"""``python -m benchmarks.soak [NAME ...] [--minutes N]``: put the package through it, write reliability.md."""
 
 import argparse
 import sys
@@ -11,7 +11,7 @@ from benchmarks.soak import fuzz, kills, memory, service
 from benchmarks.table import Steps
 
 HERE = Path(__file__).parent
-RESULTS, PAGE = HERE / "results", HERE.parent.parent / "docs" / "reliability.md"
+RESULTS, PAGE = HERE / "results", HERE / "reliability.md"
 PARTS: dict[str, Series] = {one.SERIES.name: one.SERIES for one in (kills, service, fuzz, memory)}
 FULL = 240  # minutes that everything at full size takes on two cores
 _TOLD = {
@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def page() -> str:
-    """docs/reliability.md: what was done, how often, and what came of it, from the stored results."""
+    """reliability.md: what was done, how often, and what came of it, from the stored results."""
     found = {one.name: one for one in table.read(RESULTS) if isinstance(one, Steps)}
     return "\n".join(
         [

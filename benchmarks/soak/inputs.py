@@ -4,7 +4,6 @@ import gzip
 import io
 import json
 import shutil
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -143,14 +142,6 @@ def _file(path: Path, read: Callable[[Path], Any]) -> Callable[[bytes], Any]:
 def _parquet(**columns: Any) -> bytes:
     sink = io.BytesIO()
     pq.write_table(pa.table(columns), sink)
-    return sink.getvalue()
-
-
-def _zipped(how: int) -> bytes:
-    sink = io.BytesIO()
-    with zipfile.ZipFile(sink, "w", how) as archive:
-        archive.writestr("header.json", json.dumps(_REPLY))
-        archive.writestr("samples/1_epoch_1.json", json.dumps(_REPLY) * 20)
     return sink.getvalue()
 
 
@@ -414,7 +405,6 @@ def _chat(place: Path) -> Iterator[Target]:
         read_text,
     )
     from swapbias.models.chat.chat_options import COMPLETIONS, ChatOptions
-    from swapbias.models.chat.logs import check_size
     from swapbias.models.chat.openai_client import Asking, trouble_in
     from swapbias.studies import READINGS, Prompt, is_refusal, read_answer, word_count
 
@@ -465,8 +455,6 @@ def _chat(place: Path) -> Iterator[Target]:
         tokens=[b"(A)", b"<think>", b"</think>", b"no", b"not ", b"Answer: "],
     )
     yield Target("replies of chat services", seeds, reply(""))
-    zipped = [_zipped(zipfile.ZIP_DEFLATED), _zipped(zipfile.ZIP_STORED)]
-    yield Target("eval logs before inspect_ai reads them", zipped, _file(place / "log.eval", check_size))
     yield Target("replies, older endpoint", [json.dumps(_OLDER).encode(), seeds[1]], reply(COMPLETIONS))
     line = {
         "key": "k",

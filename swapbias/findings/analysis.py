@@ -23,7 +23,6 @@ from swapbias.findings.finding import (
     UNDECIDED,
     Context,
     Finding,
-    further_toward,
     looks_of,
     unmeasured,
 )
@@ -209,10 +208,10 @@ def _gaps(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         return
     two = context.two(rows)
     clusters, over = context.random(two)
-    fields = {**context.gap_fields, "direction": experiment.direction}
+    fields = context.gap_fields
     if ANSWERS in experiment.rates:
         baseline = _baseline(context, two)
-        yield context.finding(bias(context, two), experiment.measure, inference=over, baseline=baseline, **fields)
+        yield context.finding(bias(context, two), experiment.measure, cluster_vars=over, baseline=baseline, **fields)
         return
     gap, published = _gap_of(experiment), two
     designed: dict[str, Any] = {"cluster_ids": clusters, "test": "t"}
@@ -232,7 +231,13 @@ def _gaps(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         if not view and baseline > 0 and unit_of(experiment, context.score) in measures.RATE_UNITS:
             ratio = _ratio(context, part, estimate.value, baseline, options)
         yield context.finding(
-            estimate, experiment.measure, inference=view or over, view=view, baseline=baseline, **fields, **ratio
+            estimate,
+            experiment.measure,
+            cluster_vars="" if view else over,
+            view=view,
+            baseline=baseline,
+            **fields,
+            **ratio,
         )
 
 
@@ -288,8 +293,7 @@ def _gap_differences(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
                 )
                 yield context.finding(
                     estimate, "gap_difference", subset=f"{first} - {second}", within=first, against=second,
-                    slice_by=one.name, slice_value=value, inference=view or over, view=view,
-                    direction=further_toward(experiment.group, experiment.reference_group, first, second),
+                    slice_by=one.name, slice_value=value, cluster_vars="" if view else over, view=view,
                     baseline=_baseline(context, part), **context.gap_fields,
                 )  # fmt: skip
 
@@ -313,12 +317,12 @@ def _levels(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         if experiment.aggregate:
             weights = row_shares(experiment, chosen.assign(group=""), context.score)
         mean = measures.mean_score(scores, cluster_ids=clusters, weights=weights)
-        yield bounded_mean(context, chosen, context.finding(mean, "mean", level, inference=over))
+        yield bounded_mean(context, chosen, context.finding(mean, "mean", level, cluster_vars=over))
         if level == "all" and not math.isnan(mean.value):  # beside nothing stands nothing
             yield from _of_others(context, chosen)
         if experiment.aggregate and context.slice_by == "all":
             published = measures.mean_score(scores)
-            yield context.finding(published, "mean", level, inference=AS_PUBLISHED, view=AS_PUBLISHED)
+            yield context.finding(published, "mean", level, view=AS_PUBLISHED)
 
 
 def _of_others(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -328,7 +332,7 @@ def _of_others(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         if len(questions) and set(questions) <= set(one.values):
             values = [one.values[name] for name in questions]
             known = Estimate(float(np.mean(values)), n=len(values), test="none")
-            yield context.finding(known, "mean", one.name, inference="these questions only")
+            yield context.finding(known, "mean", one.name)
 
 
 def _reported_means(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -337,7 +341,7 @@ def _reported_means(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         if len(chosen):
             clusters, over = context.random(chosen)
             estimate = measures.mean_score(chosen[context.score].to_numpy(), cluster_ids=clusters)
-            yield context.finding(estimate, "mean", group, unit="probability mass", inference=over)
+            yield context.finding(estimate, "mean", group, unit="probability mass", cluster_vars=over)
 
 
 def _rates(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -365,7 +369,6 @@ def _counts(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
             yield context.finding(
                 replace(share, value=count, ci_low=math.nan, ci_high=math.nan, interval=""), "count_above",
                 f"{group} {'=' if threshold >= 1 else '>'} {threshold:g}", unit=f"{unit}s",
-                inference=f"these {experiment.random.get(unit, 'rows')} only",
             )  # fmt: skip
 
 
@@ -384,8 +387,7 @@ def _correlations(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         label = next((one.name for one in experiment.slices if one.column == covariate.column), covariate.column)
         yield context.finding(
             measures.correlation(means.to_numpy(), numbers), "correlation", f"{what} ~ {covariate.name}",
-            slice_by=label, inference=f"over {experiment.random.get(covariate.column, covariate.column)}",
-            direction=f"above zero the {what} rises with {covariate.name}",
+            slice_by=label, cluster_vars=experiment.random.get(covariate.column, covariate.column),
         )  # fmt: skip
 
 
@@ -447,9 +449,7 @@ def _reference(experiment: Experiment, rows: pd.DataFrame) -> str | None:
 
 
 def _spread(context: Context, found: Omnibus, contrast: str, over: str, **more: str) -> Finding:
-    means = ", ".join(f"{name} {value:.3g}" for name, value in found.means.items())
-    zero = f"0: all are alike ({means})" if contrast.startswith(ALL) else "0: the term changes nothing"
-    return context.finding(found.estimate, SPREAD, contrast, inference=over, direction=zero, **more)
+    return context.finding(found.estimate, SPREAD, contrast, cluster_vars=over, **more)
 
 
 def _group_differences(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -491,21 +491,18 @@ def factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         mine = [one for one in found.effects if one.term == term]
         for one in mine:
             yield context.finding(
-                one.estimate, EFFECTS[one.order - 1], effect_name(one), inference=over,
-                direction=_effect_direction(one, experiment.direction), **_effect_levels(one),
+                one.estimate, EFFECTS[one.order - 1], effect_name(one), cluster_vars=over,
+                **_effect_levels(one),
             )  # fmt: skip
         if len(mine) > 1:
             yield _spread(context, test, term, over)
     groups = {", ".join(levels): str(group) for group, *levels in named.itertuples(name=None)}
     # The furthest from the mean is named first.
     for cell in sorted(found.intersections, key=lambda one: -abs(one.gap)):
-        side = "below" if cell.gap < 0 else "above"
-        sizes = f"{cell.gap:+.3g} from the mean of all groups, its parts add up to {cell.parts:+.3g}"
         yield context.finding(
             cell.estimate, "intersection", " x ".join(experiment.factors), slice_by="intersection",
-            slice_value=cell.name, inference=over, intersection=cell.name, from_mean=cell.gap, parts=cell.parts,
+            slice_value=cell.name, cluster_vars=over, intersection=cell.name, from_mean=cell.gap, parts=cell.parts,
             group=groups[cell.name],
-            direction=f"above zero {cell.name} lies further {side} the mean than its parts add up to: {sizes}",
         )  # fmt: skip
 
 
@@ -515,16 +512,6 @@ def _effect_levels(effect: Effect) -> dict[str, str]:
         return {}
     names = [level for pair in effect.levels.values() for level in pair]
     return dict(zip(("group", "reference_group", "within", "against"), names, strict=False))
-
-
-def _effect_direction(effect: Effect, declared: str) -> str:
-    """What the sign of an effect means."""
-    if effect.order == 1:
-        return f"above zero the first is higher, averaged over the other factors; of groups: {declared}"
-    further = "above zero toward the first of each factor"
-    if effect.order == 2:
-        further = further_toward(**_effect_levels(effect))
-    return f"{further}; 0: the factors add up"
 
 
 def _with_intersections(found: Sequence[Finding]) -> list[Finding]:

@@ -17,7 +17,6 @@ from swapbias.findings.finding import (
     UNMEASURED,
     Context,
     Finding,
-    further_toward,
     looks_of,
 )
 from swapbias.findings.gate import judged
@@ -198,22 +197,17 @@ def _difference(
     context: Context,
     models: Pair,
     estimate: Estimate,
-    inference: str,
+    cluster_vars: str,
     *,
-    direction: str = "",
     gap: str = "",
     **more: str,
 ) -> Finding:
     """A difference of two models; ``gap`` says of which groups, where an experiment has more than two."""
     experiment = context.experiment
     subset = ", ".join(filter(None, (context.subset, gap)))
-    if not direction:
-        direction = experiment.direction
-        if experiment.contrast and context.subset == " - ".join(experiment.contrast):
-            direction = further_toward(experiment.group, experiment.reference_group, *experiment.contrast)
     return context.finding(
-        estimate, DIFFERENCE, f"{models[0]} - {models[1]}", inference=inference, subset=subset,
-        direction=f"above zero {models[0]} is higher: {direction}", **{"unit": experiment.unit, **more},
+        estimate, DIFFERENCE, f"{models[0]} - {models[1]}", cluster_vars=cluster_vars, subset=subset,
+        **{"unit": experiment.unit, **more},
     )  # fmt: skip
 
 
@@ -233,8 +227,8 @@ def _differences(
             for value, sliced in [("", part)] if not one.column else part.groupby(one.column, sort=False):
                 other = second if one is _ALL and not split else second[second["unit"].isin(set(sliced["unit"]))]
                 here = replace(context, subset=str(subset), slice_by=one.name, slice_value=str(value))
-                for inference, view, estimate in islice(_tests(here, models, sliced, other), 1 if brief else None):
-                    finding = _difference(here, models, estimate, inference, gap=gap)
+                for over, view, estimate in islice(_tests(here, models, sliced, other), 1 if brief else None):
+                    finding = _difference(here, models, estimate, over, gap=gap)
                     yield replace(finding, view=view, headline=answers and one is _ALL and not view)
 
 
@@ -252,14 +246,14 @@ def _answers(experiment: Experiment, subset: str, rows: pd.DataFrame) -> bool:
 def _tests(
     context: Context, models: Pair, first: pd.DataFrame, second: pd.DataFrame
 ) -> Iterator[tuple[str, str, Estimate]]:
-    """What inference is over, the view and the estimate: paired by unit, by the design; then the papers' own test."""
+    """The random factors, the view and the estimate: paired by unit, by the design; then the papers' own test."""
     experiment = context.experiment
     if experiment.aggregate:
         both = first.merge(second[["unit", "unit_value"]], on="unit", suffixes=("", "_of_other"))
         gaps = both.assign(value=both["unit_value"] - both["unit_value_of_other"], sample=0)
         gaps = gaps[gaps["value"].notna()].reset_index(drop=True)
         if len(gaps):
-            yield f"{context.random(gaps)[1]}, paired", "", Units(gaps, context).estimate()
+            yield context.random(gaps)[1], "", Units(gaps, context).estimate()
         first, second = (
             condition_means(experiment, one, "unit_value").assign(unit=lambda made: made["condition"])
             for one in (first, second)
@@ -276,9 +270,9 @@ def _tests(
         estimate = measures.paired_gap(
             values[shared], names[shared], unit[shared], reference_group=models[1], cluster_ids=clusters
         )
-        yield f"{over}, paired", "", estimate
+        yield over, "", estimate
     if len(second):
-        yield AS_PUBLISHED, AS_PUBLISHED, measures.group_gap(values, names, reference_group=models[1], test="t")
+        yield "", AS_PUBLISHED, measures.group_gap(values, names, reference_group=models[1], test="t")
 
 
 def _headline_units(experiment: Experiment, rows: pd.DataFrame) -> Units | None:
@@ -310,7 +304,7 @@ def _of_headline(
     made = Units(both.assign(value=both["value"] - both["value_of_other"]), first.context, first.weights)
     if experiment.headline[0] == "gap_difference":
         context = replace(context, subset=" - ".join(experiment.contrast or ()))
-    over = f"{first.context.random(both)[1]}, paired"
+    over = first.context.random(both)[1]
     yield replace(_difference(context, models, made.estimate(), over, gap=gap), headline=True)
 
 
@@ -324,10 +318,7 @@ def _of_effects(context: Context, models: Pair, rows: Mapping[str, pd.DataFrame]
         here = replace(context, subset=str(name), looks=max(map(looks_of, (first, second))))
         for one in factor_findings(context, part):
             if one.measure in EFFECTS:
-                over = f"{one.inference}, paired"
-                made = _difference(
-                    here, models, one.estimate, over, direction=one.direction, gap=one.contrast, unit=one.unit
-                )
+                made = _difference(here, models, one.estimate, one.cluster_vars, gap=one.contrast, unit=one.unit)
                 yield replace(made, headline=True)
 
 
@@ -374,5 +365,5 @@ def _agreement(study: Study, models: Mapping[str, pd.DataFrame]) -> Iterator[Fin
                 yield Finding(
                     study=study.name, experiment=f"{first.name} and {second.name}", model_id=" and ".join(models),
                     measure="correlation", contrast=f"{first.unit} ~ {second.unit} ({method})", subset=str(subset),
-                    unit="correlation", direction=study.agreement.direction, estimate=estimate,
+                    unit="correlation", cluster_vars="conditions", estimate=estimate,
                 )  # fmt: skip

@@ -56,8 +56,8 @@ class Finding(Record):
         subset: part of the rows that is analysed alone; ``a - b`` for a difference of gaps.
         slice_by, slice_value: ``all``, or the slice and its value.
         unit: unit of the value.
-        direction: what the sign means and which direction is worse.
-        inference: the random factors of interval and p-value ("over templates and diagnoses").
+        cluster_vars: the random factors that interval and p-value allow for (``templates + diagnoses``); blank: these
+            rows only.
         view: ``AS_PUBLISHED`` for the paper's own statistic, blank for that of the design.
         headline: it answers the question of its experiment.
         questions: of a headline: how many primary questions of its study its interval and p-value hold for at once.
@@ -77,6 +77,8 @@ class Finding(Record):
         worst_low, worst_high: of a headline or a mean: its least and its largest value, whatever the scores that are
             missing.
         higher_group: of a rate: the group with the higher one, or with more positives; blank where they are equal.
+        only_group, only_reference: of a flip rate: the number of notes that are positive in the version of the group
+            alone, and in that of the reference group alone; NaN for other measures.
         intersection: of the headline of all groups, where these are crossed factors: of those further from the mean
             of all than their parts add up to the furthest (its group is ``group``); blank for none. Of the finding of
             an intersection its own name.
@@ -99,8 +101,7 @@ class Finding(Record):
     slice_by: str = "all"
     slice_value: str = ""
     unit: str
-    direction: str = ""
-    inference: str = ""
+    cluster_vars: str = ""
     view: str = ""
     headline: bool = False
     questions: int = 1
@@ -121,6 +122,8 @@ class Finding(Record):
     worst_low: float = math.nan
     worst_high: float = math.nan
     higher_group: str = ""
+    only_group: float = math.nan
+    only_reference: float = math.nan
     intersection: str = ""
     from_mean: float = math.nan
     parts: float = math.nan
@@ -237,13 +240,13 @@ class Context:
         return [replace(self, experiment=one) for one in self.experiment.gaps]
 
     def random(self, rows: pd.DataFrame) -> tuple[dict[str, NDArray[np.intp]], str]:
-        """The clusters of each random factor that the rows vary in, and what inference is over ("over templates").
+        """The clusters of each random factor that the rows vary in, and the names of these (``templates + items``).
 
         A factor whose levels are nested in those of another (conditions in categories) is dropped.
         """
         names = {column: name for column, name in self.experiment.random.items() if column in rows}
         if not names:
-            return {"rows": np.zeros(len(rows), dtype=np.intp)}, "these rows only"
+            return {"rows": np.zeros(len(rows), dtype=np.intp)}, ""
         codes = {column: pd.factorize(rows[column])[0] for column in names}
         varying = [column for column, code in codes.items() if len(code) and code.max() > 0]
         crossed = [
@@ -256,9 +259,9 @@ class Context:
                 for at, other in enumerate(varying)
             )
         ]
-        over = " and ".join(names[column] for column in crossed)
+        cluster_vars = " + ".join(names[column] for column in crossed)
         factors = {names[column]: codes[column] for column in crossed or names}  # one cluster each: no interval
-        return factors, f"over {over}" if over else "these rows only"
+        return factors, cluster_vars
 
     def finding(self, estimate: Estimate, measure: str, contrast: str, **more: Any) -> Finding:
         """A finding of it; ``more`` are further fields of ``Finding``. The unit is the measure's, or the score's.
@@ -267,13 +270,11 @@ class Context:
         """
         usual = {
             "unit": MEASURES[measure].unit or unit_of(self.experiment, self.score), "subset": self.subset,
-            "slice_by": self.slice_by, "slice_value": self.slice_value, "inference": "",
+            "slice_by": self.slice_by, "slice_value": self.slice_value,
         }  # fmt: skip
         values = {**usual, **more}
         if self.looks > 1:
             estimate = sequential_adjust(estimate, self.looks)
-            each = f"at each of {self.looks} looks (level {interim_level(self.looks):.3g})"
-            values["inference"] = ", ".join(filter(None, (each, values["inference"])))
         return Finding(
             study=self.study, experiment=self.experiment.name, model_id=self.model_id, score=self.score,
             measure=measure, contrast=contrast, estimate=estimate, looks=self.looks, **values,
@@ -294,12 +295,6 @@ def _nested(code: NDArray[np.intp], other: NDArray[np.intp]) -> bool:
     last = np.empty(int(code.max()) + 1, dtype=np.intp)
     last[code] = other
     return bool((last[code] == other).all())
-
-
-def further_toward(group: str, reference_group: str, within: str, against: str) -> str:
-    """What the sign of a difference of two signed gaps means; it says nothing of their sizes."""
-    above = f"above zero the gap lies further toward {group} with {within} than with {against}"
-    return f"{above}, below zero further toward {reference_group}"
 
 
 def unmeasured(finding: Finding) -> Finding:

@@ -70,13 +70,12 @@ def answer_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     for name, percent in shares:
         means = pd.Series(percent).groupby(rows["template"].to_numpy(), sort=False).mean()
         share = mean_score(means.to_numpy(), cluster_ids=context.random(sentences)[0])
-        yield context.finding(share, "mean", f"answers {name}", inference=over)
+        yield context.finding(share, "mean", f"answers {name}", cluster_vars=over)
     for one in context.gaps():
         two = one.two(rows)
         fields = {**one.gap_fields, "contrast": f"{one.gap_fields['contrast']}, strict parser"}
         yield context.finding(
-            bias(one, two.assign(score=_column(two, STRICT))), "answer_bias",
-            direction=context.experiment.direction, inference=over, **fields,
+            bias(one, two.assign(score=_column(two, STRICT))), "answer_bias", cluster_vars=over, **fields,
         )  # fmt: skip
         if context.slice_by == "all":
             yield from _baseline_differences(one, two)
@@ -158,7 +157,7 @@ def _baseline_differences(context: Context, rows: pd.DataFrame) -> Iterator[Find
         for view, estimate in (("", paired), (AS_PUBLISHED, published)):
             yield context.finding(
                 estimate, "bias_difference", contrast, slice_by="adjectives", slice_value=str(condition), view=view,
-                direction="above zero: more bias than without adjectives", inference=view or over,
+                cluster_vars="" if view else over,
             )  # fmt: skip
 
 
@@ -192,8 +191,8 @@ def subjects(rows: pd.DataFrame) -> list[str] | None:
 
 
 def over_subjects(rows: pd.DataFrame) -> str:
-    """What inference over notes is over."""
-    return "over notes" if subjects(rows) is None else "over subjects"
+    """The random factor of notes."""
+    return "notes" if subjects(rows) is None else "subjects"
 
 
 def _notes(context: Context, rows: pd.DataFrame) -> dict[str, Any]:
@@ -217,26 +216,20 @@ def _pair(context: Context) -> str:
     return f"{context.experiment.group} and {context.experiment.reference_group}"
 
 
-def _higher(group: str, counts: str, value: float) -> dict[str, str]:
-    if math.isnan(value):
-        return {"direction": f"not defined ({counts})"}
-    return {"direction": f"{group} higher ({counts})" if group else f"equal ({counts})", "higher_group": group}
-
-
 def _flips(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """The share of notes whose prediction changes with the gender, and who gets more positives."""
-    two, reference = context.two(rows), context.experiment.reference_group
+    two = context.two(rows)
     if not context.whole(two):
         return
     found = flip_rate(
         _predicted(two), pair_ids=two["pair_id"].to_numpy(), scores=two["score"].to_numpy(dtype=float),
         **_notes(context, two),
     )  # fmt: skip
-    counts = f"positive in the {context.experiment.group} version alone: {found.more}, {reference}: {found.fewer}"
     higher = found.higher_group if found.more != found.fewer else ""
     yield context.finding(
-        found.estimate, "flip_rate", _pair(context), inference=over_subjects(rows),
-        **_higher(higher, counts, found.estimate.value),
+        found.estimate, "flip_rate", _pair(context), cluster_vars=over_subjects(rows),
+        higher_group="" if math.isnan(found.estimate.value) else higher,
+        only_group=float(found.more), only_reference=float(found.fewer),
     )  # fmt: skip
 
 
@@ -249,7 +242,6 @@ def _ratios(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         found = rate_ratio(
             _predicted(two), is_positive(two), pair_ids=two["pair_id"].to_numpy(), rate=rate, **_notes(context, two)
         )
-        rates = ", ".join(f"{group} {value:.3f}" for group, value in found.rates.items())
         contrast = context.gap_fields["contrast"]
         for measure, estimate, name, view in (
             (f"{rate}_difference", found.difference, contrast, ""),
@@ -257,8 +249,8 @@ def _ratios(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
             (f"{rate}r", found.estimate, _pair(context), AS_PUBLISHED),
         ):
             yield context.finding(
-                estimate, measure, name, inference=view or over_subjects(two), view=view,
-                **_higher(found.higher_group, rates, estimate.value),
+                estimate, measure, name, cluster_vars="" if view else over_subjects(two), view=view,
+                higher_group="" if math.isnan(estimate.value) else found.higher_group,
             )  # fmt: skip
 
 
@@ -277,35 +269,30 @@ def _actual(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     found = performance(
         _predicted(mine), is_positive(mine), scores=scores if graded else None, **_notes(context, mine)
     )
-    over = f"{over_subjects(mine)} as written"
+    over = over_subjects(mine)
     for group, values in found.groups.items():
         for measure, estimate in values.items():
-            yield context.finding(estimate, measure, group, inference=over)
+            yield context.finding(estimate, measure, group, cluster_vars=over)
     for measure, estimate in {**found.differences, "equalised_odds_difference": found.equalised_odds}.items():
-        fields = {
-            "direction": "0: equal; patients of either gender in their own notes, which differ in more than words"
-        }
+        fields = {}
         if measure in found.differences:
             group, reference = context.experiment.group, context.experiment.reference_group
             fields["higher_group"] = group if estimate.value > 0 else reference * (estimate.value < 0)
-        yield context.finding(estimate, measure, context.gap_fields["contrast"], inference=over, **fields)
+        yield context.finding(estimate, measure, context.gap_fields["contrast"], cluster_vars=over, **fields)
 
 
 def _f1(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Macro F1 over both versions of every note."""
     pairs = rows["pair_id"].to_numpy()
     estimate = macro_f1(_predicted(rows), is_positive(rows), pair_ids=pairs, cluster_ids=subjects(rows))
-    yield context.finding(estimate, "macro_f1", "all", inference=over_subjects(rows))
+    yield context.finding(estimate, "macro_f1", "all", cluster_vars=over_subjects(rows))
 
 
 def _leakage(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """How well the gender is predicted from the notes: unweighted average recall, one half by chance."""
     pairs = rows["pair_id"].tolist()
     estimate = uar(rows["answer"].tolist(), rows["group"].tolist(), note_ids=pairs, cluster_ids=subjects(rows))
-    yield context.finding(
-        estimate, "leakage_uar", "gender", inference=over_subjects(rows),
-        direction="0.5 is chance; 1 means that every note tells the gender",
-    )  # fmt: skip
+    yield context.finding(estimate, "leakage_uar", "gender", cluster_vars=over_subjects(rows))
 
 
 # --- word vectors -------------------------------------------------------------------------------------
@@ -320,29 +307,18 @@ def _direction(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         without_pairs=others.to_numpy(dtype=float) if len(others.columns) else None,
         dimensions=None if math.isnan(dimensions) else int(dimensions), like_frequency=known == 1,
     )  # fmt: skip
-    toward = "above zero toward female, below toward male"
-    if not math.isnan(found.signed.value):
-        toward += f": toward {'female' if found.signed.value > 0 else 'male'}"
-    yield context.finding(
-        found.direct_bias, "direct_bias", "mean |cosine|", inference="over words",
-        direction="0: the words stand at right angles to the gender direction",
-    )  # fmt: skip
-    yield context.finding(found.signed, "signed_mean", "mean cosine", direction=toward, inference="over words")
-    drawn = "of any frequency: none is known"
-    if known == 1:
-        drawn = "of like frequency"
-    elif known == 0.5:
-        drawn = "of like place in the file, by which words are often ordered; it holds no frequencies"
+    yield context.finding(found.direct_bias, "direct_bias", "mean |cosine|", cluster_vars="words")
+    yield context.finding(found.signed, "signed_mean", "mean cosine", cluster_vars="words")
     facts = []
     if not math.isnan(found.null_mean):
-        facts += [(RANDOM_DIRECT, found.null_mean, "cosine", drawn)]
-        facts += [(RANDOM_SIGNED, found.null_signed_mean, "cosine", drawn)]
+        facts += [(RANDOM_DIRECT, found.null_mean, "cosine")]
+        facts += [(RANDOM_SIGNED, found.null_signed_mean, "cosine")]
     if context.slice_by == "all":
-        facts += [(RANDOM_DIRECTION, found.random_direction, "cosine", "")] * (not math.isnan(found.random_direction))
+        facts += [(RANDOM_DIRECTION, found.random_direction, "cosine")] * (not math.isnan(found.random_direction))
         explained = _constant(rows, "explained_variance")
-        facts += [(EXPLAINED, explained, "share of variance", "")] * (not math.isnan(explained))
-    for name, value, unit, direction in facts:
-        yield context.finding(Estimate(value, test="none"), "mean", name, unit=unit, direction=direction)
+        facts += [(EXPLAINED, explained, "share of variance")] * (not math.isnan(explained))
+    for name, value, unit in facts:
+        yield context.finding(Estimate(value, test="none"), "mean", name, unit=unit)
 
 
 def _constant(rows: pd.DataFrame, name: str) -> float:
@@ -371,19 +347,16 @@ def judgements(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     rows = rows[rows[FIRST].notna()].reset_index(drop=True)
     first, second = (_option_names(rows[name], rubric) for name in (FIRST, SECOND))
     shown = swapping.without_groups(rows["answer"].tolist(), rubric.neutral)  # equal texts are judged once
-    over, readings = f"over {len(set(shown))} different answers", "options in both orders"
-    yield context.finding(agreement_share(first, second, cluster_ids=shown), "agreement", readings, inference=over)
+    over, readings = "different answers", "options in both orders"
+    yield context.finding(agreement_share(first, second, cluster_ids=shown), "agreement", readings, cluster_vars=over)
     yield context.finding(
-        kappa(first, second, cluster_ids=shown, seed=context.seed), "kappa", readings,
-        direction="1: always alike; 0: no more than by chance", inference=over,
+        kappa(first, second, cluster_ids=shown, seed=context.seed), "kappa", readings, cluster_vars=over,
     )  # fmt: skip
     groups = context.experiment.compared
-    over = f"over {len(set(_story_ids(rows, rubric)))} stories"
     alike = rows.groupby("pair_id")[JUDGED].transform(lambda one: one.nunique(dropna=False)) == 1
     for pairs, chosen in ((EVERY, rows), (ALIKE, rows[alike])):
         yield context.finding(
-            group_leakage(chosen, rubric, groups), "group_told", pairs, inference=over,
-            direction=f"{1 / len(groups):.2f} is chance; 1: every answer tells the group",
+            group_leakage(chosen, rubric, groups), "group_leakage", pairs, cluster_vars="stories",
         )  # fmt: skip
 
 
@@ -457,13 +430,13 @@ def by_the_judge(found: Iterable[Finding]) -> list[Finding]:
 
     def shown(one: Finding) -> bool:
         answers = (one.study, one.experiment, one.model_id, one.subset) in answered
-        return one.measure in ("agreement", "kappa", "group_told") or (one.measure == "paired_gap" and answers)
+        return one.measure in ("agreement", "kappa", "group_leakage") or (one.measure == "paired_gap" and answers)
 
     return [one for one in every if one.score == JUDGED and one.slice_by == "all" and not one.view and shown(one)]
 
 
 def blinding(finding: Finding) -> tuple[str, float]:
-    """Whether a judge was blind to the group, of ``BLINDING``, and the recall by chance; of a ``group_told``.
+    """Whether a judge was blind to the group, of ``BLINDING``, and the recall by chance; of a ``group_leakage``.
 
     Answers with other decisions about one group leak it by that alone: see the pairs that are judged alike.
     """

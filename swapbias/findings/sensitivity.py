@@ -515,18 +515,15 @@ def _over_paraphrases(context: Context, rows: pd.DataFrame, headline: Finding) -
     wider = replace(context, experiment=replace(context.experiment, random=random))
     together = pd.concat([units.rows.assign(wording=name) for name, units in parts.items()], ignore_index=True)
     every = Units(together, wider, next(iter(parts.values())).weights)
-    spread = float(np.std(list(gaps.values()), ddof=1))
     shared = {name: getattr(headline, name) for name in ("group", "reference_group")}
     yield context.finding(
-        every.estimate(), "gap_beyond_wording", headline.contrast, inference=wider.random(together)[1],
-        direction=f"the gap over {len(gaps)} wordings, whose gaps have an SD of {spread:.3g}", unit=headline.unit,
-        **shared,
+        every.estimate(), "gap_beyond_wording", headline.contrast, cluster_vars=wider.random(together)[1],
+        unit=headline.unit, **shared,
     )  # fmt: skip
     if headline.estimate.value:  # else there is no sign
         share = float(np.mean([gap * headline.estimate.value > 0 for gap in others]))
         yield context.finding(
             Estimate(share, n=len(others), test="none"), "sign_kept", headline.contrast,
-            inference="these wordings only", direction="share of other wordings in which the gap has its sign",
             unit="share of wordings", **shared,
         )  # fmt: skip
 
@@ -588,12 +585,12 @@ def _nonanswer_gaps(context: Context, rows: pd.DataFrame, headline: Finding) -> 
     two = context.two(rows)
     if not context.whole(rows) or two[context.score].isna().all():
         return
-    shares = {("nonanswer_gap", "no answer"): _lost(two, context.score, unsure=True)}
+    shares = {"nonanswer_gap": _lost(two, context.score, unsure=True)}
     if CUT in two and context.experiment.kind == "chat":
-        shares["truncation_gap", "an answer that is cut off"] = np.asarray(two[CUT].fillna(0), dtype=np.float64)
+        shares["truncation_gap"] = np.asarray(two[CUT].fillna(0), dtype=np.float64)
     plain = replace(context.experiment, contrast=None, rates=())
     named = replace(context, subset="" if context.experiment.contrast else context.subset)
-    for (measure, gets), lost in shares.items():
+    for measure, lost in shares.items():
         part = two.assign(**{LOST: lost})
         if "trial" in part:  # trials of one prompt are no further prompts
             keys = ["template", "condition", "group"]
@@ -603,7 +600,6 @@ def _nonanswer_gaps(context: Context, rows: pd.DataFrame, headline: Finding) -> 
         units = headline_units(replace(context, score=LOST, experiment=plain), part) if lost.any() else None
         if units is not None and len(units.rows):
             yield named.finding(
-                units.estimate(), measure, headline.contrast, inference=context.random(units.rows)[1],
+                units.estimate(), measure, headline.contrast, cluster_vars=context.random(units.rows)[1],
                 group=headline.group, reference_group=headline.reference_group, unit="share of prompts",
-                direction=f"above zero more {headline.group or 'of the first'} prompts get {gets}",
             )  # fmt: skip

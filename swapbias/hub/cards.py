@@ -431,7 +431,7 @@ def _which_prompts(read: Mapping[str, PromptsRead]) -> str:
 def _units(rows: Sequence[tuple[Finding, Row]], read: Mapping[str, PromptsRead]) -> Iterator[str]:
     for experiment, unit in dict.fromkeys((one.experiment, one.unit) for one, _ in rows):
         same = [one for one, _ in rows if (one.experiment, one.unit) == (experiment, unit)]
-        signs = "; ".join(dict.fromkeys(wording.plain(one.direction) for one in same if one.direction))
+        signs = "; ".join(filter(None, dict.fromkeys(wording.plain(wording.direction(one)) for one in same)))
         other = read[experiment].deviation
         instead = f" Read: {markdown(other)}." if other else ""
         yield f"- {markdown(experiment)}, in {markdown(unit)}{f': {markdown(signs)}' if signs else ''}.{instead}"
@@ -464,7 +464,7 @@ def headline_rows(found: Sequence[Finding]) -> list[tuple[Finding, Row]]:
             wording.where(one),
             wording.value(one, own=True),
             wording.interval(one, own=True),
-            one.inference,
+            wording.inference(one),
             wording.interval(paper, own=True) if paper else "–",
             wording.tested(estimate),
             f"{estimate.n} (+{estimate.n_unscored} unscored)" if estimate.n_unscored else str(estimate.n),
@@ -533,7 +533,7 @@ def _performance_table(experiment: Experiment, found: Sequence[Finding], perform
                 tested = wording.tested(gap.estimate) if gap else ""
                 row = (where, title, *map(_value, both), _value(gap), tested)
                 rows.append(dict(zip(titles, row, strict=True)))
-    how = _PERFORMANCE.format(over=performed[0].inference, two=f"{first} and {second}")
+    how = _PERFORMANCE.format(over=wording.inference(performed[0]), two=f"{first} and {second}")
     return f"{markdown(how)}\n\n{_table(titles, rows, numbers=4)}"
 
 

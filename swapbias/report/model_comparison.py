@@ -144,7 +144,7 @@ def _section(
         "unit": experiment.unit if experiment else first.unit,
         "said": [(*_texts(compared, one), one.note) for one in mine],
         "meaning": text.meaning(first),
-        "inference": first.inference,
+        "inference": text.inference(first),
         "answer": _answer(compared, mine),
         "charts": [*_charts(compared, study, experiment)] if experiment else [],
         "pairs": place if place in packed else "",

@@ -340,7 +340,7 @@ def rate_charts(experiment: Experiment, found: Sequence[Finding]) -> Iterator[Ch
         name = record.performed or (record.title if record.tabled else "")
         if name and one.slice_by != "all" and not one.view:
             row = text.plain(one.subset)
-            row += f": {one.direction}" if one.measure == "flip_rate" and one.direction else ""
+            row += f": {text.direction(one)}" if one.measure == "flip_rate" else ""
             column = one.contrast if one.contrast in experiment.compared else ""
             rates.setdefault((name, one.model_id), []).append((text.value_name(one.slice_value), row, column, one))
     both = " minus ".join(text.group_name(experiment, one) for one in (experiment.group, experiment.reference_group))

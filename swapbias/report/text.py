@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from swapbias import findings
 from swapbias.findings import DIFFERENCE, EFFECTS, FAILS, LEVEL, OPEN, PASSES, Check, Finding, Gate, experiment_of
-from swapbias.measures import MEASURES, SPANS, Estimate
+from swapbias.measures import MEASURES, SPANS, Estimate, interim_level
 from swapbias.studies import Experiment
 
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = findings.VERDICTS
@@ -310,7 +310,7 @@ def certainty(finding: Finding) -> str:
         return f"There is no interval: {why}."
     over = f", simultaneous over the {finding.questions} questions of this study" if finding.questions > 1 else ""
     design = f" The design {detects(finding.detectable, finding.unit)}." if finding.detectable > 0 else ""
-    return f"95 % interval {finding.inference}{over}.{design}"
+    return f"95 % interval {inference(finding)}{over}.{design}"
 
 
 def detects(gap: float, unit: str) -> str:
@@ -320,7 +320,7 @@ def detects(gap: float, unit: str) -> str:
 
 def meaning(finding: Finding) -> str:
     """What the sign of a finding and a point of it mean."""
-    sign = plain(finding.direction)
+    sign = plain(direction(finding))
     if finding.measure == "gap_difference" and not math.isnan(finding.estimate.value):
         first, second = (group_name(experiment_of(finding), name) for name in (finding.within, finding.against))
         lies = f"lies further {_toward(finding)} with {first} than with {second}"
@@ -733,10 +733,82 @@ def terminal_table(title: str, found: Sequence[Finding]) -> str:
     """Findings in their own unit: a line for what each is, and one for its numbers."""
     lines = ["", title]
     for one in found:
-        name = f"{one.study}:{one.experiment}, {where(one)}: {quantity(one)}, {one.inference}"
-        ends = blinding(one) if one.measure == "group_told" else word(one) if one.verdict else ""
+        name = f"{one.study}:{one.experiment}, {where(one)}: {quantity(one)}, {inference(one)}"
+        ends = blinding(one) if one.measure == "group_leakage" else word(one) if one.verdict else ""
         known = f"{one.published.source} {one.published.value}" if one.published and one.published.value else ""
         numbers = f"{value(one, own=True)} ({interval(one, own=True)}), p {tested(one.estimate)}"
         numbers = ", ".join(filter(None, (numbers, f"n {counted(one.estimate)}", ends, known)))
         lines += [*_wrapped(shown(name, 500), 2), *_wrapped(numbers, 4)]
     return "\n".join(lines)
+
+
+# --- what a sign means, what an interval is over ---------------------------------------------------------
+
+
+_SIGNS = {
+    "group_spread": "0: no group differs from the others",
+    "interaction_of_three": "above zero toward the first of each factor; 0: the factors add up",
+    "bias_difference": "above zero: more bias than without adjectives",
+    "gap_beyond_wording": "the gap over the prompts and their rewordings together",
+    "sign_kept": "the share of rewordings in which the gap has its sign",
+    "correlation": "above zero both rise together",
+    "leakage_uar": "0.5 is chance; 1: the gender is predicted from every note",
+    "kappa": "1: always alike; 0: no more than by chance",
+    "group_leakage": "1: the group is predicted from every answer",
+    "direct_bias": "0: the words stand at right angles to the gender direction",
+    "signed_mean": "above zero toward female, below toward male",
+}
+_WITH_HIGHER = ("flip_rate", "tpr_difference", "log_tprr", "tprr", "fpr_difference", "log_fprr", "fprr")
+_MORE = {"nonanswer_gap": "no answer", "truncation_gap": "an answer that is cut off"}
+
+
+def direction(finding: Finding) -> str:
+    """What the value's sign means, or who has the higher rate; blank for what has no direction."""
+    name, experiment, record = finding.measure, experiment_of(finding), MEASURES[finding.measure]
+    declared = experiment.direction if experiment else f"above zero {finding.group or 'the first'} is higher"
+    if name == DIFFERENCE:
+        return f"above zero the first model is higher: {declared}"
+    if name == EFFECTS[0]:
+        return f"above zero the first is higher, averaged over the other factors; of groups: {declared}"
+    if name in ("gap_difference", EFFECTS[1]):
+        adds = "; 0: the factors add up" if name == EFFECTS[1] else ""
+        return (
+            f"above zero the gap lies further toward {finding.group} with {finding.within} than with "
+            f"{finding.against}, below zero further toward {finding.reference_group}{adds}"
+        )
+    if name == "intersection":
+        side = "below" if finding.from_mean < 0 else "above"
+        sizes = f"{finding.from_mean:+.3g} from the mean of all groups, its parts add up to {finding.parts:+.3g}"
+        return f"above zero {finding.intersection} lies further {side} the mean than its parts add up to: {sizes}"
+    if name in _MORE:
+        return f"above zero more {finding.group or 'of the first'} prompts get {_MORE[name]}"
+    if record.performed:
+        own = "0: equal; patients of either gender in their own notes, which differ in more than words"
+        return own if finding.reference_group else ""
+    if name in _WITH_HIGHER:
+        return _higher(finding)
+    return declared if record.reach else _SIGNS.get(name, "")
+
+
+def _higher(finding: Finding) -> str:
+    """Which group has the higher rate; of flips how many notes are positive in the version of one group alone."""
+    said = f"{finding.higher_group} higher" if finding.higher_group else "equal"
+    if math.isnan(finding.estimate.value):
+        said = "not defined"
+    if math.isnan(finding.only_group):
+        return said
+    experiment = experiment_of(finding)
+    group, reference = (experiment.group, experiment.reference_group) if experiment else ("first", "second")
+    counts = f"{group} version alone: {finding.only_group:.0f}, {reference}: {finding.only_reference:.0f}"
+    return f"{said} (positive in the {counts})"
+
+
+def inference(finding: Finding) -> str:
+    """What interval and p-value are over: ``over templates and diagnoses``; blank where nothing was tested."""
+    over = finding.view or ("" if finding.estimate.test == "none" else "these rows only")
+    if finding.cluster_vars:
+        written = " as written" if MEASURES[finding.measure].performed else ""
+        paired = ", paired" if finding.measure == DIFFERENCE else ""
+        over = f"over {finding.cluster_vars.replace(' + ', ' and ')}{written}{paired}"
+    each = f"at each of {finding.looks} looks (level {interim_level(finding.looks):.3g})" if finding.looks > 1 else ""
+    return ", ".join(filter(None, (each, over)))

@@ -505,8 +505,7 @@ def _shown_difference(finding: Finding, names: Mapping[str, str]) -> Finding:
         first = next((one for one in names if finding.contrast.startswith(f"{one} - ")), first)
         second = finding.contrast[len(first) + 3 :]
     told = " - ".join(names.get(one, public_model(one)) for one in (first, second))
-    direction = finding.direction.replace(first, names.get(first, first), 1)
-    return replace(finding, contrast=told, model_id=told, direction=direction)
+    return replace(finding, contrast=told, model_id=told)
 
 
 # --- rows ---------------------------------------------------------------------------------------------

@@ -211,7 +211,8 @@ def _result(manifest: Mapping[str, Any], part: Part, one: Finding, number: Orien
     told = {
         **{name: repr(value) for name, value in as_json(raw).items() if value is not None},
         "n_unscored": str(estimate.n_unscored),
-        **texts(one.row(), ("unit", "direction", "inference", "verdict", "family")),
+        **texts(one.row(), ("unit", "cluster_vars", "verdict", "family")),
+        "direction": text.direction(one),
         "headline": str(one.headline),
     }
     uncertainty: dict[str, Any] = {"num_samples": int(estimate.n)}
@@ -222,8 +223,8 @@ def _result(manifest: Mapping[str, Any], part: Part, one: Finding, number: Orien
             "confidence_level": 0.95,
             **({"method": estimate.interval} if estimate.interval else {}),
         }
-    asked = {name: value for name in ("contrast", "subset", "slice_by", "slice_value", "score", "inference")
-             if (value := getattr(one, name))}  # fmt: skip
+    names = ("contrast", "subset", "slice_by", "slice_value", "score", "cluster_vars", "view")
+    asked = {name: value for name in names if (value := getattr(one, name))}
     made = {
         "evaluation_result_id": _result_id(one),
         "evaluation_name": f"{one.study}/{one.experiment}",

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from itertools import groupby
@@ -180,7 +180,7 @@ def swap_files(
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file, expected a folder. Choose another --out.")
     mode = "neutralise" if job.mode == "neutralise" else "swap"
-    task = Task(job.table, job.resolver, job.column, mode, whose, job.spouses, gender, job.names)
+    task = replace(job, mode=mode, whose=whose, gender=gender)
     with writing(out, credentialed=bool(why), then="Wait until it ends, or choose another --out."):
         finished, hashes = _begin_or_resume(out, settings)
         totals = sum(finished.values(), Totals())
@@ -205,7 +205,7 @@ def swap_files(
                     write_part(out, part, layout, _counted_rows(group, layout, advance))
                     record(part)
         else:
-            spec = {"out": str(out.resolve()), "task": {**asdict(task), **_absolute(task)}, "shape": shape}
+            spec = {"out": str(out.resolve()), "task": asdict(_with_absolute_paths(task)), "shape": shape}
             planned = out / _PLANNED
             planned.mkdir(mode=0o700, exist_ok=True)
             how: dict[str, Any] = {"cores": 1, "credentialed": bool(why), "say": say}
@@ -279,13 +279,13 @@ def _resolver(resolver: str | None) -> dict[str, str]:
     return {"resolver": place.name, "resolver_place": hashlib.sha256(str(place).encode()).hexdigest()[:16]}
 
 
-def _absolute(task: "Task") -> dict[str, str | None]:
-    """Table and resolver of a task, so that a worker in another folder finds them."""
-    table, resolver = Path(task.table), task.resolver
-    return {
-        "table": str(table.resolve() if table.is_file() else table),
-        "resolver": str(Path(resolver).resolve()) if resolver and Path(resolver).exists() else resolver,
-    }
+def _with_absolute_paths(task: Job) -> Job:
+    """The job as a worker in another folder finds its table and resolver."""
+
+    def absolute(name: str) -> str:
+        return str(Path(name).resolve()) if Path(name).exists() else name
+
+    return replace(task, table=absolute(task.table), resolver=task.resolver and absolute(task.resolver))
 
 
 # The output folder: data/part-*.parquet, swap.json, and at the end report.csv and README.md
@@ -422,26 +422,10 @@ class Unit:
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What every worker does: its swapper's arguments, the columns of text and of gender, and the swapper's mode."""
-
-    table: str | Path
-    resolver: str | None
-    column: str
-    mode: str
-    whose: str = "everyone"
-    spouses: str = "swap"
-    gender: str | None = None
-    names: bool = False
-
-
 Item = TypeVar("Item")
 
 
-def swapped_in_order(
-    units: Iterator[Unit], task: Task, processes: int
-) -> Generator[tuple[Unit, Swapped], None, None]:
+def swapped_in_order(units: Iterator[Unit], task: Job, processes: int) -> Generator[tuple[Unit, Swapped], None, None]:
     """Each unit with what the swap gave, in the order of the units.
 
     With one process none is started, and a thread swaps the next unit. Of more processes at most ``processes + 1``
@@ -489,21 +473,20 @@ def _ahead(items: Iterable[Item]) -> Generator[Item, None, None]:
             yield item
 
 
-def _swap(task: Task, schema: pa.Schema, texts: pa.Buffer) -> Swapped:
+def _swap(task: Job, schema: pa.Schema, texts: pa.Buffer) -> Swapped:
     return _swapped(task, pa.ipc.read_record_batch(texts, schema))
 
 
-def _swapped(task: Task, batch: pa.RecordBatch) -> Swapped:
+def _swapped(task: Job, batch: pa.RecordBatch) -> Swapped:
     known = batch.column(task.gender).to_pylist() if task.gender else None
     return _swapper(task).run(batch.column(task.column), task.mode, genders=known)
 
 
 @cache
-def _swapper(task: Task) -> Swapper:
+def _swapper(task: Job) -> Swapper:
     """Made once in each process."""
-    return Swapper(
-        task.table, resolver=task.resolver, whose=task.whose, spouses=task.spouses, names=task.names
-    )  # fmt: skip
+    whose = task.whose or "everyone"
+    return Swapper(task.table, resolver=task.resolver, whose=whose, spouses=task.spouses, names=task.names)
 
 
 def _begin() -> None:
@@ -564,10 +547,10 @@ def part_swapper(spec: Mapping[str, Any]) -> Work:
     """The worker of a swap on a machine of a cluster.
 
     Args:
-        spec: ``out`` (the output folder, on a file system that all machines share), ``task`` (a ``Task``) and
-            ``shape`` (of the output: arguments of ``layout_of``).
+        spec: ``out`` (the output folder, on a file system that all machines share), ``task`` (a ``Job`` with all that
+            is decided) and ``shape`` (of the output: arguments of ``layout_of``).
     """
-    out, task = Path(spec["out"]), Task(**spec["task"])
+    out, task = Path(spec["out"]), Job(**spec["task"])
 
     def work(part: Part, advance: Callable[[float], None]) -> Mapping[str, Any]:
         planned = out / _PLANNED / f"{part['name']}.arrows"

@@ -181,12 +181,14 @@ def test_runs_are_fresh_processes(monkeypatch, tmp_path):
 def test_the_numbers_of_the_pages_are_those_of_the_stored_results():
     """``python -m benchmarks NAME`` writes them; nobody types them."""
     found = table.read(frame.FOLDER / "results")
-    for name, content in pages.pages(found).items():
+    for name, (heading, content) in pages.pages(found).items():
         text = (ROOT / name).read_text(encoding="utf-8")
-        assert pages.placed(text, content) == text, f"{name}: run python -m benchmarks of one workload"
+        assert pages.placed(text, content, heading=heading) == text, (
+            f"{name}: run python -m benchmarks of one workload"
+        )
     assert (frame.FOLDER / "results.md").read_text(encoding="utf-8") == table.page(found)
-    with pytest.raises(ValueError, match="no place"):
-        pages.placed("nothing", "x")
+    with pytest.raises(ValueError, match="no heading"):
+        pages.placed("nothing", "x", heading="## Speed")
 
 
 def test_results_survive_being_written_and_read(tmp_path):

@@ -218,7 +218,7 @@ def test_a_planted_gap_of_race_is_found_and_that_of_gender_is_not(rows):
     found = {one.contrast: one for one in heads(scores(rows, 1, black=-0.2))}
     assert found["race: black - white"].estimate.value == pytest.approx(-0.2, abs=0.06)
     assert found["race: black - white"].estimate.p_adjusted < 0.01
-    assert found["race: black - white"].inference == "over names and professions"
+    assert found["race: black - white"].cluster_vars == "names + professions"
     assert found["gender: woman - man"].estimate.p_adjusted > 0.05
 
 

@@ -167,7 +167,7 @@ def test_sub_conditions_are_averaged_before_conditions_are_compared():
     gap, published = (one for one in found if one.measure == "group_gap" and one.slice_by == "all")
     assert [gap.estimate.value, published.estimate.value] == pytest.approx([1 / 279] * 2)
     assert (gap.estimate.n, published.estimate.n) == (3864, 122)
-    assert gap.inference == "over templates and acts and categories"
+    assert gap.cluster_vars == "templates + acts + categories"
 
 
 def test_conditions_above_one_half_are_counted_strictly():
@@ -299,7 +299,7 @@ def test_the_paired_comparison_sees_what_the_independent_one_cannot():
     compared = compare({"gendered_stigma": rows})
     found = [one for one in compared if one.slice_by == "all" and one.subset == "mental_health"]
     paired, plain = found
-    assert (paired.inference, plain.inference) == ("over templates and diagnoses, paired", "as published")
+    assert (paired.cluster_vars, plain.view) == ("templates + diagnoses", "as published")
     assert plain.estimate.value == pytest.approx(paired.estimate.value) == pytest.approx(0.0105, abs=5e-4)
     assert plain.estimate.p_value > 0.2
     assert paired.estimate.p_value < 1e-6

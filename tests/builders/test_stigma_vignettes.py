@@ -187,7 +187,7 @@ def test_a_planted_gap_is_recovered_by_a_chat_model_that_answers_by_letter(tmp_p
     (gap,) = [one for one in found if one.headline]
     assert gap.estimate.ci_low < 0.25 < gap.estimate.ci_high
     assert gap.questions == 17  # contrasts that the study declares for chat models
-    assert "over questions and people" in gap.inference
+    assert "questions + people" in gap.cluster_vars
     items = pd.read_parquet(run.folder / "items" / f"{NAME}.parquet")
     refused = sum(mixed("refused", prompt) < 0.02 for prompt in rows)
     assert items["unanswered"].sum() == items["score"].isna().sum() == refused

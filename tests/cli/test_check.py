@@ -130,8 +130,13 @@ def run_action(folder, **inputs):
     output.write_text("")
     usual = os.environ | {"PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
     for step in action["runs"]["steps"]:
+        if "uses" in step:  # actions of others, which a runner fetches
+            assert re.fullmatch(r"actions/(setup-python|cache|upload-artifact)@v\d", step["uses"])
+            continue
         filled = {
-            name: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: known[found[1]], value)
+            name: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: known[found[1]], value).replace(
+                "${{ github.action_path }}", str(ROOT)
+            )
             for name, value in step["env"].items()
         }
         assert not [value for value in filled.values() if "${{" in value]
@@ -151,12 +156,19 @@ def test_the_action_audits_and_checks(runs, tmp_path):
         tmp_path, install="", model="gated_models:fair", studies="occupation_sentiment:sentences",
         audit_options="--no-wordings --limit 400",
     )  # fmt: skip
-    assert (done.returncode, output) == (0, "outcome=passes\n"), done.stderr
-    assert (tmp_path / "swapbias-junit.xml").is_file()
+    assert done.returncode == 0, done.stderr
+    given = dict(line.split("=", 1) for line in output.splitlines())
+    assert given == {"outcome": "passes", "report": "swapbias-run/report.html", "junit": "swapbias-junit.xml"}
+    assert (tmp_path / given["report"]).is_file()
+    assert (tmp_path / given["junit"]).is_file()
+    outputs = yaml.safe_load((ROOT / "action.yml").read_text())["outputs"]
+    assert {name: one["value"] for name, one in outputs.items()} == {
+        name: f"${{{{ steps.check.outputs.{name} }}}}" for name in given
+    }
     assert "::notice" in done.stdout
 
 
 def test_the_action_fails_where_the_command_does(runs, tmp_path):
     done, output = run_action(tmp_path, install="", run=f"{runs / 'fair'}\n{runs / 'biased'}\n")
-    assert (done.returncode, output) == (1, "outcome=fails\n")
+    assert (done.returncode, output.splitlines()[0]) == (1, "outcome=fails")
     assert "::error" in done.stdout

@@ -52,7 +52,7 @@ def test_a_folder_and_a_repository_stand_in_one_comparison(hub, tmp_path, capsys
     assert NO_RANKING in told
     with (tmp_path / "out" / "comparison.csv").open(newline="") as handle:
         found = [row for row in csv.DictReader(handle) if row["subset"] == "mental_health"]
-    assert [row["inference"] for row in found[:2]] == ["over templates and diagnoses, paired", "as published"]
+    assert [row["cluster_vars"] or row["view"] for row in found[:2]] == ["templates + diagnoses", "as published"]
     assert float(found[0]["value"]) == pytest.approx(0.2)
     with (tmp_path / "out" / "side_by_side.csv").open(newline="") as handle:
         assert next(csv.DictReader(handle))["other @ bob/audits: value"] == "0.25"

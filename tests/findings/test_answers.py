@@ -124,7 +124,7 @@ def test_the_bias_holds_over_occupations_and_they_alone_change_its_interval(prom
     rows = answered(prompts, 1)
     found = findings_of(rows)
     (headline,) = [each for each in found if each.headline]
-    assert headline.inference == "over men's occupations and women's occupations"
+    assert headline.cluster_vars == "men's occupations + women's occupations"
     # Every sentence with occupations of its own: the paired t test over 48 sentences.
     own = rows.assign(**dict.fromkeys(OCCUPATIONS, rows["template"]))
     alone = one(findings_of(own), "paired_gap")
@@ -204,7 +204,7 @@ def test_each_difference_to_the_baseline_is_paired_by_sentence_and_over_trials_a
     assert {each.estimate.n for each in differences if each.view} == {4}
     # Of 12 sentences each woman's occupation stands beside one man's alone.
     designed = [each for each in differences if not each.view]
-    assert {(each.estimate.n, each.inference) for each in designed} == {(12, "over men's occupations")}
+    assert {(each.estimate.n, each.cluster_vars) for each in designed} == {(12, "men's occupations")}
     dry = next(each.estimate for each in designed if each.slice_value == "dry/bubbly")
     assert dry.ci_low < dry.value < dry.ci_high
 

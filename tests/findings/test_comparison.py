@@ -38,7 +38,7 @@ def test_the_difference_of_two_headlines_is_the_difference_of_their_values():
     assert found.subset == "mental_health - other_health"
     assert found.estimate.value == pytest.approx(own["a"][0].estimate.value - own["b"][0].estimate.value, abs=1e-9)
     assert found.estimate.value == pytest.approx(0.15, abs=0.01)  # 0.2 - 0.05, planted
-    assert found.inference.startswith("over templates and diagnoses, paired")
+    assert found.cluster_vars.startswith("templates + diagnoses")
     assert found.estimate.ci_low < found.estimate.value < found.estimate.ci_high
 
 

@@ -23,7 +23,7 @@ def headline(value, error=0.01, freedom=1e6, *, n=400, experiment="sentences", *
     usual = {
         "study": "occupation_sentiment", "experiment": experiment, "model_id": "m", "measure": "paired_gap",
         "contrast": "female - male", "unit": "probability of positive sentiment", "headline": True,
-        "inference": "over noun pairs and professions",
+        "cluster_vars": "noun pairs + professions",
     }  # fmt: skip
     ends = (value - 1.96 * error, value + 1.96 * error)
     return Finding(**{**usual, **more}, estimate=Estimate(value, *ends, n=n, error=error, freedom=freedom))

@@ -70,7 +70,7 @@ def test_each_contrast_and_the_test_of_all_are_headlines_corrected_together():
         estimate = slow.each[one.group, one.reference_group] if measure == "paired_gap" else slow.omnibus.estimate
         assert name == (f"{one.group} - {one.reference_group}" if one.group else "all groups")
         assert (one.estimate.value, one.estimate.p_value) == pytest.approx((estimate.value, estimate.p_value))
-        assert one.inference.startswith("over templates and conditions")
+        assert one.cluster_vars.startswith("templates + conditions")
     estimates = [one.estimate for one in chosen.values()]
     times = [3, 3, 3, 1]  # three questions; the test of all counts them already
     assert [one.p_adjusted for one in estimates] == pytest.approx(

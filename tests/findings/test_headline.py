@@ -34,7 +34,7 @@ def finding(measure, unit, value, low=math.nan, high=math.nan, **more):
     usual = {
         "study": "gendered_stigma", "experiment": "rq1", "model_id": "m", "score": "score",
         "contrast": "female - male", "subset": "mental_health", "slice_by": "all", "slice_value": "",
-        "direction": "", "inference": "over templates and diagnoses",
+        "cluster_vars": "templates + diagnoses",
     }  # fmt: skip
     return Finding(measure=measure, unit=unit, estimate=Estimate(value, low, high, n=9), **{**usual, **more})
 
@@ -154,7 +154,7 @@ UNORIENTED = (  # levels of one group, and comparisons of which no side is the f
     "group_spread", "intersection", "bias_difference", "p_one_sided", "model_difference", "gap_beyond_wording",
     "sign_kept", "nonanswer_gap", "truncation_gap", "mean", "count_above", "correlation", "macro_f1", "tpr",
     "fpr", "ppv", "selection_rate", "auroc", "calibration_slope", "calibration_slope_difference", "ece",
-    "agreement", "kappa", "group_told", "signed_mean",
+    "agreement", "kappa", "group_leakage", "signed_mean",
 )  # fmt: skip
 
 
@@ -275,7 +275,7 @@ def test_each_experiment_has_one_headline_that_is_oriented_and_every_other_measu
     (one,) = headline_of_each(found)
     assert (one.study, one.experiment, one.score) == (study, experiment.name, "score")
     assert (one.slice_by, one.view, one.headline) == (experiment.headline_slice, "", True)
-    assert one.inference.startswith("over ")
+    assert one.cluster_vars
     assert 0 < oriented(one).value < 1
     for other in found:  # by the experiment's own unit: each is oriented, or its measure is on the list
         assert (oriented(other) is None) == (other.measure in UNORIENTED or math.isnan(other.estimate.value))

@@ -32,7 +32,7 @@ def test_factors_that_cross_stand_side_by_side():
         "templates": [0, 0, 1, 1],
         "conditions": [0, 1, 0, 1],
     }
-    assert told == "over templates and conditions"
+    assert told == "templates + conditions"
 
 
 def test_a_factor_that_lies_in_another_is_held_by_that_one():
@@ -41,32 +41,32 @@ def test_a_factor_that_lies_in_another_is_held_by_that_one():
     for columns in ({"k": "aaaabb", "c": "xxyyzz"}, {"c": "xxyyzz", "k": "aaaabb"}):  # whatever the order of columns
         clusters, told = design.random(rows(**columns))
         assert list(clusters) == ["categories"]
-        assert told == "over categories"
-    assert context(c="conditions", k="categories").random(rows(k="aaaabb", c="xxyyzz"))[1] == "over categories"
+        assert told == "categories"
+    assert context(c="conditions", k="categories").random(rows(k="aaaabb", c="xxyyzz"))[1] == "categories"
     # Once one condition is in two categories they cross.
-    assert design.random(rows(k="aaaabb", c="xxyyzx"))[1] == "over categories and conditions"
+    assert design.random(rows(k="aaaabb", c="xxyyzx"))[1] == "categories + conditions"
 
 
 def test_of_two_names_for_the_same_clusters_the_first_is_told():
-    assert context(a="templates", b="noun pairs").random(rows(a="xxyy", b="ppqq"))[1] == "over templates"
-    assert context(b="noun pairs", a="templates").random(rows(a="xxyy", b="ppqq"))[1] == "over noun pairs"
+    assert context(a="templates", b="noun pairs").random(rows(a="xxyy", b="ppqq"))[1] == "templates"
+    assert context(b="noun pairs", a="templates").random(rows(a="xxyy", b="ppqq"))[1] == "noun pairs"
 
 
 def test_a_factor_nested_in_one_of_three_leaves_the_other_two():
     design = context(t="templates", c="conditions", k="categories")
-    assert design.random(rows(t="ababab", c="xxyyzz", k="aaaabb"))[1] == "over templates and categories"
+    assert design.random(rows(t="ababab", c="xxyyzz", k="aaaabb"))[1] == "templates + categories"
 
 
 def test_a_constant_factor_is_no_sample():
     clusters, told = context(t="templates", c="conditions").random(rows(t="abab", c="xxxx"))
     assert list(clusters) == ["templates"]
-    assert told == "over templates"
+    assert told == "templates"
 
 
 @pytest.mark.parametrize("columns", [{"t": "aaaa", "c": "xxxx"}, {"other": "abcd"}])  # constant, or not at hand
 def test_where_nothing_is_a_sample_all_rows_are_one_cluster(columns):
     clusters, told = context(t="templates", c="conditions").random(rows(**columns))
-    assert told == "these rows only"
+    assert told == ""
     assert clusters
     assert all(set(codes) == {0} for codes in clusters.values())
 
@@ -95,7 +95,7 @@ def gap(frame):
 def test_rows_that_are_no_sample_have_a_value_and_no_interval():
     """The gaps .1 to .6 have mean .35; six prompts of one template and one diagnosis say nothing of others."""
     designed, published = gap(one_cell(template=lambda number: "t", condition=lambda number: "c"))
-    assert (designed.inference, published.inference) == ("these rows only", "as published")
+    assert (designed.cluster_vars, published.view) == ("", "as published")
     assert designed.estimate.value == pytest.approx(0.35)
     assert all(
         math.isnan(x) for x in (designed.estimate.ci_low, designed.estimate.ci_high, designed.estimate.p_value)
@@ -105,7 +105,7 @@ def test_rows_that_are_no_sample_have_a_value_and_no_interval():
 
 def test_one_template_is_inference_over_diagnoses_alone():
     (designed, _) = gap(one_cell(template=lambda number: "t", condition=lambda number: f"c{number // 2}"))
-    assert designed.inference == "over diagnoses"
+    assert designed.cluster_vars == "diagnoses"
     # Cluster means .15, .35, .55: SD .2, error .2 / sqrt 3; t(2) at .975 = 4.302653.
     assert designed.estimate.error == pytest.approx(0.2 / math.sqrt(3))
     assert designed.estimate.freedom == pytest.approx(2)
@@ -131,9 +131,9 @@ def test_the_design_and_the_published_test_stand_in_that_order():
         for one in disaggregate(frame, study, expected={})
         if one.measure == "group_gap" and one.slice_by == "all" and one.score == "score"
     ]
-    assert [(one.inference, one.headline) for one in found] == [
-        ("over categories", True),
-        ("as published", False),
+    assert [(one.cluster_vars, one.view, one.headline) for one in found] == [
+        ("categories", "", True),
+        ("", "as published", False),
     ]
     over = {"reference_group": "other", "cluster_ids": frame["label"]}
     slow = group_gap(frame["score"], frame["group"], **over).p_value

@@ -145,7 +145,7 @@ def test_a_gap_in_every_wording_keeps_its_sign():
     assert headline(found).signs_kept == 1
     assert headline(found).estimate.n == 20  # rows in other wordings are no part of it
     (beyond,) = [one for one in found if one.measure == "gap_beyond_wording"]
-    assert beyond.inference == "over templates and conditions and wordings"
+    assert beyond.cluster_vars == "templates + conditions + wordings"
     assert beyond.estimate.value == pytest.approx(0.2, abs=0.01)
     assert beyond.estimate.n == 120
     assert beyond.estimate.p_value < 0.001

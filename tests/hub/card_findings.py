@@ -15,13 +15,13 @@ MANIFEST = {
     ],
 }
 URL = "https://hf.co/datasets/ns/results/tree/abc"
-OVER = "over templates and diagnoses"
+OVER = "templates + diagnoses"
 
 
 def finding(
     value=0.25,
     *,
-    inference=OVER,
+    cluster_vars=OVER,
     view="",
     subset="mental_health",
     measure="paired_gap",
@@ -32,14 +32,14 @@ def finding(
     return Finding(
         study="gendered_stigma", experiment="rq1", model_id=model, score=score, measure=measure,
         contrast="female - male", subset=subset, slice_by="all", slice_value="", unit="probability mass at the mask",
-        direction="above zero is more female", inference=inference, view=view,
+        cluster_vars=cluster_vars, view=view,
         estimate=Estimate(value, *ci, p_value=0.0001, p_adjusted=0.02, n=187, n_unscored=3, test="paired t"),
     )  # fmt: skip
 
 
 FOUND = [
     finding(),
-    finding(view=AS_PUBLISHED, inference=AS_PUBLISHED, ci=(0.24, 0.26)),
+    finding(view=AS_PUBLISHED, ci=(0.24, 0.26)),
     finding(-0.5, subset="other_health"),
     finding(0.6, measure="mean"),
     finding(0.9, score="closed_list_mass"),

@@ -33,8 +33,8 @@ def finding(of=GAP, value=0.30138, low=0.30027, high=0.3025, *, n=187, model="m"
     study, experiment, measure, contrast, subset, unit = of
     return Finding(
         study=study, experiment=experiment, model_id=model, score="score", measure=measure, contrast=contrast,
-        subset=subset, slice_by="all", slice_value="", unit=unit, direction="",
-        inference="over templates and diagnoses", headline=True,
+        subset=subset, slice_by="all", slice_value="", unit=unit,
+        cluster_vars="templates + diagnoses", headline=True,
         estimate=Estimate(value, low, high, n=n, n_unscored=unscored),
     )  # fmt: skip
 

@@ -57,7 +57,7 @@ def test_the_answer_of_an_experiment_stands_first():
 def test_the_section_says_how_to_read_it_and_where_the_rest_is():
     text = said(results_private=True, figures={"gendered_stigma": Figure("swapbias/gap.png", "Gaps by template")})
     for words in (
-        "in probability mass at the mask: above zero is more female",
+        "in probability mass at the mask: above zero the model gives female words more",
         f"]({URL}) (not public",
         "![Gaps by template](swapbias/gap.png)",
         "swapbias audit owner/model --study gendered_stigma\n",
@@ -90,7 +90,7 @@ def test_notes_of_ones_own_are_no_public_data_set():
 
 
 def of_notes(measure, contrast, value, *, phenotype="depression", subset="original"):
-    told = finding(value, measure=measure, subset=subset, inference="over subjects as written")
+    told = finding(value, measure=measure, subset=subset, cluster_vars="subjects")
     return replace(
         told, study="phenotype_fairness", experiment="phenotyping", contrast=contrast, slice_by="condition",
         slice_value=phenotype,
@@ -144,7 +144,7 @@ def test_findings_of_two_models_or_of_none_make_no_section():
 
 
 def test_nothing_from_outside_becomes_markup():
-    found = [replace(finding(model=HOSTILE, inference=HOSTILE, subset=HOSTILE), unit=HOSTILE, direction=HOSTILE)]
+    found = [replace(finding(model=HOSTILE, cluster_vars=HOSTILE, subset=HOSTILE), unit=HOSTILE)]
     manifest = MANIFEST | {
         "swapbias": HOSTILE,
         "finished": HOSTILE,

@@ -14,7 +14,7 @@ from tests.hub.shared_runs import GAP, shared
 
 
 def test_runs_are_read_at_one_commit_and_broken_ones_are_named(hub):
-    twice = shared("twice", found=[GAP, replace(GAP, direction="again")])
+    twice = shared("twice", found=[GAP, replace(GAP, higher_group="again")])
     files = {
         **shared("good"),
         **shared("unfinished", status="running"),

@@ -3,14 +3,11 @@
 import json
 import pickle
 import shutil
-import zipfile
 from pathlib import Path
 
 import pytest
 import torch
 
-from swapbias.errors import UsageError
-from swapbias.models.chat import logs
 from swapbias.models.clinical.options import NoteOptions
 from swapbias.models.loading import read_config
 from swapbias.privacy import public_manifest
@@ -218,7 +215,7 @@ def test_a_baseline_of_a_stranger_is_read_and_not_run(tmp_path, canary):
         assert "Traceback" not in swapbias(*command, cwd=tmp_path).stderr
 
 
-# Word vectors and logs that promise more than there is
+# Word vectors that promise more than there is
 
 
 @pytest.mark.parametrize(
@@ -229,37 +226,3 @@ def test_vectors_that_claim_to_be_endless_are_refused(name, content, tmp_path):
     (tmp_path / name).write_bytes(content)
     chosen = ("--study", "phenotype_fairness:depression_words", "-M", f"embedding={tmp_path / name}")
     refused(swapbias("audit", *chosen, "--out", tmp_path / "out"), 1, "cannot be read as word vectors")
-
-
-def bomb(path, size=0):
-    """An archive whose one part unpacks to zeros."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("header.json", bytes(size))
-        archive.writestr("start.json", b"{}")
-    return path
-
-
-def test_a_log_that_unpacks_to_more_than_a_memory_is_refused_by_size(tmp_path, monkeypatch):
-    monkeypatch.setattr(logs, "MOST_BYTES", 10**6)
-    path = bomb(tmp_path / "log.eval", 2 * 10**6)
-    assert path.stat().st_size < 10_000
-    with pytest.raises(ValueError, match="unpacks to more than 1,000,000 bytes"):
-        logs.check_size(path)
-    logs.check_size(bomb(tmp_path / "small.eval", 900_000))
-
-
-def test_a_json_log_and_one_of_many_parts_are_refused_by_size(tmp_path, monkeypatch):
-    monkeypatch.setattr(logs, "MOST_BYTES", 100)
-    (tmp_path / "log.json").write_bytes(b"[" * 200)
-    with pytest.raises(ValueError, match="unpacks to more than"):
-        logs.check_size(tmp_path / "log.json")
-    monkeypatch.setattr(logs, "MOST_PARTS", 1)
-    with pytest.raises(ValueError, match=r"more than .* 1 files"):
-        logs.check_size(bomb(tmp_path / "log.eval"))
-
-
-@pytest.mark.parametrize("content", [b"", b"PK", b"PK\x03\x04" + bytes(40), b"no archive"])
-def test_a_log_that_is_no_archive_is_one_sentence(content, tmp_path):
-    (tmp_path / "log.eval").write_bytes(content)
-    with pytest.raises((ValueError, UsageError), match=r"cannot be read as a log of inspect_ai"):
-        logs.check_size(tmp_path / "log.eval")

@@ -26,7 +26,8 @@ def rate(measure, value, phenotype, *, contrast="female and male", width=0.05, *
 def test_rates_stand_by_phenotype_with_intervals_and_what_they_are_of():
     told = "female higher (positive in the female version alone: 3, male: 0)"
     found = [
-        rate("flip_rate", 0.3, "depression", direction=told), rate("flip_rate", 0.02, "alcohol_abuse"),
+        rate("flip_rate", 0.3, "depression", higher_group="female", only_group=3.0, only_reference=0.0),
+        rate("flip_rate", 0.02, "alcohol_abuse"),
         rate("tpr_difference", -0.1, "depression"), rate("macro_f1", 0.9, "depression", width=0.2),
         replace(rate("flip_rate", 0.1, ""), slice_by="all", slice_value=""),
     ]  # fmt: skip

@@ -86,7 +86,7 @@ def broken_down(tmp_path_factory):
     words = {"male": [(HOSTILE, -0.2), (LONG, 0.1)], "female": [(HOSTILE, 0.3)]}
     explained = Explained("phenotype_fairness", HOSTILE, "a", "original", "p", {"male": 0.3, "female": 0.8}, words)
     found = [
-        *(rate(name, 0.1, HOSTILE, direction=HOSTILE) for name in ("flip_rate", "tpr_difference", "macro_f1")),
+        *(rate(name, 0.1, HOSTILE, higher_group=HOSTILE) for name in ("flip_rate", "tpr_difference", "macro_f1")),
         replace(rate("mean", 50.0, "baseline"), study="adjective_coreference", experiment="answers", contrast="pro"),
     ]
     items = {"adjective_coreference": answered()}

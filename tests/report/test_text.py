@@ -40,7 +40,7 @@ def gap(value, verdict, *, error=0.01, width=0.02, **more):
     facts = {
         "study": "gendered_stigma", "experiment": "rq1", "model_id": "m", "measure": "paired_gap",
         "contrast": "female - male", "unit": "probability mass at the mask", "headline": True, "margin": 0.05,
-        "inference": "over templates and diagnoses", "verdict": verdict, "detectable": 0.03,
+        "cluster_vars": "templates + diagnoses", "verdict": verdict, "detectable": 0.03,
     }  # fmt: skip
     return Finding(**{**facts, **more}, estimate=Estimate(value, n=10, error=error, **ends))
 
@@ -269,10 +269,10 @@ def test_several_groups_are_told_by_the_test_of_all_the_largest_gap_and_who_diff
     assert summary(found) == (
         "Gap: m scores the 10 groups differently (one test of all, p 0.001). Gap: m scores American higher "
         "than Egyptian by 12.0 points (95 % interval 10.0 to 14.0). Gap: the gaps Nigerian minus American and "
-        "Indian minus American lie toward American by up to 6.4 points. Gap: m scores British higher than American "
-        "by 2.0 points (95 % interval 0.0 to 4.0). The gap is smaller than the margin of 5 points. No gap: the gaps "
-        "Polish minus American and Chinese minus American are within the margin of 5 points. Undecided: the gaps Russian minus American and "
-        "Mexican minus American may be chance."
+        "Indian minus American lie toward American by up to 6.4 points. Gap: m scores British higher than "
+        "American by 2.0 points (95 % interval 0.0 to 4.0). The gap is smaller than the margin of 5 points. No gap: "
+        "the gaps Polish minus American and Chinese minus American are within the margin of 5 points. Undecided: "
+        "the gaps Russian minus American and Mexican minus American may be chance."
     )
 
 
@@ -490,7 +490,7 @@ def test_the_caption_of_a_difference_of_gaps_has_the_sign_of_the_number(value, s
     found = disaggregate(rows.assign(score=base + moved), "gendered_stigma", robustness=False)
     finding = next(one for one in found if one.headline and one.measure == "gap_difference")
     assert finding.estimate.value == pytest.approx(value)
-    assert finding.direction == (
+    assert text.direction(finding) == (
         "above zero the gap lies further toward female with mental_health than with other_health, below zero further "
         "toward male"
     )
@@ -499,7 +499,7 @@ def test_the_caption_of_a_difference_of_gaps_has_the_sign_of_the_number(value, s
 
 REPLACED = (
     r"\bexpects\b", "makes no difference to", "moves that", "shows no gap between", "leaves undecided whether",
-    "exactly the same scores", "nothing varies or too little is scored", "could see", "errs more often", "are skewed",
+    "exactly the same scores", "nothing varies or too little is scored", "could see", "errs more often", "templates are skewed",
     "What could turn it", "Leaving out (any )?one", "sign holds in", "for independent", "gap beyond wording",
     "not shown to be either side", "would have to, to rule", "effects spread as in", "experiments for other kinds",
     "Whatever the missing answers", "is told again for the pairs", "Nothing to audit", "a fault of swapbias",

@@ -180,7 +180,7 @@ def test_more_trials_of_one_answer_do_not_make_it_more_certain(rows):
     fields = ("value", "ci_low", "ci_high", "p_value", "n")
     once, often = (
         {
-            (one.measure, one.contrast, one.slice_value, one.inference): [
+            (one.measure, one.contrast, one.slice_value, one.cluster_vars): [
                 getattr(one.estimate, name) for name in fields
             ]
             for one in findings

@@ -264,8 +264,8 @@ def test_a_credentialed_run_of_ones_own_is_compared_and_a_fetched_one_is_refused
 def test_differences_are_of_the_scored_rows_in_the_order_of_the_runs(tmp_path):
     runs = [read_run(on_disk(tmp_path / name, name, higher)) for name, higher in (("b", 0.3), ("a", 0.1))]
     (paired, plain), left_out = differences(runs)
-    assert (plain.contrast, plain.inference) == ("b - a", "as published")
-    assert (paired.contrast, paired.inference) == ("b - a", "over templates and diagnoses, paired")
+    assert (plain.contrast, plain.view) == ("b - a", "as published")
+    assert (paired.contrast, paired.cluster_vars) == ("b - a", "templates + diagnoses")
     assert paired.estimate.value == pytest.approx(0.3 - 0.1)
     assert left_out == []
 

@@ -96,7 +96,7 @@ def test_a_real_run_comes_back_byte_for_byte(tmp_path, quiet):
         ("slice_value", "two\nlines", "'slice_value': it has control characters"),
         ("unit", "\u202egnp.exe", "'unit': it has control characters"),
         ("published_note", "\x00", "'published_note': it has control characters"),
-        ("inference", None, "'inference': Input should be a valid string"),
+        ("cluster_vars", None, "'cluster_vars': Input should be a valid string"),
         ("headline", 1, "'headline': Input should be a valid boolean"),
         ("headline", None, "'headline': Input should be a valid boolean"),
         ("surprise", 1, "'surprise': Extra inputs are not permitted"),

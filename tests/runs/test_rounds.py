@@ -9,6 +9,7 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.models.chat.chat_options import ChatOptions
+from swapbias.report.text import inference
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings, plan_sentences
 from swapbias.studies import config_rows, turns
@@ -78,7 +79,7 @@ def test_a_clear_gap_ends_asking_and_an_unclear_one_does_not(asked, tmp_path, qu
     (gap,), (none,) = ([one for one in each if one.headline] for each in (found, unclear))
     assert clear < 4 * MANY
     assert (gap.verdict, none.verdict) == ("gap found", "undecided")
-    assert "at each of 4 looks (level 0.0182)" in gap.inference
+    assert "at each of 4 looks (level 0.0182)" in inference(gap)
     rounds = run.manifest()["rounds"]
     assert rounds["asked"] == {f"{NAME} gender": clear // MANY}
     assert rounds["looks"][-1] == {"after": clear // MANY, "decided": [f"{NAME} gender"]}
@@ -155,4 +156,4 @@ def test_two_runs_are_compared_over_the_trials_that_both_were_asked():
     )
     assert found == same
     assert found
-    assert all("at each of 3 looks" in each.inference for each in found)
+    assert all("at each of 3 looks" in inference(each) for each in found)

@@ -1,6 +1,5 @@
 """Answers that inspect_ai logged: how its log says the model was asked, and the scorer that reads them."""
 
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path, PurePath
@@ -19,8 +18,6 @@ Turns = tuple[tuple[str, str], ...]
 _CUT_OFF = ("max_tokens", "model_length")  # why inspect says that an answer ended at the most tokens
 _UNREAD = frozenset({"events", "store", "timelines", "events_data", "scores", "metadata"})  # parts of a sample
 _MOST_LISTED = 3
-MOST_BYTES = 2 * 2**30  # of a log, unpacked: it is read into memory
-MOST_PARTS = 1_000_000  # files within one: a sample each, and some
 
 
 def chat_configs(study: str, config: str = "") -> dict[str, Experiment]:
@@ -131,7 +128,7 @@ def _named(model: str) -> str:
 
 
 def _read(path: Path, **more: Any) -> Any:
-    """The log as inspect_ai reads it, once it is known not to unpack to more than a memory holds."""
+    """The log as inspect_ai reads it."""
     try:
         from inspect_ai.log import read_eval_log
     except ImportError as error:
@@ -143,44 +140,13 @@ def _read(path: Path, **more: Any) -> Any:
         raise UsageError(f"There is no log {path}. Name the .eval or .json file that inspect_ai wrote.")
     if path.suffix not in (".eval", ".json"):
         raise UsageError(f"{path} is no log of inspect_ai, expected a .eval or .json file. Name another.")
-    check_size(path)
     try:
         return read_eval_log(path, **more)
     except Exception as error:  # of a broken file a zip, JSON or schema error of five libraries
-        raise _unreadable(path, error) from error
-
-
-def check_size(path: Path) -> None:
-    """Refuse a log that says that it unpacks to more than ``MOST_BYTES``: it is read into memory.
-
-    Raises:
-        ValueError: it is too large, or a .eval file that is no archive.
-    """
-    if path.suffix == ".json":
-        if path.stat().st_size > MOST_BYTES:
-            raise _too_large(path)
-        return
-    try:
-        with zipfile.ZipFile(path) as archive:
-            parts = archive.infolist()
-    except (zipfile.BadZipFile, OSError, UnicodeDecodeError) as error:
-        raise _unreadable(path, error) from error
-    if len(parts) > MOST_PARTS or sum(one.file_size for one in parts) > MOST_BYTES:
-        raise _too_large(path)
-
-
-def _too_large(path: Path) -> ValueError:
-    return ValueError(
-        f"{path} unpacks to more than {MOST_BYTES:,} bytes or {MOST_PARTS:,} files, which is no log of our prompts. "
-        "Give another file."
-    )
-
-
-def _unreadable(path: Path, error: Exception) -> ValueError:
-    return ValueError(
-        f"{path} cannot be read as a log of inspect_ai ({type(error).__name__}). Give another file, or run the task "
-        "again."
-    )
+        raise ValueError(
+            f"{path} cannot be read as a log of inspect_ai ({type(error).__name__}). Give another file, or run the "
+            "task again."
+        ) from error
 
 
 class LoggedScorer(AnsweringScorer):
@@ -208,8 +174,15 @@ class LoggedScorer(AnsweringScorer):
         logged, model = read_header(path), options.model or ""
         texts = {as_turns(turns(one.text)): one.text for one in asked_prompts(logged.study, logged.config)}
         samples = _read(path, resolve_attachments="core", exclude_fields=set(_UNREAD)).samples or []
-        _refuse_others(path.name, [str(one.id) for one in samples if _input(one) not in texts], logged.study)
-        _refuse_others(path.name, [str(one.id) for one in samples if not _plain(one)], "", len(samples))
+        others = [str(one.id) for one in samples if _input(one) not in texts]
+        _refuse(
+            path.name,
+            others,
+            f"asks {{count}} prompts that {logged.study} does not have ({{shown}}). Run the task unedited.",
+        )
+        changed = [str(one.id) for one in samples if not _plain(one)]
+        of = f"put more than the prompt before the model in {{count}} of {len(samples):,} samples ({{shown}})."
+        _refuse(path.name, changed, f"{of} Run the task without another solver.")
         answers = list(_answers(samples, texts, model, options))
         scorer = cls(model, options, answers, logged.identity)
         lost = sum(key not in scorer.answers for key in scorer._keys(prompts))
@@ -278,16 +251,8 @@ def _answers(
             )  # fmt: skip
 
 
-def _refuse_others(log: str, ids: Sequence[str], study: str, of: int = 0) -> None:
-    """Stop where samples are not what this package asks: another prompt (of a study), or another way to ask it."""
-    if not ids:
-        return
-    shown = ", ".join(ids[:_MOST_LISTED]) + (", ..." if len(ids) > _MOST_LISTED else "")
-    if study:
-        raise UsageError(
-            f"{log} asks {len(ids):,} prompts that {study} does not have ({shown}). Run the task unedited."
-        )
-    raise UsageError(
-        f"{log} put more than the prompt before the model in {len(ids):,} of {of:,} samples ({shown}). Run the task "
-        "without another solver."
-    )
+def _refuse(log: str, ids: Sequence[str], what: str) -> None:
+    """Stop where samples are not what this package asks: ``what`` says how, with a place for their number."""
+    if ids:
+        shown = ", ".join(ids[:_MOST_LISTED]) + (", ..." if len(ids) > _MOST_LISTED else "")
+        raise UsageError(f"{log} {what.format(count=f'{len(ids):,}', shown=shown)}")
