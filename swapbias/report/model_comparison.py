@@ -25,35 +25,22 @@ NO_RANKING = (
 
 @dataclass(frozen=True, slots=True)
 class ComparedModel:
-    """A model of a run.
+    """A model of a run."""
 
-    Attributes:
-        name: as the page calls it; no other model of the page has it.
-        run: where it is from, without a place of this machine.
-        report: the address of the report of its run, from the folder of the page; blank for none.
-        manifest, found: of its run.
-    """
-
-    name: str
-    run: str
+    name: str  # as the page calls it; no other model of the page has it
+    run: str  # where it is from, without a place of this machine
     manifest: Mapping[str, Any]
     found: Sequence[Finding]
-    report: str = ""
+    report: str = ""  # the address of the report of its run, from the folder of the page; blank for none
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What was measured on the same prompts.
+    """What was measured on the same prompts."""
 
-    Attributes:
-        found: a finding of each model in their order, None where there is none.
-        note: what differs from others of its name (prompts, word lists, trials); blank where nothing does.
-        away: of models by name, the reference's value minus theirs.
-    """
-
-    found: tuple[Finding | None, ...]
-    note: str = ""
-    away: Mapping[str, Finding] | None = None
+    found: tuple[Finding | None, ...]  # of each model in their order, None where there is none
+    note: str = ""  # what differs from others of its name (prompts, word lists, trials)
+    away: Mapping[str, Finding] | None = None  # of models by name, the reference's value minus theirs
 
     @property
     def known(self) -> list[Finding]:
@@ -68,23 +55,14 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonPage:
-    """What the page of a comparison is made of.
-
-    Attributes:
-        models: in the order in which they stand.
-        reference: the name of the model that the others are compared with.
-        quantities: by study.
-        differences: all of them, for the tables.
-        scored: scored rows by study and name of model, where they are at hand; one model's hold the texts.
-        notes: sentences on what is not comparable, and what is left out.
-    """
+    """What the page of a comparison is made of."""
 
     models: Sequence[ComparedModel]
-    reference: str
-    quantities: Sequence[Quantity]
-    differences: Sequence[Finding]
-    scored: Mapping[str, Mapping[str, pd.DataFrame]]
-    notes: Sequence[str]
+    reference: str  # the name of the model that the others are compared with
+    quantities: Sequence[Quantity]  # by study
+    differences: Sequence[Finding]  # all of them, for the tables
+    scored: Mapping[str, Mapping[str, pd.DataFrame]]  # rows by study and name of model; one model's hold the texts
+    notes: Sequence[str]  # on what is not comparable, and what is left out
 
     @property
     def found(self) -> list[Finding]:

@@ -40,6 +40,7 @@ _ANSWERED = "What was answered to each side, as a share of all answers. Unreadab
 _EXPLAINED = (
     "Weights by LIME, averaged over notes. Above zero a word speaks for the phenotype. A dash: not a heavy word."
 )
+Columns = dict[str, tuple[str, int | None]]  # title and colour of each column; those without a colour are not drawn
 Placed = tuple[str, str, str, Finding]  # its part of a chart, its row, and its column where there are several
 
 
@@ -148,32 +149,23 @@ def _several(found: Sequence[Finding]) -> bool:
 
 def _answers(found: Sequence[Finding]) -> list[dict[str, Any]]:
     """For each question and model the sentences and their picture; gaps in points share one scale."""
-    shown, questions = [], text.questions(found)
-    for results in questions:
-        rows = [one for each in results for one in (*text.parts(each, found), each)]
+    answers, questions = [], text.questions(found)
+    shown = [[one for each in results for one in (*text.parts(each, found), each)] for results in questions]
+    for results, rows in zip(questions, shown, strict=True):
+        alone = results if len(results) == 1 else [one for one in results if one.tests_all_groups][:1]
+        beside = [(text.certainty(one), *text.cautions(one, every=False)) for one in alone]
         if any(one.tests_all_groups for one in results):  # a sentence, not a point on the scale
-            rows = [one for one in rows if MEASURES[one.measure].reach] or rows
-        shown.append(rows)
-    return [
-        _answer(*both, [one for rows in shown for one in rows], found) for both in zip(questions, shown, strict=True)
-    ]
-
-
-def _answer(
-    results: Sequence[Finding], rows: Sequence[Finding], every: Sequence[Finding], found: Sequence[Finding]
-) -> dict[str, Any]:
-    first, experiment = rows[0], experiment_of(rows[0])
-    axis = axis_of([one for one in every if scaled_alike(one, first)])
-    alone = results if len(results) == 1 else [one for one in results if one.tests_all_groups][:1]
-    return {
-        "of": first,
-        "place": anchor(first.study, first.experiment),
-        "question": experiment.question if experiment else first.experiment,
-        "verdicts": text.verdicts(results, found),
-        "beside": [each for one in alone for each in (text.certainty(one), *text.cautions(one, every=False)) if each],
-        "meaning": text.meaning(first),
-        "chart": chart_of("", "", [("", text.row_name(one), "", one) for one in rows], axis=axis),
-    }
+            rows[:] = [one for one in rows if MEASURES[one.measure].reach] or rows
+        first, experiment = rows[0], experiment_of(rows[0])
+        axis = axis_of([one for each in shown for one in each if scaled_alike(one, first)])
+        answers.append({
+            "of": first, "place": anchor(first.study, first.experiment),
+            "question": experiment.question if experiment else first.experiment,
+            "verdicts": text.verdicts(results, found), "beside": [*filter(None, sum(beside, ()))],
+            "meaning": text.meaning(first),
+            "chart": chart_of("", "", [("", text.row_name(one), "", one) for one in rows], axis=axis),
+        })  # fmt: skip
+    return answers
 
 
 def scaled_alike(one: Finding, other: Finding) -> bool:
@@ -200,54 +192,36 @@ def axis_of(found: Sequence[Finding]) -> Axis:
 
 
 def dot_of(finding: Finding, group: int | None = None) -> Dot:
-    """A value on its scale, hollow where it may be zero."""
+    """A value on its scale; hollow where it may be zero, by its corrected test or by its interval without one."""
     scale, one = text.shown_factor(finding), finding.estimate
-    return Dot(scale * one.value, scale * one.ci_low, scale * one.ci_high, group, unsure(finding))
-
-
-def unsure(finding: Finding) -> bool:
-    """Whether a signed value may be zero: by its corrected test, or by its interval where it has none."""
-    one = finding.estimate
     sure = one.p_adjusted < 0.05 or (math.isnan(one.p_adjusted) and (one.ci_low > 0 or one.ci_high < 0))
-    return MEASURES[finding.measure].signed and not sure
+    hollow = MEASURES[finding.measure].signed and not sure
+    return Dot(scale * one.value, scale * one.ci_low, scale * one.ci_high, group, hollow)
 
 
 def chart_of(
-    name: str, caption: str, placed: Sequence[Placed], columns: Mapping[str, tuple[str, int | None]] | None = None,
-    axis: Axis | None = None,
-) -> Chart:  # fmt: skip
-    """Findings as rows on one scale; without a name it is that of an answer, which has no p-values.
-
-    ``columns``: title and colour of each, where a row has several findings; those without a colour are not drawn.
-    """
+    name: str, caption: str, placed: Sequence[Placed], columns: Columns | None = None, axis: Axis | None = None
+) -> Chart:
+    """Findings as rows on one scale; without a name it is that of an answer, which has no p-values."""
     unit, axis = text.unit_head(placed[0][-1]), axis or axis_of([one for *_, one in placed])
     rows: dict[tuple[str, str, int], dict[str, Finding]] = {}
     for at, (part, row, column, one) in enumerate(placed):
         rows.setdefault((part, row, 0 if columns else at), {})[column] = one
     parts: dict[str, list[Row]] = {}
     for (part, row, _), mine in rows.items():
-        one = next(iter(mine.values()))
-        shown: list[tuple[Finding, int | None]] = [(one, None)]
-        cells = _cells(one, tested=bool(name))
+        first = next(iter(mine.values()))
+        size, p, dots = first.estimate, first.estimate.p_adjusted, [dot_of(first)]
+        cells = [(text.level(size.value, first), size.value), (text.interval(first), size.ci_low)]
+        cells += [*[(text.p_value(p), p)] * bool(name), (text.counted(size), size.n)]
         if columns:
-            shown = [(mine[at], look) for at, (_, look) in columns.items() if at in mine and look is not None]
-            cells = [
-                (text.own_value(mine[at]), mine[at].estimate.value) if at in mine else ("", math.nan)
-                for at in columns
-            ]
-        picture = strip([dot_of(*both) for both in shown], axis)
-        parts.setdefault(part, []).append(Row(row, picture, tuple(cells), _find(one)))
+            dots = [dot_of(mine[at], look) for at, (_, look) in columns.items() if at in mine and look is not None]
+            values = [mine.get(at) for at in columns]
+            cells = [(text.own_value(each), each.estimate.value) if each else ("", math.nan) for each in values]
+        parts.setdefault(part, []).append(Row(row, strip(dots, axis), tuple(cells), _find(first)))
     heads = [unit, "95 % interval", *["p corrected"] * bool(name), "n"]
     heads = [title for title, _ in columns.values()] if columns else heads
     keys = [(key(look), title) for title, look in (columns or {}).values() if look is not None]
     return Chart(name, caption, tuple(heads), parts, ruler(axis, unit), tuple(keys))
-
-
-def _cells(finding: Finding, *, tested: bool) -> list[tuple[str, float]]:
-    """Value, interval, p-value where ``tested``, and count of a gap."""
-    one, p = finding.estimate, finding.estimate.p_adjusted
-    cells = [(text.level(one.value, finding), one.value), (text.interval(finding), one.ci_low)]
-    return [*cells, *[(text.p_value(p), p)] * tested, (text.counted(one), one.n)]
 
 
 def _find(finding: Finding) -> str:
@@ -323,9 +297,7 @@ def slice_charts(experiment: Experiment, found: Sequence[Finding]) -> Iterator[C
             yield chart_of(f"means by {by}", caption, rows, _columns(experiment, experiment.levels, rows))
 
 
-def _columns(
-    experiment: Experiment, groups: Sequence[str], rows: Sequence[Placed]
-) -> dict[str, tuple[str, int | None]]:
+def _columns(experiment: Experiment, groups: Sequence[str], rows: Sequence[Placed]) -> Columns:
     """The name and colour of each group that has a row."""
     used = [one for one in groups if any(one == column for _, _, column, _ in rows)]
     return {one: (text.group_name(experiment, one), text.group_place(experiment, one)) for one in used}

@@ -50,6 +50,7 @@ _REASONS = {
     "mostly_unscored": "more than half could not be scored",
     "other_sign_in_wordings": "too few rewordings have the same sign",
     "missing_scores": "missing scores could change it",
+    "few_levels": "{changed.fewest} {changed.fewest_of} are too few for a verdict; at least {fewest} are needed",
     "no_spread": "nothing varies, so there is no interval",
     "equal_scores": "all {one.n} of both groups score the same",
     "equal_differences": "all {one.n} differ by the same",
@@ -387,8 +388,7 @@ def equal_pairs(finding: Finding, limit: float) -> str:
 
 def few_levels(estimate: Estimate) -> str:
     """Why a finding has no verdict: of which random factor it has too few levels."""
-    few = f"{estimate.fewest} {estimate.fewest_of} are too few for a verdict"
-    return f"{few}; at least {findings.FEWEST} are needed"
+    return _REASONS["few_levels"].format(changed=estimate, fewest=findings.FEWEST)
 
 
 def blinding(finding: Finding) -> str:
@@ -402,10 +402,8 @@ def reason(check: Check) -> str:
     one, changed = check.finding.estimate, check.change or check.finding.estimate
     if check.why == "few_equal":
         return equal_pairs(check.finding, check.margin)
-    if check.why == "few_levels":
-        return few_levels(changed)
     p = "" if one.p_adjusted < LEVEL else f" (p {one.p_adjusted:.2g})"
-    return _REASONS[check.why].format(one=one, changed=changed, p=p)
+    return _REASONS[check.why].format(one=one, changed=changed, p=p, fewest=findings.FEWEST)
 
 
 def check_name(check: Check) -> str:
@@ -618,7 +616,9 @@ def value_name(value: str) -> str:
 
 def group_name(experiment: Experiment | None, name: str) -> str:
     """A group or a set of conditions, as its study names it; what is pooled, or about nobody, is named as that."""
-    known = {"all": "all groups", "baseline": "nobody named", "unspecified": "neither"}
+    known = {"all": "all groups", "unspecified": "neither"}
+    if experiment and name == "baseline" and name in experiment.levels:
+        known[name] = "nobody named"
     return (experiment.named.get(name) if experiment else None) or known.get(name, plain(name))
 
 

@@ -499,8 +499,9 @@ def test_the_caption_of_a_difference_of_gaps_has_the_sign_of_the_number(value, s
 
 REPLACED = (
     r"\bexpects\b", "makes no difference to", "moves that", "shows no gap between", "leaves undecided whether",
-    "exactly the same scores", "nothing varies or too little is scored", "could see", "errs more often", "templates are skewed",
-    "What could turn it", "Leaving out (any )?one", "sign holds in", "for independent", "gap beyond wording",
+    "exactly the same scores", "nothing varies or too little is scored", "could see", "errs more often",
+    "templates are skewed", "What could turn it", "Leaving out (any )?one", "sign holds in",
+    "for independent", "gap beyond wording",
     "not shown to be either side", "would have to, to rule", "effects spread as in", "experiments for other kinds",
     "Whatever the missing answers", "is told again for the pairs", "Nothing to audit", "a fault of swapbias",
 )  # fmt: skip
