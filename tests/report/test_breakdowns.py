@@ -24,7 +24,7 @@ def rate(measure, value, phenotype, *, contrast="female and male", width=0.05, *
 
 
 def test_rates_stand_by_phenotype_with_intervals_and_what_they_are_of():
-    told = "female higher (positive in the female version alone: 3, male: 0)"
+    output = "female higher (positive in the female version alone: 3, male: 0)"
     found = [
         rate("flip_rate", 0.3, "depression", higher_group="female", only_group=3.0, only_reference=0.0),
         rate("flip_rate", 0.02, "alcohol_abuse"),
@@ -35,7 +35,7 @@ def test_rates_stand_by_phenotype_with_intervals_and_what_they_are_of():
     assert [one.name for one in (flips, gap, f1)] == ["flips", "TPR gap", "macro F1"]
     assert [*flips.parts] == ["depression", "alcohol abuse"]
     (row,) = flips.parts["depression"]
-    assert (row.name, row.cells[0][0], row.cells[1][0]) == (f"original: {told}", "30.0 %", "25.0 % to 35.0 %")
+    assert (row.name, row.cells[0][0], row.cells[1][0]) == (f"original: {output}", "30.0 %", "25.0 % to 35.0 %")
     assert gap.parts["depression"][0].cells[0][0] == "−10.0"
     (row,) = f1.parts["depression"]
     assert row.cells[0][0] == "0.900"

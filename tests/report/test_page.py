@@ -206,8 +206,8 @@ def test_a_link_opens_the_pairs_that_it_names(browser, report, rows):
     browser.wait("document.querySelector('.pair')")
     wanted = rows[(rows["condition"] == condition)]["pair_id"].nunique()
     assert f"of {wanted} (" in browser.run("document.querySelector('.pairs [role=status]').textContent")
-    told = browser.run("[...document.querySelectorAll('.pair strong')].map((one) => one.textContent)")
-    gaps = [float(one.removeprefix("gap ").replace("−", "-")) for one in told]
+    output = browser.run("[...document.querySelectorAll('.pair strong')].map((one) => one.textContent)")
+    gaps = [float(one.removeprefix("gap ").replace("−", "-")) for one in output]
     assert len(gaps) == min(wanted, 25)
     assert gaps == sorted(gaps)
     browser.run("document.querySelector('.pairs input[type=search]').value = 'no such text'")
@@ -248,18 +248,18 @@ def test_without_scripts_sentences_tables_and_pictures_are_there(browser, report
 
 
 CONTRAST = """(() => {
-  const told = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
+  const output = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
   const linear = (v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
   const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
   const ground = (node) => {
-    const colour = told(getComputedStyle(node).backgroundColor);
+    const colour = output(getComputedStyle(node).backgroundColor);
     return colour.length === 3 || colour[3] === 1 ? colour : ground(node.parentElement);
   };
   const texts = [...document.querySelectorAll('body *')].filter((node) => node.getClientRects().length &&
     [...node.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim()));
   return texts.filter((node) => {
     const style = getComputedStyle(node);
-    const both = [told(node instanceof SVGElement ? style.fill : style.color), ground(node)].map(light);
+    const both = [output(node instanceof SVGElement ? style.fill : style.color), ground(node)].map(light);
     return (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05) < 4.5;
   }).map((node) => node.outerHTML.slice(0, 120));
 })()"""
@@ -284,7 +284,9 @@ def test_axe_finds_nothing_to_complain_of(browser, report, broken_down, dark):
         browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         browser.wait("document.querySelector('.pair')")
         browser.run(AXE.read_text(encoding="utf-8") + "; 0")
-        found = "axe.run().then((told) => told.violations.map((one) => [one.id, one.nodes[0].html.slice(0, 200)]))"
+        found = (
+            "axe.run().then((output) => output.violations.map((one) => [one.id, one.nodes[0].html.slice(0, 200)]))"
+        )
         assert browser.run(found) == []
 
 

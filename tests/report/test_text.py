@@ -153,21 +153,21 @@ def test_no_sentence_claims_more_than_its_verdict(verdict, certainty):
             sign * size, verdict, **CERTAINTIES[certainty], signs_kept=kept, hinges_on=turned,
             worst_low=size - lost, worst_high=size + lost,
         )  # fmt: skip
-        told = answer(finding)
-        claims = [words in told.sentence for words in SURE]
+        output = answer(finding)
+        claims = [words in output.sentence for words in SURE]
         if verdict in (FOUND, SMALL, UNSTABLE):
             assert claims == [sign > 0, sign < 0]
-            assert ("smaller than the margin of 5 points" in told.sentence) == (verdict == SMALL)
-            assert ("Not robust" in told.sentence) == (verdict == UNSTABLE)
+            assert ("smaller than the margin of 5 points" in output.sentence) == (verdict == SMALL)
+            assert ("Not robust" in output.sentence) == (verdict == UNSTABLE)
         else:
             assert not any(claims)
-        assert ("no interval" in told.certainty) == exact
-        cautions = " ".join(told.cautions)
+        assert ("no interval" in output.certainty) == exact
+        cautions = " ".join(output.cautions)
         assert ("of rewordings have the same sign" in cautions) == (not math.isnan(kept))
         assert ("x has the other sign" in cautions) == bool(turned)
         assert ("Counting missing answers either way" in cautions) == (not math.isnan(lost))
         assert ("could turn its sign" in cautions) == (size < lost)
-        assert all(text.endswith(".") and "nan" not in text for text in (told.sentence, *told.cautions))
+        assert all(text.endswith(".") and "nan" not in text for text in (output.sentence, *output.cautions))
 
 
 def parts(first, second, *verdicts):
@@ -204,11 +204,11 @@ def test_a_difference_of_gaps_is_told_with_both_gaps(difference, beside, said):
 
 def test_a_difference_claims_no_more_than_its_verdict():
     for value, verdict, verdicts in product((0.2, -0.2), VERDICTS, product(VERDICTS, VERDICTS)):
-        told = answer(change(value, verdict), parts(0.1, -0.1, *verdicts)).sentence
+        output = answer(change(value, verdict), parts(0.1, -0.1, *verdicts)).sentence
         moved = f"toward {'women' if value > 0 else 'men'} by 20.0 points"
-        assert (moved in told) == (verdict in (FOUND, SMALL, UNSTABLE))
+        assert (moved in output) == (verdict in (FOUND, SMALL, UNSTABLE))
         sure = [one in (FOUND, SMALL, UNSTABLE) for one in verdicts]
-        assert [claim in told for claim in SURE] == sure
+        assert [claim in output for claim in SURE] == sure
 
 
 def test_gaps_of_several_phenotypes_are_never_pooled():
@@ -232,10 +232,10 @@ def test_a_study_without_words_of_its_own_has_plain_ones(monkeypatch):
 
 
 def test_a_strangers_name_is_shown_as_text():
-    told = answer(gap(0.1, FOUND, model_id="evil\u202e\0<b>" + "x" * 100)).sentence
-    assert "\u202e" not in told
-    assert "\0" not in told
-    assert len(told) < 160
+    output = answer(gap(0.1, FOUND, model_id="evil\u202e\0<b>" + "x" * 100)).sentence
+    assert "\u202e" not in output
+    assert "\0" not in output
+    assert len(output) < 160
 
 
 # --- several groups -----------------------------------------------------------------------------------
@@ -305,13 +305,13 @@ def test_no_sentence_of_several_groups_claims_more_than_its_verdicts(verdict, si
     for other, way in product(VERDICTS, (1, -1)):
         for one, more in ((effect, both), (both, effect), (three, effect)):
             first, second = one(sign * 0.2, verdict), more(way * 0.07, other)
-            told = summary([spread(0.01, "occupation_names"), first, second])
+            output = summary([spread(0.01, "occupation_names"), first, second])
             for word, names in (
                 ("Gap: ", SURE_ONES), ("No gap: ", (NONE,)), ("Undecided: ", (UNDECIDED,)),
                 ("Not measured: ", (UNMEASURED,)), ("Too few : ", (TOO_FEW,)),
             ):  # fmt: skip
                 alike = verdict == other and verdict not in SURE_ONES
-                assert told.count(word) == (word == "Gap: ") + sum(one in names for one in (verdict, other)) - (
+                assert output.count(word) == (word == "Gap: ") + sum(one in names for one in (verdict, other)) - (
                     alike and verdict in names
                 )
             if verdict in SURE_ONES:
@@ -319,8 +319,8 @@ def test_no_sentence_of_several_groups_claims_more_than_its_verdicts(verdict, si
                     effect: ("black higher than white", "white higher than black"),
                     both: ("toward woman", "toward man"), three: ("interaction", "interaction"),
                 }[one]  # fmt: skip
-                assert toward[0] in told if sign > 0 else toward[1] in told
-            assert "nan" not in told
+                assert toward[0] in output if sign > 0 else toward[1] in output
+            assert "nan" not in output
             assert answer(first).sentence.endswith(".")
 
 
@@ -342,8 +342,8 @@ def test_an_intersection_beyond_its_parts_is_named():
 
 
 def test_a_gap_is_told_of_its_own_two_groups():
-    told = [answer(nation(0.1, FOUND, name)).sentence for name in ("Polish", "Indian")]
-    assert told == [
+    output = [answer(nation(0.1, FOUND, name)).sentence for name in ("Polish", "Indian")]
+    assert output == [
         f"Gap: m scores {name} higher than American by 10.0 points (95 % interval 8.0 to 12.0)."
         for name in ("Polish", "Indian")
     ]
@@ -370,7 +370,7 @@ def test_no_difference_of_gaps_claims_more_than_its_verdict(verdict, certainty, 
             sign * size, verdict, **CERTAINTIES[certainty], signs_kept=kept, hinges_on=turned,
             worst_low=size - lost, worst_high=size + lost,
         )  # fmt: skip
-        told = answer(finding, both)
+        output = answer(finding, both)
         toward = "women" if sign > 0 else "men"
         first = str(text.verdict(finding))
         sure = verdict in (FOUND, SMALL, UNSTABLE)
@@ -379,12 +379,12 @@ def test_no_difference_of_gaps_claims_more_than_its_verdict(verdict, certainty, 
         assert ("smaller than the margin" in first) == (verdict == SMALL)
         assert ("Not robust" in first) == (verdict == UNSTABLE)
         assert ("within the margin" in first) == (verdict == NONE)
-        assert told.sentence.startswith(first)
-        cautions = " ".join(told.cautions)
+        assert output.sentence.startswith(first)
+        cautions = " ".join(output.cautions)
         assert ("of rewordings have the same sign" in cautions) == (not math.isnan(kept))
         assert ("x has the other sign" in cautions) == bool(turned)
         assert ("could turn its sign" in cautions) == (size < lost)
-        assert all(text.endswith(".") and "nan" not in text for text in (told.sentence, *told.cautions))
+        assert all(text.endswith(".") and "nan" not in text for text in (output.sentence, *output.cautions))
 
 
 def test_of_several_gaps_each_is_told_once_and_by_its_own_verdict():
@@ -393,9 +393,9 @@ def test_of_several_gaps_each_is_told_once_and_by_its_own_verdict():
             gap(sign * 0.1, verdict, slice_by="phenotype", slice_value=name)
             for verdict, sign, name in zip(verdicts, signs, ("first", "second"), strict=True)
         ]
-        told = summary(found)
+        output = summary(found)
         one = verdicts[0] == verdicts[1] and verdicts[0] not in SURE_ONES
-        pieces = re.findall(r"(?:Gap|No gap|Undecided|Not measured|Too few ): .*?(?= (?:[A-Z][a-z ]+: )|$)", told)
+        pieces = re.findall(r"(?:Gap|No gap|Undecided|Not measured|Too few ): .*?(?= (?:[A-Z][a-z ]+: )|$)", output)
         pieces = [piece for piece in pieces if not piece.startswith("Not robust")]
         assert len(pieces) == (1 if one else 2)
         for verdict, sign, name in zip(verdicts, signs, ("first", "second"), strict=True):
@@ -413,17 +413,17 @@ def test_what_was_not_scored_is_no_answer_whatever_else_is_known(verdict):
     for kept, turned, measure in product(KEPT, TURNED, ("paired_gap", "gap_difference", "flip_rate")):
         sets = SETS if measure == "gap_difference" else {}
         finding = gap(math.nan, verdict, measure=measure, **sets, signs_kept=kept, hinges_on=turned)
-        told = answer(finding)
-        assert told.sentence == "Not measured: m could not score what the question needs."
-        assert told.certainty == ""
-        assert "nan" not in " ".join(told.cautions)
+        output = answer(finding)
+        assert output.sentence == "Not measured: m could not score what the question needs."
+        assert output.certainty == ""
+        assert "nan" not in " ".join(output.cautions)
 
 
 def test_how_many_were_not_scored_is_said_with_every_verdict():
     for verdict, lost in product(VERDICTS, (0, 3)):
         finding = gap(0.1, verdict)
-        told = answer(replace(finding, estimate=replace(finding.estimate, n_unscored=lost)))
-        assert ("3 of 13 units (23 %) were not scored." in told.cautions) == bool(lost)
+        output = answer(replace(finding, estimate=replace(finding.estimate, n_unscored=lost)))
+        assert ("3 of 13 units (23 %) were not scored." in output.cautions) == bool(lost)
 
 
 @pytest.mark.parametrize(
@@ -443,8 +443,8 @@ def test_no_interval_reaches_beyond_what_its_quantity_can_be(finding, said):
 
 
 def test_notes_of_ones_own_have_a_label_without_a_name():
-    told = answer(gap(0.1, FOUND, slice_by="phenotype", slice_value="own")).sentence
-    assert told.startswith("Gap: for these notes, m prefers")  # nothing is labelled where no rate is told
+    output = answer(gap(0.1, FOUND, slice_by="phenotype", slice_value="own")).sentence
+    assert output.startswith("Gap: for these notes, m prefers")  # nothing is labelled where no rate is output
 
 
 @pytest.mark.parametrize(
@@ -503,7 +503,7 @@ REPLACED = (
     "templates are skewed", "What could turn it", "Leaving out (any )?one", "sign holds in",
     "for independent", "gap beyond wording",
     "not shown to be either side", "would have to, to rule", "effects spread as in", "experiments for other kinds",
-    "Whatever the missing answers", "is told again for the pairs", "Nothing to audit", "a fault of swapbias",
+    "Whatever the missing answers", "is output again for the pairs", "Nothing to audit", "a fault of swapbias",
 )  # fmt: skip
 
 
@@ -590,10 +590,10 @@ def test_no_sentence_is_longer_than_a_reader_can_hold():
 
 def test_low_rates_are_compared_by_their_ratio_as_well():
     rates = {"unit": "share of answers", "baseline": 0.02, "ratio": 3.0, "ratio_error": 0.2, "ratio_freedom": 30.0}
-    told = answer(gap(0.04, FOUND, **rates)).sentence
+    output = answer(gap(0.04, FOUND, **rates)).sentence
     assert re.search(
         r"by 4\.0 points \(95 % interval 2\.0 to 6\.0\)\. The ratio of the two rates is 3\.00 \(95 % interval 1\.99",
-        told,
+        output,
     )
     low = answer(gap(0.01, NONE, **{**rates, "baseline": 0.2, "ratio": 1.05})).sentence
     assert low.endswith(", within the margin of 5 points. The ratio of the two rates is 1.05.")
