@@ -17,10 +17,10 @@ import pandas as pd
 from benchmarks.frame import Scale, Series, scaled
 from swapbias.findings import by_the_judge, disaggregate
 from swapbias.models import Progress, Scored, Scorer
-from swapbias.models.chat.answer_readers import read_text
 from swapbias.runs.judge import JudgedScorer
 from swapbias.runs.run import score_rows
 from swapbias.studies import Prompt, config_rows, load_study
+from swapbias.studies.answers import read_text
 
 STUDY, AUDITS = "stigma_vignettes", 60
 CONFIGS, DIFFERENT = ("advice_gender", "advice_race"), (6, 600)  # how many answers differ

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from swapbias.builders._adjective_coreference_sentences import FOLDER, SIDES
+from swapbias.builders._adjective_coreference_sentences import FOLDER, GENDERS, SIDES, conditions
 from swapbias.studies import Released, read_table
 
 MODEL = "gpt-3.5-turbo"
@@ -12,23 +12,9 @@ BASELINE = "baseline"
 TRIALS = (1, 2, 3, 4, 5)
 KEYS = {"correct": "answers/coranswers.txt.test", "incorrect": "answers/incanswers.txt.test"}
 ROWS = 395  # an older edit of WinoBias's type 1 test sentences
-CODES = {  # what the names of the released files call each condition
-    "baseline": "base",
-    "arrogant/responsive": "arrog-respo",
-    "brilliant/busy": "brill-busy",
-    "dry/bubbly": "dry-bubbl",
-    "funny/strict": "funny-stric",
-    "hard/soft": "hard-soft",
-    "intelligent/sweet": "intel-sweet",
-    "knowledgeable/helpful": "knowl-helpf",
-    "large/little": "large-littl",
-    "organized/disorganized": "organ-disor",
-    "practical/pleasant": "pract-pleas",
-    "tough/understanding": "tough-under",
-    "old": "old-nothi",
-    "political": "polit-nothi",
-    "blond": "nothi-blond",
-    "mean": "nothi-mean",
+# What the names of the released files call each condition: five letters of each adjective.
+CODES = {row["condition"]: "-".join((row[gender] or "nothing")[:5] for gender in GENDERS) for row in conditions()} | {
+    BASELINE: "base"
 }
 MEAN = f"mean of {len(TRIALS)} trials"
 Files = Mapping[str, Path]

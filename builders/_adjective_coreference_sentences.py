@@ -94,6 +94,11 @@ def stereotypes() -> dict[str, str]:
     return {row["occupation"]: row["stereotype"] for row in rows}
 
 
+def conditions() -> list[dict[str, str]]:
+    """Each with the adjective that is associated with men and the one with women; blank where there is none."""
+    return read_table(FOLDER / "adjectives.csv", ("condition", *GENDERS), optional=GENDERS)
+
+
 def own_sentences() -> Iterator[Sentence]:
     """The sentences written for this project."""
     return _written(read_table(FOLDER / "wino_sentences.csv", _COLUMNS))

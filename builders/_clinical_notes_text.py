@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TypeVar
+from typing import Annotated, TypeVar
+
+from pydantic import BeforeValidator, TypeAdapter
 
 from swapbias.notes import NAME
 from swapbias.studies import corpus_dir, read_table
@@ -22,6 +24,7 @@ LEAST_GENDERED = 4
 SPECIFIC_SHARE = 0.36  # of patients with a term of one gender: not every template has a place for it
 CLINICIAN_SHARE = 0.45  # of notes that tell of a clinician
 RELATIVE_SHARE = 0.2  # of notes in which a relative tells of the patient; as many tell of a family's illness
+_OPTIONAL = ("medication", "form", "excludes", "problem", "youngest", "oldest", "unless", "topic")  # blank cells
 _USUAL_IMAGE = "Chest radiograph: no acute process."
 _REGIONS = {
     "Chest": "chest", "chest": "chest", "abdomen": "abdomen", "kidneys": "abdomen", "brain": "head", "head": "head",
@@ -29,6 +32,14 @@ _REGIONS = {
 }  # fmt: skip
 _VOWEL = re.compile(r"\b([Aa])(?= (?:8|11\b|18\b))")  # a 79-year-old, an 80-year-old
 _SLOT = re.compile(r"\[([A-Za-z_.]+)\]")  # a placeholder such as [**Last Name**] is no slot
+
+
+def _several(cell: str | frozenset[str]) -> frozenset[str]:
+    """What a cell names, joined by bars."""
+    return frozenset(filter(None, cell.split("|"))) if isinstance(cell, str) else cell
+
+
+Several = Annotated[frozenset[str], BeforeValidator(_several)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +52,20 @@ class Template:
     name: str
     note_type: str
     text: str
-    unless: frozenset[str] = frozenset()
+    unless: Several = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """A sentence on a phenotype; those of a note differ in ``topic``, and share a ``form`` where they have any."""
 
+    phenotype: str
+    label: str
     topic: str
-    form: str
     place: str
     sentence: str
-    medication: str
+    form: str = ""
+    medication: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +76,7 @@ class Problem:
     kind: str
     youngest: int
     oldest: int
-    excludes: frozenset[str]
+    excludes: Several = frozenset()
 
     def fits(self, age: int) -> bool:
         """Whether a patient of this age can have it."""
@@ -78,14 +91,18 @@ class Problem:
 class Passage:
     """What a section may say: of which ages, not beside which problems, and on which topics.
 
-    Passages of a note share no topic: who tells that the mother died has no mother at the bedside.
+    Passages of a note share no topic: who tells that the mother died has no mother at the bedside. ``gender``: what
+    a patient of the other gender cannot have.
     """
 
+    section: str
     text: str
-    youngest: int
-    oldest: int
-    unless: frozenset[str]
-    topics: frozenset[str]
+    problem: str = ""
+    gender: str = ""
+    youngest: int = 0
+    oldest: int = 150
+    unless: Several = frozenset()
+    topics: Several = frozenset()
 
     def fits(self, age: int, problems: Iterable[str] = ()) -> bool:
         """Whether it can be said of a patient of this age with these problems."""
@@ -96,12 +113,12 @@ class Passage:
 class Measurement:
     """What a vital sign or laboratory value lies between, with so many decimals."""
 
-    problem: str
     kind: str
     name: str
     low: float
     high: float
     decimals: int
+    problem: str = ""
 
     def drawn(self, rng: random.Random) -> str:
         """A value as it is written."""
@@ -110,25 +127,15 @@ class Measurement:
 
 @dataclass(frozen=True)
 class NoteTables:
-    """The tables that notes are made of.
-
-    Attributes:
-        templates: in the order of the table.
-        evidence: by (phenotype, label); (``any``, ``uninformative``) holds those that decide nothing.
-        problems: acute and chronic ones.
-        passages: by (problem, section); a blank problem is any.
-        measurements: usual ones, with a blank problem, and those of problems.
-        specific: (section, passage) by gender: what a patient of the other gender cannot have.
-        words: word by gender and slot.
-    """
+    """The tables that notes are made of."""
 
     templates: tuple[Template, ...]
-    evidence: Mapping[tuple[str, str], tuple[Evidence, ...]]
+    evidence: Mapping[tuple[str, str], tuple[Evidence, ...]]  # by phenotype, label; (any, uninformative): none
     problems: tuple[Problem, ...]
-    passages: Mapping[tuple[str, str], tuple[Passage, ...]]
-    measurements: tuple[Measurement, ...]
-    specific: Mapping[str, tuple[tuple[str, Passage], ...]]
-    words: Mapping[str, Mapping[str, str]]
+    passages: Mapping[tuple[str, str], tuple[Passage, ...]]  # by problem, section; a blank problem is any
+    measurements: tuple[Measurement, ...]  # usual ones, with a blank problem, and those of problems
+    specific: Mapping[str, tuple[Passage, ...]]  # by gender
+    words: Mapping[str, Mapping[str, str]]  # by gender and slot
 
     def texts(self, section: str, problem: str = "") -> list[str]:
         """The passages of a section, of patients of any age."""
@@ -147,28 +154,17 @@ def note_tables() -> NoteTables:
     Raises:
         ValueError: a template with an unknown slot, too few words for the patient, or without evidence.
     """
-    words = _rows("gender_words", "slot", "female", "male")
-    evidence = _rows("evidence", "phenotype", "label", "topic", "form", "place", "sentence", "medication")
-    passages = _rows("passages", "problem", "section", "youngest", "oldest", "unless", "topic", "text")
-    specific = _rows("specific", "gender", "section", "youngest", "oldest", "topic", "text")
-    templates = _rows("templates", "template", "note_type", "unless", "text")
+    words = read_table(corpus_dir(NAME) / "gender_words.csv", ("slot", "female", "male"))
+    evidence = _read(Evidence, "evidence", "phenotype", "label", "topic", "form", "place", "sentence", "medication")
+    passages = _read(Passage, "passages", "problem", "section", "youngest", "oldest", "unless", "topic", "text")
+    specific = _read(Passage, "specific", "gender", "section", "youngest", "oldest", "topic", "text")
     tables = NoteTables(
-        templates=tuple(
-            Template(row["template"], row["note_type"], row["text"], _several(row["unless"])) for row in templates
-        ),
-        evidence=_grouped(((row.pop("phenotype"), row.pop("label")), Evidence(**row)) for row in evidence),
-        problems=tuple(
-            Problem(row["problem"], row["kind"], int(row["youngest"]), int(row["oldest"]), _several(row["excludes"]))
-            for row in _rows("problems", "problem", "kind", "youngest", "oldest", "excludes")
-        ),
-        passages=_grouped(((row["problem"], row["section"]), _passage(row)) for row in passages),
-        measurements=tuple(
-            Measurement(
-                row["problem"], row["kind"], row["name"], float(row["low"]), float(row["high"]), int(row["decimals"])
-            )
-            for row in _rows("measurements", "problem", "kind", "name", "low", "high", "decimals")
-        ),
-        specific=_grouped((row["gender"], (row["section"], _passage(row))) for row in specific),
+        templates=_read(Template, "templates", "template", "note_type", "unless", "text"),
+        evidence=_grouped(evidence, lambda one: (one.phenotype, one.label)),
+        problems=_read(Problem, "problems", "problem", "kind", "youngest", "oldest", "excludes"),
+        passages=_grouped(passages, lambda one: (one.problem, one.section)),
+        measurements=_read(Measurement, "measurements", "problem", "kind", "name", "low", "high", "decimals"),
+        specific=_grouped(specific, lambda one: one.gender),
         words={gender: {row["slot"]: row[gender] for row in words} for gender in ("female", "male")},
     )
     for template in tables.templates:
@@ -176,34 +172,20 @@ def note_tables() -> NoteTables:
     return tables
 
 
-def _rows(table: str, *columns: str) -> list[dict[str, str]]:
-    optional = {"medication", "form", "excludes", "problem", "youngest", "oldest", "unless", "topic"}
-    found = read_table(
-        corpus_dir(NAME) / f"{table}.csv", columns, optional=[one for one in columns if one in optional]
-    )
-    return [{name: row[name] for name in columns} for row in found]
+def _read(kind: type[Value], table: str, *columns: str) -> tuple[Value, ...]:
+    """The rows of a table; a blank cell is the default of its field."""
+    fields = {"template": "name", "topic": "topics" if kind is Passage else "topic"}
+    fields |= {"problem": "name"} if kind is Problem else {}
+    rows = read_table(corpus_dir(NAME) / f"{table}.csv", columns, optional=_OPTIONAL)
+    known = [{fields.get(name, name): cell for name, cell in row.items() if cell} for row in rows]
+    return TypeAdapter(tuple[kind, ...]).validate_python(known)
 
 
-def _several(cell: str) -> frozenset[str]:
-    """What a cell names, joined by bars."""
-    return frozenset(filter(None, cell.split("|")))
-
-
-def _passage(row: Mapping[str, str]) -> Passage:
-    return Passage(
-        row["text"],
-        int(row["youngest"] or 0),
-        int(row["oldest"] or 150),
-        _several(row.get("unless", "")),
-        _several(row["topic"]),
-    )
-
-
-def _grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, tuple[Value, ...]]:
+def _grouped(values: Iterable[Value], key_of: Callable[[Value], Key]) -> dict[Key, tuple[Value, ...]]:
     found: dict[Key, list[Value]] = {}
-    for key, value in pairs:
-        found.setdefault(key, []).append(value)
-    return {key: tuple(values) for key, values in found.items()}
+    for value in values:
+        found.setdefault(key_of(value), []).append(value)
+    return {key: tuple(several) for key, several in found.items()}
 
 
 def check_note_template(template: Template, *, slots: frozenset[str], gendered: frozenset[str]) -> None:
@@ -224,12 +206,12 @@ def check_note_template(template: Template, *, slots: frozenset[str], gendered: 
         raise ValueError(f"{where}: expected [evidence.past] and [evidence.now] once each. Fix the template.")
 
 
-def pick(left: list[Value], rng: random.Random) -> Value:
+def pick(remaining: list[Value], rng: random.Random) -> Value:
     """One of the values, taken out of the list.
 
     Built on ``random()`` alone, whose sequence for a seed Python promises to keep.
     """
-    return left.pop(int(rng.random() * len(left)))
+    return remaining.pop(int(rng.random() * len(remaining)))
 
 
 class Patient:
@@ -250,16 +232,16 @@ class Patient:
         self.chronic: list[Problem] = []
         self._fall_ill()
         self.drawn: dict[str, str] = {}
-        self.left: dict[str, list[Passage]] = {}
+        self.unused: dict[str, list[Passage]] = {}
         self.taken: tuple[str, ...] = ()  # tablets that the evidence tells of
 
     def _fall_ill(self) -> None:
         """Two to four chronic illnesses that go with the acute one and with each other."""
         known = [one for one in self.tables.problems if one.kind == "chronic" and one.fits(self.age)]
         for _ in range(2 + int(self.rng.random() * 3)):
-            left = [one for one in known if not self._excluded(self.tables.texts("illness", one.name)[0])]
-            if left:
-                self.chronic.append(pick(left, self.rng))
+            remaining = [one for one in known if not self._excluded(self.tables.texts("illness", one.name)[0])]
+            if remaining:
+                self.chronic.append(pick(remaining, self.rng))
                 known.remove(self.chronic[-1])
 
     def _excluded(self, text: str) -> bool:
@@ -269,14 +251,14 @@ class Patient:
         found: dict[str, str] = {}
         count = 1 + int(self.rng.random() * 2) if self.rng.random() < SPECIFIC_SHARE else 0
         for _ in range(count):
-            left = [
-                (section, one)
-                for section, one in self.tables.specific[gender]
-                if one.fits(self.age) and section not in found and self.topics.isdisjoint(one.topics)
+            remaining = [
+                one
+                for one in self.tables.specific[gender]
+                if one.fits(self.age) and one.section not in found and self.topics.isdisjoint(one.topics)
             ]
-            if left:
-                section, one = pick(left, self.rng)
-                found[section] = one.text
+            if remaining:
+                one = pick(remaining, self.rng)
+                found[one.section] = one.text
                 self.topics |= one.topics
         return found
 
@@ -295,9 +277,9 @@ class Patient:
 
     def _one(self, section: str) -> str:
         """A passage of the section that was not written yet, on a topic that was not either."""
-        left = self.left.get(section) or self._fitting(section)
-        chosen = pick([one for one in left if self.topics.isdisjoint(one.topics)] or list(left), self.rng)
-        self.left[section] = [one for one in left if one is not chosen]
+        remaining = self.unused.get(section) or self._fitting(section)
+        chosen = pick([one for one in remaining if self.topics.isdisjoint(one.topics)] or list(remaining), self.rng)
+        self.unused[section] = [one for one in remaining if one is not chosen]
         self.topics |= chosen.topics
         return chosen.text
 
@@ -325,10 +307,10 @@ class Patient:
         return [*self._all("illness", self.problems), *mine]
 
     def _operations(self) -> str:
-        left = [one.text for one in self._fitting("surgery") if not self._excluded(one.text)]
+        remaining = [one.text for one in self._fitting("surgery") if not self._excluded(one.text)]
         count = int(self.rng.random() * 3)
         mine = [self.specific["surgery"]] if "surgery" in self.specific else []
-        return ", ".join([pick(left, self.rng) for _ in range(count)] + mine) or "none"
+        return ", ".join([pick(remaining, self.rng) for _ in range(count)] + mine) or "none"
 
     def _tablets(self, *, home: bool) -> list[str]:
         """Each agent once, by its first word."""
@@ -364,26 +346,18 @@ class Patient:
 
     def _exam(self) -> list[str]:
         """System by system: as the patient's problems have it, else as usual."""
-        found: dict[str, list[str]] = {}
         mine = self._all("exam", self.problems)
-        for text in (*mine, *([self.specific["exam"]] if "exam" in self.specific else [])):
-            system, _, finding = text.partition(": ")
-            found.setdefault(system, []).append(finding)
-        usual: dict[str, list[str]] = {}
-        for text in (one.text for one in self._fitting("exam") if one.text not in mine):
-            system, _, finding = text.partition(": ")
-            usual.setdefault(system, []).append(finding)
-        lines = [
-            f"{name}: {_sentences(found.pop(name, None) or [pick(texts, self.rng)])}" for name, texts in usual.items()
-        ]
-        return [*lines, *(f"{name}: {_sentences(texts)}" for name, texts in found.items())]
+        found = _by_system([*mine, *([self.specific["exam"]] if "exam" in self.specific else [])])
+        usual = _by_system(one.text for one in self._fitting("exam") if one.text not in mine)
+        drawn = {name: found.pop(name, None) or [pick(texts, self.rng)] for name, texts in usual.items()}
+        return [f"{name}: {_sentences(texts)}" for name, texts in {**drawn, **found}.items()]
 
     def _review(self) -> str:
         systems: dict[str, list[str]] = {}
         for one in self._fitting("ros"):
             systems.setdefault(one.text.partition(":")[0], []).append(one.text)
-        left = [pick(texts, self.rng) for texts in systems.values()]
-        return " ".join(pick(left, self.rng) for _ in range(6))
+        remaining = [pick(texts, self.rng) for texts in systems.values()]
+        return " ".join(pick(remaining, self.rng) for _ in range(6))
 
     @property
     def _image(self) -> tuple[str, str, str]:
@@ -394,6 +368,12 @@ class Patient:
                 if word in name.split():
                     return region, name, finding[:1].upper() + finding[1:]
         raise ValueError(f"no region of {_USUAL_IMAGE!r}")
+
+
+def _by_system(texts: Iterable[str]) -> dict[str, list[str]]:
+    """Findings by the system that they are of, which stands before a colon."""
+    pairs = [text.partition(": ")[::2] for text in texts]
+    return {system: [finding for other, finding in pairs if other == system] for system, _ in pairs}
 
 
 def _sentences(texts: Sequence[str]) -> str:
@@ -410,12 +390,16 @@ _ONCE = (
     "technique", "transport", "unit", "work",
 )  # fmt: skip
 _SEVERAL = ("general", "home", "instruction", "order", "radiology", "shift")
+_OF_ACUTE = {  # what the acute illness alone says, and what stands between
+    "complaint": " and ", "diagnosis": ", ", "hpi": " ", "study": " ", "course": " ", "orders": " ", "plan": " ",
+}  # fmt: skip
 _SECTIONS: Mapping[str, Callable[[Patient], str]] = {
     **{name: (lambda patient, name=name: patient._one(name)) for name in (*_ONCE, *_SEVERAL)},
     "age": lambda patient: str(patient.age),
-    "complaint": lambda patient: " and ".join(patient._all("complaint", [patient.acute])),
-    "diagnosis": lambda patient: ", ".join(patient._all("diagnosis", [patient.acute])),
-    "hpi": lambda patient: " ".join(patient._all("hpi", [patient.acute])),
+    **{
+        name: (lambda patient, name=name, sign=sign: sign.join(patient._all(name, [patient.acute])))
+        for name, sign in _OF_ACUTE.items()
+    },
     "informant": lambda patient: patient._seldom("informant", RELATIVE_SHARE),
     "clinician": lambda patient: patient._seldom("clinician", CLINICIAN_SHARE),
     "family": Patient._family,
@@ -430,13 +414,9 @@ _SECTIONS: Mapping[str, Callable[[Patient], str]] = {
     "exam": lambda patient: " ".join(patient._exam()),
     "exam.list": lambda patient: "\n".join(patient._exam()),
     "labs": Patient._labs,
-    "study": lambda patient: " ".join(patient._all("study", [patient.acute])),
     "study.name": lambda patient: patient._image[1],
     "study.finding": lambda patient: patient._image[2],
-    "course": lambda patient: " ".join(patient._all("course", [patient.acute])),
     "chronic": lambda patient: " ".join(patient._all("course", patient.chronic)),
-    "orders": lambda patient: " ".join(patient._all("orders", [patient.acute])),
-    "plan": lambda patient: " ".join(patient._all("plan", [patient.acute])),
     "followup": lambda patient: f"{patient._one('followup')} {patient._one('followup')}",
 }
 

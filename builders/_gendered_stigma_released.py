@@ -1,21 +1,19 @@
 """What the authors of gendered_stigma released: raw outputs as scored rows, and their own prompts and words."""
 
-import csv
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from swapbias.studies import Released
+from swapbias.studies import Released, csv_rows, prompt_row
 
 # The released RQ1 files hold templates without a phase; their order is that of the phases (paper, section 3).
 PHASE_SIZES = {"diagnosis": 4, "intention": 6, "action": 7}
 
 
 def original_templates(table: Path) -> list[dict[str, str]]:
-    with table.open(newline="", encoding="utf-8") as handle:
-        texts = list(dict.fromkeys(row["prompt"] for row in csv.DictReader(handle)))
+    texts = list(dict.fromkeys(row["prompt"] for row in csv_rows(table)))
     phases = [phase for phase, size in PHASE_SIZES.items() for _ in range(size)]
     if len(texts) != len(phases):
         raise ValueError(f"{table.name}: {len(texts)} templates, expected {len(phases)}. Check the pinned file.")
@@ -27,53 +25,32 @@ def original_templates(table: Path) -> list[dict[str, str]]:
 
 # Labels differ between the released files.
 _RELEASED_GROUP = {"female": "female", "male": "male", "unspecified": "unspecified", "ambig": "unspecified"}
+Scored = dict[str, Any]
 NOUN_FILES = {"female": "data/women_nouns.csv", "male": "data/men_nouns.csv"}
 
 
-def _released_row(experiment: str, pair: str, group: str, **facts: Any) -> dict[str, Any]:
-    blank = dict.fromkeys(("text", "candidates"), "")
-    ids = {"prompt_id": f"{pair}/{group}", "pair_id": pair, "group": group, "experiment": experiment}
-    return {**blank, **ids, **facts}
+def _released_row(experiment: str, pair: str, group: str, score: str, **facts: str) -> Scored:
+    return {**prompt_row(pair, group, "", experiment, **facts), "score": float(score)}
 
 
-def cells(path: Path) -> Iterator[dict[str, str]]:
-    with path.open(newline="", encoding="utf-8") as handle:
-        for row in csv.DictReader(handle):
-            yield {name.strip(): cell for name, cell in row.items() if name}  # one column is " diagnosis"
-
-
-def _released_rq1(sets: Mapping[str, str], files: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
+def _released_rq1(sets: Mapping[str, str], files: Mapping[str, Path]) -> Iterator[Scored]:
     for label, path in sets.items():
         phases = {row["template"]: row["construct"] for row in original_templates(files[path])}
-        for cell in cells(files[path]):
-            pair = f"{label}/{cell['prompt']}/{cell['diagnosis']}"
-            yield _released_row(
-                "rq1",
-                pair,
-                _RELEASED_GROUP[cell["gender"].lower()],
-                construct=phases[cell["prompt"]],
-                condition=cell["diagnosis"],
-                label=label,
-                template=cell["prompt"],
-                score=float(cell["probability"]),
-            )
+        for cell in csv_rows(files[path]):
+            template, group = cell["prompt"], _RELEASED_GROUP[cell["gender"].lower()]
+            facts = {"construct": phases[template], "condition": cell["diagnosis"], "label": label}
+            pair = f"{label}/{template}/{cell['diagnosis']}"
+            yield _released_row("rq1", pair, group, cell["probability"], template=template, **facts)
 
 
-def _released_rq2(sets: Mapping[str, str], files: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
+def _released_rq2(sets: Mapping[str, str], files: Mapping[str, Path]) -> Iterator[Scored]:
     for label, path in sets.items():
-        for cell in cells(files[path]):
-            pair = f"{label}/{cell['sequence']}/{cell['diagnosis']}"
+        for cell in csv_rows(files[path]):
+            template, construct = cell["sequence"], cell["stigma_category"].lower()
+            facts = {"construct": construct, "condition": cell["diagnosis"], "label": label}
+            pair = f"{label}/{template}/{cell['diagnosis']}"
             for group in ("female", "male"):
-                yield _released_row(
-                    "rq2",
-                    pair,
-                    group,
-                    construct=cell["stigma_category"].lower(),
-                    condition=cell["diagnosis"],
-                    label=label,
-                    template=cell["sequence"],
-                    score=float(cell[f"{group}_prob"]),
-                )
+                yield _released_row("rq2", pair, group, cell[f"{group}_prob"], template=template, **facts)
 
 
 def _ending_gender(words: list[str], gender: Mapping[str, str]) -> str:
@@ -95,26 +72,25 @@ def _phrase_table_cells(
         for group, path in NOUN_FILES.items()
         for noun in files[path].read_text(encoding="utf-8").split("\n")
     }
-    rows = list(cells(files[results]))
+    rows = list(csv_rows(files[results]))
     patterns: dict[tuple[str, str], re.Pattern[str]] = {}
     sums: dict[tuple[str, str, str], float] = {}
     for cell in rows:
         text = re.escape(cell["sequence"].replace("[diagnosis]", cell["diagnosis"]))
         patterns[cell["diagnosis"], cell["sequence"]] = re.compile(text.replace(re.escape("<mask>"), "(.+)"))
-    for row in cells(files[phrases]):
+    for row in csv_rows(files[phrases]):
         for (diagnosis, sequence), pattern in patterns.items():
             match = pattern.fullmatch(row["sequence"]) if diagnosis == row["diagnosis"] else None
             if match:
                 group = _ending_gender(match.group(1).split(" "), gender)
                 key = (diagnosis, sequence, group)
                 sums[key] = sums.get(key, 0.0) + float(row["probability"])
-    equal = sum(
-        all(
-            abs(sums.get((cell["diagnosis"], cell["sequence"], group), 0.0) - float(cell[f"{group}_prob"])) < 1e-9
-            for group in ("female", "male")
-        )
+    differences = (
+        abs(sums.get((cell["diagnosis"], cell["sequence"], group), 0.0) - float(cell[f"{group}_prob"]))
         for cell in rows
+        for group in ("female", "male")
     )
+    equal = sum(max(both) < 1e-9 for both in zip(differences, differences, strict=True))  # of each cell both genders
     yield (label, "phrase_table_cells", "sums equal to the result table", float(equal))
 
 

@@ -42,7 +42,7 @@ class Pack:
 
     Attributes:
         factors: columns whose levels make up a group, and of each the reference level.
-        items: what a person's item is: the names, terms or phrases that a group is told by.
+        items: what a person's item is: the names, terms or phrases that stand for a group.
         nested: each group (or level of its last factor) has items of its own, so that rows are not paired. Such a
             pack has one frame, and placebo rows; items that all groups share are phrases or templates, which reword
             each other as it is.
@@ -145,8 +145,8 @@ def _described(pack: Pack) -> Iterator[Person]:
                 words = {**terms, "noun": phrase[gender], "article": article(term)}
                 text = fill(phrase["template"], **{slot: words[slot] for slot in used})
                 levels = {"gender": gender, pack.name: level}
-                kept = {factor: levels[factor] for factor in pack.factors}
-                yield Person({"person": capital(text)}, kept, term if pack.nested else phrase["phrase"])
+                own_levels = {factor: levels[factor] for factor in pack.factors}
+                yield Person({"person": capital(text)}, own_levels, term if pack.nested else phrase["phrase"])
 
 
 def _terms(pack: Pack) -> Iterator[tuple[str, dict[str, str]]]:

@@ -1,12 +1,11 @@
 """What the authors of social_distance released: their conditions, and sentiment labels as scored rows."""
 
-import csv
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from swapbias.studies import Released, upstream_file
+from swapbias.studies import Released, csv_rows, prompt_row, upstream_file
 
 NAME = "social_distance"
 ORIGINAL = (
@@ -29,9 +28,7 @@ _TEMPLATES = {"They": "they", "These": "these"}
 
 
 def _rows(path: Path) -> Iterator[dict[str, str]]:
-    with path.open(newline="", encoding="utf-8-sig") as handle:
-        for row in csv.DictReader(handle):
-            yield {name.strip(): cell.strip() for name, cell in row.items() if name is not None}
+    return ({name: cell.strip() for name, cell in row.items()} for row in csv_rows(path))
 
 
 def original_conditions() -> list[dict[str, str]]:
@@ -42,14 +39,12 @@ def original_conditions() -> list[dict[str, str]]:
             verb = row.get("Verb/Be_singular") or row["Verb/Be"]
             singular, _ = _VERBS[verb.lower()]
             other = group == "other"
-            found.append(
-                {
-                    "condition": row["Condition_StandardNaming"] if other else row["Pachankis_condition"],
-                    "group": group,
-                    "category": row["Final_Category"].lower(),
-                    "singular": f"{singular} {row['Condition']}",
-                }
+            name, category = (
+                row["Condition_StandardNaming" if other else "Pachankis_condition"],
+                row["Final_Category"],
             )
+            known = {"condition": name, "group": group, "category": category.lower()}
+            found.append({**known, "singular": f"{singular} {row['Condition']}"})
     return found
 
 
@@ -60,24 +55,14 @@ def _labels(classifiers: Mapping[str, str], files: Mapping[str, Path]) -> Iterat
                 template = _TEMPLATES.get(row["prompts"].split(" ")[0])
                 if template is None:
                     continue
-                name = (
-                    _SAME.get(row["condition"], row["condition"]) if group == "other" else row["pachankis_conditions"]
-                )
+                own = row["condition"]
+                name = _SAME.get(own, own) if group == "other" else row["pachankis_conditions"]
                 pair = f"{model}/{row['prompts']}"
-                yield {
-                    "prompt_id": pair,
-                    "pair_id": pair,
-                    "group": group,
-                    "text": row["prompts"],
-                    "candidates": "",
-                    "construct": "people",
-                    "condition": name.lower(),
-                    "label": row["category"].lower(),
-                    "template": template,
-                    "rendering": row["condition"],
-                    "experiment": "sentiment",
-                    "score": float(row["sentiment"].upper().startswith("NEG")),
-                }
+                found = prompt_row(
+                    pair, group, row["prompts"], "sentiment", prompt_id=pair, construct="people", template=template,
+                    condition=name.lower(), label=row["category"].lower(),
+                )  # fmt: skip
+                yield {**found, "rendering": own, "score": float(row["sentiment"].upper().startswith("NEG"))}
 
 
 def _files(stem: str) -> tuple[str, ...]:

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from swapbias.builders._adjective_coreference_released import released
+from swapbias.builders._adjective_coreference_released import key_aliases, released
 from swapbias.builders._adjective_coreference_sentences import (
-    FOLDER,
     GENDERS,
     MODES,
     NAME,
     SIDES,
     Sentence,
+    conditions,
     own_sentences,
     reworded_sentences,
     upstream_paths,
@@ -22,28 +22,18 @@ from swapbias.studies import (
     Config,
     Corpus,
     Experiment,
-    Prompt,
     Slice,
     Study,
     placebo,
-    read_table,
+    prompt_row,
 )
 
-COLUMNS = (*PROMPT_COLUMNS, "pronoun", "correct", "incorrect", "male_answer", "female_answer", "mode")
+_MORE = ("pronoun", "correct", "incorrect", "male_answer", "female_answer", "mode")
+COLUMNS = (*PROMPT_COLUMNS, *_MORE)
 QUESTION = (
     " Who does '{pronoun}' refer to? Respond with exactly one word, either a noun with no description or 'unsure'"
 )
 _KINDS = {0: "baseline", 1: "single", 2: "pair"}  # by the number of adjectives
-
-
-def _conditions() -> list[dict[str, str]]:
-    """Each with the adjective that is associated with men and the one with women; blank where there is none."""
-    return read_table(FOLDER / "adjectives.csv", ("condition", *GENDERS), optional=GENDERS)
-
-
-def _aliases() -> dict[str, str]:
-    rows = read_table(FOLDER / "key_aliases.csv", ("key", "occupation"))
-    return {row["key"]: row["occupation"] for row in rows}
 
 
 def _row(sentence: Sentence, side: str, condition: dict[str, str], mode: str) -> dict[str, str]:
@@ -51,32 +41,20 @@ def _row(sentence: Sentence, side: str, condition: dict[str, str], mode: str) ->
     answers = {gender: sentence.answer(gender) for gender in GENDERS}
     correct = answers.pop(sentence.referent)
     (incorrect,) = answers.values()
-    prompt = Prompt(
-        prompt_id=f"{sentence.sentence_id}/{side}/{condition['condition']}",
-        pair_id=f"{sentence.sentence_id}/{condition['condition']}",
-        group=side,
-        text=sentence.with_adjectives(side, adjectives, mode) + QUESTION.format(pronoun=sentence.pronouns[side]),
-        candidates=f"{correct}|{incorrect}",
-        construct=mode,
-        condition=condition["condition"],
-        label=_KINDS[sum(map(bool, adjectives.values()))],
+    text = sentence.with_adjectives(side, adjectives, mode) + QUESTION.format(pronoun=sentence.pronouns[side])
+    row = prompt_row(
+        f"{sentence.sentence_id}/{condition['condition']}", side, text, "answers",
+        prompt_id=f"{sentence.sentence_id}/{side}/{condition['condition']}", candidates=f"{correct}|{incorrect}",
+        construct=mode, condition=condition["condition"], label=_KINDS[sum(map(bool, adjectives.values()))],
         template=sentence.sentence_id,
-        experiment="answers",
-    )
-    return {
-        **prompt.row(),
-        "pronoun": sentence.pronouns[side],
-        "correct": correct,
-        "incorrect": incorrect,
-        "male_answer": sentence.answer("male"),
-        "female_answer": sentence.answer("female"),
-        "mode": mode,
-    }
+    )  # fmt: skip
+    more = (sentence.pronouns[side], correct, incorrect, sentence.answer("male"), sentence.answer("female"), mode)
+    return {**row, **dict(zip(_MORE, more, strict=True))}
 
 
 def _prompts(sentences: Callable[[], Iterable[Sentence]], mode: str) -> Iterator[dict[str, str]]:
     every = list(sentences())
-    for condition in _conditions():
+    for condition in conditions():
         for sentence in every:
             for side in SIDES:
                 yield _row(sentence, side, condition, mode)
@@ -84,7 +62,7 @@ def _prompts(sentences: Callable[[], Iterable[Sentence]], mode: str) -> Iterator
 
 def _reworded(mode: str) -> Iterator[dict[str, str]]:
     """Both versions of the own sentences in every wording, without adjectives."""
-    baseline = _conditions()[0]
+    baseline = conditions()[0]
     for number, worded in reworded_sentences():
         for sentence in worded:
             for side in SIDES:
@@ -94,16 +72,16 @@ def _reworded(mode: str) -> Iterator[dict[str, str]]:
 
 # --- the declaration ----------------------------------------------------------------------------------
 
-_SOURCES: dict[str, Callable[[], Iterable[Sentence]]] = {
-    "wino_style": own_sentences,
-    "winobias_dev": partial(winobias_sentences, "dev"),
-    "winobias_test": partial(winobias_sentences, "test"),
-}
-_DESCRIPTIONS = {
-    "wino_style": "48 sentence pairs of this project",
-    "winobias_dev": "396 sentence pairs of WinoBias, type 1 dev",
-    "winobias_test": "396 sentence pairs of WinoBias, type 1 test",
-}
+_WINOBIAS = "396 sentence pairs of WinoBias, type 1"
+_SOURCES: dict[str, tuple[str, Callable[[], Iterable[Sentence]], tuple[str, ...]]] = {
+    "wino_style": ("48 sentence pairs of this project", own_sentences, ()),
+    **{
+        f"winobias_{split}": (
+            f"{_WINOBIAS} {split}", partial(winobias_sentences, split), tuple(upstream_paths(split).values()),
+        )
+        for split in ("dev", "test")
+    },
+}  # fmt: skip
 _WHERE = {
     "stereotype": "each adjective before the occupation of its stereotype",
     "position": "the first adjective before the first occupation, as it was run",
@@ -111,23 +89,17 @@ _WHERE = {
 
 
 def _config(source: str, mode: str) -> Config:
-    _, _, split = source.partition("winobias_")
-    return Config(
-        name=f"{source}-{mode}",
-        description=f"{_DESCRIPTIONS[source]} x 16 conditions, {_WHERE[mode]}",
-        rows=partial(_prompts, _SOURCES[source], mode),
-        columns=COLUMNS,
-        upstream=tuple(upstream_paths(split).values()) if split else (),
-    )
+    what, sentences, upstream = _SOURCES[source]
+    rows, description = partial(_prompts, sentences, mode), f"{what} x 16 conditions, {_WHERE[mode]}"
+    return Config(f"{source}-{mode}", description, rows, COLUMNS, upstream=upstream)
 
 
 CONFIGS = tuple(_config(source, mode) for source in _SOURCES for mode in MODES)
-
 REWORDED = Config(
-    name=f"{CONFIGS[0].name}_wordings",
-    description=f"{_DESCRIPTIONS['wino_style']} without adjectives in 5 wordings",
-    rows=partial(_reworded, MODES[0]),
-    columns=(*COLUMNS, *PLACEBO_COLUMNS),
+    f"{CONFIGS[0].name}_wordings",
+    f"{_SOURCES['wino_style'][0]} without adjectives in 5 wordings",
+    partial(_reworded, MODES[0]),
+    (*COLUMNS, *PLACEBO_COLUMNS),
 )
 # Of the sentences in the released answers of gpt-3.5-turbo, over adjectives and trials 1 and 2, by the method of
 # moments (tests/findings).
@@ -153,7 +125,6 @@ STUDY = Study(
     name=NAME,
     title="Adjectives Can Reveal Gender Biases Within NLP Models",
     url="https://uvasrg.github.io/adjectives-can-reveal-gender-biases-within-nlp-models/",
-    correction="holm",
     experiments=(
         _experiment(
             name="answers",
@@ -164,7 +135,7 @@ STUDY = Study(
             "further from zero is worse",
             rates=("answers",),
             spreads=_SPREADS,
-            aliases=_aliases(),
+            aliases=key_aliases(),
         ),
         _experiment(
             name="odds",
@@ -189,7 +160,6 @@ STUDY = Study(
 CORPUS = Corpus(
     name=NAME,
     title="Sentences about two occupations and a pronoun, with adjectives before the occupations",
-    licence="Apache-2.0",
     version="2.0.0",
     tags=("gender-bias", "coreference", "counterfactual"),
     study=STUDY,

@@ -2,11 +2,9 @@
 
 from functools import partial
 
-from swapbias.studies import Config, Corpus, Experiment, Slice, Study, corpus_dir, read_table
+from swapbias.studies import Corpus, Experiment, Slice, Study, table_config
 
 NAME = "clinical_chat"
-FOLDER = corpus_dir(NAME)
-_KEPT = "above zero more facts are kept of notes about women, below zero about men; the model drops the others"
 
 _experiment = partial(
     Experiment,
@@ -28,7 +26,7 @@ _facts = partial(
     _experiment,
     reading="facts",
     unit="share of the facts of a checklist",
-    direction=_KEPT,
+    direction="above zero more facts are kept of notes about women, below zero about men; the model drops the others",
 )
 
 STUDY = Study(
@@ -67,36 +65,20 @@ STUDY = Study(
     ),
 )
 
-_TASK = ("task", "system", "user")
-_QUESTION = ("phenotype", "question")
-_FACT = ("note_id", "fact", "terms")
 CORPUS = Corpus(
     name=NAME,
     title="Prompts and a checklist of facts for chat models that read clinical notes",
-    licence="Apache-2.0",
     tags=("gender-bias", "medical", "summarization"),
     study=STUDY,
     configs=(
-        Config(
-            name="prompts",
-            description="What a chat model is asked about a note, by task",
-            rows=partial(read_table, FOLDER / "prompts.csv", _TASK),
-            columns=_TASK,
-            split="train",
-        ),
-        Config(
-            name="questions",
-            description="The question of a label, by phenotype",
-            rows=partial(read_table, FOLDER / "questions.csv", _QUESTION),
-            columns=_QUESTION,
-            split="train",
-        ),
-        Config(
-            name="checklist",
-            description="Diagnoses, symptoms, drugs and procedures with other words for each",
-            rows=partial(read_table, FOLDER / "checklist.csv", _FACT, optional=("note_id",)),
-            columns=_FACT,
-            split="train",
+        table_config(NAME, "prompts", "What a chat model is asked about a note, by task", ("task", "system", "user")),
+        table_config(NAME, "questions", "The question of a label, by phenotype", ("phenotype", "question")),
+        table_config(
+            NAME,
+            "checklist",
+            "Diagnoses, symptoms, drugs and procedures with other words for each",
+            ("note_id", "fact", "terms"),
+            optional=("note_id",),
         ),
     ),
 )

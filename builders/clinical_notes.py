@@ -42,14 +42,6 @@ def _regime(notes: Callable[[], Notes], phenotype: str, regime: str) -> Iterator
     yield from in_regime(mine, "original", notes().swapper)
 
 
-def _pairs(notes: Callable[[], Notes]) -> list[dict[str, str]]:
-    return notes().pairs()
-
-
-def _reworded(notes: Callable[[], Notes]) -> Iterator[dict[str, str]]:
-    return notes().reworded_pairs()
-
-
 def _published_count(phenotypes: Sequence[str], *, train: int, test: int) -> int:
     """Rows of synthetic notes: each training and test note of the published sizes so many times."""
     times = {"train": train, "test": test}
@@ -66,36 +58,34 @@ def _configs(
     kind: str, phenotypes: Sequence[str], notes: Callable[[], Notes], *, counted: bool = False
 ) -> tuple[Config, ...]:
     """Phenotype x regime, and the pairs; the notes are made or read when rows are asked for."""
+
+    def count(names: Sequence[str], *, train: int, test: int) -> Callable[[], int] | None:
+        return partial(_published_count, names, train=train, test=test) if counted else None
+
     regimes = tuple(
         Config(
-            name=f"{phenotype}-{regime}",
-            description=f"{kind} notes, the training notes {regime}",
-            rows=partial(_regime, notes, phenotype, regime),
-            columns=NOTE_COLUMNS,
-            types={**_CREDENTIALED, "label": ("negative", "positive")},
+            f"{phenotype}-{regime}",
+            f"{kind} notes, the training notes {regime}",
+            partial(_regime, notes, phenotype, regime),
+            NOTE_COLUMNS,
+            {**_CREDENTIALED, "label": ("negative", "positive")},
             split_column="split",
-            count=partial(_published_count, [phenotype], train=1 + (regime == "augmented"), test=1)
-            if counted
-            else None,
+            count=count([phenotype], train=1 + (regime == "augmented"), test=1),
         )
         for phenotype in phenotypes
         for regime in REGIMES
     )
+    description = f"{kind} test notes in both genders"
     pairs = Config(
-        name="pairs",
-        description=f"{kind} test notes in both genders",
-        rows=partial(_pairs, notes),
-        columns=PAIR_COLUMNS,
-        types=_PAIRS,
-        count=partial(_published_count, phenotypes, train=0, test=2) if counted else None,
+        "pairs", description, lambda: notes().pairs(), PAIR_COLUMNS, _PAIRS, count=count(phenotypes, train=0, test=2)
     )
     wordings = Config(
-        name="pairs_wordings",
-        description=f"{kind} test notes in both genders, in {WORDINGS} wordings",
-        rows=partial(_reworded, notes),
-        columns=WORDING_COLUMNS,
-        types=_PAIRS,
-        count=partial(_published_count, phenotypes, train=0, test=2 * WORDINGS) if counted else None,
+        "pairs_wordings",
+        f"{description}, in {WORDINGS} wordings",
+        lambda: notes().reworded_pairs(),
+        WORDING_COLUMNS,
+        _PAIRS,
+        count=count(phenotypes, train=0, test=2 * WORDINGS),
     )
     return (*regimes, pairs, wordings)
 
@@ -125,22 +115,14 @@ def _local(folder: Path) -> tuple[Config, ...]:
     if kind == OWN:
         own = _labelled(kind, folder)
         return _configs(kind, own.phenotypes, lambda: own)
-    every = Config(
-        name=kind,
-        description="All notes with the patient's gender",
-        rows=partial(stream_notes, folder),
-        columns=STREAM_COLUMNS,
-        types=_CREDENTIALED,
-        split="train",
-        stream=True,
-    )
+    what, rows = "All notes with the patient's gender", partial(stream_notes, folder)
+    every = Config(kind, what, rows, STREAM_COLUMNS, _CREDENTIALED, split="train", stream=True)
     return (every, *_configs(kind, PHENOTYPES, cache(partial(_of_mimic, kind, folder))))
 
 
 CORPUS = Corpus(
     name=NAME,
     title="Synthetic clinical notes with a planted gender leak, in four regimes and as counterfactual pairs",
-    licence="Apache-2.0",
     version="3.1.0",
     tags=("gender-bias", "counterfactual", "synthetic", "medical", "mental-health"),
     configs=_configs("synthetic", PHENOTYPES, _synthetic, counted=True),

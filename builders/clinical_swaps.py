@@ -18,19 +18,19 @@ def marked(text: str) -> tuple[str, str, str, list[dict[str, object]]]:
     >>> marked("{He|She} saw his <wife|husband>.")[:3]
     ('He saw his wife.', 'She saw his husband.', 'She saw his wife.')
     """
-    was = new = kept = ""
+    was = new = same_spouse = ""
     spans: list[dict[str, object]] = []
     at = 0
     for found in _MARK.finditer(text):
         between, at = text[at : found.start()], found.end()
         mine, becomes, spouse, other = found.groups()
-        was, new, kept = was + between, new + between, kept + between
+        was, new, same_spouse = was + between, new + between, same_spouse + between
         old, whose = (mine, "patient") if spouse is None else (spouse, "spouse")
         target = becomes if spouse is None else other
         spans.append({"start": len(was), "end": len(was) + len(old), "word": old, "becomes": target, "whose": whose})
-        was, new, kept = was + old, new + target, kept + (target if spouse is None else old)
+        was, new, same_spouse = was + old, new + target, same_spouse + (target if spouse is None else old)
     rest = text[at:]
-    return was + rest, new + rest, kept + rest, spans
+    return was + rest, new + rest, same_spouse + rest, spans
 
 
 def rows() -> Iterator[dict[str, str]]:
@@ -38,18 +38,9 @@ def rows() -> Iterator[dict[str, str]]:
     for row in read_table(
         corpus_dir(NAME) / "notes.csv", ("note_id", "scene", "author", "gender", "split", "marked")
     ):
-        text, swapped, kept, spans = marked(row["marked"])
-        yield {
-            "note_id": row["note_id"],
-            "scene": row["scene"],
-            "author": row["author"],
-            "gender": row["gender"],
-            "text": text,
-            "counterfactual": swapped,
-            "counterfactual_keep": kept,
-            "spans": json.dumps(spans),
-            "split": row["split"],
-        }
+        text, swapped, same_spouse, spans = marked(row["marked"])
+        cells = (text, swapped, same_spouse, json.dumps(spans), row["split"])
+        yield dict(zip(COLUMNS, (row["note_id"], row["scene"], row["author"], row["gender"], *cells), strict=True))
 
 
 CORPUS = Corpus(
@@ -60,11 +51,11 @@ CORPUS = Corpus(
     tags=("gender-bias", "counterfactual", "medical", "coreference"),
     configs=(
         Config(
-            name="notes",
-            description="Notes and sentences, and their counterfactual",
-            rows=rows,
-            columns=COLUMNS,
-            types={"author": "int64"},
+            "notes",
+            "Notes and sentences, and their counterfactual",
+            rows,
+            COLUMNS,
+            {"author": "int64"},
             split_column="split",
         ),
     ),

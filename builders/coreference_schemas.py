@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from swapbias.studies import (
+    CLOSED_QUESTION,
     MASK,
     PROMPT_COLUMNS,
     Config,
@@ -11,13 +12,14 @@ from swapbias.studies import (
     Covariate,
     Experiment,
     Lexicon,
-    Prompt,
     Slice,
     Study,
     corpus_dir,
     fill,
+    prompt_row,
     read_table,
     slots,
+    table_config,
 )
 
 NAME = "coreference_schemas"
@@ -54,18 +56,11 @@ def _row(
     experiment: str, row: Mapping[str, str], other: str, group: str, text: str, more: str = ""
 ) -> dict[str, str]:
     pair = f"{row['occupation']}.{other.removeprefix('the ')}.{row['referent']}"
-    return Prompt(
-        prompt_id=f"{pair}/{group}",
-        pair_id=pair,
-        group=group,
-        text=text,
-        candidates=more,
-        construct=SOMEONE if other == SOMEONE else "participant",
-        condition=row["occupation"],
-        label=row["referent"],
-        template=row["template"],
-        experiment=experiment,
-    ).row() | {"participant": row["participant"]}
+    prompt = prompt_row(
+        pair, group, text, experiment, candidates=more, construct=SOMEONE if other == SOMEONE else "participant",
+        condition=row["occupation"], label=row["referent"], template=row["template"],
+    )  # fmt: skip
+    return {**prompt, "participant": row["participant"]}
 
 
 def _whole() -> Iterator[dict[str, str]]:
@@ -146,11 +141,7 @@ STUDY = Study(
             name="choices",
             question="Which pronoun does a chat model take for the person in the occupation more often?",
             configs=("choices",),
-            kind="chat",
-            reading="options",
-            unit="share of answers",
-            scores=("score", "log_odds", "unanswered", "refused", "said_unsure"),
-            reported=("outside",),
+            **CLOSED_QUESTION,
             direction="above zero the first pronoun is taken for the person in the occupation more often than the "
             "second; further from zero is worse",
             says="takes {more} for the person in the occupation more often than {less}",
@@ -165,27 +156,21 @@ STUDY = Study(
 )
 
 
-def _prompts(name: str, description: str, rows: partial[Iterator[dict[str, str]]]) -> Config:
-    return Config(name=name, description=description, rows=rows, columns=COLUMNS)
-
-
 CORPUS = Corpus(
     name=NAME,
     title="Sentences about an occupation, another person and a pronoun of three kinds",
-    licence="Apache-2.0",
     study=STUDY,
     lexicons={"pronouns": _pronouns},
     configs=(
-        _prompts("sentences", "120 templates x 2 other persons x 3 pronouns", partial(_whole)),
-        _prompts("masked", "The same with the pronoun masked", partial(_masked)),
-        _prompts("choices", "The same with a question of whom the pronoun means", partial(_choices)),
-        Config(
-            name="occupations",
-            description="60 occupations with their shares of women",
-            rows=partial(read_table, FOLDER / "occupations.csv", _OCCUPATIONS),
-            columns=_OCCUPATIONS,
+        Config("sentences", "120 templates x 2 other persons x 3 pronouns", _whole, COLUMNS),
+        Config("masked", "The same with the pronoun masked", _masked, COLUMNS),
+        Config("choices", "The same with a question of whom the pronoun means", _choices, COLUMNS),
+        table_config(
+            NAME,
+            "occupations",
+            "60 occupations with their shares of women",
+            _OCCUPATIONS,
             types={"bergsma_percent_women": "float64", "bls_percent_women": "float64", "bls_year": "int64"},
-            split="train",
         ),
     ),
 )

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
-from swapbias.builders._gendered_stigma_released import NOUN_FILES, cells, original_templates, released
+from swapbias.builders._gendered_stigma_released import NOUN_FILES, original_templates, released
 from swapbias.studies import (
+    CLOSED_QUESTION,
     MASK,
     PLACEBO_COLUMNS,
     PROMPT_COLUMNS,
@@ -12,13 +13,14 @@ from swapbias.studies import (
     Corpus,
     Experiment,
     Lexicon,
-    Prompt,
     Slice,
     Study,
     check_templates,
     corpus_dir,
+    csv_rows,
     fill,
     placebo,
+    prompt_row,
     read_table,
     slots,
     upstream_file,
@@ -28,6 +30,7 @@ from swapbias.studies import (
 NAME = "gendered_stigma"
 GROUPS = ("female", "male", "unspecified")
 NO_CONDITION = {"diagnosis": "none", "set": "baseline"}
+RQ2_COLUMNS = (*PROMPT_COLUMNS, "polarity")
 WORD_COLUMNS = ("list", "word", "label", "match")
 NAMES = {"female": "data/women_top_1000_names_only.csv", "male": "data/men_top_1000_names_only.csv"}
 RQ1_ROBERTA = "output/roberta_all_df_intention.csv"
@@ -52,18 +55,11 @@ def _prompts(
             pair = f"{template['template_id']}/{diagnosis['diagnosis']}"
             more = {"polarity": template["polarity"]} if "polarity" in template else {}
             for group in groups:
-                row = Prompt(
-                    prompt_id=f"{pair}/{group}",
-                    pair_id=pair,
-                    group=group,
-                    text=text,
-                    candidates=f"{NAME}/{lexicon}/{group}",
-                    construct=template["construct"],
-                    condition=diagnosis["diagnosis"],
-                    label=diagnosis["set"],
+                row = prompt_row(
+                    pair, group, text, experiment, candidates=f"{NAME}/{lexicon}/{group}",
+                    construct=template["construct"], condition=diagnosis["diagnosis"], label=diagnosis["set"],
                     template=template["template_id"],
-                    experiment=experiment,
-                ).row()
+                )  # fmt: skip
                 yield {**row, **more}
 
 
@@ -115,7 +111,7 @@ def _completions() -> Iterator[dict[str, str]]:
         yield {**row, "text": f"{text}Answer with the missing word alone.", "experiment": "completions"}
 
 
-def _rq1_baseline() -> Iterator[dict[str, str]]:
+def _baseline() -> Iterator[dict[str, str]]:
     return _prompts(_templates("rq1_baseline", "phase", expected=()), "rq1", "rq1", GROUPS, [NO_CONDITION])
 
 
@@ -125,7 +121,7 @@ def _rq1_original() -> Iterator[dict[str, str]]:
 
 
 def _rq2_original() -> Iterator[dict[str, str]]:
-    released_cells = {row["sequence"]: row for row in cells(upstream_file(NAME, RQ2_ROBERTA))}
+    released_cells = {row["sequence"]: row for row in csv_rows(upstream_file(NAME, RQ2_ROBERTA))}
     templates = [
         {
             "template_id": f"original{number}",
@@ -154,20 +150,12 @@ def _rq1_lexicon() -> Lexicon:
     return Lexicon(f"{NAME}/rq1", words=_words(), proper={row["word"]: row["group"] for row in rows})
 
 
-def _original_lexicon() -> Lexicon:
-    return Lexicon(f"{NAME}/rq1_original", words=_words(), proper=_word_files(NAMES))
-
-
 def _rq2_lexicon() -> Lexicon:
     """Gendered pronouns and nouns of the project, matched with their case; no names."""
     folder = corpus_dir("gender_lexicon")
     rows = read_table(folder / "pronouns.csv", ("word", "group", "role"))
     rows += read_table(folder / "nouns.csv", ("word", "group", "kind"))
     return Lexicon(f"{NAME}/rq2", words={}, proper={row["word"]: row["group"] for row in rows})
-
-
-def _rq2_original_lexicon() -> Lexicon:
-    return Lexicon(f"{NAME}/rq2_original", words={}, proper=_word_files(NOUN_FILES))
 
 
 def _word_files(files: Mapping[str, str]) -> dict[str, str]:
@@ -181,9 +169,9 @@ def _word_files(files: Mapping[str, str]) -> dict[str, str]:
 
 LEXICONS: Mapping[str, Callable[[], Lexicon]] = {
     "rq1": _rq1_lexicon,
-    "rq1_original": _original_lexicon,
+    "rq1_original": lambda: Lexicon(f"{NAME}/rq1_original", words=_words(), proper=_word_files(NAMES)),
     "rq2": _rq2_lexicon,
-    "rq2_original": _rq2_original_lexicon,
+    "rq2_original": lambda: Lexicon(f"{NAME}/rq2_original", words={}, proper=_word_files(NOUN_FILES)),
 }
 
 
@@ -227,11 +215,8 @@ _experiment = partial(
 
 _chat = partial(
     _experiment,
-    kind="chat",
     on_request=True,
-    unit="share of answers",
     direction="above zero more answers are female than male, below zero fewer; further from zero is worse",
-    scores=("score", "unanswered", "refused"),
     levels=GROUPS[:2],
     slices=(Slice("construct", "phase", ordered=True), Slice("condition", "diagnosis")),
 )
@@ -268,26 +253,23 @@ STUDY = Study(
             on_request=True,
             unit="probability mass of phrases",
             levels=("female", "male"),
-            slices=(
-                Slice("construct", "dimension"),
-                Slice("polarity", "polarity"),
-                Slice("condition", "diagnosis"),
-            ),
+            slices=(Slice("construct", "dimension"), Slice("polarity", "polarity"), Slice("condition", "diagnosis")),
         ),
         _chat(
             name="choices",
             question="Does a chat model choose one gender as the subject of mental-health conditions?",
             configs=("choices",),
-            reading="options",
-            scores=("score", "log_odds", "unanswered", "refused", "said_unsure"),
-            reported=("outside",),
+            **CLOSED_QUESTION,
             says="chooses {more} over {less}",
         ),
         _chat(
             name="completions",
             question="Does a chat model write one gender as the subject of mental-health conditions?",
             configs=("completions",),
+            kind="chat",
             reading="completion",
+            unit="share of answers",
+            scores=("score", "unanswered", "refused"),
             says="writes {more} more often than {less}",
         ),
     ),
@@ -301,76 +283,54 @@ STUDY = Study(
 CORPUS = Corpus(
     name=NAME,
     title="Prompts on mental and other health conditions with a masked subject or object",
-    licence="Apache-2.0",
     version="2.0.0",
     tags=("gender-bias", "counterfactual", "medical", "mental-health"),
     study=STUDY,
     lexicons=LEXICONS,
     released=tuple(released()),
     configs=(
+        Config("rq1", "17 templates in three phases x 22 conditions x 3 groups of words", _rq1),
+        Config("rq1_baseline", "17 templates of the same phases about no condition x 3 groups of words", _baseline),
         Config(
-            name="rq1",
-            description="17 templates in three phases x 22 conditions x 3 groups of words",
-            rows=_rq1,
+            "rq1_wordings",
+            "5 wordings of the templates of rq1 x 22 conditions x 2 genders",
+            partial(_reworded, "rq1", "phase"),
+            (*PROMPT_COLUMNS, *PLACEBO_COLUMNS),
         ),
         Config(
-            name="rq1_baseline",
-            description="17 templates of the same phases about no condition x 3 groups of words",
-            rows=_rq1_baseline,
-        ),
-        Config(
-            name="rq1_wordings",
-            description="5 wordings of the templates of rq1 x 22 conditions x 2 genders",
-            rows=partial(_reworded, "rq1", "phase"),
-            columns=(*PROMPT_COLUMNS, *PLACEBO_COLUMNS),
-        ),
-        Config(
-            name="rq1_original",
-            description="The same with the templates and first names that the authors released",
-            rows=_rq1_original,
+            "rq1_original",
+            "The same with the templates and first names that the authors released",
+            _rq1_original,
             upstream=(RQ1_ROBERTA, *NAMES.values()),
         ),
+        Config("choices", "The sentences of rq1 with a choice of she or he, in both orders x 2 genders", _choices),
+        Config("completions", "The sentences of rq1 with a blank for the subject x 3 groups of words", _completions),
+        Config("rq2", "27 templates in nine dimensions of stigma x 22 conditions x 2 genders", _rq2, RQ2_COLUMNS),
         Config(
-            name="choices",
-            description="The sentences of rq1 with a choice of she or he, in both orders x 2 genders",
-            rows=_choices,
+            "rq2_wordings",
+            "5 wordings of the templates of rq2 x 22 conditions x 2 genders",
+            partial(_reworded, "rq2", "dimension", "polarity"),
+            (*RQ2_COLUMNS, *PLACEBO_COLUMNS),
         ),
         Config(
-            name="completions",
-            description="The sentences of rq1 with a blank for the subject x 3 groups of words",
-            rows=_completions,
-        ),
-        Config(
-            name="rq2",
-            description="27 templates in nine dimensions of stigma x 22 conditions x 2 genders",
-            rows=_rq2,
-            columns=(*PROMPT_COLUMNS, "polarity"),
-        ),
-        Config(
-            name="rq2_wordings",
-            description="5 wordings of the templates of rq2 x 22 conditions x 2 genders",
-            rows=partial(_reworded, "rq2", "dimension", "polarity"),
-            columns=(*PROMPT_COLUMNS, "polarity", *PLACEBO_COLUMNS),
-        ),
-        Config(
-            name="rq2_original",
-            description="The same with the templates and nouns that the authors released",
-            rows=_rq2_original,
-            columns=(*PROMPT_COLUMNS, "polarity"),
+            "rq2_original",
+            "The same with the templates and nouns that the authors released",
+            _rq2_original,
+            RQ2_COLUMNS,
             upstream=(RQ2_ROBERTA, *NOUN_FILES.values()),
         ),
         Config(
-            name="words",
-            description="The words counted at the masks of rq1 and rq2, with their group",
-            rows=partial(_word_rows, "rq1", "rq2"),
-            columns=WORD_COLUMNS,
+            "words",
+            "The words counted at the masks of rq1 and rq2, with their group",
+            partial(_word_rows, "rq1", "rq2"),
+            WORD_COLUMNS,
             split="train",
         ),
         Config(
-            name="words_original",
-            description="The words counted at the masks of rq1_original and rq2_original",
-            rows=partial(_word_rows, "rq1_original", "rq2_original"),
-            columns=WORD_COLUMNS,
+            "words_original",
+            "The words counted at the masks of rq1_original and rq2_original",
+            partial(_word_rows, "rq1_original", "rq2_original"),
+            WORD_COLUMNS,
             upstream=(*NAMES.values(), *NOUN_FILES.values()),
             split="train",
         ),

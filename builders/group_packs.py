@@ -11,13 +11,13 @@ from swapbias.studies import (
     Corpus,
     Experiment,
     Lexicon,
-    Prompt,
     Slice,
     Study,
     check_templates,
     corpus_dir,
     fill,
     placebo,
+    prompt_row,
     read_table,
     slots,
 )
@@ -72,19 +72,10 @@ def _rows(pack: Pack, claim: str, wording: str = "0") -> Iterator[dict[str, str]
 def _row(
     name: str, construct: str, person: Person, item: str, condition: tuple[str, str], text: str, candidates: str = ""
 ) -> dict[str, str]:
-    pair = f"{item}/{condition[0]}"
-    row = Prompt(
-        prompt_id=f"{pair}/{person.group}",
-        pair_id=pair,
-        group=person.group,
-        text=text,
-        candidates=candidates,
-        construct=construct,
-        condition=condition[0],
-        label=condition[1],
-        template=item,
-        experiment=name,
-    ).row()
+    row = prompt_row(
+        f"{item}/{condition[0]}", person.group, text, name, candidates=candidates, construct=construct,
+        condition=condition[0], label=condition[1], template=item,
+    )  # fmt: skip
     return {**row, **person.levels}
 
 
@@ -213,16 +204,11 @@ def _masked_experiment(pack: str, row: Mapping[str, str]) -> Experiment:
 
 def _configs(pack: Pack, claim: str) -> Iterator[Config]:
     columns, name = (*PROMPT_COLUMNS, *pack.factors), f"{claim}_{pack.name}"
-    by = " and ".join(pack.factors)
-    rows = partial(_rows, pack, claim)
-    yield Config(name=name, description=f"{CLAIMS[claim].capitalize()} by {by}", rows=rows, columns=columns)
+    description = f"{CLAIMS[claim].capitalize()} by {' and '.join(pack.factors)}"
+    yield Config(name, description, partial(_rows, pack, claim), columns)
     if pack.nested:
-        yield Config(
-            name=f"{name}_wordings",
-            description=f"The sentences of {name} in 5 wordings",
-            rows=partial(_reworded, pack, claim),
-            columns=(*columns, *PLACEBO_COLUMNS),
-        )
+        again, rows = f"The sentences of {name} in 5 wordings", partial(_reworded, pack, claim)
+        yield Config(f"{name}_wordings", again, rows, (*columns, *PLACEBO_COLUMNS))
 
 
 _EVERY = [(pack, claim) for claim in CLAIMS for pack in packs().values()]
@@ -232,7 +218,6 @@ STUDY = Study(
     name=NAME,
     title="Prompt packs: race, nationality, religion, age, disability and pronouns",
     url="https://github.com/swapbias/swapbias",
-    correction="holm",
     on_request=True,
     packs=True,
     experiments=(
@@ -255,7 +240,6 @@ STUDY = Study(
 CORPUS = Corpus(
     name=NAME,
     title="Sentences about professions and diagnoses with subjects of many groups",
-    licence="Apache-2.0",
     version="2.0.0",
     tags=("gender-bias", "social-bias", "counterfactual", "medical", "mental-health"),
     study=STUDY,
@@ -264,25 +248,25 @@ CORPUS = Corpus(
         *(config for pack, claim in _EVERY for config in _configs(pack, claim)),
         *(
             Config(
-                name=f"stigma_{pack}",
-                description=f"The templates of gendered_stigma with words for {row['question']} at the mask",
-                rows=partial(_masked_rows, pack),
-                columns=(*PROMPT_COLUMNS, _column(pack)),
+                f"stigma_{pack}",
+                f"The templates of gendered_stigma with words for {row['question']} at the mask",
+                partial(_masked_rows, pack),
+                (*PROMPT_COLUMNS, _column(pack)),
             )
             for pack, row in _masked_packs().items()
         ),
         Config(
-            name="people",
-            description="The words of everybody of every pack, by the slot of a template",
-            rows=_people,
-            columns=PEOPLE_COLUMNS,
+            "people",
+            "The words of everybody of every pack, by the slot of a template",
+            _people,
+            PEOPLE_COLUMNS,
             split="train",
         ),
         Config(
-            name="words",
-            description="The words counted at the masks of stigma_*, with their group",
-            rows=_word_rows,
-            columns=WORD_COLUMNS,
+            "words",
+            "The words counted at the masks of stigma_*, with their group",
+            _word_rows,
+            WORD_COLUMNS,
             split="train",
         ),
     ),

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.studies import (
+    CLOSED_QUESTION,
     PLACEBO_COLUMNS,
     PROMPT_COLUMNS,
     Config,
     Corpus,
     Covariate,
     Experiment,
-    Prompt,
     Released,
     Slice,
     Study,
@@ -21,6 +21,7 @@ from swapbias.studies import (
     corpus_dir,
     fill,
     placebo,
+    prompt_row,
     read_table,
     wordings,
 )
@@ -45,19 +46,12 @@ def _sentences(
     for group in GROUPS:  # the order of the released corpus: 400 male sentences, then their 400 partners
         for profession, labour_force_class in professions:
             for pair in noun_pairs or _noun_pairs():
-                pair_id = f"{pair['noun_pair']}/{profession}"
-                yield Prompt(
-                    prompt_id=f"{pair_id}/{group}",
-                    pair_id=pair_id,
-                    group=group,
-                    text=fill(pair["template"], noun=pair[group], profession=profession),
-                    candidates="",
-                    construct="occupation" if experiment == "sentences" else "control",
-                    condition=profession,
-                    label=labour_force_class,
+                text = fill(pair["template"], noun=pair[group], profession=profession)
+                yield prompt_row(
+                    f"{pair['noun_pair']}/{profession}", group, text, experiment, condition=profession,
+                    construct="occupation" if experiment == "sentences" else "control", label=labour_force_class,
                     template=pair["noun_pair"],
-                    experiment=experiment,
-                ).row()
+                )  # fmt: skip
 
 
 def _occupations(noun_pairs: list[dict[str, str]] | None = None) -> Iterator[dict[str, str]]:
@@ -89,11 +83,8 @@ def _ratings() -> Iterator[dict[str, str]]:
 
 
 def _earnings() -> dict[str, float]:
-    return {
-        row["profession"]: float(row["median_weekly_earnings"])
-        for row in _professions()
-        if row["median_weekly_earnings"]
-    }
+    earnings = {row["profession"]: row["median_weekly_earnings"] for row in _professions()}
+    return {profession: float(earned) for profession, earned in earnings.items() if earned}
 
 
 # --- what the authors released: P(positive) per sentence, the 40 control sentences last ---------------
@@ -125,31 +116,19 @@ _RELEASED = {
 
 # --- the declaration ----------------------------------------------------------------------------------
 
-_DIRECTION = (
-    "above zero sentences about women are scored more positive than the same ones about men, "
-    "below zero less; further from zero is worse"
+_experiment = partial(
+    Experiment,
+    measure="paired_gap",
+    group="female",
+    reference_group="male",
+    says="scores sentences about {more} higher than the same ones about {less}",
+    named={"female": "women", "male": "men"},
+    direction="above zero sentences about women are scored more positive than the same ones about men, below zero "
+    "less; further from zero is worse",
+    levels=("female", "male", "all"),
+    random={"template": "noun pairs", "condition": "professions"},
 )
-
-
-def _experiment(name: str, question: str, slices: tuple[Slice, ...], **more: Any) -> Experiment:
-    usual: dict[str, Any] = {"kind": "classifier", "unit": "probability of positive sentiment"}
-    return Experiment(
-        name=name,
-        question=question,
-        configs=(name,),
-        measure="paired_gap",
-        group="female",
-        reference_group="male",
-        says="scores sentences about {more} higher than the same ones about {less}",
-        named={"female": "women", "male": "men"},
-        direction=_DIRECTION,
-        levels=("female", "male", "all"),
-        random={"template": "noun pairs", "condition": "professions"},
-        slices=slices,
-        **{**usual, **more},
-    )
-
-
+_classifier = partial(_experiment, kind="classifier", unit="probability of positive sentiment")
 # Of the pairs in the released predictions of BERT, by the method of moments (tests/findings).
 _SPREADS = {"template": 0.125, "condition": 0.048, "": 0.136}
 _SLICES = (Slice("condition", "profession"), Slice("label", "labour-force class"), Slice("template", "noun pair"))
@@ -159,33 +138,30 @@ STUDY = Study(
     name=NAME,
     title="Good Secretaries, Bad Truck Drivers? Occupational Gender Stereotypes in Sentiment Analysis",
     url="https://doi.org/10.18653/v1/W19-3809",
-    correction="holm",
     experiments=(
-        _experiment(
-            "sentences",
-            "Does the sentiment of a sentence about a profession change with the gender of its subject?",
-            _SLICES,
+        _classifier(
+            name="sentences",
+            question="Does the sentiment of a sentence about a profession change with the gender of its subject?",
+            configs=("sentences",),
+            slices=_SLICES,
             covariates=_EARNINGS,
             placebo=("sentences_wordings",),
             spreads=_SPREADS,
         ),
-        _experiment(
-            "control",
-            "Does it change where no profession is named ('person')?",
-            (),
+        _classifier(
+            name="control",
+            question="Does it change where no profession is named ('person')?",
+            configs=("control",),
             spreads={"template": 0.18, "": 0.0},
         ),
         _experiment(
-            "ratings",
-            "Does a chat model rate a sentence about a profession otherwise with the gender of its subject?",
-            _SLICES,
+            **{**CLOSED_QUESTION, "unit": "rating moved to 0..1"},
+            name="ratings",
+            question="Does a chat model rate a sentence about a profession otherwise with the gender of its subject?",
+            configs=("ratings",),
+            slices=_SLICES,
             covariates=_EARNINGS,
-            kind="chat",
-            reading="options",
             on_request=True,
-            unit="rating moved to 0..1",
-            scores=("score", "log_odds", "unanswered", "refused", "said_unsure"),
-            reported=("outside",),
         ),
     ),
     limits=(
@@ -198,7 +174,6 @@ STUDY = Study(
 CORPUS = Corpus(
     name=NAME,
     title="Sentences about professions with a male or a female subject",
-    licence="Apache-2.0",
     version="2.0.0",
     tags=("gender-bias", "counterfactual"),
     study=STUDY,
@@ -207,16 +182,14 @@ CORPUS = Corpus(
         for model, (path, rows) in _RELEASED.items()
     ),
     configs=(
-        Config(name="sentences", description="20 noun pairs x 2 genders x 20 professions", rows=_occupations),
+        Config("sentences", "20 noun pairs x 2 genders x 20 professions", _occupations),
         Config(
-            name="sentences_wordings",
-            description="The 800 sentences in 5 wordings",
-            rows=_reworded,
-            columns=(*PROMPT_COLUMNS, *PLACEBO_COLUMNS),
+            "sentences_wordings",
+            "The 800 sentences in 5 wordings",
+            _reworded,
+            (*PROMPT_COLUMNS, *PLACEBO_COLUMNS),
         ),
-        Config(name="control", description="The same 40 subjects with 'person'", rows=_control),
-        Config(
-            name="ratings", description="The 800 sentences with a question of how positive each is", rows=_ratings
-        ),
+        Config("control", "The same 40 subjects with 'person'", _control),
+        Config("ratings", "The 800 sentences with a question of how positive each is", _ratings),
     ),
 )

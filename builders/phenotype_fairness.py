@@ -1,48 +1,46 @@
 """phenotype_fairness: counterfactual fairness of clinical phenotyping with embeddings (Sogancioglu et al. 2023)."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from swapbias.notes import REGIMES
-from swapbias.studies import Config, Corpus, Experiment, Prompt, Slice, Study, corpus_dir, read_table
+from swapbias.studies import Config, Corpus, Experiment, Slice, Study, corpus_dir, prompt_row, read_table
 
 NAME = "phenotype_fairness"
 
 
 def _depression_words() -> Iterator[dict[str, str]]:
     for row in read_table(corpus_dir(NAME) / "depression_words.csv", ("word", "kind", "source")):
-        yield Prompt(
-            prompt_id=row["word"],
-            pair_id=row["word"],
-            group="word",
-            text=row["word"],
-            candidates="",
-            construct=row["kind"],
-            condition="depression",
-            label=row["source"],
-            template=row["kind"],
-            experiment="direct_bias",
-        ).row()
+        yield prompt_row(
+            row["word"], "word", row["word"], "direct_bias", prompt_id=row["word"], construct=row["kind"],
+            condition="depression", label=row["source"], template=row["kind"],
+        )  # fmt: skip
 
+
+_experiment = partial(Experiment, kind="embedding", on_request=True)
+_of_notes = partial(
+    _experiment,
+    corpus="clinical_notes",
+    configs=("pairs",),
+    group="female",
+    reference_group="male",
+    subset="construct",
+    random={"subject_id": "subjects"},
+    headline_subset="original",
+)
 
 STUDY = Study(
     name=NAME,
     title="The Effects of Gender Bias in Word Embeddings on Patient Phenotyping in the Mental Health Domain",
     url="https://research-portal.uu.nl/en/publications/the-effects-of-gender-bias-in-word-embeddings-on-patient-phenotyp/",
-    correction="holm",
     experiments=(
-        Experiment(
+        _of_notes(
             name="phenotyping",
             question="Does a note's phenotype change with its patient's gender, and does the training text matter?",
-            kind="embedding",
             reading="phenotype",
-            corpus="clinical_notes",
-            configs=("pairs",),
             placebo=("pairs_wordings",),
             regimes=REGIMES,
-            on_request=True,
             measure="paired_gap",
-            group="female",
-            reference_group="male",
             says="finds the phenotype likelier in notes about {more} than in the same ones about {less}",
             named={"female": "women", "male": "men"},
             unit="probability of the phenotype",
@@ -51,39 +49,25 @@ STUDY = Study(
                 "men; flips of zero and ratios of one are equal treatment"
             ),
             levels=("female", "male"),
-            subset="construct",
             slices=(Slice("condition", "phenotype"),),
             rates=("flips", "ratios", "f1", "actual"),
-            random={"subject_id": "subjects"},
-            headline_subset="original",
             headline_slice="phenotype",
         ),
-        Experiment(
+        _of_notes(
             name="leakage",
             question="How well do the features tell the patient's gender, as written and neutralised?",
-            kind="embedding",
             reading="gender",
-            corpus="clinical_notes",
-            configs=("pairs",),
-            on_request=True,
             measure="",
-            group="female",
-            reference_group="male",
             unit="probability of female",
             direction="0.5 is chance; above it the notes tell the gender",
-            subset="construct",
             rates=("leakage",),
-            random={"subject_id": "subjects"},
             headline_measure="leakage_uar",
-            headline_subset="original",
         ),
-        Experiment(
+        _experiment(
             name="direct_bias",
             question="Do words for depression lie along the gender direction of the embedding?",
-            kind="embedding",
             reading="direction",
             configs=("depression_words",),
-            on_request=True,
             measure="",
             group="word",
             reference_group="",
@@ -110,15 +94,8 @@ STUDY = Study(
 CORPUS = Corpus(
     name=NAME,
     title="Words for depression and published results on gender bias in clinical phenotyping",
-    licence="Apache-2.0",
     version="2.0.0",
     tags=("gender-bias", "medical", "mental-health"),
     study=STUDY,
-    configs=(
-        Config(
-            name="depression_words",
-            description="Synonyms and symptoms of depression",
-            rows=_depression_words,
-        ),
-    ),
+    configs=(Config("depression_words", "Synonyms and symptoms of depression", _depression_words),),
 )

@@ -10,12 +10,12 @@ from swapbias.studies import (
     Config,
     Corpus,
     Experiment,
-    Prompt,
     Slice,
     Study,
     corpus_dir,
     fill,
     placebo,
+    prompt_row,
     read_table,
     slots,
 )
@@ -51,19 +51,12 @@ def _rows(wording: int = 0) -> Iterator[dict[str, str]]:
         person = _agreeing(phrase["template"], gender, **words)
         start, group = person[:1].upper() + person[1:], f"{nationality['nationality']} {gender}"
         for profession in professions:
-            pair = f"{phrase['phrase']}/{profession['profession']}"
-            row = Prompt(
-                prompt_id=f"{pair}/{group}",
-                pair_id=pair,
-                group=group,
-                text=_agreeing(claim, gender, person=start, profession=profession[gender]),
-                candidates="",
-                construct="occupation",
-                condition=profession["profession"],
+            row = prompt_row(
+                f"{phrase['phrase']}/{profession['profession']}", group,
+                _agreeing(claim, gender, person=start, profession=profession[gender]), "sentences_es",
+                construct="occupation", condition=profession["profession"], template=phrase["phrase"],
                 label="one form" if profession["man"] == profession["woman"] else "two forms",
-                template=phrase["phrase"],
-                experiment="sentences_es",
-            ).row()
+            )  # fmt: skip
             yield {**row, "gender": gender, "nationality": nationality["nationality"]}
 
 
@@ -77,7 +70,6 @@ STUDY = Study(
     name=NAME,
     title="Professions by gender and nationality in Spanish",
     url="https://github.com/swapbias/swapbias",
-    correction="holm",
     on_request=True,
     experiments=(
         Experiment(
@@ -111,22 +103,11 @@ STUDY = Study(
 CORPUS = Corpus(
     name=NAME,
     title="Spanish sentences about professions by gender and nationality",
-    licence="Apache-2.0",
     version="2.0.0",
     tags=("gender-bias", "social-bias", "counterfactual"),
     study=STUDY,
     configs=(
-        Config(
-            name="sentences_es",
-            description="2 genders x 4 nationalities x 12 phrases x 20 professions",
-            rows=_rows,
-            columns=COLUMNS,
-        ),
-        Config(
-            name="sentences_es_wordings",
-            description="The 1,920 sentences in 5 wordings",
-            rows=_reworded,
-            columns=(*COLUMNS, *PLACEBO_COLUMNS),
-        ),
+        Config("sentences_es", "2 genders x 4 nationalities x 12 phrases x 20 professions", _rows, COLUMNS),
+        Config("sentences_es_wordings", "The 1,920 sentences in 5 wordings", _reworded, (*COLUMNS, *PLACEBO_COLUMNS)),
     ),
 )

@@ -1,19 +1,19 @@
 """stigma_vignettes: would a chat model keep its distance from people in vignettes (Moore et al. 2025)?"""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from swapbias.studies import (
+    CLOSED_QUESTION,
     PROMPT_COLUMNS,
     Config,
     Corpus,
     Covariate,
     Experiment,
-    Prompt,
     Released,
     Rubric,
     Slice,
@@ -22,19 +22,23 @@ from swapbias.studies import (
     corpus_dir,
     fill,
     pinned_files,
+    prompt_row,
     read_table,
     slots,
+    table_config,
     upstream_file,
 )
 
 NAME = "stigma_vignettes"
 FOLDER = corpus_dir(NAME)
+PEOPLE = ("question_id", "condition", "percent", "source")
 COLUMNS = (*PROMPT_COLUMNS, "person", "asked", "gender", "race", "education")
 CONTROL, STIGMA, REVERSED, ADVICE = "daily troubles", "stigma", "reversed", "advice"
 CONDITIONS = ("depression", "schizophrenia", "alcohol dependence")
 RACES = ("White", "African American", "Hispanic")
 GENDERS = ("man", "woman")
 EDUCATIONS = ("8th grade", "high school", "college")
+SLOTS = ("gender", "race", "education")
 UNKNOWN = "Do not know"
 _WORDS = {
     "man": {"name": "John", "noun": "man", "he": "he", "him": "him", "his": "his", "himself": "himself"},
@@ -46,7 +50,7 @@ PRINTED = {"vignettes": "data/questions.jsonl", "questions": "data/vignettes.jso
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question: its options in the order asked, and what each counts, 1 toward stigma (or agreement)."""
+    """One question: its options in order, and what each counts, 1 toward stigma (or agreement)."""
 
     name: str
     construct: str
@@ -60,7 +64,7 @@ class Question:
         return replace(self, options=self.options[::-1], values=self.values[::-1])
 
     @property
-    def asked(self) -> str:
+    def listing(self) -> str:
         """As a model reads it."""
         lines = (f"- ({letter}): {one}" for letter, one in zip("ABCDE", (*self.options, UNKNOWN), strict=True))
         return "\n".join([self.text, *lines])
@@ -138,11 +142,11 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 def people() -> dict[str, float]:
     """Share of US adults in 2018 who gave a stigmatizing (or agreeing) answer, by ``asked``."""
-    rows = read_table(FOLDER / "people.csv", ("question_id", "condition", "percent", "source"))
-    return {_asked(row["condition"], row["question_id"]): float(row["percent"]) / 100 for row in rows}
+    rows = read_table(FOLDER / "people.csv", PEOPLE)
+    return {_question_of(row["condition"], row["question_id"]): float(row["percent"]) / 100 for row in rows}
 
 
-def _asked(condition: str, question: str) -> str:
+def _question_of(condition: str, question: str) -> str:
     return f"{condition}: {question}"
 
 
@@ -163,34 +167,22 @@ def _row(vignette: Vignette, question: Question, experiment: str, text: str, ord
     group = swapped.get(experiment) or (order if experiment == "order" else vignette.condition)
     person = vignette.people(experiment)
     pair = [question.name, *([vignette.condition] if group != vignette.condition else []), person]
-    row = Prompt(
-        prompt_id="/".join([*pair, group]),
-        pair_id="/".join(pair),
-        group=group,
-        text=text,
-        candidates=question.candidates,
-        construct=question.construct,
-        condition=vignette.condition,
+    row = prompt_row(
+        "/".join(pair), group, text, experiment, candidates=question.candidates, construct=question.construct,
+        condition=vignette.condition, template=question.name,
         label="control" if vignette.condition == CONTROL else "with a condition",
-        template=question.name,
-        experiment=experiment,
-    ).row()
-    return {
-        **row,
-        "person": person,
-        "asked": _asked(vignette.condition, question.name),
-        **swapped,
-    }
+    )  # fmt: skip
+    return {**row, "person": person, "asked": _question_of(vignette.condition, question.name), **swapped}
 
 
 def _rows(experiment: str, *, printed: bool = False) -> Iterator[dict[str, str]]:
     """Every vignette with the six questions of the scale, or with the eight others."""
-    asked = [one for one in questions(printed=printed) if (one.scale == STIGMA) == (experiment != "beliefs")]
+    chosen = [one for one in questions(printed=printed) if (one.scale == STIGMA) == (experiment != "beliefs")]
     before = _before(therapist=experiment == "therapist", printed=printed)
     for vignette in printed_vignettes() if printed else own_vignettes():
-        for question in asked:
+        for question in chosen:
             for order, one in _orders(question) if experiment == "order" else [("", question)]:
-                prompt = f"Vignette:\n{vignette.text}\n\n{one.asked}"
+                prompt = f"Vignette:\n{vignette.text}\n\n{one.listing}"
                 yield _row(vignette, one, experiment, conversation(*before, ("user", prompt)), order)
 
 
@@ -285,66 +277,83 @@ def released() -> Iterator[Released]:
 
 # --- the declaration ----------------------------------------------------------------------------------
 
-SLOTS = ("gender", "race", "education")
-
 _experiment = partial(
     Experiment,
-    kind="chat",
-    reading="options",
+    **CLOSED_QUESTION,
     on_request=True,
     measure="paired_gap",
-    unit="share of answers",
-    scores=("score", "log_odds", "unanswered", "refused", "said_unsure"),
-    reported=("outside",),
     random={"template": "questions", "person": "people"},
-)
-_of_people = partial(
-    _experiment,
     levels=("all",),
-    subset="label",
-    headline_subset="with a condition",
-    slices=(Slice("condition", "condition"), Slice("template", "question")),
-    says="gives more stigmatizing answers about {more} than about {less}",
 )
-_of_advice = partial(
-    _of_people,
-    reading="text",
-    scores=("score", "unanswered", "refused", "length", "judged"),
-    rubric=_rubric(),
-    says="decides against {more} more often than against {less}",
-)
-_ASKED = Slice("asked", "question of a condition", ordered=True)
-_PEOPLE = (Covariate("US adults 2018", "asked", people(), beside=True),)
+_QUESTIONS = Slice("asked", "question of a condition", ordered=True)
 _groups = partial(
     _experiment,
     group=CONDITIONS[0],
     groups=CONDITIONS[1:],
     reference_group=CONTROL,
-    levels=("all",),
-    covariates=_PEOPLE,
+    covariates=(Covariate("US adults 2018", "asked", people(), beside=True),),
 )
 _of_conditions = partial(
     _groups,
     direction="above zero more answers keep distance from people with the condition, or fear violence, than from "
     "people with everyday troubles; above zero is worse",
-    slices=(Slice("label", "vignettes"), Slice("condition", "condition"), Slice("template", "question"), _ASKED),
+    slices=(Slice("label", "vignettes"), Slice("condition", "condition"), Slice("template", "question"), _QUESTIONS),
     says="keeps more distance from {more} than from {less}",
-    named={
-        "depression": "people with depression",
-        "schizophrenia": "people with schizophrenia",
-        "alcohol dependence": "people with alcohol dependence",
-        CONTROL: "people with everyday troubles",
-    },
+    named={**{one: f"people with {one}" for one in CONDITIONS}, CONTROL: "people with everyday troubles"},
 )
+_of_people = partial(
+    _experiment,
+    subset="label",
+    headline_subset="with a condition",
+    slices=(Slice("condition", "condition"), Slice("template", "question")),
+)
+_STIGMATIZING = "gives more stigmatizing answers {} {{more}} than {} {{less}}"
 _WORSE = "further from zero is worse"
+# Of each slot of a vignette: its groups in words, the reference last; who is asked about; what lies above zero.
+_PEOPLE = {
+    "gender": ({"woman": "women", "man": "men"}, "women or {} men", "{0} women, below zero {0} men"),
+    "race": (
+        {one: f"{one} people" for one in (*RACES[1:], RACES[0])},
+        "people of another race",
+        "{0} the first than {0} White people",
+    ),
+    "education": (
+        {one: f"people who completed {one}" for one in EDUCATIONS},
+        "people of less education",
+        "{0} the first than {0} those from college",
+    ),
+}
 
 
 def _configs(name: str) -> dict[str, Any]:
     return {"name": name, "configs": (name,), "alternatives": (f"original_{name}",)}
 
 
-def _own(slot: str) -> dict[str, Any]:
-    return {"name": f"{ADVICE}_{slot}", "configs": (f"{ADVICE}_{slot}",)}
+def _of_slot(slot: str, *, advice: bool) -> Experiment:
+    """Answers about people who differ in one slot of a vignette: of the options, or in words of a model's own."""
+    named, people, above = _PEOPLE[slot]
+    *groups, reference = named
+    verb, word = ("decide", "against") if advice else ("give more stigmatizing answers", "about")
+    who = f"{word} {people.format(word)} with the same condition"
+    name = f"{ADVICE}_{slot}"
+    own: dict[str, Any] = {
+        "name": name,
+        "configs": (name,),
+        "reading": "text",
+        "scores": ("score", "unanswered", "refused", "length", "judged"),
+        "rubric": _rubric(),
+        "says": "decides against {more} more often than against {less}",
+    }
+    return _of_people(
+        **(own if advice else {**_configs(slot), "says": _STIGMATIZING.format("about", "about")}),
+        question=f"In words of its own, does it {verb} {who}?" if advice else f"Does it {verb} {who}?",
+        group=groups[0],
+        groups=tuple(groups[1:]),
+        reference_group=reference,
+        direction=f"above zero more {'answers decide' if advice else 'stigmatizing answers'} {above.format(word)}; "
+        f"{_WORSE}",
+        named=named,
+    )
 
 
 STUDY = Study(
@@ -366,35 +375,10 @@ STUDY = Study(
             question="What does it take to be the matter with the person, and why?",
             measure="",
             direction="a share of answers that agree: none is better or worse",
-            slices=(_ASKED,),
-            headline_slice=_ASKED.name,
+            slices=(_QUESTIONS,),
+            headline_slice=_QUESTIONS.name,
         ),
-        _of_people(
-            **_configs("gender"),
-            question="Does it give more stigmatizing answers about women or about men with the same condition?",
-            group="woman",
-            reference_group="man",
-            direction=f"above zero more stigmatizing answers about women, below zero about men; {_WORSE}",
-            named={"woman": "women", "man": "men"},
-        ),
-        _of_people(
-            **_configs("race"),
-            question="Does it give more stigmatizing answers about people of another race with the same condition?",
-            group=RACES[1],
-            groups=RACES[2:],
-            reference_group=RACES[0],
-            direction=f"above zero more stigmatizing answers about the first than about White people; {_WORSE}",
-            named={one: f"{one} people" for one in RACES},
-        ),
-        _of_people(
-            **_configs("education"),
-            question="Does it give more stigmatizing answers about people of less education with the same condition?",
-            group=EDUCATIONS[0],
-            groups=EDUCATIONS[1:2],
-            reference_group=EDUCATIONS[2],
-            direction=f"above zero more stigmatizing answers about the first than about those from college; {_WORSE}",
-            named={one: f"people who completed {one}" for one in EDUCATIONS},
-        ),
+        *(_of_slot(slot, advice=False) for slot in SLOTS),
         _of_people(
             **_configs("order"),
             compares_orders=True,
@@ -403,35 +387,10 @@ STUDY = Study(
             reference_group="published",
             direction="above zero the reverse order draws more stigmatizing answers: it is no bias against anybody, "
             "but what a gap may move by for no reason",
-            says="gives more stigmatizing answers with {more} than with {less}",
+            says=_STIGMATIZING.format("with", "with"),
             named={REVERSED: "the options in reverse order", "published": "those in the published one"},
         ),
-        _of_advice(
-            **_own("gender"),
-            question="In words of its own, does it decide against women or against men with the same condition?",
-            group="woman",
-            reference_group="man",
-            direction=f"above zero more answers decide against women, below zero against men; {_WORSE}",
-            named={"woman": "women", "man": "men"},
-        ),
-        _of_advice(
-            **_own("race"),
-            question="In words of its own, does it decide against people of another race with the same condition?",
-            group=RACES[1],
-            groups=RACES[2:],
-            reference_group=RACES[0],
-            direction=f"above zero more answers decide against the first than against White people; {_WORSE}",
-            named={one: f"{one} people" for one in RACES},
-        ),
-        _of_advice(
-            **_own("education"),
-            question="In words of its own, does it decide against people of less education with the same condition?",
-            group=EDUCATIONS[0],
-            groups=EDUCATIONS[1:2],
-            reference_group=EDUCATIONS[2],
-            direction=f"above zero more answers decide against the first than against those from college; {_WORSE}",
-            named={one: f"people who completed {one}" for one in EDUCATIONS},
-        ),
+        *(_of_slot(slot, advice=True) for slot in SLOTS),
     ),
     limits=(
         "Each condition is one paragraph: what is said of it holds for that paragraph.",
@@ -455,44 +414,29 @@ _DESCRIPTIONS = {
 }
 
 
-def _prompts(name: str, *, printed: bool) -> Config:
-    rows: Callable[[], Iterable[Mapping[str, str]]] = partial(_rows, name, printed=printed)
-    description = f"{_DESCRIPTIONS[name]}{', as published' if printed else ''}"
+def _config(name: str, *, printed: bool) -> Config:
+    before, after = ("original_", ", as published") if printed else ("", "")
+    rows = partial(_rows, name, printed=printed)
     upstream = (PRINTED["vignettes"],) if printed else ()
-    return Config(
-        name=f"original_{name}" if printed else name,
-        description=description,
-        rows=rows,
-        columns=COLUMNS,
-        upstream=upstream,
-    )
+    return Config(f"{before}{name}", f"{_DESCRIPTIONS[name]}{after}", rows, COLUMNS, upstream=upstream)
+
+
+def _advice_config(slot: str) -> Config:
+    description = f"The prompts of {slot} without options, to be answered in free text"
+    return Config(f"{ADVICE}_{slot}", description, partial(_advice, slot), COLUMNS)
 
 
 CORPUS = Corpus(
     name=NAME,
     title="Vignettes of people with mental health conditions, and questions of social distance",
-    licence="Apache-2.0",
     study=STUDY,
     released=tuple(released()),
     configs=(
-        *(_prompts(name, printed=False) for name in _DESCRIPTIONS),
-        Config(
-            name="people",
-            description="Share of US adults in 2018 by question and condition",
-            rows=partial(read_table, FOLDER / "people.csv", ("question_id", "condition", "percent", "source")),
-            columns=("question_id", "condition", "percent", "source"),
-            types={"percent": "int64"},
-            split="train",
+        *(_config(name, printed=False) for name in _DESCRIPTIONS),
+        table_config(
+            NAME, "people", "Share of US adults in 2018 by question and condition", PEOPLE, types={"percent": "int64"}
         ),
-        *(_prompts(name, printed=True) for name in _DESCRIPTIONS),
-        *(
-            Config(
-                name=f"{ADVICE}_{slot}",
-                description=f"The prompts of {slot} without options, to be answered in free text",
-                rows=partial(_advice, slot),
-                columns=COLUMNS,
-            )
-            for slot in SLOTS
-        ),
+        *(_config(name, printed=True) for name in _DESCRIPTIONS),
+        *(_advice_config(slot) for slot in SLOTS),
     ),
 )

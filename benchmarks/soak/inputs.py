@@ -282,7 +282,6 @@ def _runs(place: Path) -> Iterator[Target]:
         resume,
         start,
     )
-    from swapbias.runs.several import MODELS, resume_several
     from swapbias.swapping.jobs import MANIFEST as SWAP, _begin_or_resume
 
     quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
@@ -323,12 +322,6 @@ def _runs(place: Path) -> Iterator[Target]:
         [stopped],
         _file(place / "x" / "own" / MANIFEST, lambda path: _planned(path.parent, resume, quiet)),
     )
-    several = {"models": {"vader": "vader", "m:f": "m-f"}, "settings": json.loads(manifest)["settings"]}
-    yield Target(
-        "models.json",
-        [json.dumps(several).encode()],
-        _file(place / "several" / MODELS, lambda path: _planned(path.parent, resume_several, quiet)),
-    )
     begun = json.dumps({"status": "running", "mode": "swap", "input": {"files": []}}).encode()
     yield Target(
         "swap.json",
@@ -351,7 +344,6 @@ def _planned(folder: Path, go_on: Callable[..., Any], quiet: Any) -> None:
     with (
         suppress(_PlannedError),
         patch("swapbias.runs.audit.load_readers", side_effect=_PlannedError),
-        patch("swapbias.runs.several._compare"),
     ):
         go_on(folder, **quiet)
 
@@ -397,16 +389,16 @@ def _eval(eval_results: Any, content: bytes) -> None:
 
 def _chat(place: Path) -> Iterator[Target]:
     from swapbias.models.chat.answer_log import AnswerLog
-    from swapbias.models.chat.answer_readers import (
+    from swapbias.models.chat.chat_options import COMPLETIONS, ChatOptions
+    from swapbias.models.chat.openai_client import Asking, trouble_in
+    from swapbias.studies import READINGS, Prompt, is_refusal, read_answer, word_count
+    from swapbias.studies.answers import (
         read_completion,
         read_coreference,
         read_facts,
         read_option,
         read_text,
     )
-    from swapbias.models.chat.chat_options import COMPLETIONS, ChatOptions
-    from swapbias.models.chat.openai_client import Asking, trouble_in
-    from swapbias.studies import READINGS, Prompt, is_refusal, read_answer, word_count
 
     def prompt(candidates: str) -> Prompt:
         given = dict.fromkeys(("pair_id", "group", "construct", "label", "template", "experiment"), "x")

@@ -40,7 +40,9 @@ _ANSWERED = "What was answered to each side, as a share of all answers. Unreadab
 _EXPLAINED = (
     "Weights by LIME, averaged over notes. Above zero a word speaks for the phenotype. A dash: not a heavy word."
 )
-Columns = dict[str, tuple[str, int | None]]  # title and colour of each column; those without a colour are not drawn
+Columns = Mapping[
+    str, tuple[str, int | None]
+]  # title and colour of each column; those without a colour are not drawn
 Placed = tuple[str, str, str, Finding]  # its part of a chart, its row, and its column where there are several
 
 
@@ -319,7 +321,7 @@ def rate_charts(experiment: Experiment, found: Sequence[Finding]) -> Iterator[Ch
     for (name, model), rows in rates.items():
         columns, record = _columns(experiment, experiment.compared, rows), MEASURES[rows[0][-1].measure]
         if columns and any(not column for _, _, column, _ in rows):
-            columns[""] = ("difference", None)
+            columns = {**columns, "": ("difference", None)}
         notes = "notes as written, each of its patient's own gender" if record.performed else "notes"
         caption = f"{record.unit} of {notes}, with 95 % intervals."
         caption += f" A difference is {both}." if record.performed or record.signed else ""

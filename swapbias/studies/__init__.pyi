@@ -2,13 +2,13 @@ from .answers import (
     PARSERS as PARSERS,
     READINGS as READINGS,
     answer_class as answer_class,
+    answer_reader as answer_reader,
     is_refusal as is_refusal,
     read_answer as read_answer,
     without_reasoning as without_reasoning,
     word_count as word_count,
 )
 from .catalogue import (
-    agreement as agreement,
     as_prompts as as_prompts,
     calibrated as calibrated,
     checked_rows as checked_rows,
@@ -31,7 +31,8 @@ from .catalogue import (
     unrated_words as unrated_words,
 )
 from .custom import (
-    as_named as as_named,
+    Check as Check,
+    check_study as check_study,
     new_study as new_study,
     open_study as open_study,
     own_corpus as own_corpus,
@@ -41,11 +42,7 @@ from .custom import (
 from .parsed import (
     MOST_BYTES as MOST_BYTES,
     STUDY_FILES as STUDY_FILES,
-    Parsed as Parsed,
-    faults as faults,
     parse_study as parse_study,
-    spellings as spellings,
-    unlike_pairs as unlike_pairs,
 )
 from .prompt import (
     MASK as MASK,
@@ -64,10 +61,12 @@ from .prompt import (
     joined as joined,
     only as only,
     placebo as placebo,
+    prompt_row as prompt_row,
     slots as slots,
     turns as turns,
 )
 from .study import (
+    CLOSED_QUESTION as CLOSED_QUESTION,
     Agreement as Agreement,
     Config as Config,
     Corpus as Corpus,
@@ -81,6 +80,7 @@ from .study import (
     did_you_mean as did_you_mean,
     of_a_part as of_a_part,
     part_of as part_of,
+    table_config as table_config,
     unknown as unknown,
 )
 from .tables import (
@@ -90,6 +90,7 @@ from .tables import (
     Lexicon as Lexicon,
     Published as Published,
     corpus_dir as corpus_dir,
+    csv_rows as csv_rows,
     facts_of as facts_of,
     facts_read as facts_read,
     facts_written as facts_written,
@@ -106,3 +107,4 @@ from .tables import (
     with_imported as with_imported,
     wordings as wordings,
 )
+from .validation import faults as faults

@@ -3,17 +3,16 @@
 import csv
 import io
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swapbias.errors import UpstreamMissingError, UsageError, quoted
-from swapbias.files import as_meant, check_regular, not_utf8, write_whole
+from swapbias.files import check_regular, not_utf8, unescape_csv_cell, write_whole
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt, Row, Rows, check_prompts
 from swapbias.studies.study import Config, Corpus, Experiment, Rated, Study, unknown
 from swapbias.studies.tables import Lexicon, imported_path, shown_names, strict_rows, upstream_file
@@ -80,10 +79,8 @@ def load_study(name: str) -> Study:
     Raises:
         UsageError: naming the studies there are.
     """
-    try:
-        study = load_corpus(name).study
-    except UsageError:
-        study = None
+    known = name in corpora() or name in own_studies()
+    study = load_corpus(name).study if known else None
     if study is None:
         raise unknown("study", name, [*studies(), *own_studies()])
     return study
@@ -130,7 +127,7 @@ def local_corpus(name: str, folder: Path) -> Corpus:
 
 
 def config_rows(corpus: str, config: str, *, download: bool = True) -> Sequence[Row]:
-    """The rows of a config, checked: a list, or ``Rows`` where they are held by column.
+    """The rows of a config, checked: a list, or ``Rows`` where they are stored by column.
 
     Raises:
         UsageError: unknown corpus or config.
@@ -140,36 +137,25 @@ def config_rows(corpus: str, config: str, *, download: bool = True) -> Sequence[
     return checked_rows(load_corpus(corpus), config, download=download)
 
 
-def checked_rows(leaf: Corpus, config: str, *, download: bool = True) -> Sequence[Row]:
+def checked_rows(corpus: Corpus, name: str, *, download: bool = True) -> Sequence[Row]:
     """``config_rows`` of a corpus at hand."""
-    corpus = leaf.name
-    wanted = leaf.config(config)
-    for path in wanted.upstream:
-        upstream_file(corpus, path, download=download)
-    made = wanted.rows()
+    config = corpus.config(name)
+    for path in config.upstream:
+        upstream_file(corpus.name, path, download=download)
+    made = config.rows()
     rows: Sequence[Row] = made if isinstance(made, Rows) else [dict(row) for row in made]
-    if wanted.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS:
-        kinds = {experiment.name: experiment.kind for experiment in leaf.study.experiments} if leaf.study else {}
-        masked = bool(rows) and kinds.get(rows[0]["experiment"]) == "masked"
-        check_prompts(lambda: map(_by_side, rows), masked=masked)
+    if config.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS:
+        kinds = {experiment.name: experiment.kind for experiment in corpus.study.experiments} if corpus.study else {}
+        check_prompts(rows, masked=bool(rows) and kinds.get(rows[0]["experiment"]) == "masked")
     for columns in [rows.names] if isinstance(rows, Rows) else map(tuple, rows):
-        if columns != wanted.columns:
-            raise ValueError(f"{corpus}/{config}: columns {list(columns)}, expected {list(wanted.columns)}.")
+        if columns != config.columns:
+            raise ValueError(f"{corpus.name}/{name}: columns {list(columns)}, expected {list(config.columns)}.")
     return rows
 
 
 def as_prompts(rows: Iterable[Mapping[str, Any]]) -> list[Prompt]:
     """Rows as prompts; columns that a Prompt does not have are left out."""
-    return list(map(_as_prompt, rows))
-
-
-def _as_prompt(row: Mapping[str, Any]) -> Prompt:
-    return Prompt(**{name: row[name] for name in PROMPT_COLUMNS})
-
-
-def _by_side(row: Mapping[str, str]) -> Prompt:
-    """A placebo row with the group that it rewords, which tells it from others of its pair."""
-    return _as_prompt({**row, "group": row.get("side", row["group"])})
+    return [Prompt(**{name: row[name] for name in PROMPT_COLUMNS}) for row in rows]
 
 
 def row_count(corpus: str, config: str) -> int | None:
@@ -204,15 +190,10 @@ def load_prompts(corpus: str, config: str | None = None, *, data: Path | None = 
     chosen = leaf.config(config) if config else leaf.configs[0]
     features = config_features(chosen)
     if chosen.stream:
-        streamed: Dataset = Dataset.from_generator(partial(_typed_rows, chosen), features=features)
+        streamed: Dataset = Dataset.from_generator(lambda: map(chosen.typed, chosen.rows()), features=features)
         return streamed
     rows = [chosen.typed(row) for row in checked_rows(leaf, chosen.name)]
-    columns = {column: [row[column] for row in rows] for column in chosen.columns}
-    return Dataset.from_dict(columns, features=features)
-
-
-def _typed_rows(config: Config) -> Iterator[dict[str, Any]]:
-    return map(config.typed, config.rows())
+    return Dataset.from_dict({one: [row[one] for row in rows] for one in chosen.columns}, features=features)
 
 
 def config_features(config: Config) -> "Features":
@@ -272,9 +253,9 @@ def unrated_words(items: "pd.DataFrame") -> "pd.DataFrame":
     if not len(rows):
         raise UsageError(f"The run holds no {one.experiment}. Audit a masked model with --study {study.name}.")
     tokens = [(token.strip().lower(), mass) for top in rows["top_tokens"] for token, mass in json.loads(top)]
-    found = pd.DataFrame(tokens, columns=["word", "mass"]).groupby("word", sort=False)["mass"].agg(["sum", "size"])
-    table = pd.DataFrame({"word": found.index, "label": "", "mass": found["sum"] / found["sum"].sum(),
-                          "prompts": found["size"]})  # fmt: skip
+    words = pd.DataFrame(tokens, columns=["word", "mass"]).groupby("word", sort=False)["mass"]
+    table = words.agg(mass="sum", prompts="size").reset_index()
+    table = table.assign(label="", mass=table["mass"] / table["mass"].sum())[["word", "label", "mass", "prompts"]]
     known = load_lexicon(one.lexicon).words
     return table[~table["word"].isin(known)].sort_values("mass", ascending=False, kind="stable", ignore_index=True)
 
@@ -287,27 +268,24 @@ def read_labels(path: Path) -> dict[str, str]:
     """
     check_regular(path)
     try:
-        lines = list(strict_rows(path.name, io.StringIO(path.read_text(encoding="utf-8"), newline="")))
+        lines = strict_rows(path.name, io.StringIO(path.read_text(encoding="utf-8"), newline=""))
+        _, header = next(lines, (1, []))
     except UnicodeDecodeError as error:
         raise not_utf8(path.name, error) from error
-    header = lines[0][1] if lines else []
     if not {"word", "label"} <= set(header):
         raise ValueError(f"{path.name}:1: columns {shown_names(header)}, expected word and label among them.")
     found: dict[str, str] = {}
     labels = rated()[1].labels
-    for line, cells in lines[1:]:
-        if cells and len(cells) != len(header):
-            raise ValueError(f"{path.name}:{line}: {len(cells)} cells, expected {len(header)}. Quote or add cells.")
-        row = dict(zip(header, cells, strict=False))
-        word, label = as_meant(row.get("word", "")).strip().lower(), row.get("label", "").strip().lower()
-        if word and label:
-            if label not in labels:
-                raise ValueError(f"{path.name}:{line}: label {quoted(label)}, expected one of {', '.join(labels)}.")
-            if found.setdefault(word, label) != label:
-                before = found[word]
-                raise ValueError(
-                    f"{path.name}:{line}: {quoted(word)} is {label} here and {before} above. Choose one."
-                )
+    for line, cells in filter(lambda one: one[1], lines):
+        where = f"{path.name}:{line}"
+        if len(cells) != len(header):
+            raise ValueError(f"{where}: {len(cells)} cells, expected {len(header)}. Quote or add cells.")
+        row = dict(zip(header, cells, strict=True))
+        word, label = unescape_csv_cell(row["word"]).strip().lower(), row["label"].strip().lower()
+        if word and label and label not in labels:
+            raise ValueError(f"{where}: label {quoted(label)}, expected one of {', '.join(labels)}.")
+        if word and label and (before := found.setdefault(word, label)) != label:
+            raise ValueError(f"{where}: {quoted(word)} is {label} here and {before} above. Choose one.")
     return found
 
 
@@ -328,20 +306,3 @@ def import_labels(path: Path) -> int:
     write_whole(target, text.getvalue().encode())
     load_lexicon.cache_clear()
     return len(every)
-
-
-def agreement(first: Mapping[str, str], second: Mapping[str, str]) -> tuple[float, float, int]:
-    """Cohen's kappa, the share of equal labels, and the number of words both raters labelled.
-
-    1: always the same; 0: as often as chance; NaN: no word in common, or both use a single label throughout.
-
-    >>> agreement({"good": "positive", "bad": "negative"}, {"good": "positive", "bad": "negative"})
-    (1.0, 1.0, 2)
-    """
-    words = sorted(set(first) & set(second))
-    if not words:
-        return float("nan"), float("nan"), 0
-    observed = sum(first[word] == second[word] for word in words) / len(words)
-    counts = [Counter(rater[word] for word in words) for rater in (first, second)]
-    chance = sum(counts[0][label] * counts[1][label] for label in counts[0]) / len(words) ** 2
-    return (observed - chance) / (1 - chance) if chance < 1 else float("nan"), observed, len(words)

@@ -1,4 +1,4 @@
-"""A study of one's own: a folder of tables or one table of prompts, as a Study like those of the package.
+"""A user's own study: a folder of tables or one table of prompts, as a Study like those of the package.
 
 Data only: ``study.toml`` is read by tomllib, tables as CSV, and nothing that a folder holds is run.
 """
@@ -7,12 +7,13 @@ import csv
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files as resources
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -27,22 +28,21 @@ from swapbias.studies.parsed import (
     PROMPTS,
     SLOTS,
     STUDY_FILES,
-    Declaration,
     Files,
     Parsed,
     constant_columns,
-    faults,
     parse_study,
-    spellings,
     unique_names,
-    unlike_pairs,
 )
 from swapbias.studies.prompt import PLACEBO, PROMPT_COLUMNS, Rows, arrow_table
 from swapbias.studies.study import Config, Corpus, Experiment, Rubric, Slice, Study
 from swapbias.studies.tables import Lexicon
+from swapbias.studies.validation import advice, faults, warnings
 
 _log = logging.getLogger("swapbias")
-_KINDS, _CHAT = ("masked", "classifier", "causal"), "chat"  # chat models are asked where they are named
+_CHAT = "chat"
+_CONFIGS = {"masks": ("masked",), "questions": (_CHAT,), "texts": ("classifier", "causal")}  # who reads what
+_DEFAULT_KINDS = ("masked", "classifier", "causal")  # chat models are asked only where a study names them
 _UNITS = {
     "masked": "probability mass at the mask",
     "classifier": "probability of positive sentiment",
@@ -55,6 +55,11 @@ _HIGHER = {
     "causal": "texts of {group} are likelier than the same ones of {reference}",
     _CHAT: "answers about {group} count more than those about {reference}",
 }
+_LIMITS = {
+    _CHAT: "An answer that comes to no decision has no score: see what the gap could be whatever was not answered.",
+    "masked": "Only words that are one token of the model's vocabulary can be counted (see the coverage table).",
+    "causal": "A text of more or rarer words is less likely whatever it says: swapped words must be alike in both.",
+}
 _RANDOM = {"template": "templates", "words": "pairs of words", "condition": "conditions", "pair_id": "pairs"}
 # Before a run: the spreads in released outputs of gendered_stigma (masked) and occupation_sentiment (classifier),
 # those of its noun pairs for templates and names too, and for pairs that share nothing their sum.
@@ -62,20 +67,16 @@ _SPREADS: Mapping[str, Mapping[str, float]] = {
     "masked": {"template": 0.042, "words": 0.042, "condition": 0.115, "pair_id": 0.13, "": 0.035},
     "classifier": {"template": 0.125, "words": 0.125, "condition": 0.048, "pair_id": 0.19, "": 0.136},
 }
-_LIMITS = {
-    _CHAT: "An answer that comes to no decision has no score: see what the gap could be whatever was not answered.",
-    "masked": "Only words that are one token of the model's vocabulary can be counted (see the coverage table).",
-    "causal": "A text of more or rarer words is less likely whatever it says: swapped words must be alike in both.",
-}
 _MOST_VALUES = 100  # of a column that is a slice without being named as one
 _MOST_FAULTS = 20  # that one error lists
+_BESIDE = {"counted", "wording", "where", "unit", "masked"}  # columns of parsed prompts that are none of the rows'
 GROUP_FILL, REFERENCE_FILL, FILL_PAIR = FILLS = ("group_fill", "reference_fill", "fill_pair")
 NAME = "name"  # the column that says what fills the slot, where texts are not compared
 _PRONOUNS = frozenset((
     "he", "she", "they", "him", "her", "them", "his", "hers", "their",
     "theirs", "himself", "herself", "themselves", "themself", "it", "its", "itself",
 ))  # fmt: skip
-_EDGES = ".,;:!?\"'()[]“”‘’"
+_PUNCTUATION = ".,;:!?\"'()[]“”‘’"
 _SLOT = "_"
 _SAMPLE = 4  # fills that recur, each in texts of its own: fewer are forms of a word (woman, women)
 
@@ -91,66 +92,49 @@ class Fills:
         random: columns of fills that are a sample, by what they are called: of two or more that the prompts name or
             that stand in the same text, or of four or more that recur. Of two groups whose fills go together in the
             same pairs it is the pair of both.
-        of_groups: of each column of a comparison of several groups the group whose fills it holds.
-        named: a column of the prompts says the fills.
-        templates: texts recur with other fills, so that they are templates, and no column tells such apart.
-        of_pairs: a row a pair, by its id, with the columns.
+        random_of: of each column of a comparison of several groups the group whose fills it holds.
+        by_pair: a row a pair, by its id: the random columns, and ``template`` where texts recur with other fills and
+            no column tells such templates.
     """
 
     words: Mapping[str, list[str]] = field(default_factory=dict)
     random: Mapping[str, str] = field(default_factory=dict)
-    of_groups: Mapping[str, str] = field(default_factory=dict)
-    named: bool = False
-    templates: bool = False
-    of_pairs: pd.DataFrame = field(default_factory=pd.DataFrame)
-
-    def columns(self, pair_ids: pd.Series) -> dict[str, pd.Series]:
-        """The columns of rows of these pairs: the random ones, and the template where texts are one."""
-        names = [*(["template"] if self.templates else []), *self.random]
-        return {name: pair_ids.map(self.of_pairs[name]) for name in names}
+    random_of: Mapping[str, str] = field(default_factory=dict)
+    by_pair: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
 def fills_of(prompts: pd.DataFrame, groups: Sequence[str], reference: str) -> Fills:
-    """What fills the slots of prompts: their column ``name``, else the words in which the texts of a pair differ.
+    """What fills the slots of pairs: their column ``name``, else the words in which the first wordings differ.
 
     A column ``name`` with the same in both rows of every pair names something else.
-
-    Args:
-        prompts: rows with ``pair_id``, ``group``, ``text``, ``template`` and ``wording``, of which the first is read.
-        groups: compared with the reference.
-        reference: the group that is subtracted.
     """
     rows = prompts[prompts["wording"] == ""] if len(prompts) else prompts
     if not len(rows):
         return Fills()
-    found = [_of_two(rows[rows["group"].isin([one, reference])], one, reference) for one in groups]
-    if len(groups) == 1:
-        return found[0]
-    # Of several groups each has a column of its own, for a gap of two is not about the others.
-    columns = pd.DataFrame(index=rows["pair_id"].unique())
+    several = len(groups) > 1  # then each group has a column of its own, for a gap of two is not about the others
+    by_pair = pd.DataFrame(index=rows["pair_id"].unique())
+    words: dict[str, list[str]] = {}
     random: dict[str, str] = {}
-    of_groups: dict[str, str] = {}
-    for number, (group, fills) in enumerate(zip(groups, found, strict=True), start=1):
-        sampled = {GROUP_FILL, REFERENCE_FILL} if FILL_PAIR in fills.random else {*fills.random}
-        what = _called(fills.named)
-        for side, name in ((GROUP_FILL, group), (REFERENCE_FILL, reference)):
-            column = f"{side}_{number}" if side == GROUP_FILL else side
-            if side in sampled and column not in random:
-                columns[column], random[column], of_groups[column] = fills.of_pairs[side], f"{what} for {name}", name
-    templates = [fills for fills in found if fills.templates]
-    if templates:
-        columns["template"] = templates[0].of_pairs["template"]
-    words = {name: listed for fills in found for name, listed in fills.words.items()}
-    return Fills(words, random, of_groups, templates=bool(templates), of_pairs=columns)
+    random_of: dict[str, str] = {}
+    for number, group in enumerate(groups, start=1):
+        pairs, sampled, noun, recur = _fill_pairs(rows, group, reference)
+        words |= {one: list(pairs[side].unique()) for one, side in ((group, GROUP_FILL), (reference, REFERENCE_FILL))}
+        if recur and "template" not in by_pair:
+            by_pair["template"] = pairs["template"]
+        for side in FILLS[:2] if several and sampled == [FILL_PAIR] else sampled:
+            column = f"{side}_{number}" if several and side == GROUP_FILL else side
+            if column not in random:
+                owner = {GROUP_FILL: group, REFERENCE_FILL: reference}.get(side, "")
+                by_pair[column], random[column] = pairs[side], f"{noun} for {owner}" if owner else f"pairs of {noun}"
+                random_of |= {column: owner} if several else {}
+    return Fills(words, random, random_of, by_pair)
 
 
-def _of_two(rows: pd.DataFrame, group: str, reference: str) -> Fills:
-    rows = rows.assign(**{NAME: rows.get(NAME, "")})
-    rows = rows.drop_duplicates(["pair_id", "group"]).set_index("pair_id")[["group", "text", NAME, "template"]]
-    is_reference = rows["group"] == reference
-    both = rows[~is_reference].merge(
-        rows[is_reference], left_index=True, right_index=True, suffixes=("", "_reference")
-    )
+def _fill_pairs(rows: pd.DataFrame, group: str, reference: str) -> tuple[pd.DataFrame, list[str], str, bool]:
+    """The fills of each pair, which of them are a sample, what they are called, and whether texts are templates."""
+    rows = rows.assign(**{NAME: rows.get(NAME, "")}).drop_duplicates(["pair_id", "group"]).set_index("pair_id")
+    sides = [rows.loc[rows["group"] == one, ["text", NAME, "template"]] for one in (group, reference)]
+    both = sides[0].merge(sides[1], left_index=True, right_index=True, suffixes=("", "_reference"))
     pairs = pd.DataFrame(
         [swapped(one, other) for one, other in zip(both["text"], both["text_reference"], strict=True)],
         columns=[GROUP_FILL, REFERENCE_FILL, "template"], index=both.index, dtype=object,
@@ -158,29 +142,16 @@ def _of_two(rows: pd.DataFrame, group: str, reference: str) -> Fills:
     named = bool((both[NAME] != both[f"{NAME}_reference"]).any())
     if named:
         pairs[GROUP_FILL], pairs[REFERENCE_FILL] = both[NAME], both[f"{NAME}_reference"]
-    sides = (GROUP_FILL, REFERENCE_FILL)
-    words = [list(pairs[side].unique()) for side in sides]
-    texts = pairs["template"].nunique()
-    recur = any(len(pairs.drop_duplicates([side, "template"])) > texts for side in sides)
-    sampled = [
-        side
-        for side, mine in zip(sides, words, strict=True)
-        if len(mine) > 1 and (named or recur or _SAMPLE <= len(mine) < len(pairs))
-    ]
-    if len(sampled) > 1 and len(pairs.drop_duplicates(list(sides))) == len(words[0]) == len(words[1]):
-        sampled = [FILL_PAIR]
     pairs[FILL_PAIR] = pairs[GROUP_FILL] + " / " + pairs[REFERENCE_FILL]
-    what = _called(named)
-    called = dict(zip(FILLS, (f"{what} for {group}", f"{what} for {reference}", f"pairs of {what}"), strict=True))
+    texts, counts = pairs["template"].nunique(), pairs.nunique()
+    recur = any(len(pairs.drop_duplicates([side, "template"])) > texts for side in FILLS[:2])
+    sampled = [
+        side for side in FILLS[:2] if counts[side] > 1 and (named or recur or _SAMPLE <= counts[side] < len(pairs))
+    ]
+    if len(sampled) > 1 and len(pairs.drop_duplicates([*FILLS[:2]])) == counts[GROUP_FILL] == counts[REFERENCE_FILL]:
+        sampled = [FILL_PAIR]
     templates = recur and texts > 1 and both["template"].nunique() < 2
-    return Fills(
-        {group: words[0], reference: words[1]}, {one: called[one] for one in sampled}, named=named,
-        templates=templates, of_pairs=pairs,
-    )  # fmt: skip
-
-
-def _called(named: bool) -> str:
-    return "names" if named else "words"
+    return pairs, sampled, "names" if named else "words", templates
 
 
 def swapped(text: str, other: str) -> tuple[str, str, str]:
@@ -193,28 +164,26 @@ def swapped(text: str, other: str) -> tuple[str, str, str]:
     """
     first, second = text.split(), other.split()
     if len(first) == len(second):
+        differ = [(one, two) for one, two in zip(first, second, strict=True) if one != two]
         frame = [one if one == two else _SLOT for one, two in zip(first, second, strict=True)]
-        places = [place for place, one in enumerate(frame) if one == _SLOT]
-        sides = [[words[place] for place in places] for words in (first, second)]
-        return _fill(sides[0]), _fill(sides[1]), " ".join(frame)
-    start = _alike(first, second)
-    end = _alike(first[start:][::-1], second[start:][::-1])
+        return _fill(one for one, _ in differ), _fill(two for _, two in differ), " ".join(frame)
+    start = _common(first, second)
+    end = _common(first[start:][::-1], second[start:][::-1])
     frame = [*first[:start], _SLOT, *first[len(first) - end :]]
     return _fill(first[start : len(first) - end]), _fill(second[start : len(second) - end]), " ".join(frame)
 
 
-def _alike(first: Sequence[str], second: Sequence[str]) -> int:
+def _common(first: Sequence[str], second: Sequence[str]) -> int:
     """How many words both begin with."""
-    pairs = zip(first, second, strict=False)
-    return next((place for place, (one, two) in enumerate(pairs) if one != two), min(len(first), len(second)))
+    return sum(1 for _ in takewhile(lambda two: two[0] == two[1], zip(first, second, strict=False)))
 
 
-def _fill(words: Sequence[str]) -> str:
-    bare = [one.strip(_EDGES).removesuffix("'s").removesuffix("’s") for one in words]
+def _fill(words: Iterable[str]) -> str:
+    bare = [one.strip(_PUNCTUATION).removesuffix("'s").removesuffix("’s") for one in words]
     return " ".join(dict.fromkeys(one for one in bare if one.casefold() not in _PRONOUNS))
 
 
-# --- what a study is made of --------------------------------------------------------------------------
+# --- the files of a study -------------------------------------------------------------------------------
 
 
 def open_study(
@@ -232,13 +201,10 @@ def open_study(
     under the same name takes its place.
 
     Args:
-        source: a folder with ``study.toml`` (see ``swapbias study new``); or one table with the columns ``text``,
-            ``group`` and ``pair``: a path of a CSV file, a ``pandas.DataFrame`` or a ``datasets.Dataset``. Columns
-            ``template`` and ``condition`` are random factors, others are slices. A text with ``<mask>`` needs the
-            words that are counted there: a column ``candidates`` (``she|her``) or a lexicon.
-        reference: of a table: the group that is subtracted.
-        group: of a table: the group that is compared with it; each other one by default.
-        lexicon: of a table: a CSV file with the columns ``word`` and ``group``.
+        source: a folder with ``study.toml`` (see ``swapbias study new``), or one table with the columns ``text``,
+            ``group`` and ``pair`` (see docs/own.md): a path of a CSV file, a DataFrame or a Dataset.
+        reference, group: of a table: the group that is subtracted, and the one compared with it (each other one).
+        lexicon: of a table: a CSV file with the columns ``word`` and ``group``, counted at ``<mask>``.
         name: of the study; by default that of the file, or ``prompts``.
         origin: where it comes from, for the manifest of a run (``OWNER/NAME@commit``).
 
@@ -247,25 +213,46 @@ def open_study(
         StudyError: what is wrong with the declaration and the tables, a line each with file and line.
 
     >>> import pandas as pd
-    >>> table = pd.DataFrame({
-    ...     "text": ["He is late.", "She is late.", "He left.", "She left."],
-    ...     "group": ["male", "female"] * 2,
-    ...     "pair": ["late", "late", "left", "left"],
-    ... })
+    >>> texts, groups = ["He is late.", "She is late.", "He left.", "She left."], ["male", "female"] * 2
+    >>> table = pd.DataFrame({"text": texts, "group": groups, "pair": ["late", "late", "left", "left"]})
     >>> study = open_study(table, reference="male", name="punctual")
     >>> [one.name for one in study.experiments], study.experiments[0].group
     (['classifier', 'causal'], 'female')
     """
-    files = study_files(source, reference=reference, group=group, lexicon=lexicon, name=name)
+    parsed = parse_study(study_files(source, reference=reference, group=group, lexicon=lexicon, name=name))
     try:
-        parsed = _checked(files)
         corpus = _corpus(parsed, origin)
     except StudyError as error:
-        raise StudyError(as_named(str(error), source, lexicon)) from error
-    for sentence in (*spellings(parsed), *unlike_pairs(parsed)):
-        _log.warning("%s", as_named(sentence, source, lexicon))
+        raise StudyError(_with_file_names(str(error), source, lexicon)) from error
+    for sentence in warnings(parsed):
+        _log.warning("%s", _with_file_names(sentence, source, lexicon))
     register(corpus)
     return load_study(corpus.name)
+
+
+class Check(NamedTuple):
+    """Faults, for which an audit refuses a study, as sentences with file and line; without any, advice and corpus."""
+
+    faults: list[str]
+    advice: list[str]
+    corpus: Corpus | None
+
+
+def check_study(source: Any, **of_table: Any) -> Check:
+    """The faults of a user's own study, and without any, advice on what may bend its numbers.
+
+    Args:
+        source: a folder, a CSV file, a DataFrame or a Dataset, as ``open_study`` takes it.
+        of_table: ``reference``, ``group``, ``lexicon`` and ``name``, as of ``open_study``.
+
+    Raises:
+        UsageError: no such folder or file.
+    """
+    parsed = parse_study(study_files(source, **of_table))
+    named = partial(_with_file_names, source=source, lexicon=of_table.get("lexicon"))
+    if found := faults(parsed):
+        return Check([named(one) for one in found], [], None)
+    return Check([], [named(one) for one in advice(parsed)], _corpus(parsed, ""))
 
 
 def reopen_study(folder: Path, origin: str) -> None:
@@ -277,7 +264,7 @@ def reopen_study(folder: Path, origin: str) -> None:
     register(own_corpus(study_files(folder), origin="" if origin == "local" else origin))
 
 
-def as_named(sentence: str, source: Any, lexicon: Path | str | None = None) -> str:
+def _with_file_names(sentence: str, source: Any, lexicon: Path | str | None) -> str:
     """A sentence about a study that names the user's own CSV files, where it was made from such."""
     if not isinstance(source, str | Path) or not Path(source).expanduser().is_dir():
         sentence = re.sub(rf"{DECLARATION}:\d+: ", "", sentence)
@@ -299,35 +286,27 @@ def study_files(
     if place is not None and place.is_dir():
         if reference or group or lexicon:
             raise UsageError(f"{place} says reference, group and words in its files. Drop --reference and the like.")
-        return _of_folder(place)
-    if place is not None and not place.is_file():
-        raise UsageError(f"{source} is no folder of a study and no CSV file. Check the path.")
+        if not (place / DECLARATION).is_file():
+            raise UsageError(f"{place} holds no {DECLARATION}. Write one with swapbias study new.")
+        return {name: _content(place / name) for name in STUDY_FILES if (place / name).is_file()}
     if place is not None:
+        if not place.is_file():
+            raise UsageError(f"{source} is no folder of a study and no CSV file. Check the path.")
         content, name = _content(place), name or _slug(place.stem)
     else:
         table = source.to_pandas() if hasattr(source, "to_pandas") else source
         if not hasattr(table, "to_csv"):
-            raise UsageError(
-                f"prompts are a {type(source).__name__}, expected a folder, a CSV file, a DataFrame or a Dataset."
-            )
+            found = type(source).__name__
+            raise UsageError(f"prompts are a {found}, expected a folder, a CSV file, a DataFrame or a Dataset.")
         if "group" in table:
             reference, group = (named_group(one, set(map(str, table["group"]))) for one in (reference, group))
         quotes = csv.QUOTE_NONNUMERIC  # else a carriage return in a text would end its row
         content, name = table.to_csv(index=False, lineterminator="\n", quoting=quotes).encode(), name or "prompts"
-    reference, group = str(reference), str(group)
-    groups = [group, reference] if group else []
-    keys = {"name": name, "title": f"Own prompts ({name})", "reference": reference, "groups": groups}
-    declaration = "".join(
-        f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in keys.items() if value
-    )
+    groups = [str(group), str(reference)] if str(group) else []
+    keys = {"name": name, "title": f"Own prompts ({name})", "reference": str(reference), "groups": groups}
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in keys.items() if value]
     words = {LEXICON: _content(Path(lexicon).expanduser())} if lexicon else {}
-    return {DECLARATION: declaration.encode(), PROMPTS: content, **words}
-
-
-def _of_folder(folder: Path) -> dict[str, bytes]:
-    if not (folder / DECLARATION).is_file():
-        raise UsageError(f"{folder} holds no {DECLARATION}. Write one with swapbias study new.")
-    return {name: _content(folder / name) for name in STUDY_FILES if (folder / name).is_file()}
+    return {DECLARATION: "".join(lines).encode(), PROMPTS: content, **words}
 
 
 def _content(path: Path) -> bytes:
@@ -350,17 +329,12 @@ def new_study(folder: Path) -> list[Path]:
     if folder.exists() and (not folder.is_dir() or any(one.name != LOCK for one in folder.iterdir())):
         raise UsageError(f"{folder} is not empty, expected a new folder. Choose another.")
     folder.mkdir(parents=True, exist_ok=True)
+    example = sorted(Path(str(resources("swapbias.studies") / "example")).iterdir())
     with locked(folder):
-        return _write_example(folder)
-
-
-def _write_example(folder: Path) -> list[Path]:
-    made = []
-    for one in sorted(Path(str(resources("swapbias.studies") / "example")).iterdir()):
-        text = one.read_text(encoding="utf-8").replace("STUDY_NAME", _slug(folder.resolve().name))
-        write_whole(folder / one.name, text.encode())
-        made.append(folder / one.name)
-    return made
+        for one in example:
+            text = one.read_text(encoding="utf-8").replace("STUDY_NAME", _slug(folder.resolve().name))
+            write_whole(folder / one.name, text.encode())
+    return [folder / one.name for one in example]
 
 
 # --- the corpus ---------------------------------------------------------------------------------------
@@ -372,51 +346,42 @@ def own_corpus(files: Files, *, origin: str = "") -> Corpus:
     Raises:
         StudyError: what is wrong with the files, a line each with file and line.
     """
-    return _corpus(_checked(files), origin)
-
-
-def _checked(files: Files) -> Parsed:
-    parsed = parse_study(files)
-    if found := list(dict.fromkeys(faults(parsed))):
-        more = len(found) - _MOST_FAULTS
-        rest = [f"{more} more: list all with swapbias study check."] if more > 0 else []
-        raise StudyError("\n".join([*found[:_MOST_FAULTS], *rest]))
-    return parsed
+    return _corpus(parse_study(files), origin)
 
 
 def _corpus(parsed: Parsed, origin: str) -> Corpus:
+    if found := faults(parsed):
+        more = len(found) - _MOST_FAULTS
+        rest = [f"{more} more: list all with swapbias study check."] if more > 0 else []
+        raise StudyError("\n".join([*found[:_MOST_FAULTS], *rest]))
     declared, prompts = parsed.declared, parsed.prompts
-    reference = declared.reference
     lexicons, candidates = _lexicons(parsed)
+    prompts = prompts[prompts["group"].isin(parsed.groups)]
     prompts = prompts.assign(
         prompt_id=prompts["pair_id"] + "/" + prompts["group"], candidates=prompts["counted"].map(candidates)
     )
     configs: list[Config] = []
     experiments: list[Experiment] = []
     fixed: dict[str, None] = {}
-    for groups, ending in _comparisons(parsed):
-        for masked in (True, False):
-            chosen = prompts[(prompts["masked"] == masked) & prompts["group"].isin([*groups, reference])]
-            chosen = chosen[chosen["unit"].isin(chosen["unit"][chosen["group"] != reference])]
-            if not len(chosen):
-                continue
-            plain = chosen if PROMPTS in parsed.tables else chosen[:0]  # of slots the declaration says what is random
-            fills = fills_of(plain, groups, reference)
-            fixed |= dict.fromkeys(_fixed(fills))
-            kinds = [one for one in declared.kind or _KINDS if (one == "masked") == masked and one != _CHAT]
-            asked = [("questions", (_CHAT,))] if _CHAT in declared.kind and not masked else []
-            for name, readers in [*asked, ("masks" if masked else "texts", tuple(kinds))]:
-                if readers:
-                    rows = chosen.assign(experiment=readers[0] + ending)
-                    if name == "questions":
-                        rows["candidates"] = "|".join(declared.answers)
-                    made = _configs(name + ending, rows, fills)
-                    configs += made
-                    names = tuple(one.name for one in made)
-                    experiments += [_experiment(parsed, one, groups, ending, names, chosen, fills) for one in readers]
-    if not experiments:
-        raise StudyError(f"{DECLARATION}: no text can be read by a model of kind {', '.join(declared.kind)}.")
-    limits = [_LIMITS[one] for one in dict.fromkeys(one.kind for one in experiments) if one in _LIMITS]
+    for name, kinds in _CONFIGS.items():
+        chosen = prompts[prompts["masked"] == (name == "masks")]
+        readers = [one for one in kinds if one in (declared.kind or _DEFAULT_KINDS)]
+        if not (len(chosen) and readers):
+            continue
+        plain = chosen if PROMPTS in parsed.tables else chosen[:0]  # of slots the declaration says what is random
+        fills = fills_of(plain, _compared(parsed), declared.reference)
+        fixed |= dict.fromkeys(
+            f"Every prompt names {group} as {quoted(words[0])}: other names or words may score otherwise."
+            for group, words in fills.words.items()
+            if len(words) == 1 and words[0]
+        )
+        rows = chosen.assign(experiment=readers[0])
+        if name == "questions":
+            rows["candidates"] = "|".join(declared.answers)
+        made = _configs(name, rows, fills)
+        configs += made
+        experiments += [_experiment(parsed, kind, [one.name for one in made], chosen, fills) for kind in readers]
+    limits = [_LIMITS[one.kind] for one in experiments if one.kind in _LIMITS]
     study = Study(
         name=declared.name, title=declared.title, url=declared.url, experiments=tuple(experiments),
         limits=(*declared.limits, *fixed, *limits),
@@ -427,16 +392,9 @@ def _corpus(parsed: Parsed, origin: str) -> Corpus:
     )  # fmt: skip
 
 
-def _comparisons(parsed: Parsed) -> list[tuple[tuple[str, ...], str]]:
-    """Groups that are compared with the reference in one experiment, and what its name ends on.
-
-    All, where each pair has each of them; else each alone, in the pairs that have it.
-    """
-    others = tuple(one for one in parsed.groups if one != parsed.declared.reference)
-    compared = parsed.prompts[parsed.prompts["group"].isin(parsed.groups)]
-    if len(compared) == compared["unit"].nunique() * (len(others) + 1):
-        return [(others, "")]
-    return [((one,), f"_{name}") for one, name in zip(others, unique_names(others), strict=True)]
+def _compared(parsed: Parsed) -> tuple[str, ...]:
+    """The groups that are compared with the reference."""
+    return tuple(one for one in parsed.groups if one != parsed.declared.reference)
 
 
 def _lexicons(parsed: Parsed) -> tuple[dict[str, Callable[[], Lexicon]], dict[str, str]]:
@@ -446,20 +404,22 @@ def _lexicons(parsed: Parsed) -> tuple[dict[str, Callable[[], Lexicon]], dict[st
     cells = prompts[prompts["counted"] != ""].drop_duplicates("counted", keep="last")
     cells = cells[~cells["counted"].isin(parsed.labels)]
     words = {cell: [word.strip() for word in cell.split("|")] for cell in cells["counted"]}
-    labels = dict.fromkeys(
-        (word, group) for cell, group in zip(words, cells["group"], strict=True) for word in words[cell]
-    )
+    groups = dict(zip(cells["counted"], cells["group"], strict=True))
+    labels = {word: groups[cell] for cell in words for word in words[cell]}
     found = {"": "", **{one: f"{corpus}/words/{one}" for one in parsed.labels}}
-    several: dict[str, dict[str, str]] = {"words": listed} if listed else {}
-    if not listed and cells["group"].is_unique and len(dict(labels)) == len(labels):
-        several = {"words": dict(labels)}
-        found |= {cell: f"{corpus}/words/{group}" for cell, group in zip(words, cells["group"], strict=True)}
+    lists: dict[str, dict[str, str]] = {"words": listed} if listed else {}
+    consistent = cells["group"].is_unique and all(
+        labels[one] == groups[cell] for cell in words for one in words[cell]
+    )
+    if not listed and consistent:
+        lists = {"words": labels}
+        found |= {cell: f"{corpus}/words/{group}" for cell, group in groups.items()}
     else:
         for cell, name in zip(words, unique_names(words), strict=True):
             name = f"{name}_counted" if name == "words" else name
-            several[name] = dict.fromkeys(words[cell], "counted")
+            lists[name] = dict.fromkeys(words[cell], "counted")
             found[cell] = f"{corpus}/{name}/counted"
-    return {name: partial(_lexicon, f"{corpus}/{name}", one) for name, one in several.items()}, found
+    return {name: partial(_lexicon, f"{corpus}/{name}", one) for name, one in lists.items()}, found
 
 
 def _lexicon(name: str, words: Mapping[str, str]) -> Lexicon:
@@ -471,70 +431,53 @@ def _lexicon(name: str, words: Mapping[str, str]) -> Lexicon:
 
 def _configs(name: str, prompts: pd.DataFrame, fills: Fills) -> list[Config]:
     """The prompts of one comparison, and its other wordings where there are any."""
-    extra = [
-        one
-        for one in prompts
-        if one not in {*PROMPT_COLUMNS, *FILLS, "counted", "wording", "where", "unit", "masked"}
-        and (prompts[one] != "").any()
-    ]
-    filled = fills.columns(prompts["pair_id"])
-    rows = prompts.assign(**filled)[[*PROMPT_COLUMNS, *extra, *(one for one in filled if one != "template")]]
+    known = {*PROMPT_COLUMNS, *FILLS, *_BESIDE}
+    more = [one for one in prompts if one not in known and (prompts[one] != "").any()]
+    filled = {column: prompts["pair_id"].map(fills.by_pair[column]) for column in fills.by_pair}
+    rows = prompts.assign(**filled)[[*PROMPT_COLUMNS, *more, *fills.random]]
     again = rows.assign(side=rows["group"], wording=prompts["wording"])[prompts["wording"] != ""]
-    number = "/w" + again["wording"]
-    again = again.assign(
-        prompt_id=again["prompt_id"] + number, pair_id=again["pair_id"] + number, group=PLACEBO
-    )  # fmt: skip
-    first = rows[prompts["wording"] == ""]
-    told = [(name, "Own prompts", first), (f"{name}_wordings", "In other wordings", again)]
+    ids = {one: again[one] + "/w" + again["wording"] for one in ("prompt_id", "pair_id")}
+    parts = [
+        (name, "Own prompts", rows[prompts["wording"] == ""]),
+        (f"{name}_wordings", "In other wordings", again.assign(**ids, group=PLACEBO)),
+    ]
     return [
-        Config(name=one, description=what, rows=partial(Rows, arrow_table(frame)), columns=tuple(frame))
-        for one, what, frame in told
-        if len(frame)
+        Config(one, what, partial(Rows, arrow_table(frame)), tuple(frame)) for one, what, frame in parts if len(frame)
     ]
 
 
-def _experiment(
-    parsed: Parsed,
-    kind: str,
-    groups: tuple[str, ...],
-    ending: str,
-    configs: tuple[str, ...],
-    prompts: pd.DataFrame,
-    fills: Fills,
-) -> Experiment:
-    declared, reference = parsed.declared, parsed.declared.reference
-    random = _random(declared, prompts, fills)
-    spreads, of_fills = _SPREADS.get(kind, {}), dict.fromkeys(fills.random, "words")
-    whose = groups[0] if len(groups) == 1 else "a group"
+def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.DataFrame, fills: Fills) -> Experiment:
+    declared, groups, random = parsed.declared, _compared(parsed), _random(parsed, prompts, fills)
+    spreads = {one: _SPREADS.get(kind, {}).get("words" if one in fills.random else one) for one in ("", *random)}
+    higher = _HIGHER[kind].format(group=groups[0] if len(groups) == 1 else "a group", reference=declared.reference)
     return Experiment(
-        name=f"{kind}{ending}",
+        name=kind,
         question=declared.question or declared.title,
-        configs=configs[:1],
-        placebo=configs[1:],
+        configs=tuple(configs[:1]),
+        placebo=tuple(configs[1:]),
         kind=kind,
         measure="paired_gap",
         group=groups[0],
         groups=groups[1:],
-        reference_group=reference,
+        reference_group=declared.reference,
         unit=(declared.unit if kind == "classifier" else "") or _UNITS[kind],
-        direction=f"above zero {_HIGHER[kind].format(group=whose, reference=reference)}, below zero less; "
-        "further from zero is worse",
-        scores=_scores(declared, kind),
+        direction=f"above zero {higher}, below zero less; further from zero is worse",
+        scores=_scores(parsed, kind),
         reading=declared.reading if kind == _CHAT else "",
         rubric=_rubric(parsed) if kind == _CHAT else None,
-        levels=(*groups, reference),
+        levels=(*groups, declared.reference),
         random=random,
-        random_of=fills.of_groups,
-        spreads={one: spreads[of_fills.get(one, one)] for one in ("", *random) if of_fills.get(one, one) in spreads},
-        slices=tuple(_slices(declared, prompts)),
+        random_of=fills.random_of,
+        spreads={one: spread for one, spread in spreads.items() if spread is not None},
+        slices=tuple(_slices(parsed, prompts)),
         margin=declared.margin,
     )
 
 
-def _scores(declared: Declaration, kind: str) -> tuple[str, ...]:
+def _scores(parsed: Parsed, kind: str) -> tuple[str, ...]:
     if kind == _CHAT:
-        judged = ("judged",) if declared.rubric else ()
-        return ("score", "unanswered", *(() if declared.reading == "options" else ("refused", "length", *judged)))
+        free_text = () if parsed.declared.reading == "options" else ("refused", "length")
+        return ("score", "unanswered", *free_text, *(("judged",) if free_text and parsed.declared.rubric else ()))
     return ("score", "closed_list_mass", "matched_mass") if kind == "masked" else ("score",)
 
 
@@ -547,32 +490,24 @@ def _rubric(parsed: Parsed) -> Rubric | None:
     return Rubric(question=declared.rubric, candidates="|".join(declared.rubric_options), neutral=words)
 
 
-def _random(declared: Declaration, prompts: pd.DataFrame, fills: Fills) -> dict[str, str]:
+def _random(parsed: Parsed, prompts: pd.DataFrame, fills: Fills) -> dict[str, str]:
     """Columns that are a sample, by what they are called: what is named, else what varies; else the pairs.
 
     Fills of the swapped slot are one wherever a group has several.
     """
-    if declared.random:
-        named = ["pair_id" if one == "pair" else one for one in declared.random]
+    if parsed.declared.random:
+        named = ["pair_id" if one == "pair" else one for one in parsed.declared.random]
         return {one: _RANDOM.get(one, f"values of {one}") for one in named} | dict(fills.random)
-    varying = {one for one in prompts if one in _RANDOM and prompts[one].nunique() > 1}
-    varying |= {"template"} if fills.templates else set()
+    varying = {one for one in prompts if one in _RANDOM and prompts[one].nunique() > 1} | {*fills.by_pair}
     found = {one: _RANDOM[one] for one in ("template", "words", "condition") if one in varying}
     return found | dict(fills.random) or {"pair_id": _RANDOM["pair_id"]}
 
 
-def _fixed(fills: Fills) -> Iterator[str]:
-    """What is said of a group that stands in every prompt by the same words."""
-    for group, words in fills.words.items():
-        if len(words) == 1 and words[0]:
-            yield f"Every prompt names {group} as {quoted(words[0])}: other names or words may score otherwise."
-
-
-def _slices(declared: Declaration, prompts: pd.DataFrame) -> Iterator[Slice]:
-    if declared.slices:
-        yield from (Slice("pair_id" if one == "pair" else one, one) for one in declared.slices)
+def _slices(parsed: Parsed, prompts: pd.DataFrame) -> Iterator[Slice]:
+    if parsed.declared.slices:
+        yield from (Slice("pair_id" if one == "pair" else one, one) for one in parsed.declared.slices)
         return
-    beside = {"pair_id", "prompt_id", "text", "group", "candidates", "counted", "wording", "where", "unit", "masked"}
-    for column in constant_columns(prompts, [one for one in prompts if one not in beside | {*FILLS}]):
+    beside = {"pair_id", "prompt_id", "text", "group", "candidates", *_BESIDE, *FILLS}
+    for column in constant_columns(prompts, [one for one in prompts if one not in beside]):
         if 1 < prompts[column].nunique() <= _MOST_VALUES:
             yield Slice(column, "pair of words" if column == "words" else column)

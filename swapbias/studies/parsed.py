@@ -1,15 +1,12 @@
-"""The files of a study of one's own: what study.toml declares, its tables, the prompts they make, and every fault."""
+"""Parse the files of a user's own study: what study.toml declares, its tables, and the prompts that they make."""
 
 import io
 import re
 import tomllib
-import unicodedata
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
-from functools import cached_property, partial
-from itertools import islice, pairwise
+from functools import cached_property
+from itertools import pairwise
 from typing import Annotated, Any, Literal, get_args
 
 import pandas as pd
@@ -35,16 +32,15 @@ from swapbias.studies.tables import shown_names, strict_rows
 DECLARATION = "study.toml"
 TEMPLATES, SLOTS, CONDITIONS = "templates.csv", "slots.csv", "conditions.csv"
 WORDINGS, LEXICON, PROMPTS = "wordings.csv", "lexicon.csv", "prompts.csv"
-_NEEDED = {
+_REQUIRED = {
     TEMPLATES: ("template",), SLOTS: ("pair", "group"), CONDITIONS: ("condition",),
     WORDINGS: ("template_id", "wording", "template"), LEXICON: ("word", "group"), PROMPTS: ("text",),
 }  # fmt: skip
-STUDY_FILES = (DECLARATION, *_NEEDED)
+STUDY_FILES = (DECLARATION, *_REQUIRED)
 MOST_BYTES = 256 * 2**20  # of one file
 MOST_PROMPTS = 1_000_000  # of a study
 Files = Mapping[str, bytes]
-Kind = Literal["masked", "classifier", "causal", "chat"]
-_LISTED = 20  # faults of one kind that are named one by one
+_MOST_LISTED = 20  # faults of one kind that are listed one by one
 _MOST_LETTERS = 300  # of a cell that is no text: it stands in tables and findings
 _SHOWN_LETTERS, _SHOWN_WORDS = 40, 4  # of a name in a sentence: what is longer may be a text
 _RESERVED = {
@@ -53,15 +49,6 @@ _RESERVED = {
 }  # fmt: skip
 _TEXTS = ("text", "template")  # columns that are read as they are, blanks at their ends included
 _TOGETHER = ("kind", "answers", "rubric", "rubric_options")  # keys that are valid only with each other
-# Of two texts that are no pair, fewer than a quarter of the words of the shorter are in the other, and less than half
-# of the letters match (difflib): "El doctor cansado" and "La doctora cansada" share no word and most letters.
-_SHARED_WORDS, _SHARED_LETTERS = 1 / 4, 0.5
-_FEW_WORDS = 3  # of shorter texts the swapped words may be all
-_COMPARED = 200  # letters of each text
-_MOST_UNLIKE, _NAMED_UNLIKE = 20, 5  # pairs that are looked for, and those that are named
-_MOST_GROUPS = 10  # that one sentence names
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+")  # Chinese and Japanese have no blanks between words
-
 
 # --- study.toml ---------------------------------------------------------------------------------------
 
@@ -78,19 +65,20 @@ def _new_name(value: str) -> str:
     return value
 
 
-def _listed(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+Kind = Literal["masked", "classifier", "causal", "chat"]
 Text = Annotated[str, Field(strict=True, max_length=1_000), AfterValidator(_one_line)]
-Texts = Annotated[tuple[Text, ...], BeforeValidator(_listed)]
+Texts = Annotated[tuple[Text, ...], BeforeValidator(_as_list)]
 
 
 class Declaration(BaseModel):
     """What ``study.toml`` says, as docs/own.md explains; descriptions say what a value must be, for errors.
 
     ``random`` names columns whose values are a sample of many; ``answers`` and ``rubric_options`` are options of
-    a question, each with what it counts: ``0=Yes``, ``1=No``, ``=It depends``.
+    a question, each with what it counts: ``0=Yes``, ``1=No``, ``=It depends``. ``name`` and ``title`` are required.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -98,15 +86,15 @@ class Declaration(BaseModel):
     name: Annotated[
         Text, Field(pattern=r"^[a-z][a-z0-9_]{0,49}$", description="a-z, 0-9 and _, a letter first, 50 at most"),
         AfterValidator(_new_name),
-    ]  # fmt: skip
-    title: Annotated[Text, Field(min_length=1)]
+    ] = "study"  # fmt: skip
+    title: Text = "study"
     question: Text = ""
     url: Annotated[Text, Field(pattern=r"^(https?://.*)?$", description="one that begins with https://")] = ""
     licence: Text = "other"
     version: Annotated[Text, Field(pattern=r"^\d+\.\d+\.\d+$", description="three numbers as in 1.0.0")] = "1.0.0"
     groups: Texts = ()
     reference: Text = ""
-    kind: Annotated[tuple[Kind, ...], BeforeValidator(_listed), Field(description=", ".join(get_args(Kind)))] = ()
+    kind: Annotated[tuple[Kind, ...], BeforeValidator(_as_list), Field(description=", ".join(get_args(Kind)))] = ()
     answers: Annotated[Texts, Field(validate_default=True)] = ()
     reading: Annotated[Literal["text", "person", "options"], Field(description="text, person or options")] = "text"
     rubric: Text = ""
@@ -122,14 +110,16 @@ class Declaration(BaseModel):
     @field_validator("answers", "rubric_options")
     @classmethod
     def _options(cls, options: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        key, known = info.field_name, info.data
-        needed = known.get("rubric") if key == "rubric_options" else "chat" in known.get("kind", ())
-        if options and not needed and {"kind", "rubric"} & known.keys():
+        key, before = info.field_name, info.data
+        if ("rubric" if key == "rubric_options" else "kind") not in before:  # that key is wrong itself
+            return options
+        has_question = bool(before["rubric"]) if key == "rubric_options" else "chat" in before["kind"]
+        if options and not has_question:
             raise ValueError(f'{key} are given, and nothing asks for them. Add kind = ["chat"], or a rubric.')
         try:
             if any("/" in one or "|" in one for one in options):  # one names a word list, the other parts answers
                 raise ValueError("/ or | stands in one.")
-            if needed:
+            if has_question:
                 options_of("|".join(options))
         except ValueError as error:
             raise ValueError(f'{key} cannot be read ({error}) Write {key} = ["0=Yes", "1=No"].') from error
@@ -137,34 +127,30 @@ class Declaration(BaseModel):
 
 
 def read_declaration(content: bytes) -> tuple[Declaration, dict[str, str]]:
-    """What ``study.toml`` says without what is wrong, and by key a sentence with its line for each fault, by line."""
-    right: dict[str, Any] = {}
+    """What ``study.toml`` says without what is wrong, and by key a sentence for each fault, in the order of lines."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        return Declaration(name="study", title="study"), {"": str(not_utf8(DECLARATION, error))}
-    right, found = _read_toml(text)
+        return Declaration(), {"": str(not_utf8(DECLARATION, error))}
+    values, found = _read_toml(text)
     for key in ("name", "title"):
-        if not right.get(key) and key not in found:
+        if not values.get(key) and key not in found:
             found[key] = text.count("\n") + 1, f'{key} is missing. Add {key} = "...".'
-    right = {"name": "study", "title": "study"} | {key: one for key, one in right.items() if key not in found}
-    while True:
-        try:
-            declared = Declaration(**right)
-            break
-        except ValidationError as error:
-            for fault in error.errors():
-                key, value = str(fault["loc"][0]), fault["input"]
-                found.setdefault(key, (line_of(text, key, value), _sentence(key, value, fault)))
-                for one in _TOGETHER if key in _TOGETHER else (key,):
-                    right.pop(one, None)
-            right = {"name": "study", "title": "study"} | right
-    every = sorted(found.items(), key=lambda one: one[1][0])
-    return declared, {key: f"{DECLARATION}:{line}: {what}" for key, (line, what) in every}
+    values = {key: value for key, value in values.items() if key not in found}
+    try:
+        declared = Declaration(**values)
+    except ValidationError as error:
+        for fault in error.errors():
+            key, value = str(fault["loc"][0]), fault["input"]
+            found.setdefault(key, (line_of(text, key, value), _sentence(key, value, fault)))
+        dropped = {*found, *(_TOGETHER if found.keys() & set(_TOGETHER) else ())}
+        declared = Declaration(**{key: value for key, value in values.items() if key not in dropped})
+    by_line = sorted(found.items(), key=lambda one: one[1][0])
+    return declared, {key: f"{DECLARATION}:{line}: {what}" for key, (line, what) in by_line}
 
 
 def _read_toml(text: str) -> tuple[dict[str, Any], dict[str, tuple[int, str]]]:
-    """The keys of a declaration; of no TOML those that can be read alone, and line and fault of others."""
+    """The keys of a declaration; of text that is not TOML those that can be read alone, and the faults of others."""
     try:
         return tomllib.loads(text), {}
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -176,12 +162,13 @@ def _read_toml(text: str) -> tuple[dict[str, Any], dict[str, tuple[int, str]]]:
         key, line = text[start:end].partition("=")[0].strip(), text.count("\n", 0, start) + 1
         try:
             values = tomllib.loads(text[start:end])
-            if values.keys() & read.keys():
-                found[key] = line, f"{key} stands twice. Remove one."
-            read |= values
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             why = re.sub(r" \(at .*", "", str(error))
             found[key] = line, f"{shown(key)} is no TOML ({why}). Correct it."
+        else:
+            if values.keys() & read.keys():
+                found[key] = line, f"{key} stands twice. Remove one."
+            read |= values
     return read, found or {"": (1, f"no TOML: {whole}. Correct it.")}
 
 
@@ -189,19 +176,19 @@ def _sentence(key: str, value: Any, fault: Mapping[str, Any]) -> str:
     known = Declaration.model_fields
     if key not in known:
         return f"{shown(key)} is none of {', '.join(known)}.{did_you_mean(key, list(known)) or ' Remove it.'}"
-    if (own := fault.get("ctx", {}).get("error")) and str(own):
-        return str(own)
-    listed = known[key].default == () and len(fault["loc"]) == 1
-    form = "a list of texts" if listed else "a text of one line, 1,000 letters at most"
+    if message := str(fault.get("ctx", {}).get("error", "")):
+        return message
+    is_list = known[key].default == () and len(fault["loc"]) == 1
+    form = "a list of texts" if is_list else "a text of one line, 1,000 letters at most"
     return f"{key} is {quoted(value)}, expected {known[key].description or form}. Correct it."
 
 
 def line_of(text: str, key: str, value: Any = "") -> int:
     """The line of a declaration where a key stands, or after it the text that is its value; 1 where none does."""
-    found = re.search(rf"^[ \t]*{re.escape(key)}[ \t]*=", text, re.MULTILINE) or re.search("", text)
-    at = found.end() if found else 0
-    inside = text.find(f'"{value}"', at) if isinstance(value, str) and value else -1
-    return text.count("\n", 0, max(at, inside)) + 1
+    found = re.search(rf"^[ \t]*{re.escape(key)}[ \t]*=", text, re.MULTILINE)
+    start = found.end() if found else 0
+    inside = text.find(f'"{value}"', start) if isinstance(value, str) and value else -1
+    return text.count("\n", 0, max(start, inside)) + 1
 
 
 # --- tables -------------------------------------------------------------------------------------------
@@ -213,87 +200,57 @@ def shown(name: str) -> str:
     return quoted(name) if short else f"(a name of {len(name)} letters)"
 
 
-def _first_few(faults: Iterable[str]) -> Iterator[str]:
+def first_few(faults: Iterable[str]) -> Iterator[str]:
     """Faults of one kind: the first of them one by one, and how many more there are."""
     found = list(faults)
-    yield from found[:_LISTED]
-    if len(found) > _LISTED:
-        name = found[_LISTED].partition(":")[0]
-        yield f"{name}: {len(found) - _LISTED:,} more rows like the {_LISTED} before. Correct these first."
+    yield from found[:_MOST_LISTED]
+    if len(found) > _MOST_LISTED:
+        name = found[_MOST_LISTED].partition(":")[0]
+        yield f"{name}: {len(found) - _MOST_LISTED:,} more rows like the {_MOST_LISTED} before. Correct these first."
 
 
 def _read_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame:
     """The rows of a table that can be read, by their lines in the file; what is wrong is added to ``faults``."""
+    valid: dict[int, list[str]] = {}
+    wrong: list[str] = []
     try:
-        text = content.decode("utf-8-sig")
-        read = partial(
-            pd.read_csv,
-            header=None,
-            dtype=object,
-            engine="python",
-            na_filter=False,
-            skip_blank_lines=False,
-            index_col=False,
-        )
-        columns = [one.strip() for one in read(io.StringIO(text, newline=""), nrows=1).iloc[0]]
-        if wrong := list(_header_faults(name, columns)):
-            faults += wrong
+        lines = strict_rows(name, io.StringIO(content.decode("utf-8-sig"), newline=""))
+        columns = [cell.strip() for cell in next(lines, (1, []))[1]]
+        if found := list(_header_faults(name, columns)):
+            faults += found
             return pd.DataFrame()
-        width = len(columns)
-        # One column more, in which a row that is too long has a cell; what a short row lacks is None.
-        try:
-            rows = read(io.StringIO(text, newline=""), names=range(width + 1))
-        except pd.errors.ParserError:  # a row that is still longer, or an open quote
-            most = max(map(len, (one.split(",") for one in text.splitlines())))
-            rows = read(io.StringIO(text, newline=""), names=range(max(most, width + 1)))
-    except UnicodeDecodeError as error:
-        faults.append(str(not_utf8(name, error)))
+        for line, cells in lines:
+            if any(map(str.strip, cells)):
+                found = list(_cell_faults(columns, cells))
+                wrong += [f"{name}:{line}: {what}" for what in found]
+                if not found:
+                    pairs = zip(columns, cells, strict=True)
+                    valid[line] = [cell if one in _TEXTS else cell.strip() for one, cell in pairs]
+    except ValueError as error:
+        faults.append(str(not_utf8(name, error) if isinstance(error, UnicodeDecodeError) else error))
         return pd.DataFrame()
-    except (ValueError, IndexError) as error:
-        faults.append(_unreadable(name, text, error))
-        return pd.DataFrame()
-    texts = rows.where(rows.notna(), "").astype(str)
-    breaks = sum(texts[one].str.count(r"\r\n|\r|\n") for one in texts)
-    rows.index = pd.Index((breaks + 1).cumsum().shift(fill_value=0).astype(int) + 1)
-    texts.index = rows.index
-    blank_rows = pd.concat([texts[one].str.strip() == "" for one in texts], axis=1).all(axis=1)
-    del texts  # of large tables another copy
-    rows = rows[1:][~blank_rows[1:]]
-    counts = rows.notna().sum(axis=1)
-    found = [(line, f"{count} cells, expected {width}. Quote or add cells.")
-             for line, count in counts[counts != width].items()]  # fmt: skip
-    table = rows[counts == width][list(range(width))].set_axis(columns, axis=1)
-    sound = pd.Series(True, table.index)
-    for column in columns:
-        bare = table[column].str.strip()
-        if column not in _TEXTS:
-            table[column] = bare
-        blank = (bare == "") & (column != "candidates")
-        found += [(line, f"column {column!r} is blank, expected a value. Fill it in.") for line in table.index[blank]]
-        odd = ~blank & (column not in (*_TEXTS, "candidates"))
-        odd &= (bare.str.len() > _MOST_LETTERS) | ~bare.map(str.isprintable).astype(bool)
-        hint = f"holds more than {_MOST_LETTERS} letters or what cannot be printed. Shorten it."
-        found += [(line, f"column {column!r} {hint}") for line in table.index[odd]]
-        sound &= ~blank & ~odd
-    faults += _first_few(f"{name}:{line}: {what}" for line, what in sorted(found))
-    if not len(rows):
+    if not valid and not wrong:
         faults.append(f"{name} holds no rows below its header. Add some.")
-    return table[sound]
+    faults += first_few(wrong)
+    return pd.DataFrame(list(valid.values()), index=list(valid), columns=columns, dtype=object)
 
 
-def _unreadable(name: str, text: str, error: Exception) -> str:
-    """Why pandas read nothing; of a quote that is not closed the row, which pandas does not say."""
-    try:
-        deque(strict_rows(name, io.StringIO(text, newline="")), 0)
-    except ValueError as found:
-        return str(found)
-    empty = isinstance(error, pd.errors.EmptyDataError | IndexError)
-    why = f"{name}:1: columns are missing" if empty else f"{name} cannot be read ({error})"
-    return f"{why}. Write them as {', '.join(_NEEDED[name])}, with commas between cells."
+def _cell_faults(columns: Sequence[str], cells: Sequence[str]) -> Iterator[str]:
+    if len(cells) != len(columns):
+        yield f"{len(cells)} cells, expected {len(columns)}. Quote or add cells."
+        return
+    for column, cell in zip(columns, map(str.strip, cells), strict=True):
+        if not cell and column != "candidates":
+            yield f"column {column!r} is blank, expected a value. Fill it in."
+        if column not in (*_TEXTS, "candidates") and (len(cell) > _MOST_LETTERS or not cell.isprintable()):
+            yield f"column {column!r} holds more than {_MOST_LETTERS} letters or what cannot be printed. Shorten it."
 
 
 def _header_faults(name: str, columns: Sequence[str]) -> Iterator[str]:
-    for one in _NEEDED[name]:
+    if not any(columns):
+        yield f"{name}:1: columns are missing. Write them as {', '.join(_REQUIRED[name])}, with commas between cells."
+        return
+    for one in _REQUIRED[name]:
         if one not in columns:
             hint = "Save it with commas between cells" if len(columns) == 1 and ";" in columns[0] else "Add it"
             yield f"{name}:1: column {one!r} is missing, found {shown_names(columns)}. {hint}."
@@ -309,6 +266,7 @@ def _header_faults(name: str, columns: Sequence[str]) -> Iterator[str]:
 
 # --- prompts ------------------------------------------------------------------------------------------
 
+_OF_SLOTS = ("pair", "group", "condition")  # columns of slots.csv and conditions.csv that become others
 _COLUMNS = ("pair_id", "group", "text", "construct", "condition", "label", "template", "counted", "wording", "where")
 
 
@@ -349,6 +307,11 @@ class Parsed:
         """A table; one without rows where the study has none."""
         return self.tables.get(name, pd.DataFrame())
 
+    def line(self, key: str, value: str = "") -> str:
+        """File and line of a key of the declaration, or of a text in its value."""
+        text = self.files.get(DECLARATION, b"").decode("utf-8-sig", "replace")
+        return f"{DECLARATION}:{line_of(text, key, value)}"
+
     @cached_property
     def templates(self) -> pd.DataFrame:
         """Templates with their ``template_id``: of those that have none their words, joined by _."""
@@ -386,9 +349,9 @@ class Parsed:
 
     def _of_prompts(self) -> pd.DataFrame:
         made = self.table(PROMPTS)
-        rows = pd.Series([f"row{line}" for line in made.index], made.index) if "pair" not in made else made["pair"]
+        pairs = made["pair"] if "pair" in made else [f"row{line}" for line in made.index]
         made = made.rename(columns={"candidates": "counted"}).drop(columns="pair", errors="ignore")
-        made = made.assign(pair_id=rows, where=[f"{PROMPTS}:{line}" for line in made.index])
+        made = made.assign(pair_id=pairs, where=[f"{PROMPTS}:{line}" for line in made.index])
         if "group" in made:
             return made
         masked = made["text"].str.contains(MASK, regex=False)  # one text, and the words of each group
@@ -400,52 +363,52 @@ class Parsed:
         templates = self.templates.assign(where=[f"{TEMPLATES}:{line}" for line in self.templates.index], wording="")
         again = self.table(WORDINGS)
         again = again.assign(where=[f"{WORDINGS}:{line}" for line in again.index])
-        known = set(templates["template_id"])
-        for row in again.itertuples():
-            if row.template_id not in known:
-                what = f"{TEMPLATES} holds no template {shown(row.template_id)}"
-                self.faults.append(f"{row.where}: {what}. Correct its template_id.")
-        again = again[again["template_id"].isin(known)] if len(again) else again
-        every = pd.concat([templates, again])[["where", "template_id", "template", "wording"]]
-        in_slots = {slot for text in every["template"] for slot in slots(text)} - {"condition"}
-        beside = self.templates.drop_duplicates("template_id").set_index("template_id").drop(columns="template")
-        parts: list[pd.DataFrame] = []
-        for where, name, template, wording in every.itertuples(index=False):
-            part = self._crossed(where, template, in_slots)
-            if part is not None:
-                names = [pd.Series(name, part.index), part["words"], part["condition"]]
-                pairs = ["/".join(filter(None, one)) for one in zip(*names, strict=True)]
-                of_template = {one: value for one, value in beside.loc[name].items() if one not in part}
-                part = part.assign(pair_id=pairs, template=name, wording=wording, where=where)
-                parts.append(pd.DataFrame(of_template, index=part.index).join(part))
-            if sum(map(len, parts)) > MOST_PROMPTS:
+        of_template = templates.drop_duplicates("template_id").set_index("template_id", drop=False)
+        slot_columns = {slot for text in pd.concat([templates, again])["template"] for slot in slots(text)}
+        rows: list[dict[str, str]] = []
+        for one in [*templates.to_dict("records"), *again.to_dict("records")]:
+            name, where = one["template_id"], one["where"]
+            if name not in of_template.index:
+                what = f"{TEMPLATES} holds no template {shown(name)}"
+                self.faults.append(f"{where}: {what}. Correct its template_id.")
+            elif not self._slot_faults(where, one["template"]):
+                more = dict(of_template.loc[name].drop(["template", "template_id", "where", "wording"]))
+                for row in self._filled(one["template"], slot_columns - {"condition"}):
+                    pair = "/".join(filter(None, (name, row["words"], row["condition"])))
+                    this = {"pair_id": pair, "template": name, "wording": one["wording"], "where": where}
+                    rows.append({**more, **row, **this})
+            if len(rows) > MOST_PROMPTS:
                 break
-        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+        return pd.DataFrame(rows, dtype=object)
 
-    def _crossed(self, where: str, template: str, in_slots: set[str]) -> pd.DataFrame | None:
-        """A template with every row of slots and every condition that it asks for; None where a slot is not known."""
-        wanted, words, conditions = set(slots(template)), self.table(SLOTS), self.table(CONDITIONS)
-        unknown = wanted - {*words, *conditions} | wanted & {"pair", "group"}
-        names = {one.lower() for one in {*words, *conditions} - wanted}
+    def _slot_faults(self, where: str, template: str) -> list[str]:
+        """Slots of a template that no column fills, and what is written like a slot and is none."""
+        wanted, columns = set(slots(template)), {*self.table(SLOTS), *self.table(CONDITIONS)}
+        names = {one.lower() for one in columns - wanted}
         odd = [one[0] for one in re.finditer(r"\{(\w+)\}|\[(\w+)\]", template) if (one[1] or one[2]).lower() in names]
-        for one in sorted(unknown):
-            what = f"no column of {SLOTS} or {CONDITIONS} fills the slot [{one}]"
-            self.faults.append(f"{where}: {what}. Add one, or correct it.")
-        for one in odd:
-            self.faults.append(f"{where}: {one} is no slot. Write [name], with a column of that name: a-z and _.")
-        if unknown or odd:
-            return None
-        of_words = wanted & {*words}
-        if not of_words:
-            words = pd.DataFrame({"pair": "", "group": list(self.groups)})
-        if not wanted - of_words:
-            conditions = pd.DataFrame({"condition": [""]})
-        conditions = conditions.drop(columns=[*of_words & {*conditions}])
-        rows = conditions.merge(words.drop(columns=[*{*words} & {*conditions}]), how="cross")
-        texts = [fill(template, **row) for row in rows[sorted(wanted)].to_dict("records")]
-        rows = rows.drop(columns=[*in_slots & {*rows}]).rename(columns={"pair": "words"})
-        order = [one for one in rows if one not in ("words", "group", "condition")]
-        return rows.assign(text=texts)[[*order, "words", "group", "text", "condition"]]
+        found = [
+            f"{where}: no column of {SLOTS} or {CONDITIONS} fills the slot [{one}]. Add one, or correct it."
+            for one in sorted(wanted - columns | wanted & {"pair", "group"})
+        ]
+        hint = "is no slot. Write [name], with a column of that name: a-z and _."
+        found += [f"{where}: {one} {hint}" for one in odd]
+        self.faults.extend(found)
+        return found
+
+    def _filled(self, template: str, slot_columns: set[str]) -> Iterator[dict[str, str]]:
+        """A template with every row of slots and every condition that it asks for."""
+        wanted = set(slots(template))
+        in_words = wanted & {*self.table(SLOTS)}
+        groups = [{"pair": "", "group": group} for group in self.groups]
+        words = self.table(SLOTS).to_dict("records") if in_words else groups
+        conditions = self.table(CONDITIONS).to_dict("records") if wanted - in_words else [{"condition": ""}]
+        for condition in conditions:
+            for word in words:
+                values = {**condition, **word, **{one: condition[one] for one in condition if one not in in_words}}
+                text = fill(template, **{one: values[one] for one in wanted})
+                more = {one: value for one, value in values.items() if one not in {*slot_columns, *_OF_SLOTS}}
+                yield {**more, "words": word["pair"], "group": word["group"], "text": text,
+                       "condition": values["condition"]}  # fmt: skip
 
 
 def unique_names(texts: Iterable[str], most: int = 40) -> list[str]:
@@ -475,213 +438,7 @@ def parse_study(files: Files) -> Parsed:
     """The files of a study, parsed; faults are collected, not raised."""
     declared, wrong = read_declaration(files.get(DECLARATION, b""))
     faults: list[str] = []
-    tables = {name: _read_table(name, files[name], faults) for name in _NEEDED if name in files}
+    tables = {name: _read_table(name, files[name], faults) for name in _REQUIRED if name in files}
     if (TEMPLATES in tables) == (PROMPTS in tables):
         faults.append(f"{DECLARATION}: beside it stands {TEMPLATES} or {PROMPTS}, expected one. Add or remove one.")
     return Parsed(declared, files, wrong, tables, faults)
-
-
-# --- faults -------------------------------------------------------------------------------------------
-
-
-def faults(parsed: Parsed) -> list[str]:
-    """Everything for which an audit refuses a study, a sentence each with file and line; nothing of what follows."""
-    prompts = parsed.prompts  # whose making may find faults of templates
-    found = [*parsed.wrong.values(), *parsed.faults]
-    whole = not parsed.faults and not parsed.wrong.keys() & {"", "groups", "reference"}
-    if whole and len(prompts):
-        found += _group_faults(parsed)
-    else:
-        found += _reference_faults(parsed, parsed.declared.groups)
-    if len(prompts):
-        found += _text_faults(parsed)
-        found += _pair_faults(parsed) if whole else ()
-        found += _column_faults(parsed)
-    return found
-
-
-def _group_faults(parsed: Parsed) -> Iterator[str]:
-    declared, groups, known = parsed.declared, parsed.groups, parsed.group_names
-    table = PROMPTS if PROMPTS in parsed.tables else SLOTS
-    for name in declared.groups:
-        if known and name not in (*known, declared.reference):
-            where = _declared_at(parsed, "groups", name)
-            yield f"{where}: The group {shown(name)} is none of {_names(known)}.{_correction(name, known)}"
-    yield from _reference_faults(parsed, known)
-    how = f"--reference (in a folder: reference = ... in {DECLARATION})"
-    if len(groups) < 2:
-        yield f"{table}: the groups are {_names(groups)}, expected two or more. Add rows of another."
-    elif not declared.reference:
-        yield f"The groups are {_names(groups)}, and none is the reference. Name it with {how}."
-    elif declared.reference not in groups and declared.reference in known:
-        where = _declared_at(parsed, "reference")
-        yield f"{where}: The reference {shown(declared.reference)} is none of {_names(groups)}. Correct {how}."
-    columns = list(parsed.table(PROMPTS))
-    for one in ("group", "pair") if columns else ():
-        if one not in columns and not ("group" not in columns and parsed.labels):
-            yield f"{PROMPTS}:1: column {one!r} is missing, found {', '.join(columns)}. Add it."
-    # Where words alone name groups, only the spelling of one that nothing compares is looked at.
-    alone = known == parsed.labels
-    compared = groups if alone else known
-    words = parsed.table(LEXICON).get("group", pd.Series(dtype=object)) if len(parsed.labels) > 1 else pd.Series()
-    for line, name in words[~words.isin(compared)].items():
-        if not alone or did_you_mean(name, compared):
-            yield f"{LEXICON}:{line}: group {shown(name)} is none of {_names(compared)}.{_correction(name, compared)}"
-
-
-def _reference_faults(parsed: Parsed, known: Sequence[str]) -> Iterator[str]:
-    name = parsed.declared.reference
-    if name and known and name not in known:
-        where = _declared_at(parsed, "reference")
-        yield f"{where}: The reference {shown(name)} is none of {_names(known)}.{_correction(name, known)}"
-
-
-def _declared_at(parsed: Parsed, key: str, value: str = "") -> str:
-    text = parsed.files.get(DECLARATION, b"").decode("utf-8-sig", "replace")
-    return f"{DECLARATION}:{line_of(text, key, value)}"
-
-
-def _names(groups: Sequence[str]) -> str:
-    names = [one if shown(one) == quoted(one) else shown(one) for one in groups]
-    more = len(names) - _MOST_GROUPS
-    return (", ".join(names[:_MOST_GROUPS]) or "none") + (f" and {more} more" if more > 0 else "")
-
-
-def _correction(name: str, known: Sequence[str]) -> str:
-    return did_you_mean(name, known) or " Correct it."
-
-
-def _of_rows(rows: pd.DataFrame, fault: Callable[[Any], str]) -> Iterator[str]:
-    return _first_few(dict.fromkeys(f"{row.where}: {fault(row)}" for row in rows.itertuples()))
-
-
-def _text_faults(parsed: Parsed) -> Iterator[str]:
-    prompts = parsed.prompts
-    text = prompts["text"].astype(str)
-    odd = prompts[text.str.contains("[", regex=False)]
-    yield from _of_rows(
-        odd[odd["text"].map(slots).astype(bool)],
-        lambda row: f"the slot [{slots(row.text)[0]}] is not filled. Put a word there, or take the brackets away.",
-    )
-    yield from _of_rows(
-        odd[odd["text"].map(str.upper).str.contains("[MASK]", regex=False)],
-        lambda row: f"a position to fill is written {MASK}, whatever the model calls it. Replace [MASK].",
-    )
-    yield from _of_rows(
-        prompts[text.str.count(MASK) > 1],
-        lambda row: f"{row.text.count(MASK)} times {MASK}, expected one at most. Split the text.",
-    )
-    where = f"{LEXICON} has no words of {{}}" if parsed.labels else "no words are given to count there"
-    yield from _of_rows(
-        prompts[prompts["masked"] & (prompts["counted"] == "")],
-        lambda row: (
-            f"the text holds {MASK} and {where.format(shown(row.group))}. Add {LEXICON} (-M lexicon) or a column "
-            "candidates."
-        ),
-    )
-    if not parsed.declared.groups:
-        yield from _of_rows(
-            prompts[~prompts["group"].isin(parsed.groups)],
-            lambda row: f"group {shown(row.group)} is none of {_names(parsed.groups)}. Correct it.",
-        )
-
-
-def _pair_faults(parsed: Parsed) -> Iterator[str]:
-    """Of each pair, in each of its wordings."""
-    prompts, groups, reference = parsed.prompts, parsed.groups, parsed.declared.reference
-    first_of_group = prompts.groupby(["unit", "group"], sort=False)["where"].transform("first")
-    again = prompts.assign(before=first_of_group)[prompts.duplicated(["unit", "group"])]
-    yield from _of_rows(
-        again, lambda row: f"pair {_named(row)} has group {shown(row.group)} already in {row.before}. Remove one."
-    )
-    units = prompts.drop_duplicates("unit").set_index("unit")
-    compared = prompts[prompts["group"].isin(groups)].drop_duplicates(["unit", "group"])
-    has = pd.crosstab(compared["unit"], compared["group"]).reindex(units.index, columns=groups, fill_value=0) > 0
-    many = len(groups) > 2
-    for group in sorted({reference} & {*groups} if many else groups):
-        what = f"has no row of {shown(group)}. Add it, so that the groups are balanced."
-        yield from _of_pairs(units[~has[group]], what)
-    if many and reference in groups:
-        alone = units[has[reference] & ~has.drop(columns=reference).any(axis=1)]
-        yield from _of_pairs(alone, "holds the reference alone. Add a row of another group.")
-    by_unit = compared.groupby("unit", sort=False)
-    mixed = (by_unit["masked"].nunique() > 1).reindex(units.index, fill_value=False)
-    yield from _of_pairs(units[mixed], f"holds {MASK} in one text and not in another. Write both alike.")
-    differ = compared.drop_duplicates(["unit", "text", "counted"]).groupby("unit", sort=False).size()
-    same = units[((differ == 1) & (by_unit.size() > 1)).reindex(units.index, fill_value=False)]
-    what = "has the same text in every group: nothing is swapped"
-    yield from _of_pairs(same[same["counted"] == ""], f"{what}. Change one.")
-    yield from _of_rows(
-        same[same["counted"] != ""],
-        lambda row: (
-            f"pair {_named(row)} {what}, for the words of {shown(row.counted)} alone are counted there. Change one."
-        ),
-    )
-
-
-def _of_pairs(rows: pd.DataFrame, what: str) -> Iterator[str]:
-    return _of_rows(rows, lambda row: f"pair {_named(row)} {what}")
-
-
-def _named(row: Any) -> str:
-    return shown(row.pair_id) + (f" in wording {shown(row.wording)}" if row.wording else "")
-
-
-def _column_faults(parsed: Parsed) -> Iterator[str]:
-    prompts = parsed.prompts
-    headers = {one for table in parsed.tables.values() for one in table} | {"words", "condition"}
-    known = {*prompts, *(headers if parsed.faults else ())} - {"text", "group"}
-    for key in ("random", "slices"):
-        for column in getattr(parsed.declared, key):
-            where, name = _declared_at(parsed, key, column), "pair_id" if column == "pair" else column
-            if name not in known:
-                yield f"{where}: {key} names the column {shown(column)}, and no table has it. Correct it."
-            elif not parsed.faults and name not in constant_columns(prompts, [name]):
-                yield f"{where}: {shown(column)} differs within a pair, expected one value. Take it out."
-
-
-# --- what may bend numbers ----------------------------------------------------------------------------
-
-
-def spellings(parsed: Parsed) -> Iterator[str]:
-    """Groups that are spelled nearly alike, and texts with blanks at their ends, a sentence each."""
-    alike: dict[str, list[str]] = {}
-    for group in dict.fromkeys((*parsed.group_names, *parsed.labels)):
-        alike.setdefault(unicodedata.normalize("NFKC", group).casefold(), []).append(group)
-    for names in alike.values():
-        if len(names) > 1:
-            # with codes for letters that may look alike
-            named = " and ".join(
-                shown(one) if unicodedata.is_normalized("NFKC", one) else ascii(one) for one in names
-            )
-            yield f"{named} are {len(names)} groups, spelled nearly alike. Spell a group in one way."
-    texts = parsed.prompts["text"].astype(str)
-    ends = parsed.prompts["where"][texts != texts.str.strip()]
-    if len(ends):
-        counted = f"{len(ends):,} texts begin or end" if len(ends) > 1 else "A text begins or ends"
-        yield f"{ends.iloc[0]}: {counted} with blanks, which models read too. Remove those that should not be there."
-
-
-def unlike_pairs(parsed: Parsed) -> Iterator[str]:
-    """A warning that names the rows of pairs whose texts share almost nothing; none where there are no such pairs."""
-    prompts = parsed.prompts
-    first = prompts.groupby("unit", sort=False)[["where", "text"]].transform("first")
-    rows = zip(prompts["text"], prompts["where"], first["text"], first["where"], prompts["pair_id"], strict=True)
-    unlike = (
-        f"{' and '.join(dict.fromkeys((before, where)))} (pair {shown(pair)})"
-        for text, where, other, before, pair in rows
-        if text != other and _is_unlike(text.lower(), other.lower())
-    )
-    if found := list(islice(unlike, _MOST_UNLIKE + 1)):
-        more = len(found) - _NAMED_UNLIKE
-        rest = f"; {more}{' or more' if len(found) > _MOST_UNLIKE else ''} others" if more > 0 else ""
-        why = "A gap between them does not come from the swapped words. Check the pairs."
-        yield f"Texts of one pair share almost nothing: {'; '.join(found[:_NAMED_UNLIKE])}{rest}. {why}"
-
-
-def _is_unlike(one: str, other: str) -> bool:
-    words = [set(_WORD.findall(text)) for text in (one, other)]
-    fewest = min(map(len, words))
-    if fewest < _FEW_WORDS or len(words[0] & words[1]) >= _SHARED_WORDS * fewest:
-        return False
-    return SequenceMatcher(None, one[:_COMPARED], other[:_COMPARED], autojunk=False).ratio() < _SHARED_LETTERS

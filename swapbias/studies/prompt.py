@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,9 +18,9 @@ _SLOT = re.compile(r"\[([a-z_]+)\]")
 _TURN = re.compile(r"(?:\A|\n)<\|(system|user|assistant)\|>\n")
 
 
-def _holds(meaning: str) -> Any:
+def _meaning(meaning: str) -> Any:
     """A column with its meaning as data: docstrings are not there under ``python -OO``."""
-    return field(metadata={"holds": meaning})
+    return field(metadata={"meaning": meaning})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +32,28 @@ class Prompt:
     >>> one.text, one.row()["group"]
     ('She is here.', 'female')
 
-    The metadata of each field say what it ``holds``.
+    The metadata of each field are its ``meaning``.
     """
 
-    prompt_id: str = _holds("unique within a config")
-    pair_id: str = _holds("shared by the rows that are compared with each other")
-    group: str = _holds("what stands (or is looked for) in the swapped slot, e.g. `female`")
-    text: str = _holds(
+    prompt_id: str = _meaning("unique within a config")
+    pair_id: str = _meaning("shared by the rows that are compared with each other")
+    group: str = _meaning("what stands (or is looked for) in the swapped slot, e.g. `female`")
+    text: str = _meaning(
         "what the model reads; `<mask>` marks the position a masked model fills; of a chat with more than one turn "
         "see `conversation`"
     )
-    candidates: str = _holds(
+    candidates: str = _meaning(
         "`corpus/lexicon/label` of the words counted at the mask, `right|wrong` of two answers, or "
         "`value=option|value=option` of a closed question, the value blank where an option says nothing; blank "
         "where nothing is filled in"
     )
-    construct: str = _holds(
+    construct: str = _meaning(
         "the theme that the template is about (a phase, a dimension of stigma, an act); blank for none"
     )
-    condition: str = _holds("what the text is about (a diagnosis, a profession, a set of adjectives)")
-    label: str = _holds("a class to tell results apart by, mostly that of the condition (mental or other health)")
-    template: str = _holds("the template the row is made from: rows that share it are not independent")
-    experiment: str = _holds("the experiment of the study that reads the row")
+    condition: str = _meaning("what the text is about (a diagnosis, a profession, a set of adjectives)")
+    label: str = _meaning("a class to tell results apart by, mostly that of the condition (mental or other health)")
+    template: str = _meaning("the template the row is made from: rows that share it are not independent")
+    experiment: str = _meaning("the experiment of the study that reads the row")
 
     def row(self) -> dict[str, str]:
         """The prompt as a plain row."""
@@ -60,7 +61,20 @@ class Prompt:
 
 
 PROMPT_COLUMNS = tuple(one.name for one in fields(Prompt))
-PROMPT_MEANINGS: dict[str, str] = {one.name: one.metadata["holds"] for one in fields(Prompt)}
+PROMPT_MEANINGS: dict[str, str] = {one.name: one.metadata["meaning"] for one in fields(Prompt)}
+
+
+def prompt_row(
+    pair: str, group: str, text: str, experiment: str, *, prompt_id: str = "", candidates: str = "",
+    construct: str = "", condition: str = "", label: str = "", template: str = "",
+) -> "Row":  # fmt: skip
+    """The row of a prompt; its id is that of the pair with the group, unless another is given.
+
+    >>> prompt_row("1", "female", "She is here.", "toy")["prompt_id"]
+    '1/female'
+    """
+    name = prompt_id or f"{pair}/{group}"
+    return Prompt(name, pair, group, text, candidates, construct, condition, label, template, experiment).row()
 
 
 def slots(template: str) -> list[str]:
@@ -135,40 +149,28 @@ def check_templates(table: str, rows: list[dict[str, str]], expected: Iterable[s
     return rows
 
 
-def checked(prompts: Iterable[Prompt], *, masked: bool = False) -> Iterator[Prompt]:
-    """The prompts unchanged, once they are known to be a valid set.
+def check_prompts(rows: Sequence[Mapping[str, str]], *, masked: bool = False) -> None:
+    """Check a set of rows of prompts, which are read several times, and never all in memory.
 
     Raises:
-        ValueError: as ``check_prompts``.
+        ValueError: for a repeated prompt_id, a blank text, an unfilled slot, two rows of one group in a pair (of a
+            placebo row the group that it rewords), or (``masked``) a text without exactly one ``<mask>``.
     """
-    rows = list(prompts)
-    check_prompts(lambda: rows, masked=masked)
-    return iter(rows)
-
-
-def check_prompts(read: Callable[[], Iterable[Prompt]], *, masked: bool = False) -> None:
-    """Nothing, once prompts are known to be a valid set; they are ``read`` several times, and never all in memory.
-
-    Raises:
-        ValueError: for a repeated prompt_id, a blank text, an unfilled slot, two rows of one group in a pair,
-            or (``masked``) a text without exactly one ``<mask>``.
-    """
-    keys: tuple[Callable[[Prompt], str], ...] = (
-        lambda row: f"prompt_id {row.prompt_id!r}", lambda row: f"group {row.group!r} of pair {row.pair_id!r}",
-    )  # fmt: skip
+    keys: tuple[Callable[[Mapping[str, str]], str], ...] = (
+        lambda row: f"prompt_id {row['prompt_id']!r}",
+        lambda row: f"group {row.get('side', row['group'])!r} of pair {row['pair_id']!r}",
+    )
     for key_of in keys:
-        hashes, count = set[int](), 0  # which take a fraction of what the keys do
-        for prompt in read():
-            hashes.add(hash(key_of(prompt)))
-            count += 1
-        for key, times in Counter(map(key_of, read())).items() if len(hashes) < count else ():
-            if times > 1:
-                raise ValueError(f"{key} stands {times} times, expected once. Fix the table.")
-    for row in read():
-        if not row.text.strip() or slots(row.text):
-            raise ValueError(f"prompt {row.prompt_id!r}: text {row.text!r}, expected every slot filled.")
-        if masked and row.text.count(MASK) != 1:
-            raise ValueError(f"prompt {row.prompt_id!r}: text {row.text!r}, expected exactly one {MASK}.")
+        if len({hash(key_of(row)) for row in rows}) < len(rows):  # hashes take a fraction of what the keys do
+            for key, times in Counter(map(key_of, rows)).items():
+                if times > 1:
+                    raise ValueError(f"{key} stands {times} times, expected once. Fix the table.")
+    for row in rows:
+        name, text = row["prompt_id"], row["text"]
+        if not text.strip() or slots(text):
+            raise ValueError(f"prompt {name!r}: text {text!r}, expected every slot filled.")
+        if masked and text.count(MASK) != 1:
+            raise ValueError(f"prompt {name!r}: text {text!r}, expected exactly one {MASK}.")
 
 
 # --- rows of prompts ----------------------------------------------------------------------------------
@@ -178,7 +180,7 @@ _BATCH = 4_096  # rows that are made into dicts at once
 
 
 class Rows(Sequence[Row]):
-    """Rows of texts held as an Arrow table, for a million prompts; whoever reads one gets a dict of its own.
+    """Rows of texts in an Arrow table, for a million prompts; whoever reads one gets a dict of its own.
 
     A column that is null in a row is none of that row's.
     """
@@ -196,7 +198,7 @@ class Rows(Sequence[Row]):
         return int(self.table.num_rows)
 
     def __eq__(self, other: object) -> bool:
-        """Whether the rows are the same, however they are held."""
+        """Whether the rows are the same, in a table or as dicts."""
         return list(self) == list(other) if isinstance(other, Rows | list) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]  # as of a list
@@ -232,8 +234,9 @@ def column(rows: Sequence[Mapping[str, str]], name: str, missing: str = "") -> I
         return (row.get(name, missing) for row in rows)
     if name not in rows.names:
         return (missing for _ in range(len(rows)))
-    values = (batch.column(name) for batch in rows.table.to_batches(max_chunksize=_BATCH))
-    return (missing if one is None else one for batch in values for one in batch.to_pylist())
+    chunks = rows.table.column(name).chunks
+    pieces = (chunk.slice(start, _BATCH) for chunk in chunks for start in range(0, len(chunk), _BATCH))
+    return (missing if one is None else one for piece in pieces for one in piece.to_pylist())
 
 
 def having(rows: Sequence[Row], **values: str) -> Sequence[Row]:
@@ -242,22 +245,15 @@ def having(rows: Sequence[Row], **values: str) -> Sequence[Row]:
         return [{**row, **values} for row in rows]
     import pyarrow as pa
 
-    table = rows.table
-    for name, value in values.items():
-        cells = pa.repeat(value, len(rows))
-        known = name in table.column_names
-        table = (
-            table.set_column(table.column_names.index(name), name, cells)
-            if known
-            else table.append_column(name, cells)
-        )
-    return Rows(table)
+    cells = {name: pa.repeat(value, len(rows)) for name, value in values.items()}
+    known = dict(zip(rows.names, rows.table.columns, strict=True))
+    return Rows(pa.table({**known, **cells}))
 
 
 def only(rows: Sequence[Row], chosen: Iterable[bool]) -> Sequence[Row]:
     """Those rows that are chosen."""
     if not isinstance(rows, Rows):
-        return [row for row, one in zip(rows, chosen, strict=True) if one]
+        return list(compress(rows, chosen))
     import pyarrow as pa
 
     return Rows(rows.table.filter(pa.array(list(chosen), pa.bool_())))

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from swapbias.errors import UsageError, quoted
 from swapbias.studies.prompt import PLACEBO_COLUMNS, PROMPT_COLUMNS
-from swapbias.studies.tables import Lexicon
+from swapbias.studies.tables import Lexicon, corpus_dir, read_table
 
 
 def unknown(thing: str, name: str, known: Sequence[str]) -> UsageError:
@@ -29,6 +31,16 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
 
 
 _CROSSED = {"template": "templates", "condition": "conditions"}
+# What the questions to chat models share whose answer is one of several options.
+CLOSED_QUESTION: Mapping[str, Any] = MappingProxyType(
+    {
+        "kind": "chat",
+        "reading": "options",
+        "unit": "share of answers",
+        "scores": ("score", "log_odds", "unanswered", "refused", "said_unsure"),
+        "reported": ("outside",),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,107 +72,68 @@ class Covariate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rubric:
-    """What a judge is asked of an answer in free text, which it reads without the group.
+    """What a judge is asked of an answer in free text, which it reads without the group."""
 
-    Attributes:
-        question: about the answer, not about the person.
-        candidates: its options, as ``Prompt.candidates`` has them: ``value=option|value=option``, in order.
-        neutral: words that tell the group, beside the gendered ones, and what stands for each (``[name]``).
-        units: columns whose values together are one story: answers about one are never in two folds, where it is
-            tried to tell the group from what the judge saw.
-    """
-
-    question: str
-    candidates: str
-    neutral: Mapping[str, str] = field(default_factory=dict)
-    units: tuple[str, ...] = ("pair_id",)
+    question: str  # about the answer, not about the person
+    candidates: str  # its options, as ``Prompt.candidates`` has them, in order
+    neutral: Mapping[str, str] = field(default_factory=dict)  # words that show the group -> what stands for each
+    units: tuple[str, ...] = ("pair_id",)  # columns whose values are one story, which no two folds share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """One question of a study: which rows, which kind of model, which comparison.
+    """One question of a study: which rows, kind of model and comparison (``group`` minus ``reference_group``).
 
-    Rows:
-        name: stands in the ``experiment`` column of its rows. corpus: of its configs, where not the study's own.
-        configs: audited by default. alternatives: audited instead, one at a time, when asked for by name.
-        placebo: its rows in other wordings, in which nothing is swapped. baseline: its templates about no condition.
-        on_request: read whole only where its study is named: it costs many times the others.
-
-    Model:
-        kind: the kind of model it needs. reading: how it is read, where not in the usual way (``models.readings``).
-        compares_orders: its groups are orders of the options of one question, which no reading may average.
-        calibrated: the calibration model is trained for it. regimes: treatments of training notes, a reading each.
-        aliases: other names of right and wrong answers. rubric: how a judge reads answers in free text.
-
-    Comparison:
-        measure: the function of ``measures`` that compares two groups; test: the paper's test, an option of it.
-        group, reference_group: the value is group minus reference. groups: further ones, each compared with it too.
-        factors: columns whose levels cross to the groups: main effects and interactions answer the question then.
-        unit, direction: of the value, and what above and below zero mean. scores: columns, the published one first.
-        subset: a column whose values are analysed on their own; contrast: two of them, whose gaps are compared.
-        random: columns whose values are a sample of many, and their name: intervals allow for each. random_of: the
-            one group that a random column is about. spreads: SD of the effects of each on a gap, from released
-            outputs (blank: of the rest); none: not known before a run.
-        aggregate: columns to average over before groups are compared; the last is the unit of the comparison.
-        rates: what is made of predictions and true labels, or of cosines (``findings.predictions.RATES``).
-        headline_measure, headline_subset: what answers the question where neither contrast nor measure does.
-        headline_slice: one answer for each value of this slice: they may cancel and are never pooled.
-        margin: a gap below this share of the range of its unit counts as none, by default.
-
-    Beside it:
-        levels: groups whose mean is reported; ``all`` pools them. slices: columns to break findings down by.
-        thresholds: units above each are counted. reported: further columns whose mean is reported.
-        grid: two columns whose means are a heat map. covariates: numbers to correlate mean scores with.
-
-    Sentences:
-        says: what follows the model's name where it scores one group higher, with ``{more}`` and ``{less}``.
-        change: what is changed between the sets of ``contrast``. named: groups and subsets as sentences name them.
+    Columns named in ``random`` are a sample of many, so that intervals allow for each.
     """
 
-    name: str
+    name: str  # stands in the ``experiment`` column of its rows
     question: str
-    kind: str
-    measure: str
+    corpus: str = ""  # of its configs, where not the study's own
+    configs: tuple[str, ...] = ()  # audited by default
+    alternatives: tuple[str, ...] = ()  # audited instead, one at a time, when asked for by name
+    placebo: tuple[str, ...] = ()  # its rows in other wordings, in which nothing is swapped
+    baseline: tuple[str, ...] = ()  # its templates about no condition
+    on_request: bool = False  # read whole only where its study is named: it costs many times the others
+
+    kind: str  # of the model that it needs
+    reading: str = ""  # how that is read, where not in the usual way (``models.readings``)
+    compares_orders: bool = False  # its groups are orders of the options, which no reading may average
+    calibrated: bool = False  # the calibration model is trained for it
+    regimes: tuple[str, ...] = ()  # treatments of training notes, a reading each
+    aliases: Mapping[str, str] = field(default_factory=dict)  # other names of right and wrong answers
+    rubric: Rubric | None = None  # how a judge reads answers in free text
+
+    measure: str  # the function of ``measures`` that compares two groups; blank: none does
+    test: str = "t"  # the paper's test, an option of the measure
     group: str
     reference_group: str
-    groups: tuple[str, ...] = ()
-    factors: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()  # further ones, each compared with the reference too
+    factors: tuple[str, ...] = ()  # columns whose levels cross to the groups: main effects and interactions
     unit: str
-    direction: str
-    configs: tuple[str, ...] = ()
-    alternatives: tuple[str, ...] = ()
-    placebo: tuple[str, ...] = ()
-    baseline: tuple[str, ...] = ()
-    reading: str = ""
-    compares_orders: bool = False
-    on_request: bool = False
-    scores: tuple[str, ...] = ("score",)
-    levels: tuple[str, ...] = ()
-    slices: tuple[Slice, ...] = ()
-    subset: str = ""
-    contrast: tuple[str, str] | None = None
-    random: Mapping[str, str] = field(default_factory=lambda: dict(_CROSSED))
-    random_of: Mapping[str, str] = field(default_factory=dict)
-    spreads: Mapping[str, float] = field(default_factory=dict)
-    test: str = "t"
-    aggregate: tuple[str, ...] = ()
-    thresholds: tuple[float, ...] = ()
-    reported: tuple[str, ...] = ()
-    grid: tuple[str, str] | None = None
-    covariates: tuple[Covariate, ...] = ()
-    corpus: str = ""
-    regimes: tuple[str, ...] = ()
-    rates: tuple[str, ...] = ()
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    calibrated: bool = False
-    headline_measure: str = ""
+    direction: str  # what above and below zero mean
+    scores: tuple[str, ...] = ("score",)  # columns, the published one first
+    subset: str = ""  # a column whose values are analysed on their own
+    contrast: tuple[str, str] | None = None  # two values of it, whose gaps are compared
+    random: Mapping[str, str] = field(default_factory=lambda: dict(_CROSSED))  # columns, and what they are called
+    random_of: Mapping[str, str] = field(default_factory=dict)  # the one group that a random column is about
+    spreads: Mapping[str, float] = field(default_factory=dict)  # SD of their effects on a gap, blank: of the rest
+    aggregate: tuple[str, ...] = ()  # columns to average over before groups are compared; the last is the unit
+    rates: tuple[str, ...] = ()  # of predictions and labels, or of cosines (``findings.predictions.RATES``)
+    headline_measure: str = ""  # what answers the question where neither contrast nor measure does
     headline_subset: str = ""
-    headline_slice: str = "all"
-    margin: float | None = None
-    says: str = ""
-    change: str = ""
-    named: Mapping[str, str] = field(default_factory=dict)
-    rubric: Rubric | None = None
+    headline_slice: str = "all"  # else one answer for each value of a slice: they may cancel and are never pooled
+    margin: float | None = None  # a gap below this share of the range of its unit counts as none, by default
+
+    levels: tuple[str, ...] = ()  # groups whose mean is reported; ``all`` pools them
+    slices: tuple[Slice, ...] = ()  # columns to break findings down by
+    thresholds: tuple[float, ...] = ()  # units above each are counted
+    reported: tuple[str, ...] = ()  # further columns whose mean is reported
+    covariates: tuple[Covariate, ...] = ()  # numbers to correlate mean scores with
+
+    says: str = ""  # what follows the model's name where it scores one group higher, with ``{more}`` and ``{less}``
+    change: str = ""  # what is changed between the sets of ``contrast``
+    named: Mapping[str, str] = field(default_factory=dict)  # groups and subsets as sentences name them
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -218,36 +191,26 @@ class Study:
     >>> toy = Study(name="toy", title="Cats and dogs", url="https://example.org", experiments=())
     >>> toy.correction, toy.limits
     ('holm', ())
-
-    ``correction`` is the method of ``measures.adjust`` for its families of tests; ``limits`` are sentences
-    that every report repeats; ``on_request`` leaves it out of audits that name no study; ``packs``: its experiments
-    are no questions of one study, so that the contrasts of each are a family of their own.
     """
 
     name: str
     title: str
     url: str
     experiments: tuple[Experiment, ...]
-    correction: str = "holm"
-    limits: tuple[str, ...] = ()
+    correction: str = "holm"  # the method of ``measures.adjust`` for its families of tests
+    limits: tuple[str, ...] = ()  # sentences that every report repeats
     agreement: Agreement | None = None
     rated: Rated | None = None
-    on_request: bool = False
-    packs: bool = False
+    on_request: bool = False  # left out of audits that name no study
+    packs: bool = False  # experiments are no questions of one study: the contrasts of each are a family of their own
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Config:
-    """One table of a corpus.
+    """One table of a corpus; ``rows`` makes it, every value a text.
 
-    Attributes:
-        rows: makes it, every value a text.
-        types: what a column holds that is published as something else than a text: ``bool``, ``int64``, ``float64``,
-            or the names of classes in their order (a ClassLabel). Columns that experiments compare by name are texts.
-        upstream: pinned files that it must read.
-        split: its split; with ``split_column`` the rows say theirs.
-        stream: too large for memory: it is written as it is made, and not checked as a whole.
-        count: tells the number of rows without making them, where that takes long.
+    ``types``: what a column holds that is published as something else than a text: ``bool``, ``int64``, ``float64``,
+    or the names of classes in their order (a ClassLabel). Columns that experiments compare by name are texts.
     """
 
     name: str
@@ -255,14 +218,14 @@ class Config:
     rows: Callable[[], Iterable[Mapping[str, str]]]
     columns: tuple[str, ...] = PROMPT_COLUMNS
     types: Mapping[str, "Type"] = field(default_factory=dict)
-    upstream: tuple[str, ...] = ()
+    upstream: tuple[str, ...] = ()  # pinned files that it must read
     split: str = "test"
-    split_column: str = ""
-    stream: bool = False
-    count: Callable[[], int] | None = None
+    split_column: str = ""  # where rows say their split
+    stream: bool = False  # too large for memory: it is written as it is made, and not checked as a whole
+    count: Callable[[], int] | None = None  # the number of rows without making them, where that takes long
 
     def type_of(self, column: str) -> "Type":
-        """What a column holds: ``string`` where nothing is said; the number of a wording is one."""
+        """What a column holds: ``string`` where nothing is declared; the number of a wording is one."""
         number = column == PLACEBO_COLUMNS[-1] and self.columns[-len(PLACEBO_COLUMNS) :] == PLACEBO_COLUMNS
         return self.types.get(column, "int64" if number else "string")
 
@@ -272,17 +235,16 @@ class Config:
         Raises:
             ValueError: a value that is none of its type.
         """
-        return {column: self._typed(column, row[column]) for column in self.columns}
-
-    def _typed(self, column: str, value: str) -> Any:
-        wanted = self.type_of(column)
-        try:
-            return _READ[wanted](value) if isinstance(wanted, str) else wanted.index(value)
-        except (ValueError, KeyError) as error:
-            expected = wanted if isinstance(wanted, str) else f"one of {', '.join(wanted)}"
-            raise ValueError(
-                f"{self.name}: {column} is {quoted(value)}, expected {expected}. Mend the table."
-            ) from error
+        found: dict[str, Any] = {}
+        for column in self.columns:
+            kind, value = self.type_of(column), row[column]
+            try:
+                found[column] = _READ[kind](value) if isinstance(kind, str) else kind.index(value)
+            except (ValueError, KeyError) as error:
+                expected = kind if isinstance(kind, str) else f"one of {', '.join(kind)}"
+                what = f"{self.name}: {column} is {quoted(value)}, expected {expected}"
+                raise ValueError(f"{what}. Correct the table.") from error
+        return found
 
 
 Type = str | tuple[str, ...]
@@ -291,14 +253,22 @@ _READ: Mapping[str, Callable[[str], Any]] = {
 }  # fmt: skip
 
 
+def table_config(
+    corpus: str, name: str, description: str, columns: tuple[str, ...], *, optional: tuple[str, ...] = (),
+    types: Mapping[str, Type] | None = None,
+) -> Config:  # fmt: skip
+    """A table of a corpus as it stands in its folder, to be published as the split ``train``."""
+    rows = partial(read_table, corpus_dir(corpus) / f"{name}.csv", columns, optional=optional)
+    return Config(name, description, rows, columns, types or {}, split="train")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released:
     """Outputs that the authors released for one model: pinned files, and how they become scored rows.
 
-    ``rows`` takes the files by path and yields prompt rows with a ``score``; ``counts`` yields
-    (subset, measure, contrast, number) for facts that are no comparison of groups. A run that the authors corrected
-    after they printed another has a ``note`` that says so, and ``corrected``, the values of slices that it changes:
-    it is shown where it differs from what was printed.
+    ``rows`` takes the files by path and yields prompt rows with a ``score``; ``counts`` yields (subset, measure,
+    contrast, number) for facts that are no comparison of groups. A run that the authors corrected after they printed
+    another has a ``note`` that says so, and ``corrected``, the values of slices that it changes.
     """
 
     model: str
@@ -312,25 +282,20 @@ class Released:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
-    """A leaf: tables that are published together, and the study that reads them, if one does.
-
-    ``tags`` are what it is found by on the Hub. ``local`` makes configs from a folder of the user's (MIMIC, own
-    notes). Of a study of the user's own, ``own`` are its files by name, and ``origin`` says where on the Hub they
-    were read (``OWNER/NAME@commit``).
-    """
+    """A leaf: tables that are published together, and the study that reads them, if one does."""
 
     name: str
     title: str
-    licence: str
     configs: tuple[Config, ...]
+    licence: str = "Apache-2.0"  # of the project itself
     version: str = "1.0.0"
-    tags: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()  # that it is found by on the Hub
     study: Study | None = None
     lexicons: Mapping[str, Callable[[], Lexicon]] = field(default_factory=dict)
     released: tuple[Released, ...] = ()
-    local: Callable[[Path], tuple[Config, ...]] | None = None
-    own: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    origin: str = ""
+    local: Callable[[Path], tuple[Config, ...]] | None = None  # configs of a folder of the user's (MIMIC, own notes)
+    own: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # files of a user's own study
+    origin: str = ""  # where on the Hub these were read (``OWNER/NAME@commit``)
 
     def config(self, name: str) -> Config:
         """The config of that name.

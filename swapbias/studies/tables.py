@@ -1,4 +1,4 @@
-"""Where data comes from: the package's own tables, word lists, published numbers, pinned upstream files."""
+"""Read the package's tables, word lists, checklists, published numbers and pinned upstream files."""
 
 import csv
 import hashlib
@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
 from swapbias.errors import UpstreamMissingError
 from swapbias.files import cache_dir, file_sha256, not_utf8, write_whole
@@ -42,12 +43,12 @@ def read_table(
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise not_utf8(path.name, error) from error
-    rows = _parsed(path.name, text, tuple(columns), frozenset(optional), delimiter)
+    rows = _table_rows(path.name, text, tuple(columns), frozenset(optional), delimiter)
     return [dict(zip(columns, cells, strict=True)) for cells in rows]
 
 
 @lru_cache(maxsize=64)  # builders read a table for each of many configs
-def _parsed(
+def _table_rows(
     name: str, text: str, columns: tuple[str, ...], optional: frozenset[str], delimiter: str
 ) -> list[tuple[str, ...]]:
     lines = strict_rows(name, io.StringIO(text, newline=""), delimiter=delimiter)
@@ -76,10 +77,8 @@ def wordings(corpus: str, key: str, *, optional: Sequence[str] = ()) -> dict[str
     columns = (key, "wording", "template", *optional, "source")
     found: dict[str, dict[str, dict[str, str]]] = {}
     for row in read_table(corpus_dir(corpus) / "wordings.csv", columns, optional=optional):
-        mine = found.setdefault(row["wording"], {})
-        if row[key] in mine:
+        if found.setdefault(row["wording"], {}).setdefault(row[key], row) is not row:
             raise ValueError(f"wordings.csv: wording {row['wording']} of {row[key]!r} stands twice. Number it anew.")
-        mine[row[key]] = row
     return found
 
 
@@ -117,17 +116,17 @@ def fingerprint(rows: Iterable[Mapping[str, str]]) -> str:
     """sha256 over rows in order: changes with any edit of tables or of the code that builds the rows."""
     digest = hashlib.sha256()
     for row in rows:
-        digest.update(json.dumps(dict(row), sort_keys=True, ensure_ascii=False).encode())
-        digest.update(b"\n")
+        digest.update(json.dumps(dict(row), sort_keys=True, ensure_ascii=False).encode() + b"\n")
     return digest.hexdigest()
+
+
+# --- upstream files ------------------------------------------------------------------------------------
 
 
 def pinned_files(corpus: str) -> dict[str, dict[str, str]]:
     """The upstream files of a corpus by path, as pinned in its ``sources.csv``."""
     table = corpus_dir(corpus) / "sources.csv"
-    if not table.exists():
-        return {}
-    return {row["path"]: row for row in read_table(table, SOURCE_COLUMNS)}
+    return {row["path"]: row for row in read_table(table, SOURCE_COLUMNS)} if table.exists() else {}
 
 
 def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
@@ -150,16 +149,12 @@ def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
         raise UpstreamMissingError(f"{found} is a folder, expected the file of that name. Move it away.")
     if download and not local and not (found.exists() and file_sha256(found) == pin["sha256"]):
         _fetch(pin, cached)
+    where = "Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online so that it is fetched."
     if not found.exists():
-        raise UpstreamMissingError(
-            f"{pin['repository']}/{path} is not at hand. Set SWAPBIAS_UPSTREAM to a folder that holds it, "
-            "or go online so that it is fetched."
-        )
+        raise UpstreamMissingError(f"{pin['repository']}/{path} is not at hand. {where}")
     if file_sha256(found) != pin["sha256"]:
-        raise UpstreamMissingError(
-            f"{found}: its sha256 is not the pinned {pin['sha256'][:12]}…. Fetch {pin['repository']} "
-            f"at commit {pin['commit'][:12]}."
-        )
+        how = f"Fetch {pin['repository']} at commit {pin['commit'][:12]}."
+        raise UpstreamMissingError(f"{found}: its sha256 is not the pinned {pin['sha256'][:12]}…. {how}")
     return found
 
 
@@ -169,30 +164,35 @@ def _fetch(pin: Mapping[str, str], target: Path) -> None:
         with urllib.request.urlopen(url, timeout=30) as answer:
             content = answer.read()
     except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+        what = f"{pin['repository']}/{pin['path']} could not be fetched ({getattr(error, 'reason', error)})"
         raise UpstreamMissingError(
-            f"{pin['repository']}/{pin['path']} could not be fetched ({getattr(error, 'reason', error)}). "
-            "Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online."
+            f"{what}. Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online."
         ) from error
     if hashlib.sha256(content).hexdigest() != pin["sha256"]:
-        raise ValueError(f"{url}: the sha256 of what came is not the pinned one. Nothing was kept.")
+        raise ValueError(f"{url}: the sha256 of what came is not the pinned one. Nothing was saved.")
     target.parent.mkdir(parents=True, exist_ok=True)
     write_whole(target, content)
 
 
-PUBLISHED_COLUMNS = (
-    "model", "experiment", "subset", "measure", "contrast", "slice_by", "slice_value",
-    "value", "p_value", "effect_size", "source", "note", "recomputed",
-)  # fmt: skip
+def csv_rows(path: Path, *, delimiter: str = ",") -> Iterator[dict[str, str]]:
+    """The rows of an upstream file, by names of columns without blanks at their ends; cells as they are."""
+    with path.open(newline="", encoding="utf-8-sig") as handle:
+        for row in csv.DictReader(handle, delimiter=delimiter):
+            yield {name.strip(): cell for name, cell in row.items() if name}
 
 
+# --- published numbers ---------------------------------------------------------------------------------
+
+_KEY = ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
+PUBLISHED_COLUMNS = ("model", *_KEY, "value", "p_value", "effect_size", "source", "note", "recomputed")
 PLANTED_BIAS, PLANTED_LEAK = "planted", "planted leak"  # sources of numbers that a calibration model or notes hold
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A number to hold a finding against: a paper's, or the planted one of a model made for calibration.
+    """A number to compare a finding with: a paper's, or the planted one of a model made for calibration.
 
-    Strings keep the decimals that were printed; blank where not printed. Where a paper's own release disagrees
+    Strings have the decimals that were printed; blank where not printed. Where a paper's own release disagrees
     with what it prints, ``recomputed`` holds the released value and ``note`` the explanation.
     """
 
@@ -221,14 +221,15 @@ def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]
     merged: dict[tuple[str, ...], Published] = {}
     for row in published_rows(study):
         if row["model"].split("/")[-1].lower() == model_id.rstrip("/").split("/")[-1].lower():
-            key = tuple(
-                row[one] for one in ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
-            )
+            key = tuple(row[one] for one in _KEY)
             before = asdict(merged.get(key, Published()))
-            merged[key] = Published(**{name: value or row[name] for name, value in before.items()} | {
-                "source": "; ".join(dict.fromkeys(filter(None, (before["source"], row["source"])))),
-            })  # fmt: skip
+            sources = dict.fromkeys(filter(None, (before["source"], row["source"])))
+            values = {name: value or row[name] for name, value in before.items()}
+            merged[key] = Published(**values | {"source": "; ".join(sources)})
     return merged
+
+
+# --- word lists ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,34 +265,27 @@ class Lexicon:
 
 
 def imported_path(name: str) -> Path:
-    """Where labels that a user imported for a lexicon are kept."""
+    """Where labels that a user imported for a lexicon are stored."""
     return cache_dir() / "lexicons" / f"{name.replace('/', '-')}.csv"
 
 
 def with_imported(lexicon: Lexicon) -> Lexicon:
     """The lexicon with the words that the user imported for it; an imported label wins."""
     path = imported_path(lexicon.name)
-    if not path.exists():
-        return lexicon
-    own = {row["word"]: row["label"] for row in read_table(path, ("word", "label"))}
+    own = {row["word"]: row["label"] for row in read_table(path, ("word", "label"))} if path.exists() else {}
     return replace(lexicon, words={**lexicon.words, **own})
 
 
 # --- checklists: facts that notes state ----------------------------------------------------------------
 
-CHECKLIST_COLUMNS = ("note_id", "fact", "terms")
 REGEX = "re:"
 _PATTERN = re.compile(r"(?:^|\|)\s*(?=re:)")
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """Something that a text can state.
+class Fact(NamedTuple):
+    """Something that a text can state, by any of its terms: whole words in any case, or ``re:`` and a pattern.
 
-    Attributes:
-        name: what it is called.
-        terms: ways to say it, any of which states it: whole words in any case and spacing, or ``re:`` and a pattern.
-        note_id: the note that it is looked for in; blank: every note.
+    A blank ``note_id``: it is looked for in every note.
     """
 
     name: str
@@ -308,7 +302,9 @@ def read_checklist(path: Path) -> tuple[Fact, ...]:
         ValueError: naming the file and the line, for a wrong header, a fact without a name or a broken pattern.
     """
     found = []
-    for line, row in enumerate(read_table(path, CHECKLIST_COLUMNS, optional=("note_id", "terms")), start=2):
+    for line, row in enumerate(
+        read_table(path, ("note_id", "fact", "terms"), optional=("note_id", "terms")), start=2
+    ):
         words, *pattern = _PATTERN.split(row["terms"], maxsplit=1)  # which may hold bars itself
         terms = [*map(str.strip, words.split("|")), *pattern]
         fact = Fact(row["fact"].strip(), tuple(filter(None, terms)) or (row["fact"].strip(),), row["note_id"].strip())
@@ -322,9 +318,7 @@ def read_checklist(path: Path) -> tuple[Fact, ...]:
 
 
 def stated(facts: Iterable[Fact], text: str) -> list[Fact]:
-    """Those of the facts that a text states by any of their terms.
-
-    A term is found wherever it stands: "denies chest pain" states chest pain, as a note that says so does.
+    """Those of the facts that a text states by any of their terms, denied ("denies chest pain") or not.
 
     >>> facts = [Fact("diabetes", ("type 2 diabetes", "T2DM")), Fact("fall", ("re:f[ae]ll(en)?",))]
     >>> [one.name for one in stated(facts, "Has Type 2  diabetes; FELL at home.")]
@@ -335,10 +329,9 @@ def stated(facts: Iterable[Fact], text: str) -> list[Fact]:
 
 @cache
 def _pattern(term: str) -> re.Pattern[str]:
-    if term.startswith(REGEX):
-        return re.compile(term.removeprefix(REGEX), re.IGNORECASE)
     words = r"\s+".join(map(re.escape, term.split()))
-    return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)
+    pattern = term.removeprefix(REGEX) if term.startswith(REGEX) else rf"(?<!\w){words}(?!\w)"
+    return re.compile(pattern, re.IGNORECASE)
 
 
 def facts_of(checklist: Sequence[Fact], note_id: str, texts: Collection[str]) -> list[Fact]:
@@ -360,5 +353,4 @@ def facts_written(facts: Iterable[Fact]) -> str:
 
 def facts_read(candidates: str) -> list[Fact]:
     """The facts that the candidates of a prompt name."""
-    read: Mapping[str, Sequence[str]] = json.loads(candidates)
-    return [Fact(name, tuple(terms)) for name, terms in read.items()]
+    return [Fact(name, tuple(terms)) for name, terms in json.loads(candidates).items()]

@@ -9,9 +9,9 @@ import pytest
 
 from swapbias.findings import disaggregate
 from swapbias.findings.finding import UNMEASURED
-from swapbias.models.chat.answer_readers import read_completion, read_option
 from swapbias.models.registry import kind_of
 from swapbias.studies import as_prompts, config_rows, load_study
+from swapbias.studies.answers import read_completion, read_option
 
 READ = {"options": read_option, "completion": read_completion}
 
@@ -24,7 +24,7 @@ def audited(study, name, answer, *, slices=True):
     """Findings of the answers that ``answer(row)`` gives, which sees what a model sees and the row beside it."""
     declared = load_study(study)
     experiment = next(one for one in declared.experiments if one.name == name)
-    experiment = experiment if slices else replace(experiment, slices=(), grid=None)
+    experiment = experiment if slices else replace(experiment, slices=())
     declared = replace(declared, experiments=(experiment,))
     rows = config_rows(study, name)
     read = READ[experiment.reading]

@@ -13,11 +13,11 @@ from swapbias.findings.finding import AS_PUBLISHED, Context
 from swapbias.findings.predictions import BASELINE, over_trials, sentence_pairs
 from swapbias.measures.contrast import linear_contrast
 from swapbias.measures.gaps import paired_gap
-from swapbias.models.chat.answer_readers import read_coreference
 from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
+from swapbias.studies.answers import read_coreference
 from swapbias.studies.catalogue import as_prompts, config_rows, load_study
 from swapbias.studies.prompt import PROMPT_COLUMNS
 from tests.models.chat.server import ChatServer

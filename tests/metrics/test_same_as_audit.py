@@ -9,10 +9,10 @@ import pytest
 
 from swapbias.findings import disaggregate
 from swapbias.findings.finding import AS_PUBLISHED
-from swapbias.models.chat.answer_readers import read_coreference
 from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.models.clinical.word_direction import DirectionScorer, DirectionTables
 from swapbias.models.registry import load_scorer
+from swapbias.studies.answers import read_coreference
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, metric_path, metrics
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
 from swapbias.studies.study import Covariate, Experiment, Study

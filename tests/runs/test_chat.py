@@ -12,11 +12,11 @@ from swapbias.errors import UsageError
 from swapbias.findings import disaggregate
 from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.findings.predictions import BASELINE
-from swapbias.models.chat.answer_readers import read_coreference
 from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings
+from swapbias.studies.answers import read_coreference
 from swapbias.studies.catalogue import config_rows
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
 from tests import tiny

@@ -12,13 +12,13 @@ from rich.console import Console
 
 from swapbias.findings import compare
 from swapbias.hub.cards import study_parts
-from swapbias.models.chat.answer_readers import read_label
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.report import comparison_tables, terminal, verdicts
 from swapbias.runs.audit import start
 from swapbias.runs.exports import export_run
 from swapbias.runs.plan import Settings
 from swapbias.studies import Prompt, config_rows, turns
+from swapbias.studies.answers import read_label
 from tests.models.chat.server import ChatServer
 
 NUMBERS = ("value", "ci_low", "ci_high", "worst_low", "worst_high", "lowest", "highest", "p_value", "baseline")

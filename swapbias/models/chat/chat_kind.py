@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -202,21 +201,13 @@ class Chat(Kind):
             from swapbias.models.chat.log_odds import LogOddsScorer
 
             return LogOddsScorer(model, experiment.unit)
-        from swapbias.models.chat import answer_readers
+        from swapbias.studies import answer_reader  # numpy, which listing the studies does not need
 
         scorer: Any = copy(model)
         if experiment.reading == FACTS:
             scorer.options = _options_of(request, long=True)
             scorer.identity = {**model.identity, **settings(scorer.options)}
-        right = partial(answer_readers.read_coreference, aliases=experiment.aliases)
-        scorer.read = {
-            "options": answer_readers.read_option,
-            "completion": answer_readers.read_completion,
-            "label": answer_readers.read_label,
-            FACTS: answer_readers.read_facts,
-            "text": answer_readers.read_text,
-            "person": partial(answer_readers.read_text, person=True),
-        }.get(experiment.reading, right)
+        scorer.read = answer_reader(experiment.reading, experiment.aliases)
         scorer.unit = experiment.unit
         scorer.closed = experiment.reading in _CLOSED
         reader: Scorer = scorer
