@@ -530,9 +530,11 @@ def unit_head(finding: Finding) -> str:
 
 
 def margin(finding: Finding) -> str:
-    """The margin in the words of a sentence: ``5 points``; of rates that are rare a ratio."""
+    """The margin in the words of a sentence: ``5 points``, of a ratio ``1.22``; of rates that are rare two ratios."""
     if finding.mean_level < findings.RARE:
         return "a ratio of {:g} to {:g}".format(*findings.RATIO_MARGIN)
+    if _ratio_of(finding.unit) and not math.isnan(finding.margin):
+        return f"{math.exp(finding.margin):.2f}"
     return amount(finding.margin, finding.unit).replace(".0 ", " ")
 
 
