@@ -8,7 +8,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from benchmarks.table import Compared, Result
-from swapbias.report.figures import STYLES
+from swapbias.report.charts import STYLE
 
 _MET, _UNMET, _GOAL = "#0072B2", "#D55E00", "#000000"  # Okabe-Ito: told apart with any vision
 
@@ -18,7 +18,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
     bars = [(one.title, pair) for one in results for pair in one.compared if pair.goal is not None]
     if not bars:
         return
-    with rc_context(STYLES["page"]):
+    with rc_context(dict(STYLE)):
         figure = Figure(figsize=(8, 0.9 + 0.42 * len(bars)), layout="constrained")
         axes = figure.add_subplot()
         places = range(len(bars))

@@ -142,7 +142,7 @@ STUDY = Study(
             question="Does a causal model find the right answer likelier where the pronoun fits the stereotype?",
             kind="causal",
             reading="answers",
-            says="finds the right answer likelier more often with {more} than with {less}",
+            says="prefers the right answer more often with {more} than with {less}",
             unit="share of prompts whose right answer is likelier",
             direction="above zero the right answer is likelier than the wrong one more often where the pronoun fits "
             "the stereotype of the occupation; further from zero is worse",

@@ -168,7 +168,7 @@ _experiment = partial(
     contrast=("men", "women"),
     slices=(Slice("construct", "stereotype", ordered=True), Slice("template", "template")),
     says="finds the speaker likelier to be {more} than {less}",
-    change="a stereotype about men instead of one about women",
+    change="a stereotype of men instead of women",
     named={
         "male": "a man", "female": "a woman", "men": "stereotypes about men", "women": "stereotypes about women",
     },

@@ -18,7 +18,7 @@ def main() -> None:
     rows = released.rows({path: upstream_file(NAME, path) for path in released.files})
     found = disaggregate(pd.DataFrame([{**row, "model_id": MODEL} for row in rows]), NAME)
     drawn = next(figure for figure in draw_figures(found) if figure.name == FIGURE)
-    (Path(__file__).parent.parent / "docs" / f"{FIGURE}.png").write_bytes(drawn.png)
+    (Path(__file__).parent.parent / "docs" / f"{FIGURE}.png").write_bytes(drawn.as_bytes("png"))
 
 
 if __name__ == "__main__":

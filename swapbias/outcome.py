@@ -166,7 +166,6 @@ class Audit:
     >>> print(run)  # doctest: +ELLIPSIS
     occupation_sentiment:sentences, even: ...
       NO GAP        all 400 pairs about women and men score the same.
-    ...
 
     Attributes:
         run: its folder, which is removed with this object where no ``out`` was given, or it is a copy of a store's.

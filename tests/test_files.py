@@ -169,7 +169,7 @@ FOLDERS = {
 }
 OF_RUNS = {
     "report": lambda run, folder: rebuild_report(run),
-    "figures": lambda run, folder: write_figures(run, folder, style="page", kind="svg"),
+    "figures": lambda run, folder: write_figures(run, folder, kind="svg"),
     "export": lambda run, folder: export_run(run, "csv", folder),
     "compare": lambda run, folder: write_comparison(folder, compare_runs([read_run(run.folder), _other(run)])),
 }

@@ -28,7 +28,7 @@ _LOADED = [
     "swapbias.runs.results",
     "swapbias.swapping.jobs",
     "swapbias.report.page",
-    "swapbias.report.figures",
+    "swapbias.report.charts",
     "swapbias.models.masked",
     "transformers.models.bert.modeling_bert",
     "swapbias.hub.shared_runs",

@@ -268,7 +268,7 @@ def _show(run: "runs.Run", found: "Sequence[findings.Finding]", as_json: bool, v
         table = findings.findings_table(findings.comparisons(found)).to_dict("records")
         ui.show_json({"run": str(run.place), "findings": table, "not_run": not_run})
         return
-    ui.show(f"\n{report.terminal(found, brief=not verbose)}")
+    ui.show(f"\n{report.terminal(found, verbose=verbose)}")
     for table in report.comparison_tables(found) if verbose else ():
         ui.out.print(table)
     ui.show_text(f"\n{not_run}".rstrip())

@@ -70,7 +70,7 @@ def _show_check(check: "findings.Check", *, verbose: bool) -> None:
         ui.show_text(report.checked(check))
         return
     value, ends = text.value(check.finding), text.interval(check.finding)
-    numbers = f"{value} ({ends})" if ends else value
+    numbers = value if ends == "–" else f"{value} ({ends})"
     outcome = f"  {_WORDS[check.outcome][0]:<10}"
     room = 80 - len(outcome) - len(numbers) - 2
     ui.show(f"{outcome}{text.shown(report.check_name(check), room):<{room}}  {numbers}")
@@ -164,7 +164,8 @@ def show_comparison(compared: "runs.Comparison", *, verbose: bool) -> None:
             ui.out.print(report.shown(what, 400))
             for column, found in zip(compared.columns, row.found, strict=True):
                 if found:
-                    value = f"{text.value_of(found)} ({text.interval_of(found)}), n {text.counted(found.estimate)}"
+                    size = f"{text.value(found, own=True)} ({text.interval(found, own=True)})"
+                    value = f"{size}, n {text.counted(found.estimate)}"
                     ui.out.print(f"  {report.shown(column.title, 120)}: {value}")
         if differences := [one for one in compared.differences if one.slice_by == "all"]:
             ui.out.print(report.terminal_table("Models compared", differences))
@@ -179,15 +180,13 @@ def redraw(run: ui.RunFolder) -> None:
 
 def figures(
     run: ui.RunFolder,
-    style: Annotated[str, ui.option("paper (3.3 or 6.9 inches wide) or page (as in the report).")] = "paper",
     kind: Annotated[str, ui.option("pdf, svg or png.", "--format")] = "pdf",
     folder: ui.OutFolder = Path("swapbias-figures"),
 ) -> None:
     """Write the figures of a run for a paper."""
-    for name, value, known in (("--style", style, tuple(report.STYLES)), ("--format", kind, report.FORMATS)):
-        if value not in known:
-            raise UsageError(f"{name} is {value!r}, expected one of {', '.join(known)}.")
-    for path, caption in runs.write_figures(runs.Run.open(run), folder, style=style, kind=kind):
+    if kind not in report.FORMATS:
+        raise UsageError(f"--format is {kind!r}, expected one of {', '.join(report.FORMATS)}.")
+    for path, caption in runs.write_figures(runs.Run.open(run), folder, kind=kind):
         ui.show(f"{path}: {caption}")
 
 

@@ -386,10 +386,10 @@ def headline_rows(found: Sequence[Finding]) -> list[tuple[Finding, Row]]:
             one.experiment,
             wording.quantity(one),
             wording.where(one),
-            wording.value_of(one),
-            wording.interval_of(one),
+            wording.value(one, own=True),
+            wording.interval(one, own=True),
             wording.inference(one),
-            wording.interval_of(paper) if paper else "–",
+            wording.interval(paper, own=True) if paper else "–",
             wording.tested(estimate),
             f"{estimate.n} (+{estimate.n_unscored} unscored)" if estimate.n_unscored else str(estimate.n),
         )

@@ -1,4 +1,5 @@
-from .comparison import (
+from .charts import FORMATS as FORMATS, Drawn as Drawn, draw_figures as draw_figures
+from .model_comparison import (
     NO_RANKING as NO_RANKING,
     ComparedModel as ComparedModel,
     ComparisonPage as ComparisonPage,
@@ -6,7 +7,6 @@ from .comparison import (
     render_comparison as render_comparison,
     sentences as sentences,
 )
-from .figures import FORMATS as FORMATS, STYLES as STYLES, Drawn as Drawn, draw_figures as draw_figures
 from .page import Page as Page, answer_counts as answer_counts, render as render, render_summary as render_summary
 from .text import (
     Verdict as Verdict,
@@ -17,7 +17,6 @@ from .text import (
     gated as gated,
     p_value as p_value,
     shown as shown,
-    summary as summary,
     terminal as terminal,
     terminal_table as terminal_table,
     verdicts as verdicts,

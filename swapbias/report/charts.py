@@ -1,14 +1,24 @@
-"""Values with their intervals as rows of SVG on one scale: small enough to stand in the cells of a table.
+"""Values with their intervals: as rows of SVG in the cells of a table, and as forest plots for papers by matplotlib.
 
-All positions are shares of the width, so that a picture is as wide as its cell while dots and text keep their size.
-Colours are classes of ``page.css``; each group has a shape of its own besides.
+Positions in SVG are shares of the width, so that a picture is as wide as its cell while dots and text keep their
+size. Colours are classes of ``page.css``; each group has a shape of its own besides.
 """
 
+import io
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
+
+from swapbias.findings import Finding, experiment_of, headlines
+from swapbias.measures import MEASURES
+from swapbias.report import text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _SHAPES = (
     "M0-5a5 5 0 1 0 .01 0z",  # circle
@@ -23,10 +33,7 @@ _HEIGHT = 24
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a chart; ``cells`` hold what is shown and the number to sort by, NaN: missing, None: by its text.
-
-    ``find`` is what a link to its pairs asks for.
-    """
+    """A row of a chart: each cell is its text and the number to sort by; ``find`` is what a link to pairs asks."""
 
     name: str
     picture: Markup
@@ -36,29 +43,19 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Values with intervals on one scale, as rows of a table, in parts with a heading each.
-
-    ``said`` stands in place of rows that are all the same.
-    """
+    """Values with intervals on one scale, as rows of a table, in parts with a heading each."""
 
     name: str
     caption: str
     heads: tuple[str, ...]
-    parts: tuple[tuple[str, tuple[Row, ...]], ...]
+    parts: Mapping[str, Sequence[Row]]
     ruler: Markup
     keys: tuple[tuple[Markup, str], ...] = ()
-    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What a picture's width stands for.
-
-    Attributes:
-        low, high: the values at its ends.
-        ticks: values that are marked.
-        margin: half the width of the band about zero in which a gap counts as none; NaN for no band.
-    """
+    """What a picture's width stands for; a gap between ``-margin`` and ``margin`` counts as none, NaN: no band."""
 
     low: float
     high: float
@@ -67,26 +64,19 @@ class Axis:
 
     @classmethod
     def over(
-        cls,
-        values: Iterable[float],
-        *,
-        margin: float = math.nan,
-        least: float = -math.inf,
-        most: float = math.inf,
-        parts: int = 5,
+        cls, values: Iterable[float], *, margin: float = math.nan, least: float = -math.inf, most: float = math.inf
     ) -> "Axis":
-        """An axis that holds zero, the margin and every value, and leaves the range from least to most to none.
-
-        Its ticks cut it into about so many ``parts`` at most, which have room where it is narrow.
-        """
+        """An axis that holds zero, the margin and every value, and does not go beyond least and most."""
         known = [0.0, *(one for one in values if math.isfinite(one))]
         known += [-margin, margin] if math.isfinite(margin) else []
         low, high = max(least, min(known)), min(most, max(known))
         room = 0.06 * (high - low) or 1.0
         low, high = max(least, low - room if low < 0 else low), min(most, high + room if high > 0 else high)
-        if high <= low:  # nothing but zero, at an end of its range
-            high = low + 1
-        return cls(low, high, tuple(_ticks(low, high, parts)), margin)
+        high = high if high > low else low + 1  # nothing but zero, at an end of its range
+        step = 10 ** math.floor(math.log10((high - low) / 5))
+        step *= next(times for times in (1, 2, 5, 10) if (high - low) / (times * step) <= 5)
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        return cls(low, high, tuple(step * count for count in range(first, last + 1)), margin)
 
     def at(self, value: float) -> float:
         """Where a value lies, in percent of the width; values beyond an end lie there."""
@@ -96,23 +86,13 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A value with its interval; NaN for none.
-
-    ``group`` chooses colour and shape, None: a gap, which is no group's. A hollow dot is no finding.
-    """
+    """A value with its interval, NaN for none; ``group`` chooses colour and shape; a hollow dot is no finding."""
 
     value: float
     low: float = math.nan
     high: float = math.nan
     group: int | None = None
     hollow: bool = False
-
-
-def _ticks(low: float, high: float, parts: int) -> list[float]:
-    """Round numbers, zero among them."""
-    step = 10 ** math.floor(math.log10((high - low) / parts))
-    step *= next(times for times in (1, 2, 5, 10) if (high - low) / (times * step) <= parts)
-    return [step * count for count in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
 def strip(dots: Sequence[Dot], axis: Axis) -> Markup:
@@ -122,7 +102,12 @@ def strip(dots: Sequence[Dot], axis: Axis) -> Markup:
         left, right = axis.at(-axis.margin), axis.at(axis.margin)
         body = f'<rect class="band" x="{left}%" y="0" width="{right - left:.2f}%" height="{height}"/>'
     body += f'<line class="zero" x1="{axis.at(0)}%" x2="{axis.at(0)}%" y1="0" y2="{height}"/>'
-    body += "".join(_dot(one, axis, _HEIGHT / 2 + 13 * place) for place, one in enumerate(dots))
+    for place, one in enumerate(one for one in dots if not math.isnan(one.value)):
+        y, (kind, shape) = _HEIGHT / 2 + 13 * place, _look(one.group)
+        if math.isfinite(one.low) and math.isfinite(one.high):
+            body += f'<line class="ci {kind}" x1="{axis.at(one.low)}%" x2="{axis.at(one.high)}%" y1="{y}" y2="{y}"/>'
+        path = f'<path class="dot {kind}{" hollow" * one.hollow}" d="{shape}"/>'
+        body += f'<svg x="{axis.at(one.value)}%" y="{y}" overflow="visible">{path}</svg>'
     return _picture("strip", height, body, "")
 
 
@@ -132,20 +117,9 @@ def _picture(kind: str, height: int, body: str, title: str) -> Markup:
     return start + Markup(f"{body}</svg>")  # of numbers and of our own names
 
 
-def _dot(one: Dot, axis: Axis, y: float) -> str:
-    if math.isnan(one.value):
-        return ""
-    kind, shape = ("gap", _SHAPES[0]) if one.group is None else _look(one.group)
-    drawn = ""
-    if math.isfinite(one.low) and math.isfinite(one.high):
-        drawn = f'<line class="ci {kind}" x1="{axis.at(one.low)}%" x2="{axis.at(one.high)}%" y1="{y}" y2="{y}"/>'
-    path = f'<path class="dot {kind}{" hollow" * one.hollow}" d="{shape}"/>'
-    return f'{drawn}<svg x="{axis.at(one.value)}%" y="{y}" overflow="visible">{path}</svg>'
-
-
-def _look(group: int) -> tuple[str, str]:
+def _look(group: int | None) -> tuple[str, str]:
     """The class of a group's colour and its shape."""
-    return f"g{group % _COLOURS}", _SHAPES[group % len(_SHAPES)]
+    return ("gap", _SHAPES[0]) if group is None else (f"g{group % _COLOURS}", _SHAPES[group % len(_SHAPES)])
 
 
 def ruler(axis: Axis, unit: str = "") -> Markup:
@@ -153,8 +127,7 @@ def ruler(axis: Axis, unit: str = "") -> Markup:
     digits = max(0, -math.floor(math.log10(min((abs(one) for one in axis.ticks if one), default=1)) + 1e-9))
     body = ""
     for one in axis.ticks:
-        x, sign = axis.at(one), "+" if one and axis.low < 0 else ""
-        number = f"{one:{sign}.{digits}f}".replace("-", "−")
+        x, number = axis.at(one), text.number(one, signed=axis.low < 0, digits=digits)
         anchor = "start" if x < 6 else "end" if x > 94 else "middle"
         body += f'<line class="tick" x1="{x}%" x2="{x}%" y1="0" y2="4"/>'
         body += f'<text x="{x}%" y="16" text-anchor="{anchor}">{number}</text>'
@@ -164,24 +137,102 @@ def ruler(axis: Axis, unit: str = "") -> Markup:
 
 def key(group: int) -> Markup:
     """The shape of a group, for a legend."""
-    return _key('<path transform="translate(7 7)" class="dot {}" d="{}"/>'.format(*_look(group)))
+    path = '<path transform="translate(7 7)" class="dot {}" d="{}"/>'.format(*_look(group))
+    return Markup(f'<svg class="key" width="14" height="14" aria-hidden="true">{path}</svg>')
 
 
-def stack_key(place: int) -> Markup:
-    """The shade of a part of a whole, for a legend."""
-    return _key(f'<rect class="part p{place}" x="1" y="1" width="12" height="12"/>')
+# --- for papers ---------------------------------------------------------------------------------------
+
+# Okabe-Ito colours, and a shape for each: groups differ in grey and with any colour vision.
+COLOURS = ("#D55E00", "#0072B2", "#777777", "#009E73", "#CC79A7")
+MARKERS = ("o", "s", "D", "^", "X")
+FORMATS = ("pdf", "svg", "png")
+# For papers text stays text, in fonts that journals take (TrueType, not Type 3).
+STYLE: Mapping[Any, Any] = {
+    "svg.hashsalt": "swapbias", "svg.fonttype": "none", "pdf.fonttype": 42, "font.size": 8.0,
+    "axes.spines.top": False, "axes.spines.right": False,
+    "text.parse_math": False,  # a dollar in a name is one
+}  # fmt: skip
+_NO_DATE: Mapping[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 
 
-def _key(body: str) -> Markup:
-    return Markup(f'<svg class="key" width="14" height="14" aria-hidden="true">{body}</svg>')
+@dataclass(frozen=True)
+class Drawn:
+    """A figure, with the sentence that says what it shows."""
+
+    name: str
+    study: str
+    caption: str
+    figure: "Figure"
+
+    def as_bytes(self, kind: str) -> bytes:
+        """The figure in one of ``FORMATS``, the same bytes for the same drawing."""
+        from matplotlib import rc_context
+
+        buffer = io.BytesIO()
+        with rc_context(dict(STYLE)):
+            self.figure.savefig(buffer, format=kind, dpi=300, bbox_inches="tight", metadata=_NO_DATE[kind])
+        return buffer.getvalue()
 
 
-def stack(shares: Sequence[float], title: str = "") -> Markup:
-    """Parts of a whole, from 0 to 1, beside each other in shades of their own; a screen reader reads the title."""
-    whole, at, body = Axis(0.0, 1.0, ()), 0.0, ""
-    for place, share in enumerate(shares):
-        left, right = whole.at(at), whole.at(at + share)
-        at += share
-        if right > left:
-            body += f'<rect class="part p{place}" x="{left}%" width="{right - left:.2f}%" y="4" height="16"/>'
-    return _picture("strip", _HEIGHT, body, title)
+def draw_figures(found: Sequence[Finding]) -> list[Drawn]:
+    """Forest plots of a run: its answers on one scale, then means and gaps by slice of each experiment and model."""
+    plots: dict[str, list[Finding]] = {}
+    answers = [one for one in headlines(found) if MEASURES[one.measure].reach and text.in_points(one.unit)]
+    if any(not math.isnan(one.estimate.value) for one in answers):
+        plots["results"] = answers
+    models = {study: {one.model_id for one in found if one.study == study} for study in {one.study for one in found}}
+    for one in found:
+        experiment, kind = experiment_of(one), "gap" if MEASURES[one.measure].reach else "levels"
+        shown = kind == "gap" or (one.measure == "mean" and experiment and one.contrast in experiment.levels)
+        if shown and one.slice_by != "all" and one.score == "score" and not one.view:
+            model = f", {text.shown(one.model_id)}" if len(models[one.study]) > 1 else ""
+            plots.setdefault(f"{one.study}-{one.experiment}-{one.slice_by}-{kind}{model}", []).append(one)
+    figures = []
+    for name, rows in plots.items():
+        values = {round(one.estimate.value, 9) for one in rows if not math.isnan(one.estimate.value)}
+        if name == "results" or len(values) > 1:
+            first, unit = rows[0], text.unit_head(rows[0])
+            what = f"{'Gap' if MEASURES[first.measure].reach else 'Mean'} by {first.slice_by} of {first.experiment}"
+            what = "Result of each question" if name == "results" else what
+            caption = f"{what}, in {unit}, with 95 % intervals. The band is the margin."
+            file = re.sub(r"[^A-Za-z0-9._-]+", "-", name)
+            figures.append(Drawn(file, first.study, caption, forest(rows, name == "results")))
+    return figures
+
+
+def forest(found: Sequence[Finding], answers: bool = False) -> "Figure":
+    """Values on one scale with their intervals; means of one slice share a row, each group in colour and shape."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    names = [", ".join(filter(None, (text.plain(one.subset), text.value_name(one.slice_value)))) for one in found]
+    if answers:
+        names = [f"{one.study}:{one.experiment}, {text.row_name(one)}, {text.shown(one.model_id)}" for one in found]
+    rows, labels = list(dict.fromkeys(names)), {""}
+    with rc_context(dict(STYLE)):
+        figure = Figure(figsize=(6.9, 0.8 + 0.22 * len(rows)), layout="constrained")
+        axis = figure.add_subplot()
+        if margins := [one.margin * text.shown_factor(one) for one in found if not math.isnan(one.margin)]:
+            axis.axvspan(-max(margins), max(margins), color="#dfe7ef", zorder=0)
+        for one, name in zip(found, names, strict=True):
+            colour, marker, label = "#222222", "o", ""
+            if one.measure == "mean" and (experiment := experiment_of(one)):
+                place = text.group_place(experiment, one.contrast) % len(COLOURS)
+                colour, marker, label = COLOURS[place], MARKERS[place], text.group_name(experiment, one.contrast)
+            scale, (low, high) = text.shown_factor(one), text.within(one)
+            beside = [each for each, other in zip(found, names, strict=True) if other == name]
+            y = rows.index(name) + 0.5 * (beside.index(one) - (len(beside) - 1) / 2) / len(beside)
+            axis.hlines(y, scale * low, scale * high, color=colour, linewidth=1.2)
+            axis.plot(
+                [scale * one.estimate.value], [y], marker=marker, color=colour, markersize=4, linestyle="",
+                label="_" if label in labels else label,
+            )  # fmt: skip
+            labels.add(label)
+        axis.axvline(0, color="#777777", linewidth=0.8, zorder=0)
+        axis.set_yticks(range(len(rows)), rows)
+        axis.set_ylim(len(rows) - 0.5, -0.5)
+        axis.set_xlabel(text.unit_head(found[0]))
+        if len(labels) > 1:
+            axis.legend(loc="upper left", bbox_to_anchor=(0, -0.3 / figure.get_figheight()), ncols=3, frameon=False)
+    return figure

@@ -290,10 +290,10 @@ def rebuild_report(run: Run) -> Path:
     return run.folder / REPORT
 
 
-def write_figures(run: Run, folder: Path, *, style: str, kind: str) -> "list[tuple[Path, str]]":
+def write_figures(run: Run, folder: Path, *, kind: str) -> "list[tuple[Path, str]]":
     """Write every figure of a finished run into a folder, a file for each; gives their paths and captions.
 
-    ``style`` is of ``report.STYLES``, ``kind`` of ``report.FORMATS``.
+    ``kind`` is of ``report.FORMATS``.
 
     Raises:
         UsageError, ValueError: as ``read_results``; the run has nothing to draw.
@@ -301,7 +301,7 @@ def write_figures(run: Run, folder: Path, *, style: str, kind: str) -> "list[tup
     need_audit_extra("A figure", "matplotlib")
     from swapbias.report import draw_figures
 
-    figures = draw_figures(as_public(read_results(run)).found, style=style)
+    figures = draw_figures(as_public(read_results(run)).found)
     if not figures:
         raise UsageError(
             f"{run.folder} has no figures: no headline gap has a margin, and no slice has values that differ. Its "
@@ -309,7 +309,7 @@ def write_figures(run: Run, folder: Path, *, style: str, kind: str) -> "list[tup
         )
     with writing(folder, credentialed=is_credentialed(run.folder)):
         for one in figures:
-            write_whole(folder / f"{one.name}.{kind}", one.as_bytes(kind, style))
+            write_whole(folder / f"{one.name}.{kind}", one.as_bytes(kind))
     return [(folder / f"{one.name}.{kind}", one.caption) for one in figures]
 
 

@@ -266,7 +266,7 @@ def test_figures_of_a_free_run_stay_as_the_umask_has_them(held, tmp_path):
     with writing(tmp_path / "out", credentialed=False):
         (tmp_path / "out" / "a").write_text("a")
     assert not (tmp_path / "out" / credentialed.FILE).exists()
-    write_figures(Run(held[1][0].folder), tmp_path / "figures", style="paper", kind="svg")
+    write_figures(Run(held[1][0].folder), tmp_path / "figures", kind="svg")
     assert open_to_others(tmp_path / "figures") == []
 
 

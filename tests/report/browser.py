@@ -53,21 +53,21 @@ class Browser:
             message["sessionId"] = self.session
         os.write(self.out, json.dumps(message).encode() + b"\0")
         while True:
-            told = self._next()
-            if told.get("id") == self.count:
-                if "navigated" in told.get("error", {}).get("message", ""):
-                    raise NavigatedError(told["error"]["message"])
-                assert "error" not in told, told
-                return told["result"]
-            self.seen.append(told)
+            output = self._next()
+            if output.get("id") == self.count:
+                if "navigated" in output.get("error", {}).get("message", ""):
+                    raise NavigatedError(output["error"]["message"])
+                assert "error" not in output, output
+                return output["result"]
+            self.seen.append(output)
 
     def _next(self):
         while b"\0" not in self.rest:
             piece = os.read(self.back, 1 << 16)
             assert piece, "the browser has stopped"
             self.rest += piece
-        told, self.rest = self.rest.split(b"\0", 1)
-        return json.loads(told)
+        output, self.rest = self.rest.split(b"\0", 1)
+        return json.loads(output)
 
     def open(self, path, *, width=1100, height=900, dark=False, media="", scripts=True):
         """Load a file or an address, maybe with a hash, at a size; what was seen before is forgotten."""
@@ -84,9 +84,9 @@ class Browser:
 
     def run(self, code):
         """The value of an expression in the page; promises are waited for."""
-        told = self.call("Runtime.evaluate", expression=code, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in told, told
-        return told["result"].get("value")
+        output = self.call("Runtime.evaluate", expression=code, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in output, output
+        return output["result"].get("value")
 
     def wait(self, condition):
         """Until an expression is true, on this page or on the next that is being opened."""

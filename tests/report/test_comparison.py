@@ -33,6 +33,10 @@ def of_two(value, verdict, *, error=0.01):
     return replace(of_model("a - b", value, verdict, error=error), measure="model_difference", contrast="a - b")
 
 
+def differences(found, reference):
+    return text.of_models([text.turned(one, name, reference) for name, one in found])
+
+
 # --- sentences ----------------------------------------------------------------------------------------
 
 
@@ -40,19 +44,19 @@ def of_two(value, verdict, *, error=0.01):
 @pytest.mark.parametrize(("verdict", "sign"), [*itertools.product(VERDICTS, (1, -1))])
 def test_few_models_are_told_by_name_in_the_order_given(measure, verdict, sign):
     found = [of_model(name, sign * size, verdict, measure=measure) for name, size in (("zeta", 0.2), ("alpha", 0.1))]
-    told = text.own_values(found)
-    assert told.index("zeta") < told.index("alpha")
+    output = text.of_models(found)
+    assert output.index("zeta") < output.index("alpha")
     toward = "women" if sign > 0 else "men"
     if verdict not in (NONE, UNDECIDED, UNMEASURED, TOO_FEW):
-        assert "20.0 points" in told
-        assert "10.0 points" in told
-        assert f"toward {toward}" in told if measure == "gap_difference" else f"prefers {toward}'s words" in told
-    assert ("within the margin of 5 points" in told) == (verdict == NONE)
-    assert ("may be chance" in told) == (verdict == UNDECIDED)
-    assert ("less than the margin of 5 points" in told) == (verdict == SMALL)
-    assert ("Not robust" in told) == (verdict == VERDICTS[2])
-    assert told.endswith(".")
-    assert "nan" not in told
+        assert "20.0 points" in output
+        assert "10.0 points" in output
+        assert f"toward {toward}" in output if measure == "gap_difference" else f"prefers {toward}'s words" in output
+    assert ("within the margin of 5 points" in output) == (verdict == NONE)
+    assert ("may be chance" in output) == (verdict == UNDECIDED)
+    assert ("smaller than the margin of 5 points" in output) == (verdict == SMALL)
+    assert ("Not robust" in output) == (verdict == VERDICTS[2])
+    assert output.endswith(".")
+    assert "nan" not in output
 
 
 @pytest.mark.parametrize("measure", ["paired_gap", "gap_difference"])
@@ -61,58 +65,48 @@ def test_of_many_models_is_told_how_many_and_of_none_its_name(measure):
     values = [0.2, 0.1, -0.3, 0.02, 0.0, 0.01, 0.06]
     each = zip(values, verdicts, strict=True)
     found = [of_model(f"m{place}", *one, measure=measure) for place, one in enumerate(each)]
-    told = text.own_values([*found, of_model("m9", math.nan, "")])
-    assert "toward women in 3, " in told
-    assert "toward men in 1, " in told
-    assert told.startswith("8 models: −30.0 points to +20.0 points.")
-    assert "no gap (within 5 points) in 2" in told
-    assert "undecided in 1" in told
-    assert "not measured in 1" in told
-    assert not re.search(r"\bm\d", told)
+    output = text.of_models([*found, of_model("m9", math.nan, "")])
+    assert "toward women in 3, " in output
+    assert "toward men in 1, " in output
+    assert output.startswith("Of 8 models: ")
+    assert "no gap (within 5 points) in 2" in output
+    assert "undecided in 1" in output
+    assert "not measured in 1" in output
+    assert not re.search(r"\bm\d", output)
 
 
 @pytest.mark.parametrize(("verdict", "sign"), [*itertools.product((VERDICTS[0], SMALL, NONE, UNDECIDED), (1, -1))])
 def test_a_difference_says_which_way_the_other_model_lies(verdict, sign):
     one = of_two(sign * 0.12, verdict)
-    told = text.differences([("other", one)], "ref")
+    output = differences([("other", one)], "ref")
     toward = "men" if sign > 0 else "women"  # the reference is higher: the other lies toward men
     sign_shown = "+" if sign < 0 else "\N{MINUS SIGN}"
-    size = f"other minus ref is {sign_shown}12.0 ({text.away_value(one).partition('(')[2]}"
-    lies = f"Difference: other lies 12.0 points further toward {toward} than ref"
+    size = f"other minus ref is {text.value(text.turned(one))} (95 % interval {text.interval(text.turned(one))})"
+    assert f" {sign_shown}12.0 points" in size
+    lies = f"Difference: other lies further toward {toward} than ref by 12.0 points (95 % interval 10.0 to 14.0)"
     expected = {
         VERDICTS[0]: f"{lies}.",
-        SMALL: f"{lies}, less than the margin of 5 points.",
+        SMALL: f"{lies}. The gap is smaller than the margin of 5 points.",
         NONE: f"No difference: {size}, within the margin of 5 points.",
         UNDECIDED: f"Undecided: {size}. This may be chance, and may be larger than the margin of 5 points.",
     }
-    assert told == expected[verdict]
-    many = text.differences([("other", one)] * 5, "ref")
+    assert output == expected[verdict]
+    many = differences([("other", one)] * 5, "ref")
     where = {NONE: "no difference (within 5 points) in 5", UNDECIDED: "undecided in 5"}
-    lie = where.get(verdict, f"further toward {toward} in 5")
-    assert many == f"Compared with ref, of 5 models: {lie}."
-    assert (
-        text.difference_word(one)
-        == {
-            VERDICTS[0]: "Difference",
-            SMALL: "Difference",
-            NONE: "No difference",
-            UNDECIDED: "Undecided",
-        }[verdict]
-    )
-    assert text.away(one) == -sign * 0.12
+    lie = where.get(verdict, f"difference further toward {toward} in 5")
+    assert many == f"Of 5 models: {lie}."
+    words = {VERDICTS[0]: "Difference", SMALL: "Difference", NONE: "No difference", UNDECIDED: "Undecided"}
+    assert text.word(one) == words[verdict]
 
 
 def test_what_was_not_tested_is_said():
-    assert text.differences([], "ref") == "No difference of models is tested here."
-    lost = text.differences([("other", of_two(math.nan, ""))], "ref")
+    lost = differences([("other", of_two(math.nan, ""))], "ref")
     assert lost == "Not measured: other could not be compared with ref."
-    same = text.differences([("other", of_two(0.0, NONE, error=math.nan))], "ref")
-    assert same == "No difference: other and ref score exactly the same."
-    little = text.differences([("other", of_two(-0.1, UNDECIDED, error=math.nan))], "ref")
+    same = differences([("other", of_two(0.0, NONE, error=math.nan))], "ref")
+    assert same == "No difference: other and ref score the same."
+    little = differences([("other", of_two(-0.1, UNDECIDED, error=math.nan))], "ref")
     assert little.endswith("There is no interval, because too little varies or was scored.")
-    assert (
-        text.own_values([of_model("a", math.nan, "")]) == "Not measured: a could not score what the question needs."
-    )
+    assert text.of_models([of_model("a", math.nan, "")]) == "Not measured: a could not score what the question needs."
 
 
 # --- the page -----------------------------------------------------------------------------------------
@@ -132,24 +126,24 @@ def paged(names):
     for name in names[len(found) :]:  # what they are does not matter where there are many
         found[name] = [replace(one, model_id=name) for one in found[names[0]]]
     differences = compare({"gendered_stigma": made}, reference=names[0])
-    told = {name: comparisons(one) for name, one in found.items()}
+    output = {name: comparisons(one) for name, one in found.items()}
     quantities = []
-    for place, one in enumerate(told[names[0]]):
+    for place, one in enumerate(output[names[0]]):
         away = {f"{names[0]} - {name}": name for name in names[1:]}
         mine = {away[each.contrast]: each for each in differences if each.headline and each.contrast in away}
-        quantities.append(Quantity(tuple(told[name][place] for name in names), "", mine if one.headline else {}))
+        quantities.append(Quantity(tuple(output[name][place] for name in names), "", mine if one.headline else {}))
     models = [ComparedModel(name, "run", manifest(), found[name]) for name in names]
     return ComparisonPage(models, names[0], quantities, differences, {"gendered_stigma": made}, ["A note."])
 
 
 @pytest.fixture(scope="module")
-def told():
+def output():
     return paged([f"{HOSTILE} one", f"{HOSTILE} {LONG}"])
 
 
 @pytest.fixture(scope="module")
-def page(told):
-    return render_comparison(told)
+def page(output):
+    return render_comparison(output)
 
 
 @pytest.fixture(scope="module")
@@ -159,13 +153,13 @@ def report(page, tmp_path_factory):
     return path
 
 
-def test_the_sentences_stand_first_and_the_terminal_says_the_same(told, page):
+def test_the_sentences_stand_first_and_the_terminal_says_the_same(output, page):
     shown = html.unescape(page)
-    (said,) = [one for _, one in sentences(told)]
-    own, away = text.own_values(told.quantities[0].found), said
+    (said,) = [one for _, one in sentences(output)]
+    own, away = text.of_models(output.quantities[0].found), said
     assert own.replace("\0", "\ufffd").replace("\u202e", "\ufffd") in shown
     assert away.startswith(own)
-    assert shown.index(own[:60]) < shown.index("Gaps by phase") < shown.index("A value near zero")
+    assert shown.index(own[:60]) < shown.index("Gaps by phase") < shown.index("A gap near zero")
     assert "not a ranking" in shown
 
 
@@ -193,10 +187,10 @@ def test_of_many_models_none_is_named_in_the_sentence():
     text = html.unescape(made)
     assert "<h1>14 models compared</h1>" in text
     (own,) = re.findall(r'<p class="said">([^<]+)</p>', text)
-    assert own.startswith("14 models: ")
+    assert own.startswith("Of 14 models: ")
     assert "lab/" not in own
     assert [text.index(f"<td>{one}</td>") for one in names[:1]]
-    assert text.count("Starred: p < 0.05") > 1
+    assert "Gap by phase" not in text
 
 
 def test_it_works_alone_and_what_strangers_wrote_is_text(browser, report):

@@ -4,18 +4,12 @@ import math
 import re
 from dataclasses import replace
 
-import pandas as pd
 import pytest
 
 from swapbias.findings import Finding
 from swapbias.measures import Estimate
 from swapbias.report import FORMATS, draw_figures
-from swapbias.report.charts import Axis, Dot, strip
-from swapbias.report.figures import COLOURS, MARKERS, forest
-from swapbias.report.page import categories
-from swapbias.studies import Slice, load_study
-
-DISTANCE = load_study("social_distance").experiments[0]
+from swapbias.report.charts import COLOURS, MARKERS, Axis, Dot, forest, strip
 
 
 def mean(group, value, phase, low=math.nan, high=math.nan):
@@ -37,7 +31,7 @@ def lines(figure):
 
 
 def drawn(found):
-    return forest(found, [one.slice_value for one in found], "points")
+    return forest([replace(one, subset="") for one in found])
 
 
 def test_intervals_end_where_their_quantity_does_and_none_is_made_up():
@@ -66,14 +60,6 @@ def test_values_that_are_all_alike_are_not_drawn():
     assert [one.name for one in draw_figures([*same, gap(0.0, "a"), gap(0.0, "b"), gap(0.1, "c")])] == [
         "gendered_stigma-rq1-phase-gap"
     ]
-
-
-def test_many_conditions_stand_by_their_category():
-    rows = pd.DataFrame({"condition": [f"c{n}" for n in range(30)], "label": ["b", "a"] * 15, "group": "other"})
-    found = categories(DISTANCE, Slice("condition", "condition"), rows)
-    assert found["c0"] == "b"
-    assert len(found) == 30
-    assert categories(DISTANCE, Slice("condition", "condition"), rows.head(10)) == {}
 
 
 @pytest.mark.parametrize(("value", "at"), [(-100, 2), (-1e9, 2), (0, 50), (50, 74), (1e9, 98)])
@@ -115,7 +101,7 @@ def rq1_findings():
 @pytest.fixture(scope="module")
 def papers():
     """Each figure with its bytes in PDF."""
-    return [(one, one.as_bytes("pdf", "paper")) for one in draw_figures(rq1_findings(), style="paper")]
+    return [(one, one.as_bytes("pdf")) for one in draw_figures(rq1_findings())]
 
 
 def test_a_paper_gets_text_in_truetype_and_no_date(papers):
@@ -126,14 +112,14 @@ def test_a_paper_gets_text_in_truetype_and_no_date(papers):
         assert b"/CIDFontType2" in pdf  # TrueType
         assert b"CreationDate" not in pdf
         assert float(re.search(rb"/MediaBox \[ 0 0 ([\d.]+)", pdf)[1]) / 72 < 7.3
-    assert b"<text" in papers[-1][0].as_bytes("svg", "paper")
+    assert b"<text" in papers[-1][0].as_bytes("svg")
 
 
 def test_figures_for_papers_are_the_same_bytes_again(papers):
-    again = draw_figures(rq1_findings(), style="paper")
-    assert again[0].as_bytes("pdf", "paper") == papers[0][1]
+    again = draw_figures(rq1_findings())
+    assert again[0].as_bytes("pdf") == papers[0][1]
     for kind in FORMATS:
-        assert again[-1].as_bytes(kind, "paper") == papers[-1][0].as_bytes(kind, "paper")
+        assert again[-1].as_bytes(kind) == papers[-1][0].as_bytes(kind)
 
 
 def test_a_dollar_in_a_name_is_a_dollar():

@@ -45,7 +45,7 @@ def test_other_sentences_give_the_same_findings_verdicts_and_exit_codes(tmp_path
         if inspect.signature(function).return_annotation is str and function.__module__ == text.__name__:
             monkeypatch.setattr(text, name, lambda *values, **options: "x")
             rewritten += 1
-    assert rewritten > 40
+    assert rewritten > 30
     assert audited(tmp_path / "after", model) == before
     assert before[-1] == code
     assert ">x<" in (tmp_path / "after/report.html").read_text().replace(" ", "").replace("\n", "")

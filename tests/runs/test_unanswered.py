@@ -13,7 +13,7 @@ from rich.console import Console
 from swapbias.findings import compare
 from swapbias.hub.cards import study_parts
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.report import comparison_tables, summary, terminal
+from swapbias.report import comparison_tables, terminal, verdicts
 from swapbias.runs.audit import start
 from swapbias.runs.exports import export_run
 from swapbias.runs.plan import Settings
@@ -60,7 +60,7 @@ def test_no_file_page_card_or_table_has_a_value(unread, tmp_path):
             assert told(csv.DictReader(file)) == []
     screen = Console(file=io.StringIO(), record=True, width=300)
     for table in comparison_tables(found):
-        screen.print(table)
+        screen.print(table, markup=False)
     screen.print(terminal(found), markup=False)
     card = "\n".join(study_parts(found, run.manifest(), model_name="owner/tiny").values())
     rows = [line for line in card.splitlines() if line.startswith("|")]
@@ -142,7 +142,7 @@ def test_a_verdict_that_unread_answers_could_change_is_undecided(tmp_path):
     assert many.worst_low < 0.05
     assert many.verdict == "undecided"
     sure = replace(many, estimate=replace(many.estimate, p_adjusted=0.001))
-    assert "Counting the others either way" in summary([sure])
+    assert "Counting the others either way" in str(verdicts([sure])[0])
     assert "are unreadable" in said
 
 

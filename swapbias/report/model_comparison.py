@@ -1,0 +1,197 @@
+"""Several models in one page: what each shows, how far it lies from one of them, and the evidence; no ranking."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from swapbias import __version__
+from swapbias.findings import Finding, experiment_rows
+from swapbias.measures import MEASURES
+from swapbias.privacy import public_manifest
+from swapbias.report import page, text
+from swapbias.report.charts import Chart, Row, ruler, strip
+from swapbias.studies import Experiment, load_study
+
+MOST_DRAWN = 5  # models that are drawn by slice
+NO_RANKING = (
+    "This is a comparison and not a ranking: models know different words, and the studies' word lists cover them to "
+    "different degrees. Models stand in alphabetical order. A gap near zero shows that this gap is small on these "
+    "prompts, not that a model is fair."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedModel:
+    """A model of a run."""
+
+    name: str  # as the page calls it; no other model of the page has it
+    run: str  # where it is from, without a place of this machine
+    manifest: Mapping[str, Any]
+    found: Sequence[Finding]
+    report: str = ""  # the address of the report of its run, from the folder of the page; blank for none
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """What was measured on the same prompts."""
+
+    found: tuple[Finding | None, ...]  # of each model in their order, None where there is none
+    note: str = ""  # what differs from others of its name (prompts, word lists, trials)
+    away: Mapping[str, Finding] | None = None  # of models by name, the reference's value minus theirs
+
+    @property
+    def known(self) -> list[Finding]:
+        """The findings that there are."""
+        return [one for one in self.found if one is not None]
+
+    @property
+    def headline(self) -> bool:
+        """Whether it answers the question of its experiment."""
+        return any(one.headline for one in self.known)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonPage:
+    """What the page of a comparison is made of."""
+
+    models: Sequence[ComparedModel]
+    reference: str  # the name of the model that the others are compared with
+    quantities: Sequence[Quantity]  # by study
+    differences: Sequence[Finding]  # all of them, for the tables
+    scored: Mapping[str, Mapping[str, pd.DataFrame]]  # rows by study and name of model; one model's hold the texts
+    notes: Sequence[str]  # on what is not comparable, and what is left out
+
+    @property
+    def found(self) -> list[Finding]:
+        """The findings of all models."""
+        return [one for model in self.models for one in model.found]
+
+
+def render_comparison(compared: ComparisonPage) -> str:
+    """The page as HTML; every value from outside is escaped, no place on this machine is named."""
+    packed = _packed(compared)
+    questions: dict[tuple[str, str], list[Quantity]] = {}
+    for one in compared.quantities:
+        if one.headline:
+            questions.setdefault((one.known[0].study, one.known[0].experiment), []).append(one)
+    names = [one.name for one in compared.models]
+    tested = [one for one in compared.differences if one.slice_by == "all"]
+    return page.html(
+        "comparison.html.j2",
+        packed,
+        version=__version__,
+        title=f"{text.listed(names) if len(names) <= text.FEW else f'{len(names)} models'} compared",
+        models=[(one, public_manifest(one.manifest)) for one in compared.models],
+        reference=compared.reference,
+        sections=[_section(compared, *names, mine, packed or {}) for names, mine in questions.items()],
+        quantities=compared.quantities,
+        differences=tested,
+        notes=[*compared.notes, NO_RANKING],
+        family=next((one.estimate.family for one in tested if one.headline and one.estimate.family), ""),
+        too_large=bool(compared.scored) and packed is None,
+    )
+
+
+def sentences(compared: ComparisonPage) -> Iterator[tuple[Finding, str]]:
+    """What the page says of each question, for a terminal: a headline of it, and a sentence."""
+    for one in compared.quantities:
+        if one.headline:
+            yield one.known[0], " ".join(filter(None, _texts(compared, one)))
+
+
+def _texts(compared: ComparisonPage, quantity: Quantity) -> tuple[str, str]:
+    """Of one quantity what each model shows, and how far it lies from the reference."""
+    away = [text.turned(one, name, compared.reference) for name, one in (quantity.away or {}).items()]
+    tested = text.of_models(away) if away else "No difference of models is tested here."
+    return text.of_models(quantity.known), tested if len(quantity.known) > 1 else ""
+
+
+def _section(
+    compared: ComparisonPage, study: str, name: str, mine: Sequence[Quantity], packed: Mapping[str, str]
+) -> dict[str, Any]:
+    """Everything about one question: sentences, a table of all models, gaps by slice, pairs."""
+    first, place = mine[0].known[0], page.anchor(study, name)
+    declared = next((one for one in load_study(study).experiments if one.name == name), None)
+    experiment = declared and page.in_unit_read(study, declared, compared.found)
+    return {
+        "place": place,
+        "question": experiment.question if experiment else name,
+        "unit": experiment.unit if experiment else first.unit,
+        "said": [(*_texts(compared, one), one.note) for one in mine],
+        "meaning": text.meaning(first),
+        "inference": text.inference(first),
+        "answer": _answer(compared, mine),
+        "charts": [*_charts(compared, study, experiment)] if experiment else [],
+        "pairs": place if place in packed else "",
+    }
+
+
+def _answer(compared: ComparisonPage, mine: Sequence[Quantity]) -> Chart:
+    """A row for each model: its own value with its verdict, and how far it lies from the reference."""
+    first, unit = mine[0].known[0], text.unit_head(mine[0].known[0])
+    every = [one for each in compared.quantities if each.headline for one in each.known]
+    axis = page.axis_of([one for one in every if page.scaled_alike(one, first)])
+    parts: dict[str, list[Row]] = {}
+    for quantity in mine:
+        one = quantity.known[0]
+        rows = parts.setdefault(f"{text.quantity(one)}, {text.where(one)}" if len(mine) > 1 else "", [])
+        for place, (model, found) in enumerate(zip(compared.models, quantity.found, strict=True)):
+            away = (quantity.away or {}).get(model.name)
+            lies = "compared with" if model.name == compared.reference else "not tested"
+            if away is not None:
+                lies = f"{text.own_value(text.turned(away))}: {text.word(away).lower()}".rstrip(": ")
+            if found is not None:
+                cells = (text.own_value(found), text.word(found) if found.verdict else "", lies)
+                picture = strip([page.dot_of(found, place)], axis)
+                rows.append(Row(page.seen(model.name), picture, tuple((cell, None) for cell in cells)))
+    return Chart("", "", (f"{unit} (95 % interval)", "verdict", "minus reference"), parts, ruler(axis, unit))
+
+
+def _charts(compared: ComparisonPage, study: str, experiment: Experiment) -> Iterator[Chart]:
+    """Gaps by slice, where the models are few enough to be drawn."""
+    columns = {one.name: (page.seen(one.name), place) for place, one in enumerate(compared.models)}
+    for by in [one.name for one in experiment.slices] if len(columns) <= MOST_DRAWN else ():
+        rows = [
+            (", ".join(filter(None, (text.plain(one.contrast) * bool(experiment.groups), text.plain(one.subset)))),
+             text.value_name(one.slice_value), model.name, one)
+            for model in compared.models
+            for one in model.found
+            if (one.study, one.experiment, one.slice_by) == (study, experiment.name, by)
+            and MEASURES[one.measure].reach and one.score == "score" and not one.view
+        ]  # fmt: skip
+        if rows:
+            caption = f"Gap by {by}, in {text.unit_head(rows[0][-1])}. {page.BAND}"
+            yield page.chart_of(f"gaps by {by}", caption, rows, columns)
+
+
+def _packed(compared: ComparisonPage) -> dict[str, str] | None:
+    """The scores of all models, each prompt once, compressed, by the experiment's anchor; None where too many."""
+    contents = {}
+    for study, models in compared.scored.items():
+        for experiment in load_study(study).experiments:
+            mine = {name: rows for name, rows in models.items() if (rows["experiment"] == experiment.name).any()}
+            mine = {name: experiment_rows(rows, experiment.name) for name, rows in mine.items()}
+            texts = next((rows for rows in mine.values() if "text" in rows and (rows["text"] != "").any()), None)
+            if len(mine) > 1 and texts is not None and experiment.measure and not page.of_notes(experiment):
+                named = page.in_unit_read(study, experiment, compared.found)
+                contents[page.anchor(study, experiment.name)] = _entries(named, mine, texts[texts["text"] != ""])
+    return page.packed(contents)
+
+
+def _entries(experiment: Experiment, models: Mapping[str, pd.DataFrame], texts: pd.DataFrame) -> dict[str, Any]:
+    """One model's rows with ``texts`` as ``page.entries`` codes them, with the mean scores of every model."""
+    first = texts.drop_duplicates("prompt_id")
+    scores = [
+        rows.groupby("prompt_id", sort=False)["score"].mean().reindex(first["prompt_id"]).round(5).to_list()
+        for rows in models.values()
+    ]
+    bare = first.drop(columns=[name for name in ("top_tokens", "answer", "trial") if name in first])
+    coded = page.entries(experiment, bare.assign(model_id="", score=range(len(bare))))
+    for _, rows in coded["entries"]:
+        for row in rows:
+            at = round(row[2])
+            row[2:] = [[None if math.isnan(column[at]) else column[at] for column in scores]]
+    return {**coded, "models": list(models)}
