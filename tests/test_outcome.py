@@ -422,5 +422,5 @@ WORK = ("work", "school", "the bus", "a talk", "dinner", "the train", "court", "
 )
 def test_errors_name_arguments_and_no_options_of_the_command_line(options, said):
     with pytest.raises(UsageError, match=f"{re.escape(said)}$") as raised:
-        audit(**options)
+        swapbias.audit(**options)
     assert not re.search(r"--\w|-M ", str(raised.value))

@@ -17,7 +17,7 @@ from swapbias.files import as_json
 from swapbias.models import Bar, Progress, Say, Scorer, as_pinned, code_of, is_callable, kinds, short_name
 from swapbias.models.chat import ChatOptions, unnamed_keys
 from swapbias.models.clinical import NoteOptions
-from swapbias.privacy import is_credentialed, log_traceback, safe_message, writing
+from swapbias.privacy import is_credentialed, is_left_over, log_traceback, safe_message, writing
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.compare import Comparison, compare_runs, read_run, write_comparison
 from swapbias.runs.judge import with_judge
@@ -455,11 +455,12 @@ def audit_several(models: Iterable[str], settings: Settings, folder: Path, **how
     names = list(models)
     if len(set(names)) < max(2, len(names)):
         raise UsageError(f"Models {', '.join(names)}: expected two or more, each once. Name others, or drop some.")
-    if not is_several(folder):
+    places = _folders(names)
+    there = {one.name for one in folder.iterdir() if not is_left_over(one)} if folder.is_dir() else {""}
+    if not is_several(folder) and not there <= {*places.values()}:  # a killed process may leave a folder of a model
         Run.check_new(folder)
     data = settings.of(NoteOptions).data
     credentialed = data is not None and is_credentialed(Path(data))
-    places = _folders(names)
     jobs = {model: partial(start, replace(settings, model=model), folder / places[model]) for model in names}
     return _each(jobs, {model: folder / places[model] for model in names}, folder, credentialed, **how)
 
