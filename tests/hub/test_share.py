@@ -106,7 +106,7 @@ def test_the_commands_share_and_compare(models, run, monkeypatch, capsys, tmp_pa
     table = pd.read_csv(tmp_path / "c" / "side_by_side.csv")
     assert table[f"{MODEL} @ alice/audits: value"][0] == pytest.approx(-0.1)
     assert command(monkeypatch, "share", run.folder, "--results", "alice/audits", "--commit") == 2
-    assert "none is given" in capsys.readouterr().err
+    assert "--commit needs --model" in capsys.readouterr().err
     assert command(monkeypatch, *asked, "--again") == 2
     assert "--again needs --create-pr" in capsys.readouterr().err
 
