@@ -183,11 +183,8 @@ def check_folder(
     as_json: ui.AsJson = False,
 ) -> None:
     """Find faults by file and line; exit 1 where an audit would refuse the study."""
-    from swapbias.runs import study_designs
-    from swapbias.studies import check_study
-
-    found = check_study(source, reference=reference, lexicon=words)
-    designs = [*study_designs(found.corpus)] if found.corpus else []
+    found = studies.check_study(source, reference=reference, lexicon=words)
+    designs = [*runs.study_designs(found.corpus)] if found.corpus else []
     if as_json:
         ui.show_json({"faults": found.faults, "advice": found.advice, "designs": designs})
     else:
