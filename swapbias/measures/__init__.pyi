@@ -7,14 +7,22 @@ from .answer_accuracy import (
     OptionOdds as OptionOdds,
     answer_bias as answer_bias,
     difference_of_biases as difference_of_biases,
+    label_masses as label_masses,
+    mass_by_label as mass_by_label,
     option_odds as option_odds,
     options_of as options_of,
+    plain_word as plain_word,
     sentence_means as sentence_means,
     trial_biases as trial_biases,
 )
 from .contrast import (
     Design as Design,
+    adjust as adjust,
+    interim_level as interim_level,
+    interim_rounds as interim_rounds,
     linear_contrast as linear_contrast,
+    sequential_adjust as sequential_adjust,
+    sequential_p as sequential_p,
     shares_in as shares_in,
     t_ends as t_ends,
     t_p as t_p,
@@ -37,43 +45,25 @@ from .estimate import (
     rows_of as rows_of,
 )
 from .gaps import (
-    detectable_gap as detectable_gap,
-    equal_units_needed as equal_units_needed,
-    group_gap as group_gap,
-    paired_gap as paired_gap,
-    power as power,
-    sign_test_p as sign_test_p,
-)
-from .groups import (
-    Contrasts as Contrasts,
     Effect as Effect,
     Factorial as Factorial,
     Intersection as Intersection,
     Omnibus as Omnibus,
     compared as compared,
-    contrasts as contrasts,
+    correlation as correlation,
     crossed_effects as crossed_effects,
+    detectable_gap as detectable_gap,
+    equal_units_needed as equal_units_needed,
     factorial as factorial,
-    module_result as module_result,
+    group_gap as group_gap,
+    mean_score as mean_score,
     omnibus as omnibus,
     omnibus_of_rates as omnibus_of_rates,
+    paired_gap as paired_gap,
+    power as power,
+    sign_test_p as sign_test_p,
 )
-from .interim_analyses import (
-    interim_level as interim_level,
-    interim_rounds as interim_rounds,
-    sequential_adjust as sequential_adjust,
-    sequential_p as sequential_p,
-)
-from .levels import (
-    adjust as adjust,
-    correlation as correlation,
-    label_masses as label_masses,
-    mass_by_label as mass_by_label,
-    mean_score as mean_score,
-    plain_word as plain_word,
-    share_above as share_above,
-    share_right as share_right,
-)
+from .groups import Contrasts as Contrasts, contrasts as contrasts, module_result as module_result
 from .measure import (
     MEASURES as MEASURES,
     RATE_UNITS as RATE_UNITS,
@@ -91,5 +81,7 @@ from .rates import (
     kappa as kappa,
     macro_f1 as macro_f1,
     rate_ratio as rate_ratio,
+    share_above as share_above,
+    share_right as share_right,
     uar as uar,
 )

@@ -1,4 +1,4 @@
-"""Standard error, degrees of freedom and skewness of a weighted sum of means, over every random factor of its design.
+"""Inference for a weighted sum of means over every random factor of its design, and corrections for several tests.
 
 The variance is a sum of components estimated by the method of moments; degrees of freedom are Satterthwaite's, those
 of each component Bell and McCaffrey's (2002); intervals and p-values allow for skewed effects as Hall (1992) does.
@@ -6,45 +6,37 @@ of each component Bell and McCaffrey's (2002); intervals and p-values allow for 
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from swapbias.measures.estimate import Estimate, Factors, Floats, independent_units
+from swapbias.measures.estimate import Estimate, Factors, Floats
 
 _FLAT = 1e-12  # a spread below this share of the largest value is rounding, not variance
-FLAT_SUMS = 1e-10  # sums over clusters below this share of what was added are rounding
+_FLAT_SUMS = 1e-10  # sums over clusters below this share of what was added are rounding
 _FEWEST_SKEWED = 4  # clusters: fewer have no estimate of skewness
 _NO_SKEW = 1e-6
+_MOST_ANALYSES = 5  # interim ones: more find hardly anything sooner (Pocock 1977)
+_NODES = 48  # of the integrals over interim analyses: exact to 1e-9
+_TINY = 1e-9  # below it Bonferroni's bound is as good
 
 
 def linear_contrast(
-    values: Floats,
-    sides: NDArray[np.intp],
-    weights: Sequence[float],
-    factors: Factors,
-    *,
-    shares: Floats | None = None,
-    scale: Floats | None = None,
-    confidence: float = 0.95,
-    n_unscored: int = 0,
-) -> Estimate:
+    values: Floats, sides: NDArray[np.intp], weights: Sequence[float], factors: Factors, *,
+    shares: Floats | None = None, scale: Floats | None = None, confidence: float = 0.95, n_unscored: int = 0,
+) -> Estimate:  # fmt: skip
     """A weighted sum of means: of pair differences (one side), of groups, of samples.
 
     Args:
         values: shape (units,), without NaN.
         sides: shape (units,), from 0: what each unit is averaged with.
         weights: of the means of the sides, none of them 0.
-        factors: the cluster of each unit in each random factor; none: units are independent, and the interval is that
-            of the t test, of several sides Welch's.
+        factors: the cluster of each unit in each random factor; none: t test of independent units, of sides Welch's.
         shares: shape (units,), of each unit in the mean of its side, summing to 1 on each; None: all weigh the same.
-            With shares units are independent only where a factor says so.
         scale: numbers as large as those that the values are differences of, whose rounding is no variance.
-        confidence: coverage of the interval.
-        n_unscored: units left out.
 
     Returns:
         ``n`` counts units. NaN where a side has no unit. No interval and p-value where a side has one unit, nothing
@@ -57,9 +49,9 @@ def linear_contrast(
     means = np.bincount(sides, values) / counts
     if shares is not None:  # from the plain means, so that equal values have exactly their mean
         means = means + np.bincount(sides, shares * (values - means[sides]))
-    value = exact(float(means @ np.asarray(weights, dtype=np.float64)), scale)
-    samples = [values[sides == side] for side in range(len(counts))]
-    spreads = [spread_of(sample, scale) for sample in samples]
+    value = float(means @ np.asarray(weights, dtype=np.float64))
+    value = 0.0 if abs(value) <= _FLAT * float(np.abs(scale).max()) else value
+    spreads = [spread_of(values[sides == side], scale) for side in range(len(counts))]
     factors = {name: np.unique(codes, return_inverse=True)[1] for name, codes in factors.items()}
     if shares is not None and not factors:
         factors = {"": np.arange(len(values))}
@@ -75,18 +67,21 @@ def linear_contrast(
             freedom = float(parts.sum() ** 2 / (parts**2 / (counts - 1)).sum())
     low, high = t_ends(value, error, freedom, confidence, skewness)
     name = clustered_name(factors, "t" if len(counts) == 1 else "Welch t")
+    independent = 0
+    if math.isnan(error):  # units in no common cluster of every factor, on the side that has the fewest
+        units = np.unique(np.column_stack([sides, *factors.values()]), axis=0)[:, 0] if factors else sides
+        independent = int(np.bincount(units).min())
     return Estimate(
         value, low, high, p_value=t_p(value, error, freedom, skewness), n=len(values), n_unscored=n_unscored,
-        test=name, interval=name, error=error, freedom=freedom, skewness=skewness,
-        fewest_of=fewest[0], fewest=fewest[1], independent=_independent(sides, factors) if math.isnan(error) else 0,
+        test=name, interval=name, error=error, freedom=freedom, skewness=skewness, fewest_of=fewest[0],
+        fewest=fewest[1], independent=independent,
     )  # fmt: skip
 
 
 def shares_in(weights: ArrayLike | None, known: NDArray[np.bool_], sides: NDArray[np.intp]) -> Floats | None:
     """Of the known rows the share of each in the mean of its side; None where all of a side weigh the same.
 
-    Raises:
-        ValueError: a weight for anything but each row, one below 0, or a side whose weights are all 0.
+    ValueError: not one weight for each row, one below 0, or a side whose weights are all 0.
     """
     if weights is None:
         return None
@@ -101,14 +96,6 @@ def shares_in(weights: ArrayLike | None, known: NDArray[np.bool_], sides: NDArra
     return None if equal else np.asarray(shares)
 
 
-def _independent(sides: NDArray[np.intp], factors: Factors) -> int:
-    """The independent units of the side that has fewest."""
-    return min(
-        independent_units({name: codes[sides == side] for name, codes in factors.items()}, int(count))
-        for side, count in enumerate(np.bincount(sides))
-    )
-
-
 @dataclass(frozen=True)
 class Design:
     """Which units are compared, what each weighs, and which random effects they share.
@@ -117,8 +104,8 @@ class Design:
         sides: shape (units,), from 0: the group or the sample of a unit; all 0 for differences of pairs.
         shares: shape (units,): of a unit in the mean of its side; they sum to 1 on each side.
         weights: of the means of the sides, signed, none of them 0.
-        factors: the cluster of each unit in each random factor, from 0. The effects of a factor are independent
-            between sides: what both sides of a cluster share cancels.
+        factors: the cluster of each unit in each random factor, from 0. Its effects are independent between sides:
+            what both sides of a cluster share cancels.
     """
 
     sides: NDArray[np.intp]
@@ -128,12 +115,9 @@ class Design:
 
     @classmethod
     def of_means(
-        cls,
-        sides: NDArray[np.intp],
-        factors: Factors,
-        weights: Sequence[float] = (1.0, -1.0),
+        cls, sides: NDArray[np.intp], factors: Factors, weights: Sequence[float] = (1.0, -1.0),
         shares: Floats | None = None,
-    ) -> "Design":
+    ) -> "Design":  # fmt: skip
         """The design of the means of sides; without ``shares`` all units of a side weigh the same."""
         counts = np.bincount(sides)
         signed = np.asarray(weights[: len(counts)], dtype=np.float64)
@@ -157,12 +141,8 @@ class Design:
     @property
     def fewest(self) -> tuple[str, int]:
         """The factor that has the fewest clusters on a side, and how many."""
-        counts = {
-            name: int((share > 0).sum(axis=0).min())
-            for name, share in zip(self.factors, self.cluster_shares, strict=True)
-        }
-        name = min(counts, key=lambda one: counts[one])
-        return name, counts[name]
+        counts = [int((share > 0).sum(axis=0).min()) for share in self.cluster_shares]
+        return min(zip(self.factors, counts, strict=True), key=lambda one: one[1])
 
     @cached_property
     def expected_squares(self) -> Floats:
@@ -208,14 +188,10 @@ class Design:
         return (math.sqrt(total), float(total**2 / spread)) if spread > 0 else (math.nan, math.nan)
 
     def expected(self, spreads: Mapping[str, float]) -> tuple[float, float]:
-        """Standard error and degrees of freedom before any score is known.
+        """Standard error and degrees of freedom before any score is known; NaN where a spread is unknown.
 
-        Args:
-            spreads: SD of the effects of each factor, by its name; blank: of what no factor explains. A cluster is
-                taken to have one effect on all sides: what they share cancels.
-
-        Returns:
-            NaN, NaN where a spread is not known, or a cluster makes up a side.
+        ``spreads`` are SDs of the effects of each factor, by its name; blank: of what no factor explains. A cluster
+        is taken to have one effect on all sides: what they share cancels.
         """
         names = (*self.factors, "")
         if not self.estimable or not all(name in spreads for name in names):
@@ -235,11 +211,14 @@ class Design:
         means = np.bincount(self.sides, self.shares * values)
         influence = (self.weights[self.sides] * self.shares) * (values - means[self.sides])
         sums = [np.bincount(codes, influence) for codes in self.factors.values()]
-        flat = FLAT_SUMS * float(np.abs(influence).sum())
+        flat = _FLAT_SUMS * float(np.abs(influence).sum())
         if all(float(np.abs(one).max()) <= flat / len(one) for one in sums):
             return nothing
-        if len(sums) == 1 and np.ptp(self.shares * np.bincount(self.sides)[self.sides]) < 1e-12:
-            error, freedom = self._one_factor(influence)
+        if len(sums) == 1 and np.ptp(self.shares * np.bincount(self.sides)[self.sides]) < _FLAT:
+            (codes,), (share,) = self.factors.values(), self.cluster_shares
+            scale = 1 / np.sqrt(1 - share)
+            totals = np.bincount(codes, influence * scale[codes, self.sides])
+            error, freedom = math.sqrt(totals @ totals), _freedom(share, scale * np.abs(self.weights))
         else:
             squares = np.array([*(one @ one for one in sums), influence @ influence])
             unit = self.expected_squares.max()
@@ -252,12 +231,6 @@ class Design:
         )
         return error, freedom, third / error**3
 
-    def _one_factor(self, influence: Floats) -> tuple[float, float]:
-        (codes,), (share,) = self.factors.values(), self.cluster_shares
-        scale = 1 / np.sqrt(1 - share)
-        totals = np.bincount(codes, influence * scale[codes, self.sides])
-        return math.sqrt(totals @ totals), _freedom(share, scale * np.abs(self.weights))
-
 
 def _freedom(share: Floats, scale: Floats) -> float:
     """Bell and McCaffrey's degrees of freedom of one factor, under an effect for each cluster and side.
@@ -268,18 +241,12 @@ def _freedom(share: Floats, scale: Floats) -> float:
     sides, weight = share.shape[1], scale * share
     diagonal = (weight**2).sum(axis=1)
     vectors = np.concatenate([weight, weight * share], axis=1)
-    inner = np.zeros((2 * sides, 2 * sides))
-    for side in range(sides):
-        inner[side, side] = share[:, side] @ share[:, side]
-        inner[side, sides + side] = inner[sides + side, side] = -1
+    crossed = -np.eye(sides)
+    inner = np.block([[np.diag((share**2).sum(axis=0)), crossed], [crossed, np.zeros((sides, sides))]])
     product = inner @ (vectors.T @ vectors)
-    trace = diagonal.sum() + np.trace(product)
-    squares = (
-        diagonal @ diagonal
-        + 2 * np.trace(inner @ (vectors.T @ (diagonal[:, None] * vectors)))
-        + np.trace(product @ product)
-    )
-    return float(trace**2 / squares)
+    mixed = inner @ (vectors.T @ (diagonal[:, None] * vectors))
+    squares = diagonal @ diagonal + 2 * np.trace(mixed) + np.trace(product @ product)
+    return float((diagonal.sum() + np.trace(product)) ** 2 / squares)
 
 
 def t_above(statistic: float, freedom: float) -> float:
@@ -290,6 +257,13 @@ def t_above(statistic: float, freedom: float) -> float:
 def t_quantile(share: float, freedom: float) -> float:
     """What a t statistic lies below in this share of cases, between 0 and 1: ``scipy.stats.t.ppf``."""
     return float(scipy.special.stdtrit(freedom, share))
+
+
+def t_reach(confidence: float, freedom: float) -> float:
+    """How many standard errors an interval of this coverage reaches; ValueError for a coverage that is no share."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence {confidence!r}, expected between 0 and 1, as 0.95.")
+    return t_quantile(0.5 + confidence / 2, freedom)
 
 
 def t_ends(
@@ -304,18 +278,18 @@ def t_ends(
     """
     if not error > 0:
         return math.nan, math.nan
-    t = t_quantile(0.5 + confidence / 2, freedom)
+    t = t_reach(confidence, freedom)
     return value - error * max(t, _hall(t, skewness)), value + error * max(t, _hall(t, -skewness))
 
 
 def t_p(value: float, error: float, freedom: float, skewness: float = 0.0) -> float:
-    """Two-sided p for "the value is 0": one less the confidence of the interval that just reaches 0; NaN without an
-    error."""
+    """Two-sided p for "the value is 0": one less the coverage that just reaches 0; NaN without an error."""
     if not error > 0:
         return math.nan
-    reach = abs(value) / error
-    reached = _from_hall(reach, math.copysign(skewness, value * skewness))
-    return min(1.0, 2 * t_above(min(reach, reached), freedom))
+    reach, skewness = abs(value) / error, math.copysign(skewness, value * skewness)
+    if abs(skewness) >= _NO_SKEW:  # the t whose end lies so many standard errors away, by Hall
+        reach = min(reach, ((1 + skewness * reach / 3) ** 3 - 1) / skewness + skewness / 6)
+    return min(1.0, 2 * t_above(reach, freedom))
 
 
 def _hall(t: float, skewness: float) -> float:
@@ -323,13 +297,6 @@ def _hall(t: float, skewness: float) -> float:
     if abs(skewness) < _NO_SKEW:
         return t
     return float(3 / skewness * (np.cbrt(1 + skewness * (t - skewness / 6)) - 1))
-
-
-def _from_hall(reach: float, skewness: float) -> float:
-    """The t whose end lies so many standard errors below the value."""
-    if abs(skewness) < _NO_SKEW:
-        return reach
-    return ((1 + skewness * reach / 3) ** 3 - 1) / skewness + skewness / 6
 
 
 def mean_of(values: Floats) -> float:
@@ -345,31 +312,108 @@ def spread_of(values: Floats, scale: Floats) -> float:
     return 0.0 if spread <= _FLAT * float(np.abs(scale).max()) else spread
 
 
-def exact(value: float, scale: Floats) -> float:
-    """The value, 0 where it is rounding noise of numbers as large as ``scale``."""
-    return 0.0 if len(scale) and abs(value) <= _FLAT * float(np.abs(scale).max()) else value
-
-
 def ratio(value: float, spread: float) -> float:
     """Value over spread; NaN where there is no spread."""
     return value / spread if spread > 0 else math.nan
 
 
 def pooled_spread(samples: Sequence[Floats]) -> float:
-    """The SD within groups (ddof=1 each); NaN where no group has two values."""
-    freedom = sum(len(side) - 1 for side in samples)
-    squares = sum((len(side) - 1) * spread_of(side, side) ** 2 for side in samples if len(side) > 1)
-    return math.sqrt(squares / freedom) if freedom > 0 else math.nan
+    """The SD within groups (ddof=1 each); NaN where a group has fewer than two values."""
+    squares = [(len(one) - 1) * spread_of(one, one) ** 2 for one in samples]
+    return math.sqrt(sum(squares) / sum(len(one) - 1 for one in samples)) if min(map(len, samples)) > 1 else math.nan
 
 
-def cohens_d(other: Floats, reference: Floats) -> float:
-    """Difference of means over the pooled SD; NaN below two values in a group."""
-    if min(len(other), len(reference)) < 2:
-        return math.nan
-    return ratio(mean_of(other) - mean_of(reference), pooled_spread((other, reference)))
+def pooled_error(other: Floats, reference: Floats) -> tuple[float, float]:
+    """Standard error of a difference of means and its degrees of freedom, were both groups to vary alike."""
+    spread = pooled_spread([other, reference])
+    if not spread > 0:
+        return math.nan, math.nan
+    return spread * math.sqrt(1 / len(other) + 1 / len(reference)), len(other) + len(reference) - 2
 
 
 def clustered_name(factors: Factors, plain: str) -> str:
     """What a t interval or test is called that allows for the factors."""
     names = " and ".join(filter(None, factors))
     return plain if not factors else f"cluster-robust t{names and f' ({names})'}"
+
+
+def adjust(p_values: ArrayLike, method: str = "holm") -> Floats:
+    """p-values corrected over their family, in the same order; NaN is no test and stays NaN.
+
+    ``holm`` and ``bonferroni`` bound the chance of one false finding. ValueError: another method, p outside 0..1.
+
+    >>> [round(float(p), 3) for p in adjust([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    known = np.flatnonzero(~np.isnan(p))
+    if method not in ("holm", "bonferroni"):
+        raise ValueError(f"method {method!r}, expected 'holm' or 'bonferroni'.")
+    if np.any((p[known] < 0) | (p[known] > 1)):
+        raise ValueError(f"p-values from {np.nanmin(p)} to {np.nanmax(p)}, expected 0 to 1.")
+    tests, adjusted = len(known), np.full(p.shape, np.nan)
+    if method == "holm":
+        known = known[np.argsort(p[known], kind="stable")]
+        adjusted[known] = np.minimum(np.maximum.accumulate(p[known] * (tests - np.arange(tests))), 1.0)
+    else:
+        adjusted[known] = np.minimum(p[known] * tests, 1.0)
+    return adjusted
+
+
+def holm(found: Sequence[Estimate], family: str) -> list[Estimate]:
+    """Estimates with their p-values corrected together."""
+    adjusted = adjust([one.p_value for one in found])
+    name = f"{family}: {int((~np.isnan(adjusted)).sum())} tests, holm"
+    return [
+        one if math.isnan(p) else replace(one, p_adjusted=float(p), family=name)
+        for one, p in zip(found, adjusted, strict=True)
+    ]
+
+
+def interim_rounds(rounds: int) -> tuple[int, ...]:
+    """After which of so many equal rounds results are analysed: all, or five evenly spaced ones with the last."""
+    count = min(rounds, _MOST_ANALYSES)
+    return tuple(-(-rounds * look // count) for look in range(1, count + 1))
+
+
+@cache
+def sequential_p(p_value: float, looks: int) -> float:
+    """The chance that any of ``looks`` analyses has a two-sided p as small where there is no gap (Pocock 1977).
+
+    Rounds are taken to be independent. Where they share something (the same prompts again) the chance is lower.
+    """
+    if looks == 1 or math.isnan(p_value) or p_value in (0.0, 1.0):
+        return p_value
+    if p_value < _TINY:
+        return looks * p_value
+    bound = float(scipy.stats.norm.isf(p_value / 2))
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    sums, density = bound * nodes, scipy.stats.norm.pdf(bound * nodes)  # of the first look, where it does not stop
+    weight = bound * weights
+    for look in range(2, looks + 1):
+        reach = bound * math.sqrt(look)
+        density = scipy.stats.norm.pdf(reach * nodes[:, None] - sums) @ (weight * density)
+        sums, weight = reach * nodes, reach * weights
+    return float(min(max(1 - weight @ density, p_value), looks * p_value, 1.0))
+
+
+@cache
+def interim_level(looks: int, level: float = 0.05) -> float:
+    """The level of each of ``looks`` interim analyses at which any of them is wrong in ``level`` of all null runs."""
+    if looks == 1:
+        return level
+    return float(scipy.optimize.brentq(lambda p: sequential_p(p, looks) - level, level / looks, level))
+
+
+def sequential_adjust(estimate: Estimate, looks: int, *, level: float = 0.05) -> Estimate:
+    """Adjust p-value and interval for interim analyses (Pocock; repeated intervals, Jennison & Turnbull 1989).
+
+    They hold at each of ``looks`` analyses, whyever the run stopped; coverage is 1 - ``level``. Without a standard
+    error the p-value has Bonferroni's bound and several looks leave no interval.
+    """
+    if math.isnan(estimate.error):
+        p_value = float(np.minimum(1.0, looks * estimate.p_value))  # NaN stays NaN
+        return estimate if looks == 1 else replace(estimate, p_value=p_value, ci_low=math.nan, ci_high=math.nan)
+    covered = 1 - interim_level(looks, level)
+    low, high = t_ends(estimate.value, estimate.error, estimate.freedom, covered, estimate.skewness)
+    return replace(estimate, p_value=sequential_p(estimate.p_value, looks), ci_low=low, ci_high=high)

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from swapbias.measures.contrast import mean_of, spread_of, t_ends
 from swapbias.measures.estimate import Estimate, Floats
-from swapbias.measures.intervals import Draw
 
 WITHOUT_PAIR = "without_pair_"  # before a number: the column of cosines with the direction without that pair
 _ROUNDING = 1e-12  # differences of means smaller than this are rounding
@@ -19,47 +18,29 @@ _PAIRS = 3  # the fewest pairs of which each can be left out in turn
 
 @dataclass(frozen=True, slots=True)
 class DirectBias:
-    """How far words lean towards either end of the gender direction, and towards which.
+    """How far words lean towards either end of the gender direction, and towards which; NaN: not known."""
 
-    Attributes:
-        direct_bias: mean of |cosine|, 0 (orthogonal to the direction) to 1 (along it).
-        signed: mean cosine; above 0: nearer to the female side, below 0: nearer to the male side.
-        explained_variance: share of the definitional pairs' variance along the direction, 0 to 1; NaN if unknown.
-        cosines: shape (words,), NaN for a word that was left out.
-        null_mean, null_signed_mean: the two values expected of random word sets; NaN without such sets.
-        random_direction: mean |cosine| expected of a random direction in so many dimensions; NaN if unknown.
-    """
-
-    direct_bias: Estimate
-    signed: Estimate
-    explained_variance: float
-    cosines: Floats
-    null_mean: float
-    null_signed_mean: float
-    random_direction: float
+    direct_bias: Estimate  # mean of |cosine|, 0 (orthogonal to the direction) to 1 (along it)
+    signed: Estimate  # mean cosine; above 0: nearer to the female side, below 0: nearer to the male side
+    explained_variance: float  # share of the definitional pairs' variance along the direction, 0 to 1
+    cosines: Floats  # shape (words,), NaN for a word that was left out
+    null_mean: float  # of |cosine| in random word sets
+    null_signed_mean: float  # of the cosine in random word sets
+    random_direction: float  # mean |cosine| expected of a random direction in so many dimensions
 
 
 def gender_direction(female: ArrayLike, male: ArrayLike) -> tuple[Floats, float]:
     """The gender direction g of definitional pairs (she/he, woman/man) and the variance it explains.
 
-    Every vector is scaled to length 1, each pair is centred on its own mean, and g is the first principal
-    component of the centred vectors (Bolukbasi et al. 2016).
-
-    Args:
-        female, male: shape (pairs, dimensions), two pairs or more; row i of both is one pair.
+    Every vector is scaled to length 1, each pair is centred on its own mean, and g is the first principal component
+    of the centred vectors (Bolukbasi et al. 2016). ``female`` and ``male`` have shape (pairs, dimensions).
 
     Returns:
         g, shape (dimensions,), of length 1, with the sign that makes female - male point along +g on average;
         and its share of the variance, 1 / min(pairs, dimensions) to 1.
 
     Raises:
-        ValueError: unequal or wrong shapes, fewer than two pairs, a zero or non-finite vector, pairs that do not
-            differ, or that point as much to one side as to the other.
-
-    Example:
-        >>> g, explained = gender_direction([[1.0, 0.0], [3.0, 4.0]], [[-1.0, 0.0], [-3.0, 4.0]])
-        >>> g.round(3).tolist(), explained
-        ([1.0, 0.0], 1.0)
+        ValueError: unequal shapes, fewer than two pairs, a zero or non-finite vector, pairs that share no side.
     """
     return _principal(_pair_differences(female, male))
 
@@ -86,9 +67,9 @@ def _pair_differences(female: ArrayLike, male: ArrayLike) -> Floats:
             "expected the same (pairs, dimensions) with two pairs or more."
         )
     differences: Floats = _unit_rows(sides[0]) - _unit_rows(sides[1])
-    lost = np.flatnonzero(np.isnan(differences).any(axis=1))
-    if len(lost):
-        raise ValueError(f"pair {lost[0]} has a zero or non-finite vector, expected none. Leave the pair out.")
+    unusable = np.flatnonzero(np.isnan(differences).any(axis=1))
+    if len(unusable):
+        raise ValueError(f"pair {unusable[0]} has a zero or non-finite vector, expected none. Leave the pair out.")
     return differences
 
 
@@ -103,11 +84,7 @@ def _principal(pairs: Floats) -> tuple[Floats, float]:
 def random_cosine(dimensions: int) -> float:
     """Mean |cosine| of any vector with a random direction: what unbiased words reach. ValueError below 1 dimension.
 
-    Of a uniform point on the unit sphere the mean |coordinate| is gamma(d / 2) / (sqrt(pi) gamma((d + 1) / 2)):
-    1 on a line, 2 / pi in a plane, about sqrt(2 / (pi d)) in many dimensions.
-
-    >>> round(random_cosine(3), 6), round(random_cosine(300), 3)
-    (0.5, 0.046)
+    Of a uniform point on the unit sphere the mean |coordinate| is gamma(d / 2) / (sqrt(pi) gamma((d + 1) / 2)).
     """
     if dimensions < 1:
         raise ValueError(f"{dimensions} dimensions, expected 1 or more.")
@@ -118,19 +95,13 @@ def random_cosine(dimensions: int) -> float:
 def direct_bias(words: ArrayLike, female: ArrayLike, male: ArrayLike, *, confidence: float = 0.95) -> DirectBias:
     """Direct bias of words: mean |cosine| to the gender direction (DB with c = 1; Bolukbasi et al. 2016).
 
-    Args:
-        words: shape (words, dimensions); a zero or non-finite vector leaves its word out and is counted.
-        female, male: as in ``gender_direction``; swapping them flips the sign of ``signed`` alone.
-        confidence: as in ``from_cosines``.
+    A zero or non-finite vector leaves its word out and is counted. Swapping female and male flips the sign of
+    ``signed`` alone. ValueError as ``gender_direction``, or words of other dimensions than the pairs.
 
-    Raises:
-        ValueError: as ``gender_direction`` and ``from_cosines``, or words of other dimensions than the pairs.
-
-    Example:
-        >>> pairs = [[1.0, 0.0], [3.0, 4.0]], [[-1.0, 0.0], [-3.0, 4.0]]
-        >>> found = direct_bias([[3.0, 4.0], [-3.0, 4.0]], *pairs)
-        >>> round(found.direct_bias.value, 3), abs(round(found.signed.value, 3))
-        (0.6, 0.0)
+    >>> pairs = [[1.0, 0.0], [3.0, 4.0]], [[-1.0, 0.0], [-3.0, 4.0]]
+    >>> found = direct_bias([[3.0, 4.0], [-3.0, 4.0]], *pairs)
+    >>> round(found.direct_bias.value, 3), abs(round(found.signed.value, 3))
+    (0.6, 0.0)
     """
     direction, explained = gender_direction(female, male)
     vectors = np.asarray(words, dtype=np.float64)
@@ -144,36 +115,26 @@ def direct_bias(words: ArrayLike, female: ArrayLike, male: ArrayLike, *, confide
 
 
 def from_cosines(
-    cosines: ArrayLike,
-    null_cosines: ArrayLike | None = None,
-    *,
-    without_pairs: ArrayLike | None = None,
-    explained_variance: float = math.nan,
-    dimensions: int | None = None,
-    like_frequency: bool = False,
+    cosines: ArrayLike, null_cosines: ArrayLike | None = None, *, without_pairs: ArrayLike | None = None,
+    explained_variance: float = math.nan, dimensions: int | None = None, like_frequency: bool = False,
     confidence: float = 0.95,
-) -> DirectBias:
+) -> DirectBias:  # fmt: skip
     """Direct bias of words whose cosines to the gender direction are known.
 
     Args:
         cosines: shape (words,), -1 to 1; NaN leaves the word out.
         null_cosines: shape (words, sets): column j is one random word set, row i the match of word i; NaN where
-            there is none. Rows of words that are left out are ignored, and so are columns of NaN alone.
-        without_pairs: shape (words, pairs), from three pairs on: cosines with ``directions_without_a_pair``.
-        explained_variance: of the direction, returned as it is.
+            there is none.
+        without_pairs: shape (words, pairs), from three pairs on: cosines with ``directions_without_a_pair``, whose
+            jackknife variance is added to that over words. Few pairs find the direction imprecisely, which draws all
+            cosines towards those of a random direction; no interval shows that.
         dimensions: of the vectors, for ``random_direction``.
         like_frequency: the random words are about as frequent as the words; names the test.
-        confidence: coverage of the t interval over words and, with ``without_pairs``, over pairs too (their jackknife
-            variance is added). Few pairs find the direction imprecisely, which draws all cosines towards those of a
-            random direction; no interval shows that.
 
     Returns:
         ``n`` counts words. p-values: how often a random set is at least as far out, (1 + hits) / (1 + sets): for
         ``direct_bias`` one-sided (as large a mean |cosine|), for ``signed`` two-sided about the mean of the sets.
         No word: NaN. One word, or equal cosines: no interval. No random sets: NaN p-values, test ``none``.
-
-    Raises:
-        ValueError: a number outside -1 to 1, or null cosines that have not one row per word.
     """
     cosine = _cosines(cosines, "cosines")
     null = np.empty((len(cosine), 0)) if null_cosines is None else _cosines(null_cosines, "null_cosines")
@@ -187,40 +148,37 @@ def from_cosines(
         raise ValueError(
             f"without_pairs of shape {others.shape}, expected ({len(cosine)}, pairs) with {_PAIRS} pairs or more."
         )
-    known, draw = ~np.isnan(cosine), Draw(confidence, 0, 1)
-    sizes, means = _column_means(np.abs(null[known])), _column_means(null[known])
-    centre, test = mean_of(means), "none"
-    if len(sizes):
-        test = "random word sets of like frequency" if like_frequency else "random word sets"
+    known = ~np.isnan(cosine)
+    own, without, sets = cosine[known], others[known], null[known][:, ~np.isnan(null[known]).all(axis=0)]
+    sizes, means = np.nanmean(np.abs(sets), axis=0), np.nanmean(sets, axis=0)
+    test = f"random word sets{' of like frequency' if like_frequency else ''}" if len(sizes) else "none"
+    pairs, name = without.shape[1], f"t over words{' and pairs' if without.shape[1] else ''}"
 
-    def estimate(values: Floats, without: Floats, least: float, distances: Floats, observed: float) -> Estimate:
+    def estimate(values: Floats, of_pairs: Floats, least: float, distances: Floats, observed: float) -> Estimate:
         spread, ends, p_value = spread_of(values, values), (math.nan, math.nan), math.nan
         if spread > 0:
-            variances, freedoms = [spread**2 / len(values)], [len(values) - 1.0]
-            if without.shape[1]:
-                freedoms.append(without.shape[1] - 1.0)
-                variances.append(freedoms[1] * float(without.mean(axis=0).var()))
-            variance = sum(variances)
-            freedom = variance**2 / sum(one**2 / free for one, free in zip(variances, freedoms, strict=True))
-            low, high = t_ends(mean_of(values), math.sqrt(variance), freedom, draw.confidence)
+            variances, freedoms = np.array([spread**2 / len(values)]), np.array([len(values) - 1.0])
+            if pairs:
+                freedoms = np.append(freedoms, pairs - 1.0)
+                variances = np.append(variances, (pairs - 1) * float(of_pairs.mean(axis=0).var()))
+            variance = float(variances.sum())
+            freedom = variance**2 / float((variances**2 / freedoms).sum())
+            low, high = t_ends(mean_of(values), math.sqrt(variance), freedom, confidence)
             ends = max(low, least), min(high, 1.0)
         if len(distances) and len(values):
             p_value = (1 + int((distances >= observed - _ROUNDING).sum())) / (1 + len(distances))
         return Estimate(
             mean_of(values), *ends, p_value=p_value, n=len(values), n_unscored=int((~known).sum()), test=test,
-            interval="t over words and pairs" if without.shape[1] else "t over words",
+            interval=name,
         )  # fmt: skip
 
-    size, mean = mean_of(np.abs(cosine[known])), mean_of(cosine[known])
+    centre = mean_of(means)
     return DirectBias(
-        estimate(np.abs(cosine[known]), np.abs(others[known]), 0.0, sizes, size),
-        estimate(cosine[known], others[known], -1.0, np.abs(means - centre), abs(mean - centre)),
-        explained_variance,
-        cosine,
-        mean_of(sizes),
-        centre,
+        estimate(np.abs(own), np.abs(without), 0.0, sizes, mean_of(np.abs(own))),
+        estimate(own, without, -1.0, np.abs(means - centre), abs(mean_of(own) - centre)),
+        explained_variance, cosine, mean_of(sizes), centre,
         math.nan if dimensions is None else random_cosine(dimensions),
-    )
+    )  # fmt: skip
 
 
 def cosines_with(direction: Floats, vectors: Floats) -> Floats:
@@ -243,9 +201,3 @@ def _cosines(values: ArrayLike, name: str) -> Floats:
     if len(strange):
         raise ValueError(f"{name} hold {strange[0]:g}, expected -1 to 1 or NaN.")
     return found
-
-
-def _column_means(null: Floats) -> Floats:
-    """Mean of each column's numbers; columns without one are left out."""
-    sizes = (~np.isnan(null)).sum(axis=0)
-    return np.asarray(np.nansum(null, axis=0)[sizes > 0] / sizes[sizes > 0])

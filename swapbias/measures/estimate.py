@@ -1,4 +1,4 @@
-"""One number and how sure it is; and the rows it comes from, as complete pairs, two groups and clusters."""
+"""One number and how sure it is; and the rows it comes from: groups, complete pairs, clusters."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -15,23 +15,20 @@ Factors = Mapping[str, NDArray[np.intp]]  # the cluster of each row in each rand
 
 
 class Record:
-    """What equals another of its class with the same fields: NaN equals NaN here, in every version of Python.
-
-    For dataclasses with ``eq=False``: what Python makes of them tells two NaN apart since 3.13.
-    """
+    """Equal to another of its class with the same fields, NaN to NaN; for dataclasses with ``eq=False``."""
 
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other is of the same class, and its fields are the same."""
-        return isinstance(other, Record) and type(self) is type(other) and self._held() == other._held()
+        """Whether class and fields are the same."""
+        return isinstance(other, Record) and type(self) is type(other) and self._values() == other._values()
 
     def __hash__(self) -> int:
         """Equal for equal records."""
-        return hash((type(self), self._held()))
+        return hash((type(self), self._values()))
 
-    def _held(self) -> tuple[Any, ...]:
-        """The values of the fields, one text standing for every NaN."""
+    def _values(self) -> tuple[Any, ...]:
+        """The fields, one text standing for every NaN, which Python tells apart since 3.13."""
         values = (getattr(self, one.name) for one in fields(self))  # type: ignore[arg-type]
         return tuple("NaN" if isinstance(value, float) and math.isnan(value) else value for value in values)
 
@@ -80,43 +77,22 @@ class Estimate(Record):
     independent: int = 0
 
     def numbers(self, *names: str) -> dict[str, float]:
-        """Value, interval, p-value, counts and whatever else is named, as what an `evaluate` module returns.
-
-        >>> Estimate(0.5, n=3).numbers("effect_size")["n"]
-        3.0
-        """
+        """Value, interval, p-value, counts and whatever else is named, as what an `evaluate` module returns."""
         wanted = ("value", "ci_low", "ci_high", *names, "p_value", "n", "n_unscored")
         return {name: float(getattr(self, name)) for name in wanted}
 
 
-@dataclass(frozen=True, slots=True)
-class Pairs:
-    """Complete pairs, aligned: scores of both groups, and the row of the other group's score."""
-
-    other: Floats
-    reference: Floats
-    rows: NDArray[np.intp]
-    n_unscored: int
-
-    @property
-    def differences(self) -> Floats:
-        """Other minus reference, one per pair."""
-        return self.other - self.reference
-
-
 def known_ids(ids: Ids, name: str) -> NDArray[Any]:
-    """Ids as an array, numbers or texts.
-
-    Raises:
-        ValueError: one is None or NaN.
-    """
+    """Ids as an array, numbers or texts; ValueError where one is None or NaN."""
     found = np.asarray(ids)
     if found.dtype.kind in "iubUS":
         return found
     values = found.tolist()
-    lost = next((row for row, one in enumerate(values, start=1) if one is None or one != one), None)
-    if lost is not None:
-        raise ValueError(f"{name}: row {lost} holds {values[lost - 1]!r}, expected an id in every row. Fill it in.")
+    missing = next((row for row, one in enumerate(values, start=1) if one is None or one != one), None)
+    if missing is not None:
+        raise ValueError(
+            f"{name}: row {missing} holds {values[missing - 1]!r}, expected an id in every row. Fill it in."
+        )
     return found if len(set(map(type, values))) < 2 else np.asarray(list(map(str, values)))
 
 
@@ -139,78 +115,63 @@ def _number(name: str) -> float:
         return math.nan
 
 
-def align_pairs(scores: ArrayLike, groups: Sequence[str], pair_ids: Sequence[str], *, reference_group: str) -> Pairs:
-    """Complete pairs in the order of their first row; pairs with a NaN score are counted and left out.
-
-    Raises:
-        ValueError: as ``paired_gap``.
-    """
-    score, is_reference = two_groups(scores, groups, reference_group)
-    if len(pair_ids) != len(score):
-        raise ValueError(f"{len(score)} scores and {len(pair_ids)} pair_ids, expected one per row.")
-    names, first, codes = np.unique(known_ids(pair_ids, "pair_ids"), return_index=True, return_inverse=True)
-    for side, members in (("the other group", ~is_reference), (repr(reference_group), is_reference)):
-        counts = np.bincount(codes[members], minlength=len(names))
-        wrong = np.flatnonzero(counts != 1)
-        if len(wrong):
-            raise ValueError(f"pair {names[wrong[0]]!s} has {counts[wrong[0]]} rows of {side}, expected one.")
-    other_row, reference_row = (np.empty(len(names), dtype=np.intp) for _ in range(2))
-    other_row[codes[~is_reference]] = np.flatnonzero(~is_reference)
-    reference_row[codes[is_reference]] = np.flatnonzero(is_reference)
-    order = np.argsort(first)
-    other_row, reference_row = other_row[order], reference_row[order]
-    complete = ~(np.isnan(score[other_row]) | np.isnan(score[reference_row]))
-    other_row, reference_row = other_row[complete], reference_row[complete]
-    return Pairs(score[other_row], score[reference_row], other_row, int((~complete).sum()))
-
-
-def two_groups(scores: ArrayLike, groups: Sequence[str], reference_group: str) -> tuple[Floats, NDArray[np.bool_]]:
-    """Scores as floats, and which rows are of the reference group."""
+def score_array(scores: ArrayLike, rows: int) -> Floats:
+    """Scores as floats, one for each row of groups; ValueError for other shapes or infinite numbers."""
     score = np.asarray(scores, dtype=np.float64)
-    group = np.asarray([str(name) for name in groups])
     if np.any(np.isinf(score)):
         raise ValueError("scores hold an infinite number, expected finite ones or NaN for what could not be scored.")
-    if score.ndim != 1 or len(score) != len(group):
-        raise ValueError(f"scores of shape {score.shape} and {len(group)} groups, expected one score per row.")
-    found = sorted(set(group.tolist()))
+    if score.shape != (rows,):
+        raise ValueError(f"scores of shape {score.shape} and {rows} groups, expected one score per row.")
+    return score
+
+
+def two_groups(
+    scores: ArrayLike, groups: Sequence[str], reference_group: str
+) -> tuple[Floats, NDArray[np.intp], tuple[str, str]]:
+    """Scores as floats; the side of each row, 0 of the other group and 1 of the reference; and their two names."""
+    group = np.asarray([str(name) for name in groups])
+    score, found = score_array(scores, len(group)), sorted(set(group.tolist()))
     reference = named_group(reference_group, found)
     if len(found) != 2 or reference not in found:
         raise ValueError(f"groups {found}, expected exactly two with {reference_group!r} as reference_group.")
-    return score, group == reference
+    other = found[found[0] == reference]
+    return score, (group == reference).astype(np.intp), (other, reference)
 
 
-def factor_codes(cluster_ids: ClusterIds, rows: int) -> Factors:
-    """The clusters of each random factor as integers from 0; one sequence of ids is one factor without a name."""
-    factors = cluster_ids if isinstance(cluster_ids, Mapping) else {} if cluster_ids is None else {"": cluster_ids}
-    for name, ids in factors.items():
-        if len(ids) != rows:
-            raise ValueError(
-                f"{rows} scores and {len(ids)} cluster_ids{name and f' of {name}'}, expected one per row."
-            )
-    return {
-        name: np.unique(known_ids(ids, f"cluster_ids{name and f' of {name}'}"), return_inverse=True)[1]
-        for name, ids in factors.items()
-    }
+def by_pair(
+    score: Floats, sides: NDArray[np.intp], pair_ids: Sequence[str], names: Sequence[str]
+) -> tuple[Floats, NDArray[np.intp]]:
+    """Scores of shape (pairs, groups), and the first row of each pair; ValueError for incomplete pairs."""
+    if len(pair_ids) != len(score):
+        raise ValueError(f"{len(score)} scores and {len(pair_ids)} pair_ids, expected one per row.")
+    ids, first, places = np.unique(known_ids(pair_ids, "pair_ids"), return_index=True, return_inverse=True)
+    times = np.bincount(places * len(names) + sides, minlength=len(ids) * len(names)).reshape(len(ids), len(names))
+    wrong = np.argwhere(times != 1)
+    if len(wrong):
+        pair, group = wrong[0]
+        raise ValueError(f"pair {ids[pair]!s} has {times[pair, group]} rows of {names[group]!r}, expected one.")
+    table = np.empty((len(ids), len(names)))
+    table[places, sides] = score
+    order = np.argsort(first)
+    return table[order], first[order]
 
 
-def factors_of_pairs(cluster_ids: ClusterIds, pair_ids: Sequence[str]) -> Factors:
-    """The same, where all rows of a pair must lie in one cluster of each factor."""
-    factors = factor_codes(cluster_ids, len(pair_ids))
-    ids = np.asarray(pair_ids).tolist()
-    for name, codes in factors.items():
-        if len(set(zip(ids, codes.tolist(), strict=True))) != len(set(ids)):
-            of = name and f" of {name}"
-            raise ValueError(f"A pair lies in two clusters{of}, expected all of its rows in one. Fix cluster_ids.")
-    return factors
+def factor_codes(cluster_ids: ClusterIds, rows: int, pair_ids: Ids | None = None) -> Factors:
+    """The clusters of each random factor as integers from 0; one sequence of ids is one factor without a name.
 
-
-def independent_units(factors: Factors, rows: int) -> int:
-    """How many of the rows lie in no common cluster of every factor; all of them without factors.
-
-    >>> independent_units({"template": np.array([0, 0, 1]), "condition": np.array([0, 0, 0])}, 3)
-    2
+    ValueError: unequal lengths, a missing id, rows of one of ``pair_ids`` in two clusters of a factor.
     """
-    return len(set(zip(*(codes.tolist() for codes in factors.values()), strict=True))) if factors else rows
+    factors = cluster_ids if isinstance(cluster_ids, Mapping) else {} if cluster_ids is None else {"": cluster_ids}
+    found = {}
+    for name, ids in factors.items():
+        of = name and f" of {name}"
+        if len(ids) != rows:
+            raise ValueError(f"{rows} scores and {len(ids)} cluster_ids{of}, expected one per row.")
+        found[name] = np.unique(known_ids(ids, f"cluster_ids{of}"), return_inverse=True)[1]
+        pairs = [] if pair_ids is None else np.asarray(pair_ids).tolist()
+        if pairs and len(set(zip(pairs, found[name].tolist(), strict=True))) != len(set(pairs)):
+            raise ValueError(f"A pair lies in two clusters{of}, expected all of its rows in one. Fix cluster_ids.")
+    return found
 
 
 def rows_of(factors: Factors, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Factors:

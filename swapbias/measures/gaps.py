@@ -1,17 +1,21 @@
-"""Gaps between two groups, paired or not: value, interval, effect size, test."""
+"""Means, correlations, and gaps between two or more groups, paired or not: value, interval, effect size, test."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import combinations, product
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from swapbias.measures.contrast import (
     clustered_name,
-    cohens_d,
+    holm,
     linear_contrast,
+    mean_of,
+    pooled_error,
     pooled_spread,
     ratio,
     shares_in,
@@ -19,20 +23,437 @@ from swapbias.measures.contrast import (
     t_ends,
     t_p,
     t_quantile,
+    t_reach,
 )
 from swapbias.measures.estimate import (
     ClusterIds,
     Estimate,
     Factors,
     Floats,
-    align_pairs,
+    by_pair,
     factor_codes,
-    factors_of_pairs,
+    named_group,
     rows_of,
+    score_array,
     two_groups,
 )
 
+Contrast = tuple[str, str]  # a group, and the one that is subtracted
+_HIGHEST = 3  # order of interactions: a fourth would be a difference of eight gaps, which nobody reads
+_ROUNDING = 1e-12
+_TWO = np.array([1.0, -1.0])  # weights of a group and its reference
 _NODES = np.linspace(-8.0, 8.0, 161)  # normal deviates, over which what errors may be estimated is averaged
+
+
+@dataclass(frozen=True, slots=True)
+class Omnibus:
+    """Whether any of several groups differs: whether any contrast's interval at .05 / contrasts leaves out 0.
+
+    Attributes:
+        estimate: the SD of the groups' means (of two groups half their gap), in the unit of the scores; 0: all are
+            equal. Chance alone makes it larger than 0, so only its p-value tests it. No interval.
+        contrasts: how many there are: the p-value is the smallest of theirs, so many times.
+        means: of each group.
+    """
+
+    estimate: Estimate
+    contrasts: int
+    means: Mapping[str, float]
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """What the `evaluate` modules return of it."""
+        found = self.estimate
+        counts = {"contrasts": self.contrasts, "n": found.n, "n_unscored": found.n_unscored}
+        return {"spread": found.value, "p_value": found.p_value} | {key: float(n) for key, n in counts.items()}
+
+    def of_contrasts(self, p_values: Sequence[float]) -> "Omnibus":
+        """The same with the p-value that those of the contrasts make; NaN where all are."""
+        known = [p for p in p_values if not math.isnan(p)]
+        p_value = min(1.0, self.contrasts * min(known)) if known else math.nan
+        return replace(self, estimate=replace(self.estimate, p_value=p_value))
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """Scores of k groups: of pairs shape (pairs, groups), else (rows,), without NaN.
+
+    ``sides`` has the sample of each pair, 1 for what is subtracted, or the group of each row.
+    """
+
+    names: Sequence[str]
+    values: Floats
+    sides: NDArray[np.intp]
+    factors: Factors
+    paired: bool
+    n_unscored: int
+    shares: Floats | None = None
+
+    @classmethod
+    def of(
+        cls, score: Floats, codes: NDArray[np.intp], names: Sequence[str], cluster_ids: ClusterIds,
+        pair_ids: Sequence[str] | None = None, *, sample_ids: Sequence[str] | None = None,
+        weights: ArrayLike | None = None,
+    ) -> "_Groups":  # fmt: skip
+        """Scores by their groups' places in ``names``; those that cannot be used are left out and counted."""
+        if pair_ids is None:
+            known = ~np.isnan(score)
+            factors, sides = rows_of(factor_codes(cluster_ids, len(score)), known), codes[known]
+            return cls(
+                names, score[known], sides, factors, False, int((~known).sum()), shares_in(weights, known, sides)
+            )
+        table, first = by_pair(score, codes, pair_ids, names)
+        whole = np.flatnonzero(~np.isnan(table).any(axis=1))
+        factors = rows_of(factor_codes(cluster_ids, len(score), pair_ids), first[whole])
+        samples = np.zeros(len(score), np.intp)
+        if sample_ids is not None:
+            samples = np.unique(np.asarray(sample_ids), return_inverse=True)[1]
+        return cls(names, table[whole], samples[first[whole]], factors, True, len(table) - len(whole))
+
+    @property
+    def means(self) -> Floats:
+        """Of each group, less that of the sample that is subtracted; NaN of a group without a row."""
+        places = range(len(self.names))
+        if not self.paired:
+            return np.array([mean_of(self.values[self.sides == place]) for place in places])
+        samples = [self.values[self.sides == side] for side in range(int(self.sides.max(initial=0)) + 1)]
+        means = np.array([[mean_of(sample[:, place]) for place in places] for sample in samples])
+        return np.asarray(means[0] if len(means) == 1 else means[0] - means[1])
+
+    def contrast(self, weights: Floats, confidence: float = 0.95) -> Estimate:
+        """The weighted sum of the means of rows, or of pairs (of two samples the difference of those sums)."""
+        used, scale = np.flatnonzero(np.abs(weights) > _ROUNDING), self.values
+        if self.paired:
+            values, sides, factors, shares = self.values @ weights, self.sides, self.factors, None
+            signs, samples = (1.0, -1.0)[: int(sides.max(initial=0)) + 1], list(self.values.T[used])
+        else:
+            chosen = np.isin(self.sides, used)
+            values, sides = self.values[chosen], np.searchsorted(used, self.sides[chosen])
+            factors, shares = rows_of(self.factors, chosen), None if self.shares is None else self.shares[chosen]
+            signs, samples = tuple(weights[used]), [values[sides == side] for side in range(len(used))]
+        found = linear_contrast(
+            values, sides, signs, factors, shares=shares, scale=scale, confidence=confidence,
+            n_unscored=self.n_unscored,
+        )  # fmt: skip
+        found = replace(found, effect_size=ratio(found.value, pooled_spread(samples)))
+        if not self.paired or len(signs) > 1:
+            return found
+        tested, z = clustered_name(factors, "paired t"), ratio(found.value, spread_of(values, scale))
+        return replace(found, test=tested, interval=tested, effect_size_z=z)
+
+    def omnibus(self, weights: Sequence[Floats]) -> Omnibus:
+        """Whether any of these contrasts is not 0."""
+        p_values = [self.contrast(one).p_value for one in weights] if len(self.values) else []
+        count, means, matrix = len(weights), self.means, np.array(weights)
+        centred = np.linalg.pinv(matrix) @ matrix @ means
+        estimate = Estimate(
+            float(np.sqrt((centred**2).mean())), n=len(self.values), n_unscored=self.n_unscored, interval="none",
+            test=f"any of {count} contrasts at .05 / {count}",
+        )  # fmt: skip
+        return Omnibus(estimate, count, dict(zip(self.names, means.tolist(), strict=True))).of_contrasts(p_values)
+
+
+def paired_gap(
+    scores: ArrayLike, groups: Sequence[str], pair_ids: Sequence[str], *, reference_group: str, test: str = "t",
+    cluster_ids: ClusterIds = None, confidence: float = 0.95,
+) -> Estimate:  # fmt: skip
+    """Mean over pairs of the other group's score minus the reference group's.
+
+    Args:
+        scores: shape (rows,), any unit; NaN where a row could not be scored.
+        groups: shape (rows,), exactly two values.
+        pair_ids: shape (rows,); each id stands once per group.
+        reference_group: the group that is subtracted. Swapping it flips the sign of value and effect sizes.
+        test: ``t`` or ``sign`` (exact, of the means of clusters; defined where all differences are equal).
+        cluster_ids: shape (rows,); pairs of one cluster are not independent: interval and test hold over a new
+            sample of clusters. A mapping of several random factors that cross, ``{"template": [...], "condition":
+            [...]}``: they hold over all of them.
+        confidence: coverage of the interval.
+
+    Returns:
+        value 0: no gap; above 0: the other group scores higher. ``n`` counts pairs. No pairs: NaN. One pair, or no
+        variance among the differences (or sums of clusters): interval, d_z and the p of the t test are NaN.
+
+    Raises:
+        ValueError: not two groups with the reference, an incomplete or repeated pair, a pair in two clusters.
+
+    >>> gap = paired_gap([0.3, 0.1, 0.5, 0.2], ["f", "m", "f", "m"], ["a", "a", "b", "b"], reference_group="m")
+    >>> round(gap.value, 3), gap.n
+    (0.25, 2)
+    """
+    if test not in ("t", "sign"):
+        raise ValueError(f"test {test!r}, expected 't' or 'sign'.")
+    pairs = _Groups.of(*two_groups(scores, groups, reference_group), cluster_ids, pair_ids)
+    found = pairs.contrast(_TWO, confidence)
+    if test == "sign":
+        names = " and ".join(filter(None, pairs.factors))
+        p_value = sign_test_p(pairs.values @ _TWO, pairs.factors)
+        found = replace(found, p_value=p_value, test=f"sign test{names and f' ({names})'}")
+    return found
+
+
+def group_gap(
+    scores: ArrayLike, groups: Sequence[str], *, reference_group: str, test: str = "welch",
+    cluster_ids: ClusterIds = None, weights: ArrayLike | None = None, confidence: float = 0.95,
+) -> Estimate:  # fmt: skip
+    """Mean score of the other group minus mean score of the reference group, rows not paired.
+
+    Args:
+        scores, groups, reference_group, confidence: as in ``paired_gap``.
+        test: ``welch`` or ``t`` (pooled: takes both groups to vary alike, as many papers do).
+        cluster_ids: as in ``paired_gap``; a cluster may have rows in both groups.
+        weights: shape (rows,), of each row in the mean of its group, from 0; None: all weigh the same.
+
+    Returns:
+        value 0: equal means; above 0: the other group scores higher. ``n`` counts rows. A group without a
+        scored row: NaN. Fewer than two rows in a group, or no variance: interval and p are NaN.
+
+    >>> round(group_gap([1.0, 2.0, 4.0, 5.0], ["m", "m", "f", "f"], reference_group="m").value, 3)
+    3.0
+    """
+    if test not in ("welch", "t"):
+        raise ValueError(f"test {test!r}, expected 'welch' or 't'.")
+    rows = _Groups.of(*two_groups(scores, groups, reference_group), cluster_ids, weights=weights)
+    found = rows.contrast(_TWO, confidence)
+    if test == "welch" or rows.factors or rows.shares is not None:
+        return found
+    error, freedom = pooled_error(*(rows.values[rows.sides == side] for side in (0, 1)))
+    low, high = t_ends(found.value, error, freedom, confidence)
+    return replace(
+        found, ci_low=low, ci_high=high, error=error, freedom=freedom, p_value=t_p(found.value, error, freedom),
+        test="independent t (equal variance)", interval="pooled t",
+    )  # fmt: skip
+
+
+def mean_score(
+    scores: ArrayLike, *, cluster_ids: ClusterIds = None, weights: ArrayLike | None = None,
+    confidence: float = 0.95,
+) -> Estimate:  # fmt: skip
+    """Mean of the scores with its t interval; nothing is tested. ``n`` counts rows; NaN scores are left out.
+
+    ``cluster_ids`` are those of ``paired_gap``, ``weights`` those of ``group_gap``.
+    """
+    score = np.asarray(scores, dtype=np.float64)
+    if score.ndim != 1:
+        raise ValueError(f"scores of shape {score.shape}, expected one score per row.")
+    rows = _Groups.of(score, np.zeros(len(score), np.intp), ("",), cluster_ids, weights=weights)
+    found = rows.contrast(np.ones(1), confidence)
+    return replace(found, p_value=math.nan, effect_size=math.nan, test="none", independent=0)
+
+
+def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson", confidence: float = 0.95) -> Estimate:
+    """Correlation of two numbers known for the same units, -1 to 1; ``method`` is ``pearson`` or ``spearman``.
+
+    The interval is Fisher's, for ranks with the standard error of Bonett and Wright (2000): ranks vary more than
+    Fisher's takes them to, the more the stronger the correlation. Fewer than four units, or a correlation of 1: none.
+    """
+    if method not in ("pearson", "spearman"):
+        raise ValueError(f"method {method!r}, expected 'pearson' or 'spearman'.")
+    first, second = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if first.shape != second.shape:
+        raise ValueError(f"{len(first)} and {len(second)} numbers, expected one of each per unit.")
+    ranks, known = method == "spearman", ~(np.isnan(first) | np.isnan(second))
+    n, a, b = int(known.sum()), first[known], second[known]
+    found = Estimate(
+        math.nan, n=n, n_unscored=len(first) - n, test=f"{method} r",
+        interval="Bonett-Wright" if ranks else "Fisher z",
+    )  # fmt: skip
+    if n < 3 or spread_of(a, a) == 0 or spread_of(b, b) == 0:
+        return found
+    result = scipy.stats.spearmanr(a, b) if ranks else scipy.stats.pearsonr(a, b)
+    r = float(result.statistic)
+    found = replace(found, value=r, p_value=float(result.pvalue))
+    if n < 4 or abs(r) >= 1:
+        return found
+    half = t_reach(confidence, math.inf) * math.sqrt((1 + r**2 / 2 if ranks else 1.0) / (n - 3))
+    return replace(found, ci_low=math.tanh(math.atanh(r) - half), ci_high=math.tanh(math.atanh(r) + half))
+
+
+def compared(groups: Sequence[str], reference_group: str | None) -> list[Contrast]:
+    """Which two groups each contrast is of, the one that is subtracted last; without a reference every two."""
+    names = sorted(set(groups))
+    if reference_group is not None:
+        reference_group = named_group(reference_group, names)
+    if len(names) < 2 or (reference_group is not None and reference_group not in names):
+        wanted = "at least two" + ("" if reference_group is None else f" with {reference_group!r} as reference_group")
+        raise ValueError(f"groups {names}, expected {wanted}.")
+    if reference_group is None:
+        return list(combinations(names, 2))
+    return [(name, reference_group) for name in names if name != reference_group]
+
+
+def omnibus(
+    scores: ArrayLike, groups: Sequence[str], *, pair_ids: Sequence[str] | None = None,
+    cluster_ids: ClusterIds = None, sample_ids: Sequence[str] | None = None, reference_group: str | None = None,
+) -> Omnibus:  # fmt: skip
+    """Whether any of k groups differs: whether the interval of any contrast, at .05 over their number, leaves out 0.
+
+    Args:
+        scores, cluster_ids: as in ``paired_gap``.
+        groups: shape (rows,), two values or more.
+        pair_ids: shape (rows,), each id stands once per group; pairs that are not scored in all groups are left out.
+            None: rows are not paired.
+        sample_ids: shape (rows,), with pairs only: two samples of pairs; tested is whether their gaps are the same.
+        reference_group: each other group is compared with it; None: every two groups are.
+
+    >>> found = omnibus([1.0, 2.0, 4.0, 2.0, 4.0, 5.0], list("abcabc"), pair_ids=list("ppprrr"))
+    >>> found.contrasts, {name: round(mean, 2) for name, mean in found.means.items()}
+    (3, {'a': 1.5, 'b': 3.0, 'c': 4.5})
+    """
+    group = np.asarray([str(name) for name in groups])
+    names, codes = np.unique(group, return_inverse=True)
+    score, every, each = score_array(scores, len(group)), names.tolist(), np.eye(len(names))
+    gaps = compared(every, reference_group)
+    found = _Groups.of(score, codes, every, cluster_ids, pair_ids, sample_ids=sample_ids)
+    return found.omnibus([each[every.index(one)] - each[every.index(other)] for one, other in gaps])
+
+
+def omnibus_of_rates(
+    answers: ArrayLike, counted: ArrayLike, groups: Sequence[str], *, cluster_ids: ClusterIds = None,
+    reference_group: str | None = None,
+) -> Omnibus:  # fmt: skip
+    """The omnibus of the share of answer 1 (of 1, 0 or NaN) among the rows that are ``counted``."""
+    answer, mask = np.asarray(answers, dtype=np.float64), np.asarray(counted, dtype=np.bool_)
+    scores = np.where(mask, answer, np.nan)
+    found = omnibus(scores, groups, cluster_ids=cluster_ids, reference_group=reference_group)
+    return replace(found, estimate=replace(found.estimate, n_unscored=int((mask & np.isnan(answer)).sum())))
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One contrast of crossed group factors; its estimate is NaN where no scores were given.
+
+    "female - male" is averaged over the other factors; "(female - male) x (black - white)" is the gap between the
+    first two for the third less that for the fourth.
+    """
+
+    term: str  # the factors that it is about, "gender" or "gender x race"
+    name: str
+    levels: Mapping[str, Contrast]  # of each of its factors the level, and the reference level that is subtracted
+    weights: Mapping[tuple[str, ...], float]  # of the mean of each cell (its levels, in the order of the factors)
+    estimate: Estimate
+
+    @property
+    def order(self) -> int:
+        """1 of a main effect, 2 or 3 of an interaction."""
+        return len(self.levels)
+
+
+@dataclass(frozen=True, slots=True)
+class Intersection:
+    """One cell of crossed group factors beside what its parts add up to."""
+
+    name: str  # its levels, "female, black"
+    gap: float  # its mean less the mean of all cells
+    parts: float  # what the main effects of its levels add up to
+    estimate: Estimate  # by how much gap goes beyond parts: above 0 further from the mean of all, below 0 nearer
+
+
+@dataclass(frozen=True, slots=True)
+class Factorial:
+    """Crossed group factors: effects and intersections, each a family of p-values for Holm, and a test of a term."""
+
+    effects: tuple[Effect, ...]
+    intersections: tuple[Intersection, ...]
+    terms: Mapping[str, Omnibus]
+
+
+def factorial(
+    scores: ArrayLike, levels: Mapping[str, Sequence[str]], *, reference: Mapping[str, str],
+    pair_ids: Sequence[str] | None = None, cluster_ids: ClusterIds = None,
+) -> Factorial:  # fmt: skip
+    """Main effects of crossed group factors, their interactions, and each intersection beside its parts.
+
+    All are weighted sums of the means of the cells (every combination of levels), each cell weighing the same, with
+    the inference of ``paired_gap`` or ``group_gap``.
+
+    Args:
+        scores, cluster_ids: as in ``paired_gap``.
+        levels: of each factor ("gender", "race") the level of each row.
+        reference: of each factor the level that is subtracted.
+        pair_ids: shape (rows,), each id stands once per cell; None: rows are not paired.
+
+    Returns:
+        Effects of all levels but the reference (interactions of up to three factors), a test of each term, and the
+        intersections. In two factors of two levels all four cells lie equally far from their parts: it is one test.
+
+    >>> scores, gender, race = [0.9, 0.5, 0.5, 0.5, 0.7, 0.5, 0.5, 0.3], ["f", "f", "m", "m"] * 2, ["b", "w"] * 4
+    >>> found = factorial(scores, {"gender": gender, "race": race}, reference={"gender": "m", "race": "w"})
+    >>> [(one.name, round(one.estimate.value, 3)) for one in found.effects]
+    [('f - m', 0.2), ('b - w', 0.2), ('(f - m) x (b - w)', 0.2)]
+    """
+    effects = crossed_effects(levels, reference)
+    places = {cell: place for place, cell in enumerate(effects[0].weights)}
+    rows = [tuple(map(str, row)) for row in zip(*levels.values(), strict=True)]
+    if empty := places.keys() - set(rows):
+        wanted = f"every combination of {', '.join(levels)}"
+        raise ValueError(f"no row of {', '.join(min(empty))}, expected {wanted}. Add its prompts.")
+    codes, names = np.array([places[row] for row in rows]), [", ".join(cell) for cell in places]
+    found = _Groups.of(score_array(scores, len(rows)), codes, names, cluster_ids, pair_ids)
+    weights = [np.array(list(one.weights.values())) for one in effects]
+    estimates = holm([found.contrast(one) for one in weights], "effects")
+    terms = {
+        term: found.omnibus([w for one, w in zip(effects, weights, strict=True) if one.term == term])
+        for term in dict.fromkeys(one.term for one in effects)
+    }
+    return Factorial(
+        tuple(replace(one, estimate=each) for one, each in zip(effects, estimates, strict=True)),
+        _intersections(found, list(places)),
+        terms,
+    )
+
+
+def crossed_effects(levels: Mapping[str, Sequence[str]], reference: Mapping[str, str]) -> list[Effect]:
+    """The main effects and interactions of crossed factors, with the weights of their cells and no estimates.
+
+    ValueError: fewer than two factors, a factor of one level, a reference that is no level, effects of one name.
+    """
+    if len(levels) < 2:
+        raise ValueError(f"factors {list(levels)}, expected two or more. Compare groups of one with contrasts.")
+    names: dict[str, list[str]] = {}  # of each factor its levels, the reference first
+    for factor, column in levels.items():
+        found = sorted({str(level) for level in column})
+        if len(found) < 2 or reference.get(factor) not in found:
+            wanted = f"two or more with {reference.get(factor)!r}, the reference, among them"
+            raise ValueError(f"levels {found} of {factor}, expected {wanted}.")
+        names[factor] = sorted(found, key=lambda level: (level != reference[factor], level))
+    made = []
+    for order in range(1, min(len(names), _HIGHEST) + 1):
+        for chosen in combinations(names, order):
+            for picked in product(*(names[factor][1:] for factor in chosen)):
+                gaps = {factor: (level, names[factor][0]) for factor, level in zip(chosen, picked, strict=True)}
+                each = [" - ".join(one) for one in gaps.values()]
+                name = each[0] if order == 1 else " x ".join(f"({gap})" for gap in each)
+                sides = [_side(names[factor], gaps.get(factor)) for factor in names]
+                weights = zip(product(*names.values()), reduce(_crossed, sides).tolist(), strict=True)
+                made.append(Effect(" x ".join(chosen), name, gaps, dict(weights), Estimate(math.nan)))
+    titles = [(one.term, one.name) for one in made]
+    if twice := next((one for one in titles if titles.count(one) > 1), None):
+        raise ValueError(f"two effects of {twice[0]} would be called {twice[1]!r}. Rename the levels.")
+    return made
+
+
+def _crossed(one: Floats, other: Floats) -> Floats:
+    return np.outer(one, other).ravel()
+
+
+def _side(levels: Sequence[str], gap: Contrast | None) -> Floats:
+    """Weights of a factor's levels: one less the reference, or the mean of all."""
+    if gap is None:
+        return np.full(len(levels), 1 / len(levels))
+    return np.array([float(name == gap[0]) - (name == gap[1]) for name in levels])
+
+
+def _intersections(found: _Groups, cells: Sequence[tuple[str, ...]]) -> tuple[Intersection, ...]:
+    made, whole, means = [], np.full(len(cells), 1 / len(cells)), found.means
+    for cell, own in zip(cells, np.eye(len(cells)), strict=True):
+        same = np.array([[one == other for one, other in zip(cell, each, strict=True)] for each in cells])
+        parts = (same / same.sum(axis=0)).sum(axis=1) - len(cell) * whole
+        gap, expected = (float(means @ weights) for weights in (own - whole, parts))
+        beyond = found.contrast(math.copysign(1.0, gap) * (own - whole - parts))
+        made.append(Intersection(", ".join(cell), gap, expected, beyond))
+    corrected = holm([one.estimate for one in made], "intersections")
+    return tuple(replace(one, estimate=each) for one, each in zip(made, corrected, strict=True))
 
 
 def power(gap: float, error: float, freedom: float, *, level: float = 0.05) -> float:
@@ -50,22 +471,16 @@ def _power(freedom: float, level: float) -> Callable[[float], float]:
     The noncentral t of scipy is NaN for few degrees of freedom and far gaps.
     """
     weights = np.exp(-(_NODES**2) / 2)
-    weights /= weights.sum()
     estimated = np.sqrt(scipy.special.chdtri(freedom, scipy.special.ndtr(-_NODES)) / freedom)
-    most = -t_quantile(level / 2, freedom) * estimated
-    return lambda away: float(weights @ (scipy.special.ndtr(away - most) + scipy.special.ndtr(-most - away)))
+    most, shares = -t_quantile(level / 2, freedom) * estimated, weights / weights.sum()
+    return lambda away: float(shares @ (scipy.special.ndtr(away - most) + scipy.special.ndtr(-most - away)))
 
 
 def detectable_gap(error: float, freedom: float, *, level: float = 0.05, chance: float = 0.8) -> float:
-    """The smallest gap that a test at ``level`` finds with this chance, in the unit of the error; NaN without one.
-
-    >>> round(detectable_gap(0.1, 1e6), 3)
-    0.28
-    """
+    """The smallest gap that a test at ``level`` finds with this chance, in the unit of the error; NaN without one."""
     if not (error > 0 and freedom > 0):
         return math.nan
-    found = _power(freedom, level)
-    most = 1.0
+    found, most = _power(freedom, level), 1.0
     while found(most) < chance:
         most *= 2
     return error * float(scipy.optimize.brentq(lambda away: found(away) - chance, 0, most, xtol=1e-4))
@@ -75,14 +490,11 @@ def equal_units_needed(margin: float, gap: float = 0.0, *, level: float = 0.025)
     """How many independent units must all differ by the same gap, to rule out a mean of the margin or more.
 
     A mean of the margin or more needs at least some values that differ: a share q of them equal to the gap, and the
-    others at the end of the range, have a mean of q gap + 1 - q. That all of n are equal has a chance of q**n.
+    others at the end of the range, have a mean of q gap + 1 - q. That all of n are equal has a chance of q**n, at
+    most ``level``. Margin and gap are shares of the range of their unit.
 
     >>> equal_units_needed(0.05), equal_units_needed(0.05, 0.01), equal_units_needed(0.05, 0.05)
     (72, 90, inf)
-
-    Args:
-        margin, gap: shares of the range of their unit.
-        level: the largest chance.
     """
     if not abs(gap) < margin:
         return math.inf
@@ -90,142 +502,10 @@ def equal_units_needed(margin: float, gap: float = 0.0, *, level: float = 0.025)
 
 
 def sign_test_p(difference: Floats, factors: Factors) -> float:
-    """Two-sided exact p of the sign test of the clusters' means, the largest of any factor; NaN where all are 0.
-
-    Fourteen equal differences in seven clusters of two: 2 * (1/2)**7, whatever their size.
-
-    >>> sign_test_p(np.full(14, 0.2), {"template": np.arange(14) // 2})
-    0.015625
-    """
+    """Two-sided exact p of the sign test of the clusters' means, the largest of any factor; NaN where all are 0."""
     found = []
     for codes in factors.values() or (np.arange(len(difference)),):
         sums = np.bincount(np.unique(codes, return_inverse=True)[1], weights=difference)  # signs are those of means
         above, unequal = int((sums > 0).sum()), int((sums != 0).sum())
         found.append(float(scipy.stats.binomtest(above, unequal).pvalue) if unequal else math.nan)
     return max(found, default=math.nan)
-
-
-def pooled_error(other: Floats, reference: Floats) -> tuple[float, float]:
-    """Standard error of a difference of means and its degrees of freedom, were both groups to vary alike."""
-    spreads = [spread_of(side, np.concatenate([other, reference])) for side in (other, reference)]
-    if any(math.isnan(spread) for spread in spreads) or sum(spreads) == 0:
-        return math.nan, math.nan
-    sizes, freedom = (len(other), len(reference)), len(other) + len(reference) - 2
-    squares = sum((size - 1) * spread**2 for size, spread in zip(sizes, spreads, strict=True))
-    return math.sqrt(squares / freedom * (1 / sizes[0] + 1 / sizes[1])), freedom
-
-
-def paired_gap(
-    scores: ArrayLike,
-    groups: Sequence[str],
-    pair_ids: Sequence[str],
-    *,
-    reference_group: str,
-    test: str = "t",
-    cluster_ids: ClusterIds = None,
-    confidence: float = 0.95,
-) -> Estimate:
-    """Mean over pairs of the other group's score minus the reference group's.
-
-    Args:
-        scores: shape (rows,), any unit; NaN where a row could not be scored.
-        groups: shape (rows,), exactly two values.
-        pair_ids: shape (rows,); each id stands once per group.
-        reference_group: the group that is subtracted. Swapping it flips the sign of value and effect sizes.
-        test: ``t`` or ``sign`` (exact, of the means of clusters: the one that is defined where all differences are
-            equal). Interval and p of the t test agree: p is below .05 where the 95 % interval leaves out 0.
-        cluster_ids: shape (rows,); pairs of one cluster are not independent: interval and test hold over a new
-            sample of clusters. A mapping of several random factors that cross, ``{"template": [...], "condition":
-            [...]}``: they hold over all of them.
-        confidence: coverage of the interval.
-
-    Returns:
-        value 0: no gap; above 0: the other group scores higher. ``n`` counts pairs. No pairs: NaN. One pair,
-        or no variance among the differences (with clusters: among their sums): interval, d_z and the p-value of
-        the t test are NaN.
-
-    Raises:
-        ValueError: not two groups, a missing reference group, an incomplete or repeated pair, a cluster that
-            splits a pair, an option that does not exist.
-
-    Example:
-        >>> gap = paired_gap([0.3, 0.1, 0.5, 0.2], ["f", "m", "f", "m"], ["a", "a", "b", "b"], reference_group="m")
-        >>> round(gap.value, 3), gap.n
-        (0.25, 2)
-    """
-    if test not in ("t", "sign"):
-        raise ValueError(f"test {test!r}, expected 't' or 'sign'.")
-    pairs = align_pairs(scores, groups, pair_ids, reference_group=reference_group)
-    difference, both = pairs.differences, np.concatenate([pairs.other, pairs.reference])
-    factors = rows_of(factors_of_pairs(cluster_ids, pair_ids), pairs.rows)
-    sides = np.zeros(len(difference), dtype=np.intp)
-    found = linear_contrast(
-        difference, sides, (1.0,), factors, scale=both, confidence=confidence, n_unscored=pairs.n_unscored
-    )
-    tested = clustered_name(factors, "paired t")
-    found = replace(found, test=tested, interval=tested)
-    if test == "sign":
-        names = " and ".join(filter(None, factors))
-        by_signs = f"sign test{names and f' ({names})'}"
-        found = replace(found, p_value=sign_test_p(difference, factors), test=by_signs)
-    z = ratio(found.value, spread_of(difference, both))
-    return replace(found, effect_size=cohens_d(pairs.other, pairs.reference), effect_size_z=z)
-
-
-def group_gap(
-    scores: ArrayLike,
-    groups: Sequence[str],
-    *,
-    reference_group: str,
-    test: str = "welch",
-    cluster_ids: ClusterIds = None,
-    weights: ArrayLike | None = None,
-    confidence: float = 0.95,
-) -> Estimate:
-    """Mean score of the other group minus mean score of the reference group, rows not paired.
-
-    Args:
-        scores: shape (rows,), any unit; NaN where a row could not be scored.
-        groups: shape (rows,), exactly two values.
-        reference_group: the group that is subtracted.
-        test: ``welch`` or ``t`` (pooled: takes both groups to vary alike, as many papers do). Interval and p agree.
-        cluster_ids: as in ``paired_gap``; a cluster may have rows in both groups.
-        weights: shape (rows,), of each row in the mean of its group, from 0; None: all weigh the same.
-        confidence: as in ``paired_gap``.
-
-    Returns:
-        value 0: equal means; above 0: the other group scores higher. ``n`` counts rows. A group without a
-        scored row: NaN. Fewer than two rows in a group, or no variance: interval and p are NaN.
-
-    Raises:
-        ValueError: not two groups, a missing reference group, an option that does not exist.
-
-    Example:
-        >>> round(group_gap([1.0, 2.0, 4.0, 5.0], ["m", "m", "f", "f"], reference_group="m").value, 3)
-        3.0
-    """
-    if test not in ("welch", "t"):
-        raise ValueError(f"test {test!r}, expected 'welch' or 't'.")
-    score, is_reference = two_groups(scores, groups, reference_group)
-    known = ~np.isnan(score)
-    used, sides = score[known], is_reference[known].astype(np.intp)
-    factors = rows_of(factor_codes(cluster_ids, len(score)), known)
-    lost, shares = int((~known).sum()), shares_in(weights, known, sides)
-    found = linear_contrast(used, sides, (1.0, -1.0), factors, shares=shares, confidence=confidence, n_unscored=lost)
-    other, reference = used[sides == 0], used[sides == 1]
-    if test == "t" and not factors and shares is None:
-        error, freedom = pooled_error(other, reference)
-        low, high = t_ends(found.value, error, freedom, confidence)
-        name, p_value = "independent t (equal variance)", t_p(found.value, error, freedom)
-        found = replace(
-            found,
-            ci_low=low,
-            ci_high=high,
-            error=error,
-            freedom=freedom,
-            p_value=p_value,
-            test=name,
-            interval="pooled t",
-        )
-    spread = pooled_spread((other, reference)) if min(len(other), len(reference)) > 1 else math.nan
-    return replace(found, effect_size=ratio(found.value, spread))

@@ -66,49 +66,31 @@ def _log(how: str, span: float = math.inf) -> Scale:
     return Scale(how, lambda gap: math.exp(-abs(gap)), 0, -span, span)
 
 
-def _ratio(how: str) -> Scale:
-    return Scale(how, lambda ratio: min(ratio, 1 / ratio) if ratio else 0.0, 1, 0, math.inf)
-
-
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One quantity and how it is shown, compared and oriented.
+    """One quantity and how it is shown, compared and oriented."""
 
-    Attributes:
-        name: stands in the ``measure`` column.
-        title: in words; ``{contrast}`` is what was compared.
-        prefix: what a line of ``reproduce`` puts before the contrast.
-        unit: of the value; blank: that of the scores.
-        signed: zero is a meaningful middle of the value, so that its sign is written.
-        whole: a count, written without decimals.
-        comparison: may be a headline; a level of one group, or another's number on another scale, is none.
-        tabled: a rate, which has a table of its own by slice and regime.
-        performed: of notes as written, each of the group that it is of: the column of the table of performance.
-        across: computed across the values of a slice, which ``slice_by`` names.
-        reach: of a difference of scores: how many ranges of their unit it can span; 0 for anything else.
-        scale: its orientation where that does not depend on the unit of the scores; None: none would be true.
-    """
-
-    name: str
-    title: str = "gap, {contrast}"
-    prefix: str = ""
-    unit: str = ""
-    signed: bool = True
-    whole: bool = False
-    comparison: bool = True
-    tabled: bool = False
-    performed: str = ""
-    across: bool = False
-    reach: int = 0
-    scale: Scale | None = None
+    name: str  # stands in the ``measure`` column
+    title: str = "gap, {contrast}"  # in words, with what was compared
+    prefix: str = ""  # what a line of ``reproduce`` puts before the contrast
+    unit: str = ""  # of the value; blank: that of the scores
+    signed: bool = True  # zero is a meaningful middle of the value, so that its sign is written
+    whole: bool = False  # a count, written without decimals
+    comparison: bool = True  # may be a headline; a level of one group, or another's number on another scale, is none
+    tabled: bool = False  # a rate, which has a table of its own by slice and regime
+    performed: str = ""  # the column of the table of performance: of notes as written, each of its own group
+    across: bool = False  # computed across the values of a slice, which ``slice_by`` names
+    reach: int = 0  # of a difference of scores: how many ranges of their unit it can span; 0 for anything else
+    scale: Scale | None = (
+        None  # its orientation where the unit of the scores decides nothing; None: none would be true
+    )
 
     def scale_in(self, unit: str) -> Scale | None:
         """How it is oriented in a unit; None where it is not, or the unit is not known: never a guess.
 
         A gap g is 1 - |g| over the range of its unit, so that 0 is the largest gap there can be and the sign does not
-        matter; a gap of log-odds, which has no largest, is exp(-|g|): the odds ratio, the smaller side over the
-        larger. A difference of two gaps reaches twice as far, so it is taken over twice the range: cut off at one
-        range, differences of very unequal size would all be 0.
+        matter; of log-odds, which have no largest gap, exp(-|g|): the odds ratio, the smaller side over the larger. A
+        difference of two gaps is taken over twice the range, which it can reach.
         """
         if not self.reach:
             return self.scale if unit == self.unit else None
@@ -126,22 +108,30 @@ def _level(name: str, title: str, unit: str) -> Measure:
     return Measure(name, f"{title}, {{contrast}}", "", unit, signed=False, comparison=False, performed=title)
 
 
-def _actual(name: str, title: str, column: str, rates: str) -> Measure:
-    """The difference of what two groups get."""
-    scale = _distance(f"1 - |difference of {rates}|", 0, -1)
-    return Measure(name, title, "", f"difference of {rates}, patients' own gender", performed=column, scale=scale)
+def _by_group(
+    name: str, title: str, unit: str, difference: str, rates: str = "", called: str = ""
+) -> tuple[Measure, Measure]:
+    """What one group gets of a classifier, and the difference of what two groups get."""
+    both, scale = (
+        f"difference of {rates or f'{unit}s'}",
+        _distance(f"1 - |difference of {rates or f'{unit}s'}|", 0, -1),
+    )
+    unit_of_both = f"{both}, patients' own gender"
+    gap = Measure(difference, called or f"{title} difference", "", unit_of_both, performed=title, scale=scale)
+    return _level(name, title, unit), gap
 
 
 def _rates(rate: str, rates: str) -> tuple[Measure, ...]:
     """The difference of two groups' rates; once more on the scale of ratios; and as published, where it is biased."""
     smaller, short = f"the smaller {rates} rate over the larger", rate.upper()
+    published = Scale(smaller, lambda ratio: min(ratio, 1 / ratio) if ratio else 0.0, 1, 0, math.inf)
     return (
         Measure(f"{rate}_difference", f"{short} gap", "", f"difference of {rates} rates", tabled=True,
                 scale=_distance(f"1 - |difference of {rates} rates|", 0, -1)),
         Measure(f"log_{rate}r", f"log {short} ratio", "", f"natural log ratio of {rates} rates", comparison=False,
                 scale=_log(f"{smaller}: exp(-|log ratio|)")),
         Measure(f"{rate}r", f"{short} ratio, smaller over larger, as published", "", f"ratio of {rates} rates",
-                signed=False, comparison=False, scale=_ratio(smaller)),
+                signed=False, comparison=False, scale=published),
     )  # fmt: skip
 
 
@@ -172,19 +162,15 @@ _RECORDS = (
             scale=_distance("1 - flip rate; share of notes whose prediction changes with the gender")),
     _TPR[0], _FPR[0], _TPR[1], _FPR[1], _TPR[2], _FPR[2],
     Measure("macro_f1", "macro F1", "", "macro F1", signed=False, tabled=True),
-    _level("tpr", "TPR", "true positive rate"),
-    _actual("equal_opportunity_difference", "TPR difference", "TPR", "true positive rates"),
-    _level("fpr", "FPR", "false positive rate"),
-    _actual("predictive_equality_difference", "FPR difference", "FPR", "false positive rates"),
+    *_by_group("tpr", "TPR", "true positive rate", "equal_opportunity_difference"),
+    *_by_group("fpr", "FPR", "false positive rate", "predictive_equality_difference"),
     Measure("equalised_odds_difference", "equalised odds difference", "",
             "larger difference of true or false positive rates", signed=False, performed="equalised odds",
             scale=_distance("1 - the larger difference of rates")),
-    _level("ppv", "PPV", "positive predictive value"),
-    _actual("predictive_parity_difference", "PPV difference", "PPV", "positive predictive values"),
-    _level("selection_rate", "called positive", "share of notes called positive"),
-    _actual("demographic_parity_difference", "demographic parity difference", "called positive", "selection rates"),
-    _level("auroc", "AUROC", "area under the ROC curve"),
-    _actual("auroc_difference", "AUROC difference", "AUROC", "areas under the ROC curve"),
+    *_by_group("ppv", "PPV", "positive predictive value", "predictive_parity_difference"),
+    *_by_group("selection_rate", "called positive", "share of notes called positive", "demographic_parity_difference",
+               "selection rates", "demographic parity difference"),
+    *_by_group("auroc", "AUROC", "area under the ROC curve", "auroc_difference", "areas under the ROC curve"),
     _level("calibration_slope", "calibration slope", "slope of log-odds"),
     Measure("calibration_slope_difference", "calibration slope difference", "",
             "difference of slopes of log-odds", performed="calibration slope"),  # has no largest value

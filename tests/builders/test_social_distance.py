@@ -9,7 +9,7 @@ import torch
 
 from swapbias.findings import disaggregate
 from swapbias.findings.comparison import compare, condition_scores
-from swapbias.measures.levels import label_masses, share_above
+from swapbias.measures import label_masses, share_above
 from swapbias.models.registry import load_scorer, read_as
 from swapbias.report import draw_figures
 from swapbias.runs.audit import start

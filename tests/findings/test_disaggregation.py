@@ -10,8 +10,7 @@ import pytest
 
 from swapbias.findings import disaggregate, findings_table, judged
 from swapbias.findings.finding import headlines
-from swapbias.measures.interim_analyses import sequential_adjust
-from swapbias.measures.levels import adjust
+from swapbias.measures import adjust, sequential_adjust
 from swapbias.runs.run import score_prompts, score_rows
 from swapbias.studies.catalogue import config_rows, load_prompts, load_study, studies
 from swapbias.studies.tables import published_rows

@@ -8,10 +8,16 @@ import statsmodels.api as sm
 from scipy import linalg, optimize, stats
 from statsmodels.regression.mixed_linear_model import VCSpec
 
-from swapbias.measures.answer_accuracy import answer_bias
-from swapbias.measures.contrast import Design, linear_contrast, t_ends, t_p
-from swapbias.measures.gaps import group_gap, paired_gap
-from swapbias.measures.levels import mean_score
+from swapbias.measures import (
+    Design,
+    answer_bias,
+    group_gap,
+    linear_contrast,
+    mean_score,
+    paired_gap,
+    t_ends,
+    t_p,
+)
 from swapbias.studies import config_rows
 
 

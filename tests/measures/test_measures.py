@@ -9,11 +9,18 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from swapbias.measures import (
+    Estimate,
+    adjust,
+    correlation,
+    flip_rate,
+    group_gap,
+    mean_score,
+    paired_gap,
+    share_above,
+    share_right,
+)
 from swapbias.measures.contrast import t_above, t_quantile
-from swapbias.measures.estimate import Estimate
-from swapbias.measures.gaps import group_gap, paired_gap
-from swapbias.measures.levels import adjust, correlation, mean_score, share_above, share_right
-from swapbias.measures.rates import flip_rate
 
 NAN = math.nan
 
@@ -64,15 +71,6 @@ def test_swapping_the_reference_flips_the_sign():
     assert one.effect_size == pytest.approx(-other.effect_size)
     assert (one.ci_low, one.ci_high) == pytest.approx((-other.ci_high, -other.ci_low))
     assert one.p_value == pytest.approx(other.p_value)
-
-
-@given(st.randoms(use_true_random=False))
-def test_the_order_of_rows_means_nothing(random):
-    scores, groups, ids = pairs(*planted(n=12))
-    order = list(range(len(scores)))
-    random.shuffle(order)
-    shuffled = paired_gap(scores[order], [groups[i] for i in order], ids[order], reference_group="m")
-    assert shuffled.value == pytest.approx(paired_gap(scores, groups, ids, reference_group="m").value)
 
 
 def test_paired_gap_equals_scipy():
@@ -157,9 +155,9 @@ def test_no_scored_pair_is_nan_and_one_has_no_interval():
     [
         (["f", "m", "x", "m"], ["a", "a", "b", "b"], r"groups \['f', 'm', 'x'\], expected exactly two"),
         (["f", "f", "f", "f"], ["a", "b", "c", "d"], r"expected exactly two"),
-        (["f", "m", "f", "m"], ["a", "a", "b", "c"], r"pair c has 0 rows of the other group"),
+        (["f", "m", "f", "m"], ["a", "a", "b", "c"], r"pair b has 0 rows of 'm', expected one"),
         (["f", "f", "m", "f"], ["a", "b", "b", "c"], r"pair a has 0 rows of 'm', expected one"),
-        (["f", "m", "m", "m"], ["a", "a", "a", "b"], r"pair b has 0 rows of the other group"),
+        (["f", "m", "m", "m"], ["a", "a", "a", "b"], r"pair a has 2 rows of 'm', expected one"),
         (["f", "m", "f"], ["a", "a", "b"], r"shape \(4,\) and 3 groups"),
         (["f", "m", "f", "m"], ["a", "a"], r"4 scores and 2 pair_ids"),
     ],
@@ -203,13 +201,6 @@ def test_copies_of_pairs_add_nothing_once_clustered():
     assert naive.ci_high - naive.ci_low < 0.4 * (copied.ci_high - copied.ci_low)
 
 
-def test_one_cluster_has_no_interval():
-    rows = pairs(*planted())
-    found = paired_gap(*rows, reference_group="m", cluster_ids=["only"] * 120)
-    assert math.isnan(found.ci_low)
-    assert math.isnan(found.p_value)
-
-
 def test_clusters_with_equal_sums_have_no_p_value_however_they_round():
     # Every cluster holds the differences .1 and .3: the cluster means are equal, nothing is left to estimate from.
     rows = pairs(0.5 + np.tile([0.1, 0.3], 3), np.full(6, 0.5))
@@ -217,14 +208,6 @@ def test_clusters_with_equal_sums_have_no_p_value_however_they_round():
     assert found.value == pytest.approx(0.2)
     assert math.isnan(found.p_value)
     assert math.isnan(found.ci_low)
-
-
-def test_a_cluster_must_not_split_a_pair():
-    with pytest.raises(ValueError, match="two clusters"):
-        paired_gap(*pairs([0.1, 0.4], [0.2, 0.1]), reference_group="m", cluster_ids=["a", "b", "c", "c"])
-
-
-# --- resampling -------------------------------------------------------------------------------------
 
 
 # --- group_gap --------------------------------------------------------------------------------------
@@ -354,14 +337,6 @@ def test_a_share_of_none_or_all_has_an_interval(scores, low, high):
     assert (found.ci_low, found.ci_high) == pytest.approx((low, high), abs=1e-6)
 
 
-@pytest.mark.simulation
-@pytest.mark.parametrize(("n", "share"), [(20, 0.1), (100, 0.02), (100, 0.5), (20, 0.0)])
-def test_the_interval_of_a_share_covers(n, share):
-    rng = np.random.default_rng(n)
-    found = [share_above(np.where(rng.random(n) < share, 0.9, 0.1)) for _ in range(500)]
-    assert np.mean([one.ci_low - 1e-12 <= share <= one.ci_high for one in found]) >= 0.925
-
-
 def test_holm_by_hand():
     # .01, .04, .03 of 3 tests: .01 * 3 = .03; .03 * 2 = .06; .04 * 1 = .04, raised to .06.
     assert adjust([0.01, 0.04, 0.03]).tolist() == pytest.approx([0.03, 0.06, 0.06])
@@ -370,9 +345,9 @@ def test_holm_by_hand():
 @settings(max_examples=25, deadline=None)  # statsmodels collects garbage in every call, which takes long
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_corrections_equal_statsmodels(p_values):
-    for ours, theirs in (("holm", "holm"), ("bonferroni", "bonferroni"), ("bh", "fdr_bh")):
-        expected = multipletests(p_values, method=theirs)[1]
-        np.testing.assert_allclose(adjust(p_values, ours), expected, rtol=0, atol=1e-12)
+    for method in ("holm", "bonferroni"):
+        expected = multipletests(p_values, method=method)[1]
+        np.testing.assert_allclose(adjust(p_values, method), expected, rtol=0, atol=1e-12)
 
 
 def test_no_test_is_in_no_family():

@@ -180,7 +180,7 @@ def test_the_order_of_rows_means_nothing_to_any_of_them(random):
         a, y, g, i = answers[rows], labels[rows], [groups[row] for row in rows], ids[rows]
         options = {"pair_ids": i, "n_resamples": 50}
         return (
-            flip_rate(a, g, i, reference_group="m", n_resamples=50),
+            flip_rate(a, g, i, reference_group="m"),
             rate_ratio(a, y, g, reference_group="m", **options),
             macro_f1(a, y, pair_ids=i),
             uar([str(x) for x in a], g, note_ids=i),
@@ -444,7 +444,7 @@ def test_the_interval_of_flips_of_subjects_covers_where_that_of_pairs_does_not(c
         own = rng.beta(rate * 7 / 3, (1 - rate) * 7 / 3, clusters)  # intraclass correlation .3
         rows = pairs(rng.random(len(subjects)) < own[subjects], np.zeros(len(subjects)))
         ids = np.repeat(subjects, 2)
-        found.append(flip_rate(*rows, reference_group="m", cluster_ids=ids, n_resamples=9).estimate)
+        found.append(flip_rate(*rows, reference_group="m", cluster_ids=ids).estimate)
         naive.append(flip_rate(*rows, reference_group="m").estimate)
     assert covered(found, rate) >= 0.93
     assert covered(naive, rate) < 0.9

@@ -1,0 +1,238 @@
+"""gest: which gender a model gives to sentences with a stereotype about women or men (Pikuliak et al. 2024)."""
+
+import csv
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from swapbias.studies import (
+    MASK,
+    Config,
+    Corpus,
+    Experiment,
+    Lexicon,
+    Prompt,
+    Released,
+    Slice,
+    Study,
+    corpus_dir,
+    fill,
+    pinned_files,
+    read_table,
+    upstream_file,
+)
+
+NAME = "gest"
+FOLDER = corpus_dir(NAME)
+SENTENCES, MENDED = "data/gest.csv", "data/gest_1.1.csv"
+_PREDICTIONS = {"masked": "data/predictions/english_mlm/", "causal": "data/predictions/english_glm/"}
+
+
+def _stereotypes() -> dict[str, dict[str, str]]:
+    rows = read_table(FOLDER / "stereotypes.csv", ("number", "stereotype", "about", "sentences"))
+    return {row["number"]: row for row in rows}
+
+
+def _templates(config: str) -> list[dict[str, str]]:
+    rows = read_table(FOLDER / "templates.csv", ("config", "template", "text", "male", "female"))
+    return [row for row in rows if row["config"] == config]
+
+
+def _sentences(path: Path) -> list[tuple[str, dict[str, str]]]:
+    """The sentences in the order of the released file, each with its stereotype."""
+    known = _stereotypes()
+    with path.open(encoding="utf-8", newline="") as file:
+        return [(row["sentence"], known[row["stereotype"]]) for row in csv.DictReader(file)]
+
+
+def _lexicon_name(template: Mapping[str, str]) -> str:
+    return {"He": "first_words", "he": "pronouns", "man": "nouns"}[template["male"]]
+
+
+def _lexicon(name: str) -> Lexicon:
+    """The two words of a template, in the case that they have there."""
+    template = next(one for one in _templates("masked") if _lexicon_name(one) == name)
+    return Lexicon(f"{NAME}/{name}", words={}, proper={template[group]: group for group in ("male", "female")})
+
+
+def _rows(config: str, path: str) -> Iterator[dict[str, str]]:
+    """Every sentence in every template, of a man and of a woman; in ``masked`` the word is a blank."""
+    sentences = _sentences(upstream_file(NAME, path))
+    for template in _templates(config):
+        for number, (sentence, stereotype) in enumerate(sentences):
+            for group in ("male", "female"):
+                masked = config == "masked"
+                text = fill(template["text"], sentence=sentence, word=MASK if masked else template[group])
+                yield _row(config, template, number, stereotype, group, text)
+
+
+def _row(
+    experiment: str, template: Mapping[str, str], number: int, stereotype: Mapping[str, str], group: str, text: str
+) -> dict[str, str]:
+    pair = f"{template['template']}/{number + 1}"
+    return Prompt(
+        prompt_id=f"{pair}/{group}",
+        pair_id=pair,
+        group=group,
+        text=text,
+        candidates=f"{NAME}/{_lexicon_name(template)}/{group}" if experiment == "masked" else "",
+        construct=stereotype["stereotype"],
+        condition=f"sentence {number + 1}",
+        label=stereotype["about"],
+        template=template["template"],
+        experiment=experiment,
+    ).row()
+
+
+# --- released scores: a line a sentence, log10 of the male word's probability over the female one's -----------
+
+
+def _scores(files: Mapping[str, Path], experiment: str) -> Iterator[tuple[dict[str, str], list[float]]]:
+    """Of each template the scores in the order of the sentences.
+
+    Raises:
+        ValueError: not a score for each sentence.
+    """
+    count = len(_sentences(files[SENTENCES]))
+    paths = [path for path in files if path != SENTENCES]
+    for template, path in zip(_templates(experiment), paths, strict=True):
+        scores = [float(line) for line in files[path].read_text(encoding="utf-8").split()]
+        if len(scores) != count:
+            raise ValueError(f"{path}: {len(scores)} scores, expected {count}, one for each sentence.")
+        yield template, scores
+
+
+def _released_rows(experiment: str, files: Mapping[str, Path]) -> Iterator[dict[str, object]]:
+    """Half of each log-odds for the male word and half against the female one: only their difference was released."""
+    sentences = _sentences(files[SENTENCES])
+    for template, scores in _scores(files, experiment):
+        for number, ((_, stereotype), score) in enumerate(zip(sentences, scores, strict=True)):
+            for group, side in (("male", 0.5), ("female", -0.5)):
+                row = _row(experiment, template, number, stereotype, group, "")
+                yield {**row, "score": side * score * math.log(10)}
+
+
+def rates(scores: list[float], numbers: list[str]) -> dict[str, float]:
+    """r of each stereotype as published, exp of the mean of log10 ratios, and g_s: 1 without any stereotype.
+
+    g_s is the geometric mean of r over stereotypes about men over that over stereotypes about women.
+    """
+    by_number: dict[str, list[float]] = defaultdict(list)
+    for number, score in zip(numbers, scores, strict=True):
+        by_number[number].append(score)
+    means = {number: sum(some) / len(some) for number, some in by_number.items()}
+    sides: dict[str, list[float]] = {"men": [], "women": []}
+    for number, mean in means.items():
+        sides[_stereotypes()[number]["about"]].append(mean)
+    men, women = (sum(some) / len(some) for some in (sides["men"], sides["women"]))
+    return {number: math.exp(mean) for number, mean in means.items()} | {"g_s": math.exp(men - women)}
+
+
+def _counts(experiment: str, files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
+    numbers = [stereotype["number"] for _, stereotype in _sentences(files[SENTENCES])]
+    for template, scores in _scores(files, experiment):
+        for name, value in rates(scores, numbers).items():
+            known = name if name == "g_s" else _stereotypes()[name]["stereotype"]
+            yield template["template"], "stereotype rate", known, value
+
+
+def released() -> Iterator[Released]:
+    """Every model whose scores are pinned: its name and template stand in the path."""
+    for experiment, folder in _PREDICTIONS.items():
+        found: dict[str, list[str]] = defaultdict(list)
+        for path in sorted(one for one in pinned_files(NAME) if one.startswith(folder)):
+            found[path.removeprefix(folder).rpartition("_template-")[0]].append(path)
+        for model, paths in found.items():
+            yield Released(
+                model=model,
+                experiment=experiment,
+                files=(SENTENCES, *paths),
+                rows=partial(_released_rows, experiment),
+                counts=partial(_counts, experiment),
+            )
+
+
+# --- the declaration ----------------------------------------------------------------------------------
+
+_experiment = partial(
+    Experiment,
+    on_request=True,
+    measure="paired_gap",
+    group="male",
+    reference_group="female",
+    unit="natural log-probability",
+    direction="above zero the word for a man is likelier than the word for a woman",
+    subset="label",
+    contrast=("men", "women"),
+    slices=(Slice("construct", "stereotype", ordered=True), Slice("template", "template")),
+    says="finds the speaker likelier to be {more} than {less}",
+    change="a stereotype about men instead of one about women",
+    named={
+        "male": "a man", "female": "a woman", "men": "stereotypes about men", "women": "stereotypes about women",
+    },
+)  # fmt: skip
+
+STUDY = Study(
+    name=NAME,
+    title="Women Are Beautiful, Men Are Leaders: Gender Stereotypes in Machine Translation and Language Modeling",
+    url="https://arxiv.org/abs/2311.18711",
+    on_request=True,
+    experiments=(
+        _experiment(
+            name="masked",
+            question="Does a masked model give stereotyped sentences to the gender of the stereotype?",
+            configs=("masked",),
+            alternatives=("masked_1_1",),
+            kind="masked",
+            reading="log_mass",
+            random={"construct": "stereotypes", "template": "templates"},
+            spreads={"construct": 0.2, "template": 0.04, "": 0.6},
+        ),
+        _experiment(
+            name="causal",
+            question="Does a causal model give stereotyped sentences to the gender of the stereotype?",
+            configs=("causal",),
+            alternatives=("causal_1_1",),
+            kind="causal",
+            random={"construct": "stereotypes"},
+            spreads={"construct": 0.2, "": 0.4},
+        ),
+    ),
+    limits=(
+        "Sixteen stereotypes that experts on gender named, in English first-person sentences.",
+        "The gap of one set of stereotypes is mostly how often a model writes he and she; their difference is the "
+        "stereotype.",
+        "A causal model is asked in two templates: the finding is about these two.",
+    ),
+)
+
+
+def _config(name: str, kind: str, path: str, description: str) -> Config:
+    return Config(name=name, description=description, rows=partial(_rows, kind, path), upstream=(path,))
+
+
+CORPUS = Corpus(
+    name=NAME,
+    title="First-person sentences with a gender stereotype, said by a man or a woman",
+    licence="Apache-2.0",
+    tags=("gender-bias",),
+    study=STUDY,
+    lexicons={name: partial(_lexicon, name) for name in ("first_words", "pronouns", "nouns")},
+    configs=(
+        _config("masked", "masked", SENTENCES, "3,565 sentences x 4 templates, who says them is the blank"),
+        _config("causal", "causal", SENTENCES, "3,565 sentences x 2 templates x a man and a woman"),
+        _config("masked_1_1", "masked", MENDED, "The masked config with 244 typing errors mended (GEST 1.1)"),
+        _config("causal_1_1", "causal", MENDED, "The causal config with 244 typing errors mended (GEST 1.1)"),
+        Config(
+            name="stereotypes",
+            description="The 16 stereotypes, whom they are about and how many sentences each has",
+            rows=lambda: list(_stereotypes().values()),
+            columns=("number", "stereotype", "about", "sentences"),
+            types={"number": "int64", "sentences": "int64", "about": ("women", "men")},
+            split="train",
+        ),
+    ),
+    released=tuple(released()),
+)

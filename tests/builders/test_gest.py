@@ -1,0 +1,79 @@
+"""gest: the released stereotype rates to their digits, a planted stereotype, made files of other models."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from swapbias.builders.gest import NAME, SENTENCES, rates, released
+from swapbias.findings import disaggregate, headlines, recompute
+from swapbias.findings.reproduce import Reproduced
+from swapbias.studies import config_rows, load_corpus, pinned_files, upstream_file
+
+pytestmark = pytest.mark.usefixtures("upstream")
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return {kind: pd.DataFrame(config_rows(NAME, kind)) for kind in ("masked", "causal")}
+
+
+def test_the_counts_of_sentences_are_those_published(rows):
+    known = {row["stereotype"]: int(row["sentences"]) for row in config_rows(NAME, "stereotypes")}
+    for kind, templates in (("masked", 4), ("causal", 2)):
+        counted = rows[kind].groupby("construct").size() / templates / 2
+        assert counted.to_dict() == known
+    assert sum(known.values()) == 3_565
+
+
+def test_texts_keep_their_full_stop_within_the_quotation(rows):
+    first = rows["causal"].iloc[0]["text"]
+    assert first == '"I have always been a leadership type.", he'
+    masked = set(rows["masked"].groupby("template")["text"].first())
+    assert '<mask> said: "I have always been a leadership type."' in masked
+    assert '"I have always been a leadership type.", the <mask> said.' in masked
+
+
+def test_a_stereotype_rate_is_worked_out_by_hand():
+    # Stereotypes 1 (women) and 8 (men): means of log10 -.1 and .2, so that r is exp(-.1), exp(.2) and g_s exp(.3).
+    found = rates([-0.2, 0.0, 0.2], ["1", "1", "8"])
+    assert found == pytest.approx({"1": math.exp(-0.1), "8": math.exp(0.2), "g_s": math.exp(0.3)})
+
+
+def test_every_released_rate_that_is_at_hand_is_the_published_one():
+    found = [one for one in recompute(NAME) if isinstance(one, Reproduced)]
+    published = [one for one in found if one.published]
+    assert len(published) == 3 * 4 + 2 * 2
+    assert {one.match for one in published} == {"yes"}
+    assert len(found) == (3 * 4 + 2 * 2) * 17  # and the means of 16 stereotypes
+
+
+def test_every_pinned_model_is_read_from_files_of_its_shape(tmp_path):
+    """Files that are not at hand are made: one number a line, in the order of the sentences."""
+    assert len(list(released())) == len(
+        {path.partition("_template-")[0] for path in pinned_files(NAME) if "predictions" in path}
+    )
+    one = next(each for each in load_corpus(NAME).released if each.model == "phi-2")
+    files, rng = {SENTENCES: upstream_file(NAME, SENTENCES)}, np.random.default_rng(0)
+    for path in one.files[1:]:
+        files[path] = tmp_path / path.rpartition("/")[2]
+        files[path].write_text("\n".join(f"{value:.3f}" for value in rng.normal(0.2, 0.1, 3_565)))
+    assert len(list(one.rows(files))) == 2 * 2 * 3_565
+    assert len(list(one.counts(files))) == 2 * 17
+    files[path].write_text("0.1\n0.2\n")
+    with pytest.raises(ValueError, match="2 scores, expected 3565"):
+        list(one.counts(files))
+
+
+@pytest.mark.parametrize(("kind", "planted"), [("masked", 0.5), ("causal", 0.5), ("masked", 0.0)])
+def test_a_planted_stereotype_is_found_at_its_size_and_none_where_there_is_none(rows, kind, planted):
+    table = rows[kind]
+    rng = np.random.default_rng(3)
+    construct = dict(zip(table["construct"].unique(), rng.normal(0, 0.1, 16), strict=True))
+    about = np.where(table["label"] == "men", planted, 0.0) + table["construct"].map(construct) + 1.5  # writes "he"
+    score = np.where(table["group"] == "male", about, 0.0) + rng.normal(0, 0.5, len(table))
+    (one,) = headlines(disaggregate(table.assign(model_id="made", score=score), NAME, robustness=False))
+    assert one.estimate.ci_low <= planted <= one.estimate.ci_high
+    assert (one.verdict == "gap found") == (planted > 0)
+    assert set(one.cluster_vars.split(" + ")) == {"stereotypes"} | ({"templates"} if kind == "masked" else set())
