@@ -31,7 +31,7 @@ MODELS, PROMPTS = 12, 102  # of an audit of several: tiny ones, one of them brok
 ROWS = 10_000_000  # of the swap whose memory is told
 ASKED, ALONE = 30_000, 10  # own prompts of the audit that is timed, and the part of them that processes read alone
 STORE = 80 << 20
-_LOADED = ["pandas", "scipy.stats", "ray", "swapbias.runs.audit", "swapbias.runs.conclusion"]
+_LOADED = ["pandas", "scipy.stats", "ray", "swapbias.runs.audit", "swapbias.runs.results"]
 
 
 def slow(texts: Sequence[str]) -> list[float]:
@@ -175,7 +175,7 @@ def _audit_models(folder: str, address: str) -> None:
     """As ``_audit``, of several models: tiny ones beside the folder, and one that cannot be loaded."""
     from benchmarks.models import STUDY as CONFIG, save_models
     from swapbias.cluster import LOCAL, Engine
-    from swapbias.runs import Settings, audit_several, is_several, resume_several
+    from swapbias.runs import Settings, audit_several
 
     quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
     quiet["engine"] = Engine(name="ray", address=address, workers=2) if address else LOCAL
@@ -183,9 +183,6 @@ def _audit_models(folder: str, address: str) -> None:
     if not models.exists():
         save_models(models, MODELS)
         (models / "model-0000/model.safetensors").write_bytes(b"broken")
-    if is_several(out):
-        resume_several(out, **quiet, trust=True)
-        return
     audit_several(
         [str(one) for one in sorted(models.iterdir())], Settings(studies=(CONFIG,), limit=PROMPTS), out, **quiet
     )
@@ -198,8 +195,8 @@ def _finished(folder: Path) -> int:
 
 def _failed_alone(folder: Path) -> bool:
     """Whether nothing failed but the broken model; one whose workers were killed too often is tried again."""
-    models = json.loads((folder / "models.json").read_text())["models"].values()
-    return [name for name in models if not (folder / name / "results.json").exists()] == ["model-0000"]
+    names = sorted(one.name for one in (folder.parent / "models").iterdir())
+    return [name for name in names if not (folder / name / "results.json").exists()] == ["model-0000"]
 
 
 def _workers() -> Iterator[int]:

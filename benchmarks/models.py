@@ -71,7 +71,7 @@ def audit_models(folder: Path, count: int, out: Path) -> dict[str, Any]:
     from swapbias.models import masked
     from swapbias.runs import Settings, audit_several
 
-    several = import_module("swapbias.runs.several")
+    several = import_module("swapbias.runs.audit")
     loads, peaks, begun = Counter[str](), list[float](), time.perf_counter()
     load, one, compare = masked.load_model, several.start, several._compare
 

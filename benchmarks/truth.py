@@ -56,7 +56,7 @@ from swapbias.measures import (
     t_p,
 )
 from swapbias.models.clinical import NoteOptions
-from swapbias.runs import load_notes
+from swapbias.notes import load_notes
 from swapbias.studies import (
     PLACEBO,
     PLACEBO_COLUMNS,

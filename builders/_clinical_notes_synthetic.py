@@ -20,7 +20,7 @@ from swapbias.builders._clinical_notes_text import (
     written_for,
 )
 from swapbias.errors import UsageError
-from swapbias.notes import CELLS, NAME, NOTE_COLUMNS, SPLITS, Cell, check_phenotype, named_sizes, published_sizes
+from swapbias.notes import CELLS, NAME, NOTE_COLUMNS, SPLITS, Cell, check_phenotype, published_sizes
 from swapbias.studies import corpus_dir, read_table
 
 LEAK = "leak"
@@ -100,7 +100,9 @@ def _checked(phenotype: str, leak: float, seed: int, sizes: Mapping[str, Sequenc
     check_phenotype(phenotype)
     if not 0 <= leak <= 1:
         raise UsageError(f"leak is {leak}, expected a share from 0 to 1. Choose another leak.")
-    wanted = published_sizes(phenotype) if sizes is None else named_sizes(sizes)
+    wanted = published_sizes(phenotype)
+    if sizes is not None:  # counts in the order of CELLS
+        wanted = {split: dict(zip(CELLS, counts, strict=True)) for split, counts in sizes.items()}
     return _draws(phenotype, leak, f"{seed}/{phenotype}", wanted)
 
 

@@ -45,14 +45,12 @@ class Engine:
             RAY_ADDRESS is not read.
         workers: how many; None: as many as there are GPUs for, else as many as the cores allow.
         gpus: of each worker; may be a fraction.
-        spill: folder for what the object store of a cluster started here cannot hold; None: Ray's own.
     """
 
     name: str = "local"
     address: str | None = None
     workers: int | None = None
     gpus: float = 0.0
-    spill: Path | None = None
 
     def check(self) -> None:
         """Refuse settings that do not fit together, before any work.
@@ -62,17 +60,13 @@ class Engine:
         """
         if self.name not in ENGINES:
             raise UsageError(f"Unknown engine {self.name!r}: expected {' or '.join(ENGINES)}.")
-        for name in ("address", "workers", "gpus", "spill"):
+        for name in ("address", "workers", "gpus"):
             if self.local and getattr(self, name):
                 raise UsageError(f"{name} is about workers of ray, and the engine is local. Choose the engine ray.")
         if self.workers is not None and self.workers < 1:
             raise UsageError(f"workers is {self.workers}, expected 1 or more. Give a larger number.")
         if self.gpus < 0:
             raise UsageError(f"GPUs per worker is {self.gpus:g}, expected 0 or more. Give a larger number.")
-        if self.spill and self.address:
-            raise UsageError(
-                f"spill is about a cluster that is started here, not the one at {self.address}. Drop it."
-            )
         if not self.local and find_spec("ray") is None:
             raise MissingExtraError(
                 "The engine ray needs ray, which is not installed. Install with pip install 'swapbias[ray]'."
@@ -103,18 +97,15 @@ def worker_pool(
 
     Args:
         engine: where.
-        maker: ``module:function``, called with ``spec`` once by each worker of a cluster.
-        spec: all that it needs, as JSON has it.
+        maker: ``module:function``, called with ``spec`` (as JSON has it) once by each worker of a cluster.
         own: makes the worker of this process.
         cores: of each worker of a cluster; None: all of a machine.
-        credentialed: files that a worker of a cluster writes are its user's alone, and what it prints is dropped, for
-            Ray would write it to its logs.
+        credentialed: files of workers are their user's alone, and what they print, which Ray would log, is dropped.
         say: called with a sentence when no worker is there.
         advance: called with how many more rows of a part are done; by a cluster with all at once.
 
     Raises:
-        UsageError, ValueError, OSError: what a worker raised, in one sentence; no cluster at the address; a part on
-            which several workers died.
+        UsageError, ValueError, OSError: what a worker raised; no cluster; a part on which several workers died.
     """
     engine.check()
     started: list[_RayPool] = []
@@ -169,14 +160,14 @@ class Worker:
             place = error.filename if isinstance(error.filename, str) else None
             return None, OSError(error.errno, error.strerror, place) if error.errno else OSError(safe_message(error))
         except Exception as error:  # noqa: BLE001 - it would come as a traceback of Ray's, with texts
-            kind = next(one for one in (UsageError, ValueError, RuntimeError, Exception) if isinstance(error, one))
+            kind = next(one for one in (UsageError, ValueError, Exception) if isinstance(error, one))
             return None, (RuntimeError if kind is Exception else kind)(safe_message(error))
 
 
-def versions() -> dict[str, str]:
-    """Of the libraries that decide which bytes are written."""
+def versions(names: Iterable[str] = _LIBRARIES) -> dict[str, str]:
+    """Of libraries that are installed, by default of those that decide which bytes are written."""
     found = {}
-    for name in _LIBRARIES:
+    for name in names:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
@@ -195,54 +186,22 @@ class _RayPool:
         os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
         import ray
 
-        self.engine, self.say = engine, say
         self.ray: Any = ray
-        self.own_cluster = not self.ray.is_initialized()
+        self.say = say
+        self.own_cluster = not ray.is_initialized()
         if self.own_cluster:
-            self._connect()
-        count, threads = self._spread(cores)
-        options = {"num_cpus": threads, "num_gpus": engine.gpus, "scheduling_strategy": "SPREAD"}
-        actor = self.ray.remote(Worker).options(**options)
+            _connect(ray, engine.address)
+        count, threads = _spread(ray, engine, cores)
+        actor = self.ray.remote(Worker).options(num_cpus=threads, num_gpus=engine.gpus, scheduling_strategy="SPREAD")
         self.start = partial(actor.remote, maker, dict(spec), threads, str(Path.cwd()), credentialed)
-        self.coming: dict[Any, Any] = {}  # worker by the reference of its ``ready``
-        self.busy: dict[Any, tuple[Any, Part]] = {}  # worker and part by the reference of its result
+        self.work: dict[Any, tuple[Any, Part | None]] = {}  # worker and part by reference; no part: it is starting
         self.free: list[Any] = []
         for _ in range(count):
             self._add()
 
-    def _connect(self) -> None:
-        """To the cluster of the engine's address, or to a new one of this machine."""
-        how: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-        if self.engine.address is None:
-            how |= {"include_dashboard": False, "object_store_memory": _OBJECT_STORE, "num_cpus": os.cpu_count()}
-            how |= {"object_spilling_directory": str(self.engine.spill.resolve())} if self.engine.spill else {}
-        before = signal.getsignal(signal.SIGTERM)
-        try:
-            self.ray.init(address=self.engine.address or "local", **how)
-        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-            said = next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
-            where = f"at {self.engine.address}" if self.engine.address else "on this machine"
-            raise UsageError(
-                f"No Ray cluster could be used {where} ({said}). Check the address and ray status."
-            ) from None
-        if threading.current_thread() is threading.main_thread():  # Ray's own handler prints registers
-            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
-
-    def _spread(self, cores: int | None) -> tuple[int, int]:
-        """How many workers, and the cores of each."""
-        nodes = [one["Resources"] for one in self.ray.nodes() if one["Alive"]]
-        counts = [int(one.get("CPU", 0)) for one in nodes if one.get("CPU", 0) >= 1] or [1]
-        gpus, wanted = sum(one.get("GPU", 0) for one in nodes), self.engine.gpus
-        if wanted and gpus < wanted:
-            raise UsageError(f"The cluster has {gpus:g} GPUs, and each worker needs {wanted:g}. Give each fewer.")
-        each = cores or min(counts)
-        usual = int(gpus // wanted) if wanted else sum(one // each for one in counts)
-        count = self.engine.workers or max(1, usual)
-        return count, max(1, min(each, sum(counts) // count))
-
     def _add(self) -> None:
         worker = self.start()
-        self.coming[worker.ready.remote()] = worker
+        self.work[worker.ready.remote()] = worker, None
 
     def run(self, parts: Iterator[Part]) -> Iterator[tuple[Part, Result]]:
         """Each part with its result, once."""
@@ -252,12 +211,17 @@ class _RayPool:
         while True:
             while self.free and (part := again.popleft() if again else next(parts, None)) is not None:
                 worker = self.free.pop()
-                self.busy[worker.run.remote(dict(part))] = worker, part
-            if self.free and not self.busy:
+                self.work[worker.run.remote(dict(part))] = worker, part
+            busy = any(part is not None for _, part in self.work.values())
+            if self.free and not busy:
                 return
-            ends, _ = self.ray.wait([*self.busy, *self.coming], num_returns=1, timeout=1.0)
-            for end in ends:
-                worker, part = self.busy.pop(end) if end in self.busy else (self.coming.pop(end), None)
+            if self.free or busy:
+                quiet_since = time.monotonic()
+            elif time.monotonic() - quiet_since > _SILENCE:
+                quiet_since = time.monotonic()
+                self.say("No worker is there: each waits for cores or GPUs of the cluster. Ctrl-C stops.")
+            for end in self.ray.wait([*self.work], num_returns=1, timeout=1.0)[0]:
+                worker, part = self.work.pop(end)
                 try:
                     value = self.ray.get(end)
                 except self.ray.exceptions.RayError:
@@ -265,11 +229,7 @@ class _RayPool:
                     if part is not None:
                         again.append(part)
                         deaths[part["name"]] += 1
-                        if deaths[part["name"]] >= MOST_DEATHS:
-                            raise ValueError(
-                                f"{MOST_DEATHS} workers died on part {part['name']}, most likely for want of memory. "
-                                "What is done is saved: go on with fewer workers, or on larger machines."
-                            ) from None
+                        _check_deaths(part, deaths)
                     continue
                 self.free.append(worker)
                 if part is None:
@@ -278,19 +238,52 @@ class _RayPool:
                     raise value[1] from None
                 else:
                     yield part, value[0]
-            if self.free or self.busy:
-                quiet_since = time.monotonic()
-            elif time.monotonic() - quiet_since > _SILENCE:
-                quiet_since = time.monotonic()
-                self.say("No worker is there: each waits for cores or GPUs of the cluster. Ctrl-C stops.")
 
     def close(self) -> None:
         """End all workers, and the cluster that was started or connected to here."""
-        for worker in (*self.free, *self.coming.values(), *(one for one, _ in self.busy.values())):
+        for worker in (*self.free, *(one for one, _ in self.work.values())):
             with suppress(self.ray.exceptions.RayError, ValueError):  # it is gone already
                 self.ray.kill(worker)
         if self.own_cluster:
             self.ray.shutdown()
+
+
+def _connect(ray: Any, address: str | None) -> None:
+    """To the cluster at an address, or to a new one of this machine."""
+    how: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address is None:
+        how |= {"include_dashboard": False, "object_store_memory": _OBJECT_STORE, "num_cpus": os.cpu_count()}
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(address=address or "local", **how)
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        said = next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
+        where = f"at {address}" if address else "on this machine"
+        raise UsageError(
+            f"No Ray cluster could be used {where} ({said}). Check the address and ray status."
+        ) from None
+    if threading.current_thread() is threading.main_thread():  # Ray's own handler prints registers
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+def _spread(ray: Any, engine: Engine, cores: int | None) -> tuple[int, int]:
+    """How many workers, and the cores of each."""
+    nodes = [one["Resources"] for one in ray.nodes() if one["Alive"]]
+    counts = [int(one.get("CPU", 0)) for one in nodes if one.get("CPU", 0) >= 1] or [1]
+    gpus, wanted = sum(one.get("GPU", 0) for one in nodes), engine.gpus
+    if wanted and gpus < wanted:
+        raise UsageError(f"The cluster has {gpus:g} GPUs, and each worker needs {wanted:g}. Give each fewer.")
+    each = cores or min(counts)
+    count = engine.workers or max(1, int(gpus // wanted) if wanted else sum(one // each for one in counts))
+    return count, max(1, min(each, sum(counts) // count))
+
+
+def _check_deaths(part: Part, deaths: Mapping[str, int]) -> None:
+    if deaths[part["name"]] >= MOST_DEATHS:
+        raise ValueError(
+            f"{MOST_DEATHS} workers died on part {part['name']}, most likely for want of memory. What is done is "
+            "saved: go on with fewer workers, or on larger machines."
+        ) from None
 
 
 def _check_versions(ready: Mapping[str, str]) -> None:

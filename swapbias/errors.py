@@ -22,10 +22,9 @@ class HubError(ValueError):
 
 
 class MissingExtraError(UsageError, ImportError):
-    """What was asked for takes libraries that a plain installation leaves out."""
+    """A library is missing that a plain installation leaves out."""
 
 
-_QUOTED = 80  # letters of a value that is named in a sentence
 # What pip installs with swapbias[audit], by the names of import; the first four are what it names.
 _OF_AUDITS = ("torch", "transformers", "matplotlib", "jinja2", "tokenizers", "safetensors")
 
@@ -36,8 +35,7 @@ def need_audit_extra(what: str, *names: str) -> None:
     Raises:
         MissingExtraError: naming those that are not installed.
     """
-    missing = [name for name in names or _OF_AUDITS[:4] if find_spec(name) is None]
-    if missing:
+    if missing := [name for name in names or _OF_AUDITS[:4] if find_spec(name) is None]:
         raise _missing(what, missing)
 
 
@@ -55,9 +53,9 @@ def extras_named() -> Iterator[None]:
 
 def _missing(what: str, names: list[str]) -> MissingExtraError:
     listed = " and ".join([*filter(None, [", ".join(names[:-1])]), names[-1]])
-    install = "pip install 'swapbias[audit]'"
+    verb = "is" if len(names) == 1 else "are"
     return MissingExtraError(
-        f"{what} needs {listed}, which {'is' if len(names) == 1 else 'are'} not installed. Install with {install}."
+        f"{what} needs {listed}, which {verb} not installed. Install with pip install 'swapbias[audit]'."
     )
 
 
@@ -68,4 +66,4 @@ def quoted(value: object) -> str:
     ("'She'", 'She…', 80)
     """
     whole = repr(value)
-    return whole if len(whole) <= _QUOTED else f"{whole[: _QUOTED - 1]}…"
+    return whole if len(whole) <= 80 else f"{whole[:79]}…"

@@ -31,9 +31,8 @@ _PATIENCE = 0.2  # seconds: a holder that just ended takes its file along, and t
 def locked(folder: Path, *, then: str = "Wait until it ends, or choose another folder.") -> Iterator[None]:
     """Keep other processes out of a folder that exists, until the block or this process ends.
 
-    The lock is ``flock`` of the system: the file that a killed process leaves locks nobody out. Processes of other
-    machines are kept out as far as the file system passes locks on (NFS 4, and 3 with lockd; not every cluster's).
-    Where it has no such locks, the work goes on without one.
+    The lock is ``flock`` of the system: the file that a killed process leaves locks nobody out. Where the file system
+    has no such locks (not every cluster's does), the work goes on without one.
 
     Args:
         folder: what is written.
@@ -43,24 +42,19 @@ def locked(folder: Path, *, then: str = "Wait until it ends, or choose another f
         UsageError: another process is at work there.
         OSError: nothing can be written there.
     """
-    with _locked(folder / LOCK, f"{folder} is being worked on by another process. {then}"):
+    with _locked(folder / LOCK, folder, then):
         yield
 
 
 @contextmanager
 def locked_place(target: Path) -> Iterator[None]:
-    """As ``locked``, of a folder that appears whole at the end: the lock stands beside it, under its name.
-
-    Raises:
-        UsageError: another process makes the same folder. OSError: nothing can be written there.
-    """
-    told = f"{target} is being worked on by another process. Wait until it ends, or choose another folder."
-    with _locked(target.with_name(f".{target.name}{LOCK}"), told):
+    """As ``locked``, of a folder that appears whole at the end: the lock stands beside it, under its name."""
+    with _locked(target.with_name(f".{target.name}{LOCK}"), target, "Wait until it ends, or choose another folder."):
         yield
 
 
 @contextmanager
-def _locked(file: Path, told: str) -> Iterator[None]:
+def _locked(file: Path, place: Path, then: str) -> Iterator[None]:
     with tempfile.TemporaryFile(dir=file.parent):
         pass  # known before: the lock would take a place that cannot be written for one that is locked
     lock = FileLock(file, timeout=_PATIENCE, is_singleton=False)
@@ -69,7 +63,7 @@ def _locked(file: Path, told: str) -> Iterator[None]:
             warnings.simplefilter("ignore")
             lock.acquire()
     except Timeout:
-        raise UsageError(told) from None
+        raise UsageError(f"{place} is being worked on by another process. {then}") from None
     except (OSError, NotImplementedError):  # no locks on this file system
         pass
     try:
@@ -87,11 +81,7 @@ def cache_dir() -> Path:
 
 
 def check_regular(path: Path) -> None:
-    """Nothing, once it is known that this is no pipe, socket or device: those cannot be read twice, or never end.
-
-    Raises:
-        UsageError: it is one.
-    """
+    """Refuse pipes, sockets and devices with a UsageError: they cannot be read twice, or never end."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise UsageError(f"{path} is a pipe, a socket or a device, expected a file. Write it to a file first.")
 
@@ -123,11 +113,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def parse_json(content: str | bytes) -> Any:
-    """What JSON says, whoever wrote it.
-
-    Raises:
-        ValueError: it is none, or nested more deeply than anything that is read here.
-    """
+    """What JSON says, whoever wrote it; a ValueError where it is none, or nested too deeply."""
     try:
         return json.loads(content)
     except RecursionError as error:
@@ -166,39 +152,34 @@ _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # what a spreadshee
 _NEGATIVE = re.compile(r"-\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
-def _runs(text: str) -> bool:
-    """Whether a spreadsheet would run it, once its apostrophes are gone; a negative number is none to run."""
+def _is_formula(text: str) -> bool:
     bare = text.lstrip("'")
     formula = bare[:1] in ("\t", "\r", "\n") or bare.lstrip().startswith(_FORMULA)
     return formula and bool(bare) and not _NEGATIVE.fullmatch(bare)
 
 
-def inert(text: str) -> str:
-    """A cell of a CSV file that no spreadsheet takes for a formula; ``as_meant`` reads it back.
+def escape_csv_cell(text: str) -> str:
+    """A cell that no spreadsheet takes for a formula; ``unescape_csv_cell`` reads it back.
 
-    >>> inert("=1+1"), inert("gap"), inert("-0.12"), inert("'=1")
+    >>> escape_csv_cell("=1+1"), escape_csv_cell("gap"), escape_csv_cell("-0.12"), escape_csv_cell("'=1")
     ("'=1+1", 'gap', '-0.12', "''=1")
     """
-    return f"'{text}" if _runs(text) else text
+    return f"'{text}" if _is_formula(text) else text
 
 
-def as_meant(cell: str) -> str:
-    """The text that ``inert`` made this cell of.
-
-    >>> as_meant("'=1+1"), as_meant("gap"), as_meant("'t")
-    ('=1+1', 'gap', "'t")
-    """
-    return cell[1:] if cell.startswith("'") and _runs(cell) else cell
+def unescape_csv_cell(cell: str) -> str:
+    """The text that ``escape_csv_cell`` made this cell of."""
+    return cell[1:] if cell.startswith("'") and _is_formula(cell) else cell
 
 
 def as_csv(table: "pd.DataFrame") -> bytes:
     """A table as a CSV file with a header: NaN is an empty cell, numbers stay numbers, no text is a formula."""
-    safe = table.rename(columns=lambda name: inert(name) if isinstance(name, str) else name)
+    safe = table.rename(columns=lambda name: escape_csv_cell(name) if isinstance(name, str) else name)
     quoting = csv.QUOTE_MINIMAL
     for place in range(len(safe.columns)):
         column = safe.iloc[:, place]
         if column.dtype.kind == "O":
-            safe.isetitem(place, column.map(lambda cell: inert(cell) if isinstance(cell, str) else cell))
+            safe.isetitem(place, column.map(lambda cell: escape_csv_cell(cell) if isinstance(cell, str) else cell))
             if any("\r" in cell for cell in column if isinstance(cell, str)):
                 quoting = csv.QUOTE_NONNUMERIC  # else it is not quoted, and ends a row for a reader
     content: str = safe.to_csv(index=False, lineterminator="\n", quoting=quoting)

@@ -68,11 +68,8 @@ def _client_class() -> Any:
             policy = TimeoutPolicy.from_environment()
             read = policy.write if request.method in _WRITES else policy.read
             limits = {"connect": min(10.0, policy.read), "read": read, "write": policy.read}
-            own = {
-                name: seconds
-                for name, seconds in (request.extensions.get("timeout") or {}).items()
-                if seconds is not None
-            }
+            named = request.extensions.get("timeout") or {}
+            own = {name: seconds for name, seconds in named.items() if seconds is not None}
             request.extensions = {**request.extensions, "timeout": limits | own}
             for attempt in range(1, ATTEMPTS + 1):
                 response = super().send(request, **options)

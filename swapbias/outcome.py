@@ -15,9 +15,9 @@ import pandas as pd
 from swapbias.cluster import Engine
 from swapbias.errors import UsageError, extras_named
 from swapbias.files import is_url, write_whole
-from swapbias.findings import FAILS, MARGIN, OPEN, Finding, compare, findings_table, headlines
+from swapbias.findings import FAILS, MARGIN, OPEN, Finding, findings_table, headlines
 from swapbias.hub import find_run, own_study, study_name
-from swapbias.models import Progress, Scorer, load_scorer
+from swapbias.models import Progress, Scorer, arguments_named, load_scorer
 from swapbias.privacy import for_owner_alone, is_credentialed
 from swapbias.report import checked, render_summary, terminal
 from swapbias.runs import (
@@ -25,15 +25,13 @@ from swapbias.runs import (
     ComparedRun,
     Run,
     check_run,
+    compare_runs,
     export_run,
     read_run,
     rebuild_report,
     scored_items,
-    scored_rows,
     settings_of,
-    side_by_side,
     start,
-    units_read,
 )
 from swapbias.studies import PLACEBO, Experiment, load_study
 
@@ -44,6 +42,7 @@ Studies = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 @extras_named()
+@arguments_named()
 def audit(
     model: Any = None,
     studies: Studies = (),
@@ -82,19 +81,16 @@ def audit(
         model: a Hub id (``OWNER/NAME`` or ``OWNER/NAME@REVISION``) or folder, ``vader``, ``module:function``, or in
             memory: a transformers model (with its tokenizer) or pipeline, a fitted scikit-learn pipeline of texts, a
             function of a list of texts that returns probabilities of positive sentiment, a scorer. None: the
-            calibration model. A model in memory stays as it is: it is read in eval mode over its own weights, with
-            its hooks, on its device and in its own type. Audit several in a loop, and compare them with ``compare``.
+            calibration model. A model in memory is read in eval mode and stays as it is.
         studies: ``name``, ``name:config``, the folder of a study of your own or ``OWNER/NAME[@REVISION]`` of one on
             the Hub, one or several; none: all that fit the model, unless there are prompts.
         tokenizer: of a transformers model in memory.
         name: findings carry it, of a model in memory.
-        kind: ``masked``, ``classifier``, ``regression`` (a classifier whose head gives a raw score) or ``causal``,
-            where the model does not tell.
+        kind: ``masked``, ``classifier``, ``regression`` or ``causal``, where the model does not tell.
         revision: of a model on the Hub: a branch, tag or commit. The manifest says which commit was read.
         out: a folder for the run, or one in a store (``s3://BUCKET/FOLDER``). The same call goes on where a stopped
-            one ended, and gives the results of a complete one without loading the model. A transformers model in
-            memory is known again by its class and the sha256 of its weights; of a function nothing shows whether it
-            is the same. None: a temporary folder, which is removed with the returned object.
+            one ended, and gives the results of a complete one without loading the model. None: a temporary folder,
+            which is removed with the returned object.
         limit: most prompts per config, whole pairs, spread evenly.
         seed: of the calibration model and of resampling.
         margin: a gap below this share of the range of its unit counts as none; None: as the study says, else .05.
@@ -103,10 +99,9 @@ def audit(
         reference, group, lexicon: of own prompts, as in ``open_study``.
         progress: show how far it is, where there is a terminal or a notebook.
         engine: who scores: ``local`` (this process), ``ray`` (a cluster that is started on this machine), or an
-            ``Engine`` that says how many workers and which cluster. A model in memory is read by this process alone.
+            ``Engine``. A model in memory is read by this process alone.
         own_store: the store of ``out`` is yours alone, so that credentialed notes may lie there.
-        options: further ones of the command line by name: ``batch_size=16``, ``positive_label="LABEL_1"``,
-            ``chat="NAME"``, ...
+        options: further ones of the command line by name: ``batch_size=16``, ``positive_label="LABEL_1"``, ...
 
     Raises:
         UsageError: an unknown study, option or kind, or a model that fits nothing.
@@ -118,7 +113,8 @@ def audit(
         raise UsageError(f"limit is {limit}, expected 1 or more prompts.")
     named = [study_name(one) for one in ((studies,) if isinstance(studies, str | PathLike) else studies)]
     if prompts is not None:
-        named.append(own_study(prompts, reference=reference, group=group, lexicon=_path(lexicon)).name)
+        words = None if lexicon is None else Path(lexicon)
+        named.append(own_study(prompts, reference=reference, group=group, lexicon=words).name)
     elif reference != "" or group != "" or lexicon:
         raise UsageError("reference, group and lexicon are about own prompts. Add prompts=.")
     place = str(model) if isinstance(model, str | PathLike) else None
@@ -144,28 +140,19 @@ def audit(
         if out is None:
             run, found = start(settings, folder, **how, draw=False)
         else:
-            run, found = _in_store(str(out), own_store, folder, settings, **how)
+            from swapbias.store import Store  # its library takes long to import
+
+            store = Store(str(out), own=own_store)
+            with store.mirrored() as mirror:
+                _, found = start(settings, mirror, **how, store=store)
+                shutil.copytree(mirror, folder, dirs_exist_ok=True)
+            run = Run(folder, store.url)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     made = Audit(run, tuple(found))
     weakref.finalize(made, shutil.rmtree, folder, ignore_errors=True)
     return made
-
-
-def _in_store(url: str, own: bool, folder: Path, settings: Any, **how: Any) -> tuple[Run, list[Finding]]:
-    """An audit in a store, of which the folder gets a copy."""
-    from swapbias.store import Store  # its library takes long to import
-
-    store = Store(url, own=own)
-    with store.mirrored() as mirror:
-        _, found = start(settings, mirror, **how, store=store)
-        shutil.copytree(mirror, folder, dirs_exist_ok=True)
-    return Run(folder, url), found
-
-
-def _path(given: "str | PathLike[str] | None") -> Path | None:
-    return None if given is None else Path(given)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -214,15 +201,13 @@ class Audit:
         Raises:
             UsageError: the study is none of this audit.
         """
-        self._check(study)
+        known = dict.fromkeys(one.study for one in self.found)
+        if study not in known:
+            raise UsageError(f"{study!r} is no study of this audit: expected {' or '.join(known)}.")
         return scored_items(self.run, study)
 
     def worst_pairs(self, study: str, n: int = 10) -> pd.DataFrame:
-        """The pairs of prompts with the largest gap against the reference group, largest first.
-
-        Args:
-            study: of this audit.
-            n: most pairs.
+        """The ``n`` pairs of prompts with the largest gap against the reference group, largest first.
 
         Returns:
             Experiment, model, condition, template and pair, the two groups, texts and scores side by side, and
@@ -233,21 +218,17 @@ class Audit:
         """
         rows = self.items(study)
         paired = [one for one in load_study(study).experiments if one.measure == "paired_gap"]
-        parts = [pairs for one in paired if len(pairs := _pairs(one, rows))]
-        if not parts:
+        pairs = [part for one in paired if len(part := _pairs(one, rows))]
+        if not pairs:
             raise UsageError(
                 f"{study} compares no pairs of prompts: its groups differ in more than a slot. See items."
             )
-        every = pd.concat(parts, ignore_index=True)
+        every = pd.concat(pairs, ignore_index=True)
         order = every["gap"].abs().sort_values(ascending=False, kind="stable").index
         return every.loc[order].head(n).reset_index(drop=True)
 
     def report(self, path: "str | PathLike[str] | None" = None) -> Path:
-        """The page of this audit, one HTML file without any external reference; its path.
-
-        Args:
-            path: where to write a copy; None: the page in the folder of the run.
-        """
+        """The page of this audit, one HTML file without any external reference, or a copy of it; its path."""
         page = self.run.folder / REPORT
         if not page.exists():
             rebuild_report(self.run)
@@ -258,15 +239,9 @@ class Audit:
         return Path(path)
 
     def export(self, to: str, out: "str | PathLike[str]", *, by: str = "") -> list[Path]:
-        """Write this audit in the form of another evaluator: ``swapbias export`` in Python; the files written.
+        """Write this audit into a new folder in the form ``every-eval-ever`` or ``csv``; the files written.
 
-        Args:
-            to: ``every-eval-ever``, ``lm-eval`` or ``csv``.
-            out: a new folder.
-            by: who ran the audit, where the form has a place for it.
-
-        Raises:
-            UsageError: another form, or a folder that is not empty.
+        ``by`` is who ran the audit, where the form has a place for it.
         """
         return export_run(self.run, to, Path(out), by=by, say=_log.info)
 
@@ -306,15 +281,12 @@ class Audit:
         if wrong:
             raise AssertionError(" ".join(checked(one) for one in wrong))
 
-    @property
-    def items_by_study(self) -> dict[str, pd.DataFrame]:
-        """The scored prompts of every study: ``items``."""
-        return {study: self.items(study) for study in dict.fromkeys(one.study for one in self.found)}
-
     def _read(self, name: str = "") -> ComparedRun:
         """This audit as a run that is compared or checked; ``name`` tells it from another."""
-        place = name or str(self.run.folder)
-        return ComparedRun(place, place, "", self.run.manifest(), self.found, lambda: self.items_by_study)
+        place, studies = name or str(self.run.folder), dict.fromkeys(one.study for one in self.found)
+        return ComparedRun(
+            place, place, "", self.run.manifest(), self.found, lambda: {s: self.items(s) for s in studies}
+        )
 
     def compare(self, other: "Audit | str | PathLike[str]") -> pd.DataFrame:
         """Differences between the models of two audits, paired by prompt; one row each, ``findings`` columns.
@@ -325,11 +297,9 @@ class Audit:
         Raises:
             UsageError: the audits have no experiment in common.
         """
-        there = other._read("other") if isinstance(other, Audit) else replace(find_run(other), place="other")
-        read = [self._read("this"), there]
-        columns = side_by_side(read).columns
-        rows, _ = scored_rows(read, columns)
-        found = compare(rows, units_read=units_read(columns))
+        there = other if isinstance(other, Audit) else None
+        second = there._read("other") if there else replace(find_run(str(other)), place="other", name="other")
+        found = compare_runs([self._read("this"), second]).differences
         if not found:
             raise UsageError("The audits have no experiment in common. Audit both with the same studies.")
         return findings_table(found)
@@ -341,11 +311,6 @@ class Audit:
     def _repr_html_(self) -> str:
         """For notebooks: results with their verdicts."""
         return render_summary(self.found)
-
-    def _check(self, study: str) -> None:
-        known = dict.fromkeys(one.study for one in self.found)
-        if study not in known:
-            raise UsageError(f"{study!r} is no study of this audit: expected {' or '.join(known)}.")
 
 
 def _pairs(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:

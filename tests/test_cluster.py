@@ -64,7 +64,6 @@ def written(folder):
         (Engine(name="spark"), "Unknown engine 'spark': expected local or ray."),
         (Engine(workers=2), "workers is about workers of ray, and the engine is local. Choose the engine ray."),
         (Engine(name="ray", gpus=-1.0), "GPUs per worker is -1, expected 0 or more."),
-        (Engine(name="ray", address="a:1", spill=Path("x")), "spill is about a cluster that is started here"),
     ],
 )
 def test_an_engine_that_cannot_be_meant_is_refused(engine, told):

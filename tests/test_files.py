@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from swapbias.errors import UsageError
-from swapbias.files import LOCK, as_csv, as_meant, inert, locked, locked_place
+from swapbias.files import LOCK, as_csv, escape_csv_cell, locked, locked_place, unescape_csv_cell
 from swapbias.hub import ShareOptions, export_study
 from swapbias.hub.client import Change, Repo
 from swapbias.hub.datasets import build
@@ -259,14 +259,14 @@ def test_a_folder_that_cannot_be_written_is_not_told_as_locked(tmp_path):
 
 @pytest.mark.parametrize("text", ["=1", "+1", "-x", "-1+1", "@x", " =1", "\t=1", "\rx", "\tx", "＝1", "'=1", "''@x"])
 def test_what_a_spreadsheet_would_run_begins_with_an_apostrophe(text):
-    assert inert(text) == f"'{text}"
-    assert as_meant(inert(text)) == text
+    assert escape_csv_cell(text) == f"'{text}"
+    assert unescape_csv_cell(escape_csv_cell(text)) == text
 
 
 @given(st.text(alphabet="'=+-@\t\r\n 1.e x＝", max_size=6))
 def test_every_cell_comes_back_as_it_was_and_only_numbers_begin_with_a_minus(text):
-    cell = inert(text)
-    assert as_meant(cell) == text
+    cell = escape_csv_cell(text)
+    assert unescape_csv_cell(cell) == text
     if cell.lstrip().startswith(("=", "+", "-", "@")) or cell.startswith(("\t", "\r")):
         assert float(cell) < 0 or float(cell) == 0
 
@@ -281,4 +281,4 @@ def test_numbers_stay_numbers_and_headers_are_cells_too():
 def test_a_cell_with_the_end_of_a_line_in_it_comes_back_whole():
     cells = ["x\ry", "\r", "=1\n2", 'a"b', "-1"]
     read = pd.read_csv(io.BytesIO(as_csv(pd.DataFrame({"a": cells}))), dtype=str, keep_default_na=False)
-    assert read["a"].map(as_meant).tolist() == cells
+    assert read["a"].map(unescape_csv_cell).tolist() == cells

@@ -67,7 +67,7 @@ def loaded(family, folder):
 
 @pytest.mark.parametrize(("family", "study"), [("bert", "gendered_stigma:rq1"), ("classifier", CONTROL)])
 def test_numbers_and_table_are_those_of_the_command_line_to_the_bit(tmp_path, capsys, monkeypatch, family, study):
-    monkeypatch.setattr(results, "write_report", lambda run, results: None)  # drawing takes longest
+    monkeypatch.setattr(results, "_write_report", lambda run, results: None)  # drawing takes longest
     model, tokenizer = loaded(family, tmp_path)
     app(["audit", str(tmp_path / family), "--study", study, "--limit", "40", "--out", str(tmp_path / "cli")],
         standalone_mode=False)  # fmt: skip
@@ -271,7 +271,7 @@ def test_nothing_is_written_unless_out_is_given(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", "1 GB")
+    monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", "1000000000")
     run = audit(planted)
     assert len(run.items("occupation_sentiment")) == 40
     folder = run.run.folder
@@ -410,3 +410,17 @@ def test_the_gate_of_python_is_that_of_the_command_line(tilted):
 
 
 WORK = ("work", "school", "the bus", "a talk", "dinner", "the train", "court", "a date")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"model": "vader", "kind": "masked"}, "expected kind 'classifier'. Drop kind."),
+        ({"chat": "m", "max_cost": 3.0}, "Add price_in and price_out."),
+        ({"model": "vader", "studies": "gendered_stigma"}, "name one with chat. Choose another model or studies."),
+    ],
+)
+def test_errors_name_arguments_and_no_options_of_the_command_line(options, said):
+    with pytest.raises(UsageError, match=f"{re.escape(said)}$") as raised:
+        audit(**options)
+    assert not re.search(r"--\w|-M ", str(raised.value))

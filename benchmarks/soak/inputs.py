@@ -282,7 +282,6 @@ def _runs(place: Path) -> Iterator[Target]:
         resume,
         start,
     )
-    from swapbias.runs.several import MODELS, resume_several
     from swapbias.swapping.jobs import MANIFEST as SWAP, _begin_or_resume
 
     quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
@@ -323,12 +322,6 @@ def _runs(place: Path) -> Iterator[Target]:
         [stopped],
         _file(place / "x" / "own" / MANIFEST, lambda path: _planned(path.parent, resume, quiet)),
     )
-    several = {"models": {"vader": "vader", "m:f": "m-f"}, "settings": json.loads(manifest)["settings"]}
-    yield Target(
-        "models.json",
-        [json.dumps(several).encode()],
-        _file(place / "several" / MODELS, lambda path: _planned(path.parent, resume_several, quiet)),
-    )
     begun = json.dumps({"status": "running", "mode": "swap", "input": {"files": []}}).encode()
     yield Target(
         "swap.json",
@@ -351,7 +344,6 @@ def _planned(folder: Path, go_on: Callable[..., Any], quiet: Any) -> None:
     with (
         suppress(_PlannedError),
         patch("swapbias.runs.audit.load_readers", side_effect=_PlannedError),
-        patch("swapbias.runs.several._compare"),
     ):
         go_on(folder, **quiet)
 

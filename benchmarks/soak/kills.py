@@ -25,7 +25,7 @@ _LOADED = [
     "benchmarks.soak.jobs",
     "swapbias.cli",
     "swapbias.runs.audit",
-    "swapbias.runs.conclusion",
+    "swapbias.runs.results",
     "swapbias.swapping.jobs",
     "swapbias.report.page",
     "swapbias.report.figures",

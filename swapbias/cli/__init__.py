@@ -3,17 +3,17 @@
 import gc
 import logging
 import sys
-from importlib.metadata import version
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.main import get_command
 
+from swapbias import __version__
 from swapbias.cli.auditing import audit, plan
 from swapbias.cli.building import build, lexicon, study, swap, train
-from swapbias.cli.finished_runs import check, compare, export, figures, pull, push, report, share
+from swapbias.cli.finished_runs import check, compare, export, figures, pull, push, redraw, share
 from swapbias.cli.listing import WithSettings, cache, help_on, list_, reproduce
-from swapbias.cli.terminal import Sectioned, say, show
+from swapbias.cli.terminal import Sectioned, option, say, show
 from swapbias.errors import StudyError, UsageError, extras_named
 from swapbias.privacy import TRACEBACKS, forget_notes, log_traceback, safe_message
 
@@ -28,19 +28,16 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Measure social bias in language models by swapping one slot of a text.",
 )
-_commands: dict[str, Any] = {
-    "list": list_, "check": check, "compare": compare, "report": report, "figures": figures, "export": export,
-    "share": share, "build": build, "train": train, "reproduce": reproduce, "cache": cache, "help": help_on,
-}  # fmt: skip
 app.command("audit", cls=WithSettings)(audit)
 app.command("plan", cls=Sectioned, context_settings={"ignore_unknown_options": True})(plan)
 app.command("swap", cls=WithSettings)(swap)
-for _name, _command in _commands.items():
-    app.command(_name, cls=Sectioned)(_command)
+app.command("list", cls=Sectioned)(list_)
+app.command("help", cls=Sectioned)(help_on)
+app.command("report", cls=Sectioned)(redraw)
+for _command in (check, compare, figures, export, share, build, train, reproduce, cache):
+    app.command(cls=Sectioned)(_command)
 for _name, _group in {"study": study, "lexicon": lexicon, "push": push, "pull": pull}.items():
     app.add_typer(_group, name=_name)
-    for _each in _group.registered_commands:
-        _each.cls = Sectioned
 
 
 def main() -> NoReturn:
@@ -52,32 +49,33 @@ def main() -> NoReturn:
     try:
         with extras_named():
             code = get_command(app)(arguments or ["--help"], prog_name="swapbias", standalone_mode=False)
-    except UsageError as error:
-        _fail(str(error), 2, error)
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        _fail(f"{where}{error.strerror or safe_message(error)}. Check the place and its free space.", 1, error)
-    except ValueError as error:
-        _fail(safe_message(error), 1, error)
-    except Exception as fault:  # noqa: BLE001 - the last resort before a traceback
-        if hasattr(fault, "format_message"):  # of click, whose classes typer has inside
-            _fail(_parse_error(fault), 2, fault)
-        name = "" if safe_message(fault).startswith(type(fault).__name__) else f"{type(fault).__name__}: "
-        bug = "This is a bug in swapbias. Please report it with the output of --debug."
-        _fail(f"{name}{safe_message(fault)}. {bug}", 1, fault)
+    except Exception as error:  # noqa: BLE001 - the last resort before a traceback
+        log_traceback(error)
+        sentence, code = _sentence(error)
+        lines = sentence.splitlines() if isinstance(error, StudyError) else [sentence]
+        say("swapbias: " + "\n".join(" ".join(line.split()) for line in lines))
     sys.exit(code or 0)
 
 
-def _parse_error(error: Any) -> str:
-    """A sentence for words that no command takes."""
+def _sentence(error: Any) -> tuple[str, int]:
+    """What an error says to the user, and the exit code."""
+    if isinstance(error, UsageError):
+        return str(error), 2
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or safe_message(error)}. Check the place and its free space.", 1
+    if isinstance(error, ValueError):
+        return safe_message(error), 1
+    if not hasattr(error, "format_message"):
+        name = "" if safe_message(error).startswith(type(error).__name__) else f"{type(error).__name__}: "
+        bug = "This is a bug in swapbias. Please report it with the output of --debug."
+        return f"{name}{safe_message(error)}. {bug}", 1
+    # Of click, whose classes typer has inside: words that no command takes.
     path = error.ctx.command_path if error.ctx else "swapbias"
     if type(error).__name__ == "NoArgsIsHelpError":
-        return f"{path} needs a command: {', '.join(error.ctx.command.list_commands(error.ctx))}."
-    if not hasattr(error, "possibilities"):
-        sentence = error.format_message()
-        return f"{sentence}{'' if sentence.endswith(('.', '?')) else '.'} See {path} --help."
-    near = sorted(error.possibilities or ())[:1]
-    return f"No option {error.option_name}. {f'Did you mean {near[0]}?' if near else f'See {path} --help.'}"
+        return f"{path} needs a command: {', '.join(error.ctx.command.list_commands(error.ctx))}.", 2
+    sentence = error.format_message()
+    return f"{sentence}{'' if sentence.endswith(('.', '?')) else '.'} See {path} --help.", 2
 
 
 def _show_tracebacks(shown: bool) -> None:
@@ -88,24 +86,17 @@ def _show_tracebacks(shown: bool) -> None:
     log.propagate = not shown
 
 
-def _fail(sentence: str, code: int, error: Exception) -> NoReturn:
-    log_traceback(error)
-    lines = sentence.splitlines() if isinstance(error, StudyError) else [sentence]
-    say("swapbias: " + "\n".join(" ".join(line.split()) for line in lines))
-    sys.exit(code)
-
-
 def _show_version(wanted: bool) -> None:
     if wanted:
-        show(f"swapbias {version('swapbias')}")
+        show(f"swapbias {__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def _options(
     show_version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+        bool, option("Print the version.", "--version", callback=_show_version, is_eager=True)
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[bool, option("Show the traceback of an error.", "--debug")] = False,
 ) -> None:
     """Options of every command; ``--debug`` may stand anywhere."""

@@ -1,42 +1,36 @@
 """swapbias list, help, reproduce and cache: what can be asked and set, what was published, what is stored here."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from difflib import get_close_matches
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, get_origin
 
 import typer
 
-from swapbias.cli.terminal import AsJson, Sectioned, out, plain_table, show, show_json
+from swapbias import findings, studies
+from swapbias.cli import terminal as ui
 from swapbias.cluster import Engine
 from swapbias.errors import UsageError, quoted
 from swapbias.files import cache_dir, is_url
 from swapbias.models import FLAGS, LoadOptions, kinds, settable
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from swapbias.findings import Reproduced
-    from swapbias.studies import Experiment
-
 # --- settings of -M ------------------------------------------------------------------------------------
 
 ModelSettings = Annotated[
-    list[str] | None,
-    typer.Option("-M", metavar="KEY=VALUE", help="Further setting: swapbias help settings."),
+    list[str] | None, ui.option("Further setting: swapbias help settings.", "-M", metavar="KEY=VALUE")
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A key of ``-M``: its group, type, default and meaning."""
+class Setting(NamedTuple):
+    """A setting of an audit: its group, type, default, meaning and range."""
 
     name: str
     group: str
     type: Any
     default: Any
     help: str
+    least: float | None = None
+    most: float | None = None
 
     @property
     def key(self) -> str:
@@ -44,54 +38,48 @@ class Setting:
         return self.name.replace("_", "-")
 
     def read(self, text: str) -> Any:
-        """A value from its text.
+        """A value from its text; a switch needs none.
 
         Raises:
             UsageError: it is no value of the type.
         """
-        wanted = next((one for one in get_args(self.type) if one is not type(None)), self.type)
-        if not text and wanted is not bool:
+        from pydantic import TypeAdapter, ValidationError
+
+        if not text and self.type is not bool:
             raise UsageError(f"-M {self.key} has no value. Write -M {self.key}=VALUE.")
-        read, expected = _READERS.get(wanted, (str, "a text"))
         try:
-            return read(text)
-        except (ValueError, KeyError) as error:
-            raise UsageError(f"-M {self.key} is {quoted(text)}, expected {expected}.") from error
+            return TypeAdapter(self.type).validate_python(text or "true")
+        except ValidationError as error:
+            why = error.errors(include_url=False)[0]["msg"]
+            raise UsageError(f"-M {self.key} is {quoted(text)}. {why}.") from None
 
 
-_READERS: Mapping[Any, tuple[Callable[[str], Any], str]] = {
-    bool: ({"true": True, "false": False, "": True}.__getitem__, "true or false"),
-    int: (int, "a whole number"),
-    float: (float, "a number"),
-}
-_CLUSTER = (
+_RUN = (
+    Setting("group", "prompts", str, "", "Own prompts: the group compared with the reference; each by default."),
+    Setting("lexicon", "prompts", str, "", "Own prompts: a CSV file of words (word, group) counted at <mask>."),
     Setting("engine", "cluster", str, "local", "local, or ray: workers on machines of a cluster."),
     Setting("address", "cluster", str | None, None, "Your Ray cluster, as HOST:PORT or auto; none: this machine."),
     Setting("workers", "cluster", int | None, None, "Number of workers; as the cluster has room for by default."),
     Setting("gpus_per_worker", "cluster", float, 0.0, "GPUs of a worker; may be a part of one."),
-    Setting("spill", "cluster", str | None, None, "Folder for what Ray's memory cannot hold."),
     Setting("own_store", "cluster", bool, False, "The store is yours alone: credentialed notes may lie there."),
 )
-_RUN = (
-    Setting("group", "prompts", str, "", "Own prompts: the group compared with the reference; each by default."),
-    Setting("lexicon", "prompts", str, "", "Own prompts: a CSV file of words (word, group) counted at <mask>."),
-    *_CLUSTER,
-)
-CLUSTER = tuple(one.name for one in _CLUSTER)
 RUN = tuple(one.name for one in _RUN)
+CLUSTER = tuple(one.name for one in _RUN if one.group == "cluster")
 
 
-def known_settings() -> Iterator[Setting]:
-    """Every setting of ``-M``, in the order of the help."""
+def model_settings() -> Iterator[Setting]:
+    """What a user sets of models: options of ``swapbias audit`` (``FLAGS``), and settings of ``-M``."""
     every: list[Any] = [LoadOptions, *(one.options for one in kinds() if one.options)]
     for made in every:
         for one, hint in settable(made):
-            name = one.metadata.get("name", one.name)
-            if name not in FLAGS:
-                group = "model" if made is LoadOptions else made.key
-                default = None if get_origin(hint) is tuple else one.default
-                yield Setting(name, group, hint, default, one.metadata["help"])
-    yield from _RUN
+            more, default = one.metadata, None if get_origin(hint) is tuple else one.default
+            group, name = "model" if made is LoadOptions else made.key, more.get("name", one.name)
+            yield Setting(name, group, hint, default, more["help"], more.get("least"), more.get("most"))
+
+
+def known_settings() -> list[Setting]:
+    """Every setting of ``-M``, in the order of the help."""
+    return [*(one for one in model_settings() if one.name not in FLAGS), *_RUN]
 
 
 def read_settings(pairs: Sequence[str] | None, only: Sequence[str] = ()) -> dict[str, Any]:
@@ -121,30 +109,20 @@ def read_settings(pairs: Sequence[str] | None, only: Sequence[str] = ()) -> dict
 
 
 def engine_of(settings: Mapping[str, Any], place: str | None) -> Engine:
-    """Where the work is done, of settings of the cluster.
-
-    Args:
-        settings: by name.
-        place: what is written to.
+    """Where the work is done that writes to a place, of settings of the cluster.
 
     Raises:
         UsageError: settings that do not fit together.
     """
     if settings.get("own_store") and not (place and is_url(place)):
         raise UsageError("own-store is about a store, and a folder of this machine is written. Drop it.")
-    spill = settings.get("spill")
-    engine = Engine(
-        name=settings.get("engine", "local"),
-        address=settings.get("address"),
-        workers=settings.get("workers"),
-        gpus=settings.get("gpus_per_worker", 0.0),
-        spill=Path(spill) if spill else None,
-    )
+    names = {"engine": "name", "gpus_per_worker": "gpus", "address": "address", "workers": "workers"}
+    engine = Engine(**{names[one]: value for one, value in settings.items() if one in names})
     engine.check()
     return engine
 
 
-class WithSettings(Sectioned):
+class WithSettings(ui.Sectioned):
     """A command with ``-M``; a setting that is written as an option gets one sentence."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -160,21 +138,21 @@ class WithSettings(Sectioned):
 
 
 def help_on(
-    topic: Annotated[str, typer.Argument(metavar="settings", help="What to explain.")] = "settings",
-    group: Annotated[str | None, typer.Argument(metavar="[KIND]", help="Settings of one kind.")] = None,
+    topic: Annotated[str, ui.argument("settings", "What to explain.")] = "settings",
+    group: Annotated[str | None, ui.argument("[KIND]", "Settings of one kind.")] = None,
 ) -> None:
     """List the settings of -M with defaults and meanings."""
-    groups: dict[str, list[Setting]] = {}
-    for one in known_settings():
-        groups.setdefault(one.group, []).append(one)
+    every = known_settings()
+    groups = dict.fromkeys(one.group for one in every)
     if topic != "settings" or (group and group not in groups):
         what = f"settings, or settings and one of {', '.join(groups)}"
         raise UsageError(f"No help on {quoted(group or topic)}. Expected {what}.")
     for name in [group] if group else groups:
-        show(f"{name}:")
-        for one in groups[name]:
-            default = str(one.default).lower() if one.type is bool else one.default
-            show(f"  {one.key}={'' if default is None else default}  {one.help}")
+        ui.show(f"{name}:")
+        for one in every:
+            default = "" if one.default is None else str(one.default).lower() if one.type is bool else one.default
+            if one.group == name:
+                ui.show(f"  {one.key}={default}  {one.help}")
 
 
 # --- list, reproduce and cache -------------------------------------------------------------------------
@@ -190,61 +168,57 @@ _MOST_NAMED = 3  # experiments of a study for one kind of model; more are one li
 
 
 def list_(
-    with_corpora: Annotated[bool, typer.Option("--corpora", help="Corpora, their configs and row counts.")] = False,
-    with_measures: Annotated[bool, typer.Option("--measures", help="Measures (evaluate modules).")] = False,
-    as_json: AsJson = False,
+    with_corpora: Annotated[bool, ui.option("Corpora, their configs and row counts.", "--corpora")] = False,
+    with_measures: Annotated[bool, ui.option("Measures (evaluate modules).", "--measures")] = False,
+    as_json: ui.AsJson = False,
 ) -> None:
     """List what can be asked of each kind of model."""
-    from swapbias.studies import corpora, load_corpus, load_study, metrics, row_count, studies
-
-    asked = [(name, one) for name in studies() for one in load_study(name).experiments]
-    rows = [
-        (name, one.name, row_count(name, one.name), one.description)
-        for name in (corpora() if as_json or with_corpora else ())
-        for one in load_corpus(name).configs
-    ]
+    if as_json or with_corpora:
+        every = {name: studies.load_corpus(name).configs for name in studies.corpora()}
+        rows = [
+            (name, one.name, studies.row_count(name, one.name), one.description)
+            for name in every
+            for one in every[name]
+        ]
     if as_json:
         fields = ("name", "kind", "configs", "question")
-        experiments = [{"study": study, **{name: getattr(one, name) for name in fields}} for study, one in asked]
-        names = ("corpus", "config", "rows", "description")
-        tables = [dict(zip(names, one, strict=True)) for one in rows]
-        show_json({"studies": experiments, "corpora": tables, "measures": metrics()})
+        experiments = [
+            {"study": name, **{field: getattr(one, field) for field in fields}}
+            for name in studies.studies()
+            for one in studies.load_study(name).experiments
+        ]
+        configs = [dict(zip(("corpus", "config", "rows", "description"), one, strict=True)) for one in rows]
+        ui.show_json({"studies": experiments, "corpora": configs, "measures": studies.metrics()})
         return
     if with_measures:
-        show(f"Measures (evaluate modules): {', '.join(metrics())}")
-    for corpus in dict.fromkeys(row[0] for row in rows):
-        show(f"\nCorpus {corpus}")
-        for _, config, count, description in (row for row in rows if row[0] == corpus):
-            _show_line(f"{config} ({'needs upstream' if count is None else count})", description)
-    if not (with_corpora or with_measures):
-        show("Name a study to run it: swapbias audit MODEL --study STUDY[:EXPERIMENT]")
-        for kind, title in _KINDS.items():
-            _show_kind(title, [(study, one) for study, one in asked if one.kind == kind and one.configs])
-
-
-def _show_kind(title: str, asked: "Sequence[tuple[str, Experiment]]") -> None:
-    """A line for each experiment, or for each study that has many: its name and the question."""
-    from swapbias.studies import load_study
-
-    show(f"\n{title}")
-    for name in dict.fromkeys(name for name, _ in asked):
-        experiments = [one for study, one in asked if study == name]
-        if len(experiments) > _MOST_NAMED:
-            _show_line(f"{name} ({len(experiments)} experiments)", load_study(name).title)
-        else:
-            for one in experiments:
-                _show_line(f"{name}:{one.name}", one.question)
+        ui.show(f"Measures (evaluate modules): {', '.join(studies.metrics())}")
+    if with_corpora:
+        for name in every:
+            ui.show(f"\nCorpus {name}")
+            for _, config, count, description in (row for row in rows if row[0] == name):
+                _show_line(f"{config} ({'needs upstream' if count is None else count})", description)
+    if with_corpora or with_measures:
+        return
+    ui.show("Name a study to run it: swapbias audit MODEL --study STUDY[:EXPERIMENT]")
+    for kind, title in _KINDS.items():
+        ui.show(f"\n{title}")
+        for study in map(studies.load_study, studies.studies()):
+            mine = [one for one in study.experiments if one.kind == kind and one.configs]
+            if len(mine) > _MOST_NAMED:
+                _show_line(f"{study.name} ({len(mine)} experiments)", study.title)
+            for one in mine if len(mine) <= _MOST_NAMED else ():
+                _show_line(f"{study.name}:{one.name}", one.question)
 
 
 def _show_line(name: str, description: str) -> None:
     """A name that must be typed, never cut, and as much of what it is as there is room for."""
-    out.print(f"  {name:<34} {description}", no_wrap=True, overflow="ellipsis")
+    ui.out.print(f"  {name:<34} {description}", no_wrap=True, overflow="ellipsis")
 
 
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[STUDY]...")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Print every number, and what is not at hand.")] = False,
-    as_json: AsJson = False,
+    names: Annotated[list[str] | None, ui.argument("[STUDY]...")] = None,
+    every: Annotated[bool, ui.option("Print every number, and what is not at hand.", "--all")] = False,
+    as_json: ui.AsJson = False,
 ) -> None:
     """Recompute published numbers.
 
@@ -252,28 +226,25 @@ def reproduce(
 
     Exit code 1: a number differs, or no released output is at hand.
     """
-    from swapbias.findings import NotAtHand, recompute
-    from swapbias.studies import load_study, studies
-
-    names = names or studies()
-    for name in names:
-        load_study(name)
-    found = [one for name in names for one in recompute(name)]
-    missing = [one for one in found if isinstance(one, NotAtHand)]
-    rows = [one for one in found if not isinstance(one, NotAtHand)]
+    names = [studies.load_study(name).name for name in names or studies.studies()]
+    found = [one for name in names for one in findings.recompute(name)]
+    missing = [one for one in found if isinstance(one, findings.NotAtHand)]
+    rows = [one for one in found if not isinstance(one, findings.NotAtHand)]
     if as_json:
-        show_json({"numbers": [asdict(one) for one in rows], "not_at_hand": [asdict(one) for one in missing]})
+        ui.show_json({"numbers": [asdict(one) for one in rows], "not_at_hand": [asdict(one) for one in missing]})
     else:
-        if wanted := [row for row in rows if every or row.match == "no"]:
-            out.print(_table(wanted))
+        for row in (one for one in rows if every or one.match == "no"):
+            match = f"{row.match}: {row.note}" if row.match == "explained" else row.match or "nothing printed"
+            numbers = f"published {row.published or '–'}, recomputed {row.recomputed:.6g}"
+            ui.show(f"{row.study} {row.number} of {row.model}: {numbers} ({match}), {row.file}")
         for gone in missing if every else ():
-            show(f"Skipped: {gone.study} {gone.experiment} of {gone.model}: {gone.reason}")
+            ui.show(f"Skipped: {gone.study} {gone.experiment} of {gone.model}: {gone.reason}")
         for name in dict.fromkeys(one.study for one in found):
             count = sum(one.study == name for one in missing)
             matches = _count_matches([row for row in rows if row.study == name])
-            show(f"{name}: {matches}; {count} sets of outputs are not at hand.")
+            ui.show(f"{name}: {matches}; {count} sets of outputs are not at hand.")
         if rows:
-            show(f"{_count_matches(rows)}.")
+            ui.show(f"{_count_matches(rows)}.")
     if not rows:
         raise ValueError(
             "No released output is at hand, so nothing was recomputed. Go online, where the files of the pinned "
@@ -284,17 +255,7 @@ def reproduce(
         raise typer.Exit(1)
 
 
-def _table(rows: "Sequence[Reproduced]") -> "Table":
-    table = plain_table("", "model", "number", "published", "recomputed", "match", "file")
-    for row in rows:
-        note = f"{row.match}: {row.note}" if row.match == "explained" else row.match
-        number = f"{row.study} {row.number}"
-        # What no paper prints has nothing to match.
-        table.add_row(row.model, number, row.published or "–", f"{row.recomputed:.6g}", note or "–", row.file)
-    return table
-
-
-def _count_matches(rows: "Sequence[Reproduced]") -> str:
+def _count_matches(rows: "Sequence[findings.Reproduced]") -> str:
     matches = [row.match for row in rows if row.published]
     if not matches:
         return "nothing to compare"
@@ -304,8 +265,8 @@ def _count_matches(rows: "Sequence[Reproduced]") -> str:
 
 
 def cache(
-    clear: Annotated[str | None, typer.Option(help="Remove scores, upstream, models or all.")] = None,
-    as_json: AsJson = False,
+    clear: Annotated[str | None, ui.option("Remove scores, upstream, models or all.")] = None,
+    as_json: ui.AsJson = False,
 ) -> None:
     """Show what is stored here, or remove it."""
     from rich.filesize import decimal
@@ -314,13 +275,11 @@ def cache(
 
     if clear is not None:
         for one in [store.clear(kind) for kind in (store.CLEARED if clear == "all" else (clear,))]:
-            show(f"{one.kind}: {one.entries} removed, {decimal(one.bytes)} freed.")
+            ui.show(f"{one.kind}: {one.entries} removed, {decimal(one.bytes)} freed.")
     elif as_json:
-        show_json({"kept": [asdict(one) for one in store.usage()], "place": str(cache_dir())})
+        ui.show_json({"kept": [asdict(one) for one in store.usage()], "place": str(cache_dir())})
     else:
-        table = plain_table("Cache", "kept", numbers=("entries", "size"))
         for one in store.usage():
-            table.add_row(one.kind, str(one.entries), decimal(one.bytes))
-        out.print(table)
-        show(f"At most {decimal(store.cache_limit())} of scores are kept ({store.LIMIT}).")
-        show(f"Place: {cache_dir()}")
+            ui.show(f"{one.kind}: {one.entries} kept, {decimal(one.bytes)}")
+        ui.show(f"At most {decimal(store.cache_limit())} of scores are kept ({store.LIMIT}).")
+        ui.show(f"Place: {cache_dir()}")

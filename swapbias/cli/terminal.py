@@ -1,4 +1,4 @@
-"""What all commands print through: two consoles, JSON, help in sections, progress, an end by Ctrl-C or a signal."""
+"""What all commands share: consoles, options, help in sections, progress, an end by Ctrl-C or a signal."""
 
 import json
 import signal
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from typer.core import TyperCommand
 
 from swapbias.files import as_json as plain_json, is_url
@@ -23,12 +22,23 @@ if TYPE_CHECKING:
 out = Console(emoji=False, markup=False, highlight=False)
 err = Console(stderr=True, emoji=False, markup=False, highlight=False)
 
-_BAR = "{desc}: {percentage:3.0f} % ({n_fmt}/{total_fmt}), {remaining} to go"
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written; write nothing.")]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Print every number.")]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")]
+def option(help: str, *names: str, under: str | None = None, **more: Any) -> Any:
+    """An option of a command, by default named after its parameter; ``under`` is its heading in the help."""
+    return typer.Option(*names, help=help, rich_help_panel=under, **more)
+
+
+def argument(metavar: str, help: str = "") -> Any:
+    """A positional argument of a command."""
+    return typer.Argument(metavar=metavar, help=help)
+
+
+AsJson = Annotated[bool, option("Print JSON.", "--json")]
+DryRun = Annotated[bool, option("Show what would be written; write nothing.", "--dry-run")]
+Verbose = Annotated[bool, option("Print every number.", "--verbose")]
+RunFolder = Annotated[Path, argument("RUN", "Folder of a finished run.")]
+Runs = Annotated[list[str], argument("RUN...", "Folders, or OWNER/NAME[/RUN] on the Hub.")]
+OutFolder = Annotated[Path, option("Folder to write to.", "--out")]
 
 
 class Sectioned(TyperCommand):
@@ -45,8 +55,8 @@ class Sectioned(TyperCommand):
         title = ""
         for one in self.get_params(ctx):
             if record := one.get_help_record(ctx):
-                argument = one.param_type_name == "argument"
-                title = getattr(one, "rich_help_panel", None) or ("" if argument else title or "Options")
+                if one.param_type_name != "argument":
+                    title = getattr(one, "rich_help_panel", None) or title or "Options"
                 sections.setdefault(title or "Arguments", []).append(record)
         for title, records in sections.items():
             with formatter.section(title):
@@ -73,18 +83,6 @@ def show_json(content: Any) -> None:
     typer.echo(json.dumps(plain_json(content), indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def plain_table(title: str, *columns: str, numbers: Sequence[str] = ()) -> Table:
-    """An empty table with a line under its head; ``numbers`` are columns to the right, never wrapped."""
-    from rich.box import SIMPLE_HEAD
-
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for name in columns:
-        table.add_column(name, overflow="fold")
-    for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
 def split_commas(names: Sequence[str] | None) -> list[str]:
     """The values of an option that may be repeated, or hold several with commas between them."""
     return [part.strip() for name in names or () for part in name.split(",") if part.strip()]
@@ -103,14 +101,6 @@ def working_folder(place: str, *, own: bool) -> Iterator[tuple[Path, "Store | No
         yield here, store
 
 
-class Ended(KeyboardInterrupt):
-    """A signal told the process to end; ``code`` is its exit status, 128 and the signal."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.code = 128 + number
-
-
 @contextmanager
 def stoppable(sentence: Callable[[], str]) -> Iterator[None]:
     """Ctrl-C and signals end the block with 128 + the signal, and one sentence: what was saved, where, what next."""
@@ -118,18 +108,18 @@ def stoppable(sentence: Callable[[], str]) -> Iterator[None]:
         yield
     except KeyboardInterrupt as stop:
         say(sentence())
-        raise typer.Exit(stop.code if isinstance(stop, Ended) else 130) from None
+        raise typer.Exit(stop.args[0] if stop.args else 130) from None
 
 
 @contextmanager
 def _signals_raise() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise ``Ended``, so that what is half made is deleted; ignored ones (nohup) stay so."""
+    """SIGTERM and SIGHUP raise, so that what is half made is deleted; ignored ones (nohup) stay so."""
 
     def end(number: int, frame: FrameType | None) -> None:
-        raise Ended(number)
+        raise KeyboardInterrupt(128 + number)
 
     main = threading.current_thread() is threading.main_thread()  # no other may set them
-    ending = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if main and hasattr(signal, name)]
+    ending = {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)} if main else set()
     before = {one: signal.getsignal(one) for one in ending}
     before = {one: action for one, action in before.items() if action not in (signal.SIG_IGN, None)}
     try:
@@ -142,23 +132,15 @@ def _signals_raise() -> Iterator[None]:
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str, int], Callable[[float], None]]]:
-    """Bars on stderr: (title, total) -> called with how many more are done."""
+def progress() -> Iterator[Callable[[str, int], Callable[[float], Any]]]:
+    """Bars on stderr: (title, total) -> called with how many more are done, which may be parts of one."""
     from tqdm import tqdm
 
+    form = "{desc}: {percentage:3.0f} % ({n:.0f}/{total_fmt}), {remaining} to go"
+    every = 0.1 if err.is_terminal else 30  # seconds between two states in a log
     with ExitStack() as bars:
-
-        def bar(title: str, total: int) -> Callable[[float], None]:
-            every = 0.1 if err.is_terminal else 30  # seconds between two states in a log
-            shown = bars.enter_context(tqdm(total=total, desc=title, mininterval=every, bar_format=_BAR))
-            done = 0.0
-
-            def advance(more: float) -> None:
-                nonlocal done
-                done += more
-                whole = total if total - done < 0.5 else int(done)  # shares of a step add up but for rounding
-                shown.update(whole - shown.n)
-
-            return advance
-
-        yield bar
+        yield (
+            lambda title, total: (
+                bars.enter_context(tqdm(total=total, desc=title, mininterval=every, bar_format=form)).update
+            )
+        )

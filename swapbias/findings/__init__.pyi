@@ -15,7 +15,6 @@ from .comparison import (
     units as units,
 )
 from .finding import (
-    ALL as ALL,
     ALL_GAPS as ALL_GAPS,
     AS_PUBLISHED as AS_PUBLISHED,
     BEYOND_PARTS as BEYOND_PARTS,
@@ -60,23 +59,16 @@ from .gate import (
 )
 from .predictions import (
     ANSWERS as ANSWERS,
-    AS_WRITTEN as AS_WRITTEN,
-    BASELINE as BASELINE,
-    BLINDING as BLINDING,
     GOAL as GOAL,
-    POSITIVE as POSITIVE,
     RANDOM_DIRECT as RANDOM_DIRECT,
-    RANDOM_SIGNED as RANDOM_SIGNED,
     blinding as blinding,
     by_the_judge as by_the_judge,
-    over_trials as over_trials,
 )
 from .reproduce import NotAtHand as NotAtHand, Reproduced as Reproduced, recompute as recompute
 from .sensitivity import (
     condition_means as condition_means,
     headline_rows as headline_rows,
     headline_units as headline_units,
-    influential as influential,
     pair_gaps as pair_gaps,
     row_shares as row_shares,
 )

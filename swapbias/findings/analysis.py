@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -92,13 +92,11 @@ def disaggregate(
         expected: numbers to join by ``Finding.key``; the paper's for this model by default.
         seed: of resampled intervals and permutation tests.
         margin: as in ``judged``.
-        robustness: with the sensitivity of headlines, which takes longer: without each item, over paraphrases, at the
-            worst of what was not answered.
+        robustness: with the sensitivity of headlines, which takes longer.
 
     Returns:
         Findings in the order experiment, score, subset, slice; of a gap the statistic of the design comes first, then
-        the paper's own. p-values are corrected within each family: the headlines, and what has the same experiment,
-        score, measure, contrast, slice and kind of inference.
+        the paper's own. p-values are corrected within each family: the headlines, and ``corrected``.
 
     Raises:
         ValueError: no rows of the study, or rows of more than one model.
@@ -151,7 +149,11 @@ def _all_findings(context: Context, rows: pd.DataFrame, answers: pd.DataFrame) -
     yield from judgements(replace(context, score=JUDGED), answers)
     for column in experiment.reported if len(rows) else ():
         if column in rows:
-            yield from _reported_means(replace(context, score=column), distinct(experiment, rows))
+            part = distinct(experiment, rows)
+            for group in ("all", *experiment.levels):
+                chosen = part if group == "all" else part[part["group"] == group]
+                if len(chosen):
+                    yield _mean(replace(context, score=column), chosen, group, unit="probability mass")
 
 
 def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -208,65 +210,49 @@ def _gaps(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         return
     two = context.two(rows)
     clusters, over = context.random(two)
-    fields = context.gap_fields
     if ANSWERS in experiment.rates:
-        baseline = _baseline(context, two)
-        yield context.finding(bias(context, two), experiment.measure, cluster_vars=over, baseline=baseline, **fields)
+        more = {"cluster_vars": over, "baseline": _baseline(context, two)}
+        yield context.finding(bias(context, two), experiment.measure, **more, **context.gap_fields)
         return
-    gap, published = _gap_of(experiment), two
-    designed: dict[str, Any] = {"cluster_ids": clusters, "test": "t"}
+    published, designed = two, dict[str, Any](cluster_ids=clusters, test="t")
     if experiment.aggregate:
         published = condition_means(experiment, two, context.score)
         designed["weights"] = row_shares(experiment, two, context.score)
     baseline = _baseline(context, published)
-    for view, part, options in (("", two, designed), (AS_PUBLISHED, published, {"test": experiment.test})):
-        scores = part[context.score].to_numpy()
-        estimate = gap(context, part, scores, **options)
-        alike = math.isnan(estimate.error) and not math.isfinite(estimate.effect_size_z)
-        if not view and experiment.measure == "paired_gap" and alike and estimate.value:
-            # All pairs differ alike, so that a t test has no spread to go by: that of signs needs none.
-            signs = gap(context, part, scores, **{**options, "test": "sign"})
-            estimate = replace(estimate, p_value=signs.p_value, test=signs.test)
-        ratio = {}
-        if not view and baseline > 0 and unit_of(experiment, context.score) in measures.RATE_UNITS:
-            ratio = _ratio(context, part, estimate.value, baseline, options)
-        yield context.finding(
-            estimate,
-            experiment.measure,
-            cluster_vars="" if view else over,
-            view=view,
-            baseline=baseline,
-            **fields,
-            **ratio,
-        )
+    estimate = _gap(context, two, two[context.score].to_numpy(), **designed)
+    alike = math.isnan(estimate.error) and not math.isfinite(estimate.effect_size_z)
+    if experiment.measure == "paired_gap" and alike and estimate.value:
+        # All pairs differ alike, so that a t test has no spread to go by: that of signs needs none.
+        signs = _gap(context, two, two[context.score].to_numpy(), **{**designed, "test": "sign"})
+        estimate = replace(estimate, p_value=signs.p_value, test=signs.test)
+    ratio = {}
+    if baseline > 0 and unit_of(experiment, context.score) in measures.RATE_UNITS:
+        ratio = _ratio(context, two, estimate.value, baseline, designed)
+    fields = {**context.gap_fields, "baseline": baseline}
+    yield context.finding(estimate, experiment.measure, cluster_vars=over, **fields, **ratio)
+    estimate = _gap(context, published, published[context.score].to_numpy(), test=experiment.test)
+    yield context.finding(estimate, experiment.measure, view=AS_PUBLISHED, **fields)
 
 
-def _gap_of(experiment: Experiment) -> Callable[..., Estimate]:
-    """The measure of a gap between the two groups of some rows, from their scores."""
-
-    def paired(context: Context, rows: pd.DataFrame, scores: NDArray[np.float64], **options: Any) -> Estimate:
-        groups, pairs = rows["group"].to_numpy(), rows["pair_id"].to_numpy()
-        reference = context.experiment.reference_group
-        return measures.paired_gap(scores, groups, pairs, reference_group=reference, **options)
-
-    def unpaired(context: Context, rows: pd.DataFrame, scores: NDArray[np.float64], **options: Any) -> Estimate:
-        reference = context.experiment.reference_group
-        return measures.group_gap(scores, rows["group"].to_numpy(), reference_group=reference, **options)
-
-    return paired if experiment.measure == "paired_gap" else unpaired
+def _gap(context: Context, rows: pd.DataFrame, scores: NDArray[np.float64], **options: Any) -> Estimate:
+    """The gap between the two groups of some rows, by the measure of the experiment."""
+    groups, options = rows["group"].to_numpy(), {**options, "reference_group": context.experiment.reference_group}
+    if context.experiment.measure == "paired_gap":
+        return measures.paired_gap(scores, groups, rows["pair_id"].to_numpy(), **options)
+    return measures.group_gap(scores, groups, **options)
 
 
 def _ratio(
     context: Context, rows: pd.DataFrame, value: float, baseline: float, options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Of rates the ratio of the two groups', and the standard error of its log by the delta method."""
-    means = {True: baseline, False: baseline + value}
-    if not means[False] > 0:
+    if not baseline + value > 0:
         return {"ratio": 0.0}
-    own = (rows["group"] == context.experiment.reference_group).map(means).to_numpy()
-    log = _gap_of(context.experiment)(context, rows, rows[context.score].to_numpy() / own, **options)
+    is_reference = rows["group"] == context.experiment.reference_group
+    own = is_reference.map({True: baseline, False: baseline + value}).to_numpy()
+    log = _gap(context, rows, rows[context.score].to_numpy() / own, **options)
     return {
-        "ratio": means[False] / baseline, "ratio_error": log.error, "ratio_freedom": log.freedom,
+        "ratio": (baseline + value) / baseline, "ratio_error": log.error, "ratio_freedom": log.freedom,
         "ratio_skewness": log.skewness,
     }  # fmt: skip
 
@@ -280,22 +266,21 @@ def _gap_differences(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     experiment = context.experiment
     first, second = experiment.contrast or ("", "")
     two = context.two(rows[rows[experiment.subset].isin([first, second])])
+    here = replace(context, subset=f"{first} - {second}")
     for one in (_ALL, *experiment.slices):
         for value, repeated in _parts(two, one.column):
             if repeated[experiment.subset].nunique() < 2:
                 continue
             part = distinct(experiment, repeated)
             pairs = pair_gaps(context, part)
+            gaps, sides = pairs["gap"].to_numpy(), pairs[experiment.subset].tolist()
             clusters, over = context.random(pairs)
-            for view, options in (("", {"cluster_ids": clusters}), (AS_PUBLISHED, {"test": "t"})):
-                estimate = measures.group_gap(
-                    pairs["gap"].to_numpy(), pairs[experiment.subset].tolist(), reference_group=second, **options
-                )
-                yield context.finding(
-                    estimate, "gap_difference", subset=f"{first} - {second}", within=first, against=second,
-                    slice_by=one.name, slice_value=value, cluster_vars="" if view else over, view=view,
-                    baseline=_baseline(context, part), **context.gap_fields,
-                )  # fmt: skip
+            fields = {**context.gap_fields, "within": first, "against": second, "baseline": _baseline(context, part)}
+            fields |= {"slice_by": one.name, "slice_value": value}
+            estimate = measures.group_gap(gaps, sides, reference_group=second, cluster_ids=clusters)
+            yield here.finding(estimate, "gap_difference", cluster_vars=over, **fields)
+            estimate = measures.group_gap(gaps, sides, reference_group=second, test="t")
+            yield here.finding(estimate, "gap_difference", view=AS_PUBLISHED, **fields)
 
 
 def _levels(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -312,17 +297,22 @@ def _levels(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         chosen = rows if level == "all" else rows[rows["group"] == level]
         if not len(chosen):
             continue
-        clusters, over = context.random(chosen)
-        scores, weights = chosen[context.score].to_numpy(), None
+        weights = None
         if experiment.aggregate:
             weights = row_shares(experiment, chosen.assign(group=""), context.score)
-        mean = measures.mean_score(scores, cluster_ids=clusters, weights=weights)
-        yield bounded_mean(context, chosen, context.finding(mean, "mean", level, cluster_vars=over))
-        if level == "all" and not math.isnan(mean.value):  # beside nothing stands nothing
+        mean = _mean(context, chosen, level, weights=weights)
+        yield bounded_mean(context, chosen, mean)
+        if level == "all" and not math.isnan(mean.estimate.value):  # beside nothing stands nothing
             yield from _of_others(context, chosen)
         if experiment.aggregate and context.slice_by == "all":
-            published = measures.mean_score(scores)
+            published = measures.mean_score(chosen[context.score].to_numpy())
             yield context.finding(published, "mean", level, view=AS_PUBLISHED)
+
+
+def _mean(context: Context, rows: pd.DataFrame, contrast: str, *, weights: Any = None, **more: Any) -> Finding:
+    clusters, over = context.random(rows)
+    estimate = measures.mean_score(rows[context.score].to_numpy(), cluster_ids=clusters, weights=weights)
+    return context.finding(estimate, "mean", contrast, cluster_vars=over, **more)
 
 
 def _of_others(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -333,15 +323,6 @@ def _of_others(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
             values = [one.values[name] for name in questions]
             known = Estimate(float(np.mean(values)), n=len(values), test="none")
             yield context.finding(known, "mean", one.name)
-
-
-def _reported_means(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
-    for group in ("all", *context.experiment.levels):
-        chosen = rows if group == "all" else rows[rows["group"] == group]
-        if len(chosen):
-            clusters, over = context.random(chosen)
-            estimate = measures.mean_score(chosen[context.score].to_numpy(), cluster_ids=clusters)
-            yield context.finding(estimate, "mean", group, unit="probability mass", cluster_vars=over)
 
 
 def _rates(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -410,23 +391,21 @@ def _group_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     if "flips" in experiment.rates:
         found = measures.omnibus(answers, groups, pair_ids=pairs, cluster_ids=clusters, reference_group=reference)
         yield _spread(context, found, f"{ALL}, positives", over, unit="share of positives")
-    if "ratios" in experiment.rates:
-        positive = is_positive(chosen)
-        for name, mine in (("true positive rate", positive), ("false positive rate", ~positive)):
-            found = measures.omnibus_of_rates(
-                answers, mine, groups, cluster_ids=clusters or pairs, reference_group=reference
-            )
-            yield _spread(context, found, f"{ALL}, {name}", over, unit=name)
+    positive = is_positive(chosen)
+    rates = {"true positive rate": positive, "false positive rate": ~positive} if "ratios" in experiment.rates else {}
+    for name, mine in rates.items():
+        found = measures.omnibus_of_rates(
+            answers, mine, groups, cluster_ids=clusters or pairs, reference_group=reference
+        )
+        yield _spread(context, found, f"{ALL}, {name}", over, unit=name)
 
 
 def _omnibus(context: Context, rows: pd.DataFrame) -> Omnibus:
     experiment, reference = context.experiment, _reference(context.experiment, rows)
     if ANSWERS in experiment.rates:  # over sentences
-        arguments = answers_of(context, rows)
+        arguments = {**answers_of(context, rows), "reference_group": experiment.reference_group}
         classes, sides = arguments.pop("classes"), arguments.pop("sides")
-        return measures.contrasts(
-            measures.answer_bias, classes, sides, **arguments, reference_group=experiment.reference_group
-        ).omnibus
+        return measures.contrasts(measures.answer_bias, classes, sides, **arguments).omnibus
     paired = experiment.measure == "paired_gap"
     found = measures.omnibus(
         rows[context.score].to_numpy(), rows["group"].tolist(), pair_ids=rows["pair_id"].tolist() if paired else None,
@@ -434,13 +413,11 @@ def _omnibus(context: Context, rows: pd.DataFrame) -> Omnibus:
     )  # fmt: skip
     if not paired or reference is None:
         return found
-    p_values = []  # of each gap by the inference of its own design
-    for one in context.gaps():
-        two = one.two(rows)
-        if one.whole(rows):
-            gap = _gap_of(one.experiment)(one, two, two[context.score].to_numpy(), cluster_ids=one.random(two)[0])
-            p_values.append(gap.p_value)
-    return found.of_contrasts(p_values)
+    # p-values of each gap by the inference of its own design
+    parts = [(one, one.two(rows)) for one in context.gaps() if one.whole(rows)]
+    return found.of_contrasts(
+        [_gap(one, two, two[context.score].to_numpy(), cluster_ids=one.random(two)[0]).p_value for one, two in parts]
+    )
 
 
 def _reference(experiment: Experiment, rows: pd.DataFrame) -> str | None:
@@ -515,11 +492,7 @@ def _effect_levels(effect: Effect) -> dict[str, str]:
 
 
 def _with_intersections(found: Sequence[Finding]) -> list[Finding]:
-    """Headlines of all groups with the intersection that is further from the mean than its parts, if there is one.
-
-    Of several the one that is furthest from the mean of all: in two factors of two levels all four lie equally far
-    from their parts, by one test.
-    """
+    """Headlines of all groups with the intersection beyond its parts that is furthest from the mean."""
     marked = list(found)
     for place, one in enumerate(found):
         if one.headline and one.measure == SPREAD and one.contrast == ALL:
@@ -549,21 +522,17 @@ def _with_headlines(found: list[Finding], experiments: Iterable[Experiment]) -> 
         measure = experiment.headline_measure or experiment.measure
         alone = (measure, min(subsets, default=""), experiment.headline_slice)
         for wanted in (experiment.headline, *([alone] if len(subsets) == 1 else [])):
-            places = [place for place, one in mine if (one.measure, one.subset, one.slice_by) == wanted]
-            places += [place for place, one in mine if places and _beside(one, experiment, wanted)]
-            for place in places:
-                # Of crossed factors the effects are the answer, not the gaps between two intersections.
-                of_cells = of_effects_alone(experiment) and found[place].measure == experiment.measure
-                marked[place] = replace(found[place], headline=not of_cells)
-            if places:
-                break
+            here = [(place, one) for place, one in mine if (one.subset, one.slice_by) == wanted[1:]]
+            if not any(one.measure == wanted[0] for _, one in here):
+                continue
+            for place, one in here:
+                beside = one.measure == SPREAD or (one.measure in EFFECTS and not experiment.contrast)
+                if one.measure == wanted[0] or beside:
+                    # Of crossed factors the effects are the answer, not the gaps between two intersections.
+                    of_cells = of_effects_alone(experiment) and one.measure == experiment.measure
+                    marked[place] = replace(one, headline=not of_cells)
+            break
     return marked
-
-
-def _beside(finding: Finding, experiment: Experiment, wanted: tuple[str, str, str]) -> bool:
-    """Whether a finding answers the question of several groups beside their contrasts."""
-    headlined = finding.measure == SPREAD or (finding.measure in EFFECTS and not experiment.contrast)
-    return headlined and (finding.subset, finding.slice_by) == wanted[1:]
 
 
 def of_effects_alone(experiment: Experiment) -> bool:
@@ -574,10 +543,7 @@ def of_effects_alone(experiment: Experiment) -> bool:
 def _unmeasured(
     found: Sequence[Finding], experiments: Iterable[Experiment], parts: Mapping[str, pd.DataFrame]
 ) -> list[Finding]:
-    """The findings with the verdict of those that are made of one constant.
-
-    Where an experiment's answer is one for each value of a slice, each value has scores of its own.
-    """
+    """The findings with the verdict of those made of one constant, of all rows or of a slice's value."""
     constant: set[tuple[str, str]] = set()
     for experiment in experiments:
         rows = parts[experiment.name]
@@ -648,12 +614,9 @@ def findings_table(found: Iterable[Finding]) -> pd.DataFrame:
 
 
 def planned_error(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
-    """Standard error and degrees of freedom that the headline gap of planned rows can be expected to have.
+    """Standard error and degrees of freedom to expect of the headline gap of planned rows, from ``spreads``.
 
-    By the design's inference, from the experiment's ``spreads``; scores are not read.
-
-    Returns:
-        NaN, NaN where the spreads are not known or the rows allow no interval.
+    NaN, NaN where the spreads are not known or the rows allow no interval.
     """
     sides, clusters = planned_units(experiment, rows)
     spreads = {experiment.random.get(column, column): spread for column, spread in experiment.spreads.items()}
@@ -665,8 +628,7 @@ def planned_error(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> 
 def planned_gap(study: Study, experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> float:
     """The smallest gap that an audit of these rows finds in four of five times; NaN where that is not known.
 
-    Over all primary questions of the study at once, as the verdict. An estimated error has a larger critical value:
-    the larger by .8 of its variance's share, the fewer its degrees of freedom.
+    Over all primary questions of the study, as the verdict. An estimated error has a larger critical value.
     """
     error, freedom = planned_error(experiment, rows)
     questions = max(1, sum(questions_declared(study, experiment).values()))
@@ -704,8 +666,7 @@ def repeated_pairs(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) ->
 def settled(items: Mapping[str, pd.DataFrame], *, margin: float | None = None) -> set[tuple[str, str, str]]:
     """Experiments, by study, name and model, whose headlines all have a verdict other than undecided.
 
-    Where none of their prompts has a score, no further answers are waited for either. Rows have the number of planned
-    interim analyses (column ``looks``), over all of which the verdicts hold.
+    Where no prompt of one has a score, no further answers are waited for either.
 
     Args:
         items: the scored rows so far of each study of a report, of one model or several.
@@ -717,13 +678,10 @@ def settled(items: Mapping[str, pd.DataFrame], *, margin: float | None = None) -
         bare = replace(study, experiments=tuple(map(_headline_alone, study.experiments)))
         for _, rows in frame.groupby("model_id", sort=False):
             found += disaggregate(rows, bare, expected={}, robustness=False)
-    answers = [
-        (one, (one.study, one.experiment, one.model_id))
-        for one in judged(found, margin=margin)
-        if one.headline and one.verdict
-    ]
-    unsettled = {name for one, name in answers if one.verdict == UNDECIDED and not math.isnan(one.estimate.value)}
-    return {name for _, name in answers} - unsettled
+    answers = [one for one in judged(found, margin=margin) if one.headline and one.verdict]
+    still_open = [one for one in answers if one.verdict == UNDECIDED and not math.isnan(one.estimate.value)]
+    every, unsettled = ({(one.study, one.experiment, one.model_id) for one in some} for some in (answers, still_open))
+    return every - unsettled
 
 
 def _headline_alone(experiment: Experiment) -> Experiment:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, islice
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -47,23 +48,19 @@ def compare(
 ) -> list[Finding]:
     """Differences between models in what each study measures, and correlations of their scores.
 
-    Paired studies: the disparity (gap of a pair) of one model minus the other's, paired by prompt over the random
-    factors of the design, and by independent t-test with equal variance as published. Studies of conditions: the
-    score of each condition, likewise. What answers an experiment's question is a headline: its differences over all
-    models of a study hold at once and have a verdict. Two experiments of which the study
-    declares an ``Agreement``: the correlation of their scores over conditions, and within each group.
+    Paired studies: the gap of a pair of one model minus the other's, over the random factors of the design, and by
+    independent t-test as published. Studies of conditions: likewise the score of each condition. What answers an
+    experiment's question is a headline. Two experiments of an ``Agreement``: the correlation over conditions.
 
     Args:
         studies: scored rows by study and model.
-        reference: the model whose value every other's is subtracted from, by default the first of each study; of a
-            study that it is not in, the first.
-        every_pair: the differences between every two models, of which there are many.
-        units_read: the units of scores by study, experiment and model, where they may differ from those that studies
-            declare; models whose units have other ranges (a raw score, a probability) are not compared.
+        reference: the model whose value every other's is subtracted from; the first where a study does not have it.
+        every_pair: the differences between every two models.
+        units_read: units of scores by study, experiment and model, where they may differ from those declared; models
+            whose units have other ranges (a raw score, a probability) are not compared.
 
     Returns:
-        Nothing where the models have no experiment in common; where more than ``MOST_DETAILED`` pairs are compared,
-        the headlines' differences alone.
+        Nothing where the models have no experiment in common; of more pairs than ``MOST_DETAILED`` the headlines.
     """
     found: list[Finding] = []
     for name, models in studies.items():
@@ -105,8 +102,12 @@ def experiment_rows(rows: pd.DataFrame, experiment: str) -> pd.DataFrame:
     return _where(rows, rows["experiment"] == experiment)
 
 
-def _where(rows: pd.DataFrame, wanted: pd.Series) -> pd.DataFrame:
-    return rows if wanted.all() else rows[wanted]
+def _where(rows: pd.DataFrame, chosen: pd.Series) -> pd.DataFrame:
+    return rows if chosen.all() else rows[chosen]
+
+
+def _swapped(rows: pd.DataFrame) -> pd.DataFrame:
+    return _where(rows, rows["group"] != PLACEBO)
 
 
 def _alike(
@@ -126,7 +127,7 @@ def _alike(
 def _shared_prompts(experiment: Experiment, rows: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """The rows of the trials that all models have, and of each pair the first one with the same texts.
 
-    A model may have fewer trials, by its answers. One model's rows with texts are enough.
+    One model's rows with texts are enough.
     """
     made = dict(rows)
     trials = [set(part["trial"]) for part in rows.values() if "trial" in part]
@@ -144,15 +145,17 @@ def _shared_prompts(experiment: Experiment, rows: Mapping[str, pd.DataFrame]) ->
 
 def units(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     """What is compared: a row per pair with its gap, or per prompt with its score; column ``unit_value``."""
-    context = Context("", "", experiment, "score")
-    rows = _where(rows, rows["group"] != PLACEBO)
+    context, rows = Context("", "", experiment, "score"), _swapped(rows)
     if ANSWERS in experiment.rates:  # trials of one prompt are no further prompts
         rows = over_trials(readable(rows))
     if experiment.measure != "paired_gap":
         named = context.two(rows)
         return named.assign(unit_value=named["score"], unit=named["prompt_id"])
-    pairs = _pairs(context, rows).rename(columns={"pair_id": "unit", "gap": "unit_value"})
-    return pairs.drop(columns=["group", "score"])
+    return (
+        _pairs(context, rows)
+        .rename(columns={"pair_id": "unit", "gap": "unit_value"})
+        .drop(columns=["group", "score"])
+    )
 
 
 def _pairs(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
@@ -184,30 +187,22 @@ def _of_experiment(
         if not brief or any(_answers(each, one, first) for one in subsets):
             made = {model: units(each, part) for model, part in rows.items()}
         answers = {model: _headline_units(each, part) for model, part in rows.items()}
-        for pair in pairs:
-            context = Context(study, " - ".join(pair), each, "score", looks=looks)
+        for one, other in pairs:
+            context = Context(study, f"{one} - {other}", each, "score", looks=looks)
             if made:
-                yield from _differences(context, pair, *(made[model] for model in pair), gap=gap, brief=brief)
-            yield from _of_headline(context, pair, *(answers[model] for model in pair), gap=gap)
-    for pair in pairs if effects else ():
-        yield from _of_effects(Context(study, " - ".join(pair), experiment, "score"), pair, rows)
+                yield from _differences(context, (one, other), made[one], made[other], gap=gap, brief=brief)
+            yield from _of_headline(context, answers[one], answers[other], gap)
+    for one, other in pairs if effects else ():
+        looks = max(map(looks_of, (rows[one], rows[other])))
+        context = Context(study, f"{one} - {other}", experiment, "score", looks=looks)
+        yield from _of_effects(context, _swapped(rows[one]), _swapped(rows[other]))
 
 
-def _difference(
-    context: Context,
-    models: Pair,
-    estimate: Estimate,
-    cluster_vars: str,
-    *,
-    gap: str = "",
-    **more: str,
-) -> Finding:
+def _difference(context: Context, estimate: Estimate, cluster_vars: str, gap: str, **more: Any) -> Finding:
     """A difference of two models; ``gap`` says of which groups, where an experiment has more than two."""
-    experiment = context.experiment
-    subset = ", ".join(filter(None, (context.subset, gap)))
     return context.finding(
-        estimate, DIFFERENCE, f"{models[0]} - {models[1]}", cluster_vars=cluster_vars, subset=subset,
-        **{"unit": experiment.unit, **more},
+        estimate, DIFFERENCE, context.model_id, cluster_vars=cluster_vars,
+        subset=", ".join(filter(None, (context.subset, gap))), **{"unit": context.experiment.unit, **more},
     )  # fmt: skip
 
 
@@ -228,19 +223,19 @@ def _differences(
                 other = second if one is _ALL and not split else second[second["unit"].isin(set(sliced["unit"]))]
                 here = replace(context, subset=str(subset), slice_by=one.name, slice_value=str(value))
                 for over, view, estimate in islice(_tests(here, models, sliced, other), 1 if brief else None):
-                    finding = _difference(here, models, estimate, over, gap=gap)
-                    yield replace(finding, view=view, headline=answers and one is _ALL and not view)
+                    answered = answers and one is _ALL and not view
+                    yield _difference(here, estimate, over, gap, view=view, headline=answered)
 
 
 def _answers(experiment: Experiment, subset: str, rows: pd.DataFrame) -> bool:
     """Whether the gap of a subset answers the question: it is the headline, or the only one there is."""
-    if experiment.aggregate or of_effects_alone(experiment):
+    measure, headline_subset, slice_by = experiment.headline
+    if experiment.aggregate or of_effects_alone(experiment) or slice_by != "all":
         return False
-    if experiment.headline[2] != "all" or (experiment.headline_measure or experiment.measure) != experiment.measure:
+    if (experiment.headline_measure or experiment.measure) != experiment.measure:
         return False
-    if experiment.subset and rows[experiment.subset].nunique() == 1:
-        return True
-    return experiment.headline == (experiment.measure, subset, "all")
+    alone = bool(experiment.subset) and rows[experiment.subset].nunique() == 1
+    return alone or (measure, headline_subset) == (experiment.measure, subset)
 
 
 def _tests(
@@ -278,48 +273,39 @@ def _tests(
 def _headline_units(experiment: Experiment, rows: pd.DataFrame) -> Units | None:
     """The units of a headline that is no gap of pairs alone: of two sets of conditions, or of two groups of them."""
     measure, subset, slice_by = experiment.headline
-    context, rows = Context("", "", experiment, "score"), _where(rows, rows["group"] != PLACEBO)
+    context, rows = Context("", "", experiment, "score"), _swapped(rows)
     if slice_by != "all":
         return None
     if measure == "group_gap":  # without an aggregate the rows of two models are no pairs
         return headline_units(context, rows) if experiment.aggregate and not subset else None
     if measure != "gap_difference" or not set(experiment.contrast or ()) <= set(rows[experiment.subset].unique()):
         return None
-    if ANSWERS in experiment.rates:
-        return headline_units(context, rows)
     return paired_units(context, _pairs(context, rows)) if context.whole(rows) else None
 
 
-def _of_headline(
-    context: Context, models: Pair, first: Units | None, second: Units | None, *, gap: str
-) -> Iterator[Finding]:
+def _of_headline(context: Context, first: Units | None, second: Units | None, gap: str) -> Iterator[Finding]:
     """The difference of two models in their headlines: of their units one by one, by the headline's inference."""
-    experiment = context.experiment
     if first is None or second is None:
         return
-    key = "prompt_id" if experiment.measure == "group_gap" else "pair_id"
-    both = first.rows.merge(second.rows[[key, "value"]], on=key, suffixes=("", "_of_other"))
+    both = first.joined(second)
     if not len(both):
         return
-    made = Units(both.assign(value=both["value"] - both["value_of_other"]), first.context, first.weights)
-    if experiment.headline[0] == "gap_difference":
-        context = replace(context, subset=" - ".join(experiment.contrast or ()))
-    over = first.context.random(both)[1]
-    yield replace(_difference(context, models, made.estimate(), over, gap=gap), headline=True)
+    made = replace(first, rows=both.assign(value=both["value"] - both["value_of_other"]))
+    if context.experiment.headline[0] == "gap_difference":
+        context = replace(context, subset=" - ".join(context.experiment.contrast or ()))
+    yield _difference(context, made.estimate(), first.context.random(both)[1], gap, headline=True)
 
 
-def _of_effects(context: Context, models: Pair, rows: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
+def _of_effects(context: Context, first: pd.DataFrame, second: pd.DataFrame) -> Iterator[Finding]:
     """The differences of two models in the effects of crossed factors: the effects on their scores' difference."""
-    first, second = (_where(part, part["group"] != PLACEBO) for part in (rows[model] for model in models))
     both = first.merge(second[["prompt_id", "score"]], on="prompt_id", suffixes=("", "_of_other"))
     both = both.assign(score=both["score"] - both["score_of_other"])
     subset = context.experiment.subset
     for name, part in both.groupby(subset, sort=False) if subset else [("", both)]:
-        here = replace(context, subset=str(name), looks=max(map(looks_of, (first, second))))
-        for one in factor_findings(context, part):
+        here = replace(context, subset=str(name))
+        for one in factor_findings(replace(context, looks=1), part):
             if one.measure in EFFECTS:
-                made = _difference(here, models, one.estimate, one.cluster_vars, gap=one.contrast, unit=one.unit)
-                yield replace(made, headline=True)
+                yield _difference(here, one.estimate, one.cluster_vars, one.contrast, unit=one.unit, headline=True)
 
 
 # --- agreement of two kinds of score ------------------------------------------------------------------
@@ -353,11 +339,10 @@ def _agreeing(study: Study) -> list[Experiment]:
 
 def _agreement(study: Study, models: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
     scores = condition_scores(study, models)
-    if not len(scores) or study.agreement is None:
+    if not len(scores):
         return
     first, second = _agreeing(study)
-    parts: list[tuple[str, pd.DataFrame]] = [("", scores), *scores.groupby("group")]
-    for subset, part in parts:
+    for subset, part in [("", scores), *scores.groupby("group")]:
         for method in ("pearson", "spearman"):
             x, y = (np.asarray(part[one.name], dtype=np.float64) for one in (first, second))
             estimate = measures.correlation(x, y, method=method)

@@ -49,42 +49,33 @@ class Finding(Record):
         score: the score column: ``score`` is the published one.
         measure: one of ``measures.MEASURES``.
         contrast: what is subtracted from what, or the group of a mean.
-        group, reference_group: of a gap the group and the one that is subtracted; of a main effect and of an
-            interaction of two factors the two levels of the first.
-        within, against: of a difference of gaps the two sets of conditions; of an interaction of two factors the
-            levels of the second whose gaps are compared.
+        group, reference_group: of a gap the group and the one that is subtracted; of an effect the first's levels.
+        within, against: of a difference of gaps the two sets of conditions; of an interaction the second's levels.
         subset: part of the rows that is analysed alone; ``a - b`` for a difference of gaps.
         slice_by, slice_value: ``all``, or the slice and its value.
-        unit: unit of the value.
-        cluster_vars: the random factors that interval and p-value allow for (``templates + diagnoses``); blank: these
-            rows only.
+        cluster_vars: the random factors of interval and p-value (``templates + diagnoses``); blank: these rows only.
         view: ``AS_PUBLISHED`` for the paper's own statistic, blank for that of the design.
         headline: it answers the question of its experiment.
-        questions: of a headline: how many primary questions of its study its interval and p-value hold for at once.
+        questions: of a headline: the number of primary questions that its interval and p-value hold for at once.
         looks: number of interim analyses after any of which the run may have stopped.
-        estimate: the numbers.
-        baseline: mean score of the reference group, which a gap is a share of; NaN for other measures.
-        ratio: of a gap between rates: the group's rate over that of the reference group; NaN for other gaps.
-        ratio_error, ratio_freedom, ratio_skewness: of the natural log of the ratio, as those of ``Estimate``.
-        detectable: the smallest gap that such an audit finds in four of five times; NaN where it is no gap over all
-            rows.
-        margin: a gap below it counts as none, in the unit of the value; NaN for other measures.
-        verdict: of ``VERDICTS``; of an intersection ``BEYOND_PARTS`` or blank; blank for other measures, unless all
-            scores are the same.
+        baseline: of a gap the mean score of the reference group.
+        ratio: of a gap between rates: the group's rate over that of the reference group; ``ratio_error``,
+            ``ratio_freedom`` and ``ratio_skewness`` are of its natural log.
+        detectable: the smallest gap that such an audit finds in four of five times.
+        margin: a gap below it counts as none, in the unit of the value.
+        verdict: of ``VERDICTS``, or ``BEYOND_PARTS`` of an intersection; blank for other measures.
         lowest, highest: of a headline: the range of its value without one template, condition or word at a time.
         hinges_on: of a headline: what could turn it, as JSON of ``influences``; blank for nothing.
-        signs_kept: of a headline: the share of paraphrases in which it has its sign; NaN without paraphrases.
-        worst_low, worst_high: of a headline or a mean: its least and its largest value, whatever the scores that are
-            missing.
+        signs_kept: of a headline: the share of paraphrases in which it has its sign.
+        worst_low, worst_high: the least and the largest value, whatever the scores that are missing.
         higher_group: of a rate: the group with the higher one, or with more positives; blank where they are equal.
         only_group, only_reference: of a flip rate: the number of notes that are positive in the version of the group
-            alone, and in that of the reference group alone; NaN for other measures.
-        intersection: of the headline of all groups, where these are crossed factors: of those further from the mean
-            of all than their parts add up to the furthest (its group is ``group``); blank for none. Of the finding of
-            an intersection its own name.
-        from_mean, parts: of such an intersection: its distance from the mean of all, and the sum of the main effects
-            of its levels; NaN for other findings.
+            alone, and in that of the reference group alone.
+        intersection: of crossed factors, of an intersection or the headline of all groups: the levels of a group that
+            lies ``from_mean`` from the mean of all, where the main effects of its levels add up to ``parts``.
         published: the published number beside it, if there is one.
+
+    Numbers are NaN, and texts blank, for other measures.
     """
 
     study: str
@@ -199,10 +190,9 @@ def _flat(record: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the findings of some rows have in common: study, model, experiment, score column, subset and slice.
+    """What the findings of some rows have in common.
 
-    ``weights`` are those of the groups in an effect of crossed factors; none: it is the gap between the experiment's
-    two groups. ``looks``: as of ``Finding``.
+    ``weights`` are those of the groups in an effect of crossed factors; none: a gap between two groups.
     """
 
     study: str
@@ -312,10 +302,7 @@ def headlines(found: Iterable[Finding]) -> list[Finding]:
 def comparisons(found: Iterable[Finding], *, rates: bool = False, views: bool = False) -> list[Finding]:
     """The comparisons over all rows, headlines first, those across a slice and those of a judge last; no means.
 
-    Args:
-        found: of any runs.
-        rates: with those that have a table of their own.
-        views: with the paper's own statistics and the other scores.
+    ``rates``: with those that have a table of their own; ``views``: with the papers' statistics and other scores.
     """
     every = list(found)
     answers = {(one.study, one.model_id, *one.key()) for one in every if one.headline}
@@ -338,9 +325,7 @@ def comparisons(found: Iterable[Finding], *, rates: bool = False, views: bool = 
 
 
 def headline_of_each(found: Iterable[Finding]) -> list[Finding]:
-    """One headline for each study, experiment and model, in the order of the findings.
-
-    Of several (one for each phenotype) it is the one that is furthest from fair: they are never pooled.
+    """One headline for each study, experiment and model; of several (one for each phenotype) the least fair.
 
     Raises:
         ValueError: one that stands twice.
@@ -373,13 +358,9 @@ def experiment_of(finding: Finding) -> Experiment | None:
 
 @dataclass(frozen=True, slots=True)
 class Oriented:
-    """A finding as a number from 0 (as unequal as can be) to 1 (no measured difference); it has no unit.
+    """A finding from 0 (as unequal as can be) to 1 (no measured difference), its interval, and how it was made.
 
-    Attributes:
-        value: the number.
-        low, high: its interval, NaN where the finding has none. Where the finding's interval contains "no
-            difference", ``high`` is 1, above both transformed ends.
-        how: how it was made, in words.
+    ``high`` is 1 where the finding's interval contains "no difference". ``low`` and ``high`` are NaN without one.
     """
 
     value: float

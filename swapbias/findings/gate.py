@@ -25,7 +25,6 @@ from swapbias.findings.finding import (
     experiment_of,
     headlines,
 )
-from swapbias.findings.predictions import ANSWERS
 from swapbias.findings.sensitivity import HOLDS, Units, headline_rows, headline_units
 from swapbias.measures import (
     MEASURES,
@@ -44,10 +43,6 @@ GAP, LEVEL, ALL_OF_THEM = OF = ("gap", "level", "all")  # what is gated where a 
 PASSES, FAILS, OPEN = OUTCOMES = ("passes", "fails", "undecided")
 _OUTCOMES = {"within": PASSES, "beyond": FAILS, "across": OPEN}  # by where an interval lies
 _ROUNDING = 1e-9  # scores of two runs closer than this are the same: batches of other sizes add up so
-REASONS = (
-    "constant_scores", "mostly_unscored", "few_levels", "other_sign_in_wordings", "missing_scores", "no_spread",
-    "few_equal", "equal_scores", "equal_differences", "sign_test", "same_model_scores", "sign_test_of_change",
-)  # fmt: skip
 Items = Mapping[str, pd.DataFrame]
 
 
@@ -57,9 +52,8 @@ Items = Mapping[str, pd.DataFrame]
 def judged(found: Sequence[Finding], *, margin: float | None = None) -> list[Finding]:
     """The findings of one report, each gap with its verdict.
 
-    The primary questions of a study are one family for each model, however many of them were run: with k of them
-    intervals and p-values of headlines hold at .05 / k. Across studies and models nothing is corrected; the
-    differences of models in one study are a family as well.
+    With k primary questions of a study for a model, however many were run, intervals and p-values of headlines hold
+    at .05 / k. Across studies and models nothing is corrected; differences of models in one study are one family.
 
     Args:
         found: findings of any studies and models.
@@ -68,11 +62,10 @@ def judged(found: Sequence[Finding], *, margin: float | None = None) -> list[Fin
     """
     declared: dict[tuple[str, str], float] = {}
     for one in found:
-        name = one.study, one.experiment
-        if name not in declared:
+        if (one.study, one.experiment) not in declared:
             experiment = experiment_of(one)
             own = experiment.margin if experiment and margin is None else margin
-            declared[name] = MARGIN if own is None else own
+            declared[one.study, one.experiment] = MARGIN if own is None else own
     return [_judged(one, declared[one.study, one.experiment]) for one in over_questions(found)]
 
 
@@ -83,11 +76,12 @@ def over_questions(found: Sequence[Finding]) -> list[Finding]:
         if one.headline and not math.isnan(one.estimate.p_value):
             families.setdefault(_family(one), []).append(one)
     questions = {family: _questions(mine) for family, mine in families.items()}
-    made = []
-    for one in found:
-        family = _family(one) if one.headline else None
-        made.append(_simultaneous(one, questions[family], families[family]) if family in questions else one)
-    return made
+    return [
+        _simultaneous(one, questions[family], families[family])
+        if one.headline and (family := _family(one)) in families
+        else one
+        for one in found
+    ]
 
 
 def _family(finding: Finding) -> tuple[str, str, str]:
@@ -100,10 +94,7 @@ def _family(finding: Finding) -> tuple[str, str, str]:
 
 
 def _questions(mine: Sequence[Finding]) -> int:
-    """The number of primary questions of a study for the kind of model that these headlines are of.
-
-    As many as contrasts are declared, or as an experiment has headlines where it has more, one for each phenotype.
-    """
+    """The number of primary questions: contrasts that are declared, or headlines where an experiment has more."""
     questions: dict[str, int] = {}
     for one in mine:
         questions[one.experiment] = questions.get(one.experiment, 0) + (one.measure != SPREAD)
@@ -121,13 +112,10 @@ def questions_declared(study: Study, experiment: Experiment) -> dict[str, int]:
 
 
 def _simultaneous(finding: Finding, questions: int, family: Sequence[Finding]) -> Finding:
-    """A headline whose interval and p-value hold for so many questions at once.
-
-    The test of several groups holds for their contrasts already, of which each is a question.
-    """
+    """A headline whose interval and p-value hold for so many questions at once."""
     finding, times = replace(finding, questions=questions), float(questions)
     estimate = sequential_adjust(finding.estimate, 1, level=finding.level)
-    if finding.measure == SPREAD:
+    if finding.measure == SPREAD:  # holds for its contrasts already
         times /= max(1, sum(one.experiment == finding.experiment and one.measure != SPREAD for one in family))
     name = f"{questions} questions of {finding.study}" if questions > 1 else ""
     p_value = min(1.0, times * estimate.p_value)
@@ -152,10 +140,7 @@ def _judged(finding: Finding, share: float) -> Finding:
 
 
 def _depends_on_missing(finding: Finding, margin: float, verdict: str) -> bool:
-    """Whether scores that are missing could be such that the verdict, or the direction of the gap, is another.
-
-    The interval is taken to be as wide at the ends of the bounds as at the value.
-    """
+    """Whether scores that are missing could turn the verdict or the sign; the interval is taken to stay as wide."""
     estimate, ends = finding.estimate, finding.bounds
     if verdict in (UNDECIDED, UNMEASURED, TOO_FEW) or len(ends) < 2:
         return False
@@ -204,10 +189,7 @@ def _all_alike(finding: Finding) -> bool:
 
 
 def _enough_equal(finding: Finding, margin: float) -> bool:
-    """Whether so many independent units without spread, none of them missing, rule out a mean of the margin or more.
-
-    What missing scores could do is not known without bounds.
-    """
+    """Whether enough independent units are equal, and none is missing, to rule out a mean of the margin or more."""
     beyond = finding.worst_low < -margin or finding.worst_high > margin
     lost = finding.estimate.n_unscored > 0 if math.isnan(finding.worst_low) else beyond
     return independent_pairs(finding) >= equal_needed(finding, margin) and not lost
@@ -239,9 +221,9 @@ class Check:
         finding: the gap, by the inference of its design.
         margin: what it must stay within, in its unit; of a comparison what it may be larger by than the baseline's.
         outcome: of ``OUTCOMES``.
-        why: the basis of the outcome, of ``REASONS``; blank for the printed interval.
-        baseline: of a comparison the gap of the baseline over the prompts that both runs scored; else None.
-        change: of a comparison the gap less the baseline's, paired by prompt; else None.
+        why: the basis of the outcome (``constant_scores``, ``few_levels`` ...); blank for the printed interval.
+        baseline, change: of a comparison the baseline's gap over the prompts that both runs scored, and the gap less
+            that, paired by prompt; else None.
         levels: of a difference of gaps the gaps that it is made of, where these are not gated.
     """
 
@@ -256,13 +238,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The result of a check of a run.
-
-    Attributes:
-        checks: of its headlines.
-        unchecked: the headlines that are no gaps.
-        notes: what the run says of its prompts, a sentence each.
-    """
+    """The result of a check of a run: its headlines, those that are no gaps, and notes about its prompts."""
 
     checks: tuple[Check, ...]
     unchecked: tuple[Finding, ...] = ()
@@ -291,26 +267,18 @@ def check_gaps(
 ) -> Gate:
     """Whether the headline gaps of a run lie within a margin, or are no larger than a baseline's by more than it.
 
-    A gap passes where the interval that the report prints lies within the margin, and fails where it lies wholly
-    beyond it; else it is undecided, as is one of too few levels of a random factor. All must pass for the gate to
-    pass. A gap that keeps its sign in too few wordings does not fail, and nothing passes or fails that missing scores
-    could change.
-
-    Where all pairs differ by the same there is no interval. A gap beyond the margin then fails by the sign test of
-    its clusters: it is exact where effects are symmetric. One within the margin passes where a mean beyond it would
-    have shown: so many independent pairs would not all have differed alike (72 that score the same, at a margin of
-    .05).
-    Constant scores are undecided.
+    A gap passes where the printed interval lies within the margin, and fails where it lies wholly beyond it; else it
+    is undecided. Too few levels of a factor, constant scores, too few wordings with its sign, and missing scores that
+    could change the outcome leave it undecided. Where all pairs differ by the same, one beyond the margin fails by
+    the sign test, and one within passes where enough independent pairs are equal (72 for a margin of .05).
 
     Args:
         found: the findings of a run.
         max_gap: the margin, a share of the range of each gap's unit (``measures.margin_in``), above 0.
         studies: ``NAME`` or ``NAME:EXPERIMENT``; none: all of the run.
         items: the run's scored rows by study, and ``baseline`` those of another run: each gap may then be as large as
-            there, and larger by the margin, by the interval of the difference of the two models' gaps, prompt by
-            prompt over the random factors of the design.
-        of: where a headline is a difference of two gaps: that (``gap``), both gaps (``level``), or all three
-            (``all``). Any other headline is its own level.
+            there, and larger by the margin, by the interval of the difference of the two models' gaps.
+        of: of a difference of two gaps what is gated: that (``gap``), both gaps (``level``), or all three (``all``).
 
     Raises:
         UsageError: another word for ``of``, nothing to check, a study that the run does not have, a margin that is
@@ -401,11 +369,10 @@ def _compared(check: Check, items: Items, baseline: Items) -> Check:
     mine, other = (_rows(finding, name, run) for run in (items, baseline))
     _refuse_other_prompts(name, mine, other)
     first, second = (_units(finding, name, rows) for rows in (mine, other))
-    key = _unit_key(finding)
-    both = first.rows.merge(second.rows[[key, "value"]], on=key, suffixes=("", "_before"))
+    both = first.joined(second)
     if not len(both):
         raise UsageError(f"{name}: the baseline scored none of the same prompts. Audit both alike.")
-    now, before = both["value"], both["value_before"]
+    now, before = both["value"], both["value_of_other"]
     flat = _ROUNDING * max(float(now.abs().max()), float(before.abs().max()))
     difference = (now - before).mask((now - before).abs() <= flat, 0.0)
     change, total, was = (  # the side is chosen by the baseline
@@ -455,10 +422,7 @@ def _rows(finding: Finding, name: str, items: Items) -> pd.DataFrame:
 
 
 def _refuse_other_prompts(name: str, mine: pd.DataFrame, other: pd.DataFrame) -> None:
-    """Refuse texts that differ under one name: another version of the prompts. Those of notes may be blank.
-
-    Rows of the Hub come without: whoever reads them goes by the fingerprints of the prompts.
-    """
+    """Refuse texts that differ under one name: another version of the prompts. Those of notes may be blank."""
     if "text" not in mine or "text" not in other:
         return
     texts = mine[["prompt_id", "text"]].merge(other[["prompt_id", "text"]], on="prompt_id", suffixes=("", "_before"))
@@ -474,11 +438,3 @@ def _units(finding: Finding, name: str, rows: pd.DataFrame) -> Units:
     if units is None:
         raise UsageError(f"{name}: a run has no two groups to compare. Audit both models alike.")
     return units
-
-
-def _unit_key(finding: Finding) -> str:
-    """The column that identifies the units of a headline: a sentence, a pair or a prompt."""
-    experiment = experiment_of(finding)
-    if experiment is not None and ANSWERS in experiment.rates:
-        return "template"
-    return "prompt_id" if experiment is not None and experiment.measure == "group_gap" else "pair_id"

@@ -89,10 +89,7 @@ def readable(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def over_trials(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per sentence, adjectives and side with its mean score over trials; NaN where no trial was answered.
-
-    ``pair_id`` is that of the prompts, without their trial.
-    """
+    """One row per sentence, adjectives and side with its mean score over trials; NaN where no trial was answered."""
     means = rows.groupby(["template", "condition", "group"], sort=False, as_index=False)["score"].mean()
     return means.assign(pair_id=means["template"] + "/" + means["condition"])
 
@@ -114,10 +111,8 @@ def bias(context: Context, rows: pd.DataFrame) -> Estimate:
 def sentence_pairs(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
     """A row a sentence, a column a side: ``sentence_means`` of the scores."""
     other = next(side for side in rows["group"] if side != reference)
-    means = sentence_means(
-        rows["score"], rows["group"].tolist(), _prompt_pairs(rows), rows["template"].tolist(),
-        reference_group=reference,
-    )  # fmt: skip
+    sides, sentences = rows["group"].tolist(), rows["template"].tolist()
+    means = sentence_means(rows["score"], sides, _prompt_pairs(rows), sentences, reference_group=reference)
     return pd.DataFrame(means, columns=[other, reference], index=rows["template"].unique())
 
 
@@ -143,29 +138,24 @@ def _column(rows: pd.DataFrame, name: str) -> NDArray[np.float64]:
 
 def _baseline_differences(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Each condition's bias minus the baseline's: paired by sentence, and over trials as published."""
-    reference = context.experiment.reference_group
     base = rows[rows["condition"] == BASELINE]
     if not len(base):
         return
-    trials = _by_trial(base, reference)
-    contrast = f"{context.gap_fields['contrast']}, minus {BASELINE}"
+    contrast, trials = f"{context.gap_fields['contrast']}, minus {BASELINE}", _by_trial(context, base)
     for condition, part in rows.groupby("condition", sort=False):
         if condition == BASELINE:
             continue
-        published = difference_of_biases(_by_trial(part, reference), trials).estimate
+        here = replace(context, slice_by="adjectives", slice_value=str(condition))
         paired, over = _paired_by_sentence(context, part, base), context.random(part)[1]
-        for view, estimate in (("", paired), (AS_PUBLISHED, published)):
-            yield context.finding(
-                estimate, "bias_difference", contrast, slice_by="adjectives", slice_value=str(condition), view=view,
-                cluster_vars="" if view else over,
-            )  # fmt: skip
+        yield here.finding(paired, "bias_difference", contrast, cluster_vars=over)
+        published = difference_of_biases(_by_trial(context, part), trials).estimate
+        yield here.finding(published, "bias_difference", contrast, view=AS_PUBLISHED)
 
 
-def _by_trial(rows: pd.DataFrame, reference: str) -> list[float]:
-    found = trial_biases(
-        _classes(rows), rows["group"].tolist(), trial_ids=rows["trial"].tolist(), reference_group=reference
-    )
-    return list(found.values())
+def _by_trial(context: Context, rows: pd.DataFrame) -> list[float]:
+    reference, trials = context.experiment.reference_group, rows["trial"].tolist()
+    sides = rows["group"].tolist()
+    return list(trial_biases(_classes(rows), sides, trial_ids=trials, reference_group=reference).values())
 
 
 def _paired_by_sentence(context: Context, part: pd.DataFrame, base: pd.DataFrame) -> Estimate:
@@ -221,14 +211,12 @@ def _flips(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     two = context.two(rows)
     if not context.whole(two):
         return
-    found = flip_rate(
-        _predicted(two), pair_ids=two["pair_id"].to_numpy(), scores=two["score"].to_numpy(dtype=float),
-        **_notes(context, two),
-    )  # fmt: skip
-    higher = found.higher_group if found.more != found.fewer else ""
+    pairs, scores = two["pair_id"].to_numpy(), two["score"].to_numpy(dtype=float)
+    found = flip_rate(_predicted(two), pair_ids=pairs, scores=scores, **_notes(context, two))
+    undecided = math.isnan(found.estimate.value) or found.more == found.fewer
     yield context.finding(
         found.estimate, "flip_rate", _pair(context), cluster_vars=over_subjects(rows),
-        higher_group="" if math.isnan(found.estimate.value) else higher,
+        higher_group="" if undecided else found.higher_group,
         only_group=float(found.more), only_reference=float(found.fewer),
     )  # fmt: skip
 
@@ -238,27 +226,22 @@ def _ratios(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     two = context.two(rows)
     if not context.whole(two):
         return
+    over, contrast, pairs = over_subjects(two), context.gap_fields["contrast"], two["pair_id"].to_numpy()
     for rate in ("tpr", "fpr"):
-        found = rate_ratio(
-            _predicted(two), is_positive(two), pair_ids=two["pair_id"].to_numpy(), rate=rate, **_notes(context, two)
-        )
-        contrast = context.gap_fields["contrast"]
-        for measure, estimate, name, view in (
-            (f"{rate}_difference", found.difference, contrast, ""),
-            (f"log_{rate}r", found.log_ratio, contrast, ""),
-            (f"{rate}r", found.estimate, _pair(context), AS_PUBLISHED),
+        found = rate_ratio(_predicted(two), is_positive(two), pair_ids=pairs, rate=rate, **_notes(context, two))
+        for measure, estimate, name, more in (
+            (f"{rate}_difference", found.difference, contrast, {"cluster_vars": over}),
+            (f"log_{rate}r", found.log_ratio, contrast, {"cluster_vars": over}),
+            (f"{rate}r", found.estimate, _pair(context), {"view": AS_PUBLISHED}),
         ):
-            yield context.finding(
-                estimate, measure, name, cluster_vars="" if view else over_subjects(two), view=view,
-                higher_group="" if math.isnan(estimate.value) else found.higher_group,
-            )  # fmt: skip
+            higher = "" if math.isnan(estimate.value) else found.higher_group
+            yield context.finding(estimate, measure, name, higher_group=higher, **more)
 
 
 def _actual(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Performance for each gender in the notes as they were written, each of its patient's own gender.
 
-    Nothing where notes have no version, or one of the two groups has none. Of labels alone (scores that are 0 or 1)
-    there are the rates, and nothing of ranking and calibration.
+    Of labels alone (scores that are 0 or 1) there are the rates, and nothing of ranking and calibration.
     """
     two = context.two(rows)
     mine = two[two["version"] == AS_WRITTEN] if "version" in two else two.iloc[:0]
@@ -269,16 +252,15 @@ def _actual(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     found = performance(
         _predicted(mine), is_positive(mine), scores=scores if graded else None, **_notes(context, mine)
     )
-    over = over_subjects(mine)
+    over, sides = over_subjects(mine), (context.experiment.group, context.experiment.reference_group)
     for group, values in found.groups.items():
         for measure, estimate in values.items():
             yield context.finding(estimate, measure, group, cluster_vars=over)
-    for measure, estimate in {**found.differences, "equalised_odds_difference": found.equalised_odds}.items():
-        fields = {}
-        if measure in found.differences:
-            group, reference = context.experiment.group, context.experiment.reference_group
-            fields["higher_group"] = group if estimate.value > 0 else reference * (estimate.value < 0)
-        yield context.finding(estimate, measure, context.gap_fields["contrast"], cluster_vars=over, **fields)
+    contrast = context.gap_fields["contrast"]
+    for measure, estimate in found.differences.items():
+        higher = sides[0] if estimate.value > 0 else sides[1] * (estimate.value < 0)
+        yield context.finding(estimate, measure, contrast, cluster_vars=over, higher_group=higher)
+    yield context.finding(found.equalised_odds, "equalised_odds_difference", contrast, cluster_vars=over)
 
 
 def _f1(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -301,24 +283,22 @@ def _leakage(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 def _direction(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Direct bias and its sign, against random words and directions, and how clear the gender direction is."""
     others = rows.filter(regex=f"^{WITHOUT_PAIR}[0-9]+$")
-    dimensions, known = _constant(rows, "dimensions"), _constant(rows, "frequency_known")
+    dimensions = _constant(rows, "dimensions")
     found = from_cosines(
         rows["score"].to_numpy(dtype=float), _random_cosines(rows),
         without_pairs=others.to_numpy(dtype=float) if len(others.columns) else None,
-        dimensions=None if math.isnan(dimensions) else int(dimensions), like_frequency=known == 1,
+        dimensions=None if math.isnan(dimensions) else int(dimensions),
+        like_frequency=_constant(rows, "frequency_known") == 1,
     )  # fmt: skip
     yield context.finding(found.direct_bias, "direct_bias", "mean |cosine|", cluster_vars="words")
     yield context.finding(found.signed, "signed_mean", "mean cosine", cluster_vars="words")
-    facts = []
-    if not math.isnan(found.null_mean):
-        facts += [(RANDOM_DIRECT, found.null_mean, "cosine")]
-        facts += [(RANDOM_SIGNED, found.null_signed_mean, "cosine")]
+    facts = {RANDOM_DIRECT: found.null_mean, RANDOM_SIGNED: found.null_signed_mean}
     if context.slice_by == "all":
-        facts += [(RANDOM_DIRECTION, found.random_direction, "cosine")] * (not math.isnan(found.random_direction))
-        explained = _constant(rows, "explained_variance")
-        facts += [(EXPLAINED, explained, "share of variance")] * (not math.isnan(explained))
-    for name, value, unit in facts:
-        yield context.finding(Estimate(value, test="none"), "mean", name, unit=unit)
+        facts |= {RANDOM_DIRECTION: found.random_direction, EXPLAINED: _constant(rows, "explained_variance")}
+    for name, value in facts.items():
+        if not math.isnan(value):
+            unit = "share of variance" if name == EXPLAINED else "cosine"
+            yield context.finding(Estimate(value, test="none"), "mean", name, unit=unit)
 
 
 def _constant(rows: pd.DataFrame, name: str) -> float:
@@ -345,24 +325,18 @@ def judgements(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     if rubric is None or FIRST not in rows or rows[FIRST].isna().all():
         return
     rows = rows[rows[FIRST].notna()].reset_index(drop=True)
-    first, second = (_option_names(rows[name], rubric) for name in (FIRST, SECOND))
+    names = dict(enumerate([*(one.text for one in options_of(rubric.candidates)), "none"]))
+    first, second = (rows[name].map(names).fillna("").tolist() for name in (FIRST, SECOND))
     shown = swapping.without_groups(rows["answer"].tolist(), rubric.neutral)  # equal texts are judged once
-    over, readings = "different answers", "options in both orders"
-    yield context.finding(agreement_share(first, second, cluster_ids=shown), "agreement", readings, cluster_vars=over)
-    yield context.finding(
-        kappa(first, second, cluster_ids=shown, seed=context.seed), "kappa", readings, cluster_vars=over,
-    )  # fmt: skip
-    groups = context.experiment.compared
+    for measure, estimate in (
+        ("agreement", agreement_share(first, second, cluster_ids=shown)),
+        ("kappa", kappa(first, second, cluster_ids=shown, seed=context.seed)),
+    ):
+        yield context.finding(estimate, measure, "options in both orders", cluster_vars="different answers")
     alike = rows.groupby("pair_id")[JUDGED].transform(lambda one: one.nunique(dropna=False)) == 1
     for pairs, chosen in ((EVERY, rows), (ALIKE, rows[alike])):
-        yield context.finding(
-            group_leakage(chosen, rubric, groups), "group_leakage", pairs, cluster_vars="stories",
-        )  # fmt: skip
-
-
-def _option_names(places: pd.Series, rubric: Rubric) -> list[str]:
-    names = [*(one.text for one in options_of(rubric.candidates)), "none"]
-    return ["" if math.isnan(place) else names[int(place)] for place in places.to_numpy(dtype=float)]
+        estimate = group_leakage(chosen, rubric, context.experiment.compared)
+        yield context.finding(estimate, "group_leakage", pairs, cluster_vars="stories")
 
 
 def _story_ids(rows: pd.DataFrame, rubric: Rubric) -> list[str]:
@@ -374,10 +348,9 @@ def _story_ids(rows: pd.DataFrame, rubric: Rubric) -> list[str]:
 def group_leakage(rows: pd.DataFrame, rubric: Rubric, groups: Sequence[str], *, folds: int = _FOLDS) -> Estimate:
     """How well a simple classifier predicts the group from the judge's input: unweighted average recall.
 
-    Words, pairs of words and pieces of words, weighted by tf-idf, in a logistic regression; a story is never in two
-    folds. 1 / groups: by chance. Only pairs of which the judge saw all sides are read, so that the classes are as
-    large in every fold. NaN of fewer than two stories. The interval is over stories, and wider than that of
-    predictions that share nothing: the folds learn from each other (benchmarks/judge.py).
+    1 / groups: by chance; NaN of fewer than two stories. A story is never in two folds. Only pairs of which the judge
+    saw all sides are read. The interval is over stories, and wider, for the folds share what they learn from
+    (benchmarks/judge.py).
 
     Args:
         rows: of answers that were judged.
@@ -395,25 +368,22 @@ def group_leakage(rows: pd.DataFrame, rubric: Rubric, groups: Sequence[str], *, 
     truth, count = known["group"].to_numpy(dtype=object), len(set(stories.tolist()))
     if count < 2:
         return uar([], [])
-    texts = [without_reasoning(one) for one in swapping.without_groups(known["answer"].tolist(), rubric.neutral)]
-    read, predicted, fold = (
-        np.array(texts, dtype=object),
-        np.full(len(texts), "", object),
-        stories % min(folds, count),
-    )
+    shown = swapping.without_groups(known["answer"].tolist(), rubric.neutral)
+    texts = np.array([without_reasoning(one) for one in shown], dtype=object)
+    predicted, fold = np.full(len(texts), "", object), stories % min(folds, count)
     for number in range(min(folds, count)):
         test = fold == number
-        predicted[test] = _classifier().fit(read[~test].tolist(), truth[~test].tolist()).predict(read[test].tolist())
-    found = uar(
-        predicted.tolist(), truth.tolist(), note_ids=known["pair_id"].astype(str).tolist(),
-        cluster_ids=[str(one) for one in stories],
-    )  # fmt: skip
+        model = _classifier().fit(texts[~test].tolist(), truth[~test].tolist())
+        predicted[test] = model.predict(texts[test].tolist())
+    notes, clusters = known["pair_id"].astype(str).tolist(), [str(one) for one in stories]
+    found = uar(predicted.tolist(), truth.tolist(), note_ids=notes, cluster_ids=clusters)
     low, high = (found.value + _WIDER * (end - found.value) for end in (found.ci_low, found.ci_high))
     interval = f"{found.interval}, {_WIDER} x wider"
     return replace(found, ci_low=max(0.0, low), ci_high=min(1.0, high), interval=interval)
 
 
 def _classifier() -> Any:
+    """Words, pairs of words and pieces of words, weighted by tf-idf, in a logistic regression."""
     text, pipeline = import_module("sklearn.feature_extraction.text"), import_module("sklearn.pipeline")
     linear = import_module("sklearn.linear_model")
     seen = pipeline.make_union(

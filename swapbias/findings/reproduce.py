@@ -1,7 +1,7 @@
 """Recompute published numbers from the authors' released outputs, with the package's own measures."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -79,8 +79,7 @@ def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand]:
             if finding.view != AS_PUBLISHED and finding.key() in own:  # the paper's numbers are by its own statistic
                 continue
             if finding.published:
-                compared = _compare(finding, finding.published, files)
-                yield from _corrected(released, finding, compared) if released.note else compared
+                yield from _compared(released, finding, finding.published, files)
             elif finding.unit == COUNT:
                 yield _reproduced(finding, files)
 
@@ -99,35 +98,29 @@ def _recomputed(study: Study, corpus: Corpus, released: Released) -> list[Findin
     return found
 
 
-def _corrected(released: Released, finding: Finding, compared: Iterable[Reproduced]) -> Iterator[Reproduced]:
-    """The changes of a corrected run; what it does not change stands beside the printed run already."""
-    changed = finding.slice_by == "all" or finding.slice_value in released.corrected
-    for one in compared:
-        if one.match != "yes":
-            yield replace(one, match="explained", note=released.note) if changed else one
-
-
-def _reproduced(
-    finding: Finding, file: str, quantity: str = "value", *, published: str = "", match: str = "", source: str = "",
-    note: str = "",
-) -> Reproduced:  # fmt: skip
-    """A quantity of a finding, by default one that no paper prints."""
-    return Reproduced(
-        finding.study, finding.model_id, describe(finding, quantity), published, getattr(finding.estimate, quantity),
-        match, file, source, note,
-    )  # fmt: skip
-
-
-def _compare(finding: Finding, published: Published, file: str) -> Iterator[Reproduced]:
+def _compared(released: Released, finding: Finding, published: Published, file: str) -> Iterator[Reproduced]:
+    """Each printed quantity of a finding; of a corrected run what it changes alone."""
     for quantity in ("value", "p_value", "effect_size"):
-        printed = getattr(published, quantity)
+        printed, recomputed, note = getattr(published, quantity), getattr(finding.estimate, quantity), published.note
         if not printed:
             continue
-        recomputed = getattr(finding.estimate, quantity)
         known = published.recomputed and quantity == "value" and agrees(published.recomputed, recomputed)
-        match = "yes" if agrees(printed, recomputed) else "explained" if known and published.note else "no"
-        fields = {"source": published.source, "note": published.note}
-        yield _reproduced(finding, file, quantity, published=printed, match=match, **fields)
+        match = "yes" if agrees(printed, recomputed) else "explained" if known and note else "no"
+        if released.note:
+            changed = finding.slice_by == "all" or finding.slice_value in released.corrected
+            if match == "yes" or not changed:
+                continue
+            match, note = "explained", released.note
+        yield _reproduced(finding, file, quantity, printed, match, published.source, note)
+
+
+def _reproduced(finding: Finding, file: str, quantity: str = "value", *printed: str) -> Reproduced:
+    """A quantity of a finding; ``printed``: the published number, match, source and note, none by default."""
+    number, match, source, note = printed or ("", "", "", "")
+    recomputed = getattr(finding.estimate, quantity)
+    return Reproduced(
+        finding.study, finding.model_id, describe(finding, quantity), number, recomputed, match, file, source, note
+    )
 
 
 def agrees(printed: str, recomputed: float) -> bool:

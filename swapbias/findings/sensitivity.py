@@ -2,10 +2,9 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,7 +24,7 @@ from swapbias.measures import (
     rows_of,
     shares_in,
 )
-from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Lexicon, Study, load_lexicon
+from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Study, load_lexicon
 
 ORIGINAL = "0"  # the wording that the others paraphrase
 HOLDS = 0.8  # share of paraphrases in which a headline must have its sign
@@ -36,6 +35,7 @@ _TRIAL = r"/t\d+(?=$|/w)"  # what the ids of a prompt with several trials end in
 _ROUNDING = 1e-12  # a gap below this share of its scores is none
 _SIDES = (1.0, -1.0)  # a group and its reference, a set of conditions and the one subtracted
 _NAMED = 3  # items that change a verdict, at most
+_RATED = ("positive", "negative", "neutral")  # labels of a lexicon of sentiment
 _NEAR = 0.01  # a score made of the stored tokens is the score, within the probability of rarer tokens
 
 
@@ -43,7 +43,7 @@ _NEAR = 0.01  # a score made of the stored tokens is the score, within the proba
 
 
 def row_shares(experiment: Experiment, rows: pd.DataFrame, score: str = "score") -> Floats:
-    """Weight of each row in the mean of its group, shape (rows,), as in ``condition_means``; 0 without a score."""
+    """Weight of each row in the mean of its group, as in ``condition_means``; 0 without a score."""
     scored = rows[score].notna().to_numpy()
     used, shares = rows[scored], np.zeros(len(rows))
     sizes = 1 / used.groupby(["group", *experiment.aggregate], sort=False)["group"].transform("size").to_numpy()
@@ -55,11 +55,7 @@ def row_shares(experiment: Experiment, rows: pd.DataFrame, score: str = "score")
 
 
 def condition_means(experiment: Experiment, rows: pd.DataFrame, score: str = "score") -> pd.DataFrame:
-    """One row per unit of comparison: rows themselves, or means over the experiment's ``aggregate`` columns.
-
-    Averaged from the finest column on, so that each rendering weighs the same within its condition; group and label
-    stay.
-    """
+    """One row per unit of comparison: rows themselves, or means over ``aggregate`` columns, the finest first."""
     for start in range(len(experiment.aggregate)):
         keys = ["group", "label", *experiment.aggregate[start:]]
         rows = rows.groupby(keys, sort=False, as_index=False)[score].mean()
@@ -69,19 +65,16 @@ def condition_means(experiment: Experiment, rows: pd.DataFrame, score: str = "sc
 def over_prompts(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     """One row a prompt with its mean scores over trials; ``LOST`` is the share of its trials without a score.
 
-    Answers that are compared by sentence stay, for their trials are counted there. Pairs of the same texts are marked
-    (``REPEATS``), for ``distinct`` to merge them where they stand together.
+    Pairs of the same texts are marked (``REPEATS``) for ``distinct``. Trials of answers compared by sentence stay.
     """
-    if "trial" in rows and ANSWERS not in experiment.rates:
+    if ANSWERS in experiment.rates:
+        return rows
+    if "trial" in rows:
         ids = {name: rows[name].str.replace(_TRIAL, "", regex=True) for name in ("prompt_id", "pair_id")}
         rows = _merged(experiment, rows.drop(columns="trial").assign(**ids), ["prompt_id"])
-    if REPEATS in rows or not len(rows) or not {"text", "pair_id"} <= set(rows) or ANSWERS in experiment.rates:
-        return rows
-    first = first_pairs(experiment, rows)
-    if first is None:
-        return rows
-    lost = {} if LOST in rows else {LOST: rows["score"].isna().astype(float)}
-    return rows.assign(**{REPEATS: rows["pair_id"].map(first)}, **lost)
+    known = REPEATS in rows or not len(rows) or not {"text", "pair_id"} <= set(rows)
+    first = None if known else first_pairs(experiment, rows)
+    return rows if first is None else _with_lost(rows).assign(**{REPEATS: rows["pair_id"].map(first)})
 
 
 def distinct(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
@@ -91,13 +84,16 @@ def distinct(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     return _merged(experiment, rows, [one for one in (REPEATS, "group", *PLACEBO_COLUMNS) if one in rows])
 
 
+def _with_lost(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows if LOST in rows else rows.assign(**{LOST: rows["score"].isna().astype(float)})
+
+
 def _merged(experiment: Experiment, rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """The first row of each key, with the mean scores of all, the share of them without one and most predictions."""
     scores = [name for name in (*experiment.scores, *experiment.reported, CUT) if name in rows]
-    every = rows if LOST in rows else rows.assign(**{LOST: rows["score"].isna().astype(float)})
+    every = _with_lost(rows)
     means = every.groupby(keys, sort=False, dropna=False)[[*scores, LOST]].mean()
-    first = every.drop_duplicates(keys).set_index(keys)
-    made = first.assign(**{name: means[name] for name in means})
+    made = every.drop_duplicates(keys).set_index(keys).assign(**{name: means[name] for name in means})
     if "predicted" in rows:
         made["predicted"] = (means["score"] > 0.5).astype(float).where(means["score"].notna())
     return made.reset_index()
@@ -106,8 +102,7 @@ def _merged(experiment: Experiment, rows: pd.DataFrame, keys: list[str]) -> pd.D
 def first_pairs(experiment: Experiment, rows: pd.DataFrame) -> pd.Series | None:
     """Of each pair the first one with the same texts for the same groups, by its id; None where all pairs differ.
 
-    Pairs of several subsets, or of several values of the slice by which a question is answered, are never the same:
-    other models may read them. Nor are notes of other labels or whose patients have other genders; those without
+    Pairs of several subsets, values of the headline's slice, labels or versions are never the same. Those without
     texts are not compared.
     """
     if experiment.measure != "paired_gap" or not (rows["text"].notna() & rows["text"].ne("")).all():
@@ -118,7 +113,7 @@ def first_pairs(experiment: Experiment, rows: pd.DataFrame) -> pd.Series | None:
     columns = ("text", "candidates", "wording", "trial", experiment.subset, answered_by, *of_notes)
     content = [one for one in dict.fromkeys(columns) if one in rows]
     if not rows[content].assign(side_of_pair=sides).duplicated().any():
-        return None  # of most studies no two rows are the same, and comparing pairs is slow
+        return None  # the usual case; comparing pairs is slow
     codes = rows.groupby(content, sort=False, dropna=False).ngroup()
     table = pd.DataFrame({"pair_id": rows["pair_id"], "side": sides, "content": codes})
     table = table.drop_duplicates(["pair_id", "side"]).pivot(index="pair_id", columns="side", values="content")
@@ -136,16 +131,25 @@ def first_pairs(experiment: Experiment, rows: pd.DataFrame) -> pd.Series | None:
 class Units:
     """What a headline is the mean of: one value a pair or prompt, of one sample or a weighted sum of several.
 
-    Attributes:
-        rows: a row a unit: ``value``, ``sample`` (from 0), the columns of random factors and of the experiment's
-            ``aggregate``.
-        context: of the finding.
-        weights: of the samples' means; of two the second is subtracted.
+    ``rows`` has a row a unit: ``value``, ``sample`` (from 0), the columns of random factors and of ``aggregate``;
+    ``weights`` are those of the samples' means.
     """
 
     rows: pd.DataFrame
     context: Context
     weights: tuple[float, ...] = (1.0,)
+
+    @property
+    def key(self) -> str:
+        """The column that identifies a unit: a sentence, a prompt or a pair."""
+        experiment = self.context.experiment
+        if ANSWERS in experiment.rates:
+            return "template"
+        return "prompt_id" if experiment.measure == "group_gap" else "pair_id"
+
+    def joined(self, other: "Units") -> pd.DataFrame:
+        """The rows of the units that both have, with the other's value as ``value_of_other``."""
+        return self.rows.merge(other.rows[[self.key, "value"]], on=self.key, suffixes=("", "_of_other"))
 
     @cached_property
     def columns(self) -> tuple[Floats, NDArray[np.intp], Factors]:
@@ -189,7 +193,6 @@ def pair_gaps(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
 def headline_units(context: Context, rows: pd.DataFrame) -> Units | None:
     """The units of the headline over these rows; None where it is no mean of units, or has no two groups."""
     experiment, sides = context.experiment, context.sides
-    weights: tuple[float, ...] = (1.0,)
     if not context.whole(rows):
         return None
     chosen = context.two(rows)
@@ -197,15 +200,15 @@ def headline_units(context: Context, rows: pd.DataFrame) -> Units | None:
         means = sentence_pairs(chosen, experiment.reference_group)
         facts = chosen.drop_duplicates("template").set_index("template").loc[means.index].reset_index()
         values = sum(weight * means[group] for group, weight in sides.items())
-        made = facts.assign(value=np.asarray(values), sample=0)
-    elif experiment.measure == "group_gap":
-        weights = tuple(sides.values())
+        return _scored_units(facts.assign(value=np.asarray(values), sample=0), context)
+    if experiment.measure == "group_gap":
         places = {group: place for place, group in enumerate(sides)}
         made = chosen.assign(value=chosen[context.score], sample=chosen["group"].map(places))
-    elif experiment.measure == "paired_gap":
-        return paired_units(context, pair_gaps(context, chosen))
-    else:
-        return None
+        return _scored_units(made, context, tuple(sides.values()))
+    return paired_units(context, pair_gaps(context, chosen)) if experiment.measure == "paired_gap" else None
+
+
+def _scored_units(made: pd.DataFrame, context: Context, weights: tuple[float, ...] = (1.0,)) -> Units:
     return Units(made[made["value"].notna()].reset_index(drop=True), context, weights)
 
 
@@ -213,11 +216,10 @@ def paired_units(context: Context, pairs: pd.DataFrame) -> Units:
     """The units of a headline over these pairs, as ``pair_gaps`` has them."""
     contrast, subset = context.experiment.contrast, context.experiment.subset
     made = pairs.assign(value=pairs["gap"], sample=0)
-    weights: tuple[float, ...] = (1.0,)
-    if contrast and set(contrast) <= set(pairs[subset].unique()):
-        made, weights = made[made[subset].isin(contrast)], _SIDES
-        made = made.assign(sample=(made[subset] == contrast[1]).astype(int))
-    return Units(made[made["value"].notna()].reset_index(drop=True), context, weights)
+    if not contrast or not set(contrast) <= set(pairs[subset].unique()):
+        return _scored_units(made, context)
+    made = made[made[subset].isin(contrast)]
+    return _scored_units(made.assign(sample=(made[subset] == contrast[1]).astype(int)), context, _SIDES)
 
 
 def crossed(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
@@ -263,83 +265,35 @@ def _effect_weights(experiment: Experiment, rows: pd.DataFrame, contrast: str) -
     return {}
 
 
-def _headline_part(context: Context, headline: Finding, rows: pd.DataFrame) -> tuple[Context, pd.DataFrame]:
-    """The context and the scored rows of a headline, placebo ones among them.
-
-    Args:
-        context: of the headline's experiment, with all its groups.
-        headline: a gap, an effect or a difference of two sets of conditions, or of one set or value of a slice alone.
-        rows: of the experiment and the headline's model.
-    """
-    experiment = context.experiment
-    rows = over_prompts(experiment, rows)
-    pair = headline.group, headline.reference_group
-    weights: Mapping[str, float] = {}
-    if headline.measure in EFFECTS:
-        weights = _effect_weights(experiment, rows[rows["group"] != PLACEBO], headline.contrast)
-    else:
-        experiment = next((one for one in experiment.gaps if (one.group, one.reference_group) == pair), experiment)
-    if headline.measure != "gap_difference":  # one set of conditions was audited, or there is no contrast
-        experiment = replace(experiment, contrast=None)
-        rows = rows[rows[experiment.subset] == headline.subset] if headline.subset else rows
-    if headline.slice_by != "all":
-        column = next(one.column for one in experiment.slices if one.name == headline.slice_by)
-        rows = rows[rows[column] == headline.slice_value]
-    where = {name: getattr(headline, name) for name in ("subset", "slice_by", "slice_value")}
-    return replace(context, experiment=experiment, weights=weights, **where), distinct(experiment, rows)
-
-
 def headline_rows(
     finding: Finding, study: Study, rows: pd.DataFrame, model: str, seed: int = 0
 ) -> tuple[Context, pd.DataFrame]:
-    """The context and the rows of an experiment that a headline is made of."""
+    """The context of a headline and the scored rows of its experiment that it is made of, placebo ones among them."""
     experiment = next(one for one in study.experiments if one.name == finding.experiment)
-    context = Context(study.name, model, experiment, "score", seed, looks=looks_of(rows))
-    return _headline_part(context, finding, rows)
-
-
-def influential(experiment: Experiment, headline: Finding, rows: pd.DataFrame) -> pd.DataFrame:
-    """The units that a headline is the mean of, with the contribution of each to it, the largest influence first.
-
-    Args:
-        experiment: of the headline.
-        headline: a gap, an effect or a difference of two sets of conditions.
-        rows: the scored rows of the experiment and the headline's model.
-
-    Returns:
-        A row a pair, sentence or condition: its columns, ``value`` (its gap or score) and ``influence``, the headline
-        minus what it would be without this unit; in the unit of the score. No rows where the headline is no mean.
-    """
-    context = Context(headline.study, headline.model_id, experiment, headline.score)
-    context, rows = _headline_part(context, headline, rows)
-    rows = rows[rows["group"] != PLACEBO]
-    if experiment.aggregate:  # conditions are what a reader knows
-        rows = condition_means(experiment, rows, headline.score)
-    units = headline_units(context, rows) if MEASURES[headline.measure].reach else None
-    if units is None:
-        return pd.DataFrame({"value": [], "influence": []})
-    made = units.rows.assign(influence=math.nan)
-    for sample, sign in enumerate(units.weights):
-        mine = (made["sample"] == sample).to_numpy()
-        values = made.loc[mine, "value"].to_numpy(dtype=np.float64)
-        if len(values) > 1:  # without the only one there is no mean
-            made.loc[mine, "influence"] = sign * (values - values.mean()) / (len(values) - 1)
-    return made.sort_values("influence", key=lambda one: -one.abs(), kind="stable").reset_index(drop=True)
+    looks, rows = looks_of(rows), over_prompts(experiment, rows)
+    pair, weights = (finding.group, finding.reference_group), dict[str, float]()
+    if finding.measure in EFFECTS:
+        weights = _effect_weights(experiment, rows[rows["group"] != PLACEBO], finding.contrast)
+    else:
+        experiment = next((one for one in experiment.gaps if (one.group, one.reference_group) == pair), experiment)
+    if finding.measure != "gap_difference":  # one set of conditions was audited, or there is no contrast
+        experiment = replace(experiment, contrast=None)
+        rows = rows[rows[experiment.subset] == finding.subset] if finding.subset else rows
+    if finding.slice_by != "all":
+        column = next(one.column for one in experiment.slices if one.name == finding.slice_by)
+        rows = rows[rows[column] == finding.slice_value]
+    context = Context(
+        study.name, model, experiment, "score", seed, weights, looks, finding.subset, finding.slice_by,
+        finding.slice_value,
+    )  # fmt: skip
+    return context, distinct(experiment, rows)
 
 
 # --- how a headline holds up --------------------------------------------------------------------------
 
 
 def with_sensitivity(finding: Finding, study: Study, rows: pd.DataFrame, model: str, seed: int) -> Iterator[Finding]:
-    """A headline with its sensitivity and findings about paraphrases and non-answers; any other as it is.
-
-    Args:
-        finding: of any kind.
-        study: that it is of.
-        rows: the scored rows of its experiment, one a prompt.
-        model: its name.
-        seed: of resampled intervals.
-    """
+    """A headline with its sensitivity and findings about paraphrases and non-answers; any other as it is."""
     if not finding.headline or not MEASURES[finding.measure].reach:
         yield finding
         return
@@ -361,20 +315,19 @@ def with_sensitivity(finding: Finding, study: Study, rows: pd.DataFrame, model: 
 def _without_items(context: Context, rows: pd.DataFrame, headline: Finding, units: Units) -> Finding:
     """The headline with its range over leaving out one item at a time, and the items that its verdict hinges on."""
     whole = units.estimate(level=headline.level)
-    if math.isnan(whole.error):
-        return headline
-    parts = [*_without_levels(units, headline.level), *_without_words(context, rows, whole)]
+    parts = [] if math.isnan(whole.error) else list(_without_each(context, rows, headline, units, whole))
     if not parts:
         return headline
-    values = [one.value for _, _, one in parts]
     changed = [
         (abs(part.value - whole.value), [change, name, item])
         for name, item, part in parts
         if (change := _change(whole, part))
     ]
     most = [one for _, one in sorted(changed, reverse=True)[:_NAMED]]
-    more = [["more", "", str(len(changed) - _NAMED)]] if len(changed) > _NAMED else []
-    hinges = json.dumps(most + more, ensure_ascii=False) if changed else ""
+    if len(changed) > _NAMED:
+        most.append(["more", "", str(len(changed) - _NAMED)])
+    values = [one.value for _, _, one in parts]
+    hinges = json.dumps(most, ensure_ascii=False) if changed else ""
     return replace(headline, lowest=min(values), highest=max(values), hinges_on=hinges)
 
 
@@ -386,24 +339,18 @@ def _change(whole: Estimate, part: Estimate) -> str:
     return "" if before == after else "lost" if before else "gained"
 
 
-def _without_levels(units: Units, level: float) -> Iterator[tuple[str, str, Estimate]]:
-    """Of each level of each random factor: the factor's name, the level, the estimate without it."""
+def _without_each(
+    context: Context, rows: pd.DataFrame, headline: Finding, units: Units, whole: Estimate
+) -> Iterator[tuple[str, str, Estimate]]:
+    """Factor, level and the estimate without it, of each random factor; likewise of each word at the mask."""
     for column, name in units.context.experiment.random.items():
         if column not in units.rows or units.rows[column].nunique() < 3 or column == "subject_id":
             continue  # patients are never named
         codes, items = pd.factorize(units.rows[column])
         for code, item in enumerate(items):
-            yield name, str(item), units.estimate(codes != code, level=level)
-
-
-def _without_words(context: Context, rows: pd.DataFrame, whole: Estimate) -> Iterator[tuple[str, str, Estimate]]:
-    """Of each word counted at the mask: the estimate with it taken off its list."""
-    counted = _CountedWords.of(rows, context.score)
-    if counted is None:
-        return
-    weights = units_weights(context, rows)
-    for word in counted.places:
-        value = whole.value + float(np.nansum(weights * counted.change(word)))
+            yield name, str(item), units.estimate(codes != code, level=headline.level)
+    for word, change in _word_changes(rows, context.score):
+        value = whole.value + float(np.nansum(units_weights(context, rows) * change))
         # Its spread is taken to be that of the whole: one word of a list changes it little.
         low, high = (end + value - whole.value for end in (whole.ci_low, whole.ci_high))
         yield "word", word, replace(whole, value=value, ci_low=low, ci_high=high)
@@ -427,83 +374,56 @@ def units_weights(context: Context, rows: pd.DataFrame) -> Floats:
     return total
 
 
-@dataclass(frozen=True, slots=True)
-class _CountedWords:
-    """The labelled words at the mask of each row, where their probabilities make up the score.
+def _word_changes(rows: pd.DataFrame, score: str) -> Iterator[tuple[str, Floats]]:
+    """Each labelled word at the mask, and how every score changes with it taken off its list.
 
-    Attributes:
-        masses: of each row the probability of every label.
-        places: of each word the rows that hold it, with its label and probability there.
-        wanted: the label that a row's score is the mass of; blank where the score is the share of ``negative``.
+    None where scores are not made of the probabilities of one lexicon's labels, or of more words than rows have.
     """
-
-    masses: list[dict[str, float]]
-    places: dict[str, dict[int, tuple[str, float]]]
-    wanted: list[str]
-
-    @classmethod
-    def of(cls, rows: pd.DataFrame, score: str) -> "_CountedWords | None":
-        """None where the scores are made of anything else, or of more words than the rows hold."""
-        if score != "score" or not {"candidates", "top_tokens"} <= set(rows) or not len(rows):
-            return None
-        names = rows["candidates"].str.rpartition("/")
-        if names[0].nunique() != 1 or not names[0].iloc[0]:
-            return None
-        lexicon, tokens = load_lexicon(str(names[0].iloc[0])), [json.loads(cell) for cell in rows["top_tokens"]]
-        wanted = [""] * len(rows) if set(names[2]) == {"negative"} else names[2].tolist()
-        for uncased in (False, True):
-            made = cls._labelled(lexicon, tokens, wanted, uncased)
-            again = np.array([made._score(place, masses) for place, masses in enumerate(made.masses)])
-            if np.nanmax(np.abs(again - rows["score"].to_numpy(dtype=np.float64)), initial=0) < _NEAR:
-                return made
-        return None
-
-    @classmethod
-    def _labelled(cls, lexicon: Lexicon, tokens: list[Any], wanted: list[str], uncased: bool) -> "_CountedWords":
-        words = list(dict.fromkeys(word for row in tokens for word, _ in row))
+    if score != "score" or not {"candidates", "top_tokens"} <= set(rows) or not len(rows):
+        return
+    names = rows["candidates"].str.rpartition("/")
+    if names[0].nunique() != 1 or not names[0].iloc[0]:
+        return
+    lexicon = load_lexicon(str(names[0].iloc[0]))
+    tokens = [(place, *one) for place, cell in enumerate(rows["top_tokens"]) for one in json.loads(cell)]
+    words = list(dict.fromkeys(word for _, word, _ in tokens))
+    share = set(names[2]) == {"negative"}  # of the words that are rated, else the mass of a label
+    for uncased in (False, True):
         label_of = dict(zip(words, lexicon.labels(words, uncased=uncased), strict=True))
-        made = cls([{} for _ in tokens], {}, wanted)
-        for place, row in enumerate(tokens):
-            for word, p in row:
-                label, masses = label_of[word], made.masses[place]
-                if label != lexicon.rest:
-                    masses[label] = masses.get(label, 0.0) + p
-                    before = made.places.setdefault(word, {}).get(place, (label, 0.0))[1]
-                    made.places[word][place] = label, before + p  # with a space before it and without
-        return made
+        labels = dict.fromkeys([*_RATED, *names[2], *label_of.values()])
+        places = {label: place for place, label in enumerate(labels)}
+        masses, by_word = np.zeros((len(rows), len(places))), dict[str, Floats]()
+        for place, word, p in tokens:
+            if label_of[word] != lexicon.rest:
+                masses[place, places[label_of[word]]] += p
+                by_word.setdefault(word, np.zeros(len(rows)))[place] += p  # with a space before it and without
+        wanted = names[2].map(places).to_numpy()
+        scores = _scores_of(masses, wanted, share=share)
+        if np.nanmax(np.abs(scores - rows["score"].to_numpy(dtype=np.float64)), initial=0) < _NEAR:
+            for word, mass in by_word.items():
+                changed = masses.copy()
+                changed[:, places[label_of[word]]] -= mass
+                yield word, np.where(mass > 0, _scores_of(changed, wanted, share=share) - scores, 0.0)
+            return
 
-    def _score(self, place: int, masses: Mapping[str, float]) -> float:
-        """The score of a row with these masses; NaN without a word to rate it by."""
-        if self.wanted[place]:
-            return masses.get(self.wanted[place], 0.0)
-        rated = sum(masses.get(label, 0.0) for label in ("positive", "negative", "neutral"))
-        return masses.get("negative", 0.0) / rated if rated > _ROUNDING else math.nan
 
-    def change(self, word: str) -> Floats:
-        """By how much each row's score changes with the word taken off its list."""
-        changed = np.zeros(len(self.masses))
-        for place, (label, p) in self.places[word].items():
-            masses = self.masses[place]
-            changed[place] = self._score(place, {**masses, label: masses[label] - p}) - self._score(place, masses)
-        return changed
+def _scores_of(masses: Floats, wanted: NDArray[np.intp], *, share: bool) -> Floats:
+    """Of each row the mass of its label; or the negative share of what is rated, NaN where nothing is."""
+    if not share:
+        return np.asarray(masses[np.arange(len(masses)), wanted])
+    rated = masses[:, 0] + masses[:, 1] + masses[:, 2]
+    return np.divide(masses[:, 1], rated, out=np.full(len(masses), math.nan), where=rated > _ROUNDING)
 
 
 def _over_paraphrases(context: Context, rows: pd.DataFrame, headline: Finding) -> Iterator[Finding]:
-    """The headline's gap over its wordings, tested against their variation, and the share of them with its sign.
-
-    Args:
-        context: of the headline.
-        rows: those that it is made of, and placebo rows with the columns ``side`` and ``wording``.
-        headline: what is paraphrased.
-    """
+    """The headline's gap over its wordings, tested against their variation, and the share of them with its sign."""
     again = rows[rows["group"] == PLACEBO]
     if not len(again):
         return
-    again = again.assign(group=again["side"])
     bases = set(again["pair_id"].str.rpartition("/w")[0])
     original = rows[(rows["group"] != PLACEBO) & rows["pair_id"].isin(bases)].assign(wording=ORIGINAL)
     parts = {}
-    for wording, part in pd.concat([original, again]).groupby("wording", sort=True):
+    for wording, part in pd.concat([original, again.assign(group=again["side"])]).groupby("wording", sort=True):
         units = headline_units(context, part)
         if units is not None and len(units.rows):
             parts[str(wording)] = units
@@ -514,18 +434,15 @@ def _over_paraphrases(context: Context, rows: pd.DataFrame, headline: Finding) -
     random = {**context.experiment.random, "wording": "wordings"}
     wider = replace(context, experiment=replace(context.experiment, random=random))
     together = pd.concat([units.rows.assign(wording=name) for name, units in parts.items()], ignore_index=True)
-    every = Units(together, wider, next(iter(parts.values())).weights)
-    shared = {name: getattr(headline, name) for name in ("group", "reference_group")}
-    yield context.finding(
-        every.estimate(), "gap_beyond_wording", headline.contrast, cluster_vars=wider.random(together)[1],
-        unit=headline.unit, **shared,
-    )  # fmt: skip
+    estimate = Units(together, wider, next(iter(parts.values())).weights).estimate()
+    fields = {name: getattr(headline, name) for name in ("group", "reference_group", "contrast")}
+    over = wider.random(together)[1]
+    yield context.finding(estimate, "gap_beyond_wording", cluster_vars=over, unit=headline.unit, **fields)
     if headline.estimate.value:  # else there is no sign
-        share = float(np.mean([gap * headline.estimate.value > 0 for gap in others]))
-        yield context.finding(
-            Estimate(share, n=len(others), test="none"), "sign_kept", headline.contrast,
-            unit="share of wordings", **shared,
-        )  # fmt: skip
+        share = Estimate(
+            float(np.mean([gap * headline.estimate.value > 0 for gap in others])), n=len(others), test="none"
+        )
+        yield context.finding(share, "sign_kept", unit="share of wordings", **fields)
 
 
 # --- missing scores -----------------------------------------------------------------------------------
@@ -552,10 +469,7 @@ def _with_bounds(context: Context, rows: pd.DataFrame, headline: Finding) -> Fin
 
 
 def bounded_mean(context: Context, rows: pd.DataFrame, mean: Finding) -> Finding:
-    """A mean with its lowest and highest value, whatever the scores of these rows are that are missing.
-
-    Unchanged where none is missing or all are, or where scores have no least and most.
-    """
+    """A mean with its lowest and highest value, as ``_with_bounds``."""
     span, scores = SPANS.get(mean.unit, math.nan), rows[context.score]
     lost = rows[LOST].to_numpy(dtype=np.float64) if LOST in rows else scores.isna().to_numpy(dtype=np.float64)
     if not lost.any() or scores.isna().all() or not math.isfinite(span):
@@ -578,10 +492,7 @@ def _lost(rows: pd.DataFrame, score: str, *, unsure: bool = False) -> Floats:
 
 
 def _nonanswer_gaps(context: Context, rows: pd.DataFrame, headline: Finding) -> Iterator[Finding]:
-    """How much more often one group's prompts get no answer, or a truncated one.
-
-    Nothing of either where no prompt does, or where none is scored.
-    """
+    """How much more often one group's prompts get no answer, or a truncated one; nothing where no prompt does."""
     two = context.two(rows)
     if not context.whole(rows) or two[context.score].isna().all():
         return

@@ -180,7 +180,7 @@ def _each(names: Iterable[Any], act: Callable[[Any], None]) -> dict[Any, int]:
             act(name)
         except KeyboardInterrupt as stop:
             complain(f"stopped at {name}. What is complete stays: run the command again to go on.")
-            codes[name] = int(getattr(stop, "code", 130))  # of a signal: 128 and its number
+            codes[name] = stop.args[0] if stop.args else 130  # of a signal: 128 and its number
             break
         except Exception as error:  # noqa: BLE001 - the last resort before a traceback
             codes[name] = _exit_code(error)

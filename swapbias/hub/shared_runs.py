@@ -61,7 +61,7 @@ from swapbias.measures import Estimate
 from swapbias.models import Coverage, weight_files
 from swapbias.models.chat import CHAT, scoring_in_words, trial_rows
 from swapbias.models.clinical import NoteOptions
-from swapbias.notes import OWN, PHENOTYPES, kind_of_folder
+from swapbias.notes import OWN, PHENOTYPES, kind_of_folder, load_notes
 from swapbias.privacy import (
     check_upload,
     filter_manifest,
@@ -75,16 +75,15 @@ from swapbias.privacy import (
 )
 from swapbias.report import draw_figures, shown
 from swapbias.runs import (
-    Compared,
     ComparedRun,
+    Comparison,
     Results,
     Run,
     as_public,
     compare_runs,
-    load_notes,
-    prompts_asked,
     read_results,
     read_run,
+    run_prompts,
     write_comparison,
     write_results,
 )
@@ -356,7 +355,7 @@ def _refuse_changed(run: Run, results: Results) -> None:
         return
     alone = "Audit again, or share findings alone with --findings-only."
     try:
-        prompts = prompts_asked(results.manifest)
+        prompts = run_prompts(results.manifest)
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"Nothing tells whether the scored prompts of {run.folder} are those of its corpora ({error}) Share "
@@ -1198,7 +1197,7 @@ def push_comparison(
     sources = sorted({f"{run.place}@{run.commit}/{run.name}" for run in runs})
     digest = hashlib.sha256("\n".join((__version__, *sources)).encode()).hexdigest()
     compared = compare_runs(runs)
-    for sentence in compared.left_out:
+    for sentence in compared.notes:
         say(sentence)
     return push_repo(
         hub,
@@ -1215,7 +1214,7 @@ def push_comparison(
 
 
 def _space_files(
-    compared: Compared, runs: Sequence[ComparedRun], *, space: str, url: Callable[..., str]
+    compared: Comparison, runs: Sequence[ComparedRun], *, space: str, url: Callable[..., str]
 ) -> dict[str, bytes]:
     """The files of the Space by path: page, tables and figures of a comparison, and a card of what was read."""
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:

@@ -2,6 +2,7 @@ from .kind import PROMPTS as PROMPTS, VERSIONS as VERSIONS, Kind as Kind, Reques
 from .loading import as_pinned as as_pinned, weight_files as weight_files, with_revision as with_revision
 from .pronouns import load_resolver as load_resolver
 from .registry import (
+    arguments_named as arguments_named,
     check_load as check_load,
     code_of as code_of,
     kind_of as kind_of,

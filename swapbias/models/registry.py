@@ -3,8 +3,8 @@
 import os
 import re
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -15,7 +15,19 @@ from swapbias.errors import UsageError, extras_named
 from swapbias.files import file_sha256, is_there
 from swapbias.models.kind import Kind, Request, short_name
 from swapbias.models.loading import Code, is_pickle, module_file, split_revision, with_revision
-from swapbias.models.scorer import DEVICES, DTYPES, OF_WEIGHTS, QUANTIZATIONS, LoadOptions, Say, Scorer, is_callable
+from swapbias.models.scorer import (
+    DEVICES,
+    DTYPES,
+    FLAGS,
+    OF_WEIGHTS,
+    QUANTIZATIONS,
+    LoadOptions,
+    Say,
+    Scorer,
+    is_callable,
+    settable,
+    written,
+)
 from swapbias.studies import Experiment
 
 _KINDS = (
@@ -26,6 +38,7 @@ _KINDS = (
     "clinical.kind:EMBEDDING",
     "chat.chat_kind:CHAT",
 )
+_ARGUMENTS = ("prompts", "reference", "group", "lexicon", "wordings", "revision", "out", "own_store")  # of an audit
 
 
 @cache
@@ -52,7 +65,23 @@ def model_kinds() -> tuple[str, ...]:
     return tuple(one.name for one in kinds() if one.architectures)
 
 
+@contextmanager
+def arguments_named() -> Iterator[None]:
+    """Errors raised inside name arguments of Python functions in place of options of the command line."""
+    try:
+        yield
+    except ValueError as error:
+        made: list[Any] = [LoadOptions, *(one.options for one in kinds() if one.options)]
+        settings = [one.metadata.get("name", one.name) for each in made for one, _ in settable(each)]
+        names = {written(name): name for name in (*FLAGS, *_ARGUMENTS, *settings)}
+        names |= {f"--{name}": name for name in _ARGUMENTS} | {"--study": "studies"}
+        for option in sorted(names, key=len, reverse=True) if len(error.args) == 1 else ():
+            error.args = (str(error).replace(option, names[option]),)
+        raise
+
+
 @extras_named()
+@arguments_named()
 def load_scorer(
     model: Any,
     *,

@@ -1,11 +1,5 @@
-from .annotated import STREAM_COLUMNS as STREAM_COLUMNS
-from .folder import (
-    OWN as OWN,
-    kind_of_folder as kind_of_folder,
-    local_notes as local_notes,
-    stream_notes as stream_notes,
-)
-from .regimes import (
+from .augmentation import (
+    AS_TRAINED as AS_TRAINED,
     PAIR_COLUMNS as PAIR_COLUMNS,
     REGIMES as REGIMES,
     WORDING_COLUMNS as WORDING_COLUMNS,
@@ -13,19 +7,24 @@ from .regimes import (
     Notes as Notes,
     carrier_synonyms as carrier_synonyms,
     in_regime as in_regime,
-    reworded as reworded,
     with_genders as with_genders,
 )
+from .load import (
+    kind_of_folder as kind_of_folder,
+    load_notes as load_notes,
+    local_notes as local_notes,
+    stream_notes as stream_notes,
+)
+from .mimic import STREAM_COLUMNS as STREAM_COLUMNS
 from .rows import (
     CELLS as CELLS,
     GENDERS as GENDERS,
     NAME as NAME,
     NOTE_COLUMNS as NOTE_COLUMNS,
+    OWN as OWN,
     PHENOTYPES as PHENOTYPES,
     SPLITS as SPLITS,
     Cell as Cell,
     check_phenotype as check_phenotype,
-    named_rows as named_rows,
-    named_sizes as named_sizes,
     published_sizes as published_sizes,
 )

@@ -1,64 +1,11 @@
 """What a clinical note row holds, how many the published study had, and tables of notes on disk read as rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from swapbias import swapping
 from swapbias.errors import UsageError
 from swapbias.studies import corpus_dir, read_table, shown_names
-
-_BATCH = 1_000  # rows that are read at once
-_SHOWN_CELL = 3  # characters
-
-
-def shown_cell(value: str) -> str:
-    """A cell in an error: what is longer than a flag may be a note, a name or an id, and is not repeated.
-
-    >>> shown_cell("x"), shown_cell("Jane Roe")
-    ("'x'", '8 characters')
-    """
-    return repr(value) if len(value) <= _SHOWN_CELL else f"{len(value)} characters"
-
-
-def header(path: Path) -> list[str]:
-    """The column names of a file as they are written; empty for an empty file.
-
-    Raises:
-        ValueError: the file is not what its ending says.
-    """
-    from swapbias.swapping import read_files
-
-    return list(read_files([path]).schema.names) if path.stat().st_size else []
-
-
-def named_rows(path: Path, columns: Sequence[str], *, optional: Sequence[str] = ()) -> Iterator[dict[str, str]]:
-    """Rows of a file in bounded memory as strings, with the columns that are named; null becomes blank.
-
-    Names of columns are matched ignoring case and come back as given. Values of CSV come back as written and may hold
-    newlines.
-
-    Raises:
-        ValueError: naming the file and the column that is missing or the row that cannot be read; never text of a
-            note.
-    """
-    from swapbias.swapping import read_files
-
-    source = read_files([path])
-    there = {name.strip().lower(): name for name in source.schema.names}
-    missing = [name for name in columns if name.lower() not in there]
-    if missing:
-        shown = shown_names(source.schema.names)
-        raise ValueError(f"{path.name}:1: no column {missing[0]!r}, found {shown}. Add the column.")
-    names = {name: there[name.lower()] for name in (*columns, *optional) if name.lower() in there}
-    for batch, _ in source.read(_BATCH):
-        try:
-            cells = [batch.column(name).to_pylist() for name in names.values()]
-        except UnicodeDecodeError:
-            raise ValueError(
-                f"{path.name} holds text that is not UTF-8. Save it as UTF-8, or fetch it again."
-            ) from None
-        for row in zip(*cells, strict=True):
-            yield {name: "" if cell is None else str(cell) for name, cell in zip(names, row, strict=True)}
-
 
 NAME = "clinical_notes"
 NOTE_COLUMNS = (
@@ -68,10 +15,46 @@ NOTE_COLUMNS = (
 PHENOTYPES = ("depression", "alcohol_abuse", "substance_abuse", "psychiatric_disorders")
 GENDERS = {"f": "female", "m": "male", "female": "female", "male": "male"}
 SPLITS = ("train", "test")
-# Sizes are given in this order, as the paper prints them.
+OWN = "own"  # notes of a user, and their phenotype where no column names one
+# Sizes are in this order, as the paper prints them.
 CELLS = (("female", "positive"), ("male", "positive"), ("female", "negative"), ("male", "negative"))
 Cell = tuple[str, str]
-_SIZE_COLUMNS = ("phenotype", "split", "gender", "label", "notes", "source")
+_BATCH = 1_000  # rows that are read at once
+_LONGEST_SHOWN = 3  # characters
+
+
+def shown_cell(value: str) -> str:
+    """A cell in an error: what is longer than a flag may be a note, a name or an id, and is not repeated.
+
+    >>> shown_cell("x"), shown_cell("Jane Roe")
+    ("'x'", '8 characters')
+    """
+    return repr(value) if len(value) <= _LONGEST_SHOWN else f"{len(value)} characters"
+
+
+def named_rows(path: Path, columns: Sequence[str], *, optional: Sequence[str] = ()) -> Iterator[dict[str, str]]:
+    """Rows of a file in bounded memory as strings, with the columns that are named; null becomes blank.
+
+    Names of columns are matched ignoring case. Values of CSV come back as written and may hold newlines.
+
+    Raises:
+        ValueError: naming the file and the missing column or unreadable row; never text of a note.
+    """
+    source = swapping.read_files([path])
+    present = {name.strip().lower(): name for name in source.schema.names}
+    if missing := [name for name in columns if name.lower() not in present]:
+        shown = shown_names(source.schema.names)
+        raise ValueError(f"{path.name}:1: no column {missing[0]!r}, found {shown}. Add the column.")
+    names = {name: present[name.lower()] for name in (*columns, *optional) if name.lower() in present}
+    for batch, _ in source.read(_BATCH):
+        try:
+            cells = [batch.column(name).to_pylist() for name in names.values()]
+        except UnicodeDecodeError:
+            raise ValueError(
+                f"{path.name} holds text that is not UTF-8. Save it as UTF-8, or fetch it again."
+            ) from None
+        for row in zip(*cells, strict=True):
+            yield {name: "" if cell is None else str(cell) for name, cell in zip(names, row, strict=True)}
 
 
 def check_phenotype(phenotype: str) -> str:
@@ -93,24 +76,8 @@ def published_sizes(phenotype: str) -> dict[str, dict[Cell, int]]:
     """
     check_phenotype(phenotype)
     sizes: dict[str, dict[Cell, int]] = {split: {} for split in SPLITS}
-    for row in read_table(corpus_dir(NAME) / "split_sizes.csv", _SIZE_COLUMNS):
+    columns = ("phenotype", "split", "gender", "label", "notes", "source")
+    for row in read_table(corpus_dir(NAME) / "split_sizes.csv", columns):
         if row["phenotype"] == phenotype:
             sizes[row["split"]][row["gender"], row["label"]] = int(row["notes"])
     return sizes
-
-
-def named_sizes(sizes: Mapping[str, Sequence[int]]) -> dict[str, dict[Cell, int]]:
-    """Sizes by (gender, label) from four counts a split: positive women, men, then negative women, men.
-
-    Raises:
-        UsageError: an unknown split, or not four counts of zero or more.
-    """
-    for split, counts in sizes.items():
-        if split not in SPLITS:
-            raise UsageError(f"sizes: split {split!r}, expected train or test. Name one of them.")
-        if len(counts) != len(CELLS) or any(count != int(count) or count < 0 for count in counts):
-            raise UsageError(
-                f"sizes of {split}: {list(counts)}, expected four counts of zero or more "
-                "(female positive, male positive, female negative, male negative)."
-            )
-    return {split: dict(zip(CELLS, map(int, counts), strict=True)) for split, counts in sizes.items()}

@@ -1,33 +1,36 @@
-from .audit import check_code as check_code, check_keys as check_keys, resume as resume, start as start
+from .audit import (
+    Several as Several,
+    audit_several as audit_several,
+    check_code as check_code,
+    check_keys as check_keys,
+    is_several as is_several,
+    read_models as read_models,
+    resume as resume,
+    resume_several as resume_several,
+    start as start,
+)
 from .compare import (
-    Column as Column,
-    Compared as Compared,
     ComparedRun as ComparedRun,
     Comparison as Comparison,
-    Row as Row,
     check_run as check_run,
     compare_runs as compare_runs,
     comparison_page as comparison_page,
     comparison_table as comparison_table,
     read_run as read_run,
-    scored_rows as scored_rows,
-    side_by_side as side_by_side,
-    units_read as units_read,
     write_comparison as write_comparison,
 )
 from .exports import EXPORTS as EXPORTS, export_run as export_run
+from .judge import announced as announced
 from .plan import (
-    Settings as Settings,
     Skipped as Skipped,
+    Task as Task,
     default_folder as default_folder,
-    load_notes as load_notes,
-    plan_sentences as plan_sentences,
-    prompts_asked as prompts_asked,
-    read_request as read_request,
-    settings_of as settings_of,
-    skipped_note as skipped_note,
+    design_note as design_note,
+    partial_note as partial_note,
+    plan as plan,
+    repeat_notes as repeat_notes,
+    run_prompts as run_prompts,
     study_designs as study_designs,
-    with_access as with_access,
 )
 from .results import (
     Results as Results,
@@ -40,16 +43,10 @@ from .results import (
     write_figures as write_figures,
     write_results as write_results,
 )
-from .run import (
-    MANIFEST as MANIFEST,
-    REPORT as REPORT,
-    Run as Run,
-    score_prompts as score_prompts,
-)
-from .several import (
-    Several as Several,
-    audit_several as audit_several,
-    is_several as is_several,
-    read_models as read_models,
-    resume_several as resume_several,
+from .run import MANIFEST as MANIFEST, REPORT as REPORT, Run as Run, score_prompts as score_prompts
+from .settings import (
+    Settings as Settings,
+    read_request as read_request,
+    settings_of as settings_of,
+    with_access as with_access,
 )

@@ -1,44 +1,40 @@
-"""One run: prompts -> scores -> findings -> report. The same call again goes on where a stopped one ended."""
+"""Audits: prompts -> scores -> findings -> report, of one model or several. The same call again goes on."""
 
+import errno
+import gc
 import platform
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from swapbias import __version__
-from swapbias.cluster import LOCAL, Engine, Work, worker_pool
+from swapbias.cluster import LOCAL, Engine, Work, versions, worker_pool
 from swapbias.errors import UsageError, need_audit_extra
 from swapbias.files import as_json
-from swapbias.models import Bar, Say, Scorer, as_pinned, check_load, code_of, is_callable, kinds, short_name
+from swapbias.models import Bar, Progress, Say, Scorer, as_pinned, check_load, code_of, is_callable, kinds, short_name
 from swapbias.models.chat import ChatOptions, unnamed_keys
 from swapbias.models.clinical import NoteOptions
-from swapbias.privacy import writing
+from swapbias.privacy import is_credentialed, log_traceback, safe_message, writing
 from swapbias.runs.cache import ScoreCache
+from swapbias.runs.compare import Comparison, compare_runs, read_run, write_comparison
 from swapbias.runs.judge import with_judge
-from swapbias.runs.plan import (
-    Settings,
-    Task,
-    fingerprints,
-    kind_of_manifest,
-    partial_note,
-    plan,
-    repeat_notes,
-    with_access,
-)
-from swapbias.runs.results import read_results
-from swapbias.runs.rounds import Scoring, score_part, scored_tasks
-from swapbias.runs.run import MANIFEST, SCORES, STUDIES, Run, now
+from swapbias.runs.plan import Task, fingerprints, kind_of_manifest, partial_note, plan, repeat_notes
+from swapbias.runs.results import conclude, read_results
+from swapbias.runs.run import MANIFEST, SCORES, STUDIES, Run, Scoring, now, score_part, scored_tasks
+from swapbias.runs.settings import Settings, with_access
 from swapbias.studies import column, joined
 
 if TYPE_CHECKING:
     from swapbias.findings import Finding
     from swapbias.store import Store
 
+WORKER = "swapbias.runs.audit:part_scorer"
+COMPARISON = "comparison"
 _VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # what no other model would fare better with
 
 
 def start(
@@ -61,8 +57,7 @@ def start(
     Args:
         settings: what to audit, and how.
         folder: new, empty, or of a run of the same settings, prompts and models.
-        say: called with sentences for the user.
-        bar: makes progress bars.
+        say, bar: called with sentences for the user; makes progress bars.
         cache: share scores with other audits of this user.
         expected: the manifest of a run that is repeated, with the same prompts and models.
         scorer: reads the model that the settings name, which is then not loaded.
@@ -74,50 +69,71 @@ def start(
         UsageError, ValueError, OSError: each with one sentence; what was scored is saved.
     """
     need_audit_extra("An audit")
-    _check_engine(engine, scorer)
-    address = str(store or "")
-    begun = Run(folder, address) if (folder / MANIFEST).is_file() else None
-    manifest = begun.manifest() if begun else {}
-    kind = scorer.kind if scorer else kind_of_manifest(manifest, settings)
+    engine.check()
+    if scorer is not None and not engine.local:
+        raise UsageError(
+            f"{scorer.model_id} is in the memory of this process, where workers of {engine.name} cannot read it. "
+            "Save it and name its folder, name a function as module:function, or leave the engine local."
+        )
+    run = Run(folder, str(store or ""))
+    begun = run.manifest() if (folder / MANIFEST).is_file() else None
     if begun:
-        _check_same(begun, settings)
-    tasks, skipped = plan(settings, kind=kind)
-    _check_store(store, tasks)
-    how: dict[str, Any] = {
-        "say": say, "bar": bar, "cache": cache, "scorer": scorer, "engine": engine, "draw": draw,
-    }  # fmt: skip
+        _check_settings(run, begun, settings)
+    tasks, skipped = plan(settings, kind=scorer.kind if scorer else kind_of_manifest(begun or {}, settings))
+    prompts, credentialed = fingerprints(tasks), is_credentialed_plan(tasks)
+    _check_store(store, tasks, credentialed)
     if begun:
-        return _go_on(begun, settings, tasks, **how)
-    Run.check_new(folder, address)
-    if expected is not None and expected["corpora"] != fingerprints(tasks):
-        raise UsageError("The prompts or word lists are not those of the run that is to be repeated. Audit anew.")
-    repeated = (expected or {}).get("models", ())
-    readers = load_readers(settings, tasks, say=say, bar=bar, scorer=scorer, pinned=repeated)  # before any writing
+        if begun["swapbias"] != __version__ or begun["corpora"] != prompts:
+            raise UsageError(
+                f"{run.place} was begun with swapbias {begun['swapbias']} or other prompts than there are now "
+                f"({__version__}). Choose another --out."
+            )
+        if begun["status"] == "complete" and scorer is None:
+            return run, read_results(run).found
+        if bool(begun.get("in_memory")) != (scorer is not None):
+            raise UsageError(f"{run.place} was begun with another model. Choose another --out.")
+        if scorer and not any(name.endswith("sha256") for name in scorer.identity):
+            say(f"Nothing shows whether {scorer.model_id} is the model that began {run.place}. Check it yourself.")
+    else:
+        Run.check_new(folder, run.address)
+        if expected is not None and expected["corpora"] != prompts:
+            raise UsageError("The prompts or word lists are not those of the run that is to be repeated. Audit anew.")
+    pinned = (begun or expected or {}).get("models")
+    readers = load_readers(
+        settings, tasks, say=say, bar=bar, scorer=scorer, pinned=pinned or ()
+    )  # before any writing
     models = as_json(identities(readers))
-    if expected is not None and expected.get("models", models) != models:
-        raise UsageError("A model is not the version of the run that is to be repeated. Audit anew.")
+    if pinned is not None and models != pinned:
+        raise UsageError(
+            f"{run.place} was begun with another version of the model. Start a new run."
+            if begun
+            else "A model is not the version of the run that is to be repeated. Audit anew."
+        )
+    if begun and begun["status"] == "complete":
+        return run, read_results(run).found
     repeats = repeat_notes(tasks)
-    for sentence in filter(None, (partial_note(tasks), *repeats)):
-        say(sentence)
-    manifest = {
+    manifest = begun or {
         "swapbias": __version__,
         "status": "running",
         "started": now(),
-        "versions": _versions(),
+        "versions": {"python": platform.python_version(), **versions(_VERSIONS)},
         "settings": settings.saved(),
-        "corpora": fingerprints(tasks),
+        "corpora": prompts,
         "skipped": [asdict(one) for one in skipped],
-        "credentialed": is_credentialed_plan(tasks),
+        "credentialed": credentialed,
         "models": models,
         **({"in_memory": True} if scorer else {}),
         **({"repeats": repeats} if repeats else {}),
     }
-    with writing(folder, credentialed=is_credentialed_plan(tasks), then=_next_step(address or folder)):
-        run = Run.create(folder, manifest, address)
+    for sentence in () if begun else filter(None, (partial_note(tasks), *repeats)):
+        say(sentence)
+    with writing(folder, credentialed=credentialed, then=_next_step(run.place)):
+        if not begun:
+            run = Run.create(folder, manifest, run.address)
+            if own := run.save_studies(list(dict.fromkeys(task.study.name for task in tasks))):
+                run.write_manifest({**manifest, "own_studies": own})
         run.remove_temporary()
-        if own := run.save_studies(list(dict.fromkeys(task.study.name for task in tasks))):
-            run.write_manifest({**manifest, "own_studies": own})
-        return _work(run, settings, tasks, readers, say=say, bar=bar, cache=cache, engine=engine, draw=draw)
+        return run, _score(run, settings, tasks, readers, say=say, bar=bar, cache=cache, engine=engine, draw=draw)
 
 
 def resume(
@@ -140,13 +156,9 @@ def resume(
     Raises:
         UsageError: the folder holds no run, or code that is not trusted would run; and as ``start``.
     """
-    need_audit_extra("An audit")
-    engine.check()
     run = Run.open(folder, str(store or ""))
     manifest = run.manifest()
-    settings = Settings.from_manifest(manifest["settings"])
-    settings = replace(settings, load=replace(settings.load, allow_pickle=trust or allow_pickle))
-    settings = with_access(settings, access or {})
+    settings = with_access(_settings_of(manifest, allow_pickle=trust or allow_pickle), access or {})
     if manifest["status"] != "complete":
         if manifest.get("in_memory"):
             raise UsageError(
@@ -156,73 +168,43 @@ def resume(
         check_code(str(run.place), settings, manifest.get("models"), trust=trust)
         if not trust:
             check_keys(str(run.place), settings)
-    tasks, _ = plan(settings, kind=kind_of_manifest(manifest, settings))
-    _check_store(store, tasks)
-    return _go_on(run, settings, tasks, say=say, bar=bar, cache=cache, engine=engine)
+    return start(settings, folder, say=say, bar=bar, cache=cache, engine=engine, store=store)
+
+
+def _settings_of(manifest: Mapping[str, Any], *, allow_pickle: bool) -> Settings:
+    settings = Settings.from_manifest(manifest["settings"])
+    return replace(settings, load=replace(settings.load, allow_pickle=allow_pickle))
 
 
 def _next_step(place: Path | str) -> str:
     return f"Wait until it ends, or stop it and go on with swapbias audit --resume {place}."
 
 
-def _check_same(run: Run, settings: Settings) -> None:
-    """Refuse to go on with a run of other settings.
-
-    Raises:
-        UsageError: naming the first that differs.
-    """
-    begun = without_permissions(run.manifest()["settings"])
-    for name, value in without_permissions(as_json(settings.saved())).items():
-        if begun.get(name) != value:
+def _check_settings(run: Run, begun: Mapping[str, Any], settings: Settings) -> None:
+    before = as_json(Settings.from_manifest(begun["settings"]).saved())
+    mine = replace(settings, load=replace(settings.load, allow_pickle=False))  # which is up to whoever goes on
+    for name, value in as_json(mine.saved()).items():
+        if before[name] != value:
             raise UsageError(
-                f"{run.place} was begun with {name} {begun.get(name)!r}, and {value!r} is asked for. Ask for the "
-                "same, or choose another --out."
+                f"{run.place} was begun with {name} {before[name]!r}, and {value!r} is asked for. Ask for the same, "
+                "or choose another --out."
             )
 
 
-def without_permissions(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """Saved settings without what is asked of whoever goes on with a run."""
-    load = saved.get("load")
-    return {**saved, **({"load": {**load, "allow_pickle": False}} if isinstance(load, dict) else {})}
-
-
-def _go_on(
-    run: Run,
-    settings: Settings,
-    tasks: Sequence[Task],
-    *,
-    say: Say,
-    bar: Bar,
-    cache: bool,
-    engine: Engine,
-    scorer: Scorer | None = None,
-    draw: bool = True,
-) -> "tuple[Run, list[Finding]]":
-    """A run that was begun: its findings, where it is complete; else what it lacks is scored."""
-    manifest = run.manifest()
-    if manifest["swapbias"] != __version__ or manifest["corpora"] != fingerprints(tasks):
+def _check_store(store: "Store | None", tasks: Sequence[Task], credentialed: bool) -> None:
+    if store and any(task.kind.name == "chat" for task in tasks):
         raise UsageError(
-            f"{run.place} was begun with swapbias {manifest['swapbias']} or other prompts than there are now "
-            f"({__version__}). Choose another --out."
+            f"Answers of chat models are saved line by line, which {store} cannot do. Choose an --out on this "
+            "machine, and copy the run there once it is complete."
         )
-    if manifest["status"] == "complete" and scorer is None:
-        return run, read_results(run).found
-    if bool(manifest.get("in_memory")) != (scorer is not None):
-        raise UsageError(f"{run.place} was begun with another model. Choose another --out.")
-    if scorer and not any(name.endswith("sha256") for name in scorer.identity):
-        say(f"Nothing shows whether {scorer.model_id} is the model that {run.place} began with. Check it yourself.")
-    models = manifest.get("models", ())
-    readers = load_readers(settings, tasks, say=say, bar=bar, pinned=models, scorer=scorer)
-    if as_json(identities(readers)) != models:
-        raise UsageError(f"{run.place} was begun with another version of the model. Start a new run.")
-    if manifest["status"] == "complete":
-        return run, read_results(run).found
-    with writing(run.folder, credentialed=bool(manifest.get("credentialed")), then=_next_step(run.place)):
-        run.remove_temporary()
-        return _work(run, settings, tasks, readers, say=say, bar=bar, cache=cache, engine=engine, draw=draw)
+    if store and credentialed and not store.own:
+        raise UsageError(
+            f"These notes are credentialed, and {store} was not declared as a place for them. Choose an --out on "
+            "this machine, or add -M own-store where nobody but those who may read the notes can read that place."
+        )
 
 
-def _work(
+def _score(
     run: Run,
     settings: Settings,
     tasks: Sequence[Task],
@@ -233,20 +215,23 @@ def _work(
     cache: bool,
     engine: Engine,
     draw: bool,
-) -> "tuple[Run, list[Finding]]":
+) -> "list[Finding]":
+    """Score what a run lacks, and conclude it."""
     manifest = run.manifest()
     credentialed = bool(manifest.get("credentialed"))
     if credentialed:
-        limits = "be yours alone, and must not be published or shared" if run.address else (
-            "not be published, shared or sent anywhere"
-        )  # fmt: skip
-        say(f"These notes are credentialed: {run.place} must {limits}.")
-    if credentialed and engine.address:
-        say(f"The machines of the cluster at {engine.address} read them: they must be yours.")
+        own = "be yours alone, and must not be published or shared"
+        say(
+            f"These notes are credentialed: {run.place} must "
+            f"{own if run.address else 'not be published, shared or sent anywhere'}."
+        )
+        if engine.address:
+            say(f"The machines of the cluster at {engine.address} read them: they must be yours.")
     for task, reader in zip(tasks, readers, strict=True):
         reader.keep_answers(run.folder, text=task.notes is None or not task.notes.credentialed)
     scores = ScoreCache(settings.load, run.folder / SCORES, shared=cache)
-    scoring = Scoring(run, manifest, say, scores, settings.margin)
+    every = scored_tasks(tasks, readers)
+    scoring = Scoring(run, manifest, every, say, bar, scores, settings.margin)
     files = (run.folder / STUDIES).rglob("*")
     spec = {
         "manifest": manifest, "allow_pickle": settings.load.allow_pickle,
@@ -254,33 +239,26 @@ def _work(
     }  # fmt: skip
     how: dict[str, Any] = {"credentialed": credentialed, "say": say, "advance": scoring.advance}
     try:
-        with worker_pool(engine, WORKER, spec, own=lambda: partial(score_part, scoring.every), **how) as pool:
-            items = scoring.score(tasks, readers, bar, pool)
+        with worker_pool(engine, WORKER, spec, own=lambda: partial(score_part, every), **how) as pool:
+            items = scoring.score(pool)
     finally:  # a run that is stopped says it too
         if cache:
             manifest["from_cache"] = manifest.get("from_cache", 0) + scores.rows
             run.write_manifest(manifest)
-    if notes := list(scoring.notes):
-        manifest["dtype_error"] = notes
-    if cut := list(dict.fromkeys(one.cut_note for one in readers if one.cut_note)):
-        manifest["truncated"] = cut
-    for note in [*notes, *cut]:
-        say(note)
-    from swapbias.runs import conclusion  # statistics take long to import: the model does not wait for them
-
+    cut = dict.fromkeys(one.cut_note for one in readers if one.cut_note)
+    for name, notes in (("dtype_error", list(scoring.notes)), ("truncated", list(cut))):
+        if notes:
+            manifest[name] = notes
+        for note in notes:
+            say(note)
     more: dict[str, Any] = {"seed": settings.seed, "margin": settings.margin, "say": say, "draw": draw}
-    most = settings.of(NoteOptions).explain
-    return run, conclusion.conclude(run, manifest, tasks, readers, items, explained=most, **more)
-
-
-WORKER = "swapbias.runs.audit:part_scorer"
+    return conclude(run, manifest, tasks, readers, items, explained=settings.of(NoteOptions).explain, **more)
 
 
 def part_scorer(spec: Mapping[str, Any]) -> Work:
     """The worker of an audit on a machine of a cluster: plans the run again, and loads its models.
 
-    Args:
-        spec: the ``manifest`` of the run, the files of its own ``studies``, and ``allow_pickle``.
+    ``spec`` has the ``manifest`` of the run, the files of its own ``studies``, and ``allow_pickle``.
 
     Raises:
         UsageError: this machine has other prompts or models than the one that began the run.
@@ -292,55 +270,21 @@ def part_scorer(spec: Mapping[str, Any]) -> Work:
         for name, content in spec["studies"].items():
             run.write(name, content)
         run.open_studies()
-    settings = Settings.from_manifest(manifest["settings"])
-    settings = replace(settings, load=replace(settings.load, allow_pickle=bool(spec["allow_pickle"])))
+    settings = _settings_of(manifest, allow_pickle=bool(spec["allow_pickle"]))
     tasks, _ = plan(settings, kind=kind_of_manifest(manifest, settings))
     if fingerprints(tasks) != manifest["corpora"]:
         raise UsageError(f"The worker on {machine} has other prompts or word lists. Install the same everywhere.")
+    # Chat models are asked by the process that began the run.
+    settings = replace(settings, options=tuple(one for one in settings.options if not isinstance(one, ChatOptions)))
     mine = [task for task in tasks if task.kind.name != "chat"]
     quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
-    readers = load_readers(
-        replace(settings, options=_without_chat(settings)), mine, pinned=manifest["models"], **quiet
-    )
-    known = [_on_any_device(one) for one in manifest["models"]]
-    if not all(_on_any_device(one) in known for one in as_json(identities(readers))):
+    readers = load_readers(settings, mine, pinned=manifest["models"], **quiet)
+    known = [{**one, "device": ""} for one in manifest["models"]]
+    if not all({**one, "device": ""} in known for one in as_json(identities(readers))):
         raise UsageError(f"The worker on {machine} has another version of the model. Put the same one everywhere.")
     loaded = iter(readers)
     every = scored_tasks(tasks, [readers[0] if task.kind.name == "chat" else next(loaded) for task in tasks])
     return partial(score_part, every)
-
-
-def _without_chat(settings: Settings) -> tuple[Any, ...]:
-    """The options of other kinds: chat models are asked by the process that began the run."""
-    return tuple(one for one in settings.options if not isinstance(one, ChatOptions))
-
-
-def _on_any_device(model: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in model.items() if name != "device"}
-
-
-def _check_store(store: "Store | None", tasks: Sequence[Task]) -> None:
-    """Refuse what a store cannot hold, or may not."""
-    if store and any(task.kind.name == "chat" for task in tasks):
-        raise UsageError(
-            f"Answers of chat models are saved line by line, which {store} cannot do. Choose an --out on this "
-            "machine, and copy the run there once it is complete."
-        )
-    if store and is_credentialed_plan(tasks) and not store.own:
-        raise UsageError(
-            f"These notes are credentialed, and {store} was not declared as a place for them. Choose an --out on "
-            "this machine, or add -M own-store where nobody but those who may read the notes can read that place."
-        )
-
-
-def _check_engine(engine: Engine, scorer: Scorer | None) -> None:
-    """Refuse an engine whose workers could not load the model, before anything is planned."""
-    engine.check()
-    if scorer is not None and not engine.local:
-        raise UsageError(
-            f"{scorer.model_id} is in the memory of this process, where workers of {engine.name} cannot read it. "
-            "Save it and name its folder, name a function as module:function, or leave the engine local."
-        )
 
 
 def load_readers(
@@ -354,8 +298,7 @@ def load_readers(
 ) -> list[Scorer]:
     """For each task the scorer that reads its model; each model is loaded once, that of ``scorer`` never.
 
-    ``pinned`` are the models of the manifest of a run that goes on or is repeated: those of the Hub are loaded at
-    its commits.
+    ``pinned`` are the models of a run that goes on or is repeated: those of the Hub are loaded at its commits.
 
     Raises:
         UsageError: a model that sends texts away would read credentialed notes, or one that does not fit.
@@ -364,7 +307,7 @@ def load_readers(
     check_load(settings.load)
     own = {task.kind.name for task in tasks if task.model == (settings.model or "")} if scorer else ()
     loaded: dict[tuple[str, str], Any] = {(settings.model or "", kind): scorer for kind in own}
-    readers = []
+    readers: dict[tuple[str, str, str], Scorer] = {}
     for task in tasks:
         key = (task.model, task.kind.name)
         if key not in loaded:
@@ -375,20 +318,24 @@ def load_readers(
             loaded[key] = task.kind.load(as_pinned(task.model, pinned), settings, rows, say=say, bar=bar)
         training = task.notes.training if task.notes else lambda phenotype, regime: []
         reader = task.kind.read(loaded[key], task.experiment, settings, corpus=task.study.name, training=training)
-        readers.append(reader)
         refuse_sending(task, reader)
-    _check_names(tasks, readers)
-    return with_judge(tasks, readers, settings, say=say, bar=bar)
+        name = (task.study.name, task.experiment.name, reader.model_id)
+        if name in readers:  # they would be taken for one
+            raise UsageError(f"{reader.model_id} is named twice. Name it once, or name them as NAME=PATH.")
+        readers[name] = reader
+    return with_judge(tasks, list(readers.values()), settings, say=say, bar=bar)
+
+
+def identities(readers: Sequence[Scorer]) -> list[dict[str, Any]]:
+    """What pins the models down, each once."""
+    first = {reader.model_id: reader for reader in reversed(readers)}
+    return [{"model_id": name, **first[name].identity} for name in dict.fromkeys(one.model_id for one in readers)]
 
 
 def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> None:
     """Before a run goes on: its manifest may be anybody's, and the models that it names may run code.
 
-    Args:
-        run: for the error.
-        settings: as the manifest has them; pickles that ``settings.load`` allows are trusted.
-        pinned: the manifest's models with their sha256; None where it has none yet.
-        trust: whether the code may run.
+    ``pinned`` are the manifest's models with their sha256; pickles that ``settings.load`` allows are trusted.
 
     Raises:
         UsageError: a pickle or Python function that is not trusted, or not the one that the run began with.
@@ -397,7 +344,7 @@ def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> Non
         raise UsageError(
             f"{run} asks to run code of {settings.model}. Repeat with --trust if you have read that code."
         )
-    known = set(_hashes(pinned))
+    known = set(_texts(pinned))
     for model in (settings.model, *(name for one in kinds() for name in one.code(settings))):
         code = code_of(model) if model else None
         if code is None:
@@ -410,6 +357,15 @@ def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> Non
                 f"{run} names {code.name}, {runs} it runs what its maker wrote. Repeat with --trust if you trust who "
                 "made it and that code."
             )
+
+
+def _texts(pinned: Any) -> Iterator[str]:
+    """Every text in the identities of models, however deep."""
+    if isinstance(pinned, str):
+        yield pinned
+    elif isinstance(pinned, Mapping | list):
+        for inner in pinned.values() if isinstance(pinned, Mapping) else pinned:
+            yield from _texts(inner)
 
 
 def check_keys(run: str, settings: Settings) -> None:
@@ -425,44 +381,13 @@ def check_keys(run: str, settings: Settings) -> None:
         )
 
 
-def _hashes(pinned: Any) -> Iterator[str]:
-    """Every text in the identities of models, however deep."""
-    if isinstance(pinned, str):
-        yield pinned
-    elif isinstance(pinned, Mapping | list):
-        for inner in pinned.values() if isinstance(pinned, Mapping) else pinned:
-            yield from _hashes(inner)
-
-
-def _check_names(tasks: Sequence[Task], readers: Sequence[Scorer]) -> None:
-    """Two models of one name would be taken for one."""
-    seen = set()
-    for task, reader in zip(tasks, readers, strict=True):
-        key = (task.study.name, task.experiment.name, reader.model_id)
-        if key in seen:
-            raise UsageError(f"{reader.model_id} is named twice. Name it once, or name them as NAME=PATH.")
-        seen.add(key)
-
-
 def refuse_sending(task: Task, reader: Scorer) -> None:
-    """Stop before credentialed notes would leave this machine.
-
-    Raises:
-        UsageError: the scorer says that it sends texts to a service (``sends_text``).
-    """
+    """Stop, with a UsageError, before credentialed notes would leave this machine (``sends_text`` of a scorer)."""
     if is_credentialed_plan([task]) and reader.sends_text:
         raise UsageError(
             f"{reader.model_id} sends texts to a service, and these notes are credentialed: they must not leave this "
             "machine, but for a service that is your own and hands nothing on, which -M own-address=ADDRESS declares."
         )
-
-
-def identities(readers: Sequence[Scorer]) -> list[dict[str, Any]]:
-    """What pins the models down, each once."""
-    known: dict[str, dict[str, Any]] = {}
-    for reader in readers:
-        known.setdefault(reader.model_id, {"model_id": reader.model_id, **reader.identity})
-    return list(known.values())
 
 
 def is_credentialed_plan(tasks: Sequence[Task]) -> bool:
@@ -471,11 +396,137 @@ def is_credentialed_plan(tasks: Sequence[Task]) -> bool:
     return notes or any(str(one) == "True" for task in tasks for one in column(task.rows, "credentialed"))
 
 
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in _VERSIONS:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
+# --- several models: a run for each, one after another, and one comparison of them ------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """What an audit of several models comes to.
+
+    Attributes:
+        folder: has a run for each model, and the comparison in ``comparison``.
+        runs: the finished runs by model, in the order in which the models were named.
+        failed: why, by model, of those that could not be audited.
+        compared: what ``comparison`` shows; None where fewer than two runs have an experiment in common.
+    """
+
+    folder: Path
+    runs: Mapping[str, Run]
+    failed: Mapping[str, str]
+    compared: Comparison | None = None
+
+
+def read_models(path: Path) -> list[str]:
+    """The models that a file lists, one a line; ``#`` begins a comment. Folders and files are found beside the file.
+
+    Raises:
+        UsageError: no model, or one that is listed twice. ValueError: it is no text. OSError: it cannot be read.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8. Save it as a text file with a model a line.") from error
+    entries = ["" if line.lstrip().startswith("#") else line.partition(" #")[0].strip() for line in lines]
+    found: list[str] = []
+    for number, entry in enumerate(entries, start=1):
+        place = path.parent / entry
+        model = str(place.resolve()) if entry and place.exists() else entry
+        if model in found:
+            raise UsageError(f"{path}, line {number}: {entry} is listed twice. Name each model once.")
+        found += [model] if model else []
+    if not found:
+        raise UsageError(f"{path} lists no model. Write one a line.")
     return found
+
+
+def is_several(folder: Path) -> bool:
+    """Whether a folder has the runs of several models."""
+    return not (folder / MANIFEST).is_file() and any(folder.glob(f"*/{MANIFEST}"))
+
+
+def audit_several(models: Iterable[str], settings: Settings, folder: Path, **how: Any) -> Several:
+    """Audit each model into a run of its own below the folder, and compare them there; the same call goes on.
+
+    Each model is loaded once and freed before the next. A model that cannot be audited is named and does not stop
+    the others. ``how`` has ``say``, ``bar``, ``cache`` and ``engine`` of ``start``.
+
+    Raises:
+        UsageError, OSError: fewer than two different models, or a folder that cannot be written, also while it runs.
+    """
+    names = list(models)
+    if len(set(names)) < max(2, len(names)):
+        raise UsageError(f"Models {', '.join(names)}: expected two or more, each once. Name others, or drop some.")
+    if not is_several(folder):
+        Run.check_new(folder)
+    data = settings.of(NoteOptions).data
+    credentialed = data is not None and is_credentialed(Path(data))
+    places = _folders(names)
+    jobs = {model: partial(start, replace(settings, model=model), folder / places[model]) for model in names}
+    return _each(jobs, {model: folder / places[model] for model in names}, folder, credentialed, **how)
+
+
+def resume_several(folder: Path, **how: Any) -> Several:
+    """Go on with the runs of several models in a folder, with the arguments of ``resume``: finished ones stay."""
+    places = {}
+    for place in sorted(path.parent for path in folder.glob(f"*/{MANIFEST}")):
+        try:
+            places[str(Run(place).manifest()["settings"]["model"])] = place
+        except (ValueError, KeyError, TypeError):  # which its turn says
+            places[place.name] = place
+    return _each({model: partial(resume, place) for model, place in places.items()}, places, folder, False, **how)
+
+
+def _each(
+    jobs: Mapping[str, Callable[..., Any]],
+    places: Mapping[str, Path],
+    folder: Path,
+    credentialed: bool,
+    *,
+    say: Say,
+    bar: Bar,
+    **how: Any,
+) -> Several:
+    failed: dict[str, str] = {}
+    with writing(folder, credentialed=credentialed or is_credentialed(folder), then=_next_step(folder)):
+        for number, (model, job) in enumerate(jobs.items(), start=1):
+            place = f"odel {number:,} of {len(jobs):,}"
+            say(f"M{place}: {short_name(model)}.")
+            try:
+                job(say=say, bar=partial(_titled, bar, f"m{place}"), **how)
+            except Exception as error:  # one model may break in any way, and the others go on
+                if isinstance(error, OSError) and error.errno in _FULL:
+                    raise
+                log_traceback(error)
+                known = isinstance(error, ValueError | OSError)
+                why = safe_message(error) if known else f"{type(error).__name__}. Audit it alone to see more."
+                failed[model] = " ".join(why.split())
+                say(f"{short_name(model)} failed: {failed[model]}")
+            gc.collect()  # models refer to themselves, and the next one needs the room
+        runs = {model: Run(place) for model, place in places.items() if model not in failed}
+        return Several(folder, runs, failed, _compare(folder, list(runs.values()), say) if len(runs) > 1 else None)
+
+
+def _titled(bar: Bar, place: str, title: str, total: int) -> Progress:
+    return bar(f"{place}, {title}", total)
+
+
+def _folders(models: Sequence[str]) -> dict[str, str]:
+    """A folder for each model, by its short name; those of one name get a number."""
+    named: dict[str, str] = {}
+    for model in models:
+        safe = "".join(one if one.isalnum() or one in "-._" else "-" for one in short_name(model)).strip(".")
+        number, name = 1, safe or "model"
+        while name in (*named.values(), COMPARISON):
+            number, name = number + 1, f"{safe or 'model'}-{number + 1}"
+        named[model] = name
+    return named
+
+
+def _compare(folder: Path, runs: Sequence[Run], say: Say) -> Comparison | None:
+    try:
+        compared = compare_runs([read_run(one.folder) for one in runs])
+    except UsageError as error:
+        say(f"No comparison: {error}")
+        return None
+    write_comparison(folder / COMPARISON, compared)
+    return compared

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import platform
-import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,11 +22,9 @@ from swapbias.files import cache_dir, file_sha256, write_whole
 from swapbias.models import LoadOptions, Scored, Scorer, model_kinds
 from swapbias.studies import Prompt, corpora, fingerprint, load_corpus, load_lexicon, own_studies
 
-LIMIT = "SWAPBIAS_CACHE_LIMIT"
+LIMIT = "SWAPBIAS_CACHE_LIMIT"  # environment variable: most bytes of scores; 0: none are stored
 # What can be had again, by folder; labels that the user imported cannot, and stay.
 CLEARED = {"scores": "scores", "upstream": "upstream", "models": "calibration-*"}
-_DEFAULT_LIMIT = "2 GB"
-_SIZE = re.compile(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([KMGT]?)B?\s*", re.IGNORECASE)
 _COLUMNS = ("score", "answer", "top_tokens")
 _PART = "part/"
 _LIBRARIES = ("torch", "transformers", "tokenizers")  # another version may score otherwise
@@ -53,31 +50,24 @@ def usage() -> list[Usage]:
 
 
 def clear(kind: str) -> Usage:
-    """Remove what is stored of one kind; says what was.
-
-    Raises:
-        UsageError: no such kind.
-        OSError: something cannot be removed.
-    """
+    """Remove what is stored of one kind, and say what was; a UsageError where there is no such kind."""
     if kind not in CLEARED:
         raise UsageError(f"Nothing of kind {kind!r} is stored: expected {', '.join(CLEARED)} or all.")
-    gone = next(one for one in usage() if one.kind == kind)
+    before = next(one for one in usage() if one.kind == kind)
     for place in _places(kind):
         shutil.rmtree(place)
-    return gone
+    return before
 
 
 def cache_limit() -> int:
-    """Most bytes of scores that this machine stores: ``SWAPBIAS_CACHE_LIMIT``, as ``500 MB`` or a number of bytes.
-
-    Raises:
-        UsageError: it is no size.
-    """
-    value = os.environ.get(LIMIT, _DEFAULT_LIMIT)
-    found = _SIZE.fullmatch(value)
-    if not found:
-        raise UsageError(f"{LIMIT} is {value!r}, expected a size like 500 MB or 2 GB (0: store nothing). Correct it.")
-    return int(float(found[1]) * 1_000 ** " KMGT".index(found[2].upper() or " "))
+    """Most bytes of scores that this machine stores: ``SWAPBIAS_CACHE_LIMIT``, 2 GB by default."""
+    value = os.environ.get(LIMIT, "2_000_000_000")
+    try:
+        return max(0, int(value))
+    except ValueError as error:
+        raise UsageError(
+            f"{LIMIT} is {value!r}, expected a number of bytes (0: store nothing). Correct it."
+        ) from error
 
 
 def trim(folder: Path, limit: int) -> int:
@@ -111,30 +101,20 @@ class ScoreCache:
     Of models that a sha256 or revision pins down they are in the user's cache folder, for every audit; of functions
     (whose code may read anything) and of whatever reads notes they are in the folder of the run, until it is
     complete. Answers of chat models have a log of their own. No text of a prompt is saved, and files are their
-    user's alone. Prompts for which a model gave NaN are scored again. Beyond ``SWAPBIAS_CACHE_LIMIT`` bytes (``2
-    GB``; 0: nothing) the least recently used files of the cache folder go first.
+    user's alone. Prompts for which a model gave NaN are scored again.
 
     Attributes:
         rows: how many rows came from the user's cache folder.
     """
 
     def __init__(self, options: LoadOptions, in_run: Path, *, shared: bool) -> None:
-        """For models that are loaded with these options.
-
-        Args:
-            options: of loading.
-            in_run: a folder of the run.
-            shared: whether the user's cache folder is read and written.
-
-        Raises:
-            UsageError: the limit is no size.
-        """
+        """For models that are loaded with these options; ``shared``: the user's cache folder is read and written."""
         self.options, self.in_run = options, in_run
         self.limit = cache_limit() if shared else 0
         self.rows = 0
         self._folder = cache_dir() / "scores"
         self._lexicons: dict[str, Mapping[str, str]] = {}
-        self._size: int | None = None
+        self._size: int | None = None  # bytes of the cache folder, once something is written there
 
     def place(self, prompts: Sequence[Prompt], scorer: Scorer, *, private: bool) -> Path | None:
         """The file of the scores of these prompts; None for a chat model. ``private``: they are of notes."""
@@ -151,8 +131,6 @@ class ScoreCache:
             os.utime(place)
             if table.num_rows != count or tuple(table.column_names[: len(_COLUMNS)]) != _COLUMNS:
                 raise ValueError("it holds something else")
-        except FileNotFoundError:
-            return None
         except (OSError, ValueError, pa.ArrowException):
             with suppress(OSError):
                 place.unlink(missing_ok=True)
@@ -187,24 +165,20 @@ class ScoreCache:
         sink = pa.BufferOutputStream()
         pq.write_table(pa.table(columns), sink, compression="zstd", write_page_checksum=True)
         content = sink.getvalue().to_pybytes()
-        if place.parent == self.in_run:
-            self._put(place, content)
-            return
-        with suppress(OSError):  # a full or read-only disk costs the next audit its time, not this one its scores
-            if self._size is None:
+        in_run = place.parent == self.in_run
+        with suppress(*(() if in_run else (OSError,))):
+            if self._size is None and not in_run:
                 self._size = sum(size for _, size, _ in _files(self._folder))
-            self._put(place, content)
-            self._size += len(content)
-            if self._size > self.limit:
-                self._size = trim(self._folder, self.limit)
-
-    def _put(self, place: Path, content: bytes) -> None:
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(place, content)
-        place.chmod(0o600)
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(place, content)
+            place.chmod(0o600)
+            if self._size is not None and not in_run:
+                self._size += len(content)
+                self._size = self._size if self._size <= self.limit else trim(self._folder, self.limit)
 
     def key(self, prompts: Sequence[Prompt], scorer: Scorer) -> str:
         """sha256 over all that the scores of these prompts depend on; the name of the model is not part of it."""
+        named = sorted({one.candidates.partition("/")[0] for one in prompts} & {*corpora(), *own_studies()})
         depends = {
             "swapbias": __version__,
             "libraries": [_version(name) for name in _LIBRARIES],
@@ -214,7 +188,7 @@ class ScoreCache:
             "unit": scorer.unit,
             "model": dict(scorer.identity),
             "options": asdict(self.options),
-            "lexicons": {name: self._words(name) for name in _corpora_of(prompts)},
+            "lexicons": {name: self._words(name) for name in named},
             "prompts": fingerprint(prompt.row() for prompt in prompts),
         }
         return hashlib.sha256(json.dumps(depends, sort_keys=True, default=str).encode()).hexdigest()
@@ -231,8 +205,7 @@ def is_pinned(scorer: Scorer) -> bool:
     """Whether a scorer reads prompts with a model that transformers loaded and that is known to the byte."""
     identity = scorer.identity
     loaded = {"architecture", "device", "dtype"} <= set(identity)
-    known = bool(identity.get("sha256") or identity.get("revision"))
-    return scorer.kind in model_kinds() and loaded and known
+    return scorer.kind in model_kinds() and loaded and bool(identity.get("sha256") or identity.get("revision"))
 
 
 @cache
@@ -249,11 +222,6 @@ def _version(name: str) -> str:
     with suppress(PackageNotFoundError):
         return f"{name} {version(name)}"
     return name
-
-
-def _corpora_of(prompts: Sequence[Prompt]) -> list[str]:
-    """The corpora whose word lists prompts name; two answers to choose from name none."""
-    return sorted({prompt.candidates.partition("/")[0] for prompt in prompts} & {*corpora(), *own_studies()})
 
 
 def _lexicon_sha256(name: str) -> str:

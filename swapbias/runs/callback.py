@@ -49,14 +49,9 @@ class BiasCallback(TrainerCallback):
             raise ValueError(f"every is {every}, expected a number of steps from 1 up.")
         if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
             raise ValueError("The weights lie in parts on several devices. Audit the saved checkpoints.")
-        self.trainer: Trainer = trainer
-        self.studies: str | Sequence[str] = studies
-        self.every: int = every
-        self.options: dict[str, Any] = {
-            "progress": False,
-            **options,
-            "tokenizer": tokenizer or trainer.processing_class,
-        }
+        self.trainer, self.studies, self.every = trainer, studies, every
+        own = {"tokenizer": tokenizer or trainer.processing_class}
+        self.options: dict[str, Any] = {"progress": False, **options, **own}
         self.last: Audit | None = None
 
     def on_train_begin(
@@ -82,16 +77,11 @@ class BiasCallback(TrainerCallback):
 
     def _measure(self, control: TrainerControl) -> None:
         self.last = audit(self.trainer.model, self.studies, **self.options)
-        due = control.should_log  # logging says that nothing more is due, and the loss of this step may be
-        self.trainer.log(dict(_metrics(self.last)))
-        control.should_log = due
-
-
-def _metrics(run: Audit) -> "list[tuple[str, float]]":
-    metrics = []
-    for one in run.found:
-        if one.headline:
+        metrics: dict[str, float] = {}
+        for one in (one for one in self.last.found if one.headline):
             name = "_".join(filter(None, ("bias/" + one.study, one.experiment, one.slice_value)))
             ends = {"": one.estimate.value, "_low": one.estimate.ci_low, "_high": one.estimate.ci_high}
-            metrics += [(name + end, float(value)) for end, value in ends.items() if not math.isnan(value)]
-    return metrics
+            metrics |= {name + end: float(value) for end, value in ends.items() if not math.isnan(value)}
+        due = control.should_log  # logging says that nothing more is due, and the loss of this step may be
+        self.trainer.log(metrics)
+        control.should_log = due

@@ -33,23 +33,16 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 class Judged(Protocol):
-    """Of a planned task what decides whether and how it is judged."""
+    """Of a planned task what decides whether and how it is judged: a rubric, prompts, notes, the kind of model."""
 
     @property
-    def experiment(self) -> Experiment:
-        """With a rubric, where it has answers in free text."""
-
+    def experiment(self) -> Experiment: ...
     @property
-    def rows(self) -> Sequence[Row]:
-        """Its prompts."""
-
+    def rows(self) -> Sequence[Row]: ...
     @property
-    def notes(self) -> Notes | None:
-        """The clinical notes that it reads."""
-
+    def notes(self) -> Notes | None: ...
     @property
-    def kind(self) -> Kind:
-        """The kind of its model."""
+    def kind(self) -> Kind: ...
 
 
 class JudgedScorer(Scorer):
@@ -63,7 +56,6 @@ class JudgedScorer(Scorer):
     kind = "chat"
 
     def __init__(self, reader: Scorer, judge: Any, rubric: Rubric, bar: Bar) -> None:
-        """Both ask through logs of their own."""
         self.reader, self.judge, self.rubric, self.bar = reader, copy(judge), rubric, bar
         self.judge.read = lambda prompt, text: (_place(prompt, text), {})
         self.model_id, self.unit, self.chunk_rows = reader.model_id, reader.unit, reader.chunk_rows
@@ -81,29 +73,30 @@ class JudgedScorer(Scorer):
 
     @property
     def cut_note(self) -> str:
-        """Of the answers that are judged."""
         return self.reader.cut_note
 
     def spent(self, left: Sequence[Prompt]) -> str:
-        """Of the model that is audited."""
         return self.reader.spent(left)
 
     def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
-        """Of the model that is audited; what the judge takes was held against the limit before anything was asked."""
+        """Of the model that is audited: the judge's requests were compared with the limit before any was sent."""
         return self.reader.beyond_limits(prompts)
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """As the reader does; then each answer that says anything is judged in both orders of the options."""
         scored = self.reader.score(prompts, on_progress)
-        said = [place for place, one in enumerate(scored) if without_reasoning(one.answer).strip()]
-        shown = swapping.without_groups([scored[place].answer for place in said], self.rubric.neutral)
-        asked = [
+        places = [place for place, one in enumerate(scored) if without_reasoning(one.answer).strip()]
+        shown = swapping.without_groups([scored[place].answer for place in places], self.rubric.neutral)
+        requests = [
             judged_prompt(self.rubric, f"{prompts[place].prompt_id}/judged/t{trial}", text, trial)
             for trial in range(1, READINGS + 1)
-            for place, text in zip(said, shown, strict=True)
+            for place, text in zip(places, shown, strict=True)
         ]
-        found = [one.score for one in self.judge.score(asked, self.bar("judge", len(asked)))] if asked else []
-        readings = dict(zip(said, zip(found[: len(said)], found[len(said) :], strict=True), strict=True))
+        answers = (
+            [one.score for one in self.judge.score(requests, self.bar("judge", len(requests)))] if requests else []
+        )
+        half = len(places)
+        readings = dict(zip(places, zip(answers[:half], answers[half:], strict=True), strict=True))
         options = options_of(self.rubric.candidates)
         return [
             _with_parts(one, readings.get(place, (math.nan,) * READINGS), options) for place, one in enumerate(scored)
@@ -111,25 +104,25 @@ class JudgedScorer(Scorer):
 
 
 def judged_prompt(rubric: Rubric, prompt_id: str, shown: str, trial: int) -> Prompt:
-    """What the judge is asked of a neutralised answer; the second time the options that count stand in reverse."""
+    """What the judge reads of a neutralised answer; the second time the options that count stand in reverse."""
     options = _in_order(options_of(rubric.candidates), trial)
     listed = "\n".join(f"({letter}) {one.text}" for letter, one in zip(_LETTERS, options, strict=False))
-    told = without_reasoning(shown).replace("<|", "< |")  # an answer opens no turn of its own
-    question = f"The answer:\n<answer>\n{told}\n</answer>\n\n{rubric.question}\n{listed}"
-    blank = dict.fromkeys(PROMPT_COLUMNS, "")
-    named = "|".join(one.text for one in options)
+    answer = without_reasoning(shown).replace("<|", "< |")  # an answer opens no turn of its own
+    question = f"The answer:\n<answer>\n{answer}\n</answer>\n\n{rubric.question}\n{listed}"
     text = conversation(("system", _SYSTEM), ("user", question))
-    return Prompt(**{**blank, "prompt_id": prompt_id, "text": text, "candidates": named})
+    candidates = "|".join(one.text for one in options)
+    blank = dict.fromkeys(PROMPT_COLUMNS, "")
+    return Prompt(**{**blank, "prompt_id": prompt_id, "text": text, "candidates": candidates})
 
 
 def _in_order(options: Sequence[Option], trial: int) -> list[Option]:
-    counting = [one for one in options if one.value == one.value]
-    rest = [one for one in options if one.value != one.value]
+    counting = [one for one in options if not math.isnan(one.value)]
+    rest = [one for one in options if math.isnan(one.value)]
     return [*(counting if trial == 1 else counting[::-1]), *rest]
 
 
 def _place(prompt: Prompt, text: str) -> float:
-    """The place of the option that a judgement names, in the order asked; their number where it names none."""
+    """The place of the option that a judgement names, in the order shown; their number where it names none."""
     options = prompt.candidates.split("|")
     said = read_answer(text, options, lettered=True)
     return float(options.index(said) if said in options else len(options))
@@ -138,36 +131,32 @@ def _place(prompt: Prompt, text: str) -> float:
 def _with_parts(scored: Scored, readings: Sequence[float], options: Sequence[Option]) -> Scored:
     names, values, places = [one.text for one in options], [], []
     for trial, reading in enumerate(readings, start=1):
-        known = reading == reading
-        named = _in_order(options, trial)[int(reading)] if known and reading < len(options) else None
+        named = None if math.isnan(reading) or reading >= len(options) else _in_order(options, trial)[int(reading)]
         places.append(float(names.index(named.text)) if named else reading)
-        values += [named.value] if named and named.value == named.value else []
-    told = {"judged": sum(values) / len(values) if values else math.nan}
-    parts = {**scored.parts, **told, "judged_first": places[0], "judged_second": places[1]}
+        values += [named.value] if named and not math.isnan(named.value) else []
+    mean = sum(values) / len(values) if values else math.nan
+    parts = {**scored.parts, "judged": mean, "judged_first": places[0], "judged_second": places[1]}
     return Scored(scored.score, scored.answer, scored.top_tokens, parts, scored.finite)
-
-
-# --- before anything is asked -------------------------------------------------------------------------
 
 
 def with_judge(
     tasks: Sequence[Judged], readers: Sequence[Scorer], settings: Request, *, say: Say, bar: Bar
 ) -> list[Scorer]:
-    """The readers, those of free text with the judge that the settings ask for.
+    """The readers, those of free text with the judge that the settings name.
 
     Raises:
         UsageError: a judge and nothing to judge, credentialed texts and a judge that is a service, more requests than
-            allowed. MissingExtraError: what tells how blind a judge was is not installed.
+            allowed. MissingExtraError: what measures how blind a judge was is not installed.
     """
-    asked = settings.of(ChatOptions)
-    options = asked.of_judge()
+    chat = settings.of(ChatOptions)
+    options, name = chat.of_judge(), short_name(chat.judge)
     if options is None:
         return list(readers)
     judged = [task for task in tasks if task.experiment.rubric is not None]
     if not judged:
         raise UsageError(
-            f"-M judge={short_name(asked.judge)} reads answers in free text by a rubric, and no experiment that is "
-            "run has one. Drop it, or add --study stigma_vignettes:advice_gender."
+            f"-M judge={name} reads answers in free text by a rubric, and no experiment that is run has one. Drop "
+            "it, or add --study stigma_vignettes:advice_gender."
         )
     if find_spec("sklearn") is None:
         raise MissingExtraError(
@@ -176,40 +165,40 @@ def with_judge(
         )
     options.check()
     judge = load_chat(options, settings)
-    held = any(str(one) == "True" for task in judged for one in column(task.rows, "credentialed"))
-    if judge.sends_text and (held or any(task.notes and task.notes.credentialed for task in judged)):
+    credentialed = any(str(one) == "True" for task in judged for one in column(task.rows, "credentialed"))
+    if judge.sends_text and (credentialed or any(task.notes and task.notes.credentialed for task in judged)):
         raise UsageError(
-            f"The judge {short_name(asked.judge)} is a service, and these texts are credentialed: they must not "
-            "leave this machine. Choose a judge that runs here."
+            f"The judge {name} is a service, and these texts are credentialed: they must not leave this machine. "
+            "Choose a judge that runs here."
         )
-    if judge.sends_text and asked.max_requests is not None:
-        needed = sum(map(len, (_asked(tasks), *[_asked(judged)] * READINGS)))
-        if needed > asked.max_requests:
+    if judge.sends_text and chat.max_requests is not None:
+        needed = len(_requests(tasks)) + READINGS * len(_requests(judged))
+        if needed > chat.max_requests:
             raise UsageError(
                 f"With the judge up to {needed:,} requests are needed, and -M max-requests allows "
-                f"{asked.max_requests:,}. Raise it, or take fewer prompts (--limit) or trials."
+                f"{chat.max_requests:,}. Raise it, or take fewer prompts (--limit) or trials."
             )
-    say(f"Judge: {short_name(asked.judge)}.")
+    say(f"Judge: {name}.")
     return [
         reader if task.experiment.rubric is None else JudgedScorer(reader, judge, task.experiment.rubric, bar)
         for task, reader in zip(tasks, readers, strict=True)
     ]
 
 
-def _asked(tasks: Sequence[Judged]) -> set[tuple[str, str]]:
+def _requests(tasks: Sequence[Judged]) -> set[tuple[str, str]]:
     """Text and trial of each request for an answer."""
-    asked = (task.rows for task in tasks if task.kind.name == "chat")
-    return {one for rows in asked for one in zip(column(rows, "text"), column(rows, "trial"), strict=True)}
+    rows = [task.rows for task in tasks if task.kind.name == "chat"]
+    return {one for each in rows for one in zip(column(each, "text"), column(each, "trial"), strict=True)}
 
 
 def announced(task: Judged, settings: Request) -> str:
     """What judging takes, at most, in a sentence; blank where nothing is judged."""
-    asked, rubric = settings.of(ChatOptions), task.experiment.rubric
-    if asked.judge is None or rubric is None:
+    chat, rubric = settings.of(ChatOptions), task.experiment.rubric
+    if chat.judge is None or rubric is None:
         return ""
-    count = READINGS * len(_asked([task]))
-    own = len(judged_prompt(rubric, "", "", 1).text) // _CHARACTERS_PER_TOKEN
-    told = f"The judge {short_name(asked.judge)} reads each answer twice: at most {count:,} requests, about"
+    count = READINGS * len(_requests([task]))
+    tokens = count * (len(judged_prompt(rubric, "", "", 1).text) // _CHARACTERS_PER_TOKEN + chat.max_tokens)
     return (
-        f"{told} {count * (own + asked.max_tokens):,} prompt tokens and {count * asked.judge_max_tokens:,} of output."
+        f"The judge {short_name(chat.judge)} reads each answer twice: at most {count:,} requests, about {tokens:,} "
+        f"prompt tokens and {count * chat.judge_max_tokens:,} of output."
     )

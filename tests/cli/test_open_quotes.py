@@ -27,7 +27,6 @@ FILES = {
     "study check": ("text,group,pair", PAIRS, ("study", "check", "FILE", "--reference", "m")),
     "lexicon of prompts": ("word,group", WORDS, (*PROMPTS, "-M", "lexicon=FILE")),
     "labels": ("word,label", LABELS, ("lexicon", "import", "FILE")),
-    "agreement": ("word,label", LABELS, ("lexicon", "agreement", "FILE", "FILE")),
     "swap table": ("female,male", SWAPS, ("swap", "GOOD", "--table", "FILE", "--out", "OUT")),
     "checklist": ("note_id,fact,terms", FACTS, ("plan", *CHAT, "--study", "clinical_chat", "-M", "checklist=FILE")),
 }

@@ -6,7 +6,6 @@ import shlex
 
 import pytest
 
-from swapbias.errors import UsageError
 from tests.cli.test_cli import refused, swapbias
 from tests.conftest import ROOT
 
@@ -102,24 +101,3 @@ def test_a_check_exits_with_1_where_an_audit_would_refuse(typed, tmp_path):
 )
 def test_bad_input_is_one_sentence(arguments, code, part):
     refused(swapbias(*arguments), code, part)
-
-
-def test_a_user_sees_how_answers_are_read(typed, tmp_path):
-    (tmp_path / "answers.csv").write_text(
-        "answer,options,reading,lettered\n"
-        "**B**,Unlikely|Likely,option,yes\n"
-        "I refuse to select B.,Unlikely|Likely,option,yes\n"
-        '"Yes, and no.",Yes|No,decision,no\n'
-    )
-    code, shown = typed("study", "read", "answers.csv")
-    assert code == 0
-    assert [line.split()[0] for line in shown.splitlines()] == ["Likely", "refused", "unreadable", "1"]
-    assert "1 of 3 read, 1 refused, 1 unreadable." in shown
-    _, shown = typed("study", "read", "answers.csv", "--json")
-    assert [one["read_as"] for one in json.loads(shown)] == ["Likely", "refused", "unreadable"]
-    (tmp_path / "answers.csv").write_text("answer,options\nYes,Yes\n")
-    with pytest.raises(UsageError, match=r"answers.csv:2: options \['Yes'\], expected two or more texts"):
-        typed("study", "read", "answers.csv")
-    (tmp_path / "answers.csv").write_text("text\nYes\n")
-    with pytest.raises(UsageError, match="has no column answer"):
-        typed("study", "read", "answers.csv")

@@ -19,7 +19,7 @@ from swapbias.findings.finding import (
 )
 from swapbias.measures.estimate import Estimate
 from swapbias.measures.measure import MEASURES
-from swapbias.notes.regimes import REGIMES, VERSIONS
+from swapbias.notes.augmentation import REGIMES, VERSIONS
 from swapbias.studies.catalogue import load_study, studies
 from tests.conftest import ROOT
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from swapbias.models.clinical.options import NoteOptions
 from swapbias.runs.audit import start
-from swapbias.runs.plan import Settings, prompts_asked
+from swapbias.runs.plan import Settings, run_prompts
 from swapbias.runs.run import Run
 
 QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
@@ -50,7 +50,7 @@ def edited(run, folder, **changes):
 def limited(run, folder, limit):
     """A run that read at most so many rows of a table."""
     run = edited(run, folder, settings=run.manifest()["settings"] | {"limit": limit})
-    asked = {prompt_id for _, _, prompt_id in prompts_asked(run.manifest())}
+    asked = {prompt_id for _, _, prompt_id in run_prompts(run.manifest())}
     for path in (folder / "items").glob("*.parquet"):
         rows = pq.read_table(path)
         pq.write_table(rows.filter(pc.is_in(rows["prompt_id"], pa.array(asked))), path)

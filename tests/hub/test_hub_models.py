@@ -18,7 +18,7 @@ from swapbias.outcome import audit
 from swapbias.privacy import public_manifest
 from swapbias.runs import start
 from swapbias.runs.audit import resume
-from swapbias.runs.plan import read_request, settings_of
+from swapbias.runs.settings import read_request, settings_of
 from tests import tiny
 from tests.hub.own_runs import QUIET
 
@@ -58,7 +58,7 @@ def commit_of(hub):
 @pytest.fixture
 def unconcluded(monkeypatch):
     """Audits that score and compute no statistics."""
-    monkeypatch.setattr(import_module("swapbias.runs.conclusion"), "conclude", lambda *_, **more: [])
+    monkeypatch.setattr(import_module("swapbias.runs.audit"), "conclude", lambda *_, **more: [])
 
 
 def audited(model, folder, revision=None, **more):

@@ -108,7 +108,7 @@ def test_the_commands_share_and_compare(models, run, monkeypatch, capsys, tmp_pa
     assert command(monkeypatch, "share", run.folder, "--results", "alice/audits", "--commit") == 2
     assert "none is given" in capsys.readouterr().err
     assert command(monkeypatch, *asked, "--again") == 2
-    assert "--again is about a pull request" in capsys.readouterr().err
+    assert "--again needs --create-pr" in capsys.readouterr().err
 
 
 def test_a_shared_run_is_checked_and_is_a_baseline(models, run, monkeypatch, capsys, tmp_path):

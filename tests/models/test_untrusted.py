@@ -11,7 +11,8 @@ import torch
 from swapbias.models.clinical.options import NoteOptions
 from swapbias.models.loading import read_config
 from swapbias.privacy import public_manifest
-from swapbias.runs.plan import Settings, settings_of
+from swapbias.runs.plan import Settings
+from swapbias.runs.settings import settings_of
 from swapbias.swapping.jobs import _resolver
 from tests import tiny
 from tests.cli.test_cli import refused, swapbias

@@ -11,14 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from swapbias.errors import UsageError
-from swapbias.notes.annotated import (
-    Vote,
-    affordable,
-    decided,
-    split_notes,
-)
-from swapbias.notes.codes import coded, coded_notes
-from swapbias.notes.folder import kind_of_folder, local_notes, stream_notes
+from swapbias.notes.load import kind_of_folder, local_notes, stream_notes
+from swapbias.notes.mimic import Vote, affordable, coded, coded_notes, decided, split_notes
 from swapbias.notes.rows import NOTE_COLUMNS, PHENOTYPES, named_rows
 from swapbias.swapping.readers import LONGEST
 from tests.notes.mimic import write_mimic3, write_mimic4

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from swapbias.errors import UsageError
-from swapbias.notes.folder import kind_of_folder, local_notes
-from swapbias.notes.own import own_notes
+from swapbias.notes.load import kind_of_folder, local_notes, own_notes
 from swapbias.notes.rows import NOTE_COLUMNS
 
 OWN = [

@@ -15,7 +15,7 @@ from swapbias.errors import UsageError
 from swapbias.hub import own_study
 from swapbias.hub.shared_runs import bundle_run
 from swapbias.models.clinical import NoteOptions
-from swapbias.notes.folder import local_notes
+from swapbias.notes.load import local_notes
 from swapbias.privacy import credentialed, is_credentialed, writing
 from swapbias.runs import Run, read_run, write_figures
 from swapbias.runs.audit import start
@@ -202,8 +202,8 @@ ELSEWHERE = {
     "lexicon export": "words of a masked model that reads no notes",
 }
 NOTHING = {
-    "list", "plan", "reproduce", "cache", "lexicon import", "lexicon agreement", "study new", "push datasets",
-    "push metrics", "push comparison", "study read", "pull datasets", "pull metrics", "pull results", "help",
+    "list", "plan", "reproduce", "cache", "lexicon import", "study new", "push datasets",
+    "push metrics", "push comparison", "pull datasets", "pull metrics", "pull results", "help",
 }  # fmt: skip
 
 

@@ -338,16 +338,16 @@ def file_of(scorer, rows, place):
     return scores_of().place(as_prompts(rows), scorer, private=False)
 
 
-@pytest.mark.parametrize(("given", "wanted"), [("2 GB", 2 * 10**9), ("500mb", 5 * 10**8), ("0", 0), ("1.5k", 1_500)])
+@pytest.mark.parametrize(("given", "wanted"), [("2000000000", 2 * 10**9), ("0", 0)])
 def test_the_limit_is_a_size(given, wanted, monkeypatch):
     monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", given)
     assert caching.cache_limit() == wanted
 
 
-@pytest.mark.parametrize("given", ["", "much", "-1", "2 XB"])
+@pytest.mark.parametrize("given", ["", "much", "2 GB"])
 def test_a_limit_that_is_no_size_is_refused(given, monkeypatch):
     monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", given)
-    with pytest.raises(UsageError, match="expected a size"):
+    with pytest.raises(UsageError, match="expected a number of bytes"):
         scores_of()
 
 
@@ -382,10 +382,8 @@ def filled(place):
 def test_the_command_shows_what_is_kept_by_kind(run, filled):
     shown = run().output
     scores = files(filled)[0].stat().st_size
-    rows = [line.strip().split(maxsplit=2) for line in shown.splitlines()]
-    assert ["upstream", "1", "2.0 kB"] in rows
-    assert ["models", "1", "3.0 kB"] in rows
-    assert ["scores", "1", f"{scores / 1000:.1f} kB"] in rows
+    for line in ("upstream: 1 kept, 2.0 kB", "models: 1 kept, 3.0 kB", f"scores: 1 kept, {scores / 1000:.1f} kB"):
+        assert line in shown.splitlines()
     assert "At most 2.0 GB of scores" in shown
 
 

@@ -19,14 +19,13 @@ from swapbias.findings.predictions import RANDOM_DIRECT
 from swapbias.hub import datasets as building
 from swapbias.measures.measure import MEASURES
 from swapbias.models.clinical.options import NoteOptions
-from swapbias.notes.folder import stream_notes
-from swapbias.notes.regimes import Notes, counterfactual_pairs, in_regime, with_genders
+from swapbias.notes.augmentation import Notes, counterfactual_pairs, in_regime, with_genders
+from swapbias.notes.load import load_notes, stream_notes
 from swapbias.notes.rows import NOTE_COLUMNS
 from swapbias.privacy import credentialed
 from swapbias.report.text import direction
-from swapbias.runs import rounds
 from swapbias.runs.audit import refuse_sending, resume, start
-from swapbias.runs.plan import Settings, load_notes, note_rows
+from swapbias.runs.plan import Settings, note_rows
 from swapbias.runs.run import Run
 from swapbias.studies.catalogue import config_rows, load_corpus, load_prompts, load_study, local_corpus
 from swapbias.studies.tables import published_rows
@@ -272,7 +271,7 @@ def test_a_killed_run_goes_on_to_the_same_findings(depression_file, tmp_path, qu
     settings = Settings(options=(NoteOptions(data=str(depression_file), explain=0),))
     run, found = start(settings, tmp_path / "unbroken", **quiet)
     assert numbers(found, "augmented")["flip_rate"].estimate.value < 0.02
-    calls, score_part = [], rounds.score_part
+    calls, score_part = [], import_module("swapbias.runs.run").score_part
 
     def killed(*arguments, **more):
         calls.append(1)
@@ -513,7 +512,7 @@ def test_a_run_on_credentialed_notes_says_so_and_holds_no_text(mimic_folder, tmp
 
 
 def test_the_papers_numbers_stand_beside_its_embeddings_on_mimic(mimic_folder):
-    from swapbias.runs.conclusion import expected_numbers
+    from swapbias.runs.results import expected_numbers
 
     notes = load_notes(NoteOptions(data=str(mimic_folder)), 0)
     known = expected_numbers("phenotype_fairness", notes, "ClinicalBERT+svm")

@@ -14,9 +14,10 @@ from swapbias.findings import disaggregate
 from swapbias.models.chat.chat_kind import posed
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.clinical.options import NoteOptions
+from swapbias.notes.load import load_notes
 from swapbias.privacy import credentialed
 from swapbias.runs.audit import resume, start
-from swapbias.runs.plan import Settings, load_notes, note_rows, plan
+from swapbias.runs.plan import Settings, note_rows, plan
 from swapbias.studies import tables as checklists
 from swapbias.studies.answers import read_facts
 from swapbias.studies.catalogue import config_rows, load_study
@@ -161,7 +162,7 @@ def test_notes_and_a_chat_model_ask_for_the_study_of_both_and_all_notes_are_test
     about, service = NoteOptions(data=str(notes), question="Does it?"), ChatOptions(model="tiny", trials=1)
     tasks, _ = plan(Settings(options=(about, service)))
     assert {task.study.name for task in tasks} == {"clinical_chat"}
-    assert {task.asked for task in tasks} == {24}
+    assert {task.n_prompts for task in tasks} == {24}
     others, _ = plan(Settings(options=(ChatOptions(model="tiny", trials=1),)))
     assert "clinical_chat" not in {task.study.name for task in others}
 

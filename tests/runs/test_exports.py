@@ -18,7 +18,7 @@ from swapbias.privacy import is_credentialed
 from swapbias.runs import Run, export_run
 
 SCHEMAS = Path(__file__).parent / "every_eval_ever"  # of version 0.3.0, as EvalEval publishes them
-FORMS = ["csv", "every-eval-ever", "lm-eval"]
+FORMS = ["csv", "every-eval-ever"]
 
 
 def planted(texts):
@@ -87,33 +87,6 @@ def test_a_result_is_oriented_and_has_its_raw_number_and_interval_beside_it(audi
     assert not made[0]["metric_config"]["lower_is_better"]
 
 
-def test_the_harness_reads_what_is_written_for_it(audit, tmp_path):
-    from lm_eval.utils import (
-        get_file_task_name,
-        get_results_filenames,
-        get_sample_results_filenames,
-        hash_string,
-        make_table,
-        sanitize_model_name,
-    )
-
-    names = [str(path) for path in audit.export("lm-eval", tmp_path / "out")]
-    (results,), (samples,) = get_results_filenames(names), get_sample_results_filenames(names)
-    read, task = json.loads(Path(results).read_text()), "swapbias_occupation_sentiment_control"
-    assert (get_file_task_name(Path(samples).name), list(read["results"])) == (task, [task])
-    assert Path(results).parent.name == sanitize_model_name(read["model_name"]) == "=lab__tilted__1"
-    found = headline(audit)
-    assert read["results"][task]["paired_gap,female - male"] == found.estimate.value
-    assert read["results"][task]["paired_gap_stderr,female - male"] == found.estimate.error
-    assert read["higher_is_better"][task]["paired_gap"] is None  # a gap is best at zero
-    assert f"{found.estimate.value:.4f}" in make_table(read)
-    rows = lines(Path(samples))
-    assert [row["score"] for row in rows] == audit.items("occupation_sentiment")["score"].tolist()
-    hashes = "".join(row["doc_hash"] + row["prompt_hash"] + row["target_hash"] for row in rows)
-    assert read["task_hashes"][task] == hash_string(hashes)
-    assert rows[0]["prompt_hash"] == hash_string(rows[0]["arguments"]["gen_args_0"]["arg_0"])
-
-
 def test_tables_hold_every_finding_and_every_item_and_no_formula(audit, tmp_path):
     findings, items = audit.export("csv", tmp_path / "out")
     read = pd.read_csv(findings)
@@ -173,15 +146,13 @@ def test_an_item_without_a_score_is_no_number(run, tmp_path):
     assert len(lines(items)) == len(rows) - 1
     told = json.loads(results.read_text())["detailed_evaluation_results"]["additional_details"]
     assert told["not_scored"] == "1"
-    first = lines(export_run(run, "lm-eval", tmp_path / "harness")[1])[0]
-    assert ("score" in first, first["metrics"]) == (False, [])
 
 
 def test_nothing_is_written_over_and_other_forms_are_named(run, tmp_path):
     with pytest.raises(UsageError, match="is not empty"):
         export_run(run, "csv", run.folder)
-    with pytest.raises(UsageError, match=r"Unknown form 'lm_eval'.*Did you mean lm-eval\?"):
-        export_run(run, "lm_eval", tmp_path / "out")
+    with pytest.raises(UsageError, match=r"Unknown form 'every-eval'.*Did you mean every-eval-ever\?"):
+        export_run(run, "every-eval", tmp_path / "out")
     run.write_manifest(run.manifest() | {"status": "running"})
     with pytest.raises(UsageError, match="is not complete"):
         export_run(run, "csv", tmp_path / "out")

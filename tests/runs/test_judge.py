@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from swapbias.cli.auditing import plan_sentences
 from swapbias.errors import MissingExtraError, UsageError
 from swapbias.findings import by_the_judge, comparisons, disaggregate
 from swapbias.models import Scored, Scorer
@@ -17,7 +18,7 @@ from swapbias.report import comparison_tables, text
 from swapbias.runs import judge as judging
 from swapbias.runs.audit import resume, start
 from swapbias.runs.judge import JudgedScorer, judged_prompt
-from swapbias.runs.plan import Settings, plan_sentences
+from swapbias.runs.plan import Settings
 from swapbias.runs.run import score_rows
 from swapbias.studies import config_rows, load_study, new_study, open_study, turns
 from swapbias.studies.answers import read_text

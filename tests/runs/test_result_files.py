@@ -160,7 +160,7 @@ def test_too_many_bytes_are_refused(monkeypatch):
         ("versions", {"python": 3}, "'python': Input should be a valid string"),
         ("credentialed", "no", "'credentialed': Input should be a valid boolean"),
         ("extra", {"a": "\x1b]0;owned\x07"}, "a text is too long or has control characters"),
-        ("extra", {"\x1b": 1}, "a key is too long or has control characters"),
+        ("extra", {"\x1b": 1}, "a text is too long or has control characters"),
     ],
 )
 def test_a_manifest_of_other_types_is_refused(key, value, told):

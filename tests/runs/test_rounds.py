@@ -7,11 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from swapbias.cli.auditing import plan_sentences
 from swapbias.errors import UsageError
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.report.text import inference
 from swapbias.runs.audit import resume, start
-from swapbias.runs.plan import Settings, plan_sentences
+from swapbias.runs.plan import Settings
 from swapbias.studies import config_rows, turns
 from tests.models.chat.server import ChatServer
 

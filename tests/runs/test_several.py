@@ -8,6 +8,7 @@ from importlib import import_module
 
 import pytest
 
+from swapbias.cli.auditing import skipped_note
 from swapbias.errors import UsageError
 from swapbias.runs import (
     Run,
@@ -19,12 +20,12 @@ from swapbias.runs import (
     resume_several,
     start,
 )
-from swapbias.runs.plan import fingerprints, partial_note, plan, skipped_note
+from swapbias.runs.plan import fingerprints, partial_note, plan
 from swapbias.runs.run import REQUIRED
 from swapbias.studies import catalogue, open_study
 from tests import tiny
 
-several = import_module("swapbias.runs.several")
+several = import_module("swapbias.runs.audit")
 
 STUDIES = ("occupation_sentiment:control",)
 ONE, OTHER, BROKEN = (f"tests.runs.test_several:{name}" for name in ("one", "other", "broken"))
@@ -85,12 +86,12 @@ def test_a_model_twice_is_refused_and_one_name_has_two_folders(tmp_path, quiet):
     models = [str(tmp_path / place) for place in ("a/m", "b/m")]
     done = audit_several(models, Settings(), tmp_path / "all", **quiet)
     assert "it has no config.json" in done.failed[models[0]]
-    assert list(json.loads((tmp_path / "all/models.json").read_text())["models"].values()) == ["m", "m-2"]
+    assert several._folders(models) == {models[0]: "m", models[1]: "m-2"}
 
 
 def test_each_of_many_is_loaded_once_and_let_go_before_the_next(tmp_path, quiet, monkeypatch):
-    """Twelve models: one bar over all, sentences that count them, at most one in memory, none in the next's time."""
-    alive, most, loads, bars = set(), [], [], []
+    """Twelve models: sentences that count them, at most one in memory, none in the next's time."""
+    alive, most, loads = set(), [], []
 
     class Model:
         model_id = kind = ""
@@ -109,23 +110,22 @@ def test_each_of_many_is_loaded_once_and_let_go_before_the_next(tmp_path, quiet,
     monkeypatch.setattr(several, "start", start)
     monkeypatch.setattr(several, "_compare", lambda *_: None)
     told, models = [], [f"m{number}" for number in range(12)]
-    shown = {"say": told.append, "bar": lambda title, total: bars.append((title, total)) or bars.append}
+    shown = {**quiet, "say": told.append}
     done = audit_several(models, Settings(studies=STUDIES), tmp_path / "all", **shown)
     assert loads == models
     assert set(most) == {1}
-    assert bars == [("models", 12)] + [1] * 12
     assert told[11 + 1] == "Model 12 of 12: m11."
     assert done.failed == {"m7": "RuntimeError. Audit it alone to see more."}  # whatever it said may be a note's text
     assert list(done.runs) == [one for one in models if one != "m7"]
 
 
-def test_a_damaged_file_of_a_finished_run_is_named_and_other_models_are_refused(tmp_path, quiet):
+def test_a_damaged_file_of_a_finished_run_is_named_and_other_settings_are_refused(tmp_path, quiet):
     done = audit_several([ONE, OTHER], Settings(studies=STUDIES, limit=8), tmp_path / "all", **quiet)
     path = done.runs[ONE].folder / "results.json"
     path.write_bytes(path.read_bytes().replace(b"control", b"contrcl", 1))
     assert "results.json is damaged" in resume_several(done.folder, **quiet).failed[ONE]
-    with pytest.raises(UsageError, match="audit of other models or settings"):
-        audit_several([ONE, BROKEN], Settings(studies=STUDIES, limit=8), done.folder, **quiet)
+    other = audit_several([ONE, OTHER], Settings(studies=STUDIES, limit=4), done.folder, **quiet)
+    assert "was begun with limit 8, and 4 is asked for" in other.failed[OTHER]
 
 
 def test_a_full_disk_ends_an_audit_of_many(tmp_path, quiet, monkeypatch):
@@ -154,22 +154,18 @@ def test_own_studies_lie_beside_the_runs(tmp_path, quiet, monkeypatch):
 # --- files --------------------------------------------------------------------------------------------
 
 
-def test_a_list_names_models_runs_and_says_why_not(tmp_path):
+def test_a_list_names_models_and_says_why_not(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "lr=1e-5").mkdir()
     file = tmp_path / "models.txt"
-    file.write_text(
-        "\ufeff# all of them\nmine  # ours\n\nlr=1e-5\nlow = lr=1e-5/../mine/../lr=1e-5\nvader\n", "utf-8"
-    )
+    file.write_text("\ufeff# all of them\nmine  # ours\n\nlr=1e-5\nlr=1e-5/../mine/../lr=1e-5\nvader\n", "utf-8")
     with pytest.raises(UsageError, match=r"line 5: .* is listed twice"):
         read_models(file)
-    file.write_text("# all of them\nmine  # ours\n\nfirst = lr=1e-5\nvader\norg/model@v1\n")
-    named = {str(tmp_path / "mine"): "", str(tmp_path / "lr=1e-5"): "first", "vader": "", "org/model@v1": ""}
-    assert read_models(file) == named
-    for text, part in (("", "lists no model"), ("a/b=mine", "cannot name a run"), ("studies=mine", "cannot name")):
-        file.write_text(text)
-        with pytest.raises(UsageError, match=part):
-            read_models(file)
+    file.write_text("# all of them\nmine  # ours\n\nlr=1e-5\nvader\norg/model@v1\n")
+    assert read_models(file) == [str(tmp_path / "mine"), str(tmp_path / "lr=1e-5"), "vader", "org/model@v1"]
+    file.write_text("")
+    with pytest.raises(UsageError, match="lists no model"):
+        read_models(file)
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(ValueError, match="not UTF-8"):
         read_models(file)
@@ -229,14 +225,14 @@ def test_a_causal_model_is_audited_out_of_the_box(tmp_path):
     tasks, skipped = plan(settings)
     assert {task.experiment.name for task in tasks} == {"odds", "antonyms"}
     part = next(task for task in tasks if task.experiment.name == "antonyms")
-    assert 0 < part.asked < part.whole
-    assert part.asked * part.kind.readings["antonyms"].passes <= 8_000
-    assert f"social_distance antonyms ({part.asked} of {part.whole:,})" in partial_note(tasks)
+    assert 0 < part.n_prompts < part.n_available
+    assert part.n_prompts * part.kind.readings["antonyms"].passes <= 8_000
+    assert f"social_distance antonyms ({part.n_prompts} of {part.n_available:,})" in partial_note(tasks)
     assert "Read all with --study social_distance." in partial_note(tasks)
     whole, _ = plan(Settings(model=settings.model, studies=("social_distance",)))  # as it says
-    assert [(task.asked, task.whole) for task in whole] == [(part.whole, 0)]
+    assert [(task.n_prompts, task.n_available) for task in whole] == [(part.n_available, 0)]
     entry = next(one for one in fingerprints(tasks) if one["corpus"] == "social_distance")
-    assert (entry["rows"], entry["of"]) == (part.asked, part.whole)  # by which a card tells a part from the whole
+    assert (entry["rows"], entry["of"]) == (part.n_prompts, part.n_available)  # for the card
     told = skipped_note(skipped, {"causal"})
     assert "3 for masked models" in told
     assert told.count("Not run") == 1

@@ -11,9 +11,8 @@ from typer.testing import CliRunner
 from swapbias.cli import app
 from swapbias.errors import UsageError
 from swapbias.models.sentiment import sst2
-from swapbias.notes.annotated import VOTES, read_votes
-from swapbias.notes.folder import stream_notes
-from swapbias.notes.own import own_notes
+from swapbias.notes.load import own_notes, stream_notes
+from swapbias.notes.mimic import VOTES, read_votes
 from swapbias.privacy import check_upload
 from swapbias.studies import catalogue as rating, tables as sources
 from swapbias.swapping.readers import LONGEST, read_files

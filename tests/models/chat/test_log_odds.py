@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
+from swapbias.cli.auditing import plan_sentences
 from swapbias.errors import UsageError
 from swapbias.findings import disaggregate
 from swapbias.models.chat.chat_kind import trial_rows
@@ -18,7 +19,7 @@ from swapbias.models.chat.local import LocalChatScorer
 from swapbias.models.chat.log_odds import LogOddsScorer, orders, shown_logs
 from swapbias.models.chat.service import ChatScorer
 from swapbias.runs.audit import resume, start
-from swapbias.runs.plan import Settings, plan, plan_sentences
+from swapbias.runs.plan import Settings, plan
 from swapbias.runs.run import score_rows
 from swapbias.studies import as_prompts, config_rows, load_study
 from swapbias.studies.prompt import Prompt

@@ -1,23 +1,23 @@
-"""The four treatments of training notes, test notes in both genders, and their text in other wordings."""
+"""Training notes as they are, swapped, neutralised or augmented; test notes in both genders and in other wordings."""
 
 import re
 import string
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING
 
 from swapbias import swapping
 from swapbias.errors import UsageError
-from swapbias.notes.folder import OWN
-from swapbias.notes.rows import NAME
-from swapbias.studies import PLACEBO_COLUMNS, PROMPT_COLUMNS, Prompt, corpus_dir, placebo, read_table
+from swapbias.notes.rows import NAME, OWN
+from swapbias.studies import PLACEBO_COLUMNS, PROMPT_COLUMNS, corpus_dir, placebo, read_table
 
 if TYPE_CHECKING:  # its patterns take long to compile, and most audits swap nothing
     from swapbias.swapping import Swapped, Swapper
 
 REGIMES = ("original", "swapped", "neutralised", "augmented")
 VERSIONS = ("original", "neutralised")  # in which gender leakage is measured
+AS_TRAINED = "as trained"  # the regime of a classifier that was trained elsewhere
 FEWEST = 3  # training notes of each label: one for each fold of the cross-validation
 OTHER = {"female": "male", "male": "female", "": ""}
 PAIR_COLUMNS = (*PROMPT_COLUMNS, "subject_id", "note_type", "version", "planted", "specific", "credentialed")
@@ -33,7 +33,7 @@ def in_regime(
     """The notes as a regime has them: as they are, in the other gender, without gender, or as they are and swapped.
 
     ``known`` are texts whose other version is known, and not left to the swapper. Both versions of an augmented note
-    keep its ``note_id``, so that they stay in one fold of a cross-validation.
+    have its ``note_id``, so that they stay in one fold of a cross-validation.
 
     Raises:
         UsageError: an unknown regime.
@@ -43,10 +43,10 @@ def in_regime(
     original = [dict(note) for note in notes]
     if regime == "original":
         return original
-    mode = "neutralise" if regime == "neutralised" else "swap"
-    texts = _texts(notes, _run(notes, swapper, mode), known if mode == "swap" else None)
     if regime == "neutralised":
+        texts = _run(notes, swapper, "neutralise").texts.to_pylist()
         return [{**note, "text": text} for note, text in zip(original, texts, strict=True)]
+    texts = _texts(notes, _run(notes, swapper), known)
     swapped = [
         {**note, "gender": OTHER[note["gender"]], "text": text} for note, text in zip(original, texts, strict=True)
     ]
@@ -58,8 +58,7 @@ def _run(notes: Sequence[Note], swapper: "Swapper", mode: str = "swap") -> "Swap
 
 
 def _texts(notes: Sequence[Note], done: "Swapped", known: Mapping[str, str] | None) -> list[str]:
-    found: list[str] = done.texts.to_pylist()
-    return [(known or {}).get(note["text"], text) for note, text in zip(notes, found, strict=True)]
+    return [(known or {}).get(note["text"], text) for note, text in zip(notes, done.texts.to_pylist(), strict=True)]
 
 
 def counterfactual_pairs(
@@ -81,35 +80,29 @@ def counterfactual_pairs(
 
 
 def with_genders(notes: Sequence[Note], swapper: "Swapper") -> list[dict[str, str]]:
-    """The notes; one whose gender is not given gets the one that its text tells, if there is one."""
-    sides = _run(notes, swapper).sides.tolist()
+    """The notes; one whose gender is not named gets the one that its text shows, if there is one."""
     groups = {1: "female", -1: "male", 0: ""}
+    sides = _run(notes, swapper).sides.tolist()
     return [{**note, "gender": note["gender"] or groups[side]} for note, side in zip(notes, sides, strict=True)]
+
+
+# --- other wordings ---------------------------------------------------------------------------------------
 
 
 @cache
 def carrier_synonyms() -> dict[str, tuple[str, ...]]:
-    """Phrases of clinical prose that say nothing of patient, phenotype or gender, each with five that say the same.
-
-    Raises:
-        ValueError: a phrase without exactly five alternatives.
-    """
-    found: dict[str, list[str]] = {}
+    """Phrases of clinical prose that say nothing of patient, phenotype or gender, and five that say the same."""
+    found: dict[str, tuple[str, ...]] = {}
     for row in read_table(corpus_dir(NAME) / "carrier_synonyms.csv", ("phrase", "wording", "alternative", "source")):
-        found.setdefault(row["phrase"], []).append(row["alternative"])
-    for phrase, alternatives in found.items():
-        if len(alternatives) != WORDINGS:
-            raise ValueError(
-                f"carrier_synonyms.csv: {len(alternatives)} alternatives of {phrase!r}, expected {WORDINGS}."
-            )
-    return {phrase: tuple(alternatives) for phrase, alternatives in found.items()}
+        found[row["phrase"]] = (*found.get(row["phrase"], ()), row["alternative"])
+    return found
 
 
 @cache
 def _carriers() -> re.Pattern[str]:
     """Any of the phrases in lower case as whole words, also over the end of a line, the longest one first.
 
-    Told apart by their first words, for there are hundreds and texts are long.
+    Grouped by their first words, for there are hundreds and texts are long.
     """
     after: dict[str, list[str]] = {}
     for phrase in sorted(carrier_synonyms(), key=len, reverse=True):
@@ -128,23 +121,8 @@ def _carried(text: str) -> list[tuple[int, int, tuple[str, ...]]]:
     return [(*found.span(), known[" ".join(found[0].split())]) for found in _carriers().finditer(lower)]
 
 
-def reworded(text: str, wording: int) -> str:
-    """The text with each carrier phrase as that wording (1 to 5) has it; the words for the patient stay.
-
-    Capitals are kept: those of a whole phrase, of each word, of the first letter.
-
-    >>> reworded("HOSPITAL COURSE: Mrs. X was admitted to Ward 3 at that time.", 1)
-    'COURSE IN HOSPITAL: Mrs. X was admitted into Ward 3 at that point.'
-
-    Raises:
-        UsageError: there is no such wording.
-    """
-    if wording not in range(1, WORDINGS + 1):
-        raise UsageError(f"wording is {wording}, expected 1 to {WORDINGS}. Choose one of them.")
-    return _worded(text, _carried(text), wording)
-
-
 def _worded(text: str, carried: Iterable[tuple[int, int, tuple[str, ...]]], wording: int) -> str:
+    """The text with each carrier phrase as that wording (1 to 5) has it; capitals stay."""
     parts, done = [], 0
     for start, end, alternatives in carried:
         parts += [text[done:start], _in_case_of(text[start:end], alternatives[wording - 1])]
@@ -160,42 +138,22 @@ def _in_case_of(phrase: str, alternative: str) -> str:
     return alternative[0].upper() + alternative[1:] if phrase[0].isupper() else alternative
 
 
+# --- the notes of an audit --------------------------------------------------------------------------------
+
+
 def _pair_id(note: Note) -> str:
     return f"{note['phenotype']}/{note['note_id']}"
 
 
-def _once(notes: Iterable[Note]) -> list[Note]:
-    """Each note once: a note can be labelled for several phenotypes."""
-    found: dict[str, Note] = {}
-    for note in notes:
-        found.setdefault(note["note_id"], note)
-    return list(found.values())
-
-
 def _prompt(note: Note, group: str, text: str, version: str, specific: int) -> dict[str, str]:
-    pair_id = _pair_id(note)
-    prompt = Prompt(
-        prompt_id=f"{pair_id}/{group}",
-        pair_id=pair_id,
-        group=group,
-        text=text,
-        candidates="",
-        construct="",
-        condition=note["phenotype"],
-        label=note["label"],
-        template=note["template"],
-        experiment="phenotyping",
-    )
-    more = {name: note[name] for name in ("note_type", "planted", "credentialed")}
     return {
-        **prompt.row(),
-        "subject_id": note["subject_id"] or note["note_id"],
-        "note_type": more["note_type"],
-        "version": version,
-        "planted": more["planted"],
-        "specific": str(specific),
-        "credentialed": more["credentialed"],
-    }
+        **dict.fromkeys(PAIR_COLUMNS, ""),
+        "prompt_id": f"{_pair_id(note)}/{group}", "pair_id": _pair_id(note), "group": group, "text": text,
+        "condition": note["phenotype"], "label": note["label"], "template": note["template"],
+        "experiment": "phenotyping", "subject_id": note["subject_id"] or note["note_id"],
+        "note_type": note["note_type"], "version": version, "planted": note["planted"], "specific": str(specific),
+        "credentialed": note["credentialed"],
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -215,14 +173,17 @@ class Notes:
     swapper: "Swapper" = field(default_factory=lambda: swapping.Swapper(whose="patient"))
     plausible: bool = False
     known: Mapping[str, str] = field(default_factory=dict)
-    _kept: dict[tuple[str, str], list[dict[str, str]]] = field(default_factory=dict, compare=False, repr=False)
+    _trained: dict[tuple[str, str], list[dict[str, str]]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def credentialed(self) -> bool:
         """Whether any note may not be published or sent."""
         return any(note["credentialed"] == "True" for note in self.rows)
 
-    @cached_property
+    def _of(self, split: str, phenotype: str = "all") -> list[Note]:
+        return [one for one in self.rows if one["split"] == split and phenotype in (one["phenotype"], "all")]
+
+    @property
     def phenotypes(self) -> tuple[str, ...]:
         """In order of appearance."""
         return tuple(dict.fromkeys(note["phenotype"] for note in self.rows))
@@ -231,44 +192,38 @@ class Notes:
         """Phenotypes that no classifier can be trained for, each with the reason."""
         found = {}
         for phenotype in self.phenotypes:
-            mine = [note for note in self.rows if (note["phenotype"], note["split"]) == (phenotype, "train")]
+            labels = [note["label"] for note in self._of("train", phenotype)]
             for label in ("positive", "negative"):
-                count = sum(note["label"] == label for note in mine)
-                if count < FEWEST:
+                if (count := labels.count(label)) < FEWEST:
                     found[phenotype] = f"{count} {label} training notes, and {FEWEST} are needed"
         return found
 
     def unlearnable_gender(self) -> str:
-        """Why no classifier can be trained to tell the gender; blank where one can."""
-        training = self.training("all", "original")
+        """Why no classifier can be trained to predict the gender; blank where one can."""
+        genders = [note["gender"] for note in self.training("all", "original")]
         for gender in ("female", "male"):
-            count = sum(note["gender"] == gender for note in training)
-            if count < FEWEST:
+            if (count := genders.count(gender)) < FEWEST:
                 return f"{count} training notes of {gender} patients who are not tested, and {FEWEST} are needed"
         return ""
 
     def training(self, phenotype: str, regime: str) -> list[dict[str, str]]:
         """Training rows of a phenotype in a regime; ``all``: of every one, each note once.
 
-        Phenotypes are split apart, so that a note can train one and test another: among ``all`` no subject stands
-        that is tested anywhere.
+        Each phenotype has its own split, so that a note can train one and test another: among ``all`` no subject
+        stands that is tested anywhere.
         """
         key = (phenotype, regime)
-        if key not in self._kept:
-            mine = [
-                note for note in self.rows if note["split"] == "train" and phenotype in (note["phenotype"], "all")
-            ]
+        if key not in self._trained:
+            mine = self._of("train", phenotype)
             if phenotype == "all":
-                tested = {note["subject_id"] for note in self.rows if note["split"] == "test"}
+                tested = {note["subject_id"] for note in self._of("test")}
                 mine = _once(note for note in mine if note["subject_id"] not in tested)
-            self._kept[key] = in_regime(mine, regime, self.swapper, self.known)
-        return self._kept[key]
+            self._trained[key] = in_regime(mine, regime, self.swapper, self.known)
+        return self._trained[key]
 
     def pairs(self) -> list[dict[str, str]]:
         """The test notes in both genders."""
-        found = counterfactual_pairs(
-            [note for note in self.rows if note["split"] == "test"], self.swapper, self.known
-        )
+        found = counterfactual_pairs(self._of("test"), self.swapper, self.known)
         return [row for row in found if row["specific"] == "0"] if self.plausible else found
 
     def reworded_pairs(self) -> Iterator[dict[str, str]]:
@@ -279,10 +234,8 @@ class Notes:
                 yield placebo(row, str(wording), _worded(row["text"], carried, wording))
 
     def versions(self, pair_ids: Collection[str]) -> list[dict[str, str]]:
-        """The test notes of these pairs as prompts, each once, as they are and neutralised: the gender is asked."""
-        mine = _once(
-            note for note in self.rows if note["split"] == "test" and note["gender"] and _pair_id(note) in pair_ids
-        )
+        """The test notes of these pairs as prompts, as they are and neutralised: the gender is predicted."""
+        mine = _once(note for note in self._of("test") if note["gender"] and _pair_id(note) in pair_ids)
         return [
             {
                 **_prompt(note, note["gender"], note["text"], version, 0),
@@ -295,14 +248,12 @@ class Notes:
         ]
 
     def unperformed(self) -> list[str]:
-        """What cannot be told of performance by the patient's own gender, because no test note shows it."""
+        """What performance by the patient's own gender leaves open, because no test note shows it."""
         found = []
         for phenotype in self.phenotypes:
-            tests = [one for one in self.rows if (one["phenotype"], one["split"]) == (phenotype, "test")]
-            mine = [one for one in tests if one["gender"]]
+            mine = [one for one in self._of("test", phenotype) if one["gender"]]
             name = "the label" if phenotype == OWN else phenotype.replace("_", " ")
-            genders = {one["gender"] for one in mine}
-            labels = {one["label"] for one in mine if one["label"]}
+            genders, labels = {one["gender"] for one in mine}, {one["label"] for one in mine if one["label"]}
             if len(genders) == 1:
                 found.append(
                     f"all test notes on {name} are about {genders.pop()} patients, so that nothing is told of "
@@ -310,29 +261,34 @@ class Notes:
                 )
             if len(labels) == 1:
                 (label,) = labels
-                lost = "FPR" if label == "positive" else "TPR"
-                found.append(f"all test notes on {name} are labelled {label}: there is no {lost}, and no AUROC")
+                rate = "FPR" if label == "positive" else "TPR"
+                found.append(f"all test notes on {name} are labelled {label}: there is no {rate}, and no AUROC")
         return found
 
     def remarks(self) -> list[str]:
-        """What became of test notes that cannot be told by their gender."""
-        tests = [note for note in self.rows if note["split"] == "test"]
+        """How many test notes are not compared, or are compared with a reservation."""
+        tests = self._of("test")
         unknown = sum(not note["gender"] for note in tests)
         pairs = counterfactual_pairs(tests, self.swapper, self.known)[::2]
-        implausible = sum(pair["specific"] != "0" for pair in pairs)
-        dropped, kept = (implausible, 0) if self.plausible else (0, implausible)
-        left = _run(tests, self.swapper).left.sum(axis=1)
-        counts = [
-            (int((left > 0).sum()), "hold words of relatives, clinicians or others, which keep their gender"),
+        alike, implausible = len(tests) - unknown - len(pairs), sum(pair["specific"] != "0" for pair in pairs)
+        others = int((_run(tests, self.swapper).left.sum(axis=1) > 0).sum())
+        what = (
+            "left out: they hold gender-specific clinical terms"
+            if self.plausible
+            else "hold gender-specific clinical terms, and their other version is implausible (see plausible)"
+        )
+        counts = (
+            (others, "hold words of relatives, clinicians or others, which keep their gender"),
             (unknown, "left out: their gender is not known"),
-            (
-                len(tests) - unknown - len(pairs),
-                "left out: nothing in them tells the gender, so both versions are one",
-            ),
-            (dropped, "left out: they hold gender-specific clinical terms"),
-            (
-                kept,
-                "hold gender-specific clinical terms, and their other version is implausible (see plausible)",
-            ),
-        ]
+            (alike, "left out: nothing in them tells the gender, so both versions are one"),
+            (implausible, what),
+        )
         return [f"{count} of {len(tests)} test notes {what}" for count, what in counts if count]
+
+
+def _once(notes: Iterable[Note]) -> list[Note]:
+    """Each note once: a note can be labelled for several phenotypes."""
+    found: dict[str, Note] = {}
+    for note in notes:
+        found.setdefault(note["note_id"], note)
+    return list(found.values())
