@@ -307,7 +307,6 @@ def test_a_classifier_finds_the_evidence_and_follows_gender_on_leak_notes(notes)
         ({"phenotype": "obesity"}, "Unknown phenotype 'obesity': expected one of depression"),
         ({"phenotype": "depression", "leak": 1.5}, "leak is 1.5, expected a share from 0 to 1"),
         ({"phenotype": "depression", "leak": math.nan}, "leak is nan, expected a share from 0 to 1"),
-        ({"phenotype": "depression", "sizes": {"dev": (1, 1, 1, 1)}}, "split 'dev', expected train or test"),
     ],
 )
 def test_a_wrong_request_is_refused_at_once(arguments, sentence):
