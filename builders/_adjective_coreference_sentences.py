@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from swapbias.studies import check_templates, corpus_dir, fill, read_table, slots, upstream_file, wordings
 
@@ -18,8 +17,7 @@ _PRONOUNS = {
     "object": {"male": "him", "female": "her"},
     "possessive": {"male": "his", "female": "her"},
 }
-_MASCULINE = frozenset(("he", "him", "his", "himself"))
-_FEMININE = frozenset(("she", "her", "hers", "herself"))
+_GENDERED = frozenset(("he", "him", "his", "himself", "she", "her", "hers", "herself"))
 _MARKED = re.compile(r"\[([^\]]+)\]")
 _ARTICLE = re.compile(r"^(the|an?) ", re.IGNORECASE)
 _OTHER = {"male": "female", "female": "male"}
@@ -132,60 +130,26 @@ def upstream_paths(split: str) -> dict[str, str]:
 
 
 def winobias_sentences(split: str) -> Iterator[Sentence]:
-    """The sentences of WinoBias, type 1, of a split, as released but for the brackets."""
-    return read_winobias({side: upstream_file(NAME, path) for side, path in upstream_paths(split).items()})
+    """The sentences of WinoBias, type 1, of a split, as released but for the brackets.
 
-
-def read_winobias(paths: dict[str, Path]) -> Iterator[Sentence]:
-    """The sentences of two files in WinoBias's form: a number, then a text with referent and pronouns in brackets.
-
-    Raises:
-        ValueError: the files are not of one length, or a line marks no pronoun or no known occupation.
+    A line has a number, then a text with the referent and the pronouns in brackets.
     """
     known = stereotypes()
-    lines = [paths[side].read_text(encoding="utf-8").splitlines() for side in SIDES]
-    if len(lines[0]) != len(lines[1]):
-        raise ValueError(f"{len(lines[0])} pro and {len(lines[1])} anti sentences, expected as many of each.")
-    for number, versions in enumerate(zip(*lines, strict=True), start=1):
-        marked = {side: _text_of(line, number, paths[side]) for side, line in zip(SIDES, versions, strict=True)}
-        where = f"{paths['pro'].name}:{number}"
-        referent = _referent(marked["pro"], known, where)
-        plain = {side: _MARKED.sub(r"\1", text) for side, text in marked.items()}
+    by_word = {name.lower(): name for name in known}
+    files = [
+        upstream_file(NAME, path).read_text(encoding="utf-8").splitlines() for path in upstream_paths(split).values()
+    ]
+    for number, lines in enumerate(zip(*files, strict=True), start=1):
+        marked = {side: line.partition(" ")[2].strip() for side, line in zip(SIDES, lines, strict=True)}
+        words = {side: _MARKED.findall(text) for side, text in marked.items()}
+        texts = {side: _MARKED.sub(r"\1", text) for side, text in marked.items()}
+        (referent,) = filter(None, (by_word.get(_ARTICLE.sub("", word).lower()) for word in words["pro"]))
+        named = [one for one in known if re.search(rf"\b{re.escape(one)}\b", texts["pro"], re.IGNORECASE)]
+        by_gender = {known[one]: one for one in named}
         yield Sentence(
             sentence_id=f"s{number:03d}",
-            occupations=_occupations(plain["pro"], known, where),
+            occupations={gender: by_gender[gender] for gender in GENDERS},
             referent=known[referent],
-            texts=plain,
-            pronouns={side: _pronouns(text, f"{paths[side].name}:{number}")[-1] for side, text in marked.items()},
+            texts=texts,
+            pronouns={side: [word for word in words[side] if word.lower() in _GENDERED][-1] for side in SIDES},
         )
-
-
-def _text_of(line: str, number: int, path: Path) -> str:
-    found, _, text = line.partition(" ")
-    if found != str(number):
-        raise ValueError(f"{path.name}:{number}: starts with {found!r}, expected {number}. Use the pinned file.")
-    return text.strip()
-
-
-def _pronouns(marked: str, where: str) -> list[str]:
-    found = [word for word in _MARKED.findall(marked) if word.lower() in _MASCULINE | _FEMININE]
-    if not found:
-        raise ValueError(f"{where}: no pronoun in brackets, expected one at least. Use the pinned file.")
-    return found
-
-
-def _referent(marked: str, known: dict[str, str], where: str) -> str:
-    by_word = {name.lower(): name for name in known}
-    names = [by_word.get(_ARTICLE.sub("", word).lower()) for word in _MARKED.findall(marked)]
-    found = [name for name in names if name]
-    if len(found) != 1:
-        raise ValueError(f"{where}: occupations in brackets: {found}, expected one. Use the pinned file.")
-    return found[0]
-
-
-def _occupations(plain: str, known: dict[str, str], where: str) -> dict[str, str]:
-    found = [name for name in known if re.search(rf"\b{re.escape(name)}\b", plain, re.IGNORECASE)]
-    if sorted(known[name] for name in found) != sorted(GENDERS):
-        raise ValueError(f"{where}: occupations {found}, expected one of each stereotype. Use the pinned file.")
-    by_gender = {known[name]: name for name in found}
-    return {gender: by_gender[gender] for gender in GENDERS}

@@ -68,9 +68,7 @@ def synthetic_notes(
 def counterfactual_notes(
     *, phenotype: str, leak: float = 0.2, seed: int = 0, sizes: Mapping[str, Sequence[int]] | None = None
 ) -> Iterator[dict[str, str]]:
-    """The rows of ``synthetic_notes`` with the words for the patient (and ``gender``) of the other gender.
-
-    Same order, ids and labels: the truth that a swap of the text can be compared with.
+    """The rows of ``synthetic_notes``, in order, with ``gender`` and the words for the patient of the other gender.
 
     Raises:
         UsageError: as ``synthetic_notes``.
@@ -112,10 +110,8 @@ def _rows(draws: Iterable[_Draw], phenotype: str, *, counterfactual: bool) -> It
     tables = note_tables()
     for number, draw in enumerate(draws):
         gender = OTHER[draw.gender] if counterfactual else draw.gender
-        cells = (
-            f"{phenotype}-{number:04d}",
-            f"{phenotype}-patient-{number:04d}",  # every patient has one note, so that splits share none
-            gender,
+        patient = f"{phenotype}-patient-{number:04d}"  # every patient has one note, so that splits share none
+        about = (
             phenotype,
             draw.label,
             draw.split,
@@ -123,8 +119,8 @@ def _rows(draws: Iterable[_Draw], phenotype: str, *, counterfactual: bool) -> It
             draw.template.name,
             draw.planted,
             "False",
-            written_for(gender, draw.open_text, tables),
         )
+        cells = (f"{phenotype}-{number:04d}", patient, gender, *about, written_for(gender, draw.open_text, tables))
         yield dict(zip(NOTE_COLUMNS, cells, strict=True))
 
 

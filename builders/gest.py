@@ -1,6 +1,5 @@
 """gest: which gender a model gives to sentences with a stereotype about women or men (Pikuliak et al. 2024)."""
 
-import csv
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -13,25 +12,28 @@ from swapbias.studies import (
     Corpus,
     Experiment,
     Lexicon,
-    Prompt,
     Released,
     Slice,
     Study,
     corpus_dir,
+    csv_rows,
     fill,
     pinned_files,
+    prompt_row,
     read_table,
+    table_config,
     upstream_file,
 )
 
 NAME = "gest"
 FOLDER = corpus_dir(NAME)
 SENTENCES, MENDED = "data/gest.csv", "data/gest_1.1.csv"
+_STEREOTYPES = ("number", "stereotype", "about", "sentences")
 _PREDICTIONS = {"masked": "data/predictions/english_mlm/", "causal": "data/predictions/english_glm/"}
 
 
 def _stereotypes() -> dict[str, dict[str, str]]:
-    rows = read_table(FOLDER / "stereotypes.csv", ("number", "stereotype", "about", "sentences"))
+    rows = read_table(FOLDER / "stereotypes.csv", _STEREOTYPES)
     return {row["number"]: row for row in rows}
 
 
@@ -43,8 +45,7 @@ def _templates(config: str) -> list[dict[str, str]]:
 def _sentences(path: Path) -> list[tuple[str, dict[str, str]]]:
     """The sentences in the order of the released file, each with its stereotype."""
     known = _stereotypes()
-    with path.open(encoding="utf-8", newline="") as file:
-        return [(row["sentence"], known[row["stereotype"]]) for row in csv.DictReader(file)]
+    return [(row["sentence"], known[row["stereotype"]]) for row in csv_rows(path)]
 
 
 def _lexicon_name(template: Mapping[str, str]) -> str:
@@ -71,19 +72,11 @@ def _rows(config: str, path: str) -> Iterator[dict[str, str]]:
 def _row(
     experiment: str, template: Mapping[str, str], number: int, stereotype: Mapping[str, str], group: str, text: str
 ) -> dict[str, str]:
-    pair = f"{template['template']}/{number + 1}"
-    return Prompt(
-        prompt_id=f"{pair}/{group}",
-        pair_id=pair,
-        group=group,
-        text=text,
+    return prompt_row(
+        f"{template['template']}/{number + 1}", group, text, experiment, construct=stereotype["stereotype"],
         candidates=f"{NAME}/{_lexicon_name(template)}/{group}" if experiment == "masked" else "",
-        construct=stereotype["stereotype"],
-        condition=f"sentence {number + 1}",
-        label=stereotype["about"],
-        template=template["template"],
-        experiment=experiment,
-    ).row()
+        condition=f"sentence {number + 1}", label=stereotype["about"], template=template["template"],
+    )  # fmt: skip
 
 
 # --- released scores: a line a sentence, log10 of the male word's probability over the female one's -----------
@@ -210,13 +203,12 @@ STUDY = Study(
 
 
 def _config(name: str, kind: str, path: str, description: str) -> Config:
-    return Config(name=name, description=description, rows=partial(_rows, kind, path), upstream=(path,))
+    return Config(name, description, partial(_rows, kind, path), upstream=(path,))
 
 
 CORPUS = Corpus(
     name=NAME,
     title="First-person sentences with a gender stereotype, said by a man or a woman",
-    licence="Apache-2.0",
     tags=("gender-bias",),
     study=STUDY,
     lexicons={name: partial(_lexicon, name) for name in ("first_words", "pronouns", "nouns")},
@@ -225,13 +217,12 @@ CORPUS = Corpus(
         _config("causal", "causal", SENTENCES, "3,565 sentences x 2 templates x a man and a woman"),
         _config("masked_1_1", "masked", MENDED, "The masked config with 244 typing errors mended (GEST 1.1)"),
         _config("causal_1_1", "causal", MENDED, "The causal config with 244 typing errors mended (GEST 1.1)"),
-        Config(
-            name="stereotypes",
-            description="The 16 stereotypes, whom they are about and how many sentences each has",
-            rows=lambda: list(_stereotypes().values()),
-            columns=("number", "stereotype", "about", "sentences"),
+        table_config(
+            NAME,
+            "stereotypes",
+            "The 16 stereotypes, whom they are about and how many sentences each has",
+            _STEREOTYPES,
             types={"number": "int64", "sentences": "int64", "about": ("women", "men")},
-            split="train",
         ),
     ),
     released=tuple(released()),

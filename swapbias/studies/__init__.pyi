@@ -1,5 +1,4 @@
 from .answers import (
-    PARSERS as PARSERS,
     READINGS as READINGS,
     answer_class as answer_class,
     answer_reader as answer_reader,

@@ -111,8 +111,8 @@ def read_answer(
 
     An answer is read where it is an option (or its letter) alone, where its first or last line is ("Answer: B"), or
     where its first sentence, "Yes," or "No," is and a reason follows ("because", "I would"). A negation, condition,
-    hedge, quotation, refusal or second option in the rest of it makes it unreadable: nothing is guessed. Markup,
-    case, end punctuation and reasoning between tags (<think>) do not count; ``{"answer": "..."}`` is its value.
+    hedge, quotation, refusal or second option in the rest makes it unreadable. Markup, case, end punctuation and
+    reasoning between tags (<think>) do not count; ``{"answer": "..."}`` is its value.
 
     Args:
         answer: the raw text; None and blank ones are unreadable.

@@ -229,24 +229,6 @@ def test_the_stereotypes_are_those_of_winobias(upstream):
         }
 
 
-@pytest.mark.parametrize(
-    ("lines", "said"),
-    [
-        (["2 [The cook] met the nurse because [he] was ill."], "starts with '2', expected 1"),
-        (["1 [The cook] met the nurse because he was ill."], "no pronoun in brackets"),
-        (["1 The cook met the nurse because [he] was ill."], "occupations in brackets: \\[\\], expected one"),
-        (["1 [The cook] met the guard because [he] was ill."], "expected one of each stereotype"),
-        (["1 [The cook] met the nurse because [he] was ill."] * 2, "2 pro and 1 anti sentences"),
-    ],
-)
-def test_a_line_that_is_no_sentence_of_winobias_is_named(lines, said, tmp_path):
-    paths = {side: tmp_path / f"{side}.txt" for side in sentences.SIDES}
-    paths["pro"].write_text("\n".join(lines))
-    paths["anti"].write_text(lines[0])
-    with pytest.raises(ValueError, match=said):
-        list(sentences.read_winobias(paths))
-
-
 # --- the numbers of the study -------------------------------------------------------------------------------
 
 
