@@ -282,12 +282,12 @@ def test_each_experiment_has_one_headline_that_is_oriented_and_every_other_measu
 
 
 def test_the_headlines_are_those_documented():
-    told = {}
+    chosen = {}
     for study, experiment in EXPERIMENTS:
         (one,) = headline_of_each(disaggregate(scored(experiment), study, expected={}))
-        told[one.study, one.experiment] = (one.measure, one.subset, one.slice_by)
+        chosen[one.study, one.experiment] = (one.measure, one.subset, one.slice_by)
     contrast = ("gap_difference", "mental_health - other_health", "all")
-    assert told == {
+    assert chosen == {
         ("adjective_coreference", "answers"): ("paired_gap", "", "all"),
         ("adjective_coreference", "odds"): ("paired_gap", "", "all"),
         ("gendered_stigma", "rq1"): contrast,
