@@ -211,8 +211,9 @@ def _gaps(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     two = context.two(rows)
     clusters, over = context.random(two)
     if ANSWERS in experiment.rates:
-        more = {"cluster_vars": over, "baseline": _baseline(context, two)}
-        yield context.finding(bias(context, two), experiment.measure, **more, **context.gap_fields)
+        level = _baseline(context, two)
+        fields = context.gap_fields
+        yield context.finding(bias(context, two), experiment.measure, cluster_vars=over, baseline=level, **fields)
         return
     published, designed = two, dict[str, Any](cluster_ids=clusters, test="t")
     if experiment.aggregate:
@@ -228,10 +229,10 @@ def _gaps(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     ratio = {}
     if baseline > 0 and unit_of(experiment, context.score) in measures.RATE_UNITS:
         ratio = _ratio(context, two, estimate.value, baseline, designed)
-    fields = {**context.gap_fields, "baseline": baseline}
-    yield context.finding(estimate, experiment.measure, cluster_vars=over, **fields, **ratio)
+    more: dict[str, Any] = {**context.gap_fields, "baseline": baseline}
+    yield context.finding(estimate, experiment.measure, cluster_vars=over, **more, **ratio)
     estimate = _gap(context, published, published[context.score].to_numpy(), test=experiment.test)
-    yield context.finding(estimate, experiment.measure, view=AS_PUBLISHED, **fields)
+    yield context.finding(estimate, experiment.measure, view=AS_PUBLISHED, **more)
 
 
 def _gap(context: Context, rows: pd.DataFrame, scores: NDArray[np.float64], **options: Any) -> Estimate:
@@ -275,8 +276,8 @@ def _gap_differences(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
             pairs = pair_gaps(context, part)
             gaps, sides = pairs["gap"].to_numpy(), pairs[experiment.subset].tolist()
             clusters, over = context.random(pairs)
-            fields = {**context.gap_fields, "within": first, "against": second, "baseline": _baseline(context, part)}
-            fields |= {"slice_by": one.name, "slice_value": value}
+            fields: dict[str, Any] = {**context.gap_fields, "within": first, "against": second, "slice_by": one.name}
+            fields |= {"slice_value": value, "baseline": _baseline(context, part)}
             estimate = measures.group_gap(gaps, sides, reference_group=second, cluster_ids=clusters)
             yield here.finding(estimate, "gap_difference", cluster_vars=over, **fields)
             estimate = measures.group_gap(gaps, sides, reference_group=second, test="t")

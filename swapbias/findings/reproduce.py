@@ -99,17 +99,16 @@ def _recomputed(study: Study, corpus: Corpus, released: Released) -> list[Findin
 
 
 def _compared(released: Released, finding: Finding, published: Published, file: str) -> Iterator[Reproduced]:
-    """Each printed quantity of a finding; of a corrected run what it changes alone."""
+    """Each printed quantity of a finding; of a corrected run what differs alone."""
     for quantity in ("value", "p_value", "effect_size"):
         printed, recomputed, note = getattr(published, quantity), getattr(finding.estimate, quantity), published.note
         if not printed:
             continue
         known = published.recomputed and quantity == "value" and agrees(published.recomputed, recomputed)
         match = "yes" if agrees(printed, recomputed) else "explained" if known and note else "no"
-        if released.note:
-            changed = finding.slice_by == "all" or finding.slice_value in released.corrected
-            if match == "yes" or not changed:
-                continue
+        if released.note and match == "yes":
+            continue
+        if released.note and (finding.slice_by == "all" or finding.slice_value in released.corrected):
             match, note = "explained", released.note
         yield _reproduced(finding, file, quantity, printed, match, published.source, note)
 

@@ -412,7 +412,7 @@ def _scores_of(masses: Floats, wanted: NDArray[np.intp], *, share: bool) -> Floa
     if not share:
         return np.asarray(masses[np.arange(len(masses)), wanted])
     rated = masses[:, 0] + masses[:, 1] + masses[:, 2]
-    return np.divide(masses[:, 1], rated, out=np.full(len(masses), math.nan), where=rated > _ROUNDING)
+    return np.asarray(np.divide(masses[:, 1], rated, out=np.full(len(masses), math.nan), where=rated > _ROUNDING))
 
 
 def _over_paraphrases(context: Context, rows: pd.DataFrame, headline: Finding) -> Iterator[Finding]:

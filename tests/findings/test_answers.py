@@ -41,9 +41,9 @@ def wrong(row):
 
 def answered(prompts, trials, fails=lambda row: wrong(row)):
     """Scored rows of an audit; ``fails`` says who answers wrong, None: no answer."""
-    asked = trial_rows(prompts, trials)
+    prompted = trial_rows(prompts, trials)
     found = []
-    for row, prompt in zip(asked, as_prompts(asked), strict=True):
+    for row, prompt in zip(prompted, as_prompts(prompted), strict=True):
         failed = fails(row)
         score, parts = read_coreference(
             prompt, row["incorrect" if failed else "correct"].removeprefix("the "), aliases={}

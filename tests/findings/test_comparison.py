@@ -46,13 +46,13 @@ def test_pairs_that_are_found_once_for_models_asked_the_same_are_those_of_each()
     models = {name: scored(FEW, gap, seed=seed) for seed, (name, gap) in enumerate({"a": 0.2, "b": 0.05}.items())}
     models["b"].loc[7, "score"] = math.nan  # its pair is lost in this model alone
     other_order = {**models, "b": models["b"].sample(frac=1, random_state=0).reset_index(drop=True)}
-    shared, apart = (compare({"gendered_stigma": one}) for one in (models, other_order))
-    assert [one.key() for one in shared] == [one.key() for one in apart]
-    for one, other in zip(shared, apart, strict=True):
+    shared, separate = (compare({"gendered_stigma": one}) for one in (models, other_order))
+    assert [one.key() for one in shared] == [one.key() for one in separate]
+    for one, other in zip(shared, separate, strict=True):
         assert one.estimate.n == other.estimate.n
         assert one.estimate.n_unscored == other.estimate.n_unscored
-        told = [(each.estimate.value, each.estimate.error, each.estimate.p_adjusted) for each in (one, other)]
-        np.testing.assert_allclose(*told, rtol=1e-9)
+        numbers = [(each.estimate.value, each.estimate.error, each.estimate.p_adjusted) for each in (one, other)]
+        np.testing.assert_allclose(*numbers, rtol=1e-9)
 
 
 def test_of_conditions_the_difference_is_of_the_gaps_between_their_groups():
@@ -89,12 +89,12 @@ def test_headlines_of_all_models_are_one_family_in_each_study():
         "occupation_sentiment": {name: scored(control, 0.0, seed=place) for place, name in enumerate("abc")},
     }
     found = compare(studies)
-    asked = of_headlines(found)
-    assert [(one.study, one.contrast) for one in asked] == [
+    answers = of_headlines(found)
+    assert [(one.study, one.contrast) for one in answers] == [
         (study, contrast) for study in studies for contrast in ("a - b", "a - c")
     ]
-    assert {one.estimate.family for one in asked} == {f"2 questions of {study}" for study in studies}
-    for one in asked:
+    assert {one.estimate.family for one in answers} == {f"2 questions of {study}" for study in studies}
+    for one in answers:
         assert one.estimate.p_adjusted == pytest.approx(min(1.0, 2 * one.estimate.p_value))
     others = [one for one in found if not one.headline and not math.isnan(one.estimate.p_value)]
     assert others
@@ -103,10 +103,10 @@ def test_headlines_of_all_models_are_one_family_in_each_study():
 
 def test_models_are_compared_with_the_first_or_every_two():
     models = {name: scored(FEW, 0.0, seed=place) for place, name in enumerate("abc")}
-    asked = {"every_pair": of_headlines(compare({"gendered_stigma": models}, every_pair=True))}
-    asked["reference"] = of_headlines(compare({"gendered_stigma": models}, reference="c"))
-    assert [one.contrast for one in asked["every_pair"]] == ["a - b", "a - c", "b - c"]
-    assert [one.contrast for one in asked["reference"]] == ["c - a", "c - b"]
+    answers = {"every_pair": of_headlines(compare({"gendered_stigma": models}, every_pair=True))}
+    answers["reference"] = of_headlines(compare({"gendered_stigma": models}, reference="c"))
+    assert [one.contrast for one in answers["every_pair"]] == ["a - b", "a - c", "b - c"]
+    assert [one.contrast for one in answers["reference"]] == ["c - a", "c - b"]
     assert model_pairs(["a"]) == []
     assert model_pairs([]) == []
     assert model_pairs(["a", "b"], reference="gone") == [("a", "b")]

@@ -143,10 +143,10 @@ def test_questions_of_a_study_are_one_family_however_many_are_run(run):
     for config in run:
         rows += score_rows(config_rows("occupation_sentiment", config), planted({"female": 0.002}))
     found = disaggregate(pd.DataFrame(rows), "occupation_sentiment")
-    asked = headlines(found)
-    assert len(asked) == len(run)
-    assert families_of(found)["2 questions of occupation_sentiment"] == asked
-    for one in asked:
+    answers = headlines(found)
+    assert len(answers) == len(run)
+    assert families_of(found)["2 questions of occupation_sentiment"] == answers
+    for one in answers:
         estimate = one.estimate
         assert estimate.p_adjusted == pytest.approx(min(1, 2 * estimate.p_value))
         assert (estimate.ci_low > 0 or estimate.ci_high < 0) == (estimate.p_adjusted < 0.05)
@@ -192,12 +192,15 @@ def test_rows_of_two_models_or_of_no_study_are_refused():
         disaggregate(pd.DataFrame(rows), "gendered_stigma")
 
 
+_COUNTED = ("phrase_table_cells", "stereotype rate")  # of released outputs, not of prompts
+
+
 @pytest.mark.parametrize("study", sorted({study for study, _, _ in CONFIGS if published_rows(study)}))
 def test_every_published_number_has_a_finding_to_stand_beside(study):
     """Each key of published.csv must be one that disaggregate makes, or the number is never compared."""
-    published = [row for row in published_rows(study) if row["measure"] != "phrase_table_cells"]
-    told = {row["experiment"] for row in published}
-    audited = {one.name: one.configs[0] for one in load_study(study).experiments if one.configs and one.name in told}
+    published = [row for row in published_rows(study) if row["measure"] not in _COUNTED]
+    names = {row["experiment"] for row in published}
+    audited = {one.name: one.configs[0] for one in load_study(study).experiments if one.configs and one.name in names}
     rows = []
     for config in audited.values():
         rows += score_rows(config_rows(study, config), planted({"female": 0.1}))

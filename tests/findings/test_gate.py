@@ -89,8 +89,8 @@ def test_equal_scores_pass_only_where_unequal_ones_would_have_shown():
     assert outcomes(headline(0.0, n=71, **flat)) == [OPEN]  # .95 ** 71 = .026
     assert outcomes(headline(0.0, n=72, **flat)) == [PASSES]
     assert outcomes(headline(0.2, n=400, **flat)) == [OPEN]
-    told = reason(check_gaps([headline(0.0, n=2, **flat)]).checks[0])
-    assert told == "all 2 pairs score the same, but 72 are needed to rule out a gap of 5 points"
+    sentence = reason(check_gaps([headline(0.0, n=2, **flat)]).checks[0])
+    assert sentence == "all 2 pairs score the same, but 72 are needed to rule out a gap of 5 points"
 
 
 def test_a_gap_that_turns_in_other_wordings_does_not_fail():

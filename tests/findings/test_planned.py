@@ -120,7 +120,7 @@ def test_a_planned_gap_is_what_audits_of_simulated_scores_call_detectable(study,
     alone = replace(load_study(study), experiments=(experiment,))
     rows = pd.DataFrame(rows_of(study, name)).assign(model_id="simulated")
     rows = rows[rows["group"].isin(["female", "male"])]
-    rng, told = np.random.default_rng(0), []
+    rng, detected = np.random.default_rng(0), []
     for _ in range(60):
         gaps = sum(
             spread * rng.normal(size=len(set(codes)))[codes]
@@ -129,10 +129,10 @@ def test_a_planned_gap_is_what_audits_of_simulated_scores_call_detectable(study,
         )
         scored = rows.assign(score=gaps * np.where(rows["group"] == "female", 0.5, -0.5))
         found = disaggregate(scored, alone, robustness=False)
-        told += [one.detectable for one in found if one.headline]
-    assert len(told) == 60
+        detected += [one.detectable for one in found if one.headline]
+    assert len(detected) == 60
     assert planned_gap(load_study(study), experiment, rows.to_dict("records")) == pytest.approx(
-        np.mean(told), rel=0.1
+        np.mean(detected), rel=0.1
     )
 
 
@@ -142,8 +142,8 @@ def test_plan_and_audit_say_one_detectable_gap_in_one_unit(tmp_path):
     gap = detectable_gap(0.04917 * (1 + 0.8 / 20), 20, level=0.025)  # of two questions
     planned = f"detects gaps of {100 * gap:.1f} points in 4 of 5 runs"
     tiny.save("bert", tmp_path / "model")
-    told = swapbias("plan", tmp_path / "model", "--study", "gendered_stigma:rq1").stdout
-    assert f"{planned}, if the model varies like published ones;" in told
+    output = swapbias("plan", tmp_path / "model", "--study", "gendered_stigma:rq1").stdout
+    assert f"{planned}, if the model varies like published ones;" in output
     effect = {}
     for conditions in rows.groupby("label")["condition"].unique():
         drawn = np.linspace(-1, 1, len(conditions))

@@ -27,21 +27,21 @@ def rows(**columns):
 
 
 def test_factors_that_cross_stand_side_by_side():
-    clusters, told = context(t="templates", c="conditions").random(rows(t="aabb", c="xyxy"))
+    clusters, names = context(t="templates", c="conditions").random(rows(t="aabb", c="xyxy"))
     assert {name: list(codes) for name, codes in clusters.items()} == {
         "templates": [0, 0, 1, 1],
         "conditions": [0, 1, 0, 1],
     }
-    assert told == "templates + conditions"
+    assert names == "templates + conditions"
 
 
 def test_a_factor_that_lies_in_another_is_held_by_that_one():
     # Each condition is of one category: rows that share the condition share the category.
     design = context(k="categories", c="conditions")
     for columns in ({"k": "aaaabb", "c": "xxyyzz"}, {"c": "xxyyzz", "k": "aaaabb"}):  # whatever the order of columns
-        clusters, told = design.random(rows(**columns))
+        clusters, names = design.random(rows(**columns))
         assert list(clusters) == ["categories"]
-        assert told == "categories"
+        assert names == "categories"
     assert context(c="conditions", k="categories").random(rows(k="aaaabb", c="xxyyzz"))[1] == "categories"
     # Once one condition is in two categories they cross.
     assert design.random(rows(k="aaaabb", c="xxyyzx"))[1] == "categories + conditions"
@@ -58,15 +58,15 @@ def test_a_factor_nested_in_one_of_three_leaves_the_other_two():
 
 
 def test_a_constant_factor_is_no_sample():
-    clusters, told = context(t="templates", c="conditions").random(rows(t="abab", c="xxxx"))
+    clusters, names = context(t="templates", c="conditions").random(rows(t="abab", c="xxxx"))
     assert list(clusters) == ["templates"]
-    assert told == "templates"
+    assert names == "templates"
 
 
 @pytest.mark.parametrize("columns", [{"t": "aaaa", "c": "xxxx"}, {"other": "abcd"}])  # constant, or not at hand
 def test_where_nothing_is_a_sample_all_rows_are_one_cluster(columns):
-    clusters, told = context(t="templates", c="conditions").random(rows(**columns))
-    assert told == ""
+    clusters, names = context(t="templates", c="conditions").random(rows(**columns))
+    assert names == ""
     assert clusters
     assert all(set(codes) == {0} for codes in clusters.values())
 
