@@ -237,3 +237,19 @@ def test_only_one_file_writes_to_the_hub():
     )
     found = [path.relative_to(ROOT).as_posix() for path in FILES if writing.search(path.read_text())]
     assert found == ["swapbias/hub/client.py"]
+
+
+DIALECT = {"told", "held", "meant", "asked", "spelled", "unheard", "apart", "seconded"}
+
+
+def test_no_identifier_is_of_the_dialect_and_file_names_are_unique():
+    found, names = [], []
+    for path in sorted((ROOT / "swapbias").rglob("*.py")):
+        names += [path.name] if not path.name.startswith("__") else []
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            own = [getattr(node, field, None) for field in ("id", "attr", "arg", "name")]
+            for name in (one for one in own if isinstance(one, str)):
+                if DIALECT & set(name.lower().split("_")) or "go_on" in name:
+                    found.append(f"{path.name}: {name}")
+    assert found == []
+    assert sorted(set(names)) == sorted(names)

@@ -336,7 +336,7 @@ def skipped_note(skipped: "Sequence[runs.Skipped]", ran: Iterable[str]) -> str:
     """What was not run, by reason, and what is to be known of the rest; blank for nothing.
 
     Args:
-        skipped: what and why; experiments for other kinds of models than those that ran are counted alone, and what
+        skipped: what and why; experiments of kinds of models that did not run are counted alone, and what
             holds of a part of an experiment's rows stands once for all experiments.
         ran: the kinds of the experiments that were run.
     """
@@ -351,8 +351,8 @@ def skipped_note(skipped: "Sequence[runs.Skipped]", ran: Iterable[str]) -> str:
                 reasons.setdefault(one.reason, []).append(f"{one.study} {one.experiment}")
     parts = [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
     if others:
-        counted = ", ".join(f"{count} for {name} models" for name, count in others.items())
-        parts.append(f"experiments for other kinds of models: {counted} (swapbias list)")
+        counted = ", ".join(f"{count} a {name} model" for name, count in others.items())
+        parts.append(f"{sum(others.values())} experiments need another kind of model: {counted} (swapbias list)")
     remarks = dict.fromkeys(one.reason for one in skipped if studies.of_a_part(one.experiment))
     not_run = f"Not run: {'; '.join(parts)}." if parts else ""
     return " ".join(filter(None, (not_run, f"Of what was read: {'; '.join(remarks)}." if remarks else "")))

@@ -414,8 +414,8 @@ _PART = re.compile(
 _LONE = re.compile(r"^<!-- swapbias:(?:begin|end) [a-z0-9._-]+ -->[ \t]*$", re.MULTILINE)
 _READING = """Each study fills templates with words for two groups and compares the model's numbers; a gap of zero \
 means no difference on average. The 95 % interval and p hold over what the next column names, which the prompts are \
-a sample of; "as published" is the interval of the study's own statistic, which takes every prompt for independent \
-and is as a rule too narrow. p is corrected for the number of tests.
+a sample of; "as published" is the interval of the study's own statistic, which treats prompts as independent and \
+is mostly too narrow. p is corrected for the number of tests.
 
 This is a measurement, not a ranking: values in different units cannot be compared, and a gap near zero on these \
 prompts is no proof that the model is fair."""

@@ -121,7 +121,10 @@ def plan(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], li
     skipped = [one for one in skipped if not _read_otherwise(one, tasks)]
     if not tasks:
         why = "; ".join(f"{one.study} {one.experiment}: {one.reason}" for one in skipped)
-        raise UsageError(f"Nothing to audit: {why}. Choose another model or --study.")
+        usual = [one for one in map(load_study, studies()) if not one.on_request]
+        fitting = [one.name for one in usual if any(each.kind == kind for each in one.experiments)]
+        other = f"--study {fitting[0]}" if fitting else "--study"
+        raise UsageError(f"No experiment fits. {why}. Choose another model or {other}.")
     for one in kinds():
         if one.is_requested(settings) and not any(task.kind is one for task in tasks):
             raise UsageError(f"{one.unused_note(settings, ' and '.join(_studies_of(one)))} Name it as well.")

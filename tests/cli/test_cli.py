@@ -102,7 +102,11 @@ def test_the_version_is_shown():
         (["audit", "vader", "--kind", "masked"], 2, ["Drop --kind"]),
         (["audit", "vader", "--kind", "causal"], 2, ["Drop --kind"]),
         (["audit", "vader", "--kind", "sound"], 2, ["Unknown kind 'sound'"]),
-        (["audit", "vader", "--study", "gendered_stigma"], 2, ["Nothing to audit", "needs a masked model"]),
+        (
+            ["audit", "vader", "--study", "gendered_stigma"],
+            2,
+            ["No experiment fits. gendered_stigma rq1", "needs a masked model", "--study occupation_sentiment"],
+        ),
         (["audit", "--resume", "tests"], 2, ["holds no run"]),
         (["audit", "vader", "--resume", "tests"], 2, ["MODEL is given", "Drop the others"]),
         (["audit", "--limit", "10", "--resume", "tests"], 2, ["limit is given"]),
@@ -466,7 +470,7 @@ def test_a_damaged_model_is_one_sentence_and_leaves_no_folder(tmp_path, damage):
             (folder / name).unlink()
     done = swapbias("audit", folder, "--study", "gendered_stigma:rq1", "--out", tmp_path / "run")
     refused(done, 1, {"weights": "cannot be loaded", "config": "config.json", "tokenizer": "tokenizer"}[damage])
-    assert "fault of swapbias" not in done.stderr
+    assert "bug in swapbias" not in done.stderr
     assert not (tmp_path / "run").exists()
 
 
@@ -518,7 +522,7 @@ def test_a_plan_says_what_is_not_known_before_a_run():
 def test_a_plan_is_refused_as_an_audit_is():
     refused(swapbias("plan", "--study", "nope"), 2, "Unknown study 'nope'")
     refused(swapbias("plan", "someone/model"), 2, "Pass --kind")
-    refused(swapbias("plan", "vader", "--study", "gendered_stigma"), 2, "Nothing to audit")
+    refused(swapbias("plan", "vader", "--study", "gendered_stigma"), 2, "No experiment fits")
 
 
 def test_the_list_answers_without_numpy_or_a_corpus():

@@ -82,7 +82,7 @@ def test_the_commands_end_too(slow, tmp_path):
         done = swapbias(*given)
         assert done.returncode in (1, 2), given
         assert "Traceback" not in done.stderr
-        assert "fault of swapbias" not in done.stderr
+        assert "bug in swapbias" not in done.stderr
 
 
 def test_the_timeout_is_a_setting(monkeypatch):

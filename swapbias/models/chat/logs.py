@@ -38,7 +38,7 @@ def chat_configs(study: str, config: str = "") -> dict[str, Experiment]:
     return {config: known[config]}
 
 
-def asked_prompts(study: str, config: str = "") -> list[Prompt]:
+def chat_prompts(study: str, config: str = "") -> list[Prompt]:
     """What ``chat_configs`` hold, in order; several may have one text."""
     return [
         replace(prompt, experiment=experiment.name)
@@ -172,7 +172,7 @@ class LoggedScorer(AnsweringScorer):
             UsageError, ValueError: as ``read_header``, or it asks what the study does not, or in another way.
         """
         logged, model = read_header(path), options.model or ""
-        texts = {as_turns(turns(one.text)): one.text for one in asked_prompts(logged.study, logged.config)}
+        texts = {as_turns(turns(one.text)): one.text for one in chat_prompts(logged.study, logged.config)}
         samples = _read(path, resolve_attachments="core", exclude_fields=set(_UNREAD)).samples or []
         others = [str(one.id) for one in samples if _input(one) not in texts]
         _refuse(

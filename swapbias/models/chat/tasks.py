@@ -18,7 +18,7 @@ from swapbias.models.base import Request
 from swapbias.models.chat.answer_log import Read
 from swapbias.models.chat.chat_kind import CHAT
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.models.chat.logs import LoggedScorer, asked_prompts
+from swapbias.models.chat.logs import LoggedScorer, chat_prompts
 from swapbias.studies import PROMPT_COLUMNS, Experiment, Prompt, load_corpus, load_study, studies, turns
 
 _MESSAGES: dict[str, Callable[..., ChatMessage]] = {
@@ -40,7 +40,7 @@ def study_task(study: str, config: str = "") -> Task:
     Raises:
         UsageError: an unknown study, or config of its chat experiments.
     """
-    usual, found = ChatOptions(), asked_prompts(study, config)
+    usual, found = ChatOptions(), chat_prompts(study, config)
     first = {prompt.text: prompt for prompt in reversed(found)}
     samples = [_sample(prompt) for prompt in reversed(first.values())]
     return Task(

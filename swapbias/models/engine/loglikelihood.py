@@ -67,7 +67,7 @@ def can_share(model: Any, ids: Sequence[int]) -> bool:
             whole = model(input_ids=one, use_cache=False, return_dict=True).logits[:, half:]
             begun = model(input_ids=one[:, :half], use_cache=True, return_dict=True).past_key_values
             cache = cached_rows([begun], [(0, 0)], half)
-            rest = None if cache is None else _go_on(model, one[:, half:].expand(2, -1), cache).logits
+            rest = None if cache is None else _continued(model, one[:, half:].expand(2, -1), cache).logits
         except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):  # as families refuse
             return False
         return rest is not None and alike(rest, whole)
@@ -82,7 +82,7 @@ def alike(found: torch.Tensor, expected: torch.Tensor) -> bool:
     return torch.allclose(one, other, rtol=1e-5 if exact else 0.05, atol=1e-4 if exact else 0.5)
 
 
-def _go_on(model: Any, ids: torch.Tensor, cache: Any, more: Mapping[str, int] = MappingProxyType({})) -> Any:
+def _continued(model: Any, ids: torch.Tensor, cache: Any, more: Mapping[str, int] = MappingProxyType({})) -> Any:
     """What a model returns for tokens after those in its cache; nothing is masked, and positions follow."""
     seen = cache.get_seq_length() if cache else 0
     mask = torch.ones(len(ids), seen + ids.shape[1], dtype=torch.long, device=ids.device)
@@ -115,7 +115,7 @@ class _Whole:
     def read(self, ids: torch.Tensor, cache: Any, skipped: int) -> tuple[torch.Tensor, Any]:
         """States of tokens after those of a cache, but for the first ``skipped``, and the cache with them."""
         more = {"logits_to_keep": ids.shape[1] - skipped} if self._keeps and skipped else {}
-        out = _go_on(self._model, ids, cache, more)
+        out = _continued(self._model, ids, cache, more)
         return out.logits[:, skipped - ids.shape[1] :], out.past_key_values
 
     def chances(self, states: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
@@ -157,7 +157,7 @@ class _Pieces:
 
     def read(self, ids: torch.Tensor, cache: Any, skipped: int) -> tuple[torch.Tensor, Any]:
         """As ``_Whole.read``."""
-        out = _go_on(self._body, ids, cache)
+        out = _continued(self._body, ids, cache)
         return out.last_hidden_state[:, skipped:], out.past_key_values
 
     def chances(self, states: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:

@@ -20,7 +20,7 @@ from swapbias.cli import app  # noqa: E402
 from swapbias.errors import UsageError  # noqa: E402
 from swapbias.findings import findings_table  # noqa: E402
 from swapbias.models.chat import ChatOptions  # noqa: E402
-from swapbias.models.chat.logs import asked_prompts, read_header  # noqa: E402
+from swapbias.models.chat.logs import chat_prompts, read_header  # noqa: E402
 from swapbias.privacy import private_strings, public_manifest  # noqa: E402
 from swapbias.runs import Run, Settings, compare_runs, read_run, resume, settings_of, start  # noqa: E402
 from swapbias.studies import load_corpus, studies, turns  # noqa: E402
@@ -116,7 +116,7 @@ def test_a_task_asks_the_prompts_of_the_study_each_text_once_in_its_turns(log):
     from swapbias.models.chat.tasks import study_task
 
     task = study_task(STUDY)
-    texts = {tuple((one["role"], one["content"]) for one in turns(prompt.text)) for prompt in asked_prompts(STUDY)}
+    texts = {tuple((one["role"], one["content"]) for one in turns(prompt.text)) for prompt in chat_prompts(STUDY)}
     asked = [tuple((one.role, one.text) for one in sample.input) for sample in task.dataset]
     assert len(asked) == len(set(asked))
     assert set(asked) == texts
@@ -168,7 +168,7 @@ def test_such_a_run_is_compared_and_gone_on_with_as_others(logged, asked, quietl
 
 
 def test_what_has_no_answer_has_no_score_and_is_told(tmp_path, quietly):
-    lost = {text for text in (one.text for one in asked_prompts(STUDY, CONFIG)) if zlib.crc32(text.encode()) % 4 == 0}
+    lost = {text for text in (one.text for one in chat_prompts(STUDY, CONFIG)) if zlib.crc32(text.encode()) % 4 == 0}
     lost = {turns(text)[-1]["content"] for text in lost}
     log = ask(
         tmp_path, lambda text: ValueError("down") if text in lost else answer(text),
