@@ -351,8 +351,9 @@ def skipped_note(skipped: "Sequence[runs.Skipped]", ran: Iterable[str]) -> str:
                 reasons.setdefault(one.reason, []).append(f"{one.study} {one.experiment}")
     parts = [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
     if others:
-        counted = ", ".join(f"{count} a {name} model" for name, count in others.items())
-        parts.append(f"{sum(others.values())} experiments need another kind of model: {counted} (swapbias list)")
+        counted = ", ".join(f"{count} {name}" for name, count in others.items())
+        need = "experiment needs" if others.total() == 1 else "experiments need"
+        parts.append(f"{others.total()} {need} another kind of model: {counted} (swapbias list)")
     remarks = dict.fromkeys(one.reason for one in skipped if studies.of_a_part(one.experiment))
     not_run = f"Not run: {'; '.join(parts)}." if parts else ""
     return " ".join(filter(None, (not_run, f"Of what was read: {'; '.join(remarks)}." if remarks else "")))
