@@ -283,7 +283,7 @@ def test_with_all_five_trials_the_mean_is_that_of_rounded_trials(tmp_path):
     assert by_measure["bias_difference", "dry/bubbly"] == 0
     assert by_measure["p_one_sided", "dry/bubbly"] == pytest.approx(0.5)
     files[outputs.KEYS["correct"]].write_text("cook\n")
-    with pytest.raises(ValueError, match="1 words, expected 395"):
+    with pytest.raises(ValueError, match="shorter"):  # a pinned file has another sha256 then
         list(load_corpus(NAME).released[0].counts(files))
 
 

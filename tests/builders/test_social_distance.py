@@ -223,16 +223,6 @@ def test_share_above_by_hand():
 # --- rating -----------------------------------------------------------------------------------------
 
 
-def test_kappa_by_hand():
-    # 4 words, 3 equal: observed .75. First: 2 positive, 2 negative; second: 3 positive, 1 negative.
-    # Chance: (2 * 3 + 2 * 1) / 16 = .5; kappa = (.75 - .5) / .5 = .5.
-    first = {"a": "positive", "b": "positive", "c": "negative", "d": "negative", "only": "neutral"}
-    second = {"a": "positive", "b": "positive", "c": "negative", "d": "positive"}
-    assert rating.agreement(first, second) == (pytest.approx(0.5), 0.75, 4)
-    assert math.isnan(rating.agreement({"a": "neutral"}, {"a": "neutral"})[0])
-    assert rating.agreement({"a": "neutral"}, {"b": "neutral"})[2] == 0
-
-
 @pytest.fixture
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "cache"))

@@ -6,6 +6,7 @@ import math
 import re
 import shutil
 from dataclasses import replace
+from datetime import datetime
 from types import SimpleNamespace
 
 import pandas as pd
@@ -19,7 +20,6 @@ from swapbias.models import calibration as tiny_model
 from swapbias.models.base import LoadOptions
 from swapbias.models.masked import MaskedScorer
 from swapbias.report.page import Page, render
-from swapbias.runs import plan
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings, default_folder
 from swapbias.runs.run import Run
@@ -47,8 +47,8 @@ def default_run(tmp_path_factory, calibration):
 
 def test_audits_that_begin_in_the_same_second_have_folders_of_their_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    moment = plan.datetime(2026, 1, 2, 3, 4, 5)
-    monkeypatch.setattr(plan, "datetime", SimpleNamespace(now=lambda zone: moment))
+    moment = datetime(2026, 1, 2, 3, 4, 5)
+    monkeypatch.setattr("swapbias.runs.plan.datetime", SimpleNamespace(now=lambda zone: moment))
     names = []
     for _ in range(3):
         default_folder(Settings(model="org/a b")).mkdir(parents=True)
@@ -142,22 +142,22 @@ def test_the_report_is_one_file_that_fetches_nothing(default_run):
 
 def test_figures_for_papers_are_written_beside_the_run_and_bad_words_are_one_sentence(default_run, tmp_path, capsys):
     run, _ = default_run
-    figures(run.folder, "paper", "pdf", tmp_path / "out")
+    figures(run.folder, "pdf", tmp_path / "out")
     told = capsys.readouterr().out
     written = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert {"results.pdf", "gendered_stigma-rq1-phase-gap.pdf"} <= {*written}
     assert all(name in told for name in written)
     assert not (run.folder / "figures").exists()
     with pytest.raises(UsageError, match=r"--format is 'gif', expected one of pdf, svg, png\."):
-        figures(run.folder, "paper", "gif", tmp_path / "other")
+        figures(run.folder, "gif", tmp_path / "other")
     bare = Run(tmp_path / "bare")
     shutil.copytree(run.folder, bare.folder)
     (bare.folder / "results.json").write_text(json.dumps({"swapbias": "1", "findings": []}))
     with pytest.raises(ValueError, match=r"results\.json is damaged: its sha256 is not the one in manifest\.json"):
-        figures(bare.folder, "paper", "pdf", tmp_path / "other")
+        figures(bare.folder, "pdf", tmp_path / "other")
     bare.write_manifest({name: value for name, value in bare.manifest().items() if name != "sha256"})  # an older run
     with pytest.raises(UsageError, match=r"bare has no figures: no headline gap .* findings\.csv and its report\."):
-        figures(bare.folder, "paper", "pdf", tmp_path / "other")
+        figures(bare.folder, "pdf", tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 

@@ -275,7 +275,7 @@ def test_a_study_is_added_by_one_file_and_one_folder(with_toy, tmp_path):
     audited = run("audit", "pets:likes_cats", "--study", "toy", "--out", "run")
     assert audited.returncode == 0, audited.stderr
     # Gaps .7 - .3, .7 - .4 and .7 - .3: their mean is .367.
-    assert "+36.7 points" in audited.stdout
+    assert "+36.7 points" in " ".join(audited.stdout.split())
     assert "Cats or dogs?" in (tmp_path / "run" / "report.html").read_text()
 
 

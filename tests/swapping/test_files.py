@@ -715,7 +715,7 @@ def test_the_command_writes_the_rows_and_shows_what_was_done(tmp_path):
     for part in ("rows read", "she -> he", "specific: pregnant", "rows left out", str(tmp_path / "out")):
         assert part in done.stdout
     assert "MB/s" in done.stderr
-    assert "do not publish" in done.stderr
+    assert "publish, upload or send none" in done.stderr
     assert len(rows_of(tmp_path / "out")) == 8
 
 
