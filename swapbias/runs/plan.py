@@ -121,8 +121,8 @@ def plan(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], li
     skipped = [one for one in skipped if not _read_otherwise(one, tasks)]
     if not tasks:
         why = "; ".join(f"{one.study} {one.experiment}: {one.reason}" for one in skipped)
-        usual = [one for one in map(load_study, studies()) if not one.on_request]
-        fitting = [one.name for one in usual if any(each.kind == kind for each in one.experiments)]
+        others = [each for each in map(load_study, studies()) if not each.on_request]
+        fitting = [each.name for each in others if any(one.kind == kind for one in each.experiments)]
         other = f"--study {fitting[0]}" if fitting else "--study"
         raise UsageError(f"No experiment fits. {why}. Choose another model or {other}.")
     for one in kinds():
