@@ -7,6 +7,7 @@ import re
 import shutil
 from dataclasses import replace
 from datetime import datetime
+from importlib import import_module
 from types import SimpleNamespace
 
 import pandas as pd
@@ -48,7 +49,8 @@ def default_run(tmp_path_factory, calibration):
 def test_audits_that_begin_in_the_same_second_have_folders_of_their_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     moment = datetime(2026, 1, 2, 3, 4, 5)
-    monkeypatch.setattr("swapbias.runs.plan.datetime", SimpleNamespace(now=lambda zone: moment))
+    module = import_module("swapbias.runs.plan")  # the room has a function of that name
+    monkeypatch.setattr(module, "datetime", SimpleNamespace(now=lambda zone: moment))
     names = []
     for _ in range(3):
         default_folder(Settings(model="org/a b")).mkdir(parents=True)
