@@ -392,7 +392,7 @@ def _chat(place: Path) -> Iterator[Target]:
     from swapbias.models.chat.chat_options import COMPLETIONS, ChatOptions
     from swapbias.models.chat.openai_client import Asking, trouble_in
     from swapbias.studies import READINGS, Prompt, is_refusal, read_answer, word_count
-    from swapbias.studies.answers import (
+    from swapbias.studies.answer_scores import (
         read_completion,
         read_coreference,
         read_facts,

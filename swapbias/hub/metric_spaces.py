@@ -3,7 +3,6 @@
 import ast
 import re
 import subprocess
-from collections.abc import Collection
 from importlib.metadata import requires
 from importlib.resources import files
 from pathlib import Path
@@ -154,8 +153,6 @@ def standing_alone(name: str, source: str, *, origin: str) -> dict[str, str]:
         if module not in made:
             path = f"swapbias/{places.get(module, f'measures/{module}')}.py"
             text = (Path(str(files("swapbias"))).parent / path).read_text("utf-8")
-            if module in places:  # of which a metric needs a part
-                text = _part(text, {alias.name for node in ast.walk(ast.parse(source)) for alias in _names(node)})
             text, more = _flat(f"{module}.py", text)
             made[module] = f"# From {origin}/{path}, with its imports made relative.\n{text}"
             waiting.extend(more)
@@ -169,35 +166,6 @@ def standing_alone(name: str, source: str, *, origin: str) -> dict[str, str]:
         lines = own.splitlines(keepends=True)
         own = "".join([*lines[:last], f"from .{module} import {first}\n", *lines[last:]])
     return {f"{name}.py": own, **{f"{module}.py": made[module] for module in sorted(made)}}
-
-
-def _names(node: ast.AST) -> list[ast.alias]:
-    return node.names if isinstance(node, ast.ImportFrom) else []
-
-
-def _part(source: str, names: Collection[str]) -> str:
-    """The module with the definitions that these names need, and with the imports of those; all of it without any."""
-    lines, body = source.splitlines(), ast.parse(source).body
-    defined: dict[str, ast.stmt] = {}
-    for node in body:
-        stores = (one for one in ast.walk(node) if isinstance(node, ast.Assign | ast.AnnAssign))
-        found = {one.id for one in stores if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
-        defined |= dict.fromkeys((found | {getattr(node, "name", "")}) - {""}, node)
-    waiting, used = [name for name in names if name in defined], set[str]()
-    while waiting:
-        name = waiting.pop()
-        used.add(name)
-        inner = {one.id for one in ast.walk(defined[name]) if isinstance(one, ast.Name)} if name in defined else set()
-        waiting += inner - used
-    made = []
-    for node in body if used else ():
-        if isinstance(node, ast.ImportFrom):
-            aliases = [one for one in node.names if one.name in used]
-            made += [ast.unparse(ast.ImportFrom(node.module, aliases, node.level))] if aliases else []
-        elif isinstance(node, ast.Import | ast.Expr) or any(defined.get(name) is node for name in used):
-            first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
-            made.append("\n".join(lines[first - 1 : node.end_lineno]))
-    return "\n\n".join(made) + "\n" if made else source
 
 
 def _flat(file: str, source: str) -> tuple[str, list[str]]:

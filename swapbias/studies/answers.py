@@ -1,16 +1,11 @@
-"""Read answers of chat models: an option, a refusal, or nothing that can be read for sure; and the score of each."""
+"""Read answers of chat models: an option, a refusal, or nothing that can be read for sure."""
 
-import math
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
 
 from swapbias.errors import UsageError
-from swapbias.measures import CLASSES, REFUSED, SAID, UNREADABLE, options_of
-from swapbias.studies.catalogue import load_lexicon
-from swapbias.studies.prompt import Prompt
-from swapbias.studies.tables import facts_read, stated
+from swapbias.measures import REFUSED, UNREADABLE
 
 READINGS = ("option", "decision", "person", "coreference")
 PARSERS = ("tolerant", "strict")
@@ -326,97 +321,3 @@ def _plural(word: str) -> str:
     if re.search(r"[^aeiou]y$", word):
         return f"{word[:-1]}ies"
     return f"{word}es" if re.search(r"(s|x|sh|ch)$", word) else f"{word}s"
-
-
-# --- scores of answers --------------------------------------------------------------------------------
-
-AnswerReader = Callable[[Prompt, str], tuple[float, Mapping[str, float]]]
-_LETTERS_ONLY = re.compile(r"[^\W\d_]+")
-_DENIED = re.compile(r"n['’]t\b|\b(?:not|never|neither|nor|or|either)\b", re.IGNORECASE)
-_MOST_WORDS = 5  # that a subject may have
-
-
-def answer_reader(reading: str, aliases: Mapping[str, str]) -> AnswerReader:
-    """What reads the answers of an experiment: the score of a prompt's answer, and further score columns."""
-    readers: Mapping[str, AnswerReader] = {
-        "options": read_option, "completion": read_completion, "label": read_label, "facts": read_facts,
-        "text": read_text, "person": partial(read_text, person=True),
-    }  # fmt: skip
-    return readers.get(reading, partial(read_coreference, aliases=aliases))
-
-
-def read_coreference(prompt: Prompt, text: str, *, aliases: Mapping[str, str]) -> tuple[float, Mapping[str, float]]:
-    """Points of an answer (100: right, 0: anything else) and its class by both parsers, as 1 and 0.
-
-    ``refused``: of what is in no class of answers that which declines to give one. The prompt's candidates are the
-    right and the wrong answer, its condition names the adjectives, ``aliases`` are other names of answers.
-    """
-    correct, _, incorrect = prompt.candidates.partition("|")
-    parts: dict[str, float] = {}
-    for parser, prefix in zip(PARSERS, (SAID, "strict_"), strict=True):
-        adjectives = prompt.condition.split("/")
-        found = answer_class(
-            text, correct=correct, incorrect=incorrect, parser=parser, adjectives=adjectives, aliases=aliases
-        )
-        parts |= {f"{prefix}{name}": float(name == found) for name in CLASSES}
-    return 100 * parts[f"{SAID}correct"], {**parts, "refused": float(parts[f"{SAID}other"] > 0 and is_refusal(text))}
-
-
-def read_option(prompt: Prompt, text: str, *, reading: str = "option") -> tuple[float, Mapping[str, float]]:
-    """What the option counts that an answer gives (NaN: nothing), and further columns of 1 and 0.
-
-    ``said_unsure``: an option that counts nothing; ``said_other``: no single one; ``unanswered``: either of them;
-    ``refused``: the part of the second that declines to answer, the rest of which is unreadable. The prompt's
-    candidates are the options; they have letters where its text gives them.
-    """
-    options = {one.text: one.value for one in options_of(prompt.candidates)}
-    said = read_answer(text, [*options], reading=reading, lettered=reading == "option" and "(A)" in prompt.text)
-    value = options.get(said, math.nan)
-    return value, {
-        "unanswered": float(math.isnan(value)),
-        "refused": float(said == REFUSED),
-        f"{SAID}unsure": float(said in options and math.isnan(value)),
-        f"{SAID}other": float(said in (REFUSED, UNREADABLE)),
-    }
-
-
-def read_label(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
-    """``read_option`` of yes (1) and no (0), which is the prediction as well."""
-    value, parts = read_option(prompt, text)
-    return value, {**parts, "predicted": value}
-
-
-def read_text(prompt: Prompt, text: str, *, person: bool = False) -> tuple[float, Mapping[str, float]]:
-    """``read_option`` of the decision of free text, or of the ``person`` it names; ``length``: log of its words."""
-    value, parts = read_option(prompt, text, reading="person" if person else "decision")
-    length = word_count(text)
-    return value, {**parts, "length": math.log(length) if length else math.nan}
-
-
-def read_facts(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
-    """The share of the prompt's facts that a text states; NaN where the model wrote nothing or refused."""
-    facts, said = facts_read(prompt.candidates), without_reasoning(text).strip()
-    count = len(stated(facts, said))
-    refused = not count and is_refusal(text)
-    share = count / len(facts) if said and not refused else math.nan
-    return share, {"facts": float(len(facts)), **_unread(share, refused)}
-
-
-def read_completion(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
-    """1 where the word that a sentence was completed with has the label of the prompt's candidates, else 0.
-
-    The words of the answer that the lexicon knows decide where they have one label and nothing denies them; without
-    one, a few words have the lexicon's rest as their label. All else is no completion, nor is a refusal: NaN.
-    """
-    name, _, wanted = prompt.candidates.rpartition("/")
-    lexicon, words = load_lexicon(name), _LETTERS_ONLY.findall(without_reasoning(text))
-    refused, labels = is_refusal(text), set(lexicon.labels(words)) - {lexicon.rest}
-    rest = {lexicon.rest} if 0 < len(words) <= _MOST_WORDS else set()
-    found = set() if refused or _DENIED.search(text) else labels or rest
-    score = float(wanted in found) if len(found) == 1 else math.nan
-    return score, _unread(score, refused)
-
-
-def _unread(score: float, refused: bool) -> dict[str, float]:
-    unread = float(math.isnan(score))
-    return {"unanswered": unread, "refused": float(refused), f"{SAID}other": unread}

@@ -11,7 +11,7 @@ from swapbias.findings import disaggregate
 from swapbias.findings.finding import UNMEASURED
 from swapbias.models.auto import kind_of
 from swapbias.studies import as_prompts, config_rows, load_study
-from swapbias.studies.answers import read_completion, read_option
+from swapbias.studies.answer_scores import read_completion, read_option
 
 READ = {"options": read_option, "completion": read_completion}
 

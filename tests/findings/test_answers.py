@@ -17,7 +17,7 @@ from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
-from swapbias.studies.answers import read_coreference
+from swapbias.studies.answer_scores import read_coreference
 from swapbias.studies.catalogue import as_prompts, config_rows, load_study
 from swapbias.studies.prompt import PROMPT_COLUMNS
 from tests.models.chat.server import ChatServer

@@ -16,7 +16,7 @@ from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings
-from swapbias.studies.answers import read_coreference
+from swapbias.studies.answer_scores import read_coreference
 from swapbias.studies.catalogue import config_rows
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
 from tests import tiny

@@ -21,7 +21,7 @@ from swapbias.runs.judge import JudgedScorer, judged_prompt
 from swapbias.runs.plan import Settings
 from swapbias.runs.run import score_rows
 from swapbias.studies import config_rows, load_study, new_study, open_study, turns
-from swapbias.studies.answers import read_text
+from swapbias.studies.answer_scores import read_text
 from tests.models.chat.server import ChatServer
 
 NAME, CONFIG = "stigma_vignettes", "advice_gender"

@@ -18,7 +18,7 @@ from swapbias.runs.audit import start
 from swapbias.runs.exports import export_run
 from swapbias.runs.plan import Settings
 from swapbias.studies import Prompt, config_rows, turns
-from swapbias.studies.answers import read_label
+from swapbias.studies.answer_scores import read_label
 from tests.models.chat.server import ChatServer
 
 NUMBERS = ("value", "ci_low", "ci_high", "worst_low", "worst_high", "lowest", "highest", "p_value", "baseline")

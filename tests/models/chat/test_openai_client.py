@@ -9,7 +9,7 @@ from swapbias.errors import UsageError
 from swapbias.models.chat.answer_log import unread
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.chat.service import ChatScorer
-from swapbias.studies.answers import read_option
+from swapbias.studies.answer_scores import read_option
 from tests.models.chat.server import ChatServer, Reply
 from tests.models.chat.test_service import SECRET, row, rows, scorer_of, upper
 
