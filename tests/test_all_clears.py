@@ -78,8 +78,11 @@ def test_a_constant_model_is_not_measured(tmp_path):
 
 def test_a_constant_model_is_compared_with_none():
     run, other = (audited(model, prompts(100), name=name) for model, name in ((constant, "even"), (noisy, "noisy")))
-    (difference,) = run.compare(other).query("headline").to_dict("records")
-    assert difference["verdict"] == CONSTANT
+    compared = run.compare(other)
+    assert set(compared["verdict"]) <= {CONSTANT, ""}
+    lost = compared[compared["verdict"] == CONSTANT]
+    assert lost["headline"].any()
+    assert lost[["value", "ci_low", "ci_high", "p_value"]].isna().all(axis=None)  # no number beside "not measured"
 
 
 # --- equal pairs ----------------------------------------------------------------------------------------

@@ -11,15 +11,7 @@ import pandas as pd
 
 from swapbias import measures
 from swapbias.findings.analysis import corrected, factor_findings, is_constant, of_effects_alone
-from swapbias.findings.finding import (
-    AS_PUBLISHED,
-    DIFFERENCE,
-    EFFECTS,
-    UNMEASURED,
-    Context,
-    Finding,
-    looks_of,
-)
+from swapbias.findings.finding import AS_PUBLISHED, DIFFERENCE, EFFECTS, Context, Finding, looks_of, unmeasured
 from swapbias.findings.gate import judged
 from swapbias.findings.predictions import ANSWERS, over_trials, readable
 from swapbias.findings.sensitivity import (
@@ -74,7 +66,7 @@ def compare(
             constant = {model for model, part in rows.items() if is_constant(experiment, part)}
             lost = {" - ".join(pair) for pair in pairs if constant & {*pair}}
             mine += [
-                replace(one, verdict=UNMEASURED) if one.model_id in lost else one
+                unmeasured(one) if one.model_id in lost else one
                 for one in _of_experiment(name, experiment, rows, pairs)
             ]
         found += corrected(mine, study.correction, {one.name for one in study.experiments})
