@@ -291,7 +291,7 @@ class Audit:
         """Differences between the models of two audits, paired by prompt; one row each, ``findings`` columns.
 
         Above zero the gap (or, of conditions, the score) of the first model that ``contrast`` names is higher. Models
-        of one name are told apart as ``@ this`` and ``@ other``.
+        of one name are distinguished as ``@ this`` and ``@ other``.
 
         Raises:
             UsageError: the audits have no experiment in common.

@@ -229,7 +229,7 @@ def test_a_misspelt_group_of_words_is_refused(tmp_path):
 def test_two_spellings_of_a_group_are_one_warning(names, caplog):
     table = pd.concat([prompts(3).replace({"group": {"female": name}}) for name in names]).drop_duplicates()
     audited(noisy, table)
-    (said,) = [one.getMessage() for one in caplog.records if "spelled nearly alike" in one.getMessage()]
+    (said,) = [one.getMessage() for one in caplog.records if "written nearly alike" in one.getMessage()]
     assert "are 2 groups" in said
 
 

@@ -1,4 +1,4 @@
-"""From scores to findings: disaggregated, compared, reproduced, held against published numbers."""
+"""From scores to findings: disaggregated, compared, reproduced, set beside published numbers."""
 
 import lazy_loader
 

@@ -304,7 +304,7 @@ def citation(corpus_name: str) -> str:
 
 # --- the card ---------------------------------------------------------------------------------------------
 
-SECTION = "Columns"  # of a README: a table of column, configs it is meant for, meaning
+SECTION = "Columns"  # of a README: a table of column, its configs, meaning
 RECIPE = "From rows to a finding"  # of a README: code, with which the card ends
 _ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", re.MULTILINE)
 _TASKS = {
@@ -484,7 +484,7 @@ def features_section(corpus: Corpus) -> str:
 def meanings(corpus: Corpus, config: Config) -> Iterator[tuple[str, str]]:
     """Each column of a config with its meaning: of its README's table, or what all prompts say of it.
 
-    A row of that table is meant for the configs that it names (``*`` at the end: all that begin so), or for all.
+    A row of that table describes the configs that it names (``*`` at the end: all that begin so), or for all.
     """
     text = section((corpus_dir(corpus.name) / CARD).read_text(encoding="utf-8-sig"), SECTION)
     own = {

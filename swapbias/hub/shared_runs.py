@@ -934,7 +934,7 @@ class _ModelPage:
         )
         if not entries and not self.own:
             raise UsageError(
-                "Nothing in this run can be told as one number where higher is fairer. Share the results alone."
+                "Nothing in this run can be given as one number where higher is fairer. Share the results alone."
             )
         where = f"{self.repo.name}/{PATH}"
         made = {PATH: merged_entries(existing.encode(), entries, where)} if entries else {}

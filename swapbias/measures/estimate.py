@@ -28,7 +28,7 @@ class Record:
         return hash((type(self), self._values()))
 
     def _values(self) -> tuple[Any, ...]:
-        """The fields, one text standing for every NaN, which Python tells apart since 3.13."""
+        """The fields, one text standing for every NaN, which Python distinguishes since 3.13."""
         values = (getattr(self, one.name) for one in fields(self))  # type: ignore[arg-type]
         return tuple("NaN" if isinstance(value, float) and math.isnan(value) else value for value in values)
 

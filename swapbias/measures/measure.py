@@ -179,7 +179,7 @@ _RECORDS = (
         "1 - 2 |UAR - 0.5|; unweighted average recall of telling the gender, 0.5 by chance", 0.5)),
     Measure("agreement", "the judge's two readings alike, {contrast}", "", "share of answers judged", **_LEVEL),
     Measure("kappa", "kappa of the judge's two readings, {contrast}", "", "kappa", **_LEVEL),
-    Measure("group_leakage", "group told from what the judge saw (UAR), {contrast}", "", _UAR, **_LEVEL),
+    Measure("group_leakage", "group identified from what the judge saw (UAR), {contrast}", "", _UAR, **_LEVEL),
     Measure("direct_bias", "direct bias", "", "absolute cosine", signed=False, scale=_distance(_COSINE)),
     Measure("signed_mean", "signed mean of the cosines", "", "cosine"),  # words that lean to both sides cancel
 )  # fmt: skip

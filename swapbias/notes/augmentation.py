@@ -256,7 +256,7 @@ class Notes:
             genders, labels = {one["gender"] for one in mine}, {one["label"] for one in mine if one["label"]}
             if len(genders) == 1:
                 found.append(
-                    f"all test notes on {name} are about {genders.pop()} patients, so that nothing is told of "
+                    f"all test notes on {name} are about {genders.pop()} patients, so that nothing shows "
                     "performance by the patient's own gender: add notes about others"
                 )
             if len(labels) == 1:

@@ -369,7 +369,7 @@ def _columns(runs: Sequence[ComparedRun]) -> tuple[Column, ...]:
 
 
 def _distinct(names: list[str], *more: Sequence[str]) -> list[str]:
-    """The names; those that are the same are longer by the first of ``more`` that tells them apart, or numbered."""
+    """The names; those that are the same are longer by the first of ``more`` that distinguishes them, or numbered."""
     for longer in more:
         many = Counter(names)
         names = [name + end if many[name] > 1 else name for name, end in zip(names, longer, strict=True)]

@@ -89,7 +89,7 @@ def _every_eval_ever(results: Results, by: str) -> Files:
         files |= _evaluation(results.manifest, found, mine, by)
     if not files:
         raise UsageError(
-            "Nothing in this run can be told as a number where higher is fairer, which this form needs. Take csv."
+            "Nothing in this run can be given as a number where higher is fairer, which this form needs. Take csv."
         )
     return files
 

@@ -51,7 +51,7 @@ class Prompt:
         "the theme that the template is about (a phase, a dimension of stigma, an act); blank for none"
     )
     condition: str = _meaning("what the text is about (a diagnosis, a profession, a set of adjectives)")
-    label: str = _meaning("a class to tell results apart by, mostly that of the condition (mental or other health)")
+    label: str = _meaning("a class to distinguish results by, mostly that of the condition (mental or other health)")
     template: str = _meaning("the template the row is made from: rows that share it are not independent")
     experiment: str = _meaning("the experiment of the study that reads the row")
 

@@ -21,7 +21,7 @@ def unknown(thing: str, name: str, known: Sequence[str]) -> UsageError:
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """Which of the names there are was probably meant, as a sentence after a blank; blank where none is near.
+    """Which of the names there are is nearest, as a sentence after a blank; blank where none is near.
 
     >>> did_you_mean("ocupation_sentiment", ["gendered_stigma", "occupation_sentiment"])
     ' Did you mean occupation_sentiment?'
@@ -142,7 +142,7 @@ class Experiment:
 
     @property
     def never_pooled(self) -> bool:
-        """Whether gaps and rates of its slices are told one by one alone: pooled, those of opposite signs cancel."""
+        """Whether gaps and rates of its slices are never pooled: those of opposite signs cancel."""
         return self.headline_slice != "all" and bool(self.measure)
 
     @property
@@ -322,5 +322,5 @@ def part_of(experiment: str) -> str:
 
 
 def of_a_part(name: str) -> bool:
-    """Whether the experiment was run, and what is told is of some of its rows alone (``part_of``)."""
+    """Whether the experiment was run, and what is reported is of some of its rows alone (``part_of``)."""
     return name.startswith(_PART)

@@ -200,7 +200,7 @@ def warnings(parsed: Parsed) -> Iterator[str]:
     for names in alike.values():
         if len(names) > 1:  # with codes for letters that may look alike
             plain = (shown(one) if unicodedata.is_normalized("NFKC", one) else ascii(one) for one in names)
-            yield f"{' and '.join(plain)} are {len(names)} groups, spelled nearly alike. Spell a group in one way."
+            yield f"{' and '.join(plain)} are {len(names)} groups, written nearly alike. Write a group in one way."
     texts = parsed.prompts["text"].astype(str)
     ends = parsed.prompts["where"][texts != texts.str.strip()]
     if len(ends):

@@ -167,7 +167,7 @@ def _onto_age(before: str, after: str) -> bool:
 
 
 def _beside_aged(term: str, before: str, after: str) -> bool:
-    """Whether two people are told by age and letter: "59F/62M twins", and not two sizes of tubes ("14F/16F")."""
+    """Whether two people are described by age and letter: "59F/62M twins", and not two sizes of tubes ("14F/16F")."""
     if not {"/", "&"} & {*before[-6:], *after[:2]}:
         return False
     age, second = re.search(r"(\d{1,3})\s?$", before), _TWO_AGED[0].match(after)

@@ -139,7 +139,7 @@ class Matcher:
     """Finds terms. Where several begin at one place the longest is taken; found terms never overlap."""
 
     def __init__(self, terms: Sequence[str], *, beside_digits: Collection[str] = ()) -> None:
-        """Prepare for terms, told apart by their number; those of ``beside_digits`` may touch a digit ("45F")."""
+        """Prepare for terms, distinguished by their number; those of ``beside_digits`` may touch a digit ("45F")."""
         self._beside_digits = np.array([term in beside_digits for term in terms], dtype=bool)
         self._phrases: dict[int, list[_Phrase]] = {}
         words: dict[bytes, int] = {}

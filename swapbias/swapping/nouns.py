@@ -208,7 +208,7 @@ def is_adult(head: bytes) -> bool:
 
 
 _FIRST_AGE = re.compile(rb"\b(\d{1,3})[\s-]*(?:y\b|y/?o|yo|yrs?\b|years?|[MF]\b|mo\b|months?|weeks?|days?)")
-_GROWN = 37  # years; mothers of patients are younger at times, and children are told in up to 36 months
+_GROWN = 37  # years; mothers of patients are younger at times, and children are described in up to 36 months
 _YOUNG_PATIENT = re.compile(
     rb"(?:\b(?:baby|infant|newborn|term|-old|old|alert|this|week|weeks)\s+|\b(?:as|is|was)\s+an?\s+(?:[a-z]+\s+){0,2})$",
     _I,

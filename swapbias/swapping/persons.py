@@ -2,7 +2,7 @@
 
 ``Persons.left`` says of every gendered word why it stays, in two steps: nouns and titles by what stands beside them
 (``nouns``), then pronouns. A pronoun of the patient's gender with nobody else named shortly before it is the
-patient's: that is told for all of a block at once. Only the rest is looked at one by one (``antecedents``).
+patient's: that is decided for all of a block at once. Only the rest is looked at one by one (``antecedents``).
 """
 
 import re

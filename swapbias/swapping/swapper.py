@@ -210,7 +210,7 @@ class Swapper:
         return found
 
     def augment(self, data: "Dataset", *, column: str = "text") -> "Dataset":
-        """The rows followed by their swapped versions, told apart by the column ``version``.
+        """The rows followed by their swapped versions, distinguished by the column ``version``.
 
         A column of genders (``gender``, ``sex``) holds that of the version where anything was swapped.
 

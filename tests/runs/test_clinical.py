@@ -401,7 +401,7 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_done(tmp_path, quiet):
     path.write_text("text,label\nShe is well.,1\nShe is ill.,0\n")
     run, _ = start(Settings(options=(settings,)), tmp_path / "women", **quiet)
     (left,) = [one["reason"] for one in run.manifest()["skipped"] if one["experiment"].startswith("part")]
-    assert "all test notes on the label are about female patients, so that nothing is told of performance" in left
+    assert "all test notes on the label are about female patients, so that nothing shows performance" in left
 
 
 def test_leakage_reads_the_notes_of_the_limited_pairs(depression_file, tmp_path, quiet):

@@ -97,7 +97,7 @@ class Chat(Kind):
     }  # fmt: skip
 
     def check(self, request: Request) -> None:
-        """Refuse settings that name no model, or that the way it is asked would leave unheard."""
+        """Refuse settings that name no model, or that its way of scoring would ignore."""
         chat = request.of(ChatOptions)
         if chat.log and request.model:
             raise UsageError(
@@ -208,7 +208,7 @@ class Chat(Kind):
     def read(
         self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
     ) -> Scorer:
-        """Answers as right or wrong, by the experiment's names of what was meant, or as options that they name."""
+        """Answers as right or wrong, by the experiment's other names of answers, or as options that they name."""
         if request.of(ChatOptions).log_odds:
             from swapbias.models.chat.log_odds import LogOddsScorer
 

@@ -59,7 +59,7 @@ class ChatOptions:
             for two minutes at least.
 
     Raises:
-        UsageError: a value that cannot be meant.
+        UsageError: a value that is out of range or contradicts another.
     """
 
     key: ClassVar[str] = "chat"  # in a manifest's settings
@@ -103,7 +103,7 @@ class ChatOptions:
     attempts: int = field(default=6, metadata={"least": 1})
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
+        """Refuse values that are out of range or contradict each other."""
         for name, known in (("scoring", SCORINGS), ("endpoint", ENDPOINTS)):
             if getattr(self, name) not in known:
                 raise UsageError(f"Unknown {name} {getattr(self, name)!r}: expected {' or '.join(known)}.")

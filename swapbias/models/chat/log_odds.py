@@ -117,7 +117,7 @@ def lettered(prompt: Prompt) -> bool:
 
 
 def _reordered(text: str, options: Sequence[Option], places: Sequence[int]) -> str | None:
-    """The text with its options in another order; None where they cannot be told from the rest of it."""
+    """The text with its options in another order; None where they cannot be distinguished from the rest of it."""
     letters = "(A)" in text
     spans: list[tuple[int, int]] = []
     end = len(text)
