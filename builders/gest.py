@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from swapbias.studies import (
@@ -32,6 +32,7 @@ _STEREOTYPES = ("number", "stereotype", "about", "sentences")
 _PREDICTIONS = {"masked": "data/predictions/english_mlm/", "causal": "data/predictions/english_glm/"}
 
 
+@cache
 def _stereotypes() -> dict[str, dict[str, str]]:
     rows = read_table(FOLDER / "stereotypes.csv", _STEREOTYPES)
     return {row["number"]: row for row in rows}
