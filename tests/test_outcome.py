@@ -37,6 +37,13 @@ def audit(model, studies=CONTROL, **more):
     return swapbias.audit(model, studies, **{"progress": False, **more})
 
 
+def even(texts):
+    """No gap in any pair, and another score for every third pair: one score for all would not be measured."""
+    pairs = {row["text"]: row["pair_id"] for row in config_rows("occupation_sentiment", "control")}
+    places = {pair: place for place, pair in enumerate(dict.fromkeys(pairs.values()))}
+    return [0.5 + 0.01 * (places[pairs[text]] % 3 == 0) for text in texts]
+
+
 @pytest.fixture(scope="module")
 def tilted():
     """Women are lower by .30 to .34 in every pair."""
@@ -354,8 +361,7 @@ def test_the_page_is_made_when_it_is_asked_for(tilted, tmp_path):
 
 
 def test_two_audits_are_compared_pair_by_pair(tilted):
-    even = audit(lambda texts: [0.5] * len(texts), name="even")
-    found = tilted.compare(even)
+    found = tilted.compare(audit(even, name="even"))
     first = found.iloc[0]
     assert first["contrast"] == "<b>tilted</b> - even"
     assert first["value"] == pytest.approx(tilted.headlines["value"][0])  # the other has no gap
@@ -391,7 +397,7 @@ def test_own_prompts_are_audited_as_a_study_of_the_command_line(tmp_path):
 
 def test_several_models_are_audited_one_after_another(tmp_path):
     """A loop over models gives runs that can be compared."""
-    models = [lambda texts: [0.5] * len(texts), lambda texts: [0.9 - 0.1 * text.startswith("He ") for text in texts]]
+    models = [even, lambda texts: [0.9 - 0.1 * text.startswith("He ") for text in texts]]
     first, second = (
         audit(model, name=name, out=tmp_path / "runs" / name)
         for model, name in zip(models, ("even", "tilted"), strict=True)
@@ -417,7 +423,10 @@ WORK = ("work", "school", "the bus", "a talk", "dinner", "the train", "court", "
     [
         ({"model": "vader", "kind": "masked"}, "expected kind 'classifier'. Drop kind."),
         ({"chat": "m", "max_cost": 3.0}, "Add price_in and price_out."),
-        ({"model": "vader", "studies": "gendered_stigma"}, "name one with chat. Choose another model or studies."),
+        (
+            {"model": "vader", "studies": "gendered_stigma"},
+            "name one with chat. Choose another model or studies. occupation_sentiment fits.",
+        ),
     ],
 )
 def test_errors_name_arguments_and_no_options_of_the_command_line(options, said):

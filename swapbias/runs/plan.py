@@ -123,8 +123,8 @@ def plan(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], li
         why = "; ".join(f"{one.study} {one.experiment}: {one.reason}" for one in skipped)
         others = [each for each in map(load_study, studies()) if not each.on_request]
         fitting = [each.name for each in others if any(one.kind == kind for one in each.experiments)]
-        other = f"--study {fitting[0]}" if fitting else "--study"
-        raise UsageError(f"No experiment fits. {why}. Choose another model or {other}.")
+        hint = f" {fitting[0]} fits." if fitting else ""
+        raise UsageError(f"No experiment fits. {why}. Choose another model or --study.{hint}")
     for one in kinds():
         if one.is_requested(settings) and not any(task.kind is one for task in tasks):
             raise UsageError(f"{one.unused_note(settings, ' and '.join(_studies_of(one)))} Name it as well.")

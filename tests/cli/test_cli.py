@@ -105,7 +105,7 @@ def test_the_version_is_shown():
         (
             ["audit", "vader", "--study", "gendered_stigma"],
             2,
-            ["No experiment fits. gendered_stigma rq1", "needs a masked model", "--study occupation_sentiment"],
+            ["No experiment fits. gendered_stigma rq1", "needs a masked model", "occupation_sentiment fits."],
         ),
         (["audit", "--resume", "tests"], 2, ["holds no run"]),
         (["audit", "vader", "--resume", "tests"], 2, ["MODEL is given", "Drop the others"]),

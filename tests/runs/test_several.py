@@ -243,7 +243,7 @@ def test_a_causal_model_is_audited_out_of_the_box(tmp_path):
     entry = next(one for one in fingerprints(tasks) if one["corpus"] == "social_distance")
     assert (entry["rows"], entry["of"]) == (part.n_prompts, part.n_available)  # for the card
     told = skipped_note(skipped, {"causal"})
-    assert "3 for masked models" in told
+    assert "3 masked" in told
     assert told.count("Not run") == 1
     assert "\n" not in told
 
