@@ -1,5 +1,6 @@
 """Workers: refusals without ray; with it a cluster of two nodes, whose results are those of one process."""
 
+import json
 import os
 import re
 import signal
@@ -151,8 +152,10 @@ def test_what_one_engine_began_the_other_one_finishes(cluster, tmp_path):
         out = tmp_path / str(number)
         with pytest.raises(StoppedError):
             swap_files(Job(str(source), mode="pairs"), out, part_bytes=500, engine=engines[0], on_progress=stop)
-        kept = sorted((out / "data").glob("part-*"))
-        assert 0 < len(kept) < len(expected)
+        assert 0 < len(list((out / "data").glob("part-*"))) < len(expected)
+        # A worker may have ended a part that the command has not recorded yet: that one is written again.
+        kept = [out / name for name in json.loads((out / "swap.json").read_text())["sha256"]]
+        assert kept
         times = [path.stat().st_mtime_ns for path in kept]
         swap_files(Job(str(source), mode="pairs"), out, part_bytes=500, engine=engines[1])
         assert {path.name: path.read_bytes() for path in (out / "data").iterdir()} == expected

@@ -305,12 +305,12 @@ def plan_sentences(settings: "runs.Settings") -> Iterator[str]:
     """Sentences: each experiment with its prompts, what asking takes, what it could find, and what would not run.
 
     Raises:
-        UsageError, ValueError: as ``plan``, and where only the Hub could tell what kind a model is.
+        UsageError, ValueError: as ``plan_tasks``, and where only the Hub could tell what kind a model is.
     """
     kind = None
     if settings.model is not None:
         kind = model_kind(settings.model, settings.kind, ask_hub=False, load=settings.load)
-    tasks, skipped = runs.plan(settings, kind=kind)
+    tasks, skipped = runs.plan_tasks(settings, kind=kind)
     sent: dict[tuple[str, str], set[tuple[str, str]]] = {}  # a text is asked once, whoever reads it
     for task in tasks:
         yield from _task_sentences(task, settings, sent.setdefault((task.kind.name, task.model), set()))

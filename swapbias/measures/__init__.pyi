@@ -63,6 +63,7 @@ from .gaps import (
     power as power,
     sign_test_p as sign_test_p,
 )
+from .group_performance import DIFFERENCES as DIFFERENCES, Performance as Performance, performance as performance
 from .groups import Contrasts as Contrasts, contrasts as contrasts, module_result as module_result
 from .measure import (
     MEASURES as MEASURES,
@@ -74,7 +75,6 @@ from .measure import (
     margin_in as margin_in,
     module_info as module_info,
 )
-from .performance import DIFFERENCES as DIFFERENCES, Performance as Performance, performance as performance
 from .rates import (
     agreement_share as agreement_share,
     flip_rate as flip_rate,

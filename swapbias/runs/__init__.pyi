@@ -27,7 +27,7 @@ from .plan import (
     default_folder as default_folder,
     design_note as design_note,
     partial_note as partial_note,
-    plan as plan,
+    plan_tasks as plan_tasks,
     repeat_notes as repeat_notes,
     run_prompts as run_prompts,
     study_designs as study_designs,

@@ -21,7 +21,7 @@ from swapbias.privacy import is_credentialed, is_left_over, log_traceback, safe_
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.compare import Comparison, compare_runs, read_run, write_comparison
 from swapbias.runs.judge import with_judge
-from swapbias.runs.plan import Task, fingerprints, kind_of_manifest, partial_note, plan, repeat_notes
+from swapbias.runs.plan import Task, fingerprints, kind_of_manifest, partial_note, plan_tasks, repeat_notes
 from swapbias.runs.results import conclude, read_results
 from swapbias.runs.run import MANIFEST, SCORES, STUDIES, Run, Scoring, now, score_part, scored_tasks
 from swapbias.runs.settings import Settings, with_access
@@ -79,7 +79,7 @@ def start(
     begun = run.manifest() if (folder / MANIFEST).is_file() else None
     if begun:
         _check_settings(run, begun, settings)
-    tasks, skipped = plan(settings, kind=scorer.kind if scorer else kind_of_manifest(begun or {}, settings))
+    tasks, skipped = plan_tasks(settings, kind=scorer.kind if scorer else kind_of_manifest(begun or {}, settings))
     prompts, credentialed = fingerprints(tasks), is_credentialed_plan(tasks)
     _check_store(store, tasks, credentialed)
     if begun:
@@ -271,7 +271,7 @@ def part_scorer(spec: Mapping[str, Any]) -> Work:
             run.write(name, content)
         run.open_studies()
     settings = _settings_of(manifest, allow_pickle=bool(spec["allow_pickle"]))
-    tasks, _ = plan(settings, kind=kind_of_manifest(manifest, settings))
+    tasks, _ = plan_tasks(settings, kind=kind_of_manifest(manifest, settings))
     if fingerprints(tasks) != manifest["corpora"]:
         raise UsageError(f"The worker on {machine} has other prompts or word lists. Install the same everywhere.")
     # Chat models are asked by the process that began the run.

@@ -75,7 +75,7 @@ class Skipped:
     reason: str
 
 
-def plan(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], list[Skipped]]:
+def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], list[Skipped]]:
     """Which experiments run on which model and rows, and which do not fit.
 
     Args:
@@ -327,7 +327,7 @@ def run_prompts(manifest: Mapping[str, Any]) -> dict[tuple[str, str, str], Mappi
         ValueError: its settings are not of this version, or a corpus is not at hand.
     """
     settings = Settings.from_manifest(manifest["settings"])
-    tasks, _ = plan(settings, kind=kind_of_manifest(manifest, settings))
+    tasks, _ = plan_tasks(settings, kind=kind_of_manifest(manifest, settings))
     return {(task.study.name, task.experiment.name, row["prompt_id"]): row for task in tasks for row in task.rows}
 
 

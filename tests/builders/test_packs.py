@@ -11,7 +11,7 @@ import pytest
 from swapbias.builders._packs import article, group, pack, packs
 from swapbias.errors import UsageError
 from swapbias.findings import disaggregate
-from swapbias.runs.plan import Settings, plan
+from swapbias.runs.plan import Settings, plan_tasks
 from swapbias.studies.catalogue import config_rows, load_corpus, load_lexicon, load_study
 from swapbias.studies.tables import corpus_dir, read_table
 
@@ -223,9 +223,9 @@ def test_a_planted_gap_of_race_is_found_and_that_of_gender_is_not(rows):
 
 
 def test_packs_run_where_they_are_named_only():
-    tasks, skipped = plan(Settings(model="vader"))
+    tasks, skipped = plan_tasks(Settings(model="vader"))
     packs = {"group_packs", "spanish_occupations"}
     assert not packs & {task.study.name for task in tasks}
     assert not packs & {one.study for one in skipped}  # nor is a line spent on each
-    tasks, _ = plan(Settings(model="vader", studies=("group_packs:occupation_names",)))
+    tasks, _ = plan_tasks(Settings(model="vader", studies=("group_packs:occupation_names",)))
     assert [(task.experiment.name, len(task.rows)) for task in tasks] == [("occupation_names", 720)]

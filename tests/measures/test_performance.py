@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy
 
-from swapbias.measures.performance import DIFFERENCES, auroc_parts, performance
+from swapbias.measures.group_performance import DIFFERENCES, auroc_parts, performance
 
 SIDES = ("f", "m")
 

@@ -20,7 +20,7 @@ from swapbias.models.clinical import NoteOptions
 from swapbias.models.clinical.word_direction import DirectionScorer
 from swapbias.models.masked import AttitudeScorer, MaskedScorer
 from swapbias.models.recursive_masking import PhraseScorer
-from swapbias.runs.plan import plan
+from swapbias.runs.plan import plan_tasks
 from swapbias.runs.settings import Settings, read_request, settings_of
 from swapbias.studies.catalogue import load_lexicon, load_study, studies
 
@@ -154,7 +154,7 @@ def test_a_kind_is_one_file_and_one_line_of_the_registry(monkeypatch):
         assert settings.saved()["toy"] == {"wheels": 3}
         assert Settings.from_manifest(settings.saved()).of(ToyOptions).wheels == 3
         with pytest.raises(UsageError, match="Settings of toy models are read by"):
-            plan(settings)
+            plan_tasks(settings)
 
         assert read_settings(["wheels=3"]) == {"wheels": 3}
     finally:

@@ -10,7 +10,7 @@ from swapbias.cli.auditing import plan_sentences
 from swapbias.errors import UsageError
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.runs.audit import start
-from swapbias.runs.plan import Settings, plan
+from swapbias.runs.plan import Settings, plan_tasks
 from swapbias.runs.settings import settings_of
 from tests import tiny
 from tests.cli.test_cli import swapbias
@@ -26,7 +26,7 @@ def chat(**more):
 @pytest.mark.parametrize("trials", [0, 1_001])
 def test_trials_that_would_fill_the_memory_are_refused(trials):
     with pytest.raises(UsageError, match="expected 1 to 1,000"):
-        plan(Settings(studies=STUDY, options=(chat(trials=trials),)))
+        plan_tasks(Settings(studies=STUDY, options=(chat(trials=trials),)))
     done = swapbias("audit", "--chat", "tiny", "--base-url", URL, "--trials", trials, "--dry-run")
     assert done.returncode == 2
     assert "--trials" in done.stderr
@@ -40,7 +40,7 @@ def test_a_chat_model_that_nothing_asks_is_refused(tmp_path, quiet):
         start(settings, tmp_path / "run", **quiet)
     assert not (tmp_path / "run").exists()
     both = replace(settings, studies=("spanish_occupations", *STUDY), limit=8)
-    assert "chat" in {task.experiment.kind for task in plan(both)[0]}
+    assert "chat" in {task.experiment.kind for task in plan_tasks(both)[0]}
 
 
 @pytest.mark.parametrize("given", [{"model": "owner/name", "provider": "local"}, {"model": "folder"}])
@@ -69,7 +69,7 @@ def test_a_model_runs_here_or_at_a_service_and_not_both(tmp_path):
 
 def test_a_config_that_does_not_exist_is_answered_with_each_config_once():
     with pytest.raises(UsageError, match="Unknown config 'reply'") as raised:
-        plan(Settings(studies=("adjective_coreference:reply",), options=(chat(),)))
+        plan_tasks(Settings(studies=("adjective_coreference:reply",), options=(chat(),)))
     named = str(raised.value).rstrip(".").partition("one of ")[2].split(", ")
     assert len(named) == len(set(named)) == 8  # six configs, and the experiments that read them
 
@@ -119,4 +119,4 @@ def test_a_log_without_inspect_ai_says_what_to_install(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match=r"inspect_ai, which is not installed.*swapbias\[inspect\]"):
         settings_of(None, (), {"log": str(tmp_path / "some.eval")})
     with pytest.raises(UsageError, match="-M log names the model that answered, and tiny is named too"):
-        plan(Settings(model="tiny", options=(ChatOptions(log="some.eval", model="a"),)), kind="causal")
+        plan_tasks(Settings(model="tiny", options=(ChatOptions(log="some.eval", model="a"),)), kind="causal")

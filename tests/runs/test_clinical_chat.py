@@ -17,7 +17,7 @@ from swapbias.models.clinical import NoteOptions
 from swapbias.notes.load import load_notes
 from swapbias.privacy import credentialed
 from swapbias.runs.audit import resume, start
-from swapbias.runs.plan import Settings, note_rows, plan
+from swapbias.runs.plan import Settings, note_rows, plan_tasks
 from swapbias.studies import tables as checklists
 from swapbias.studies.answer_scores import read_facts
 from swapbias.studies.catalogue import config_rows, load_study
@@ -160,25 +160,25 @@ def test_a_model_that_keeps_as_much_of_both_is_rarely_accused_and_an_omission_of
 
 def test_notes_and_a_chat_model_ask_for_the_study_of_both_and_all_notes_are_tested(notes):
     about, service = NoteOptions(data=str(notes), question="Does it?"), ChatOptions(model="tiny", trials=1)
-    tasks, _ = plan(Settings(options=(about, service)))
+    tasks, _ = plan_tasks(Settings(options=(about, service)))
     assert {task.study.name for task in tasks} == {"clinical_chat"}
     assert {task.n_prompts for task in tasks} == {24}
-    others, _ = plan(Settings(options=(ChatOptions(model="tiny", trials=1),)))
+    others, _ = plan_tasks(Settings(options=(ChatOptions(model="tiny", trials=1),)))
     assert "clinical_chat" not in {task.study.name for task in others}
 
 
 def test_what_is_missing_is_said_in_a_sentence(notes, tmp_path):
     chat = ChatOptions(model="tiny", trials=1)
     with pytest.raises(UsageError, match="No question is known for the label 'own'"):
-        plan(Settings(studies=("clinical_chat:labels",), options=(NoteOptions(data=str(notes)), chat)))
+        plan_tasks(Settings(studies=("clinical_chat:labels",), options=(NoteOptions(data=str(notes)), chat)))
     with pytest.raises(UsageError, match=r"nowhere.csv does not exist"):
-        plan(Settings(studies=("clinical_chat:summary",), options=(NoteOptions(checklist="nowhere.csv"), chat)))
+        plan_tasks(Settings(studies=("clinical_chat:summary",), options=(NoteOptions(checklist="nowhere.csv"), chat)))
     bare = tmp_path / "bare.csv"
     bare.write_text("text\nShe is well.\nHe is well.\n")  # no label is needed to look for facts
     with pytest.raises(UsageError, match="states a fact of the checklist in both of its versions"):
-        plan(Settings(studies=("clinical_chat:summary",), options=(NoteOptions(data=str(bare)), chat)))
+        plan_tasks(Settings(studies=("clinical_chat:summary",), options=(NoteOptions(data=str(bare)), chat)))
     with pytest.raises(ValueError, match="no column 'label'"):
-        plan(Settings(studies=("clinical_chat:labels",), options=(NoteOptions(data=str(bare)), chat)))
+        plan_tasks(Settings(studies=("clinical_chat:labels",), options=(NoteOptions(data=str(bare)), chat)))
     with pytest.raises(UsageError, match="own_address is 'here', expected http://host:port"):
         ChatOptions(own_address=("here",))
 

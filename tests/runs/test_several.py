@@ -20,7 +20,7 @@ from swapbias.runs import (
     resume_several,
     start,
 )
-from swapbias.runs.plan import fingerprints, partial_note, plan
+from swapbias.runs.plan import fingerprints, partial_note, plan_tasks
 from swapbias.runs.run import REQUIRED
 from swapbias.studies import catalogue, open_study
 from tests import tiny
@@ -231,14 +231,14 @@ def test_a_manifest_repeats_its_run_exactly(tmp_path, quiet):
 
 def test_a_causal_model_is_audited_out_of_the_box(tmp_path):
     settings = Settings(model=str(tiny.save_causal(tmp_path / "gpt")))
-    tasks, skipped = plan(settings)
+    tasks, skipped = plan_tasks(settings)
     assert {task.experiment.name for task in tasks} == {"odds", "antonyms"}
     part = next(task for task in tasks if task.experiment.name == "antonyms")
     assert 0 < part.n_prompts < part.n_available
     assert part.n_prompts * part.kind.readings["antonyms"].passes <= 8_000
     assert f"social_distance antonyms ({part.n_prompts} of {part.n_available:,})" in partial_note(tasks)
     assert "Read all with --study social_distance." in partial_note(tasks)
-    whole, _ = plan(Settings(model=settings.model, studies=("social_distance",)))  # as it says
+    whole, _ = plan_tasks(Settings(model=settings.model, studies=("social_distance",)))  # as it says
     assert [(task.n_prompts, task.n_available) for task in whole] == [(part.n_available, 0)]
     entry = next(one for one in fingerprints(tasks) if one["corpus"] == "social_distance")
     assert (entry["rows"], entry["of"]) == (part.n_prompts, part.n_available)  # for the card
@@ -249,11 +249,11 @@ def test_a_causal_model_is_audited_out_of_the_box(tmp_path):
 
 
 def test_kind_is_tested_before_cost():
-    _, skipped = plan(Settings(model="vader"))
+    _, skipped = plan_tasks(Settings(model="vader"))
     assert not [one for one in skipped if "many times" in one.reason]
-    reasons = {one.experiment: one.reason for one in plan(Settings())[1]}
+    reasons = {one.experiment: one.reason for one in plan_tasks(Settings())[1]}
     assert "trained for rq1 alone" in reasons["rq2"]  # not "name it", which would not run it
-    for one in plan(Settings())[1]:
+    for one in plan_tasks(Settings())[1]:
         if "run it with --study " in one.reason:
             named = one.reason.partition("--study ")[2]
-            assert one.experiment in {task.experiment.name for task in plan(Settings(studies=(named,)))[0]}
+            assert one.experiment in {task.experiment.name for task in plan_tasks(Settings(studies=(named,)))[0]}

@@ -19,7 +19,7 @@ from swapbias.models.chat.local import LocalChatScorer
 from swapbias.models.chat.log_odds import LogOddsScorer, orders, shown_logs
 from swapbias.models.chat.service import ChatScorer
 from swapbias.runs.audit import resume, start
-from swapbias.runs.plan import Settings, plan
+from swapbias.runs.plan import Settings, plan_tasks
 from swapbias.runs.run import score_rows
 from swapbias.studies import as_prompts, config_rows, load_study
 from swapbias.studies.prompt import Prompt
@@ -314,7 +314,7 @@ def test_a_run_says_its_way_goes_on_without_asking_twice_and_never_another_way(t
 
 def test_what_has_no_options_or_compares_their_orders_is_left_out_and_says_why():
     chat = ChatOptions(model="tiny", base_url="http://127.0.0.1:1/v1", scoring="log-odds")
-    tasks, skipped = plan(Settings(studies=("gendered_stigma", "stigma_vignettes"), limit=16, options=(chat,)))
+    tasks, skipped = plan_tasks(Settings(studies=("gendered_stigma", "stigma_vignettes"), limit=16, options=(chat,)))
     assert {"choices", "conditions", "gender"} <= {task.experiment.name for task in tasks}
     why = {one.experiment: one.reason for one in skipped}
     assert "no options to score by log-odds" in why["completions"]

@@ -39,9 +39,9 @@ def answer(text):
 def limited():
     """The prompts of an audit with --limit, each once."""
     settings = settings_of(None, [f"{STUDY}:{CONFIG}"], {"chat": "tiny", "trials": 1})
-    from swapbias.runs.plan import plan
+    from swapbias.runs.plan import plan_tasks
 
-    (task,), _ = plan(replace(settings, limit=LIMIT))
+    (task,), _ = plan_tasks(replace(settings, limit=LIMIT))
     return [row["prompt_id"].removesuffix("/t1") for row in task.rows]
 
 
@@ -157,7 +157,8 @@ def test_such_a_run_is_compared_and_gone_on_with_as_others(logged, asked, quietl
     import shutil
 
     compared = compare_runs([read_run(logged[0].folder), read_run(asked[0].folder)])
-    assert compared.comparison is not None
+    assert compared.rows
+    assert len(compared.columns) == 2
     folder = shutil.copytree(logged[0].folder, tmp_path / "again")
     (folder / "findings.csv").unlink()
     run = Run(folder)
