@@ -18,9 +18,9 @@ from swapbias.measures import (
     Estimate,
     agreement_share,
     answer_bias,
-    difference_of_biases,
     flip_rate,
     from_cosines,
+    group_gap,
     kappa,
     macro_f1,
     mean_score,
@@ -29,7 +29,6 @@ from swapbias.measures import (
     performance,
     rate_ratio,
     sentence_means,
-    trial_biases,
     uar,
 )
 from swapbias.studies import Rubric, without_reasoning
@@ -148,14 +147,18 @@ def _baseline_differences(context: Context, rows: pd.DataFrame) -> Iterator[Find
         here = replace(context, slice_by="adjectives", slice_value=str(condition))
         paired, over = _paired_by_sentence(context, part, base), context.random(part)[1]
         yield here.finding(paired, "bias_difference", contrast, cluster_vars=over)
-        published = difference_of_biases(_by_trial(context, part), trials).estimate
+        here_trials = _by_trial(context, part)
+        names = [str(condition)] * len(here_trials) + [BASELINE] * len(trials)
+        published = group_gap([*here_trials, *trials], names, reference_group=BASELINE, test="t")
         yield here.finding(published, "bias_difference", contrast, view=AS_PUBLISHED)
 
 
 def _by_trial(context: Context, rows: pd.DataFrame) -> list[float]:
-    reference, trials = context.experiment.reference_group, rows["trial"].tolist()
-    sides = rows["group"].tolist()
-    return list(trial_biases(_classes(rows), sides, trial_ids=trials, reference_group=reference).values())
+    """The bias of each trial in percentage points; NaN for one that lacks a side."""
+    right = rows["score"].gt(0).astype(float).where(rows["score"].notna())
+    sides = rows["group"] == context.experiment.reference_group
+    means = right.groupby([rows["trial"], sides], sort=False).mean().unstack().reindex(columns=[False, True])
+    return list(100.0 * means[False] - 100.0 * means[True])
 
 
 def _paired_by_sentence(context: Context, part: pd.DataFrame, base: pd.DataFrame) -> Estimate:
@@ -189,7 +192,7 @@ def _notes(context: Context, rows: pd.DataFrame) -> dict[str, Any]:
     """What measures of predictions read of every note."""
     return {
         "groups": rows["group"].to_numpy(), "reference_group": context.experiment.reference_group,
-        "cluster_ids": subjects(rows), "seed": context.seed,
+        "cluster_ids": subjects(rows),
     }  # fmt: skip
 
 
@@ -211,12 +214,10 @@ def _flips(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     two = context.two(rows)
     if not context.whole(two):
         return
-    pairs, scores = two["pair_id"].to_numpy(), two["score"].to_numpy(dtype=float)
-    found = flip_rate(_predicted(two), pair_ids=pairs, scores=scores, **_notes(context, two))
-    undecided = math.isnan(found.estimate.value) or found.more == found.fewer
+    found = flip_rate(_predicted(two), pair_ids=two["pair_id"].to_numpy(), seed=context.seed, **_notes(context, two))
     yield context.finding(
         found.estimate, "flip_rate", _pair(context), cluster_vars=over_subjects(rows),
-        higher_group="" if undecided else found.higher_group,
+        higher_group=found.higher_group,
         only_group=float(found.more), only_reference=float(found.fewer),
     )  # fmt: skip
 
@@ -330,7 +331,7 @@ def judgements(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     shown = swapping.without_groups(rows["answer"].tolist(), rubric.neutral)  # equal texts are judged once
     for measure, estimate in (
         ("agreement", agreement_share(first, second, cluster_ids=shown)),
-        ("kappa", kappa(first, second, cluster_ids=shown, seed=context.seed)),
+        ("kappa", kappa(first, second, cluster_ids=shown)),
     ):
         yield context.finding(estimate, measure, "options in both orders", cluster_vars="different answers")
     alike = rows.groupby("pair_id")[JUDGED].transform(lambda one: one.nunique(dropna=False)) == 1

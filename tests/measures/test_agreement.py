@@ -22,8 +22,8 @@ def test_kappa_and_agreement_by_hand():
     found, share = kappa(first, second, cluster_ids=clusters), agreement_share(first, second, cluster_ids=clusters)
     assert (found.value, share.value, found.n, share.n) == (pytest.approx(0.4), pytest.approx(0.7), 50, 50)
     assert found.ci_low < 0.4 < found.ci_high
-    # Fleiss, Cohen & Everitt's standard error of it is .13: the percentile interval is about four of them wide.
-    assert found.ci_high - found.ci_low == pytest.approx(4 * 0.128, rel=0.12)
+    # Fleiss, Cohen & Everitt's standard error of it is .126996, here with n - 1 for n.
+    assert found.error == pytest.approx(0.126996 * math.sqrt(50 / 49), abs=1e-5)
     assert share.ci_low < 0.7 < share.ci_high
 
 

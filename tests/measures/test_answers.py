@@ -1,4 +1,4 @@
-"""The bias of answers to "who does the pronoun refer to?": by hand, its test, the published test."""
+"""The bias of answers to "who does the pronoun refer to?": by hand, its test, the `evaluate` module."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from swapbias.measures.answer_accuracy import CLASSES, answer_bias, difference_of_biases, trial_biases
+from swapbias.measures.answer_accuracy import CLASSES, answer_bias
 from swapbias.studies import catalogue as studies
 
 NAN = math.nan
@@ -47,10 +47,6 @@ def test_swapping_the_reference_flips_the_sign():
     assert one.unparsed == other.unparsed
 
 
-def test_unsure_and_unreadable_answers_count_as_wrong():
-    assert bias_of("cccc", "ccuo").accuracies["anti"] == bias_of("cccc", "ccii").accuracies["anti"] == 50
-
-
 def test_a_pair_with_a_version_that_was_not_asked_is_left_out_and_counted():
     found = bias_of("cc-c", "ii--")
     assert (found.estimate.value, found.estimate.n, found.estimate.n_unscored) == (100, 2, 2)
@@ -78,13 +74,6 @@ def test_the_interval_is_the_t_interval_of_the_differences():
     slow = stats.ttest_1samp(gaps, 0)
     assert (found.ci_low, found.ci_high) == pytest.approx(tuple(slow.confidence_interval(0.95)))
     assert found.p_value == pytest.approx(slow.pvalue)
-
-
-def test_the_order_of_the_rows_does_not_matter():
-    classes, sides = ["correct", "incorrect", "unsure", "correct"], ["pro", "anti", "pro", "anti"]
-    one = answer_bias(classes, sides, pair_ids=["a", "a", "b", "b"])
-    two = answer_bias(classes[::-1], sides[::-1], pair_ids=["b", "b", "a", "a"])
-    assert one == two
 
 
 def trials_of(*pairs):
@@ -165,59 +154,6 @@ def test_rows_that_make_no_pairs_are_refused(changes, said):
     rows = {"classes": ["correct", "other"], "sides": ["pro", "anti"], "pair_ids": ["a", "a"], **changes}
     with pytest.raises(ValueError, match=said):
         answer_bias(rows.pop("classes"), rows.pop("sides"), **rows)
-
-
-# --- trials, and the published test -----------------------------------------------------------------------
-
-
-def test_the_bias_of_a_trial_is_rounded_as_published():
-    # Pro 2 of 3: 66.7, anti 1 of 3: 33.3: 33.4 of rounded accuracies, 33.33 of unrounded ones.
-    classes, sides, _, trials = trials_of(("cci", "cui"), ("ccc", "ccc"))
-    assert trial_biases(classes, sides, trial_ids=trials, decimals=1) == {"1": 33.4, "2": 0.0}
-    assert trial_biases(classes, sides, trial_ids=trials)["1"] == pytest.approx(100 / 3)
-
-
-def test_a_trial_that_lacks_a_side_has_no_bias():
-    found = trial_biases(["correct", None, "correct"], ["pro", "anti", "anti"], trial_ids=["1", "1", "2"], decimals=1)
-    assert all(map(math.isnan, found.values()))
-    with pytest.raises(ValueError, match="expected one per row"):
-        trial_biases(["correct"], ["pro", "anti"], trial_ids=["1", "1"])
-
-
-def test_the_difference_of_biases_by_hand():
-    # Means 42 and 30. Squares 4 + 0 + 4 and 1 + 0 + 1: pooled variance 10 / 4 = 2.5, error sqrt(2.5 * 2/3) = 1.291,
-    # t = 12 / 1.291 = 9.295 on 4 degrees of freedom: .00037 one-sided, .00074 two-sided.
-    found = difference_of_biases([40, 42, 44], [29, 30, 31])
-    assert found.estimate.value == 12
-    assert found.p_one_sided == pytest.approx(0.00037, abs=5e-6)
-    assert found.estimate.p_value == 2 * found.p_one_sided
-    assert found.estimate.ci_low == pytest.approx(12 - 2.776 * 1.29099, abs=1e-3)
-    assert found.estimate.effect_size == pytest.approx(12 / math.sqrt(2.5))
-    turned = difference_of_biases([29, 30, 31], [40, 42, 44])
-    assert (turned.estimate.value, turned.p_one_sided) == (-12, found.p_one_sided)
-
-
-def test_the_two_sided_p_is_that_of_the_t_test():
-    one, other = [39.0, 43.3, 43.3, 45.3, 40.7], [26.6, 29.4, 27.3, 30.4, 29.1]
-    assert difference_of_biases(one, other).estimate.p_value == pytest.approx(stats.ttest_ind(one, other).pvalue)
-
-
-def test_rounded_means_are_compared_as_published():
-    # Trials of "mean" and of the baseline: 24.94 and 28.56, published as 24.9 and 28.6: -3.7, not -3.62.
-    one, other = [23.8, 22.7, 25.6, 26.3, 26.3], [26.6, 29.4, 27.3, 30.4, 29.1]
-    rounded, plain = difference_of_biases(one, other, decimals=1), difference_of_biases(one, other)
-    assert rounded.estimate.value == pytest.approx(-3.7)
-    assert plain.estimate.value == pytest.approx(-3.62)
-    assert rounded.p_one_sided < plain.p_one_sided < 0.004
-
-
-def test_trials_without_variance_or_company_have_no_test():
-    for one, other in (([30, 30], [20, 20]), ([30], [20, 21]), ([], [20, 21])):
-        found = difference_of_biases(one, other)
-        assert math.isnan(found.p_one_sided)
-        assert math.isnan(found.estimate.ci_low)
-    known = difference_of_biases([30, NAN, 31], [20, 21])
-    assert (known.estimate.value, known.estimate.n, known.estimate.n_unscored) == (10, 4, 1)
 
 
 # --- the evaluate module ----------------------------------------------------------------------------------

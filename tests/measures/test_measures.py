@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
@@ -20,7 +19,6 @@ from swapbias.measures import (
     share_above,
     share_right,
 )
-from swapbias.measures.contrast import t_above, t_quantile
 
 NAN = math.nan
 
@@ -53,15 +51,6 @@ def test_paired_gap_by_hand():
     assert found.p_value == pytest.approx(0.0741799, abs=1e-7)
     assert (found.ci_low, found.ci_high) == pytest.approx((0.5 - 0.621034, 0.5 + 0.621034), abs=1e-6)
     assert (found.n, found.n_unscored, found.test) == (3, 0, "paired t")
-
-
-@pytest.mark.parametrize("freedom", [1e-9, 0.4, 1, 2.5, 37.25, 1e12, math.inf, -1, math.nan])
-def test_tails_are_those_of_scipy_to_the_bit(freedom):
-    for value in (-math.inf, -3.2, -1e-9, 0.0, 0.3, 2.5, 1e3, math.inf, math.nan):
-        np.testing.assert_array_equal(t_above(value, freedom), stats.t.sf(value, freedom))
-    for share in (1e-300, 0.01, 0.3, 0.5, 0.975, 1 - 1e-12, 1.5, math.nan):
-        np.testing.assert_array_equal(t_quantile(share, freedom), stats.t.ppf(share, freedom))
-        np.testing.assert_array_equal(-t_quantile(share, freedom), stats.t.isf(share, freedom))
 
 
 def test_swapping_the_reference_flips_the_sign():
@@ -342,8 +331,7 @@ def test_holm_by_hand():
     assert adjust([0.01, 0.04, 0.03]).tolist() == pytest.approx([0.03, 0.06, 0.06])
 
 
-@settings(max_examples=25, deadline=None)  # statsmodels collects garbage in every call, which takes long
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+@pytest.mark.parametrize("p_values", [[0.4], [0.01, 0.01, 0.2, 1.0, 0.0, 0.04, 0.05]])  # statsmodels takes long
 def test_corrections_equal_statsmodels(p_values):
     for method in ("holm", "bonferroni"):
         expected = multipletests(p_values, method=method)[1]

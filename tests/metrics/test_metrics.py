@@ -4,6 +4,8 @@ import doctest
 import inspect
 import math
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +67,38 @@ def test_two_groups_with_a_reference_give_the_keys_of_two_groups():
     module = evaluate.load(studies.metric_path("paired_gap"))
     assert list(module.compute(**ROWS, reference_group="male")) == KEYS
     assert list(module.compute(**ROWS)) == ["contrasts", "omnibus"]
+
+
+IMPORTS = """
+import sys, datasets, evaluate, lazy_loader, scipy
+known = set(sys.modules)
+for path in sys.argv[1:]:
+    evaluate.load(path)
+print(*{name.partition(".")[0] for name in set(sys.modules) - known} - sys.stdlib_module_names)
+"""
+
+
+def test_metrics_import_nothing_beyond_numpy_and_scipy():
+    """Beside what evaluate and datasets import themselves."""
+    command = [sys.executable, "-c", IMPORTS, *map(studies.metric_path, studies.metrics())]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= {"swapbias", "numpy", "scipy", "evaluate_modules"}
+
+
+IDS = {"groups": [1, 0] * 4, "pair_ids": [7, 7, 8, 8, 9, 9, 10, 10]}
+PLAIN = {"paired_gap", "group_gap", "flip_rate", "rate_ratio"}
+
+
+@pytest.mark.parametrize("name", sorted(PLAIN))
+@pytest.mark.parametrize("kind", [list, np.array])
+def test_numbers_are_ids_and_arrays_are_columns(name, kind):
+    rows = {"predictions": [1, 0, 1, 1, 0, 0, 1, 0], "references": [1, 1, 1, 1, 0, 0, 0, 0], **IDS}
+    module = evaluate.load(studies.metric_path(name))
+    taken = {column: kind(values) for column, values in rows.items() if column in module._feature_names()}
+    texts = {column: list(map(str, values)) if column in IDS else list(values) for column, values in taken.items()}
+    found = module.compute(**taken, reference_group=0, cluster_ids=kind([1, 1, 2, 2, 3, 3, 4, 4]))
+    clusters = {"subject": list("aabbccdd")}
+    np.testing.assert_equal(found, module.compute(**texts, reference_group="0", cluster_ids=clusters))
 
 
 @pytest.mark.parametrize("name", studies.metrics())
