@@ -109,10 +109,9 @@ def bias(context: Context, rows: pd.DataFrame) -> Estimate:
 
 def sentence_pairs(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
     """A row a sentence, a column a side: ``sentence_means`` of the scores."""
-    other = next(side for side in rows["group"] if side != reference)
     sides, sentences = rows["group"].tolist(), rows["template"].tolist()
-    means = sentence_means(rows["score"], sides, _prompt_pairs(rows), sentences, reference_group=reference)
-    return pd.DataFrame(means, columns=[other, reference], index=rows["template"].unique())
+    means, names, _ = sentence_means(rows["score"], sides, _prompt_pairs(rows), sentences)
+    return pd.DataFrame(means, columns=names, index=rows["template"].unique())
 
 
 def _prompt_pairs(rows: pd.DataFrame) -> list[str]:

@@ -6,7 +6,6 @@ from .answer_accuracy import (
     Option as Option,
     OptionOdds as OptionOdds,
     answer_bias as answer_bias,
-    label_masses as label_masses,
     mass_by_label as mass_by_label,
     option_odds as option_odds,
     options_of as options_of,

@@ -1,7 +1,7 @@
 """Answers: how often they are right on either side of a stereotype, and what the probabilities of words say."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,6 @@ from swapbias.measures.gaps import paired_gap, percent_right, rows_by_sentence
 CLASSES = ("correct", "incorrect", "unsure", "other")
 SAID = "said_"  # before a class: the column that holds 1 where the tolerant parser gives it
 REFUSED, UNREADABLE = "refused", "unreadable"  # what an answer is that gives no option
-_MOST_HIDDEN = 0.05  # of a score's range: the margin below which a gap counts as none
-_TIE = 1e-6  # float32 noise: a token this close below the threshold counts as on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +39,14 @@ def answer_bias(
 ) -> AnswerBias:  # fmt: skip
     """Accuracy on the pro-stereotyped sentences minus accuracy on the anti-stereotyped ones, in percentage points.
 
+    It is the ``paired_gap`` of the ``sentence_means``: trials that repeat one another change neither interval nor
+    ``n``. No sentence, or no answer that could be read (all of class ``other``): NaN.
+
     Args:
         classes: shape (rows,), of ``CLASSES``; None, NaN or "" where nothing was posed.
-        sides: shape (rows,), exactly two values; ``reference_group`` is subtracted.
-        pair_ids: shape (rows,); each id stands once per side and trial.
-        trial_ids: shape (rows,); None for one trial.
+        sides, pair_ids, trial_ids: shape (rows,); two sides, each pair stands once per side and trial.
         sentence_ids: shape (rows,), which pairs (of all adjectives) are one sentence; None: each is one.
         cluster_ids: shape (rows,), as in ``paired_gap``: the occupations of a sentence; all its rows share them.
-
-    Returns:
-        The ``paired_gap`` of the ``sentence_means``: trials that repeat one another change neither interval, p-value
-        nor ``n``. No sentence, or no answer that could be read (all of class ``other``): NaN.
 
     >>> classes = ["correct", "unsure", "correct", "correct"]
     >>> found = answer_bias(classes, ["pro", "anti"] * 2, pair_ids=["s1", "s1", "s2", "s2"])
@@ -99,8 +94,6 @@ class Option:
 def options_of(candidates: str) -> tuple[Option, ...]:
     """The options of a closed question, in their order, from ``value=option`` joined by bars; blank: it says nothing.
 
-    ValueError: anything else, fewer than two, or one option twice.
-
     >>> [one.text for one in options_of("0=Not likely|1=Very likely|=Do not know") if one.value >= 0]
     ['Not likely', 'Very likely']
     """
@@ -140,9 +133,8 @@ def option_odds(logs: ArrayLike, values: ArrayLike, hidden: ArrayLike = 0.0) -> 
     """Score and log-odds of one question from the probabilities of its options in each order.
 
     Args:
-        logs: shape (orders, options), natural log-probabilities; the columns are the same options in every order,
-            wherever they stood. -inf: impossible, or not shown.
-        values: shape (options,), what each counts; NaN: nothing. ValueError unless two count something different.
+        logs: shape (orders, options), natural log-probabilities, a column an option; -inf: impossible, or not shown.
+        values: shape (options,), what each counts; NaN: nothing.
         hidden: shape (orders,), probability of what was not shown.
     """
     known, counts = np.asarray(logs, dtype=np.float64), np.asarray(values, dtype=np.float64)
@@ -160,7 +152,7 @@ def option_odds(logs: ArrayLike, values: ArrayLike, hidden: ArrayLike = 0.0) -> 
     if said:
         score = float(shares[counted] @ counts[counted]) / said
         rest = unseen * math.exp(min(-most, 700.0))
-        if rest / (said + rest) * max(high - score, score - low) > _MOST_HIDDEN * (high - low):
+        if rest / (said + rest) * max(high - score, score - low) > 0.05 * (high - low):
             score = math.nan  # were all that is hidden one option, the mean would be another
     middle = (low + high) / 2
     above, below = (scipy.special.logsumexp(known[:, side], axis=1) for side in (counts > middle, counts < middle))
@@ -169,24 +161,6 @@ def option_odds(logs: ArrayLike, values: ArrayLike, hidden: ArrayLike = 0.0) -> 
         score, float((above - below).mean()) if sure else math.nan, 1 - said / total,
         max(0.0, 1 - total * math.exp(most)), unseen,
     )  # fmt: skip
-
-
-def label_masses(
-    tokens: Sequence[str], probabilities: ArrayLike, labels: Mapping[str, str], *, threshold: float = 0.0
-) -> dict[str, float]:
-    """Probability mass of each label among one prompt's likeliest tokens, 0 to 1, not renormalised.
-
-    ``labels`` are those of words as ``plain_word`` makes them; every other token is ``unspecified``.
-    """
-    p = np.asarray(probabilities, dtype=np.float64)
-    if p.shape != (len(tokens),):
-        raise ValueError(f"{len(tokens)} tokens and probabilities of shape {p.shape}, expected one for each.")
-    if not np.all((p >= 0) & (p <= 1)) or p.sum() > 1 + 1e-4:
-        raise ValueError(f"probabilities that sum to {p.sum():g}, expected each in 0..1 and at most 1 in all.")
-    names = list(dict.fromkeys([*labels.values(), "unspecified"]))
-    codes = np.array([names.index(labels.get(plain_word(token), "unspecified")) for token in tokens], dtype=np.intp)
-    (masses,) = mass_by_label(p[None], codes, len(names), threshold=threshold).tolist()
-    return dict(zip(names, masses, strict=True))
 
 
 def plain_word(token: str) -> str:
@@ -203,15 +177,13 @@ def mass_by_label(
 ) -> Floats:
     """Probability mass of each label in each row, shape (rows, labels), added up in float64 from left to right.
 
-    Args:
-        probabilities: shape (rows, tokens), float32 or float64.
-        codes: the label of each token, 0 to ``labels`` - 1: the same shape, or (tokens,) for all rows.
-        threshold: what lies below it by more than float32 noise (1e-6) is not counted.
+    ``codes`` are the labels of tokens, of the shape of ``probabilities`` (rows, tokens), or (tokens,) for all rows.
+    What lies below the threshold by more than float32 noise is not counted.
     """
     if math.isnan(threshold):
         raise ValueError("threshold is nan, expected a number. Give one, such as 0.")
     rows = len(probabilities)
-    counted = np.where(probabilities >= threshold - _TIE, probabilities, 0)
+    counted = np.where(probabilities >= threshold - 1e-6, probabilities, 0)
     cells = np.arange(rows)[:, None] * labels + codes
     sums = np.bincount(cells.ravel(), weights=counted.ravel(), minlength=rows * labels)
     return np.asarray(sums.reshape(rows, labels), dtype=np.float64)

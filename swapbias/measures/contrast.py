@@ -176,8 +176,7 @@ class Design:
     def expected(self, spreads: Mapping[str, float]) -> tuple[float, float]:
         """Standard error and degrees of freedom before any score is known; NaN where a spread is unknown.
 
-        ``spreads`` are SDs of the effects of each factor, by its name; blank: of what no factor explains. A cluster
-        is taken to have one effect on all sides: what they share cancels.
+        ``spreads`` are SDs of the effects of each factor (the same on all sides); blank: of what none explains.
         """
         names = (*self.factors, "")
         if not self.estimable or not all(name in spreads for name in names):
@@ -188,8 +187,7 @@ class Design:
     def spread(self, values: Floats) -> tuple[float, float, float]:
         """Standard error, degrees of freedom and skewness of the weighted sum of these units' means.
 
-        One factor whose units weigh the same has the variance CR2 of Bell and McCaffrey. NaN, NaN, 0 where a cluster
-        makes up a side, or where clusters differ by rounding alone.
+        NaN, NaN, 0 where a cluster makes up a side, or where clusters differ by rounding alone.
         """
         if not self.estimable:
             return _NOTHING
@@ -199,7 +197,7 @@ class Design:
         flat = _FLAT_SUMS * float(np.abs(influence).sum())
         if all(float(np.abs(one).max()) <= flat / len(one) for one in sums):
             return _NOTHING
-        if len(sums) == 1 and _equal(self.shares, self.sides):
+        if len(sums) == 1 and _equal(self.shares, self.sides):  # the variance CR2 of Bell and McCaffrey
             (codes,), (share,) = self.factors.values(), self.cluster_shares
             scale = 1 / np.sqrt(1 - share)
             totals = np.bincount(codes, influence * scale[codes, self.sides])
@@ -244,9 +242,7 @@ def t_ends(
 ) -> tuple[float, float]:
     """Ends of the t interval, each moved outwards where Hall's correction for skewness says so; NaN without an error.
 
-    >>> [round(end, 2) for end in t_ends(1.0, 0.5, 10, 0.95)]
-    [-0.11, 2.11]
-    >>> [round(end, 2) for end in t_ends(1.0, 0.5, 10, 0.95, skewness=0.4)]  # a long tail above the value
+    >>> [round(end, 2) for end in t_ends(1.0, 0.5, 10, 0.95, skewness=0.4)]  # without: -0.11 and 2.11
     [-0.11, 3.12]
     """
     if not error > 0:
@@ -350,9 +346,7 @@ def equal_units_needed(margin: float, gap: float = 0.0, *, level: float = 0.025)
 
 
 def adjust(p_values: ArrayLike, method: str = "holm") -> Floats:
-    """p-values corrected over their family, in the same order; NaN is no test and stays NaN.
-
-    ``holm`` and ``bonferroni`` bound the chance of one false finding. ValueError: another method, p outside 0..1.
+    """p-values corrected over their family by ``holm`` or ``bonferroni``; NaN is no test and stays NaN.
 
     >>> [round(float(p), 3) for p in adjust([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
@@ -370,7 +364,6 @@ def adjust(p_values: ArrayLike, method: str = "holm") -> Floats:
 
 
 def holm(found: Sequence[Estimate], family: str) -> list[Estimate]:
-    """Estimates with their p-values corrected together."""
     adjusted = adjust([one.p_value for one in found])
     name = f"{family}: {int((~np.isnan(adjusted)).sum())} tests, holm"
     return [

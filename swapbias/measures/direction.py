@@ -83,8 +83,7 @@ def random_cosine(dimensions: int) -> float:
 def direct_bias(words: ArrayLike, female: ArrayLike, male: ArrayLike, *, confidence: float = 0.95) -> DirectBias:
     """Direct bias of words: mean |cosine| to the gender direction (DB with c = 1; Bolukbasi et al. 2016).
 
-    A zero or non-finite vector leaves its word out and is counted. Swapping female and male flips the sign of
-    ``signed`` alone. ValueError as ``gender_direction``, or words of other dimensions than the pairs.
+    A zero or non-finite vector leaves its word out. Swapping female and male flips the sign of ``signed`` alone.
 
     >>> pairs = [[1.0, 0.0], [3.0, 4.0]], [[-1.0, 0.0], [-3.0, 4.0]]
     >>> found = direct_bias([[3.0, 4.0], [-3.0, 4.0]], *pairs)
@@ -109,18 +108,16 @@ def from_cosines(
 ) -> DirectBias:  # fmt: skip
     """Direct bias of words whose cosines to the gender direction are known.
 
+    p-values: how often a random set is at least as far out, (1 + hits) / (1 + sets): for ``direct_bias`` one-sided
+    (as large a mean |cosine|), for ``signed`` two-sided about the mean of the sets. ``n`` counts words. No word: NaN.
+    One word, or equal cosines: no interval.
+
     Args:
         cosines: shape (words,), -1 to 1; NaN leaves the word out.
         null_cosines: shape (words, sets): column j is one random word set, row i the match of word i; NaN: none.
         without_pairs: shape (words, pairs), from three pairs on: cosines with ``directions_without_a_pair``, whose
             jackknife variance is added to that over words.
-        dimensions: of the vectors, for ``random_direction``.
         like_frequency: the random words are about as frequent as the words; names the test.
-
-    Returns:
-        ``n`` counts words. p-values: how often a random set is at least as far out, (1 + hits) / (1 + sets): for
-        ``direct_bias`` one-sided (as large a mean |cosine|), for ``signed`` two-sided about the mean of the sets.
-        No word: NaN. One word, or equal cosines: no interval. No random sets: NaN p-values, test ``none``.
     """
     cosine, nothing = _checked(cosines, "cosines"), np.empty((len(np.asarray(cosines)), 0))
     null = nothing if null_cosines is None else _checked(null_cosines, "null_cosines")

@@ -158,19 +158,15 @@ def paired_gap(
 
     Args:
         scores: shape (rows,), any unit; NaN where a row could not be scored.
-        groups: shape (rows,), exactly two values.
-        pair_ids: shape (rows,); each id stands once per group.
+        groups, pair_ids: shape (rows,); exactly two groups, each id stands once in both.
         reference_group: the group that is subtracted. Swapping it flips the sign of value and effect sizes.
         test: ``t`` or ``sign`` (exact, of the means of clusters; defined where all differences are equal).
         cluster_ids: shape (rows,); pairs of one cluster are not independent: interval and test hold over a new
             sample of clusters. Of several random factors that cross ``{"template": [...], "condition": [...]}``.
-        confidence: coverage of the interval.
 
     Returns:
         value 0: no gap; above 0: the other group scores higher. ``n`` counts pairs. No pairs: NaN. One pair, or no
         variance among the differences (or sums of clusters): interval, d_z and the p of the t test are NaN.
-
-    ValueError: not two groups with the reference, an incomplete or repeated pair, a pair in two clusters.
 
     >>> gap = paired_gap([0.3, 0.1, 0.5, 0.2], ["f", "m", "f", "m"], ["a", "a", "b", "b"], reference_group="m")
     >>> round(gap.value, 3), gap.n
@@ -193,15 +189,9 @@ def group_gap(
 ) -> Estimate:  # fmt: skip
     """Mean score of the other group minus mean score of the reference group, rows not paired.
 
-    Args:
-        scores, groups, reference_group, confidence: as in ``paired_gap``.
-        test: ``welch`` or ``t`` (pooled: takes both groups to vary alike, as many papers do).
-        cluster_ids: as in ``paired_gap``; a cluster may have rows in both groups.
-        weights: shape (rows,), of each row in the mean of its group, from 0; None: all weigh the same.
-
-    Returns:
-        value 0: equal means; above 0: the other group scores higher. ``n`` counts rows. A group without a
-        scored row: NaN. Fewer than two rows in a group, or no variance: interval and p are NaN.
+    Arguments and value as in ``paired_gap``; a cluster may have rows in both groups. ``test`` is ``welch`` or ``t``
+    (pooled: takes both groups to vary alike, as many papers do), ``weights`` are those of rows in their group's mean.
+    ``n`` counts rows. Fewer than two scored rows in a group, or no variance: interval and p are NaN.
 
     >>> round(group_gap([1.0, 2.0, 4.0, 5.0], ["m", "m", "f", "f"], reference_group="m").value, 3)
     3.0
@@ -241,8 +231,8 @@ def mean_score(
 def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson", confidence: float = 0.95) -> Estimate:
     """Correlation of two numbers known for the same units, -1 to 1; ``method`` is ``pearson`` or ``spearman``.
 
-    The interval is Fisher's, for ranks with the standard error of Bonett and Wright (2000): ranks vary more than
-    Fisher's takes them to, the more the stronger the correlation. Fewer than four units, or a correlation of 1: none.
+    The interval is Fisher's, for ranks with the standard error of Bonett and Wright (2000). Fewer than four units, or
+    a correlation of 1: none.
     """
     if method not in ("pearson", "spearman"):
         raise ValueError(f"method {method!r}, expected 'pearson' or 'spearman'.")
@@ -275,26 +265,21 @@ def sign_test_p(difference: Floats, factors: Factors) -> float:
 
 
 def sentence_means(
-    scores: ArrayLike, sides: Sequence[str], pair_ids: Ids, sentence_ids: Ids | None = None, *, reference_group: str
-) -> Floats:
-    """Mean score of both sides of each sentence, the other one first, in the order of their first rows.
+    scores: ArrayLike, sides: Sequence[str], pair_ids: Ids, sentence_ids: Ids | None = None
+) -> tuple[Floats, list[str], Codes]:
+    """Mean scores of shape (sentences, sides), the names of the sides, and the first row of each sentence, in order.
 
     Over the rows of a pair (its trials) first, then over the pairs of a sentence (its adjectives). Pairs with an
-    unscored side are left out on both; NaN for a sentence without any other. Shape (sentences, 2).
+    unscored side are left out on all; NaN for a sentence without any other.
     """
-    score, side, _ = two_groups(scores, sides, reference_group)
-    return _sentence_means(score, side, pair_ids, sentence_ids)[0]
-
-
-def _sentence_means(score: Floats, side: Codes, pair_ids: Ids, sentence_ids: Ids | None) -> tuple[Floats, Codes]:
-    """Of any number of sides, (sentences, sides); and the first row of each sentence."""
+    score, side, names = by_group(scores, sides)
     _, of_pair, pair = np.unique(known_ids(pair_ids, "pair_ids"), return_index=True, return_inverse=True)
     sentence = pair if sentence_ids is None else factor_codes(sentence_ids, len(score), pair_ids)[""]
     of_pairs = _means_by(pair, np.where(side[:, None] == np.arange(side.max() + 1), score[:, None], np.nan))
     of_pairs[np.isnan(of_pairs).any(axis=1)] = np.nan
     first = np.unique(sentence, return_index=True)[1]
     order = np.argsort(first)
-    return _means_by(sentence[of_pair], of_pairs)[order], first[order]
+    return _means_by(sentence[of_pair], of_pairs)[order], names, first[order]
 
 
 def _means_by(codes: Codes, values: Floats) -> Floats:
@@ -310,9 +295,8 @@ def rows_by_sentence(
     scores: ArrayLike, sides: Sequence[str], pair_ids: Ids, sentence_ids: Ids | None, cluster_ids: ClusterIds
 ) -> dict[str, Any]:
     """The mean scores of each sentence and side, as arguments of ``paired_gap`` and ``omnibus``."""
-    score, side, names = by_group(scores, sides)
-    means, first = _sentence_means(score, side, pair_ids, sentence_ids)
-    factors = factor_codes(cluster_ids, len(score), pair_ids if sentence_ids is None else sentence_ids)
+    means, names, first = sentence_means(scores, sides, pair_ids, sentence_ids)
+    factors = factor_codes(cluster_ids, len(pair_ids), pair_ids if sentence_ids is None else sentence_ids)
     return {
         "scores": means.T.ravel(), "groups": np.repeat(names, len(means)),
         "pair_ids": np.tile(np.arange(len(means)), len(names)),
@@ -352,7 +336,7 @@ def omnibus(
         scores, groups, cluster_ids: as in ``paired_gap``, with two groups or more.
         pair_ids: pairs that are not scored in all groups are left out. None: rows are not paired.
         sample_ids: shape (rows,), with pairs only: two samples of pairs; tested is whether their gaps are the same.
-        counted: shape (rows,), whether a row is meant at all; None: all are.
+        counted: shape (rows,), which rows are compared; None: all.
         reference_group: each other group is compared with it; None: every two groups are.
 
     >>> found = omnibus([1.0, 2.0, 4.0, 2.0, 4.0, 5.0], list("abcabc"), pair_ids=list("ppprrr"))
@@ -379,15 +363,9 @@ def contrasts(
 ) -> Contrasts:
     """A measure of two groups for any number of them: each against the reference group, or every two.
 
-    Args:
-        measure: ``paired_gap``, ``group_gap``, ``flip_rate``, ``rate_ratio`` or ``answer_bias``.
-        rows, options: as the measure takes them, with two groups or more; each pair stands once per group.
-        reference_group: what is subtracted from each other group; None: every two groups are compared, the one whose
-            name comes first in the alphabet minus the other.
-
-    Returns:
-        Of each contrast what the measure gives for the rows of these two groups alone, so that a further group
-        changes nothing but the correction; and the omnibus test, with the means of pairs scored in all groups.
+    ``measure`` is ``paired_gap``, ``group_gap``, ``flip_rate``, ``rate_ratio`` or ``answer_bias``, then its rows.
+    Each contrast is what it gives for the rows of these two groups alone, so that a further group changes nothing but
+    the correction. Without a reference group the one whose name comes first in the alphabet is minus the other.
 
     >>> found = contrasts(
     ...     paired_gap, [0.4, 0.2, 0.1, 0.6, 0.3, 0.2], list("abcabc"), list("ppprrr"), reference_group="c"

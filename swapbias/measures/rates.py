@@ -192,10 +192,7 @@ def share_above(scores: ArrayLike, *, threshold: float = 0.5, confidence: float 
 
 
 def share_right(right: Sequence[bool], cluster_ids: Ids, *, confidence: float = 0.95) -> Estimate:
-    """Share of units that are right, 0 to 1, with Wilson's interval over clusters; NaN without a unit.
-
-    Units of a cluster (the words of a note) are dependent: they count as fewer.
-    """
+    """Share of units that are right, 0 to 1, with Wilson's interval over clusters (notes); NaN without a unit."""
     clusters = np.unique(np.asarray(cluster_ids), return_inverse=True)[1]
     return _share(np.asarray(right, dtype=bool), clusters, "Wilson, clustered").estimate(confidence)
 
@@ -218,9 +215,8 @@ def _share(counted: NDArray[np.bool_], clusters: Codes | None, interval: str, n_
 def kappa(first: Sequence[str], second: Sequence[str], *, cluster_ids: Ids) -> Estimate:
     """Cohen's kappa: agreement beyond what classes of these frequencies agree by chance (Cohen 1960).
 
-    1: always alike; 0: no more than by chance; below 0: less. NaN where both readings give one and the same class to
-    every answer. Arguments as in ``agreement_share``. The t interval is of what each answer adds to kappa (Fleiss,
-    Cohen and Everitt 1969), over clusters.
+    1: always alike; 0: no more than by chance. NaN where both readings give one class to every answer. The t interval
+    is of what each answer adds to kappa (Fleiss, Cohen and Everitt 1969), over clusters, as in ``agreement_share``.
     """
     one, other, codes = _readings(first, second, cluster_ids)
     classes, places = np.unique(np.concatenate([one, other]), return_inverse=True)
@@ -269,18 +265,15 @@ def flip_rate(
 ) -> Flips:  # fmt: skip
     """Mismatch ratio: share of pairs whose two versions get different predictions, with Wilson's interval.
 
-    The p-value is that of "as many flip one way as the other": exact McNemar's test.
+    The p-value is that of "as many flip one way as the other": exact McNemar's test. No pair: NaN. No discordant
+    pair: the p-value is NaN. One cluster: interval and p-value are NaN.
 
     Args:
         answers: shape (rows,), 1 or 0; NaN where there is no prediction, which leaves the pair out.
-        groups, pair_ids: as in ``paired_gap``.
-        reference_group: swapping it swaps ``more`` and ``fewer``; the value stays.
+        groups, pair_ids, reference_group: as in ``paired_gap``.
         cluster_ids: shape (rows,); pairs of one cluster (a subject's notes) are not independent. The interval is then
             Wilson's on the effective number of pairs, and the test flips the versions of whole clusters.
         seed: of the test with clusters, exact where all ways to flip them fit in 9,999.
-
-    Returns:
-        No pair: NaN. No discordant pair: the p-value is NaN. One cluster: interval and p-value are NaN.
 
     >>> found = flip_rate([1, 0, 1, 1], ["f", "m", "f", "m"], ["a", "a", "b", "b"], reference_group="m")
     >>> found.estimate.value, found.more, found.higher_group
@@ -344,16 +337,13 @@ def rate_ratio(
 ) -> RateRatio:  # fmt: skip
     """Difference and log ratio of the two groups' true (or false) positive rates, and the ratio as published.
 
+    A rate of 0 leaves the log ratio NaN; both 0, the published ratio too. A group without a row of the label: NaN.
+
     Args:
         answers, labels: shape (rows,), 1 or 0; rows of the label whose answer is NaN are left out and counted.
-        reference_group: is subtracted, and divided by.
         pair_ids: shape (rows,), the note of each row: its versions are dependent. Without them each row is a note.
-        cluster_ids: shape (rows,), as in ``flip_rate``.
+        cluster_ids: shape (rows,), as in ``flip_rate``. One cluster: no interval.
         rate: ``tpr``, the share of answer 1 among label 1, or ``fpr``, its share among label 0.
-
-    Returns:
-        Intervals as ``share_sum``. A rate of 0 leaves the log ratio NaN; both 0, the published ratio too. A group
-        without a row of the label: NaN. One cluster: no interval.
     """
     if rate not in ("tpr", "fpr"):
         raise UsageError(f"rate {rate!r}, expected 'tpr' or 'fpr'.")
@@ -377,11 +367,10 @@ def macro_f1(
     answers: ArrayLike, labels: ArrayLike, *, pair_ids: Ids | None = None, cluster_ids: ClusterIds = None,
     confidence: float = 0.95,
 ) -> Estimate:  # fmt: skip
-    """Mean of the F1 of class 1 and of class 0, 0 (nothing right) to 1 (all right); nothing is tested.
+    """Mean of the F1 of class 1 and of class 0, 0 (nothing right) to 1 (all right); arguments as in ``rate_ratio``.
 
-    A class never predicted, or predicted but never true, has F1 0; a class that neither answers nor labels have
-    makes it NaN. The F1 of a class is 2 s / (1 + s), of the share s that is right among the rows of its label or
-    answer; the interval is that of ``share_sum``. Arguments as in ``rate_ratio``.
+    A class never predicted, or predicted but never true, has F1 0; one that neither answers nor labels have makes it
+    NaN. The F1 of a class is 2 s / (1 + s), of the share s that is right among the rows of its label or answer.
     """
     answer, label = _labelled(answers, labels)
     used = ~np.isnan(answer)
@@ -400,8 +389,7 @@ def uar(
     """Unweighted average recall over the classes in ``truth``; gender leakage where the truth is the gender.
 
     0: always wrong, 1 / classes: chance, 1: always right. Fewer than two classes, or a class without a prediction:
-    NaN. None, NaN or "" is no prediction: left out and counted. The interval is that of ``share_sum``, which holds at
-    1 too. ``note_ids`` are the ``pair_ids`` of ``rate_ratio``. ValueError: unequal lengths, a blank truth.
+    NaN. None, NaN or "" is no prediction: left out and counted. ``note_ids`` are ``pair_ids`` of ``rate_ratio``.
     """
     guess, actual = (
         np.asarray(["" if one is None or one != one else str(one) for one in side], dtype=np.str_)

@@ -139,6 +139,20 @@ def test_a_lexicon_that_would_count_nothing_or_hide_a_label_is_refused(lexicon, 
         mass.compute(**MASSES, lexicon=lexicon)
 
 
+def test_masses_by_hand_and_probabilities_that_are_none():
+    # she .5 and mother .1 are female, he .2 male, it .05 neither; with threshold .1 "it" falls out.
+    mass = evaluate.load(studies.metric_path("lexicon_mass"))
+    words = {"she": "female", "mother": "female", "he": "male"}
+    rows = {"predictions": [[" She", "he", "mother", "it"]], "probabilities": [[0.5, 0.2, 0.1, 0.05]]}
+    rows["lexicon"] = words
+    found = mass.compute(**rows)
+    assert [found[label] for label in ("female", "male", "unspecified")] == pytest.approx([0.6, 0.2, 0.05])
+    assert mass.compute(**rows, threshold=0.1)["unspecified"] == 0
+    for shares, sentence in (([0.9, 0.9], "at most 1"), ([0.5], "expected one for each")):
+        with pytest.raises(ValueError, match=sentence):
+            mass.compute(predictions=[["a", "b"]], probabilities=[shares], lexicon=words)
+
+
 def test_capitals_and_marks_of_tokenizers_change_no_mass():
     mass = evaluate.load(studies.metric_path("lexicon_mass"))
     tokens = ["ĠShe", "▁he", "##he", " she", "He</w>"]
