@@ -39,7 +39,6 @@ from .custom import (
     study_files as study_files,
 )
 from .parsed import (
-    MOST_BYTES as MOST_BYTES,
     STUDY_FILES as STUDY_FILES,
     parse_study as parse_study,
 )
@@ -51,7 +50,6 @@ from .prompt import (
     PROMPT_MEANINGS as PROMPT_MEANINGS,
     Prompt as Prompt,
     Row as Row,
-    Rows as Rows,
     check_templates as check_templates,
     column as column,
     conversation as conversation,

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swapbias.errors import UpstreamMissingError, UsageError, quoted
-from swapbias.files import check_regular, not_utf8, unescape_csv_cell, write_whole
-from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt, Row, Rows, check_prompts
+from swapbias.files import check_regular, unescape_csv_cell, write_whole
+from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt, Row, check_prompts
 from swapbias.studies.study import Config, Corpus, Experiment, Rated, Study, unknown
-from swapbias.studies.tables import Lexicon, imported_path, shown_names, strict_rows, upstream_file
+from swapbias.studies.tables import Lexicon, imported_path, shown_names, table_rows, upstream_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,8 +126,8 @@ def local_corpus(name: str, folder: Path) -> Corpus:
     )
 
 
-def config_rows(corpus: str, config: str, *, download: bool = True) -> Sequence[Row]:
-    """The rows of a config, checked: a list, or ``Rows`` where they are stored by column.
+def config_rows(corpus: str, config: str, *, download: bool = True) -> list[Row]:
+    """The rows of a config, checked.
 
     Raises:
         UsageError: unknown corpus or config.
@@ -137,19 +137,18 @@ def config_rows(corpus: str, config: str, *, download: bool = True) -> Sequence[
     return checked_rows(load_corpus(corpus), config, download=download)
 
 
-def checked_rows(corpus: Corpus, name: str, *, download: bool = True) -> Sequence[Row]:
+def checked_rows(corpus: Corpus, name: str, *, download: bool = True) -> list[Row]:
     """``config_rows`` of a corpus at hand."""
     config = corpus.config(name)
     for path in config.upstream:
         upstream_file(corpus.name, path, download=download)
-    made = config.rows()
-    rows: Sequence[Row] = made if isinstance(made, Rows) else [dict(row) for row in made]
+    rows = [dict(row) for row in config.rows()]
     if config.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS:
         kinds = {experiment.name: experiment.kind for experiment in corpus.study.experiments} if corpus.study else {}
         check_prompts(rows, masked=bool(rows) and kinds.get(rows[0]["experiment"]) == "masked")
-    for columns in [rows.names] if isinstance(rows, Rows) else map(tuple, rows):
-        if columns != config.columns:
-            raise ValueError(f"{corpus.name}/{name}: columns {list(columns)}, expected {list(config.columns)}.")
+    for row in rows:
+        if tuple(row) != config.columns:
+            raise ValueError(f"{corpus.name}/{name}: columns {list(row)}, expected {list(config.columns)}.")
     return rows
 
 
@@ -235,7 +234,7 @@ def rated() -> tuple[Study, Rated]:
 
 
 def unrated_words(items: "pd.DataFrame") -> "pd.DataFrame":
-    """Words among the likeliest tokens that the lexicon does not label, by probability mass.
+    """The likeliest tokens that the lexicon does not label, by probability mass.
 
     Args:
         items: scored rows of the study that is rated.
@@ -267,21 +266,18 @@ def read_labels(path: Path) -> dict[str, str]:
         ValueError: no such columns, a broken row, a label that does not exist, or a word with two labels.
     """
     check_regular(path)
-    try:
-        lines = strict_rows(path.name, io.StringIO(path.read_text(encoding="utf-8"), newline=""))
-        _, header = next(lines, (1, []))
-    except UnicodeDecodeError as error:
-        raise not_utf8(path.name, error) from error
-    if not {"word", "label"} <= set(header):
-        raise ValueError(f"{path.name}:1: columns {shown_names(header)}, expected word and label among them.")
     found: dict[str, str] = {}
     labels = rated()[1].labels
-    for line, cells in filter(lambda one: one[1], lines):
+
+    def header_faults(header: list[str]) -> list[str]:
+        has_both = {"word", "label"} <= {*header}
+        return [] if has_both else [f"columns {shown_names(header)}, expected word and label among them."]
+
+    for line, row, faults in table_rows(path.name, path.read_bytes(), header_faults, optional=None):
         where = f"{path.name}:{line}"
-        if len(cells) != len(header):
-            raise ValueError(f"{where}: {len(cells)} cells, expected {len(header)}. Quote or add cells.")
-        row = dict(zip(header, cells, strict=True))
-        word, label = unescape_csv_cell(row["word"]).strip().lower(), row["label"].strip().lower()
+        if faults and (row or line == 1):  # a blank line is none
+            raise ValueError(f"{where}: {faults[0]}")
+        word, label = (unescape_csv_cell(row.get(one, "")).strip().lower() for one in ("word", "label"))
         if word and label and label not in labels:
             raise ValueError(f"{where}: label {quoted(label)}, expected one of {', '.join(labels)}.")
         if word and label and (before := found.setdefault(word, label)) != label:

@@ -1,12 +1,11 @@
 """Parse the files of a user's own study: what study.toml declares, its tables, and the prompts that they make."""
 
-import io
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, partial
+from itertools import pairwise, product
 from typing import Annotated, Any, Literal, get_args
 
 import pandas as pd
@@ -27,7 +26,7 @@ from swapbias.measures import options_of
 from swapbias.studies.catalogue import corpora
 from swapbias.studies.prompt import MASK, PLACEBO_COLUMNS, fill, slots
 from swapbias.studies.study import did_you_mean
-from swapbias.studies.tables import shown_names, strict_rows
+from swapbias.studies.tables import shown_names, table_rows
 
 DECLARATION = "study.toml"
 TEMPLATES, SLOTS, CONDITIONS = "templates.csv", "slots.csv", "conditions.csv"
@@ -37,18 +36,16 @@ _REQUIRED = {
     WORDINGS: ("template_id", "wording", "template"), LEXICON: ("word", "group"), PROMPTS: ("text",),
 }  # fmt: skip
 STUDY_FILES = (DECLARATION, *_REQUIRED)
-MOST_BYTES = 256 * 2**20  # of one file
 MOST_PROMPTS = 1_000_000  # of a study
 Files = Mapping[str, bytes]
 _MOST_LISTED = 20  # faults of one kind that are listed one by one
 _MOST_LETTERS = 300  # of a cell that is no text: it stands in tables and findings
-_SHOWN_LETTERS, _SHOWN_WORDS = 40, 4  # of a name in a sentence: what is longer may be a text
 _RESERVED = {
     *PLACEBO_COLUMNS, "prompt_id", "pair_id", "experiment", "model_id", "score", "answer", "top_tokens", "non_finite",
     "where", "counted",
 }  # fmt: skip
 _TEXTS = ("text", "template")  # columns that are read as they are, blanks at their ends included
-_TOGETHER = ("kind", "answers", "rubric", "rubric_options")  # keys that are valid only with each other
+_COLUMNS = ("pair_id", "group", "text", "construct", "condition", "label", "template", "counted", "wording", "where")
 
 # --- study.toml ---------------------------------------------------------------------------------------
 
@@ -65,20 +62,16 @@ def _new_name(value: str) -> str:
     return value
 
 
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
 Kind = Literal["masked", "classifier", "causal", "chat"]
 Text = Annotated[str, Field(strict=True, max_length=1_000), AfterValidator(_one_line)]
-Texts = Annotated[tuple[Text, ...], BeforeValidator(_as_list)]
+_as_list = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
+Texts = Annotated[tuple[Text, ...], _as_list]
 
 
 class Declaration(BaseModel):
-    """What ``study.toml`` says, as docs/own.md explains; descriptions say what a value must be, for errors.
+    """What ``study.toml`` says, as docs/study_toml.md explains; descriptions say what a value must be, for errors.
 
-    ``random`` names columns whose values are a sample of many; ``answers`` and ``rubric_options`` are options of
-    a question, each with what it counts: ``0=Yes``, ``1=No``, ``=It depends``. ``name`` and ``title`` are required.
+    ``answers`` and ``rubric_options`` are options of a question, and what each counts: ``0=Yes``, ``=It depends``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -94,7 +87,7 @@ class Declaration(BaseModel):
     version: Annotated[Text, Field(pattern=r"^\d+\.\d+\.\d+$", description="three numbers as in 1.0.0")] = "1.0.0"
     groups: Texts = ()
     reference: Text = ""
-    kind: Annotated[tuple[Kind, ...], BeforeValidator(_as_list), Field(description=", ".join(get_args(Kind)))] = ()
+    kind: Annotated[tuple[Kind, ...], _as_list, Field(description=", ".join(get_args(Kind)))] = ()
     answers: Annotated[Texts, Field(validate_default=True)] = ()
     reading: Annotated[Literal["text", "person", "options"], Field(description="text, person or options")] = "text"
     rubric: Text = ""
@@ -111,9 +104,10 @@ class Declaration(BaseModel):
     @classmethod
     def _options(cls, options: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         key, before = info.field_name, info.data
-        if ("rubric" if key == "rubric_options" else "kind") not in before:  # that key is wrong itself
+        question = before.get("rubric" if key == "rubric_options" else "kind")
+        if question is None:  # which is wrong itself
             return options
-        has_question = bool(before["rubric"]) if key == "rubric_options" else "chat" in before["kind"]
+        has_question = bool(question) if key == "rubric_options" else "chat" in question
         if options and not has_question:
             raise ValueError(f'{key} are given, and nothing asks for them. Add kind = ["chat"], or a rubric.')
         try:
@@ -143,7 +137,8 @@ def read_declaration(content: bytes) -> tuple[Declaration, dict[str, str]]:
         for fault in error.errors():
             key, value = str(fault["loc"][0]), fault["input"]
             found.setdefault(key, (line_of(text, key, value), _sentence(key, value, fault)))
-        dropped = {*found, *(_TOGETHER if found.keys() & set(_TOGETHER) else ())}
+        together = {"kind", "answers", "rubric", "rubric_options"}  # valid only with each other
+        dropped = {*found, *(together if found.keys() & together else ())}
         declared = Declaration(**{key: value for key, value in values.items() if key not in dropped})
     by_line = sorted(found.items(), key=lambda one: one[1][0])
     return declared, {key: f"{DECLARATION}:{line}: {what}" for key, (line, what) in by_line}
@@ -159,16 +154,11 @@ def _read_toml(text: str) -> tuple[dict[str, Any], dict[str, tuple[int, str]]]:
     found: dict[str, tuple[int, str]] = {}
     starts = [0, *(one.start() for one in re.finditer(r"^[ \t]*[\w.\"'-]+[ \t]*=", text, re.MULTILINE)), len(text)]
     for start, end in pairwise(starts):
-        key, line = text[start:end].partition("=")[0].strip(), text.count("\n", 0, start) + 1
         try:
-            values = tomllib.loads(text[start:end])
+            read |= tomllib.loads(text[start:end])
         except (tomllib.TOMLDecodeError, RecursionError) as error:
-            why = re.sub(r" \(at .*", "", str(error))
-            found[key] = line, f"{shown(key)} is no TOML ({why}). Correct it."
-        else:
-            if values.keys() & read.keys():
-                found[key] = line, f"{key} stands twice. Remove one."
-            read |= values
+            key, why = text[start:end].partition("=")[0].strip(), re.sub(r" \(at .*", "", str(error))
+            found[key] = text.count("\n", 0, start) + 1, f"{shown(key)} is no TOML ({why}). Correct it."
     return read, found or {"": (1, f"no TOML: {whole}. Correct it.")}
 
 
@@ -196,8 +186,7 @@ def line_of(text: str, key: str, value: Any = "") -> int:
 
 def shown(name: str) -> str:
     """A name of a group or pair in a sentence; what is long may be a text, and is not repeated."""
-    short = len(name) <= _SHOWN_LETTERS and len(name.split()) <= _SHOWN_WORDS
-    return quoted(name) if short else f"(a name of {len(name)} letters)"
+    return quoted(name) if len(name) <= 40 and len(name.split()) <= 4 else f"(a name of {len(name)} letters)"
 
 
 def first_few(faults: Iterable[str]) -> Iterator[str]:
@@ -211,63 +200,47 @@ def first_few(faults: Iterable[str]) -> Iterator[str]:
 
 def _read_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame:
     """The rows of a table that can be read, by their lines in the file; what is wrong is added to ``faults``."""
-    valid: dict[int, list[str]] = {}
+    valid: dict[int, dict[str, str]] = {}
     wrong: list[str] = []
     try:
-        lines = strict_rows(name, io.StringIO(content.decode("utf-8-sig"), newline=""))
-        columns = [cell.strip() for cell in next(lines, (1, []))[1]]
-        if found := list(_header_faults(name, columns)):
-            faults += found
-            return pd.DataFrame()
-        for line, cells in lines:
-            if any(map(str.strip, cells)):
-                found = list(_cell_faults(columns, cells))
-                wrong += [f"{name}:{line}: {what}" for what in found]
-                if not found:
-                    pairs = zip(columns, cells, strict=True)
-                    valid[line] = [cell if one in _TEXTS else cell.strip() for one, cell in pairs]
+        rows = table_rows(name, content, partial(_header_faults, name), optional=("candidates",))
+        for line, row, found in rows:
+            if line > 1 and not any(map(str.strip, row.values())):
+                continue
+            found += [
+                f"column {one!r} holds more than {_MOST_LETTERS} letters or what cannot be printed. Shorten it."
+                for one, cell in row.items()
+                if one not in (*_TEXTS, "candidates")
+                and not (len(cell) <= _MOST_LETTERS and cell.strip().isprintable())
+            ]
+            wrong += [f"{name}:{line}: {what}" for what in found]
+            if not found:
+                valid[line] = {one: cell if one in _TEXTS else cell.strip() for one, cell in row.items()}
     except ValueError as error:
-        faults.append(str(not_utf8(name, error) if isinstance(error, UnicodeDecodeError) else error))
-        return pd.DataFrame()
-    if not valid and not wrong:
-        faults.append(f"{name} holds no rows below its header. Add some.")
-    faults += first_few(wrong)
-    return pd.DataFrame(list(valid.values()), index=list(valid), columns=columns, dtype=object)
-
-
-def _cell_faults(columns: Sequence[str], cells: Sequence[str]) -> Iterator[str]:
-    if len(cells) != len(columns):
-        yield f"{len(cells)} cells, expected {len(columns)}. Quote or add cells."
-        return
-    for column, cell in zip(columns, map(str.strip, cells), strict=True):
-        if not cell and column != "candidates":
-            yield f"column {column!r} is blank, expected a value. Fill it in."
-        if column not in (*_TEXTS, "candidates") and (len(cell) > _MOST_LETTERS or not cell.isprintable()):
-            yield f"column {column!r} holds more than {_MOST_LETTERS} letters or what cannot be printed. Shorten it."
+        valid, wrong = {}, [str(error)]
+    faults += first_few(wrong if valid or wrong else [f"{name} holds no rows below its header. Add some."])
+    return pd.DataFrame(list(valid.values()), index=list(valid), dtype=object)
 
 
 def _header_faults(name: str, columns: Sequence[str]) -> Iterator[str]:
     if not any(columns):
-        yield f"{name}:1: columns are missing. Write them as {', '.join(_REQUIRED[name])}, with commas between cells."
+        yield f"columns are missing. Write them as {', '.join(_REQUIRED[name])}, with commas between cells."
         return
     for one in _REQUIRED[name]:
         if one not in columns:
             hint = "Save it with commas between cells" if len(columns) == 1 and ";" in columns[0] else "Add it"
-            yield f"{name}:1: column {one!r} is missing, found {shown_names(columns)}. {hint}."
+            yield f"column {one!r} is missing, found {shown_names(columns)}. {hint}."
     for number, one in enumerate(columns, start=1):
         if columns.index(one) < number - 1:
-            yield f"{name}:1: a column ({shown_names([one])}) stands twice. Name one of them anew."
+            yield f"a column ({shown_names([one])}) stands twice. Name one of them anew."
         if one in _RESERVED and not (one == "wording" and name == WORDINGS):
-            hint = " Call it pair." if one == "pair_id" else " Name it anew."
-            yield f"{name}:1: column {quoted(one)} is a name that scored prompts use themselves.{hint}"
+            hint = "Call it pair." if one == "pair_id" else "Name it anew."
+            yield f"column {quoted(one)} is a name that scored prompts use themselves. {hint}"
         if not re.fullmatch(r"[A-Za-z][\w -]{0,39}", one):
-            yield f"{name}:1: cell {number} is no name of a column. Use letters, digits, - and _."
+            yield f"cell {number} is no name of a column. Use letters, digits, - and _."
 
 
 # --- prompts ------------------------------------------------------------------------------------------
-
-_OF_SLOTS = ("pair", "group", "condition")  # columns of slots.csv and conditions.csv that become others
-_COLUMNS = ("pair_id", "group", "text", "construct", "condition", "label", "template", "counted", "wording", "where")
 
 
 @dataclass(frozen=True)
@@ -282,10 +255,10 @@ class Parsed:
     """
 
     declared: Declaration
-    files: Files = field(repr=False, default_factory=dict)
-    wrong: Mapping[str, str] = field(default_factory=dict)
-    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
+    files: Files = field(repr=False)
+    wrong: Mapping[str, str]
+    tables: Mapping[str, pd.DataFrame]
+    faults: list[str]
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -303,6 +276,11 @@ class Parsed:
         """The groups that are compared, the reference among them."""
         return self.declared.groups or self.group_names
 
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The groups that are compared with the reference."""
+        return tuple(one for one in self.groups if one != self.declared.reference)
+
     def table(self, name: str) -> pd.DataFrame:
         """A table; one without rows where the study has none."""
         return self.tables.get(name, pd.DataFrame())
@@ -311,14 +289,6 @@ class Parsed:
         """File and line of a key of the declaration, or of a text in its value."""
         text = self.files.get(DECLARATION, b"").decode("utf-8-sig", "replace")
         return f"{DECLARATION}:{line_of(text, key, value)}"
-
-    @cached_property
-    def templates(self) -> pd.DataFrame:
-        """Templates with their ``template_id``: of those that have none their words, joined by _."""
-        table = self.table(TEMPLATES)
-        if "template_id" in table or not len(table):
-            return table
-        return table.assign(template_id=unique_names(table["template"]))
 
     @cached_property
     def prompts(self) -> pd.DataFrame:
@@ -330,14 +300,13 @@ class Parsed:
         """
         made = pd.DataFrame()
         if (TEMPLATES in self.tables) != (PROMPTS in self.tables) and all(map(len, self.tables.values())):
-            made = self._of_prompts() if PROMPTS in self.tables else self._of_templates()
+            made = self._of_prompts() if PROMPTS in self.tables else pd.DataFrame(self._of_templates(), dtype=object)
         if len(made) > MOST_PROMPTS:
             self.faults.append(
                 f"The tables come to more than {MOST_PROMPTS:,} prompts, wordings included. Shorten them."
             )
             made = made[:0]
-        made = made.reindex(columns=list(dict.fromkeys([*made, *_COLUMNS]))).astype(object)
-        made = made.where(made.notna(), "")
+        made = made.reindex(columns=list(dict.fromkeys([*made, *_COLUMNS]))).astype(object).fillna("")
         masked = made["text"].str.contains(MASK, regex=False).astype(bool)
         if self.labels:  # the words of its group, or the only ones there are
             only = self.labels[0] if len(self.labels) == 1 else ""
@@ -359,56 +328,56 @@ class Parsed:
         of_groups = made[masked].drop(columns="counted", errors="ignore").merge(groups, how="cross")
         return pd.concat([made[~masked], of_groups])
 
-    def _of_templates(self) -> pd.DataFrame:
-        templates = self.templates.assign(where=[f"{TEMPLATES}:{line}" for line in self.templates.index], wording="")
-        again = self.table(WORDINGS)
-        again = again.assign(where=[f"{WORDINGS}:{line}" for line in again.index])
-        of_template = templates.drop_duplicates("template_id").set_index("template_id", drop=False)
-        slot_columns = {slot for text in pd.concat([templates, again])["template"] for slot in slots(text)}
+    @cached_property
+    def templates(self) -> pd.DataFrame:
+        """Templates with their ``template_id``: of those that have none their words, joined by _."""
+        table = self.table(TEMPLATES)
+        if "template_id" in table or not len(table):
+            return table
+        return table.assign(template_id=unique_names(table["template"]))
+
+    def _of_templates(self) -> list[dict[str, str]]:
+        """Every template and wording with every row of slots and every condition that it asks for."""
+        words, conditions = self.table(SLOTS), self.table(CONDITIONS)
+        known = self.templates.drop_duplicates("template_id").set_index("template_id")
+        parts = [(TEMPLATES, self.templates), (WORDINGS, self.table(WORDINGS))]
+        every = [(f"{name}:{line}", one) for name, table in parts for line, one in table.iterrows()]
+        filling = {slot for _, one in every for slot in slots(one["template"])} - {"condition"}
+        groups = [{"pair": "", "group": group} for group in self.groups]
         rows: list[dict[str, str]] = []
-        for one in [*templates.to_dict("records"), *again.to_dict("records")]:
-            name, where = one["template_id"], one["where"]
-            if name not in of_template.index:
+        for where, one in every:
+            name, wanted = one["template_id"], set(slots(one["template"]))
+            if name not in known.index:
                 what = f"{TEMPLATES} holds no template {shown(name)}"
                 self.faults.append(f"{where}: {what}. Correct its template_id.")
-            elif not self._slot_faults(where, one["template"]):
-                more = dict(of_template.loc[name].drop(["template", "template_id", "where", "wording"]))
-                for row in self._filled(one["template"], slot_columns - {"condition"}):
-                    pair = "/".join(filter(None, (name, row["words"], row["condition"])))
-                    this = {"pair_id": pair, "template": name, "wording": one["wording"], "where": where}
-                    rows.append({**more, **row, **this})
+                continue
+            if found := [f"{where}: {what}" for what in self._slot_faults(one["template"], wanted)]:
+                self.faults.extend(found)
+                continue
+            of_template, in_words = dict(known.loc[name].drop("template")), wanted & {*words}
+            for condition, word in product(
+                conditions.to_dict("records") if wanted - in_words else [{"condition": ""}],
+                words.to_dict("records") if in_words else groups,
+            ):
+                values = {**condition, **word, **{one: condition[one] for one in condition if one not in in_words}}
+                text = fill(one["template"], **{slot: values[slot] for slot in wanted})
+                more = {key: cell for key, cell in values.items() if key not in {*filling, "pair", "group"}}
+                pair = "/".join(filter(None, (name, word["pair"], values["condition"])))
+                this = {"words": word["pair"], "group": word["group"], "text": text, "pair_id": pair}
+                beside = {"template": name, "wording": one.get("wording", ""), "where": where}
+                rows.append({**of_template, **more, **this, **beside})
             if len(rows) > MOST_PROMPTS:
                 break
-        return pd.DataFrame(rows, dtype=object)
+        return rows
 
-    def _slot_faults(self, where: str, template: str) -> list[str]:
+    def _slot_faults(self, template: str, wanted: set[str]) -> Iterator[str]:
         """Slots of a template that no column fills, and what is written like a slot and is none."""
-        wanted, columns = set(slots(template)), {*self.table(SLOTS), *self.table(CONDITIONS)}
-        names = {one.lower() for one in columns - wanted}
-        odd = [one[0] for one in re.finditer(r"\{(\w+)\}|\[(\w+)\]", template) if (one[1] or one[2]).lower() in names]
-        found = [
-            f"{where}: no column of {SLOTS} or {CONDITIONS} fills the slot [{one}]. Add one, or correct it."
-            for one in sorted(wanted - columns | wanted & {"pair", "group"})
-        ]
-        hint = "is no slot. Write [name], with a column of that name: a-z and _."
-        found += [f"{where}: {one} {hint}" for one in odd]
-        self.faults.extend(found)
-        return found
-
-    def _filled(self, template: str, slot_columns: set[str]) -> Iterator[dict[str, str]]:
-        """A template with every row of slots and every condition that it asks for."""
-        wanted = set(slots(template))
-        in_words = wanted & {*self.table(SLOTS)}
-        groups = [{"pair": "", "group": group} for group in self.groups]
-        words = self.table(SLOTS).to_dict("records") if in_words else groups
-        conditions = self.table(CONDITIONS).to_dict("records") if wanted - in_words else [{"condition": ""}]
-        for condition in conditions:
-            for word in words:
-                values = {**condition, **word, **{one: condition[one] for one in condition if one not in in_words}}
-                text = fill(template, **{one: values[one] for one in wanted})
-                more = {one: value for one, value in values.items() if one not in {*slot_columns, *_OF_SLOTS}}
-                yield {**more, "words": word["pair"], "group": word["group"], "text": text,
-                       "condition": values["condition"]}  # fmt: skip
+        columns = {*self.table(SLOTS), *self.table(CONDITIONS)}
+        for one in sorted(wanted - columns | wanted & {"pair", "group"}):
+            yield f"no column of {SLOTS} or {CONDITIONS} fills the slot [{one}]. Add one, or correct it."
+        for one in re.finditer(r"\{(\w+)\}|\[(\w+)\]", template):
+            if (one[1] or one[2]).lower() in {name.lower() for name in columns - wanted}:
+                yield f"{one[0]} is no slot. Write [name], with a column of that name: a-z and _."
 
 
 def unique_names(texts: Iterable[str], most: int = 40) -> list[str]:

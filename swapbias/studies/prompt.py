@@ -2,14 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from itertools import compress
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
+from itertools import chain, compress
+from typing import Any
 
 MASK = "<mask>"
 PLACEBO = "placebo"  # the group of rows that are reworded and in which nothing is swapped
@@ -26,11 +22,6 @@ def _meaning(meaning: str) -> Any:
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """One stimulus for one group: rows of a pair differ in the swapped slot alone.
-
-    >>> blank = dict.fromkeys(PROMPT_COLUMNS, "")
-    >>> one = Prompt(**{**blank, "prompt_id": "1/female", "pair_id": "1", "group": "female", "text": "She is here."})
-    >>> one.text, one.row()["group"]
-    ('She is here.', 'female')
 
     The metadata of each field are its ``meaning``.
     """
@@ -118,7 +109,7 @@ def turns(text: str) -> list[dict[str, str]]:
     before, *parts = _TURN.split(text)
     if before or not parts:
         return [{"role": "user", "content": text}]
-    return [{"role": role, "content": said} for role, said in zip(parts[::2], parts[1::2], strict=True)]
+    return [{"role": role, "content": content} for role, content in zip(parts[::2], parts[1::2], strict=True)]
 
 
 def placebo(row: Mapping[str, str], wording: str, text: str) -> dict[str, str]:
@@ -150,21 +141,17 @@ def check_templates(table: str, rows: list[dict[str, str]], expected: Iterable[s
 
 
 def check_prompts(rows: Sequence[Mapping[str, str]], *, masked: bool = False) -> None:
-    """Check a set of rows of prompts, which are read several times, and never all in memory.
+    """Check a set of rows of prompts.
 
     Raises:
         ValueError: for a repeated prompt_id, a blank text, an unfilled slot, two rows of one group in a pair (of a
             placebo row the group that it rewords), or (``masked``) a text without exactly one ``<mask>``.
     """
-    keys: tuple[Callable[[Mapping[str, str]], str], ...] = (
-        lambda row: f"prompt_id {row['prompt_id']!r}",
-        lambda row: f"group {row.get('side', row['group'])!r} of pair {row['pair_id']!r}",
-    )
-    for key_of in keys:
-        if len({hash(key_of(row)) for row in rows}) < len(rows):  # hashes take a fraction of what the keys do
-            for key, times in Counter(map(key_of, rows)).items():
-                if times > 1:
-                    raise ValueError(f"{key} stands {times} times, expected once. Fix the table.")
+    keys = Counter(f"prompt_id {row['prompt_id']!r}" for row in rows)
+    keys.update(f"group {row.get('side', row['group'])!r} of pair {row['pair_id']!r}" for row in rows)
+    for key, times in keys.items():
+        if times > 1:
+            raise ValueError(f"{key} stands {times} times, expected once. Fix the table.")
     for row in rows:
         name, text = row["prompt_id"], row["text"]
         if not text.strip() or slots(text):
@@ -176,95 +163,23 @@ def check_prompts(rows: Sequence[Mapping[str, str]], *, masked: bool = False) ->
 # --- rows of prompts ----------------------------------------------------------------------------------
 
 Row = dict[str, str]
-_BATCH = 4_096  # rows that are made into dicts at once
 
 
-class Rows(Sequence[Row]):
-    """Rows of texts in an Arrow table, for a million prompts; whoever reads one gets a dict of its own.
-
-    A column that is null in a row is none of that row's.
-    """
-
-    def __init__(self, table: "pa.Table") -> None:
-        """The rows of a table whose columns are texts."""
-        self.table = table
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Every column."""
-        return tuple(self.table.column_names)
-
-    def __len__(self) -> int:
-        return int(self.table.num_rows)
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the rows are the same, in a table or as dicts."""
-        return list(self) == list(other) if isinstance(other, Rows | list) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]  # as of a list
-
-    def __iter__(self) -> Iterator[Row]:
-        for batch in self.table.to_batches(max_chunksize=_BATCH):
-            for row in batch.to_pylist():
-                yield {name: value for name, value in row.items() if value is not None}
-
-    def __getitem__(self, place: Any) -> Any:
-        """A row, or with a slice ``Rows`` of some, which share their memory with these."""
-        at = range(len(self))[place]  # IndexError where there is none
-        if isinstance(at, int):
-            return next(iter(Rows(self.table.slice(at, 1))))
-        if at.step == 1:
-            return Rows(self.table.slice(at.start, len(at)))
-        import pyarrow as pa
-
-        return Rows(self.table.take(pa.array(at, pa.int64())))
-
-
-def arrow_table(frame: "pd.DataFrame") -> "pa.Table":
-    """A table whose columns are all texts."""
-    import pyarrow as pa
-
-    schema = pa.schema([(name, pa.string()) for name in frame])
-    return pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
-
-
-def column(rows: Sequence[Mapping[str, str]], name: str, missing: str = "") -> Iterator[str]:
+def column(rows: Iterable[Mapping[str, str]], name: str, missing: str = "") -> Iterator[str]:
     """The values of a column, in the order of the rows; ``missing`` of rows that have none."""
-    if not isinstance(rows, Rows):
-        return (row.get(name, missing) for row in rows)
-    if name not in rows.names:
-        return (missing for _ in range(len(rows)))
-    chunks = rows.table.column(name).chunks
-    pieces = (chunk.slice(start, _BATCH) for chunk in chunks for start in range(0, len(chunk), _BATCH))
-    return (missing if one is None else one for piece in pieces for one in piece.to_pylist())
+    return (row.get(name, missing) for row in rows)
 
 
-def having(rows: Sequence[Row], **values: str) -> Sequence[Row]:
-    """The same rows with one value of these columns for all."""
-    if not isinstance(rows, Rows):
-        return [{**row, **values} for row in rows]
-    import pyarrow as pa
-
-    cells = {name: pa.repeat(value, len(rows)) for name, value in values.items()}
-    known = dict(zip(rows.names, rows.table.columns, strict=True))
-    return Rows(pa.table({**known, **cells}))
+def having(rows: Iterable[Row], **values: str) -> list[Row]:
+    """Copies of the rows with one value of these columns for all."""
+    return [{**row, **values} for row in rows]
 
 
-def only(rows: Sequence[Row], chosen: Iterable[bool]) -> Sequence[Row]:
+def only(rows: Iterable[Row], chosen: Iterable[bool]) -> list[Row]:
     """Those rows that are chosen."""
-    if not isinstance(rows, Rows):
-        return list(compress(rows, chosen))
-    import pyarrow as pa
-
-    return Rows(rows.table.filter(pa.array(list(chosen), pa.bool_())))
+    return list(compress(rows, chosen))
 
 
-def joined(parts: Iterable[Sequence[Row]]) -> Sequence[Row]:
+def joined(parts: Iterable[Iterable[Row]]) -> list[Row]:
     """The rows of all parts in order."""
-    some = [part for part in parts if len(part)]
-    tables = [part.table for part in some if isinstance(part, Rows)]
-    if not tables or len(tables) < len(some):
-        return [row for part in some for row in part]
-    import pyarrow as pa
-
-    return Rows(pa.concat_tables(tables, promote_options="default"))
+    return list(chain.from_iterable(parts))

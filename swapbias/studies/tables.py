@@ -7,10 +7,9 @@ import io
 import json
 import os
 import re
-import urllib.error
 import urllib.request
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -19,7 +18,6 @@ from typing import NamedTuple
 from swapbias.errors import UpstreamMissingError
 from swapbias.files import cache_dir, file_sha256, not_utf8, write_whole
 
-SOURCE_COLUMNS = ("path", "repository", "commit", "sha256", "bytes", "licence", "used_for")
 _NAME = re.compile(r"\s*[A-Za-z_][\w.-]{0,39}\s*")  # with spaces it may be a sentence
 _RAW_URL = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
 
@@ -39,37 +37,58 @@ def read_table(
     Raises:
         ValueError: naming file and line, for a wrong header, a ragged row or a blank cell.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise not_utf8(path.name, error) from error
-    rows = _table_rows(path.name, text, tuple(columns), frozenset(optional), delimiter)
-    return [dict(zip(columns, cells, strict=True)) for cells in rows]
+    found = _whole_table(path.name, path.read_bytes(), tuple(columns), frozenset(optional), delimiter)
+    return [dict(row) for row in found]
 
 
 @lru_cache(maxsize=64)  # builders read a table for each of many configs
-def _table_rows(
-    name: str, text: str, columns: tuple[str, ...], optional: frozenset[str], delimiter: str
-) -> list[tuple[str, ...]]:
-    lines = strict_rows(name, io.StringIO(text, newline=""), delimiter=delimiter)
-    _, header = next(lines, (1, []))
-    if header != list(columns):
-        raise ValueError(f"{name}:1: columns {shown_names(header)}, expected {shown_names(columns)}. Fix the header.")
+def _whole_table(
+    name: str, content: bytes, columns: tuple[str, ...], optional: frozenset[str], delimiter: str
+) -> list[dict[str, str]]:
+    def header_faults(header: Sequence[str]) -> Iterator[str]:
+        if header != list(columns):
+            yield f"columns {shown_names(header)}, expected {shown_names(columns)}. Fix the header."
+
     rows = []
-    for line, cells in lines:
-        if len(cells) != len(columns):
-            raise ValueError(f"{name}:{line}: {len(cells)} cells, expected {len(columns)}. Quote or add cells.")
-        for column, cell in zip(columns, cells, strict=True):
-            if column not in optional and not cell.strip():
-                raise ValueError(f"{name}:{line}: column {column!r} is blank, expected a value. Fill it in.")
-        rows.append(tuple(cells))
+    for line, row, faults in table_rows(name, content, header_faults, optional=optional, delimiter=delimiter):
+        for what in faults:
+            raise ValueError(f"{name}:{line}: {what}")
+        rows.append(row)
     return rows
 
 
-def wordings(corpus: str, key: str, *, optional: Sequence[str] = ()) -> dict[str, dict[str, dict[str, str]]]:
-    """The rows of a corpus' ``wordings.csv``: by the number of the wording, then by what they reword.
+def table_rows(
+    name: str, content: bytes, header_faults: Callable[[list[str]], Iterable[str]], *,
+    optional: Collection[str] | None = (), delimiter: str = ",",
+) -> Iterator[tuple[int, dict[str, str], list[str]]]:  # fmt: skip
+    """Each row of a CSV file with its line and what is wrong with it: its number of cells, or a blank one.
 
-    ``key`` names the column that holds the latter, ``optional`` columns that may be blank.
+    Where something is wrong with the header, that is the only row, of line 1. ``optional``: columns that may be
+    blank, None for all.
+
+    Raises:
+        ValueError: the file is no UTF-8, or a quote in it is not closed.
+    """
+    try:
+        lines = strict_rows(name, io.StringIO(content.decode("utf-8-sig"), newline=""), delimiter=delimiter)
+    except UnicodeDecodeError as error:
+        raise not_utf8(name, error) from error
+    header = [cell.strip() for cell in next(lines, (1, []))[1]]
+    may_be_blank = header if optional is None else optional
+    if wrong := list(header_faults(header)):
+        yield 1, {}, wrong
+        return
+    for line, cells in lines:
+        row = dict(zip(header, cells, strict=False))
+        blank = [one for one, cell in row.items() if not cell.strip() and one not in may_be_blank]
+        faults = [f"column {one!r} is blank, expected a value. Fill it in." for one in blank]
+        if len(cells) != len(header):
+            faults = [f"{len(cells)} cells, expected {len(header)}. Quote or add cells."]
+        yield line, row, faults
+
+
+def wordings(corpus: str, key: str, *, optional: Sequence[str] = ()) -> dict[str, dict[str, dict[str, str]]]:
+    """The rows of a corpus' ``wordings.csv`` by the number of the wording, then by ``key``: what they reword.
 
     Raises:
         ValueError: as ``read_table``, or a wording that stands twice.
@@ -126,7 +145,8 @@ def fingerprint(rows: Iterable[Mapping[str, str]]) -> str:
 def pinned_files(corpus: str) -> dict[str, dict[str, str]]:
     """The upstream files of a corpus by path, as pinned in its ``sources.csv``."""
     table = corpus_dir(corpus) / "sources.csv"
-    return {row["path"]: row for row in read_table(table, SOURCE_COLUMNS)} if table.exists() else {}
+    columns = ("path", "repository", "commit", "sha256", "bytes", "licence", "used_for")
+    return {row["path"]: row for row in read_table(table, columns)} if table.exists() else {}
 
 
 def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
@@ -163,7 +183,7 @@ def _fetch(pin: Mapping[str, str], target: Path) -> None:
     try:
         with urllib.request.urlopen(url, timeout=30) as answer:
             content = answer.read()
-    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+    except (OSError, http.client.HTTPException) as error:
         what = f"{pin['repository']}/{pin['path']} could not be fetched ({getattr(error, 'reason', error)})"
         raise UpstreamMissingError(
             f"{what}. Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online."
@@ -184,7 +204,6 @@ def csv_rows(path: Path, *, delimiter: str = ",") -> Iterator[dict[str, str]]:
 # --- published numbers ---------------------------------------------------------------------------------
 
 _KEY = ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
-PUBLISHED_COLUMNS = ("model", *_KEY, "value", "p_value", "effect_size", "source", "note", "recomputed")
 PLANTED_BIAS, PLANTED_LEAK = "planted", "planted leak"  # sources of numbers that a calibration model or notes hold
 
 
@@ -212,8 +231,10 @@ class Published:
 def published_rows(study: str) -> list[dict[str, str]]:
     """The paper's numbers, as printed (strings keep their decimals); empty where a study lists none."""
     table = corpus_dir(study) / "published.csv"
-    blank_allowed = set(PUBLISHED_COLUMNS) - {"model", "experiment", "measure", "contrast", "source"}
-    return read_table(table, PUBLISHED_COLUMNS, optional=blank_allowed) if table.exists() else []
+    numbers = [one.name for one in fields(Published)]
+    columns = ("model", *_KEY, *numbers)
+    blank_allowed = {*columns} - {"model", "experiment", "measure", "contrast", "source"}
+    return read_table(table, columns, optional=blank_allowed) if table.exists() else []
 
 
 def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]:
@@ -222,10 +243,11 @@ def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]
     for row in published_rows(study):
         if row["model"].split("/")[-1].lower() == model_id.rstrip("/").split("/")[-1].lower():
             key = tuple(row[one] for one in _KEY)
-            before = asdict(merged.get(key, Published()))
-            sources = dict.fromkeys(filter(None, (before["source"], row["source"])))
+            before = asdict(merged.get(key, Published(source=row["source"])))
             values = {name: value or row[name] for name, value in before.items()}
-            merged[key] = Published(**values | {"source": "; ".join(sources)})
+            merged[key] = Published(
+                **values | {"source": "; ".join(dict.fromkeys((before["source"], row["source"])))}
+            )
     return merged
 
 
@@ -278,8 +300,7 @@ def with_imported(lexicon: Lexicon) -> Lexicon:
 
 # --- checklists: facts that notes state ----------------------------------------------------------------
 
-REGEX = "re:"
-_PATTERN = re.compile(r"(?:^|\|)\s*(?=re:)")
+_REGEX = "re:"
 
 
 class Fact(NamedTuple):
@@ -302,18 +323,16 @@ def read_checklist(path: Path) -> tuple[Fact, ...]:
         ValueError: naming the file and the line, for a wrong header, a fact without a name or a broken pattern.
     """
     found = []
-    for line, row in enumerate(
-        read_table(path, ("note_id", "fact", "terms"), optional=("note_id", "terms")), start=2
-    ):
-        words, *pattern = _PATTERN.split(row["terms"], maxsplit=1)  # which may hold bars itself
-        terms = [*map(str.strip, words.split("|")), *pattern]
-        fact = Fact(row["fact"].strip(), tuple(filter(None, terms)) or (row["fact"].strip(),), row["note_id"].strip())
+    rows = read_table(path, ("note_id", "fact", "terms"), optional=("note_id", "terms"))
+    for line, row in enumerate(rows, start=2):
+        words, *pattern = re.split(r"(?:^|\|)\s*(?=re:)", row["terms"], maxsplit=1)  # which may hold bars itself
+        terms = [*filter(None, map(str.strip, words.split("|"))), *pattern] or [row["fact"].strip()]
+        found.append(Fact(row["fact"].strip(), tuple(terms), row["note_id"].strip()))
         try:
-            stated([fact], "")
+            stated(found[-1:], "")
         except (re.error, RecursionError, OverflowError) as error:
-            expected = f"expected a regular expression after {REGEX} Mend it."
+            expected = f"expected a regular expression after {_REGEX} Mend it."
             raise ValueError(f"{path.name}:{line}: a pattern cannot be read ({error}), {expected}") from error
-        found.append(fact)
     return tuple(found)
 
 
@@ -330,24 +349,17 @@ def stated(facts: Iterable[Fact], text: str) -> list[Fact]:
 @cache
 def _pattern(term: str) -> re.Pattern[str]:
     words = r"\s+".join(map(re.escape, term.split()))
-    pattern = term.removeprefix(REGEX) if term.startswith(REGEX) else rf"(?<!\w){words}(?!\w)"
+    pattern = term.removeprefix(_REGEX) if term.startswith(_REGEX) else rf"(?<!\w){words}(?!\w)"
     return re.compile(pattern, re.IGNORECASE)
 
 
 def facts_of(checklist: Sequence[Fact], note_id: str, texts: Collection[str]) -> list[Fact]:
     """The facts of a note: those that every version of it states, and that are of this note or of all."""
-    found = [one for one in checklist if one.note_id in ("", note_id)]
-    for text in texts:
-        found = stated(found, text)
-    return found
+    return [one for one in checklist if one.note_id in ("", note_id) and all(stated([one], text) for text in texts)]
 
 
 def facts_written(facts: Iterable[Fact]) -> str:
-    """Facts as the candidates of a prompt; no slash stands in it, which names a lexicon there.
-
-    >>> facts_read(facts_written([Fact("PT/OT", ("PT/OT",))]))
-    [Fact(name='PT/OT', terms=('PT/OT',), note_id='')]
-    """
+    """Facts as the candidates of a prompt, JSON; no slash stands in it, which names a lexicon there."""
     return json.dumps({one.name: one.terms for one in facts}).replace("/", "\\u002f")
 
 
