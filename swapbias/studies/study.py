@@ -12,6 +12,13 @@ from swapbias.errors import UsageError, quoted
 from swapbias.studies.prompt import PLACEBO_COLUMNS, PROMPT_COLUMNS
 from swapbias.studies.tables import Lexicon, corpus_dir, read_table
 
+# What the questions to chat models share whose answer is one of several options.
+CLOSED_QUESTION: Mapping[str, Any] = MappingProxyType({
+    "kind": "chat", "reading": "options", "unit": "share of answers", "reported": ("outside",),
+    "scores": ("score", "log_odds", "unanswered", "refused", "said_unsure"),
+})  # fmt: skip
+Type = str | tuple[str, ...]  # of a column: ``string``, ``bool``, ``int64``, ``float64``, or names of classes
+
 
 def unknown(thing: str, name: str, known: Sequence[str]) -> UsageError:
     """The error for a name that is none of those there are."""
@@ -28,19 +35,6 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     """
     near = get_close_matches(name, known, n=1)
     return f" Did you mean {near[0]}?" if near else ""
-
-
-_CROSSED = {"template": "templates", "condition": "conditions"}
-# What the questions to chat models share whose answer is one of several options.
-CLOSED_QUESTION: Mapping[str, Any] = MappingProxyType(
-    {
-        "kind": "chat",
-        "reading": "options",
-        "unit": "share of answers",
-        "scores": ("score", "log_odds", "unanswered", "refused", "said_unsure"),
-        "reported": ("outside",),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +109,9 @@ class Experiment:
     scores: tuple[str, ...] = ("score",)  # columns, the published one first
     subset: str = ""  # a column whose values are analysed on their own
     contrast: tuple[str, str] | None = None  # two values of it, whose gaps are compared
-    random: Mapping[str, str] = field(default_factory=lambda: dict(_CROSSED))  # columns, and what they are called
+    random: Mapping[str, str] = field(  # columns, and what they are called
+        default_factory=lambda: {"template": "templates", "condition": "conditions"}
+    )
     random_of: Mapping[str, str] = field(default_factory=dict)  # the one group that a random column is about
     spreads: Mapping[str, float] = field(default_factory=dict)  # SD of their effects on a gap, blank: of the rest
     aggregate: tuple[str, ...] = ()  # columns to average over before groups are compared; the last is the unit
@@ -186,12 +182,7 @@ class Rated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """A published study: what it asks and how it was analysed.
-
-    >>> toy = Study(name="toy", title="Cats and dogs", url="https://example.org", experiments=())
-    >>> toy.correction, toy.limits
-    ('holm', ())
-    """
+    """A published study: what it asks and how it was analysed."""
 
     name: str
     title: str
@@ -209,48 +200,40 @@ class Study:
 class Config:
     """One table of a corpus; ``rows`` makes it, every value a text.
 
-    ``types``: what a column holds that is published as something else than a text: ``bool``, ``int64``, ``float64``,
-    or the names of classes in their order (a ClassLabel). Columns that experiments compare by name are texts.
+    ``types``: of columns that are published as something else; those that experiments compare by name are texts.
     """
 
     name: str
     description: str
     rows: Callable[[], Iterable[Mapping[str, str]]]
     columns: tuple[str, ...] = PROMPT_COLUMNS
-    types: Mapping[str, "Type"] = field(default_factory=dict)
+    types: Mapping[str, Type] = field(default_factory=dict)
     upstream: tuple[str, ...] = ()  # pinned files that it must read
     split: str = "test"
     split_column: str = ""  # where rows say their split
     stream: bool = False  # too large for memory: it is written as it is made, and not checked as a whole
     count: Callable[[], int] | None = None  # the number of rows without making them, where that takes long
 
-    def type_of(self, column: str) -> "Type":
+    def type_of(self, column: str) -> Type:
         """What a column holds: ``string`` where nothing is declared; the number of a wording is one."""
         number = column == PLACEBO_COLUMNS[-1] and self.columns[-len(PLACEBO_COLUMNS) :] == PLACEBO_COLUMNS
         return self.types.get(column, "int64" if number else "string")
 
     def typed(self, row: Mapping[str, str]) -> dict[str, Any]:
-        """A row as it is published: every value of its column's type, a class by its number.
-
-        Raises:
-            ValueError: a value that is none of its type.
-        """
+        """A row as it is published: every value of its column's type, a class by its number, else ValueError."""
+        read: Mapping[str, Callable[[str], Any]] = {
+            "string": str, "int64": int, "float64": float, "bool": {"True": True, "False": False}.__getitem__,
+        }  # fmt: skip
         found: dict[str, Any] = {}
         for column in self.columns:
             kind, value = self.type_of(column), row[column]
             try:
-                found[column] = _READ[kind](value) if isinstance(kind, str) else kind.index(value)
+                found[column] = read[kind](value) if isinstance(kind, str) else kind.index(value)
             except (ValueError, KeyError) as error:
                 expected = kind if isinstance(kind, str) else f"one of {', '.join(kind)}"
                 what = f"{self.name}: {column} is {quoted(value)}, expected {expected}"
                 raise ValueError(f"{what}. Correct the table.") from error
         return found
-
-
-Type = str | tuple[str, ...]
-_READ: Mapping[str, Callable[[str], Any]] = {
-    "string": str, "int64": int, "float64": float, "bool": {"True": True, "False": False}.__getitem__,
-}  # fmt: skip
 
 
 def table_config(
@@ -298,29 +281,18 @@ class Corpus:
     origin: str = ""  # where on the Hub these were read (``OWNER/NAME@commit``)
 
     def config(self, name: str) -> Config:
-        """The config of that name.
-
-        Raises:
-            UsageError: naming the configs there are.
-        """
+        """The config of that name; UsageError names those there are."""
         found = {config.name: config for config in self.configs}
         if name not in found:
             raise unknown(f"config of {self.name}", name, list(found))
         return found[name]
 
 
-_PART = "part of "
-
-
 def part_of(experiment: str) -> str:
-    """How a manifest names some rows of an experiment, of which it tells something.
-
-    >>> of_a_part(part_of("leakage")), of_a_part("leakage")
-    (True, False)
-    """
-    return f"{_PART}{experiment}"
+    """How a manifest names some rows of an experiment, of which alone it tells something."""
+    return f"part of {experiment}"
 
 
 def of_a_part(name: str) -> bool:
     """Whether the experiment was run, and what is reported is of some of its rows alone (``part_of``)."""
-    return name.startswith(_PART)
+    return name.startswith(part_of(""))

@@ -2,10 +2,9 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import chain, islice
-from typing import Any
+from itertools import islice
 
 import pandas as pd
 
@@ -25,15 +24,9 @@ from swapbias.studies.prompt import MASK, slots
 from swapbias.studies.study import did_you_mean
 
 _MOST_GROUPS = 10  # that one sentence names
-_RECOMMENDED_WORDINGS = 5  # of each template, as in the studies of the package
 _ARTICLE = re.compile(r"\b([Aa]n?) ([A-Za-z][\w'-]*)")
 _AN = re.compile(r"[aeio]|u(?!ni|s[aeiu]|t[aei]|r[aeiou]|k|rani)|hour|honest|honou?r|heir", re.IGNORECASE)
 _A_AFTER_ALL = re.compile(r"(one|once|eu|ewe|uni(?!n|m))", re.IGNORECASE)
-# Of two texts that are no pair, fewer than a quarter of the words of the shorter are in the other, and less than half
-# of the letters match (difflib): "El doctor cansado" and "La doctora cansada" share no word and most letters.
-_SHARED_WORDS, _SHARED_LETTERS = 1 / 4, 0.5
-_FEW_WORDS = 3  # of shorter texts the swapped words may be all
-_COMPARED = 200  # letters of each text
 _MOST_UNLIKE, _NAMED_UNLIKE = 20, 5  # pairs that are looked for, and those that are named
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+")  # Chinese and Japanese have no blanks between words
 
@@ -44,11 +37,8 @@ def faults(parsed: Parsed) -> list[str]:
     """Everything for which an audit refuses a study, a sentence each with file and line; nothing of what follows."""
     prompts = parsed.prompts  # whose making may find faults of templates
     found = [*parsed.wrong.values(), *parsed.faults]
-    whole = not parsed.faults and not parsed.wrong.keys() & {"", "groups", "reference"}
-    if whole and len(prompts):
-        found += _group_faults(parsed)
-    else:
-        found += _reference_faults(parsed, parsed.declared.groups)
+    whole = len(prompts) > 0 and not parsed.faults and not parsed.wrong.keys() & {"", "groups", "reference"}
+    found += _group_faults(parsed) if whole else _reference_faults(parsed, parsed.declared.groups)
     if len(prompts):
         found += _text_faults(parsed)
         found += _pair_faults(parsed) if whole else ()
@@ -69,8 +59,7 @@ def _group_faults(parsed: Parsed) -> Iterator[str]:
     elif not reference:
         yield f"The groups are {_names(groups)}, and none is the reference. Name it with {how}."
     elif reference not in groups and reference in known:
-        what = f"The reference {shown(reference)} is none of {_names(groups)}"
-        yield f"{parsed.line('reference')}: {what}. Correct {how}."
+        yield f"{parsed.line('reference')}: The reference {_none_of(reference, groups)}"
     columns = list(parsed.table(PROMPTS))
     for one in ("group", "pair") if columns else ():
         if one not in columns and not ("group" not in columns and parsed.labels):
@@ -78,9 +67,8 @@ def _group_faults(parsed: Parsed) -> Iterator[str]:
     # Where words alone name groups, only the spelling of one that nothing compares is looked at.
     words_only = known == parsed.labels
     compared = groups if words_only else known
-    words = parsed.table(LEXICON).get("group", pd.Series(dtype=object)) if len(parsed.labels) > 1 else pd.Series()
-    for line, name in words[~words.isin(compared)].items():
-        if not words_only or did_you_mean(name, compared):
+    for line, name in parsed.table(LEXICON).get("group", pd.Series()).items() if len(parsed.labels) > 1 else ():
+        if name not in compared and (not words_only or did_you_mean(name, compared)):
             yield f"{LEXICON}:{line}: group {_none_of(name, compared)}"
 
 
@@ -100,74 +88,56 @@ def _names(groups: Sequence[str]) -> str:
     return (", ".join(names[:_MOST_GROUPS]) or "none") + (f" and {more} more" if more > 0 else "")
 
 
-def _of_rows(rows: pd.DataFrame, fault: Callable[[Any], str]) -> Iterator[str]:
-    return first_few(dict.fromkeys(f"{row.where}: {fault(row)}" for row in rows.itertuples()))
+def _of_rows(rows: pd.DataFrame, sentence: str) -> Iterator[str]:
+    """The sentence about each of the prompts, with its pair, group, words, slot and number of masks filled in."""
+    found = {}
+    for row in rows.to_dict("records"):
+        wording = f" in wording {shown(row['wording'])}" if row["wording"] else ""
+        what = sentence.format(
+            pair=f"pair {shown(row['pair_id'])}{wording}", group=shown(row["group"]), words=shown(row["counted"]),
+            slot=next(iter(slots(row["text"])), ""), masks=row["text"].count(MASK), before=row.get("before"),
+        )  # fmt: skip
+        found[f"{row['where']}: {what}"] = None
+    return first_few(found)
 
 
 def _text_faults(parsed: Parsed) -> Iterator[str]:
     prompts = parsed.prompts
-    text = prompts["text"].astype(str)
-    where = f"{LEXICON} has no words of {{}}" if parsed.labels else "no words are given to count there"
-    how = f"Add {LEXICON} (-M lexicon) or a column candidates."
-    checks: tuple[tuple[pd.Series, Callable[[Any], str]], ...] = (
-        (
-            text.map(slots).astype(bool),
-            lambda row: (
-                f"the slot [{slots(row.text)[0]}] is not filled. Put a word there, or take the brackets away."
-            ),
-        ),
-        (
-            text.str.upper().str.contains("[MASK]", regex=False),
-            lambda row: f"a position to fill is written {MASK}, whatever the model calls it. Replace [MASK].",
-        ),
-        (
-            text.str.count(MASK) > 1,
-            lambda row: f"{row.text.count(MASK)} times {MASK}, expected one at most. Split the text.",
-        ),
-        (
-            prompts["masked"] & (prompts["counted"] == ""),
-            lambda row: f"the text holds {MASK} and {where.format(shown(row.group))}. {how}",
-        ),
-    )
-    for wrong, sentence in checks:
-        yield from _of_rows(prompts[wrong], sentence)
-    kinds, masked = set(parsed.declared.kind), prompts["masked"].any()
-    if kinds and not (masked and "masked" in kinds) and not (kinds - {"masked"} and not prompts["masked"].all()):
+    text, masked = prompts["text"].astype(str), prompts["masked"]
+    what = "is not filled. Put a word there, or take the brackets away."
+    yield from _of_rows(prompts[text.map(slots).astype(bool)], f"the slot [{{slot}}] {what}")
+    what = f"a position to fill is written {MASK}, whatever the model calls it. Replace [MASK]."
+    yield from _of_rows(prompts[text.str.upper().str.contains("[MASK]", regex=False)], what)
+    what = f"{{masks}} times {MASK}, expected one at most. Split the text."
+    yield from _of_rows(prompts[text.str.count(MASK) > 1], what)
+    what = f"{LEXICON} has no words of {{group}}" if parsed.labels else "no words are given to count there"
+    what = f"the text holds {MASK} and {what}. Add {LEXICON} (-M lexicon) or a column candidates."
+    yield from _of_rows(prompts[masked & (prompts["counted"] == "")], what)
+    kinds = set(parsed.declared.kind)
+    if kinds and not ("masked" in kinds and masked.any()) and not (kinds - {"masked"} and not masked.all()):
         yield f"{parsed.line('kind')}: no text can be read by a model of kind {', '.join(sorted(kinds))}. Change it."
 
 
 def _pair_faults(parsed: Parsed) -> Iterator[str]:
     """Of each pair, in each of its wordings."""
     prompts, groups = parsed.prompts, parsed.groups
-    first_of_group = prompts.groupby(["unit", "group"], sort=False)["where"].transform("first")
-    again = prompts.assign(before=first_of_group)[prompts.duplicated(["unit", "group"])]
-    what = "already in {0.before}. Remove one."
-    yield from _of_pairs(again, lambda row: f"has group {shown(row.group)} {what.format(row)}")
+    first = prompts.groupby(["unit", "group"], sort=False)["where"].transform("first")
+    again = prompts.assign(before=first)[prompts.duplicated(["unit", "group"])]
+    yield from _of_rows(again, "{pair} has group {group} already in {before}. Remove one.")
     units = prompts.drop_duplicates("unit").set_index("unit")
     compared = prompts[prompts["group"].isin(groups)].drop_duplicates(["unit", "group"])
-    has = pd.crosstab(compared["unit"], compared["group"]).reindex(units.index, columns=groups, fill_value=0) > 0
-    why = "Add it, so that the groups are balanced."
     for group in sorted(groups):
-        yield from _of_pairs(units[~has[group]], f"has no row of {shown(group)}. {why}")
+        lacking = units[~units.index.isin(compared["unit"][compared["group"] == group])].assign(group=group)
+        yield from _of_rows(lacking, "{pair} has no row of {group}. Add it, so that the groups are balanced.")
     by_unit = compared.groupby("unit", sort=False)
-    mixed = (by_unit["masked"].nunique() > 1).reindex(units.index, fill_value=False)
-    yield from _of_pairs(units[mixed], f"holds {MASK} in one text and not in another. Write both alike.")
+    mixed = units[(by_unit["masked"].nunique() > 1).reindex(units.index, fill_value=False)]
+    yield from _of_rows(mixed, f"{{pair}} holds {MASK} in one text and not in another. Write both alike.")
     differ = compared.drop_duplicates(["unit", "text", "counted"]).groupby("unit", sort=False).size()
     same = units[((differ == 1) & (by_unit.size() > 1)).reindex(units.index, fill_value=False)]
-    what = "has the same text in every group: nothing is swapped"
-    yield from _of_pairs(same[same["counted"] == ""], f"{what}. Change one.")
-    yield from _of_pairs(
-        same[same["counted"] != ""],
-        lambda row: f"{what}, for the words of {shown(row.counted)} alone are counted there. Change one.",
-    )
-
-
-def _of_pairs(rows: pd.DataFrame, fault: str | Callable[[Any], str]) -> Iterator[str]:
-    def named(row: Any) -> str:
-        wording = f" in wording {shown(row.wording)}" if row.wording else ""
-        return f"pair {shown(row.pair_id)}{wording} {fault if isinstance(fault, str) else fault(row)}"
-
-    return _of_rows(rows, named)
+    what = "{pair} has the same text in every group: nothing is swapped"
+    yield from _of_rows(same[same["counted"] == ""], f"{what}. Change one.")
+    what = f"{what}, for the words of {{words}} alone are counted there. Change one."
+    yield from _of_rows(same[same["counted"] != ""], what)
 
 
 def _column_faults(parsed: Parsed) -> Iterator[str]:
@@ -188,8 +158,7 @@ def _column_faults(parsed: Parsed) -> Iterator[str]:
 
 def advice(parsed: Parsed) -> list[str]:
     """What an audit does not refuse and what may bend the numbers, a sentence each."""
-    parts = (warnings(parsed), _of_texts(parsed), _of_masks(parsed), _of_wordings(parsed))
-    return list(dict.fromkeys(chain(*parts)))
+    return list(dict.fromkeys([*warnings(parsed), *_of_texts(parsed), *_of_words(parsed), *_of_wordings(parsed)]))
 
 
 def warnings(parsed: Parsed) -> Iterator[str]:
@@ -206,32 +175,28 @@ def warnings(parsed: Parsed) -> Iterator[str]:
     if len(ends):
         counted = f"{len(ends):,} texts begin or end" if len(ends) > 1 else "A text begins or ends"
         yield f"{ends.iloc[0]}: {counted} with blanks, which models read too. Remove those that should not be there."
-    yield from _unlike_pairs(parsed)
-
-
-def _unlike_pairs(parsed: Parsed) -> Iterator[str]:
-    """A sentence that names the rows of pairs whose texts share almost nothing."""
-    prompts = parsed.prompts
-    first = prompts.groupby("unit", sort=False)[["where", "text"]].transform("first")
-    rows = zip(prompts["text"], prompts["where"], first["text"], first["where"], prompts["pair_id"], strict=True)
-    unlike = (
-        f"{' and '.join(dict.fromkeys((before, where)))} (pair {shown(pair)})"
-        for text, where, other, before, pair in rows
-        if text != other and _is_unlike(text.lower(), other.lower())
-    )
-    if found := list(islice(unlike, _MOST_UNLIKE + 1)):
+    if found := list(islice(_unlike_pairs(parsed.prompts), _MOST_UNLIKE + 1)):
         more = len(found) - _NAMED_UNLIKE
         rest = f"; {more}{' or more' if len(found) > _MOST_UNLIKE else ''} others" if more > 0 else ""
         why = "A gap between them does not come from the swapped words. Check the pairs."
         yield f"Texts of one pair share almost nothing: {'; '.join(found[:_NAMED_UNLIKE])}{rest}. {why}"
 
 
-def _is_unlike(one: str, other: str) -> bool:
-    words = [set(_WORD.findall(text)) for text in (one, other)]
-    fewest = min(map(len, words))
-    if fewest < _FEW_WORDS or len(words[0] & words[1]) >= _SHARED_WORDS * fewest:
-        return False
-    return SequenceMatcher(None, one[:_COMPARED], other[:_COMPARED], autojunk=False).ratio() < _SHARED_LETTERS
+def _unlike_pairs(prompts: pd.DataFrame) -> Iterator[str]:
+    """Where texts of a pair stand that share almost nothing.
+
+    Fewer than a quarter of the words of the shorter are in the other, and less than half of the letters match: "El
+    doctor cansado" and "La doctora cansada" share no word and most letters. Of fewer than three words all may differ.
+    """
+    first = prompts.groupby("unit", sort=False)[["where", "text"]].transform("first")
+    rows = zip(prompts["text"], prompts["where"], first["text"], first["where"], prompts["pair_id"], strict=True)
+    for text, where, other, before, pair in (row for row in rows if row[0] != row[2]):
+        one, two = text.lower(), other.lower()
+        words, others = set(_WORD.findall(one)), set(_WORD.findall(two))
+        fewest = min(len(words), len(others))
+        unlike = fewest >= 3 and len(words & others) < fewest / 4
+        if unlike and SequenceMatcher(None, one[:200], two[:200], autojunk=False).ratio() < 0.5:
+            yield f"{' and '.join(dict.fromkeys((before, where)))} (pair {shown(pair)})"
 
 
 def article_is_wrong(article: str, word: str) -> bool:
@@ -240,10 +205,8 @@ def article_is_wrong(article: str, word: str) -> bool:
     >>> [article_is_wrong("a", one) for one in ("engineer", "university", "hour", "nurse", "MRI")]
     [True, False, True, False, False]
     """
-    if word.isupper():
-        return False
     wants_an = bool(_AN.match(word)) and not _A_AFTER_ALL.match(word)
-    return wants_an != (article.lower() == "an")
+    return not word.isupper() and wants_an != (article.lower() == "an")
 
 
 def _of_texts(parsed: Parsed) -> Iterator[str]:
@@ -255,16 +218,16 @@ def _of_texts(parsed: Parsed) -> Iterator[str]:
                 better = "a" if article.lower() == "an" else "an"
                 yield f"{where}: '{article} {word}', expected '{better} {word}'. Write it into the value."
     keys = ["text", "group", "counted"]
-    first = prompts.groupby(keys, sort=False)["where"].transform("first")
-    for row in prompts.assign(before=first)[prompts.duplicated(keys)].drop_duplicates("where").itertuples():
+    again = prompts.assign(before=prompts.groupby(keys, sort=False)["where"].transform("first"))
+    for row in again[prompts.duplicated(keys)].drop_duplicates("where").itertuples():
         before = "the same line" if row.before == row.where else row.before
         yield f"{row.where}: the text stands in {before} already: pairs of the same texts count once. Remove one."
 
 
-def _of_masks(parsed: Parsed) -> Iterator[str]:
+def _of_words(parsed: Parsed) -> Iterator[str]:
     """Articles before a mask favour words by their first letter; words that no token can be."""
-    prompts, words = parsed.prompts, parsed.table(LEXICON).get("word", {})
-    if len({article_is_wrong("a", word) for _, word in words.items()}) > 1:
+    prompts, words = parsed.prompts, parsed.table(LEXICON).get("word", pd.Series())
+    if len({article_is_wrong("a", word) for word in words}) > 1:
         for where in prompts["where"][prompts["text"].str.contains(rf"\b[Aa]n? {MASK}").astype(bool)].unique():
             yield f"{where}: the article before {MASK} favours words by their first letter. Put it elsewhere."
     for line, word in words.items():
@@ -276,10 +239,8 @@ def _of_wordings(parsed: Parsed) -> Iterator[str]:
     if TEMPLATES not in parsed.tables:
         yield f"{PROMPTS}: there are no other wordings of the texts, and nothing tells whether a gap hangs on them."
         return
-    reworded = set(parsed.table(WORDINGS).get("template_id", ()))
     for line, name in parsed.templates["template_id"].items():
-        if name not in reworded:
-            yield (
-                f"{TEMPLATES}:{line}: template {name} has no other wording in {WORDINGS}: nothing tells whether a "
-                f"gap hangs on its words. Add some; the studies of the package have {_RECOMMENDED_WORDINGS}."
-            )
+        if name not in set(parsed.table(WORDINGS).get("template_id", ())):
+            what = f"{TEMPLATES}:{line}: template {name} has no other wording in {WORDINGS}"
+            why = "nothing tells whether a gap hangs on its words"
+            yield f"{what}: {why}. Add some; the studies of the package have 5."
