@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from swapbias.errors import UpstreamMissingError, UsageError, quoted
 from swapbias.files import check_regular, unescape_csv_cell, write_whole
-from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt, Row, check_prompts
-from swapbias.studies.study import Config, Corpus, Experiment, Rated, Study, unknown
+from swapbias.studies.study import (
+    PROMPT_COLUMNS,
+    Config,
+    Corpus,
+    Experiment,
+    Prompt,
+    Rated,
+    Row,
+    Study,
+    check_prompts,
+    unknown,
+)
 from swapbias.studies.tables import Lexicon, imported_path, shown_names, table_rows, upstream_file
 
 if TYPE_CHECKING:

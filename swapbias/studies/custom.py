@@ -20,7 +20,9 @@ from swapbias.errors import StudyError, UsageError, quoted
 from swapbias.files import LOCK, locked, write_whole
 from swapbias.measures import named_group
 from swapbias.studies.catalogue import load_study, register
-from swapbias.studies.parsed import (
+from swapbias.studies.study import PLACEBO, PROMPT_COLUMNS, Config, Corpus, Experiment, Rubric, Slice, Study
+from swapbias.studies.tables import Lexicon
+from swapbias.studies.validation import (
     DECLARATION,
     LEXICON,
     PROMPTS,
@@ -28,14 +30,13 @@ from swapbias.studies.parsed import (
     STUDY_FILES,
     Files,
     Parsed,
+    advice,
     constant_columns,
+    faults,
     parse_study,
     unique_names,
+    warnings,
 )
-from swapbias.studies.prompt import PLACEBO, PROMPT_COLUMNS
-from swapbias.studies.study import Config, Corpus, Experiment, Rubric, Slice, Study
-from swapbias.studies.tables import Lexicon
-from swapbias.studies.validation import advice, faults, warnings
 
 _log = logging.getLogger("swapbias")
 _CONFIGS = {"masks": ("masked",), "questions": ("chat",), "texts": ("classifier", "causal")}  # who reads what
@@ -368,7 +369,7 @@ def _corpus(parsed: Parsed, origin: str) -> Corpus:
 def _lexicons(parsed: Parsed) -> tuple[dict[str, Callable[[], Lexicon]], dict[str, str]]:
     """The word lists, and what names the words of each cell: one list, or one a cell where cells contradict."""
     corpus, prompts = parsed.declared.name, parsed.prompts
-    listed = dict(zip(*(parsed.table(LEXICON).get(one, ()) for one in ("word", "group")), strict=True))
+    listed = dict(zip(*(parsed.column(LEXICON, one) for one in ("word", "group")), strict=True))
     cells = prompts[~prompts["counted"].isin(["", *parsed.labels])].drop_duplicates("counted", keep="last")
     words = {cell: [word.strip() for word in cell.split("|")] for cell in cells["counted"]}
     groups = dict(zip(cells["counted"], cells["group"], strict=True))
@@ -422,7 +423,9 @@ def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.D
         scores += ["unanswered"] if declared.reading == "options" else ["unanswered", "refused", "length"]
         if declared.rubric and declared.reading != "options":
             scores.append("judged")
-            table = parsed.table(SLOTS)  # a judge is shown none of the words that fill a slot of a pair
+            table = parsed.tables.get(
+                SLOTS, pd.DataFrame()
+            )  # a judge is shown none of the words that fill a slot of a pair
             words = {value: f"[{name}]" for name in table if name not in ("pair", "group") for value in table[name]}
             rubric = Rubric(question=declared.rubric, candidates="|".join(declared.rubric_options), neutral=words)
     return Experiment(

@@ -57,6 +57,14 @@ def _whole_table(
     return rows
 
 
+def decoded(name: str, content: bytes) -> str:
+    """The text of a file; ValueError where it is no UTF-8."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise not_utf8(name, error) from error
+
+
 def table_rows(
     name: str, content: bytes, header_faults: Callable[[list[str]], Iterable[str]], *,
     optional: Collection[str] | None = (), delimiter: str = ",",
@@ -69,10 +77,7 @@ def table_rows(
     Raises:
         ValueError: the file is no UTF-8, or a quote in it is not closed.
     """
-    try:
-        lines = strict_rows(name, io.StringIO(content.decode("utf-8-sig"), newline=""), delimiter=delimiter)
-    except UnicodeDecodeError as error:
-        raise not_utf8(name, error) from error
+    lines = strict_rows(name, io.StringIO(decoded(name, content), newline=""), delimiter=delimiter)
     header = [cell.strip() for cell in next(lines, (1, []))[1]]
     may_be_blank = header if optional is None else optional
     if wrong := list(header_faults(header)):

@@ -21,7 +21,7 @@ from swapbias.runs.plan import Settings, note_rows, plan_tasks
 from swapbias.studies import tables as checklists
 from swapbias.studies.answer_scores import read_facts
 from swapbias.studies.catalogue import config_rows, load_study
-from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
+from swapbias.studies.study import PROMPT_COLUMNS, Prompt
 from tests.models.chat.server import ChatServer, Reply
 
 SHE = re.compile(r"\bshe\b", re.IGNORECASE)

@@ -12,7 +12,7 @@ import pytest
 from swapbias import files
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.studies import catalogue as studies, tables as sources
-from swapbias.studies.prompt import Prompt, check_prompts, check_templates, fill
+from swapbias.studies.study import Prompt, check_prompts, check_templates, fill
 from swapbias.studies.tables import corpus_dir, fingerprint, read_table
 from tests.conftest import ROOT
 

@@ -12,9 +12,8 @@ from swapbias.errors import StudyError, UsageError
 from swapbias.runs import study_designs
 from swapbias.studies import check_study, config_rows, load_lexicon, new_study, open_study, own_studies
 from swapbias.studies.catalogue import load_corpus, load_study, studies
-from swapbias.studies.parsed import Declaration
 from swapbias.studies.study import Experiment
-from swapbias.studies.validation import article_is_wrong
+from swapbias.studies.validation import Declaration, article_is_wrong
 
 KEYS = list(Declaration.model_fields)
 ROWS = [

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from swapbias.errors import UsageError
 from swapbias.studies import Rows, column, having, joined, only, open_study, parsed
-from swapbias.studies.prompt import arrow_table
+from swapbias.studies.study import arrow_table
 from tests.studies.test_own import table
 
 NAMES = ["text", "group", "pair", "é"]
