@@ -25,16 +25,12 @@ _TURN = re.compile(r"(?:\A|\n)<\|(system|user|assistant)\|>\n")
 
 
 def _meaning(meaning: str) -> Any:
-    """A column with its meaning as data: docstrings are not there under ``python -OO``."""
-    return field(metadata={"meaning": meaning})
+    return field(metadata={"meaning": meaning})  # as data: docstrings are not there under ``python -OO``
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One stimulus for one group: rows of a pair differ in the swapped slot alone.
-
-    The metadata of each field are its ``meaning``.
-    """
+    """One stimulus for one group: rows of a pair differ in the swapped slot alone."""
 
     prompt_id: str = _meaning("unique within a config")
     pair_id: str = _meaning("shared by the rows that are compared with each other")
@@ -69,32 +65,21 @@ def prompt_row(
     pair: str, group: str, text: str, experiment: str, *, prompt_id: str = "", candidates: str = "",
     construct: str = "", condition: str = "", label: str = "", template: str = "",
 ) -> "Row":  # fmt: skip
-    """The row of a prompt; its id is that of the pair with the group, unless another is given.
-
-    >>> prompt_row("1", "female", "She is here.", "toy")["prompt_id"]
-    '1/female'
-    """
+    """The row of a prompt; its id is that of the pair with the group ("1/female"), unless another is given."""
     name = prompt_id or f"{pair}/{group}"
     return Prompt(name, pair, group, text, candidates, construct, condition, label, template, experiment).row()
 
 
 def slots(template: str) -> list[str]:
-    """The slot names of a template in order.
-
-    >>> slots("[noun] is a [profession].")
-    ['noun', 'profession']
-    """
+    """The slot names of a template in order: ``noun`` and ``profession`` of "[noun] is a [profession]."."""
     return _SLOT.findall(template)
 
 
 def fill(template: str, **values: str) -> str:
-    """The template with every slot filled.
+    """The template with every slot filled; ValueError where its slots are not exactly these.
 
     >>> fill("<mask> has [diagnosis]", diagnosis="OCD")
     '<mask> has OCD'
-
-    Raises:
-        ValueError: when the slots of the template are not exactly the values given.
     """
     if sorted(set(slots(template))) != sorted(values):
         raise ValueError(f"{template!r}: slots {slots(template)}, expected {sorted(values)}. Fix the slot name.")
@@ -102,11 +87,7 @@ def fill(template: str, **values: str) -> str:
 
 
 def conversation(*turns: tuple[str, str]) -> str:
-    """The text of a chat: each turn after a line with its role (system, user or assistant), the user's last.
-
-    >>> conversation(("system", "Answer with a letter."), ("user", "Is it?"))
-    '<|system|>\\nAnswer with a letter.\\n<|user|>\\nIs it?'
-    """
+    """The text of a chat: each turn after a line with its role (system, user or assistant), the user's last."""
     return "\n".join(f"<|{role}|>\n{content}" for role, content in turns)
 
 
@@ -137,11 +118,7 @@ def placebo(row: Mapping[str, str], wording: str, text: str) -> dict[str, str]:
 
 
 def check_templates(table: str, rows: list[dict[str, str]], expected: Iterable[str]) -> list[dict[str, str]]:
-    """The rows of a template table, once the slots of each column ``template`` are those expected.
-
-    Raises:
-        ValueError: naming table and line (the header is line 1).
-    """
+    """The rows of a template table, if the slots of each are those expected, else ValueError with table and line."""
     wanted = sorted(expected)
     for line, row in enumerate(rows, start=2):
         if sorted(set(slots(row["template"]))) != wanted:
@@ -197,14 +174,14 @@ CLOSED_QUESTION: Mapping[str, Any] = MappingProxyType({
     "kind": "chat", "reading": "options", "unit": "share of answers", "reported": ("outside",),
     "scores": ("score", "log_odds", "unanswered", "refused", "said_unsure"),
 })  # fmt: skip
+_CROSSED = {"template": "templates", "condition": "conditions"}
 Type = str | tuple[str, ...]  # of a column: ``string``, ``bool``, ``int64``, ``float64``, or names of classes
 
 
 def unknown(thing: str, name: str, known: Sequence[str]) -> UsageError:
     """The error for a name that is none of those there are."""
-    return UsageError(
-        f"Unknown {thing} {quoted(name)}: expected one of {', '.join(known)}.{did_you_mean(name, known)}"
-    )
+    one_of = f"expected one of {', '.join(known)}.{did_you_mean(name, known)}"
+    return UsageError(f"Unknown {thing} {quoted(name)}: {one_of}")
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
@@ -285,9 +262,7 @@ class Experiment:
     scores: tuple[str, ...] = ("score",)  # columns, the published one first
     subset: str = ""  # a column whose values are analysed on their own
     contrast: tuple[str, str] | None = None  # two values of it, whose gaps are compared
-    random: Mapping[str, str] = field(  # columns, and what they are called
-        default_factory=lambda: {"template": "templates", "condition": "conditions"}
-    )
+    random: Mapping[str, str] = field(default_factory=lambda: dict(_CROSSED))  # columns, and what they are called
     random_of: Mapping[str, str] = field(default_factory=dict)  # the one group that a random column is about
     spreads: Mapping[str, float] = field(default_factory=dict)  # SD of their effects on a gap, blank: of the rest
     aggregate: tuple[str, ...] = ()  # columns to average over before groups are compared; the last is the unit
@@ -320,15 +295,12 @@ class Experiment:
     @property
     def gaps(self) -> "tuple[Experiment, ...]":
         """The experiment as one of two groups, once for each contrast."""
-        if not self.groups:
-            return (self,)
-        return tuple(
-            replace(self, group=group, groups=(), random_of={}, random={
-                name: word for name, word in self.random.items()
-                if self.random_of.get(name) in (group, self.reference_group, None)
-            })
-            for group in self.compared[:-1]
-        )  # fmt: skip
+        mine = {group: {group, self.reference_group, None} for group in self.compared[:-1]}
+        random = {
+            group: {name: word for name, word in self.random.items() if self.random_of.get(name) in owners}
+            for group, owners in mine.items()
+        }
+        return tuple(replace(self, group=one, groups=(), random_of={}, random=random[one]) for one in mine)
 
     @property
     def headline(self) -> tuple[str, str, str]:
@@ -423,20 +395,16 @@ def table_config(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released:
-    """Outputs that the authors released for one model: pinned files, and how they become scored rows.
-
-    ``rows`` takes the files by path and yields prompt rows with a ``score``; ``counts`` yields (subset, measure,
-    contrast, number) for facts that are no comparison of groups. A run that the authors corrected after they printed
-    another has a ``note`` that says so, and ``corrected``, the values of slices that it changes.
-    """
+    """Outputs that the authors released for one model: pinned files, and how they become scored rows."""
 
     model: str
     experiment: str
     files: tuple[str, ...]
-    rows: Callable[[Mapping[str, Path]], Iterable[Mapping[str, Any]]]
+    rows: Callable[[Mapping[str, Path]], Iterable[Mapping[str, Any]]]  # of the files by path; each with a ``score``
+    # (subset, measure, contrast, number) of facts that are no comparison of groups.
     counts: Callable[[Mapping[str, Path]], Iterable[tuple[str, str, str, float]]] | None = None
-    note: str = ""
-    corrected: tuple[str, ...] = ()
+    note: str = ""  # of a run that the authors corrected after they printed another
+    corrected: tuple[str, ...] = ()  # the values of slices that it changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

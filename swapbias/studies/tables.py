@@ -19,6 +19,7 @@ from swapbias.errors import UpstreamMissingError
 from swapbias.files import cache_dir, file_sha256, not_utf8, write_whole
 
 _NAME = re.compile(r"\s*[A-Za-z_][\w.-]{0,39}\s*")  # with spaces it may be a sentence
+_HOW = "Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online"
 _RAW_URL = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
 
 
@@ -51,18 +52,10 @@ def _whole_table(
 
     rows = []
     for line, row, faults in table_rows(name, content, header_faults, optional=optional, delimiter=delimiter):
-        for what in faults:
-            raise ValueError(f"{name}:{line}: {what}")
+        if faults:
+            raise ValueError(f"{name}:{line}: {faults[0]}")
         rows.append(row)
     return rows
-
-
-def decoded(name: str, content: bytes) -> str:
-    """The text of a file; ValueError where it is no UTF-8."""
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise not_utf8(name, error) from error
 
 
 def table_rows(
@@ -72,24 +65,28 @@ def table_rows(
     """Each row of a CSV file with its line and what is wrong with it: its number of cells, or a blank one.
 
     Where something is wrong with the header, that is the only row, of line 1. ``optional``: columns that may be
-    blank, None for all.
-
-    Raises:
-        ValueError: the file is no UTF-8, or a quote in it is not closed.
+    blank, None for all. ValueError where the file is no UTF-8, or a quote in it is not closed.
     """
     lines = strict_rows(name, io.StringIO(decoded(name, content), newline=""), delimiter=delimiter)
     header = [cell.strip() for cell in next(lines, (1, []))[1]]
-    may_be_blank = header if optional is None else optional
     if wrong := list(header_faults(header)):
         yield 1, {}, wrong
         return
+    filled = {*header} - {*(header if optional is None else optional)}
     for line, cells in lines:
         row = dict(zip(header, cells, strict=False))
-        blank = [one for one, cell in row.items() if not cell.strip() and one not in may_be_blank]
+        blank = [one for one, cell in row.items() if one in filled and not cell.strip()]
         faults = [f"column {one!r} is blank, expected a value. Fill it in." for one in blank]
-        if len(cells) != len(header):
-            faults = [f"{len(cells)} cells, expected {len(header)}. Quote or add cells."]
-        yield line, row, faults
+        ragged = [f"{len(cells)} cells, expected {len(header)}. Quote or add cells."]
+        yield line, row, faults if len(cells) == len(header) else ragged
+
+
+def decoded(name: str, content: bytes) -> str:
+    """The text of a file; ValueError where it is no UTF-8."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise not_utf8(name, error) from error
 
 
 def wordings(corpus: str, key: str, *, optional: Sequence[str] = ()) -> dict[str, dict[str, dict[str, str]]]:
@@ -107,11 +104,7 @@ def wordings(corpus: str, key: str, *, optional: Sequence[str] = ()) -> dict[str
 
 
 def strict_rows(name: str, handle: Iterable[str], *, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Rows of a CSV text, each with the line at which it starts; the file's name is for errors.
-
-    Raises:
-        ValueError: a quote is not closed, or text follows the closing one; names the row and its line.
-    """
+    """Rows of a CSV text, each with the line at which it starts; ValueError names the row whose quotes are wrong."""
     reader = csv.reader(handle, delimiter=delimiter, strict=True)
     row = line = 1
     try:
@@ -119,10 +112,9 @@ def strict_rows(name: str, handle: Iterable[str], *, delimiter: str = ",") -> It
             yield line, cells
             line, row = reader.line_num + 1, row + bool(cells)
     except csv.Error as error:
-        raise ValueError(
-            f"{name}: row {row} (line {line}; the header is row 1): a quote is not closed at its cell's end, or a "
-            f"cell is too long ({error}). Mend the quotes."
-        ) from error
+        where = f"{name}: row {row} (line {line}; the header is row 1)"
+        what = f"a quote is not closed at its cell's end, or a cell is too long ({error}). Mend the quotes."
+        raise ValueError(f"{where}: {what}") from error
 
 
 def shown_names(header: Sequence[str]) -> str:
@@ -167,16 +159,14 @@ def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
     pin = pinned_files(corpus).get(path)
     if pin is None:
         raise ValueError(f"{corpus}/sources.csv: no file {path!r} is pinned. Add a row for it.")
-    local = os.environ.get("SWAPBIAS_UPSTREAM")
-    cached = cache_dir() / "upstream" / pin["repository"] / pin["commit"] / path
-    found = Path(local) / pin["repository"] / path if local else cached
+    local, home = os.environ.get("SWAPBIAS_UPSTREAM"), cache_dir() / "upstream"
+    found = Path(local) / pin["repository"] / path if local else home / pin["repository"] / pin["commit"] / path
     if found.is_dir():
         raise UpstreamMissingError(f"{found} is a folder, expected the file of that name. Move it away.")
     if download and not local and not (found.exists() and file_sha256(found) == pin["sha256"]):
-        _fetch(pin, cached)
-    where = "Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online so that it is fetched."
+        _fetch(pin, found)
     if not found.exists():
-        raise UpstreamMissingError(f"{pin['repository']}/{path} is not at hand. {where}")
+        raise UpstreamMissingError(f"{pin['repository']}/{path} is not at hand. {_HOW} so that it is fetched.")
     if file_sha256(found) != pin["sha256"]:
         how = f"Fetch {pin['repository']} at commit {pin['commit'][:12]}."
         raise UpstreamMissingError(f"{found}: its sha256 is not the pinned {pin['sha256'][:12]}…. {how}")
@@ -190,9 +180,7 @@ def _fetch(pin: Mapping[str, str], target: Path) -> None:
             content = answer.read()
     except (OSError, http.client.HTTPException) as error:
         what = f"{pin['repository']}/{pin['path']} could not be fetched ({getattr(error, 'reason', error)})"
-        raise UpstreamMissingError(
-            f"{what}. Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online."
-        ) from error
+        raise UpstreamMissingError(f"{what}. {_HOW}.") from error
     if hashlib.sha256(content).hexdigest() != pin["sha256"]:
         raise ValueError(f"{url}: the sha256 of what came is not the pinned one. Nothing was saved.")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -214,18 +202,14 @@ PLANTED_BIAS, PLANTED_LEAK = "planted", "planted leak"  # sources of numbers tha
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A number to compare a finding with: a paper's, or the planted one of a model made for calibration.
-
-    Strings have the decimals that were printed; blank where not printed. Where a paper's own release disagrees
-    with what it prints, ``recomputed`` holds the released value and ``note`` the explanation.
-    """
+    """A number to compare a finding with: a paper's, with the decimals that it prints, or a planted one."""
 
     value: str = ""
     p_value: str = ""
     effect_size: str = ""
     source: str = ""
-    note: str = ""
-    recomputed: str = ""
+    note: str = ""  # why the authors' own release disagrees with what they print
+    recomputed: str = ""  # the released value
 
     @property
     def planted(self) -> bool:
@@ -263,18 +247,14 @@ def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]
 class Lexicon:
     """Words with labels.
 
-    Attributes:
-        name: ``corpus/lexicon``.
-        words: lower-case word -> label; matched whatever the case of the token.
-        proper: word -> label; matched with its case (names: "Mark" is one, "mark" is not), unless the
-            model's vocabulary has no upper case at all.
-        rest: the label of every other word.
+    ``proper`` words are matched with their case (names: "Mark" is one, "mark" is not), unless the model's vocabulary
+    has no upper case at all; ``words``, in lower case, in any case.
     """
 
-    name: str
+    name: str  # ``corpus/lexicon``
     words: Mapping[str, str]
     proper: Mapping[str, str] = field(default_factory=dict)
-    rest: str = "unspecified"
+    rest: str = "unspecified"  # the label of every other word
 
     def labels(self, words: Iterable[str], *, uncased: bool = False) -> list[str]:
         """The label of each word, as decoded from one token and stripped.
@@ -305,14 +285,9 @@ def with_imported(lexicon: Lexicon) -> Lexicon:
 
 # --- checklists: facts that notes state ----------------------------------------------------------------
 
-_REGEX = "re:"
-
 
 class Fact(NamedTuple):
-    """Something that a text can state, by any of its terms: whole words in any case, or ``re:`` and a pattern.
-
-    A blank ``note_id``: it is looked for in every note.
-    """
+    """Something that a text can state by any of its terms: whole words in any case. Blank note_id: of every note."""
 
     name: str
     terms: tuple[str, ...]
@@ -320,31 +295,22 @@ class Fact(NamedTuple):
 
 
 def read_checklist(path: Path) -> tuple[Fact, ...]:
-    """The facts of a table with the columns ``note_id`` (blank: of every note), ``fact`` and ``terms``.
-
-    Terms are joined by bars, and a pattern is the last of them; without any a fact is stated by its own name.
+    """The facts of a table with the columns ``note_id``, ``fact`` and ``terms``, joined by bars: else its own name.
 
     Raises:
-        ValueError: naming the file and the line, for a wrong header, a fact without a name or a broken pattern.
+        ValueError: naming the file and the line, for a wrong header or a fact without a name.
     """
     found = []
-    rows = read_table(path, ("note_id", "fact", "terms"), optional=("note_id", "terms"))
-    for line, row in enumerate(rows, start=2):
-        words, *pattern = re.split(r"(?:^|\|)\s*(?=re:)", row["terms"], maxsplit=1)  # which may hold bars itself
-        terms = [*filter(None, map(str.strip, words.split("|"))), *pattern] or [row["fact"].strip()]
-        found.append(Fact(row["fact"].strip(), tuple(terms), row["note_id"].strip()))
-        try:
-            stated(found[-1:], "")
-        except (re.error, RecursionError, OverflowError) as error:
-            expected = f"expected a regular expression after {_REGEX} Mend it."
-            raise ValueError(f"{path.name}:{line}: a pattern cannot be read ({error}), {expected}") from error
+    for row in read_table(path, ("note_id", "fact", "terms"), optional=("note_id", "terms")):
+        name, *terms = (one.strip() for one in (row["fact"], *row["terms"].split("|")))
+        found.append(Fact(name, tuple(filter(None, terms)) or (name,), row["note_id"].strip()))
     return tuple(found)
 
 
 def stated(facts: Iterable[Fact], text: str) -> list[Fact]:
     """Those of the facts that a text states by any of their terms, denied ("denies chest pain") or not.
 
-    >>> facts = [Fact("diabetes", ("type 2 diabetes", "T2DM")), Fact("fall", ("re:f[ae]ll(en)?",))]
+    >>> facts = [Fact("diabetes", ("type 2 diabetes", "T2DM")), Fact("fall", ("fell", "fall"))]
     >>> [one.name for one in stated(facts, "Has Type 2  diabetes; FELL at home.")]
     ['diabetes', 'fall']
     """
@@ -354,8 +320,7 @@ def stated(facts: Iterable[Fact], text: str) -> list[Fact]:
 @cache
 def _pattern(term: str) -> re.Pattern[str]:
     words = r"\s+".join(map(re.escape, term.split()))
-    pattern = term.removeprefix(_REGEX) if term.startswith(_REGEX) else rf"(?<!\w){words}(?!\w)"
-    return re.compile(pattern, re.IGNORECASE)
+    return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)
 
 
 def facts_of(checklist: Sequence[Fact], note_id: str, texts: Collection[str]) -> list[Fact]:
