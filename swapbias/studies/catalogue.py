@@ -1,7 +1,7 @@
 """What a study is, and how its leaf (one builder file, one folder of tables) is found by name."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -118,7 +118,7 @@ def local_corpus(name: str, folder: Path) -> Corpus:
     return replace(corpus, configs=corpus.local(folder), title=title, licence="other")
 
 
-def config_rows(corpus: str, config: str, *, download: bool = True) -> list[Row]:
+def config_rows(corpus: str, config: str, *, download: bool = True) -> Sequence[Row]:
     """The rows of a config, checked.
 
     Raises:
@@ -129,7 +129,7 @@ def config_rows(corpus: str, config: str, *, download: bool = True) -> list[Row]
     return checked_rows(load_corpus(corpus), config, download=download)
 
 
-def checked_rows(corpus: Corpus, name: str, *, download: bool = True) -> list[Row]:
+def checked_rows(corpus: Corpus, name: str, *, download: bool = True) -> Sequence[Row]:
     """``config_rows`` of a corpus at hand."""
     config = corpus.config(name)
     for path in config.upstream:

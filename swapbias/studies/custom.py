@@ -34,6 +34,7 @@ from swapbias.studies.validation import (
     constant_columns,
     faults,
     parse_study,
+    table_column,
     unique_names,
     warnings,
 )
@@ -69,7 +70,6 @@ _SPREADS: Mapping[str, Mapping[str, float]] = {
     "classifier": {"template": 0.125, "words": 0.125, "condition": 0.048, "pair_id": 0.19, "": 0.136},
 }
 _MOST_VALUES = 100  # of a column that is a slice without being named as one
-_MOST_FAULTS = 20  # that one error lists
 GROUP_FILL, REFERENCE_FILL, FILL_PAIR = FILLS = ("group_fill", "reference_fill", "fill_pair")
 _BESIDE = {"counted", "wording", "where", "unit", "masked", *FILLS}  # columns that are none of a row's own
 NAME = "name"  # the column that says what fills the slot, where texts are not compared
@@ -193,13 +193,6 @@ def open_study(
     Raises:
         UsageError: no such folder or file.
         StudyError: what is wrong with the declaration and the tables, a line each with file and line.
-
-    >>> import pandas as pd
-    >>> texts, groups = ["He is late.", "She is late.", "He left.", "She left."], ["male", "female"] * 2
-    >>> table = pd.DataFrame({"text": texts, "group": groups, "pair": ["late", "late", "left", "left"]})
-    >>> study = open_study(table, reference="male", name="punctual")
-    >>> [one.name for one in study.experiments], study.experiments[0].group
-    (['classifier', 'causal'], 'female')
     """
     parsed = parse_study(study_files(source, reference=reference, group=group, lexicon=lexicon, name=name))
     try:
@@ -223,12 +216,7 @@ class Check(NamedTuple):
 def check_study(source: Any, **of_table: Any) -> Check:
     """The faults of a user's own study, and without any, advice on what may bend its numbers.
 
-    Args:
-        source: a folder, a CSV file, a DataFrame or a Dataset, as ``open_study`` takes it.
-        of_table: ``reference``, ``group``, ``lexicon`` and ``name``, as of ``open_study``.
-
-    Raises:
-        UsageError: no such folder or file.
+    ``source`` and ``of_table`` (``reference``, ``group``, ``lexicon`` and ``name``) are those of ``open_study``.
     """
     parsed = parse_study(study_files(source, **of_table))
     found = faults(parsed)
@@ -237,11 +225,7 @@ def check_study(source: Any, **of_table: Any) -> Check:
 
 
 def reopen_study(folder: Path, origin: str) -> None:
-    """Make a study known from the copy that a run keeps of it; ``origin`` is that of the manifest.
-
-    Raises:
-        UsageError, ValueError: as ``open_study``.
-    """
+    """Make a study known from the copy that a run keeps of it; ``origin`` is that of the manifest."""
     register(own_corpus(study_files(folder), origin="" if origin == "local" else origin))
 
 
@@ -258,11 +242,7 @@ def _with_file_names(sentence: str, source: Any, lexicon: Path | str | None) -> 
 def study_files(
     source: Any, *, reference: str = "", group: str = "", lexicon: Path | str | None = None, name: str = ""
 ) -> dict[str, bytes]:
-    """The files of a study by name: those of a folder, or what a table comes to.
-
-    Raises:
-        UsageError, ValueError: as ``open_study``.
-    """
+    """The files of a study by name: those of a folder, or what a table comes to, as ``open_study`` takes it."""
     place = Path(source).expanduser() if isinstance(source, str | Path) else None
     if place is not None and place.is_dir():
         if reference or group or lexicon:
@@ -296,11 +276,7 @@ def _study_name(text: str) -> str:
 
 
 def new_study(folder: Path) -> list[Path]:
-    """Write a small complete example of a study into a new folder, named after it; gives the files.
-
-    Raises:
-        UsageError: the folder holds something.
-    """
+    """Write a small complete example of a study into a new folder, named after it; gives the files."""
     if folder.exists() and (not folder.is_dir() or any(one.name != LOCK for one in folder.iterdir())):
         raise UsageError(f"{folder} is not empty, expected a new folder. Choose another.")
     folder.mkdir(parents=True, exist_ok=True)
@@ -316,19 +292,14 @@ def new_study(folder: Path) -> list[Path]:
 
 
 def own_corpus(files: Files, *, origin: str = "") -> Corpus:
-    """The corpus that the files of a study come to, with the study that reads it.
-
-    Raises:
-        StudyError: what is wrong with the files, a line each with file and line.
-    """
+    """The corpus that the files of a study come to; StudyError has a line for each fault, with file and line."""
     return _corpus(parse_study(files), origin)
 
 
 def _corpus(parsed: Parsed, origin: str) -> Corpus:
     if found := faults(parsed):
-        more = len(found) - _MOST_FAULTS
-        rest = [f"{more} more: list all with swapbias study check."] if more > 0 else []
-        raise StudyError("\n".join([*found[:_MOST_FAULTS], *rest]))
+        rest = [f"{len(found) - 20} more: list all with swapbias study check."] if len(found) > 20 else []
+        raise StudyError("\n".join([*found[:20], *rest]))
     declared, prompts = parsed.declared, parsed.prompts
     lexicons, candidates = _lexicons(parsed)
     prompts = prompts[prompts["group"].isin(parsed.groups)]
@@ -369,7 +340,7 @@ def _corpus(parsed: Parsed, origin: str) -> Corpus:
 def _lexicons(parsed: Parsed) -> tuple[dict[str, Callable[[], Lexicon]], dict[str, str]]:
     """The word lists, and what names the words of each cell: one list, or one a cell where cells contradict."""
     corpus, prompts = parsed.declared.name, parsed.prompts
-    listed = dict(zip(*(parsed.column(LEXICON, one) for one in ("word", "group")), strict=True))
+    listed = dict(zip(*(table_column(parsed.tables, LEXICON, one) for one in ("word", "group")), strict=True))
     cells = prompts[~prompts["counted"].isin(["", *parsed.labels])].drop_duplicates("counted", keep="last")
     words = {cell: [word.strip() for word in cell.split("|")] for cell in cells["counted"]}
     groups = dict(zip(cells["counted"], cells["group"], strict=True))
@@ -390,8 +361,7 @@ def _lexicons(parsed: Parsed) -> tuple[dict[str, Callable[[], Lexicon]], dict[st
 
 def _lexicon(name: str, words: Mapping[str, str]) -> Lexicon:
     """Words in lower case are matched in any case, others as they are written."""
-    lower = {word: label for word, label in words.items() if word == word.lower()}
-    proper = {word: label for word, label in words.items() if word not in lower}
+    lower, proper = ({one: words[one] for one in words if (one == one.lower()) is same} for same in (True, False))
     return Lexicon(name, lower, proper, rest="other words")
 
 
@@ -423,10 +393,8 @@ def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.D
         scores += ["unanswered"] if declared.reading == "options" else ["unanswered", "refused", "length"]
         if declared.rubric and declared.reading != "options":
             scores.append("judged")
-            table = parsed.tables.get(
-                SLOTS, pd.DataFrame()
-            )  # a judge is shown none of the words that fill a slot of a pair
-            words = {value: f"[{name}]" for name in table if name not in ("pair", "group") for value in table[name]}
+            table = parsed.tables.get(SLOTS, pd.DataFrame()).drop(columns=["pair", "group"], errors="ignore")
+            words = {value: f"[{name}]" for name in table for value in table[name]}  # which a judge is not shown
             rubric = Rubric(question=declared.rubric, candidates="|".join(declared.rubric_options), neutral=words)
     return Experiment(
         name=kind, question=declared.question or declared.title, configs=tuple(configs[:1]),
@@ -441,10 +409,7 @@ def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.D
 
 
 def _random(parsed: Parsed, prompts: pd.DataFrame, fills: Fills) -> dict[str, str]:
-    """Columns that are a sample, by what they are called: what is named, else what varies; else the pairs.
-
-    Fills of the swapped slot are one wherever a group has several.
-    """
+    """Columns that are a sample, by what they are called: fills and what is named, else what varies, or the pairs."""
     if parsed.declared.random:
         named = ["pair_id" if one == "pair" else one for one in parsed.declared.random]
         return {one: _RANDOM.get(one, f"values of {one}") for one in named} | fills.random

@@ -152,17 +152,17 @@ def column(rows: Iterable[Mapping[str, str]], name: str, missing: str = "") -> I
     return (row.get(name, missing) for row in rows)
 
 
-def having(rows: Iterable[Row], **values: str) -> list[Row]:
+def having(rows: Iterable[Row], **values: str) -> Sequence[Row]:
     """Copies of the rows with one value of these columns for all."""
     return [{**row, **values} for row in rows]
 
 
-def only(rows: Iterable[Row], chosen: Iterable[bool]) -> list[Row]:
+def only(rows: Iterable[Row], chosen: Iterable[bool]) -> Sequence[Row]:
     """Those rows that are chosen."""
     return list(compress(rows, chosen))
 
 
-def joined(parts: Iterable[Iterable[Row]]) -> list[Row]:
+def joined(parts: Iterable[Iterable[Row]]) -> Sequence[Row]:
     """The rows of all parts in order."""
     return list(chain.from_iterable(parts))
 

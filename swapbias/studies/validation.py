@@ -248,39 +248,27 @@ def _header_faults(name: str, columns: Sequence[str]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Parsed:
-    """The files of a study as parsed.
+    """The files of a study as parsed, and every prompt that they make, other wordings included.
 
-    Attributes:
-        declared: what ``study.toml`` says, without what is wrong.
-        wrong: by key of ``study.toml`` what is wrong with it.
-        tables: rows by file, as texts, indexed by their lines in the file; templates have a ``template_id``.
-        faults: of tables and templates, a sentence each with file and line; what is wrong is not among the rows.
-        labels: the groups of the lexicon's words, in order.
-        group_names: the groups that the tables hold, in order; ``groups``: those that are compared.
-        prompts: every prompt, other wordings included, a row each, with the columns of ``Prompt`` that tables give.
-            ``where`` is its file and line, ``counted`` what is counted at its mask (words with a bar between them, or
-            a label of the lexicon; blank for none), ``wording`` the name of another wording, ``unit`` numbers the
-            pairs in each wording, ``masked`` says whether its text holds a mask. None where files cannot be read.
+    Of ``prompts``, with the columns of ``Prompt`` that tables give, ``where`` is file and line, ``counted`` what is
+    counted at the mask (words with bars between them, or a label of the lexicon; blank for none), ``wording`` the name
+    of another wording, ``unit`` numbers the pairs in each wording, ``masked`` says whether the text holds a mask.
     """
 
     files: Files = field(repr=False)
-    declared: Declaration
-    wrong: Mapping[str, str]
-    tables: Mapping[str, pd.DataFrame]
-    faults: list[str]
-    labels: tuple[str, ...]
-    group_names: tuple[str, ...]
-    groups: tuple[str, ...]
-    prompts: pd.DataFrame
+    declared: Declaration  # what study.toml says, without what is wrong
+    wrong: Mapping[str, str]  # by key of study.toml what is wrong with it
+    tables: Mapping[str, pd.DataFrame]  # as texts, indexed by lines in the file; templates have a template_id
+    faults: list[str]  # of tables and templates; what is wrong is not among the rows
+    labels: tuple[str, ...]  # the groups of the lexicon's words, in order
+    group_names: tuple[str, ...]  # those that the tables hold, in order
+    groups: tuple[str, ...]  # those that are compared, the reference among them
+    prompts: pd.DataFrame  # none where files cannot be read
 
     @property
     def compared(self) -> tuple[str, ...]:
         """The groups that are compared with the reference."""
         return tuple(one for one in self.groups if one != self.declared.reference)
-
-    def column(self, table: str, name: str) -> "pd.Series[str]":
-        """A column of a table; without values where there is none."""
-        return _column(self.tables, table, name)
 
     def line(self, key: str, value: str = "") -> str:
         """File and line of a key of the declaration, or of a text in its value."""
@@ -293,8 +281,8 @@ def parse_study(files: Files) -> Parsed:
     declared, wrong = read_declaration(files.get(DECLARATION, b""))
     faults: list[str] = []
     tables = {name: _read_table(name, files[name], faults) for name in _REQUIRED if name in files}
-    labels = tuple(_column(tables, LEXICON, "group").unique())
-    names = tuple(pd.concat([_column(tables, one, "group") for one in (SLOTS, PROMPTS)]).unique()) or labels
+    labels = tuple(table_column(tables, LEXICON, "group").unique())
+    names = tuple(pd.concat([table_column(tables, one, "group") for one in (SLOTS, PROMPTS)]).unique()) or labels
     groups = declared.groups or names
     made = pd.DataFrame()
     if (TEMPLATES in tables) == (PROMPTS in tables):
@@ -315,7 +303,8 @@ def parse_study(files: Files) -> Parsed:
     return Parsed(files, declared, wrong, tables, faults, labels, names, groups, prompts)
 
 
-def _column(tables: Mapping[str, pd.DataFrame], table: str, name: str) -> "pd.Series[str]":
+def table_column(tables: Mapping[str, pd.DataFrame], table: str, name: str) -> "pd.Series[str]":
+    """A column of a table; without values where there is none."""
     return tables.get(table, pd.DataFrame()).get(name, pd.Series(dtype=object))
 
 
@@ -437,7 +426,7 @@ def _group_faults(parsed: Parsed, whole: bool) -> Iterator[str]:
     # Where words alone name groups, only the spelling of one that nothing compares is looked at.
     words_only = known == parsed.labels
     compared = groups if words_only else known
-    for line, name in parsed.column(LEXICON, "group").items() if len(parsed.labels) > 1 else ():
+    for line, name in table_column(parsed.tables, LEXICON, "group").items() if len(parsed.labels) > 1 else ():
         if name not in compared and (not words_only or did_you_mean(name, compared)):
             yield f"{LEXICON}:{line}: group {_none_of(name, compared)}"
 
@@ -454,7 +443,7 @@ def _names(groups: Sequence[str]) -> str:
 
 def _of_rows(rows: pd.DataFrame, sentence: str) -> Iterator[str]:
     """The sentence about each of the prompts, with its pair, group, words, slot and number of masks filled in."""
-    found = {}
+    found: dict[str, None] = {}
     for row in rows.to_dict("records"):
         wording = f" in wording {shown(row['wording'])}" if row["wording"] else ""
         what = sentence.format(
@@ -590,7 +579,7 @@ def _of_texts(parsed: Parsed) -> Iterator[str]:
 
 def _of_words(parsed: Parsed) -> Iterator[str]:
     """Articles before a mask favour words by their first letter; words that no token can be."""
-    prompts, words = parsed.prompts, parsed.column(LEXICON, "word")
+    prompts, words = parsed.prompts, table_column(parsed.tables, LEXICON, "word")
     if len({article_is_wrong("a", word) for word in words}) > 1:
         for where in prompts["where"][prompts["text"].str.contains(rf"\b[Aa]n? {MASK}").astype(bool)].unique():
             yield f"{where}: the article before {MASK} favours words by their first letter. Put it elsewhere."
@@ -603,8 +592,8 @@ def _of_wordings(parsed: Parsed) -> Iterator[str]:
     if TEMPLATES not in parsed.tables:
         yield f"{PROMPTS}: there are no other wordings of the texts, and nothing tells whether a gap hangs on them."
         return
-    for line, name in parsed.column(TEMPLATES, "template_id").items():
-        if name not in set(parsed.column(WORDINGS, "template_id")):
+    for line, name in table_column(parsed.tables, TEMPLATES, "template_id").items():
+        if name not in set(table_column(parsed.tables, WORDINGS, "template_id")):
             what = f"{TEMPLATES}:{line}: template {name} has no other wording in {WORDINGS}"
             why = "nothing tells whether a gap hangs on its words"
             yield f"{what}: {why}. Add some; the studies of the package have 5."
