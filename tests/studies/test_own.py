@@ -1,5 +1,7 @@
 """A study of one's own: made of files as those of the package are of builders, and refused with file and line."""
 
+import gc
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +12,7 @@ from pydantic import TypeAdapter
 import swapbias
 from swapbias.errors import StudyError, UsageError
 from swapbias.runs import study_designs
-from swapbias.studies import check_study, config_rows, load_lexicon, new_study, open_study, own_studies
+from swapbias.studies import check_study, config_rows, load_lexicon, new_study, open_study, own_studies, validation
 from swapbias.studies.catalogue import load_corpus, load_study, studies
 from swapbias.studies.study import Experiment
 from swapbias.studies.validation import Declaration, article_is_wrong
@@ -71,20 +73,18 @@ def test_every_slot_is_filled_and_pairs_differ_in_what_is_swapped(folder):
 
 @pytest.mark.parametrize("made", ["frame", "dataset", "csv"])
 def test_a_table_is_a_study_whatever_it_comes_in(made, tmp_path):
-    frame = table()
+    source = table()
     if made == "dataset":
         from datasets import Dataset
 
-        source = Dataset.from_pandas(frame)
+        source = Dataset.from_pandas(source)
     elif made == "csv":
+        source.to_csv(tmp_path / "t.csv", index=False)
         source = tmp_path / "t.csv"
-        frame.to_csv(source, index=False)
-    else:
-        source = frame
     study = open_study(source, reference="male", name="t")
-    assert (study.experiments[0].group, study.experiments[0].reference_group) == ("female", "male")
-    assert [one.name for one in study.experiments[0].slices] == ["topic"]
-    assert study.experiments[0].random == {"pair_id": "pairs"}
+    first = study.experiments[0]
+    assert (first.group, first.reference_group, first.random) == ("female", "male", {"pair_id": "pairs"})
+    assert [one.name for one in first.slices] == ["topic"]
     assert [row["text"] for row in config_rows("t", "texts")] == [row[0] for row in ROWS]
     assert "t" in own_studies()
     assert swapbias.load_prompts("t").num_rows == 4
@@ -160,11 +160,57 @@ def test_words_at_a_mask_come_from_a_lexicon_or_from_a_column(tmp_path):
 
 
 def test_a_study_that_is_opened_again_takes_the_place_of_the_first():
-    open_study(table(), reference="male", name="again")
-    open_study(
-        table().assign(text=["Adam ran.", "Eve ran.", "Adam sat.", "Eve sat."]), reference="male", name="again"
-    )
-    assert config_rows("again", "texts")[0]["text"] == "Adam ran."
+    for texts in (["He ran.", "She ran.", "He sat.", "She sat."], ["Adam ran.", "Eve ran.", "Adam sat.", "Eve sat."]):
+        open_study(table().assign(text=texts), reference="male", name="again")
+        rows = config_rows("again", "texts")
+        assert rows[0]["text"] == texts[0]
+        rows[1]["text"] = "z"  # which is a copy of its own
+        assert config_rows("again", "texts")[1]["text"] == texts[1]
+
+
+def pairs(count):
+    """A table of so many pairs of texts."""
+    return table([
+        (f"{who} came to the clinic, number {number}, and was asked about it.", group, str(number), f"t{number % 50}")
+        for number in range(count)
+        for who, group in (("She", "female"), ("He", "male"))
+    ], ("text", "group", "pair", "template"))  # fmt: skip
+
+
+def memory(count):
+    """Bytes that an own study of so many pairs keeps, and the most that opening it took."""
+    rows = pairs(count)
+    tracemalloc.start()
+    try:
+        open_study(rows, reference="male", name="many")
+        gc.collect()
+        return tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_own_study_takes_little_more_memory_than_its_texts():
+    """As dicts a prompt took above 1,500 bytes; its text has 65 letters, and its file some 80 bytes."""
+    small, large = memory(500), memory(1_500)
+    for place, most in ((0, 400), (1, 1_800)):
+        assert (large[place] - small[place]) / 2_000 < most
+
+
+def test_more_prompts_than_a_study_may_have_are_refused(monkeypatch):
+    assert validation.MOST_PROMPTS >= 1_000_000
+    monkeypatch.setattr(validation, "MOST_PROMPTS", 7)
+    with pytest.raises(ValueError, match=r"more than 7 prompts, wordings included\. Shorten them\."):
+        open_study(pairs(4), reference="male")
+    assert len(open_study(pairs(3), reference="male").experiments) == 2
+
+
+def test_faults_of_many_prompts_are_found_in_the_order_of_their_lines():
+    """A repeated group comes before a lacking one, each by its line."""
+    rows = pd.concat([pairs(3), pairs(1), pairs(5).iloc[[8]]])
+    with pytest.raises(ValueError, match=r"prompts\.csv:8: pair '0' has group 'female' already in prompts\.csv:2"):
+        open_study(rows, reference="male")
+    with pytest.raises(ValueError, match=r"prompts\.csv:8: pair '4' has no row of 'male'"):
+        open_study(pd.concat([pairs(3), pairs(5).iloc[[8]]]), reference="male")
 
 
 # What is refused --------------------------------------------------------------------------------------------
@@ -240,8 +286,9 @@ def test_a_fault_names_the_users_own_file(tmp_path):
         open_study(tmp_path / "mine.csv", reference="male")
     with pytest.raises(UsageError, match="no folder of a study and no CSV file"):
         open_study(tmp_path / "nope.csv", reference="male")
-    with pytest.raises(UsageError, match=r"prompts are a int"):
-        open_study(3)
+    for odd, kind in ((3, "int"), ([], "list")):
+        with pytest.raises(UsageError, match=f"prompts are a {kind}"):
+            open_study(odd)
     with pytest.raises(UsageError, match=r"holds no study\.toml"):
         open_study(tmp_path)
     with pytest.raises(UsageError, match="is not empty"):
@@ -308,9 +355,9 @@ def test_an_own_study_finds_nothing_in_nothing_and_a_gap_that_is_there(folder):
     study = open_study(folder)
     classifier = replace(study.experiments[1], slices=(), levels=())  # all but the headline, which takes long
     study = replace(study, experiments=(classifier,))
-    # Of 300 null models 5 % come out significant: 15, at most 28 but once in a thousand times.
-    assert rejected(study, 300, 0.0) <= 28 / 300
-    assert rejected(study, 20, 0.4) >= 0.95
+    # Of 150 null models 5 % come out significant: 7.5, at most 17 but once in a thousand times.
+    assert rejected(study, 150, 0.0) <= 17 / 150
+    assert rejected(study, 10, 0.4) >= 0.95
 
 
 def test_the_margin_of_a_study_holds_where_no_other_is_asked_for(folder):
@@ -412,9 +459,8 @@ def test_tables_are_read_where_the_declaration_is_no_toml(folder):
 @pytest.mark.parametrize("slot", ["{name}", "[Name]", "[NAME]"])
 def test_a_slot_that_is_written_otherwise_is_named(folder, slot):
     edited(folder, "templates.csv", "[name] works", f"{slot} works")
-    assert check_study(folder).faults == [
-        f"templates.csv:2: {slot} is no slot. Write [name], with a column of that name: a-z and _.",
-    ]
+    said = f"templates.csv:2: {slot} is no slot. Write [name], with a column of that name: a-z and _."
+    assert check_study(folder).faults == [said]
 
 
 # Texts that are no pair -------------------------------------------------------------------------------------
@@ -440,24 +486,20 @@ PAIRS = [
 
 @pytest.mark.parametrize("made", ["frame", "csv", "folder"])
 def test_texts_that_share_almost_nothing_are_named_with_their_rows(made, tmp_path, caplog):
-    frame, told = table(NO_PAIR), {"reference": "male", "name": "unlike"}
+    frame, options, name = table(NO_PAIR), {"reference": "male", "name": "unlike"}, "prompts.csv"
     source = frame
     if made == "csv":
-        source = tmp_path / "mine.csv"
+        source, name = tmp_path / "mine.csv", "mine.csv"
+        frame.to_csv(source, index=False)
     elif made == "folder":
-        source, told = tmp_path / "unlike", {}
-        source.mkdir()
+        source, options = tmp_path, {}
         (source / "study.toml").write_text('name = "unlike"\ntitle = "t"\nreference = "male"\n')
-    if made != "frame":
-        frame.to_csv(source if made == "csv" else source / "prompts.csv", index=False)
-    name = "mine.csv" if made == "csv" else "prompts.csv"
+        frame.to_csv(source / "prompts.csv", index=False)
     wanted = f"Texts of one pair share almost nothing: {name}:6 and {name}:7 (pair 'bus')."
-    assert wanted in " ".join(check_study(source, **told).advice)
-    open_study(source, **told)
+    assert wanted in " ".join(check_study(source, **options).advice)
+    open_study(source, **options)
     assert [wanted in one for one in caplog.messages] == [True]
     assert "harbour" not in caplog.text
-    open_study(table(), reference="male", name="alike")
-    assert len(caplog.messages) == 1
 
 
 def test_an_audit_names_texts_that_share_almost_nothing_once(tmp_path, caplog):
@@ -467,10 +509,13 @@ def test_an_audit_names_texts_that_share_almost_nothing_once(tmp_path, caplog):
     assert sum("share almost nothing" in one for one in caplog.messages) == 1
 
 
-@pytest.mark.parametrize(("one", "other"), PAIRS)
-def test_texts_of_a_pair_in_short_sentences_and_other_languages_are_not_named(one, other, caplog):
-    rows = [(one, "female", "1", "x"), (other, "male", "1", "x"), *ROWS]
-    open_study(table(rows), reference="male", name="alike")
+def test_texts_of_a_pair_in_short_sentences_and_other_languages_are_not_named(caplog):
+    rows = [
+        (text, group, str(number), "x")
+        for number, pair in enumerate(PAIRS)
+        for text, group in zip(pair, ("female", "male"), strict=True)
+    ]
+    open_study(table([*rows, *ROWS]), reference="male", name="alike")
     assert not caplog.messages
 
 
@@ -512,9 +557,8 @@ def test_a_fault_repeats_no_text(tmp_path):
     assert "chest" not in " ".join(check_study(table(rows), reference="female").advice)
 
 
-@pytest.mark.parametrize("name", studies())
-def test_pydantic_carries_every_experiment_of_the_package(name):
+def test_pydantic_carries_every_experiment_of_the_package():
     """So that a study.toml can hold what a builder declares."""
-    for one in load_study(name).experiments:
-        adapter = TypeAdapter(Experiment)
+    adapter = TypeAdapter(Experiment)
+    for one in (one for name in studies() for one in load_study(name).experiments):
         assert adapter.validate_python(adapter.dump_python(one, mode="json")) == one
