@@ -1,6 +1,7 @@
 """A study of one's own: made of files as those of the package are of builders, and refused with file and line."""
 
 import gc
+import re
 import tracemalloc
 from dataclasses import replace
 
@@ -222,18 +223,8 @@ def test_faults_of_many_prompts_are_found_in_the_order_of_their_lines():
         ("study.toml", 'title = "', "title = ", "study.toml:3: 'title' is no TOML (Invalid value)"),
         ("study.toml", "margin = 0.05", "margin = 5", "study.toml:10: margin is 5, expected a number from 0 to 1"),
         ("study.toml", "margin =", "margins =", "study.toml:10: 'margins' is none of name, title"),
-        (
-            "study.toml",
-            'name = "at_work"',
-            'name = "social_distance"',
-            "study.toml:2: name is 'social_distance', a study of the package",
-        ),
-        (
-            "study.toml",
-            'name = "at_work"',
-            'name = "../up"',
-            "study.toml:2: name is '../up', expected a-z, 0-9 and _",
-        ),
+        ("study.toml", '"at_work"', '"gest"', "study.toml:2: name is 'gest', a study of the package"),
+        ("study.toml", '"at_work"', '"../up"', "study.toml:2: name is '../up', expected a-z, 0-9 and _"),
         ("study.toml", '"field"', '"feild"', "study.toml:12: slices names the column 'feild'"),
         ("study.toml", 'reference = "male"', 'reference = "man"', "The reference 'man' is none of female, male"),
         ("templates.csv", "[name] works", "[nam] works", "templates.csv:2: no column of slots.csv"),
@@ -246,24 +237,18 @@ def test_faults_of_many_prompts_are_found_in_the_order_of_their_lines():
         ("conditions.csv", "teacher,a t", "nurse,a t", "has group 'female' already"),
         ("conditions.csv", "condition,occupation,field", "condition,occupation,score", "column 'score' is a name"),
         ("wordings.csv", "works,1", "work,1", "wordings.csv:2: templates.csv holds no template 'work'"),
-        (
-            "lexicon.csv",
-            "he,male\nhim,male\nman,male\nboy,male\n",
-            "",
-            "the words of 'female' alone are counted there",
-        ),
+        ("lexicon.csv", "he,male\nhim,male\nman,male\nboy,male\n", "", "the words of 'female' alone are counted"),
     ],
 )
 def test_a_broken_folder_is_refused_with_file_and_line(folder, name, before, after, sentence):
     edited(folder, name, before, after)
-    with pytest.raises(ValueError, match=r".") as told:
+    with pytest.raises(ValueError, match=re.escape(sentence)):
         open_study(folder)
-    assert sentence in str(told.value)
     assert any(sentence in one for one in check_study(folder).faults)
 
 
 @pytest.mark.parametrize(
-    ("source", "told", "sentence"),
+    ("source", "options", "sentence"),
     [
         (table(), {}, "The groups are male, female, and none is the reference. Name it with --reference"),
         (table(), {"reference": "men"}, "The reference 'men' is none of male, female"),
@@ -274,10 +259,9 @@ def test_a_broken_folder_is_refused_with_file_and_line(folder, name, before, aft
         (table().replace("time", "ti\tme"), {"reference": "male"}, "prompts.csv:2: column 'topic' holds more than"),
     ],
 )
-def test_a_broken_table_is_refused_with_its_line(source, told, sentence):
-    with pytest.raises(ValueError, match=r".") as refused:
-        open_study(source, **told)
-    assert sentence in str(refused.value)
+def test_a_broken_table_is_refused_with_its_line(source, options, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        open_study(source, **options)
 
 
 def test_a_fault_names_the_users_own_file(tmp_path):
@@ -413,27 +397,6 @@ def test_answers_that_cannot_be_read_are_refused_by_line(folder, lines, match):
 # Every fault at once ----------------------------------------------------------------------------------------
 
 
-def test_a_check_lists_every_fault_of_the_declaration_and_the_tables(folder):
-    edited(folder, "study.toml", 'version = "1.0.0"', 'version = "one"\nmood = "good"')
-    edited(folder, "study.toml", "margin = 0.05", 'margin = "small"')
-    edited(folder, "templates.csv", "[name] works as [occupation].", "[name] works as [job].")
-    edited(folder, "templates.csv", "They want to hire [name]", "They want to hire {name}")
-    edited(folder, "wordings.csv", "bank,1,", "banks,1,")
-    found = check_study(folder).faults
-    for part in (
-        "study.toml:6: version is 'one', expected three numbers",
-        "study.toml:7: 'mood' is none of",
-        "study.toml:11: margin is 'small'",
-        "templates.csv:2: no column of slots.csv or conditions.csv fills the slot [job]",
-        "templates.csv:6: {name} is no slot. Write [name]",
-        "wordings.csv:5: templates.csv holds no template 'banks'",
-    ):
-        assert sum(one.startswith(part) for one in found) == 1, (part, found)
-    assert len(found) == 6
-    with pytest.raises(ValueError, match=r"study\.toml:7: 'mood'"):
-        open_study(folder)
-
-
 def test_a_check_lists_every_wrong_row_and_nothing_that_follows_from_it(folder):
     edited(folder, "slots.csv", "1,male,Jacob,he,him", "1,male,,he,him")
     edited(folder, "slots.csv", "2,male,Ethan,he,him", "2,male,Ethan,he")
@@ -446,14 +409,6 @@ def test_a_check_lists_every_wrong_row_and_nothing_that_follows_from_it(folder):
         "slots.csv:5: 4 cells, expected 5",
         "lexicon.csv:2: column 'group' is blank, expected a value",
     ]
-
-
-def test_tables_are_read_where_the_declaration_is_no_toml(folder):
-    edited(folder, "study.toml", "margin = 0.05", "margin = ")
-    edited(folder, "conditions.csv", "nurse,a nurse,care", "nurse,,care")
-    first, second = check_study(folder).faults
-    assert first.startswith("study.toml:10: 'margin' is no TOML")
-    assert second.startswith("conditions.csv:2: column 'occupation' is blank")
 
 
 @pytest.mark.parametrize("slot", ["{name}", "[Name]", "[NAME]"])
@@ -524,8 +479,8 @@ def test_many_texts_that_share_almost_nothing_are_counted():
         (f"The bus number {number} was full of tourists.", "male", str(number), "x"),
         ("She likes cooking pasta with garlic.", "female", str(number), "x"),
     )]  # fmt: skip
-    told = check_study(table(rows), reference="male").advice
-    assert ["; 16 or more others. " in one for one in told if "share almost nothing" in one] == [True]
+    found = check_study(table(rows), reference="male").advice
+    assert ["; 16 or more others. " in one for one in found if "share almost nothing" in one] == [True]
 
 
 def test_a_declaration_of_many_faults_names_all_of_them_at_once_with_their_lines(folder):
@@ -536,13 +491,15 @@ def test_a_declaration_of_many_faults_names_all_of_them_at_once_with_their_lines
     edited(folder, "study.toml", 'reference = "male"', 'reference = "mail"')
     edited(folder, "study.toml", '["theme", "field", "condition"]', '["theme",\n  "feild"]')
     edited(folder, "slots.csv", "1,male,Jacob", "1,male,")
-    with pytest.raises(StudyError) as told:
+    edited(folder, "templates.csv", "They want to hire [name]", "They want to hire {name}")
+    with pytest.raises(StudyError) as refused:
         open_study(folder)
-    assert [line.partition(",")[0].partition(" is ")[0] for line in str(told.value).splitlines()] == [
+    assert [line.partition(",")[0].partition(" is ")[0] for line in str(refused.value).splitlines()] == [
         "study.toml:4: 'question'",
         "study.toml:5: 'license'",
         "study.toml:6: version",
         "slots.csv:3: column 'name'",
+        "templates.csv:6: {name}",
         "study.toml:9: The reference 'mail'",
         "study.toml:13: slices names the column 'feild'",
     ]
@@ -551,9 +508,9 @@ def test_a_declaration_of_many_faults_names_all_of_them_at_once_with_their_lines
 def test_a_fault_repeats_no_text(tmp_path):
     note = "Mrs Doe came with chest pain and was seen by Dr Roe in the evening"
     rows = [(note, "male", "late", "x"), ("She left.", note, note, "x"), (note, "male", "late", "x")]
-    with pytest.raises(StudyError) as told:
+    with pytest.raises(StudyError) as refused:
         open_study(table(rows), reference="female")
-    assert "Doe" not in str(told.value)
+    assert "Doe" not in str(refused.value)
     assert "chest" not in " ".join(check_study(table(rows), reference="female").advice)
 
 
