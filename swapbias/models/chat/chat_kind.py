@@ -56,7 +56,7 @@ _FREE = (
     Column("judged", "share of the rubric", "what the rubric counts more"),
 )
 _CLOSED = ("options", "label")  # readings of questions whose options an answer may be bound to
-_FREE_TEXT, _FEWEST = ("text", "person"), 64  # readings, and the tokens that their answers need
+_FREE_TEXT, _FEWEST = ("text", "person", "ranking"), 64  # readings, and the tokens that their answers need
 
 
 class Chat(Kind):
@@ -91,6 +91,12 @@ class Chat(Kind):
             Column("score", "share of answers", "words of the group"),
             Column("unanswered", "share of answers", "no completion"),
             Column("refused", "share of answers", "refusals"),
+        )),
+        "ranking": Reading((
+            Column("score", "share of answers", "rankings that put the candidate first"),
+            Column("unanswered", "share of answers", "nobody is named first"),
+            Column("refused", "share of answers", "refusals"),
+            Column("placed_above", "share of the other candidates", "more of them are ranked lower"),
         )),
         "text": Reading((Column("score", "share of answers", "decisions that count more"), *_FREE)),
         "person": Reading((Column("score", "share of answers", "people who count more"), *_FREE)),
