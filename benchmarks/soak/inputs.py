@@ -203,12 +203,12 @@ def _tables(place: Path) -> Iterator[Target]:
         [b"word,label\nnurse,neutral\n", b"word,label,n\na,positive,1\nb,,2\n"],
         _file(place / "labels.csv", read_labels),
     )
-    facts = b'note_id,fact,terms\n1,diabetes,type 2 diabetes|T2DM\n,fall,"fell|re:f[ae]ll(en)?"\n'
+    facts = b'note_id,fact,terms\n1,diabetes,type 2 diabetes|T2DM\n,fall,"fell|fall"\n'
     yield Target(
         "checklist of facts",
         [facts],
         _file(place / "facts.csv", read_checklist),
-        tokens=[b"re:(a+)+$", b"|re:", b"(?P<"],
+        tokens=[b"||", b"(?P<"],
     )
 
 
@@ -416,7 +416,7 @@ def _chat(place: Path) -> Iterator[Target]:
             read_coreference(prompt("angry|calm"), text, aliases={}),
             read_completion(prompt("gendered_stigma/rq1/female"), text),
         )
-        read_facts(prompt(json.dumps({"a": ["fell", "re:f[ae]ll"]}).replace("/", "")), text)
+        read_facts(prompt(json.dumps({"a": ["fell", "fall"]}).replace("/", "")), text)
 
     def reply(endpoint: str) -> Callable[[bytes], Any]:
         odds = {"endpoint": endpoint, "scoring": "log-odds"} if endpoint else {}

@@ -56,7 +56,7 @@ from swapbias.findings.sensitivity import (
 )
 from swapbias.measures import MEASURES, Design, Effect, Estimate, Omnibus, adjust, detectable_gap
 from swapbias.models import unit_of
-from swapbias.studies import PLACEBO, Experiment, Published, Rows, Slice, Study, load_study, published_for
+from swapbias.studies import PLACEBO, Experiment, Published, Slice, Study, load_study, published_for
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -651,8 +651,7 @@ def planned_units(
 
 
 def _planned(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    table = rows.table.to_pandas() if isinstance(rows, Rows) else pd.DataFrame(list(rows))
-    return table.assign(score=0.0)
+    return pd.DataFrame(list(rows)).assign(score=0.0)
 
 
 def repeated_pairs(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> tuple[int, int]:

@@ -14,8 +14,7 @@ from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.models.clinical.word_direction import DirectionScorer, DirectionTables
 from swapbias.studies.answer_scores import read_coreference
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, metric_path, metrics
-from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
-from swapbias.studies.study import Covariate, Experiment, Study
+from swapbias.studies.study import PROMPT_COLUMNS, Covariate, Experiment, Prompt, Study
 from tests import tiny
 
 evaluate = pytest.importorskip("evaluate")

@@ -27,7 +27,7 @@ from swapbias.runs.cache import ScoreCache
 from swapbias.runs.plan import Settings
 from swapbias.runs.run import score_rows
 from swapbias.studies.catalogue import as_prompts, config_rows
-from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
+from swapbias.studies.study import PROMPT_COLUMNS, Prompt
 from tests import tiny
 from tests.cli.test_cli import swapbias
 from tests.models.engine import encoders

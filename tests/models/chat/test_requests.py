@@ -7,7 +7,7 @@ from swapbias.models.chat import openai_client
 from swapbias.models.chat.answer_log import FIRST_ANSWERS, Answer, AnswerLog
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.chat.service import ChatScorer
-from swapbias.studies.prompt import Prompt
+from swapbias.studies.study import Prompt
 from tests.models.chat.server import ChatServer, Reply, cut_off
 
 LIMITED = 429

@@ -27,7 +27,7 @@ from swapbias.models.sentiment.training import (
     train_model,
     write_record,
 )
-from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
+from swapbias.studies.study import PROMPT_COLUMNS, Prompt
 
 FILLERS = ["film", "story", "plot", "cast", "scene", "music", "ending"]
 VECTORS = ["good", "bad", *FILLERS]
