@@ -251,7 +251,6 @@ class Audit:
         study: str | None = None,
         baseline: "Audit | str | PathLike[str] | None" = None,
         undecided: bool = False,
-        of: str = "gap",
     ) -> None:
         """Pass only where intervals say that no headline gap is as large as a margin: ``swapbias check`` in Python.
 
@@ -261,7 +260,6 @@ class Audit:
             baseline: another audit of the same prompts, its folder, or ``OWNER/NAME[/RUN]`` where it is shared on the
                 Hub: no gap may be larger than there by the margin.
             undecided: pass too where the intervals leave it open.
-            of: of a difference of two gaps that difference (``gap``), the two gaps (``level``) or ``all``.
 
         Raises:
             AssertionError: a gap is larger, or it is undecided: the sentence says which, names headline, value,
@@ -274,7 +272,6 @@ class Audit:
             max_gap=margin,
             studies=() if study is None else (study,),
             baseline=find_run(before) if isinstance(before, str | PathLike) else before,
-            of=of,
         )
         wrong = [one for one in gate.checks if one.outcome == FAILS or (one.outcome == OPEN and not undecided)]
         if wrong:

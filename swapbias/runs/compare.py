@@ -16,6 +16,7 @@ from swapbias.findings import (
     DIFFERENCE,
     MARGIN,
     MOST_DETAILED,
+    Context,
     Finding,
     Gate,
     check_gaps,
@@ -23,7 +24,7 @@ from swapbias.findings import (
     comparisons,
     experiment_of,
     findings_table,
-    units,
+    gap_units,
 )
 from swapbias.measures import MEASURES
 from swapbias.models.chat import scoring_in_words
@@ -41,7 +42,6 @@ from swapbias.runs.run import MANIFEST, REPORT, Run
 from swapbias.studies import load_study
 
 MOST_CELLS = 2_000_000  # of a comparison
-MOST_PAIRED = 20  # models that are compared two by two
 _LONGEST = 200  # characters of a model's name
 _HEAVY = ("text", "candidates", "top_tokens")  # columns of scored rows that one model's stand for all
 Items = Mapping[str, pd.DataFrame]
@@ -146,7 +146,7 @@ def read_run(folder: Path, *, repo: str = "", commit: str = "") -> ComparedRun:
     return ComparedRun(repo or str(folder), folder.name, commit, manifest, found, **read)
 
 
-def compare_runs(runs: Sequence[ComparedRun], *, every_pair: bool = False) -> Comparison:
+def compare_runs(runs: Sequence[ComparedRun]) -> Comparison:
     """What ``swapbias compare`` makes of two runs or more: models are compared with the first of the first run.
 
     Raises:
@@ -155,11 +155,6 @@ def compare_runs(runs: Sequence[ComparedRun], *, every_pair: bool = False) -> Co
     if len(runs) > 1 and len({run.key for run in runs}) == 1:
         raise UsageError("The same run is named several times, expected different ones. Name other runs as well.")
     made = side_by_side(runs)
-    if every_pair and len(made.columns) > MOST_PAIRED:
-        raise UsageError(
-            f"--every-pair with {len(made.columns)} models, expected at most {MOST_PAIRED}. Name fewer runs, or drop "
-            "it: each is then compared with the first."
-        )
     first = [(run.key, one.model_id) for run in runs[:1] for one in run.found[:1]]
     reference = next((one.label for one in made.columns if (one.run.key, one.model_id) in first), "")
     scored, left_out = _scored_rows(runs, made.columns)
@@ -169,11 +164,10 @@ def compare_runs(runs: Sequence[ComparedRun], *, every_pair: bool = False) -> Co
         for one in column.found
         if one.score == "score" and MEASURES[one.measure].reach
     }
-    differences = compare(scored, reference=reference, every_pair=every_pair, units_read=units_read)
+    differences = compare(scored, reference=reference, units_read=units_read)
     if not differences and not any(len(row.known) > 1 for row in made.rows):
         raise UsageError("The runs have no experiment in common. Audit them with the same --study.")
-    models = max(map(len, scored.values()), default=0)
-    pairs = models * (models - 1) // 2 if every_pair else models - 1
+    pairs = max(map(len, scored.values()), default=0) - 1
     if pairs > MOST_DETAILED:
         left_out.append(
             f"Differences by slice, by subset and as published are left out: there are {pairs} pairs of models, at "
@@ -263,7 +257,6 @@ def check_run(
     max_gap: float = MARGIN,
     baseline: ComparedRun | Path | str | None = None,
     studies: Sequence[str] = (),
-    of: str = "gap",
 ) -> Gate:
     """Whether a finished run passes: ``findings.check_gaps`` of what it found, and of a baseline's scored prompts.
 
@@ -271,7 +264,6 @@ def check_run(
         run: as ``read_run`` or ``hub.find_run`` gives it, or its folder; likewise ``baseline``.
         max_gap: the margin, a share of the range of each gap's unit.
         studies: ``NAME`` or ``NAME:EXPERIMENT``; none: all.
-        of: as of ``check_gaps``.
 
     Raises:
         UsageError, ValueError: as ``read_run`` and ``check_gaps``.
@@ -290,7 +282,7 @@ def check_run(
                         "swapbias and the same --limit."
                     )
         rows = {"items": mine.items(), "baseline": before.items()}
-    gate = check_gaps(mine.found, max_gap=max_gap, studies=studies, of=of, **rows)
+    gate = check_gaps(mine.found, max_gap=max_gap, studies=studies, **rows)
     return replace(gate, notes=tuple(map(str, mine.manifest.get("repeats", ()))))
 
 
@@ -456,7 +448,7 @@ def _trouble(study: str, rows: pd.DataFrame) -> str:
         for experiment in load_study(study).experiments:
             part = rows[rows["experiment"] == experiment.name]
             if len(part):
-                units(experiment, part)
+                gap_units(Context(study, "", experiment, "score"), part)
     except (KeyError, TypeError, ValueError) as error:
         return type(error).__name__
     return ""

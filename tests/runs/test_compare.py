@@ -14,7 +14,7 @@ import pytest
 from swapbias.cli.finished_runs import show_comparison
 from swapbias.errors import UsageError
 from swapbias.files import as_csv
-from swapbias.findings.comparison import compare
+from swapbias.findings import compare
 from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.measures.estimate import Estimate
 from swapbias.report.text import shown
