@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256
 from swapbias.models.base import CLASSIFIERS, LoadOptions, Progress, Say, Scored, Scorer, Training, is_callable
-from swapbias.models.classifier import CallableScorer, TextClassifierScorer, read_saved
+from swapbias.models.classifier import CallableScorer, read_saved
 from swapbias.models.clinical.features import Features, Floats
 from swapbias.models.loading import length_limit, load_extra
+from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.studies import Prompt
 
 Labels = NDArray[np.int64]

@@ -1,5 +1,6 @@
 """Train the three kinds of sentiment models of the occupation study: bag of words, bidirectional LSTM, encoder."""
 
+import hashlib
 import json
 import math
 import shutil
@@ -24,20 +25,14 @@ from torch.nn.utils import clip_grad_norm_
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 
 from swapbias.errors import UsageError
-from swapbias.files import locked_place, parse_json
+from swapbias.files import file_sha256, locked_place, parse_json
 from swapbias.models.base import Bar, LoadOptions, Progress, Say, Scorer, validated
-from swapbias.models.classifier import (
-    RECORD,
-    SKOPS,
-    ProbabilityScorer,
-    TextClassifierScorer,
-    dev_accuracy_of,
-    folder_sha256,
-    read_saved,
-    training_record,
-)
+from swapbias.models.classifier import ProbabilityScorer, read_saved
 from swapbias.models.clinical.features import SUFFIXES, StaticVectors
 from swapbias.models.loading import (
+    RECORD,
+    SKOPS,
+    dev_accuracy_of,
     first_line,
     length_batches,
     length_limit,
@@ -45,8 +40,10 @@ from swapbias.models.loading import (
     load_model,
     model_name,
     pick_device,
+    training_record,
 )
 from swapbias.models.sentiment.sst2 import GenderAudit, Labelled, SentimentData, gender_audit, load_sentiment_data
+from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.privacy import for_owner_alone, is_credentialed, mark
 
 KINDS = BOW, BILSTM, ENCODER = "bow", "bilstm", "encoder"
@@ -192,7 +189,9 @@ def load_sentiment_model(
     else:
         raise UsageError(f"{place}: its {RECORD} tells no bow or bilstm. Give a folder that swapbias train wrote.")
     size = (options or LoadOptions()).batch_size
-    identity = {"architecture": kind, "sha256": folder_sha256(place), "dev_accuracy": dev_accuracy_of(place)}
+    files = sorted([*place.glob("model.*"), *place.glob("bilstm.json")])
+    sha256 = hashlib.sha256("".join(f"{one.name} {file_sha256(one)}\n" for one in files).encode()).hexdigest()
+    identity = {"architecture": kind, "sha256": sha256, "dev_accuracy": dev_accuracy_of(place)}
     return _scorer(model, place.resolve().name, size, identity)
 
 

@@ -13,7 +13,7 @@ import torch
 
 from swapbias.errors import UsageError
 from swapbias.models.base import LoadOptions
-from swapbias.models.classifier import TextClassifierScorer, dev_accuracy_of, is_sentiment_folder
+from swapbias.models.loading import dev_accuracy_of, is_sentiment_folder
 from swapbias.models.sentiment import training
 from swapbias.models.sentiment.sst2 import load_sentiment_data
 from swapbias.models.sentiment.training import (
@@ -27,6 +27,7 @@ from swapbias.models.sentiment.training import (
     train_model,
     write_record,
 )
+from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
 
 FILLERS = ["film", "story", "plot", "cast", "scene", "music", "ending"]
