@@ -30,7 +30,7 @@ _ADAPTER = "adapter_config.json"  # PEFT writes it into the folder of an adapter
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _CONNECT_SECONDS = 5
 _WEIGHTS = (r"model(-\d+-of-\d+)?\.safetensors", r"pytorch_model(-\d+-of-\d+)?\.bin")
-_MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.codes", "*.spm", "*.py")
+_MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.codes", "*.spm", "*.py", "*.skops")
 _RECORDED = ("device_map", "quantization", "attn_implementation", "subfolder", "trust_remote_code")
 
 # --- names and commits ------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ def load_model(
             f"Model {model!r} has embeddings of {rows} tokens and its tokenizer knows {words}: they do not belong "
             "together. Put the tokenizer's own files into the folder."
         )
-    pin = {"architecture": [*architectures(config), config.model_type][0], **_pin(place, options.subfolder)}
+    pin = {"architecture": [*architectures(config), config.model_type][0], **files_pin(place, options.subfolder)}
     if adapter:
         loaded, pin["adapter"], replaced = _adapt(loaded, adapter, merge="quantization_config" not in weights)
         missing = {key for key in missing if not set(key.split(".")) & set(replaced)}
@@ -411,7 +411,7 @@ def _adapt(loaded: Any, adapter: str, *, merge: bool) -> tuple[Any, dict[str, An
         made = PeftModel.from_pretrained(loaded, name, revision=commit or None)
     except Exception as error:
         raise ValueError(f"Adapter {model_name(adapter)!r} cannot be loaded: {first_line(error)}.") from error
-    pin = {"name": model_name(adapter), **_pin(place)}
+    pin = {"name": model_name(adapter), **files_pin(place)}
     replaced = made.active_peft_config.modules_to_save or ()
     return (made.merge_and_unload() if merge else made.get_base_model()), pin, replaced
 
@@ -442,7 +442,7 @@ def _quietly(auto_class: Any, model: str, **how: Any) -> tuple[Any, set[str]]:
     return loaded, set(info["missing_keys"])
 
 
-def _pin(place: str, subfolder: str = "") -> dict[str, Any]:
+def files_pin(place: str, subfolder: str = "") -> dict[str, Any]:
     """The commit of a model on the Hub, or the sha256 over the files of its folder and of each file of weights."""
     if not is_there(place):
         return {"revision": split_revision(place)[1]}
