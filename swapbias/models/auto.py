@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,6 @@ from swapbias.models.base import (
     written,
 )
 from swapbias.models.loading import (
-    Code,
     architectures,
     is_pickle,
     is_sentiment_folder,
@@ -234,8 +233,7 @@ def load_scorer(
             hooks count), and is read on its device and in its own type.
         tokenizer: of a transformers model in memory.
         name: of a model in memory in findings; its own name where None.
-        kind: ``masked``, ``classifier``, ``regression`` (a text classifier's raw score) or ``causal``; found from the
-            model's config where None.
+        kind: ``masked``, ``classifier``, ``regression`` (a classifier's raw score), ``causal``; None: by its config.
         revision: of a model on the Hub, a branch, tag or commit; None: the one that its name has, else ``main``.
         options: device, dtype and batch size, and whether a pickle may be read.
         say: called with a sentence before a pickle is read, which runs code.
@@ -253,10 +251,9 @@ def load_scorer(
     if tokenizer is not None or name is not None:
         raise UsageError(f"tokenizer and name are of models in memory, and {str(model)!r} is loaded here. Drop them.")
     place = str(model) if revision is None else with_revision(str(model), revision)
-    request = Request(model=place, kind=kind, load=chosen)
-    found: Scorer = kind_of(model_kind(place, kind, load=chosen)).load(
-        place, request, (), say=say or (lambda sentence: None), bar=lambda title, total: lambda done: None
-    )
+    request, quiet = Request(model=place, kind=kind, load=chosen), (lambda title, total: lambda done: None)
+    of_kind = kind_of(model_kind(place, kind, load=chosen))
+    found: Scorer = of_kind.load(place, request, (), say=say or (lambda sentence: None), bar=quiet)
     return found
 
 
@@ -377,18 +374,23 @@ def read_as(scorer: Scorer, reading: str, *, prune: float = 0.0) -> Scorer:
     return kind_of(scorer.kind).read_as(scorer, reading, LoadOptions(prune=prune))
 
 
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Code that loading a model would run; ``sha256`` of what would be read or imported, None: that has no file."""
+
+    name: str  # the file, or ``module:function``
+    pickle: bool
+    sha256: str | None
+
+
 def code_of(model: str) -> Code | None:
     """The code that loading a model would run, found without running it; None for formats of numbers alone.
 
     ``model``: as a user names it: a file, a folder, ``NAME=PATH``, ``module:function``, a Hub id.
     """
-    from swapbias.models.clinical.features import vectors_sha256
-
     place = Path(model) if is_there(model) else Path(model.partition("=")[2] or model)
-    if not is_there(place):  # also a name that is too long for any file
-        place = Path()
-    if place.is_file() and is_pickle(place):
-        return Code(place.name, True, vectors_sha256(place))
+    if is_there(place) and place.is_file() and is_pickle(place):  # a name may be too long for any file
+        return Code(place.name, True, imported("clinical.features:vectors_sha256")(place))
     if is_callable(model):
         source = module_file(model.partition(":")[0])
         return Code(model, False, file_sha256(source) if source else None)

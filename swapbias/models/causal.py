@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from transformers import AutoModelForCausalLM
@@ -56,13 +57,8 @@ class CausalScorer(TransformersScorer):
     ) -> list[float | None]:
         """Log-probability of each text, in nats; None where it is too long or has no token to score.
 
-        Args:
-            texts: read whole.
-            on_progress: called with how many more are done.
-            pairs: a name for each text; those of one name are compared.
-
-        Raises:
-            UsageError: texts of a pair differ in their first token, which this model cannot score.
+        ``pairs``: a name for each text; a UsageError where texts of one name differ in a first token that this model
+        cannot score.
         """
         read: list[list[int]] = self.tokenizer(list(texts))["input_ids"] if texts else []
         if not (self._begun or self._start):
@@ -121,7 +117,7 @@ class AntonymScorer(DerivedScorer):
 
 
 PARTS = ("log_odds", "log_odds_per_token")
-UNSCORED = Scored(math.nan, parts=dict.fromkeys(PARTS, math.nan))
+UNSCORED = not_scored(PARTS)
 
 
 class AnswerOddsScorer(DerivedScorer):
@@ -139,22 +135,19 @@ class AnswerOddsScorer(DerivedScorer):
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt; a ValueError for candidates that are not two answers."""
-        results = [UNSCORED] * len(prompts)
         pairs = [self._pair(prompt) for prompt in prompts]
         limit = length_limit(self.inner.tokenizer, self.inner.model)
-        fits = [index for index, pair in enumerate(pairs) if max(map(len, pair.ids)) <= limit]
-        texts = [(pairs[index].ids[side], pairs[index].start) for index in fits for side in (0, 1)]
+        fits = [pair for pair in pairs if max(map(len, pair.ids)) <= limit]
+        texts = [(ids, pair.start) for pair in fits for ids in pair.ids]
         values = [math.nan] * len(texts)
         report = on_progress or (lambda done: None)
         for places, found in self.inner.ends(texts):
             for place, value in zip(places, found, strict=True):
                 values[place] = value
             report(len(places) / 2)
-        for place, index in enumerate(fits):
-            results[index] = pairs[index].scored(values[2 * place], values[2 * place + 1])
-        if len(fits) < len(prompts):
-            report(len(prompts) - len(fits))
-        return results
+        report(len(pairs) - len(fits))
+        results = {id(pair): pair.scored(*two) for pair, *two in zip(fits, values[::2], values[1::2], strict=True)}
+        return [results.get(id(pair), UNSCORED) for pair in pairs]
 
     def _pair(self, prompt: Prompt) -> "_Pair":
         answers = prompt.candidates.split("|")
@@ -164,7 +157,10 @@ class AnswerOddsScorer(DerivedScorer):
             )
         before = open_ids(self.inner.tokenizer, prompt.text)
         ids = [open_ids(self.inner.tokenizer, f"{prompt.text} {answer}") for answer in answers]
-        return _Pair(answers, ids, min(min(_shared(before, one), len(one) - 1) for one in ids))
+        # Nothing predicts a first token, and each answer has one of its own.
+        pairs = (takewhile(lambda two: two[0] == two[1], zip(before, one, strict=False)) for one in ids)
+        starts = [min(max(1, len(list(alike))), len(one) - 1) for alike, one in zip(pairs, ids, strict=True)]
+        return _Pair(answers, ids, min(starts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,17 +176,11 @@ class _Pair:
         if math.isnan(odds):
             return not_finite(PARTS)
         means = [value / (len(ids) - self.start) for value, ids in zip((correct, incorrect), self.ids, strict=True)]
-        likelier = "" if odds == 0 else self.answers[odds < 0]
         share = (1 + math.tanh(odds / 2)) / 2  # of the correct one, were there no third answer
+        parts = (odds, means[0] - means[1]) if math.isfinite(odds) else (math.nan, math.nan)
         return Scored(
             0.5 if odds == 0 else float(odds > 0),
-            likelier,
+            "" if odds == 0 else self.answers[odds < 0],
             ranked(self.answers, (share, 1 - share)),
-            dict(zip(PARTS, (odds, means[0] - means[1]), strict=True)) if math.isfinite(odds) else UNSCORED.parts,
+            dict(zip(PARTS, parts, strict=True)),
         )
-
-
-def _shared(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens two texts begin with in common; at least 1, since nothing predicts a first token."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return max(1, next((place for place, (a, b) in pairs if a != b), min(len(one), len(other))))

@@ -8,9 +8,9 @@ import socket
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -99,8 +99,7 @@ def is_sentiment_folder(path: str | Path) -> bool:
 def dev_accuracy_of(folder: str | Path) -> float | None:
     """Accuracy on development sentences, 0..1, in a folder of ``swapbias train``; None for others and Hub ids."""
     found = training_record(folder).get("dev_accuracy")
-    is_share = isinstance(found, float | int) and not isinstance(found, bool) and 0 <= found <= 1
-    return float(found) if found is not None and is_share else None
+    return found if isinstance(found, float) and 0 <= found <= 1 else None
 
 
 def at_commit(model: str) -> str:
@@ -162,20 +161,6 @@ def first_line(error: BaseException) -> str:
 # --- code in models: pickles, Python functions and remote code run what their maker put in them -------------
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
-    """Code that loading a model would run: a pickle or a Python function.
-
-    Attributes:
-        name: the file, or ``module:function``.
-        sha256: of what would be read or imported; None where that has no file.
-    """
-
-    name: str
-    pickle: bool
-    sha256: str | None
-
-
 def is_pickle(path: Path) -> bool:
     """Whether a file is of a format that runs code when it is read, by its name as loading decides by it."""
     return path.name.lower().endswith(PICKLES)
@@ -183,16 +168,14 @@ def is_pickle(path: Path) -> bool:
 
 def check_pickle(path: Path, *, allowed: bool, say: Say | None = None) -> None:
     """Called before any model file is read: a pickle is announced, or refused with a UsageError."""
-    if not is_pickle(path):
-        return
     warning = f"{path.name} is a pickle: reading it runs what its maker put in it."
-    if not allowed:
+    if is_pickle(path) and not allowed:
         safe = "in word2vec format (.bin, .txt)" if path.name.lower().endswith(".kv") else "as .skops"
         raise UsageError(
             f"{warning} Save it {safe}, or allow it if you trust who made it (-M allow-pickle; of train "
             "--allow-pickle)."
         )
-    if say:
+    if is_pickle(path) and say:
         say(warning)
 
 
@@ -234,10 +217,10 @@ def read_config(model: str, options: LoadOptions | None = None) -> Any:
 
     A ValueError where there is none; a UsageError where remote code is allowed and the commit is not named.
     """
-    return _opened(model, options or LoadOptions())[2]
+    return _located(model, options or LoadOptions())[2]
 
 
-def _opened(model: str, options: LoadOptions) -> tuple[str, str | None, Any]:
+def _located(model: str, options: LoadOptions) -> tuple[str, str | None, Any]:
     """The whole model at its commit, the adapter on it if any, and its config."""
     from transformers import AutoConfig
 
@@ -254,7 +237,7 @@ def _opened(model: str, options: LoadOptions) -> tuple[str, str | None, Any]:
         )
     place, adapter = at_commit(model), options.adapter
     if adapter is None and (adapted := _adapted_model(place, options)):
-        base, _, config = _opened(adapted, options)
+        base, _, config = _located(adapted, options)
         return base, place, config
     name, how = _source(place, options)
     try:
@@ -308,13 +291,8 @@ def load_model(
 ) -> tuple[Any, Any, dict[str, Any]]:
     """Model (in eval mode, on its device), tokenizer, and what identifies the model, for the manifest.
 
-    The commit of a model on the Hub is looked up once: config, tokenizer and weights are all of that one.
-
-    Args:
-        model: a local folder, a Hub id, or an adapter of either (PEFT), which is merged into the model it adapts.
-        auto_class: has ``from_pretrained``.
-        options: of loading; what transformers takes is passed to it.
-        exact: load in float32 where ``rounds_later``.
+    Config, tokenizer and weights are all of one commit. An adapter (PEFT) is merged into the model it adapts.
+    ``auto_class`` has ``from_pretrained``; ``exact``: load in float32 where ``rounds_later``.
 
     Raises:
         UsageError: a device or package that this machine does not have, remote code that is not pinned.
@@ -324,7 +302,7 @@ def load_model(
     from transformers import AutoTokenizer
 
     where = pick_device(options.device)
-    place, adapter, config = _opened(model, options)
+    place, adapter, config = _located(model, options)
     name, how = _source(place, options)
     dtype = "float32" if exact and rounds_later(options) else options.dtype
     weights = {"dtype": dtype if dtype == "auto" else getattr(torch, dtype)} | _weight_settings(options)
@@ -344,8 +322,18 @@ def load_model(
         )
     pin = {"architecture": [*architectures(config), config.model_type][0], **files_pin(place, options.subfolder)}
     if adapter:
-        loaded, pin["adapter"], replaced = _adapt(loaded, adapter, merge="quantization_config" not in weights)
-        missing = {key for key in missing if not set(key.split(".")) & set(replaced)}
+        _needs("peft", "adapter")
+        from peft import PeftModel
+
+        at = at_commit(adapter)
+        try:
+            made = PeftModel.from_pretrained(loaded, split_revision(at)[0], revision=split_revision(at)[1] or None)
+        except Exception as error:
+            raise ValueError(f"Adapter {model_name(adapter)!r} cannot be loaded: {first_line(error)}.") from error
+        replaced = set(made.active_peft_config.modules_to_save or ())
+        missing = {key for key in missing if not set(key.split(".")) & replaced}
+        loaded = made.get_base_model() if options.quantization else made.merge_and_unload()
+        pin["adapter"] = {"name": model_name(adapter), **files_pin(at)}
     if missing:
         raise ValueError(
             f"Model {model!r} has no weights for {min(missing)} ({len(missing)} missing): its head would be random. "
@@ -400,22 +388,6 @@ def _adapted_model(place: str, options: LoadOptions) -> str | None:
     return str(base)
 
 
-def _adapt(loaded: Any, adapter: str, *, merge: bool) -> tuple[Any, dict[str, Any], Sequence[str]]:
-    """The model with an adapter in it, what identifies the adapter, and the modules that the adapter replaces."""
-    _needs("peft", "adapter")
-    from peft import PeftModel
-
-    place = at_commit(adapter)
-    name, commit = split_revision(place)
-    try:
-        made = PeftModel.from_pretrained(loaded, name, revision=commit or None)
-    except Exception as error:
-        raise ValueError(f"Adapter {model_name(adapter)!r} cannot be loaded: {first_line(error)}.") from error
-    pin = {"name": model_name(adapter), **files_pin(place)}
-    replaced = made.active_peft_config.modules_to_save or ()
-    return (made.merge_and_unload() if merge else made.get_base_model()), pin, replaced
-
-
 def _source(place: str, options: LoadOptions) -> tuple[str, dict[str, Any]]:
     """A model's name or folder, and how transformers is to find it: no file of another commit, no code unasked."""
     configure_http()
@@ -460,8 +432,7 @@ def loaded_pin(model: Any) -> dict[str, Any]:
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    dtype = str(model.dtype).removeprefix("torch.")
-    made = type(model).__name__
+    made, dtype = type(model).__name__, str(model.dtype).removeprefix("torch.")
     return {"architecture": made, "sha256": digest.hexdigest(), "device": model.device.type, "dtype": dtype}
 
 
@@ -470,11 +441,11 @@ def loaded_pin(model: Any) -> dict[str, Any]:
 
 def length_limit(tokenizer: Any, model: Any) -> int:
     """Most tokens the model can read."""
+    most = tokenizer.model_max_length
     positions = getattr(model.config, "max_position_embeddings", None) or -1
-    if positions < 0:  # XLNet has no limit of its own
-        positions = tokenizer.model_max_length
     padding = position_padding(model)  # positions up to it are lost
-    return int(min(tokenizer.model_max_length, positions if padding is None else positions - padding - 1))
+    # XLNet has no limit of its own
+    return int(most if positions < 0 else min(most, positions if padding is None else positions - padding - 1))
 
 
 def position_padding(model: Any) -> int | None:
@@ -493,11 +464,6 @@ def length_batches(lengths: list[int], batch_size: int) -> list[list[int]]:
     >>> length_batches([3, 5, 3, 3], 2)
     [[0, 2], [3], [1]]
     """
-    by_length: dict[int, list[int]] = {}
-    for index, length in enumerate(lengths):
-        by_length.setdefault(length, []).append(index)
-    return [
-        members[start : start + batch_size]
-        for _, members in sorted(by_length.items())
-        for start in range(0, len(members), batch_size)
-    ]
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    groups = (list(members) for _, members in groupby(order, key=lengths.__getitem__))
+    return [members[at : at + batch_size] for members in groups for at in range(0, len(members), batch_size)]

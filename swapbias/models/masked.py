@@ -106,7 +106,7 @@ class MaskedScorer(TransformersScorer):
 
     def coverage(self, lexicon: Lexicon, *, matched: bool = True) -> list[Coverage]:
         """Which words of a lexicon are single tokens of this vocabulary, and which of them have a match there."""
-        tokens = np.flatnonzero(self._matched_of(lexicon)) if matched else ()
+        tokens = np.flatnonzero(self._tokens_of(lexicon)[2]) if matched else ()
         matches = {self.words[token].lower() for token in tokens}
         exact, folded = set(self.words), {word.lower() for word in self.words}
         rows = []
@@ -131,22 +131,18 @@ class MaskedScorer(TransformersScorer):
 
     def labels_of_tokens(self, name: str) -> tuple[list[str], NDArray[np.intp]]:
         """The labels of a lexicon, and the label index of every token."""
-        return self._lexicon(name)[:2]
+        return self._tokens_of(load_lexicon(name))[:2]
 
-    def _lexicon(self, name: str) -> tuple[list[str], NDArray[np.intp], NDArray[np.bool_]]:
+    def _tokens_of(self, lexicon: Lexicon) -> tuple[list[str], NDArray[np.intp], NDArray[np.bool_]]:
         """The labels of a lexicon, the label index of every token, and whether it is a matched word."""
-        if name not in self._lexicons:
-            lexicon = load_lexicon(name)
+        if lexicon.name not in self._lexicons:
             labels = sorted({*lexicon.words.values(), *lexicon.proper.values(), lexicon.rest})
-            of_token = [labels.index(label) for label in lexicon.labels(self.words, uncased=self.uncased)]
-            self._lexicons[name] = labels, np.array(of_token, dtype=np.intp), self._matched_of(lexicon)
-        return self._lexicons[name]
-
-    def _matched_of(self, lexicon: Lexicon) -> NDArray[np.bool_]:
-        of_token = lexicon.labels(self.words, uncased=self.uncased)
-        labels = [lexicon.rest, *sorted(set(of_token) - {lexicon.rest})]
-        codes = np.array([labels.index(label) for label in of_token], dtype=np.intp)
-        return matched_words([word.lower() for word in self.words], codes, 0)
+            of_token = np.array(
+                list(map(labels.index, lexicon.labels(self.words, uncased=self.uncased))), dtype=np.intp
+            )
+            is_matched = matched_words([word.lower() for word in self.words], of_token, labels.index(lexicon.rest))
+            self._lexicons[lexicon.name] = labels, of_token, is_matched
+        return self._lexicons[lexicon.name]
 
     def _masses(
         self, probabilities: torch.Tensor, wanted: Sequence[tuple[int, Prompt, int]]
@@ -154,34 +150,40 @@ class MaskedScorer(TransformersScorer):
         top, tokens = probabilities.topk(min(TOP_K, probabilities.shape[1]), dim=1)
         many = (top >= THRESHOLD - 1e-6).sum(dim=1).clamp(min=SHOWN).tolist()
         shown = [row[:count] for row, count in zip(top.tolist(), many, strict=True)]
-        shown_tokens = [row[:count] for row, count in zip(tokens.tolist(), many, strict=True)]
-        read, codes = top.cpu().numpy(), tokens.cpu().numpy()
-        summed: dict[str, tuple[Floats, Floats, Floats]] = {}
-        present: dict[str, NDArray[np.bool_]] = {}
+        words = [
+            [self.words[token] for token in row[:count]] for row, count in zip(tokens.tolist(), many, strict=True)
+        ]
+        summed: dict[str, tuple[Floats, ...]] = {}
         for place, prompt, row in wanted:
             name, _, label = prompt.candidates.rpartition("/")
-            labels, of_token, is_matched = self._lexicon(name)
+            labels = self.labels_of_tokens(name)[0]
             if label not in labels:
                 raise ValueError(f"candidates {prompt.candidates!r}: {name} has the labels {labels}. Fix the row.")
             if name not in summed:
-                matched = np.full((len(read), len(labels)), math.nan)  # no word has a match
-                if is_matched.any():
-                    unmatched = labels.index(load_lexicon(name).rest)
-                    own = np.where(is_matched, of_token, unmatched)[codes]
-                    matched = mass_by_label(read, own, len(labels), threshold=THRESHOLD)
-                present[name] = np.bincount(of_token, minlength=len(labels)) > 0
-                counted = mass_by_label(read, of_token[codes], len(labels), threshold=THRESHOLD)
-                summed[name] = counted, _closed_list(of_token, probabilities, len(labels)), matched
-            column = labels.index(label)
+                summed[name] = self._summed(
+                    load_lexicon(name), probabilities, top.cpu().numpy(), tokens.cpu().numpy()
+                )
+            score, *parts = (float(masses[place, labels.index(label)]) for masses in summed[name])
             if math.isnan(shown[place][0]):  # its sums would be 0 for labels that no top token has
                 yield row, not_finite(PARTS)
-            elif not present[name][column]:  # none of its words is a token: a mass of 0 would be a finding
+            elif math.isnan(score):
                 yield row, not_scored(PARTS)
             else:
-                words = [self.words[token] for token in shown_tokens[place]]
-                score, *parts = (float(masses[place, column]) for masses in summed[name])
-                top_tokens = ranked(words, shown[place])
-                yield row, Scored(score, words[0], top_tokens, dict(zip(PARTS, parts, strict=True)))
+                top_tokens = ranked(words[place], shown[place])
+                yield row, Scored(score, words[place][0], top_tokens, dict(zip(PARTS, parts, strict=True)))
+
+    def _summed(
+        self, lexicon: Lexicon, probabilities: torch.Tensor, top: Floats, tokens: NDArray[np.intp]
+    ) -> tuple[Floats, ...]:
+        """Score and ``PARTS`` of each text and label, shape (texts, labels)."""
+        labels, of_token, is_matched = self._tokens_of(lexicon)
+        own = np.where(is_matched, of_token, labels.index(lexicon.rest))
+        counted, matched = (
+            mass_by_label(top, each[tokens], len(labels), threshold=THRESHOLD) for each in (of_token, own)
+        )
+        counted[:, np.bincount(of_token, minlength=len(labels)) == 0] = math.nan  # a mass of 0 would be a finding
+        matched[:] = matched if is_matched.any() else math.nan
+        return counted, _closed_list(of_token, probabilities, len(labels)), matched
 
 
 def _decoded(tokenizer: Any, count: int) -> list[str]:
@@ -255,12 +257,9 @@ class MaskedReading(DerivedScorer):
 
     kind = "masked"
 
-    def __init__(self, masked: MaskedScorer, **settings: Any) -> None:
-        super().__init__(masked, **settings)
-        self.masked = masked
-
     def coverage(self, lexicon: Lexicon) -> list[Coverage]:
-        return self.masked.coverage(lexicon, matched=False)
+        rows: list[Coverage] = self.inner.coverage(lexicon, matched=False)
+        return rows
 
 
 class LogMassScorer(MaskedReading):
@@ -272,7 +271,7 @@ class LogMassScorer(MaskedReading):
     unit = "natural log-probability"
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        scored = self.masked.score(prompts, on_progress)
+        scored = self.inner.score(prompts, on_progress)
         masses = [one.parts["closed_list_mass"] for one in scored]
         logs = [math.log(mass) if mass > 0 else math.nan for mass in masses]
         return [replace(one, score=log, parts={}) for one, log in zip(scored, logs, strict=True)]
@@ -301,7 +300,7 @@ class AttitudeScorer(MaskedReading):
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         results = [not_scored(_ATTITUDE_PARTS)] * len(prompts)
-        for members, probabilities in self.masked.read([prompt.text for prompt in prompts]):
+        for members, probabilities in self.inner.read([prompt.text for prompt in prompts]):
             for place, index in enumerate(members):
                 results[index] = self._scored(probabilities[place], prompts[index].candidates)
             if on_progress:
@@ -310,14 +309,14 @@ class AttitudeScorer(MaskedReading):
 
     def _scored(self, probabilities: torch.Tensor, candidates: str) -> Scored:
         name = candidates.rpartition("/")[0]
-        labels, of_token = self.masked.labels_of_tokens(name)
+        labels, of_token = self.inner.labels_of_tokens(name)
         top, tokens = probabilities.topk(min(ATTITUDE_TOP_K, len(probabilities)))
         if math.isnan(float(top[0])):
             return not_finite(_ATTITUDE_PARTS)
         masses = mass_by_label(top[None].cpu().numpy(), of_token[tokens.cpu().numpy()], len(labels))[0]
         sums = {**dict.fromkeys(ATTITUDES, 0.0), **dict(zip(labels, masses.tolist(), strict=True))}
         rated = sum(sums[label] for label in _RATED)
-        words = [self.masked.words[token] for token in tokens.tolist()]
+        words = [self.inner.words[token] for token in tokens.tolist()]
         parts = {f"{label}_mass": mass for label, mass in sums.items()}
         parts |= {"top_mass": float(top.sum())}
         parts |= {"antonym_log_odds": self._log_odds(probabilities, name.partition("/")[0])}
@@ -337,7 +336,7 @@ class AttitudeScorer(MaskedReading):
     def _antonyms(self, name: str) -> list[tuple[int, int]]:
         """Token ids of the pairs whose two words are single tokens, a word's commonest form first."""
         ids: dict[str, int] = {}
-        for token, raw in enumerate(self.masked.raw):
+        for token, raw in enumerate(self.inner.raw):
             word = raw.strip()
             if word and (word not in ids or raw.startswith(" ")):  # at this mask words begin with a space
                 ids[word] = token

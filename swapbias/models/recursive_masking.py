@@ -88,7 +88,7 @@ class PhraseScorer(MaskedReading):
         """The ten likeliest tokens of each sequence; none where it is longer than the model reads."""
         self._known |= {sequence: [] for sequence in sequences}
         remaining = 1.0
-        for members, probabilities in self.masked.read(sequences):
+        for members, probabilities in self.inner.read(sequences):
             top = probabilities.topk(BEAM, dim=1)
             for index, values, tokens in zip(members, top.values.tolist(), top.indices.tolist(), strict=True):
                 self._known[sequences[index]] = list(zip(tokens, values, strict=True))
@@ -107,23 +107,23 @@ class PhraseScorer(MaskedReading):
             one.finite = False
             return
         for token, share in tokens:
-            word = self.masked.words[token]
+            word = self.inner.words[token]
             if labels[token]:
                 one.phrases.append((self._phrase(words, token), p * share, labels[token]))
             # Special and blank tokens leave nothing to put beside a mask.
-            elif len(words) < len(_SHARES) - 1 and word and token not in self.masked.tokenizer.all_special_ids:
+            elif len(words) < len(_SHARES) - 1 and word and token not in self.inner.tokenizer.all_special_ids:
                 one.branches.append(((*words, word), p * share))
 
     def _labels_of(self, name: str) -> list[str]:
         if name not in self._labels:
-            labels, of_token = self.masked.labels_of_tokens(name)
+            labels, of_token = self.inner.labels_of_tokens(name)
             rest = load_lexicon(name).rest
             self._labels[name] = ["" if labels[at] == rest else labels[at] for at in of_token.tolist()]
         return self._labels[name]
 
     def _phrase(self, words: tuple[str, ...], token: int) -> str:
         """The phrase in reading order; a token that continues a word joins it ("school" + "girl")."""
-        raw, word = self.masked.raw[token], self.masked.words[token]
+        raw, word = self.inner.raw[token], self.inner.words[token]
         if len(words) < 2:
             return " ".join((word, *words))
         joined = word.startswith("##") or (self._spaces and not raw.startswith(" "))
