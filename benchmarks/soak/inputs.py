@@ -466,7 +466,7 @@ def _chat(place: Path) -> Iterator[Target]:
 
 def _models(place: Path) -> Iterator[Target]:
     from swapbias.models import code_of, model_kind
-    from swapbias.models.classifier import dev_accuracy_of, is_sentiment_folder
+    from swapbias.models.loading import dev_accuracy_of, is_sentiment_folder
 
     def config(path: Path) -> None:
         code_of(str(path.parent))

@@ -128,7 +128,8 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
         raise UsageError(f"No experiment fits. {why}. Choose another model or --study.{hint}")
     for one in kinds():
         if one.is_requested(settings) and not any(task.kind is one for task in tasks):
-            raise UsageError(f"{one.unused_note(settings, ' and '.join(_studies_of(one)))} Name it as well.")
+            named = " and ".join(_studies_of(one))
+            raise UsageError(f"Settings of {one.name} models are read by {named}. Name it as well.")
     return tasks, skipped
 
 

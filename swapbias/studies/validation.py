@@ -252,7 +252,7 @@ class Parsed:
 
     Of ``prompts``, with the columns of ``Prompt`` that tables give, ``where`` is file and line, ``counted`` what is
     counted at the mask (words with bars between them, or a label of the lexicon; blank for none), ``wording`` the
-    name of another wording, ``unit`` numbers the pairs in each wording, ``masked`` says whether the text holds a mask.
+    name of another wording, ``unit`` numbers the pairs in each wording, ``masked`` is whether the text holds a mask.
     """
 
     files: Files = field(repr=False)

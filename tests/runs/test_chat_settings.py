@@ -35,7 +35,7 @@ def test_trials_that_would_fill_the_memory_are_refused(trials):
 def test_a_chat_model_that_nothing_asks_is_refused(tmp_path, quiet):
     settings = Settings(studies=("spanish_occupations",), options=(chat(),))
     with pytest.raises(
-        UsageError, match=r"--chat tiny is asked by adjective_coreference and .+ alone. Name it as well"
+        UsageError, match=r"Settings of chat models are read by adjective_coreference and .+ Name it as well"
     ):
         start(settings, tmp_path / "run", **quiet)
     assert not (tmp_path / "run").exists()
