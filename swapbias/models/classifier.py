@@ -112,13 +112,11 @@ class TextClassifierScorer(Scorer):
     @classmethod
     def wrap(cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions, *, kind: str) -> Self:
         """From a loaded model, which stays as it is; it is read on its device and in its own type."""
-        from swapbias.models.engine.encoder import is_plain, twin
+        from swapbias.models.engine.encoder import twin
         from swapbias.models.loading import loaded_pin
 
         pin = loaded_pin(model)
-        scorer = cls(twin(model), tokenizer, model_id=model_id, identity=pin, options=options, kind=kind)
-        scorer.engine.prepack() if is_plain(model) else scorer.engine.read_plainly()
-        return scorer
+        return cls(twin(model), tokenizer, model_id=model_id, identity=pin, options=options, kind=kind)
 
     @property
     def error_note(self) -> str:

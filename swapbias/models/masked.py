@@ -12,7 +12,7 @@ from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast, XLNetLMH
 
 from swapbias.measures import Floats, mass_by_label
 from swapbias.models.base import Coverage, LoadOptions, Progress, Scored, Scorer, not_finite, ranked
-from swapbias.models.engine.encoder import Engine, Rounding, is_plain, twin
+from swapbias.models.engine.encoder import Engine, Rounding, twin
 from swapbias.models.loading import length_limit, load_model, loaded_pin, model_name, rounds_later
 from swapbias.studies import MASK, Lexicon, Prompt, load_lexicon
 
@@ -67,9 +67,7 @@ class MaskedScorer(Scorer):
     def wrap(cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions) -> Self:
         """From a loaded model, which stays as it is; it is read on its device and in its own type."""
         pin = loaded_pin(model)
-        scorer = cls(twin(model), tokenizer, model_id=model_id, batch_size=options.batch_size, identity=pin)
-        scorer.engine.prepack() if is_plain(model) else scorer.engine.read_plainly()
-        return scorer
+        return cls(twin(model), tokenizer, model_id=model_id, batch_size=options.batch_size, identity=pin)
 
     @property
     def error_note(self) -> str:

@@ -20,7 +20,7 @@ from swapbias.cli import app  # noqa: E402
 from swapbias.errors import UsageError  # noqa: E402
 from swapbias.findings import findings_table  # noqa: E402
 from swapbias.models.chat import ChatOptions  # noqa: E402
-from swapbias.models.chat.logs import chat_prompts, read_header  # noqa: E402
+from swapbias.models.chat.tasks import chat_prompts, read_header, study_task  # noqa: E402
 from swapbias.privacy import private_strings, public_manifest  # noqa: E402
 from swapbias.runs import Run, Settings, compare_runs, read_run, resume, settings_of, start  # noqa: E402
 from swapbias.studies import load_corpus, studies, turns  # noqa: E402
@@ -105,18 +105,18 @@ def asked(tmp_path_factory, quietly):
 def test_every_study_that_chat_models_answer_is_a_task():
     from inspect_ai._util.registry import registry_find, registry_info
 
-    import swapbias.models.chat.tasks  # noqa: F401
-
     named = [registry_info(one).name for one in registry_find(lambda info: info.type == "task")]
     chat = {one for one in studies() if any(two.kind == "chat" for two in load_corpus(one).study.experiments)}
     assert {f"swapbias/{one}" for one in chat} <= set(named)
 
 
 def test_a_task_asks_the_prompts_of_the_study_each_text_once_in_its_turns(log):
-    from swapbias.models.chat.tasks import study_task
-
     task = study_task(STUDY)
-    texts = {tuple((one["role"], one["content"]) for one in turns(prompt.text)) for prompt in chat_prompts(STUDY)}
+    texts = {
+        tuple((one["role"], one["content"]) for one in turns(prompt.text))
+        for some in chat_prompts(STUDY).values()
+        for prompt in some
+    }
     asked = [tuple((one.role, one.text) for one in sample.input) for sample in task.dataset]
     assert len(asked) == len(set(asked))
     assert set(asked) == texts
@@ -169,8 +169,8 @@ def test_such_a_run_is_compared_and_gone_on_with_as_others(logged, asked, quietl
 
 
 def test_what_has_no_answer_has_no_score_and_is_told(tmp_path, quietly):
-    lost = {text for text in (one.text for one in chat_prompts(STUDY, CONFIG)) if zlib.crc32(text.encode()) % 4 == 0}
-    lost = {turns(text)[-1]["content"] for text in lost}
+    texts = [one.text for one in chat_prompts(STUDY, CONFIG)[CONFIG]]
+    lost = {turns(text)[-1]["content"] for text in texts if zlib.crc32(text.encode()) % 4 == 0}
     log = ask(
         tmp_path, lambda text: ValueError("down") if text in lost else answer(text),
         fail_on_error=False, epochs=1, form="json",
@@ -236,8 +236,8 @@ def another_system(log):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (another_prompt, "asks 1 prompts that stigma_vignettes does not have"),
-        (another_solver, "put more than the prompt before the model in 1 of"),
+        (another_prompt, "1 of 72 samples put something else than a prompt of stigma_vignettes before the model"),
+        (another_solver, "1 of 72 samples put something else than a prompt of stigma_vignettes before the model"),
         (another_task, "is a log of the task 'inspect_evals/bbq'"),
         (another_version, "asks version 0.9.0 of stigma_vignettes, and this swapbias has 1.0.0"),
         (another_system, "a system message of its own"),

@@ -1,6 +1,5 @@
 """Hostile replies of services: bounded, told in one sentence; no key, answer or request goes where it must not."""
 
-import gzip
 import itertools
 import json
 import math
@@ -11,12 +10,11 @@ from hypothesis import given, settings, strategies as st
 
 from swapbias.errors import UsageError
 from swapbias.models.chat import openai_client
-from swapbias.models.chat.answer_log import USAGE, Answer, AnswerLog, as_scored, unread
 from swapbias.models.chat.chat_options import KEYS, ChatOptions, api_key, key_names
-from swapbias.models.chat.service import ChatScorer
+from swapbias.models.chat.service import USAGE, Answer, AnswerLog, ChatScorer, as_scored, unread
 from tests.cli.test_cli import swapbias
 from tests.models.chat.server import ChatServer, Raw, Reply, _completion
-from tests.models.chat.test_service import SECRET, first, rows, scorer_of, upper
+from tests.models.chat.test_service import SECRET, first, row, rows, scorer_of, upper
 
 HOSTS = {name: f"https://{host}/v1" for host, name in KEYS.items()}
 
@@ -28,34 +26,22 @@ def reply(**choice):
     return whole
 
 
-def nested(depth):
-    return b'{"choices": ' + b"[" * depth + b"]" * depth + b"}"
-
-
 # Bounds
 
 
-LARGE = b" " * 300_000 + json.dumps(_completion("TEXT 3")).encode()
 HOSTILE = {
-    "large": (Raw(LARGE), "reply of more than 100,000 bytes"),
-    "endless": (Raw(LARGE, endless=True), "reply of more than 100,000 bytes"),
-    "a bomb": (Raw(gzip.compress(LARGE), {"Content-Encoding": "gzip"}), "packed in another way"),
-    "a stream": (Raw(b"data: {}\n\n" * 50_000, {"Content-Type": "text/event-stream"}), "more than 100,000 bytes"),
-    "another packing": (Raw(b"x", {"Content-Encoding": "br"}), "packed in another way"),
-    "deep": (Raw(nested(40_000)), "something else than an answer"),
-    "half deep": (Raw(nested(800)), "something else than an answer"),
-    "many digits": (Raw(b'{"choices": ' + b"9" * 5_000 + b"}"), "something else than an answer"),
+    "packed otherwise": Raw(b"x", {"Content-Encoding": "gzip"}),
+    "deep": Raw(b'{"choices": ' + b"[" * 40_000 + b"]" * 40_000 + b"}"),
+    "many digits": Raw(b'{"choices": ' + b"9" * 5_000 + b"}"),
 }
 
 
-@pytest.mark.parametrize(("sent", "told"), HOSTILE.values(), ids=HOSTILE)
-def test_a_reply_beyond_all_bounds_is_one_sentence_and_loses_nothing(sent, told, monkeypatch, tmp_path):
-    monkeypatch.setattr(openai_client, "MAX_REPLY", 100_000)
-    monkeypatch.setattr("swapbias.models.chat.answer_log.os.fsync", lambda number: None)
+@pytest.mark.parametrize("sent", HOSTILE.values(), ids=HOSTILE)
+def test_a_reply_that_cannot_be_read_is_one_sentence_and_loses_nothing(sent, tmp_path):
     with ChatServer(upper, fault=first(sent, times=99)) as server:
         scorer = scorer_of(server, attempts=2, concurrency=1)
         scorer.log = AnswerLog(tmp_path / "answers.jsonl")
-        with pytest.raises(ValueError, match=rf"({told}).*Answers in answers.jsonl: 3") as raised:
+        with pytest.raises(ValueError, match=r"in 2 attempts.*Answers in answers.jsonl: 3") as raised:
             scorer.score(rows(5))
     assert "\n" not in str(raised.value)
     assert len(AnswerLog(tmp_path / "answers.jsonl")) == 3
@@ -172,7 +158,7 @@ def test_an_echoed_key_reaches_no_answer(echo, scoring, monkeypatch, tmp_path):
         scorer = scorer_of(server, scoring=scoring)
         scorer.log = AnswerLog(tmp_path / "answers.jsonl")
         try:
-            found = repr(scorer.score(rows(1)))
+            found = repr(scorer.score([row("s0/t0", "Is it? yes or no", "1=yes|0=no")]))
         except ValueError as error:
             found = str(error)
     assert SECRET not in found + (tmp_path / "answers.jsonl").read_text() + repr(scorer.log.known)
@@ -264,7 +250,7 @@ def check_reply(server, odds=False):
     """One reply is either an answer that is kept or one sentence; anything else is a fault."""
     scorer = scorer_of(server, attempts=1, scoring="log-odds" if odds else "sampled", price_in=1.0, price_out=1.0)
     try:
-        (found,) = scorer.score(rows(1))
+        (found,) = scorer.score([row("s0/t0", "Is it? yes or no", "1=yes|0=no")])
     except ValueError as error:
         assert "\n" not in str(error)  # noqa: PT017
         assert len(str(error)) < 1_000  # noqa: PT017

@@ -4,25 +4,12 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.models.chat import openai_client
-from swapbias.models.chat.answer_log import FIRST_ANSWERS, Answer, AnswerLog
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.models.chat.service import ChatScorer
-from swapbias.studies.prompt import Prompt
+from swapbias.models.chat.service import FIRST_ANSWERS, Answer, AnswerLog, ChatScorer
 from tests.models.chat.server import ChatServer, Reply, cut_off
+from tests.models.chat.test_service import rows, scorer_of, upper
 
 LIMITED = 429
-
-
-def rows(n):
-    return [Prompt(f"s{i}/t0", "p", "pro", f"text {i}", "", "", "", "", "", "") for i in range(n)]
-
-
-def upper(prompt):
-    return prompt.upper()
-
-
-def scorer_of(server, **changes):
-    return ChatScorer("tiny", ChatOptions(**{"base_url": server.base_url, "concurrency": 4, **changes}))
 
 
 def broken(finish="error", **choice):

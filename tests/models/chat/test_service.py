@@ -19,9 +19,8 @@ import pandas as pd
 import pytest
 
 from swapbias.errors import UsageError
-from swapbias.models.chat.answer_log import Answer, AnswerLog
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.models.chat.service import ChatScorer
+from swapbias.models.chat.service import Answer, AnswerLog, ChatScorer
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.studies.prompt import Prompt, conversation
@@ -35,8 +34,7 @@ SCRIPT = """
 import asyncio, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 from pathlib import Path
-from swapbias.models.chat.answer_log import AnswerLog
-from swapbias.models.chat.service import ChatScorer
+from swapbias.models.chat.service import AnswerLog, ChatScorer
 from swapbias.models.chat.chat_options import ChatOptions
 from tests.models.chat.test_service import rows
 scorer = ChatScorer("tiny", ChatOptions(base_url=sys.argv[1], concurrency=4))
@@ -576,10 +574,10 @@ def test_an_answer_ends_at_the_end_token_of_the_model(chat_model):
     from swapbias.models.engine.generation import until
 
     scorer = local(chat_model)
-    scorer.model.generation_config.eos_token_id = [5, 6]
-    assert until([40, 41, 6, 42, 5], scorer._ends()) == [40, 41, 6]
+    scorer.ends = [5, 6]
+    assert until([40, 41, 6, 42, 5], scorer.ends) == [40, 41, 6]
     assert scorer._decoded([40, 41, 6], [40]) == (scorer.tokenizer.decode([40, 41]), "stop")
-    assert scorer._decoded(until([40, 41], scorer._ends()), []) == (scorer.tokenizer.decode([40, 41]), "length")
+    assert scorer._decoded(until([40, 41], scorer.ends), []) == (scorer.tokenizer.decode([40, 41]), "length")
 
 
 def test_a_reasoning_that_the_template_begins_is_no_answer(chat_model):
