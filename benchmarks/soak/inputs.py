@@ -384,7 +384,7 @@ def _eval(eval_results: Any, content: bytes) -> None:
 def _chat(place: Path) -> Iterator[Target]:
     from swapbias.models.chat.chat_options import ChatOptions
     from swapbias.models.chat.openai_client import Asking, error_in
-    from swapbias.models.chat.service import AnswerLog
+    from swapbias.models.chat.service import AnswerLog, ChatScorer
     from swapbias.studies import READINGS, Prompt, is_refusal, read_answer, word_count
     from swapbias.studies.answer_scores import (
         read_completion,
@@ -414,7 +414,7 @@ def _chat(place: Path) -> Iterator[Target]:
 
     def reply(scoring: str) -> Callable[[bytes], Any]:
         options = ChatOptions(model="m", base_url="http://127.0.0.1:1/v1", scoring=scoring)
-        asking = Asking("m", options, "sk-abc", AnswerLog())
+        asking = Asking(ChatScorer("m", options), "sk-abc")
 
         def read(content: bytes) -> None:
             try:

@@ -103,7 +103,8 @@ class Chat(Kind):
         changed += options.changed(*(one.name for one in fields(options) if one.name not in ("log", "model")))
         if changed:
             raise UsageError(f"-M log says how the model was asked, and {', '.join(changed)} is given too. Drop it.")
-        return _inspect().logged_options(options)  # type: ignore[no-any-return]
+        found: tuple[Any, tuple[str, ...]] = _tasks().logged_options(options)
+        return found
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
         """The model that is named, where the way to score it suits the experiment."""
@@ -123,11 +124,7 @@ class Chat(Kind):
         return PAIRS if experiment.corpus else PROMPTS
 
     def expand(self, rows: Sequence[Row], request: Request, experiment: Experiment) -> Sequence[Row]:
-        """Every prompt once a trial, with log-odds once whatever the order of its options; notes with their question.
-
-        Raises:
-            UsageError: no question for a phenotype. ValueError: a broken checklist.
-        """
+        """``trial_rows``, of notes as ``posed``."""
         chat, looks = request.of(ChatOptions), 1
         if experiment.corpus:
             rows = posed(rows, experiment.name, request.of(NoteOptions), facts=experiment.reading == FACTS)
@@ -150,11 +147,7 @@ class Chat(Kind):
         return f"--chat {short_name(request.of(ChatOptions).model)} is asked by {studies} alone."
 
     def announce(self, rows: Sequence[Mapping[str, Any]], request: Request) -> str:
-        """Requests, tokens and costs; nothing is sent and no key is needed.
-
-        Raises:
-            UsageError: texts and key would be sent over http.
-        """
+        """Requests, tokens and costs; nothing is sent and no key is needed."""
         from swapbias.models.chat.service import ChatScorer
 
         options = _options_of(request, long=bool(rows) and str(rows[0]["candidates"]).startswith("{"))
@@ -178,15 +171,10 @@ class Chat(Kind):
         return ""
 
     def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
-        """The scorer of a chat model, once it is known that these rows may be asked.
-
-        Raises:
-            UsageError: no key, more requests than allowed.
-            ValueError: a local model that cannot be loaded.
-        """
+        """The scorer of a chat model; a UsageError without a key, or where limits allow not even one trial."""
         options = _options_of(request)
         if options.log:
-            return _inspect().LoggedScorer.load(Path(options.log), options, as_prompts(rows), say=say)
+            return _tasks().LoggedScorer.load(Path(options.log), options, as_prompts(rows), say=say)
         scorer = load_chat(options, request)
         if why := scorer.beyond_limits(as_prompts(_first_trial(rows))):
             raise UsageError(
@@ -218,13 +206,16 @@ def _first_trial(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [row for row in rows if row.get("trial", "1") == "1"]
 
 
-def _inspect() -> Any:
-    """The module of tasks and logs of inspect_ai; a UsageError where that is not installed."""
-    if find_spec("inspect_ai") is None:
+def _require(package: str, extra: str, what: str) -> None:
+    if find_spec(package) is None:
         raise UsageError(
-            "Reading an eval log takes inspect_ai, which is not installed. Install it with "
-            "pip install 'swapbias[inspect]'."
+            f"{what} takes the {package} package, which is not installed. Install it with "
+            f"pip install 'swapbias[{extra}]'."
         )
+
+
+def _tasks() -> Any:
+    _require("inspect_ai", "inspect", "Reading an eval log")
     from swapbias.models.chat import tasks
 
     return tasks
@@ -244,13 +235,13 @@ def trial_rows(rows: Sequence[Row], trials: int, scoring: str = SAMPLED, *, look
         first: dict[Any, str] = {}
         chosen = {pair for pair, members in pairs.items() if first.setdefault(frozenset(members), pair) == pair}
         return [row for row in rows if row["pair_id"] in chosen]
+    planned = {"looks": str(looks)} if looks > 1 else {}
     return [
         {
             **row,
-            "prompt_id": f"{row['prompt_id']}/t{trial}",
-            "pair_id": f"{row['pair_id']}/t{trial}",
+            **{name: f"{row[name]}/t{trial}" for name in ("prompt_id", "pair_id")},
             "trial": str(trial),
-            **({"looks": str(looks)} if looks > 1 else {}),
+            **planned,
         }
         for trial in range(1, trials + 1)
         for row in rows
@@ -261,22 +252,14 @@ def _whatever_order(row: Mapping[str, str]) -> tuple[Any, ...]:
     """A row without its names and the order of its options."""
     from swapbias.models.chat.log_odds import orders
 
-    (prompt,) = as_prompts([row])
+    texts = frozenset(one.prompt.text for prompt in as_prompts([row]) for one in orders(prompt))
     names = ("prompt_id", "pair_id", "text", "candidates")
-    texts = frozenset(one.prompt.text for one in orders(prompt))
-    return (
-        texts,
-        frozenset(prompt.candidates.split("|")),
-        frozenset(one for one in row.items() if one[0] not in names),
-    )
+    rest = frozenset(one for one in row.items() if one[0] not in names)
+    return texts, frozenset(row["candidates"].split("|")), rest
 
 
 def load_chat(options: ChatOptions, request: Request) -> Any:
-    """The scorer of the chat model that some options name, behind its service or on this machine.
-
-    Raises:
-        UsageError: no key. ValueError: a local model that cannot be loaded.
-    """
+    """The scorer of the chat model that some options name, here or behind its service (UsageError: no key)."""
     chat = _options_of(request, options)
     if options.local:
         from swapbias.models.chat.local import LocalChatScorer
@@ -284,11 +267,7 @@ def load_chat(options: ChatOptions, request: Request) -> Any:
         return LocalChatScorer.load(chat.model or "", request.load, chat)
     from swapbias.models.chat.service import ChatScorer
 
-    if find_spec("openai") is None:
-        raise UsageError(
-            "Asking a chat service takes the openai package, which is not installed. Install it with "
-            "pip install 'swapbias[chat]'."
-        )
+    _require("openai", "chat", "Asking a chat service")
     api_key(chat)
     return ChatScorer(chat.model or "", chat)
 
@@ -305,17 +284,16 @@ def posed(
 ) -> list[dict[str, str]]:
     """Notes in both genders as conversations, with the options or facts that their answers are read by.
 
-    Notes that state no fact are left out.
-
-    Raises:
-        UsageError: no question for a phenotype, or no checklist there. ValueError: a broken checklist.
+    Notes that state no fact are left out. Raises a UsageError where a phenotype has no question, or no checklist is
+    there; a ValueError for a broken one.
     """
     folder = corpus_dir(_NOTES)
     chosen = next(
         one for one in read_table(folder / "prompts.csv", ("task", "system", "user")) if one["task"] == task
     )
-    named = read_table(folder / "questions.csv", ("phenotype", "question"))
-    questions = {row["phenotype"]: options.question or row["question"] for row in named}
+    questions = {
+        row["phenotype"]: row["question"] for row in read_table(folder / "questions.csv", ("phenotype", "question"))
+    }
     checklist = Path(options.checklist or folder / "checklist.csv")
     if facts and not checklist.is_file():
         raise UsageError(
@@ -332,7 +310,7 @@ def posed(
             continue
         values = {"note": row["text"]}
         if "[question]" in chosen["user"]:
-            question = questions.get(row["condition"], options.question)
+            question = options.question or questions.get(row["condition"])
             if question is None:
                 raise UsageError(
                     f"No question is known for the label {row['condition']!r}. Ask one with -M question='Does the "

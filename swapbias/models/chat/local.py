@@ -71,7 +71,6 @@ class LocalChatScorer(AnsweringScorer):
         if too_long := sum(len(rows) for key, rows in missing.items() if len(encoded[key]) + most > self.limit):
             report(too_long)
         expected = len(self.log) + len(keys)
-        self.refuse_cut_off(expected)  # by known answers, of a run that is resumed
         sampler = _Sampler(self.options.temperature, keys, self.model.device)
         config = GenerationConfig(  # type: ignore[no-untyped-call]
             do_sample=False, num_beams=1, repetition_penalty=1.0, max_new_tokens=most, eos_token_id=self.ends or None,
@@ -90,7 +89,7 @@ class LocalChatScorer(AnsweringScorer):
                 )
                 self.log.add(answer, rows[0])
                 report(len(rows))
-            self.refuse_cut_off(expected)
+            self.refuse_useless(expected)
 
     def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Logs | None]:
         """As the answer's beginning, summed over the ways to write an option (``Forms``); nothing is hidden.

@@ -9,7 +9,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,9 +21,9 @@ from huggingface_hub import is_offline_mode
 
 from swapbias.errors import UsageError
 from swapbias.models.base import Progress
-from swapbias.models.chat.chat_options import ChatOptions, key_names
+from swapbias.models.chat.chat_options import key_names
 from swapbias.models.chat.log_odds import closed_names
-from swapbias.models.chat.service import FIRST_ANSWERS, USAGE, Answer, AnswerLog, trial_of
+from swapbias.models.chat.service import USAGE, Answer, ChatScorer, Groups, trial_of
 from swapbias.studies import Prompt, turns
 
 ROUTER = "https://router.huggingface.co/v1"  # Hugging Face Inference Providers
@@ -48,80 +48,63 @@ Trials = Mapping[str, Prompt]  # answer keys and prompts of one request: the sam
 
 @dataclass(frozen=True, slots=True)
 class RequestTrouble:
-    """Why a request brought no answer: words, HTTP status (0: none), and whether a retry may help.
-
-    ``ours``: none of the words are the service's, which may repeat the prompt. ``param``: the setting it refuses.
-    """
+    """Why a request brought no answer."""
 
     words: str
-    status: int = 0
-    passes: bool = True
-    ours: bool = False
-    param: str = ""
+    status: int = 0  # of HTTP; 0: none
+    passes: bool = True  # a retry may help
+    ours: bool = False  # no word is the service's, which may repeat the prompt
+    param: str = ""  # the setting that the service refuses
 
 
 class Asking:
-    """One pass over requests. The first failure ends it once the requests under way have ended: they are paid for.
+    """One pass over requests. The first failure ends it once the requests under way have ended: they are paid for."""
 
-    Args:
-        closed: the prompts have options, so that a JSON schema may allow these alone.
-        later: of a prompt the keys of its later trials that one request may bring as well.
-    """
-
-    def __init__(
-        self, model: str, options: ChatOptions, key: str, log: AnswerLog, *, closed: bool = False,
-        later: Callable[[Prompt], Trials] = lambda prompt: {},
-    ) -> None:  # fmt: skip
-        self.options, self.key, self.log, self.later, self.name = options, key, log, later, model
-        self.schema = closed and options.json_schema  # until the service refuses it
-        self.several = options.answers_per_request > 1  # until the service refuses it, or gives fewer
+    def __init__(self, scorer: ChatScorer, key: str) -> None:
+        self.scorer, self.options, self.log, self.key = scorer, scorer.options, scorer.log, key
+        self.schema = scorer.closed and self.options.json_schema  # until the service refuses it
+        self.several = self.options.answers_per_request > 1  # until the service refuses it, or gives fewer
         self.length = LENGTHS[0]  # the name that this service takes
         self.end: tuple[RequestTrouble, Prompt, int] | None = None  # what ended it, whose, after how many attempts
         self.stopped, self.answered = asyncio.Event(), 0.0  # when the last answer came
 
-    def ask(self, groups: Mapping[str, Sequence[Prompt]], report: Progress) -> None:
-        """Ask the first row of each key and log the answers; ``report`` is called with the rows of each.
+    def ask(self, groups: Groups, report: Progress, expected: int) -> None:
+        """Ask the first row of each key and log answers until these are useless; ``report`` gets the rows of each.
 
         Raises:
             UsageError: a wrong key or an unknown model.
             ValueError: a request that the service refuses, or does not answer in all attempts.
         """
-        if not self.options.base_url and is_offline_mode():
-            raise ValueError("Hugging Face Inference Providers cannot be asked: HF_HUB_OFFLINE is set: unset it.")
         from anyio.from_thread import start_blocking_portal  # of the openai client
 
+        if not self.options.base_url and is_offline_mode():
+            raise ValueError("Hugging Face Inference Providers cannot be asked: HF_HUB_OFFLINE is set: unset it.")
         # A loop of its own, for a notebook runs one already.
         with _quiet(self.log.read is not None), start_blocking_portal() as portal:
-            portal.call(self.run, groups, report)
+            portal.call(self.run, groups, report, expected)
         if self.end is not None:  # raised here, so that no error of the client, and no header, hangs on it
             raise self.failure(*self.end)
 
-    async def run(self, groups: Mapping[str, Sequence[Prompt]], report: Progress) -> None:
+    async def run(self, groups: Groups, report: Progress, expected: int) -> None:
         """Ask for all, as many at once as the options allow."""
-        enough = min(FIRST_ANSWERS, len(self.log) + len(groups))
-        free = asyncio.Semaphore(self.options.concurrency)
+        options, free = self.options, asyncio.Semaphore(self.options.concurrency)
 
         async def one(client: openai.AsyncOpenAI, trials: Trials) -> None:
             async with free:
                 for answer, prompt in await self._answers(client, trials):
                     self.log.add(answer, prompt)
                     report(len(groups.get(answer.key, ())))
-                    if len(self.log) == enough and self.log.mostly_blank:
+                    if self.scorer.useless(expected):
                         self.stopped.set()
 
+        hooks: Any = {"request": [self.before], "response": [self.after]}
         session = httpx2.AsyncClient(
-            follow_redirects=False,
-            trust_env=not self.options.declared,
-            timeout=self.options.timeout,
-            event_hooks={"request": [self.before], "response": [self.after]},
+            follow_redirects=False, trust_env=not options.declared, timeout=options.timeout, event_hooks=hooks
         )
         async with openai.AsyncOpenAI(
-            base_url=self.options.base_url or ROUTER,
-            api_key=self.key,
-            max_retries=self.options.attempts - 1,
-            timeout=self.options.timeout,
-            http_client=session,
-        ) as client:
+            base_url=options.base_url or ROUTER, api_key=self.key, max_retries=options.attempts - 1,
+            timeout=options.timeout, http_client=session,
+        ) as client:  # fmt: skip
             remaining = list(groups)
             while remaining and not self.stopped.is_set():  # again where requests brought fewer answers
                 claimed: set[str] = set()
@@ -130,7 +113,7 @@ class Asking:
                         for key in remaining:
                             if key not in claimed:
                                 prompt = groups[key][0]
-                                trials = {key: prompt, **(self.later(prompt) if self.several else {})}
+                                trials = {key: prompt, **(self.scorer.later_trials(prompt) if self.several else {})}
                                 claimed |= trials.keys()
                                 tasks.create_task(one(client, trials))
                 except BaseExceptionGroup as group:  # a full disk
@@ -175,9 +158,9 @@ class Asking:
 
     def body(self, prompt: Prompt) -> dict[str, Any]:
         """The JSON that is sent for a prompt."""
-        options = self.options
+        options, name = self.options, self.scorer.model_id
         body: dict[str, Any] = {
-            "model": f"{self.name}:{options.provider}" if options.provider not in (None, "auto") else self.name,
+            "model": f"{name}:{options.provider}" if options.provider not in (None, "auto") else name,
             "messages": turns(prompt.text),
         }
         if options.log_odds:  # where the temperature acts on log-probabilities, 1 is plain
@@ -207,7 +190,9 @@ class Asking:
             prompt_id=prompt.prompt_id,
             answer=_hidden(text or "", self.key),
             finish_reason=_hidden(str(choice.get("finish_reason") or ""), self.key)[:MAX_REASON],
-            usage={name: used[name] for name in USAGE if _is_count(used.get(name))},
+            usage={
+                name: used[name] for name in USAGE if type(used.get(name)) is int and 0 <= used[name] < MAX_TOKENS
+            },
             seconds=round(seconds, 3),
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
             logprobs=tuple((_hidden(token, self.key), log) for token, log in tokens),
@@ -240,22 +225,22 @@ class Asking:
 
     def failure(self, trouble: RequestTrouble, prompt: Prompt, attempts: int) -> ValueError:
         """The sentence that the run stops with."""
-        words, log = trouble.words, self.log
+        words, log, refused = trouble.words, self.log, trouble.status in REFUSED
         if log.read is not None and not trouble.ours:
             words = f"{trouble.status or 'no answer'}, and what it said is not shown"
         if trouble.status in (401, 403):
             said = f"refuses the key ({words}). Set {key_names(self.options)[0]} to a valid one"
         elif trouble.status == 404:
-            said = f"does not know model {self.name!r} ({words}). Check both names"
+            said = f"does not know model {self.scorer.model_id!r} ({words}). Check both names"
         elif not trouble.passes:
             said = f"cannot answer {prompt.prompt_id} ({words})"
-            if self.options.log_odds and trouble.status in REFUSED:
+            if self.options.log_odds and refused:
                 said += "; not every service gives log-probabilities: -M scoring=sampled needs none"
         else:
             said = f"did not answer {prompt.prompt_id} in {attempts} attempts ({words})"
-        if trouble.status in REFUSED and trouble.param in WAYS_OUT:
+        if refused and trouble.param in WAYS_OUT:
             said = f"{said}. {WAYS_OUT[trouble.param]}"
-        place, way = ("memory", "score again to go on")
+        place, way = "memory", "score again to go on"
         if log.path:
             place, way = log.path.name, "go on with swapbias audit --resume DIR"
         kind = UsageError if trouble.status in (401, 403, 404) else ValueError
@@ -313,10 +298,6 @@ def first_tokens(choice: Any) -> tuple[tuple[str, float], ...]:
     except (LookupError, TypeError, ValueError, OverflowError):
         return ()
     return tuple((token, log) for token, log in tops if math.isfinite(log) and log < MAX_LOG)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_TOKENS
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import sys
 from abc import abstractmethod
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -36,34 +37,22 @@ _THINKING = re.compile(r"\s*<(think|thinking|reasoning)>(?!.*</\1>)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One answer of a model.
-
-    Attributes:
-        key: of the request (``answer_key``).
-        prompt_id: of the first row that needed it.
-        answer: the raw text; blank where the model wrote nothing.
-        finish_reason: why it ended (``stop``, ``length``); blank where the service does not say.
-        usage: tokens as the service counted them: ``prompt_tokens``, ``completion_tokens``, ``total_tokens``.
-        seconds: duration of the attempt that brought the answer.
-        time: when it arrived, ISO 8601 in UTC.
-        logprobs: the likeliest first tokens with their natural log-probabilities, where they were requested.
-        reading: where its text is not stored: its score and parts, None for NaN, and ``unsaid`` (``blank``).
-    """
+    """One answer of a model; ``key`` is that of its request (``answer_key``)."""
 
     __pydantic_config__ = ConfigDict(strict=True, allow_inf_nan=False)
 
     key: str
-    prompt_id: str
-    answer: str
-    finish_reason: str = ""
-    usage: Mapping[str, float] = field(default_factory=dict)
-    seconds: float = 0.0
-    time: str = ""
-    logprobs: tuple[tuple[str, float], ...] = ()
+    prompt_id: str  # of the first row that needed it
+    answer: str  # raw text; blank: the model wrote nothing
+    finish_reason: str = ""  # stop, length; blank: the service does not say
+    usage: Mapping[str, float] = field(default_factory=dict)  # USAGE, as the service counted tokens
+    seconds: float = 0.0  # duration of the attempt that brought it
+    time: str = ""  # when it arrived, ISO 8601 in UTC
+    logprobs: tuple[tuple[str, float], ...] = ()  # likeliest first tokens, natural logarithms, where requested
+    # Where its text is not stored: its score and parts, None for NaN, and ``unsaid`` (``blank``).
     reading: Mapping[str, float | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse a reading without a score."""
         if self.reading and not {"score", _BLANK} <= self.reading.keys():
             raise ValueError("A reading has no score.")
 
@@ -127,18 +116,10 @@ class AnswerLog:
         self.known.update({one.key: one for one in every})
 
     def __contains__(self, key: object) -> bool:
-        """Whether the request of this key is answered."""
         return key in self.known
 
     def __len__(self) -> int:
-        """How many answers there are."""
         return len(self.known)
-
-    @property
-    def mostly_blank(self) -> bool:
-        """Whether more than half of the first answers were cut off before any text."""
-        first = list(self.known.values())[:FIRST_ANSWERS]
-        return 2 * sum(answer.blank for answer in first) > len(first)
 
 
 def trial_of(prompt_id: str) -> int:
@@ -182,13 +163,9 @@ def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
 
     Rows of one trial with the same text share a key, and so an answer, which each of them reads for itself.
     """
-    service = [
-        model,
-        options.host,
-        options.provider or "",
-        *(["json_schema"] if options.json_schema else ()),
-        *([options.answers_per_request] if options.answers_per_request > 1 else ()),
-    ]
+    service: list[Any] = [model, options.host, options.provider or ""]
+    service += ["json_schema"] if options.json_schema else []
+    service += [options.answers_per_request] if options.answers_per_request > 1 else []
     sampling = [float(options.temperature), options.seed, options.max_tokens, trial_of(prompt.prompt_id)]
     how = [LOG_ODDS, options.top_logprobs] if options.log_odds else sampling
     return hashlib.sha256(json.dumps([*service, prompt.text, *how]).encode()).hexdigest()
@@ -196,23 +173,19 @@ def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ChatPlan:
-    """What asking takes: requests to send, those answered already, prompt and output tokens.
+    """What asking takes. Prompt tokens are estimated by characters, output tokens and cost are the most."""
 
-    Prompt tokens are estimated by characters, output tokens are the most. ``cost`` is in currency units, NaN without
-    prices.
-    """
-
-    requests: int
-    answered: int
+    requests: int  # to send
+    answered: int  # already
     prompt_tokens: int
     output_tokens: int
-    cost: float
+    cost: float  # currency units; NaN without prices
 
     def sentence(self) -> str:
-        """The plan in words."""
-        words = f"{self.requests:,} requests to send, {self.answered:,} answered already: about "
-        words += f"{self.prompt_tokens:,} prompt tokens (characters / {CHARACTERS_PER_TOKEN}) and at most "
-        words += f"{self.output_tokens:,} output tokens"
+        words = (
+            f"{self.requests:,} requests to send, {self.answered:,} answered already: about {self.prompt_tokens:,} "
+            f"prompt tokens (characters / {CHARACTERS_PER_TOKEN}) and at most {self.output_tokens:,} output tokens"
+        )
         return f"{words}." if math.isnan(self.cost) else f"{words}, together at most about {self.cost:,.2f}."
 
 
@@ -227,13 +200,11 @@ class AnsweringScorer(Scorer):
     unit = "answer"
 
     def __init__(self, model_id: str, options: ChatOptions | None, read: Read) -> None:
-        """With a log in memory."""
         self.model_id, self.options, self.read = model_id, options or ChatOptions(), read
         self.log, self.is_credentialed = AnswerLog(), False
         self.logs: dict[Path, AnswerLog] = {}  # shared by copies that read other experiments: no request is repeated
 
     def keep_answers(self, folder: Path, *, text: bool = True) -> None:
-        """From now on in a run's folder; without their ``text`` their scores are stored in its place."""
         self.is_credentialed, path = not text, folder / ANSWERS
         if path not in self.logs:
             self.logs[path] = AnswerLog(path)
@@ -243,8 +214,7 @@ class AnsweringScorer(Scorer):
         """One Scored per prompt, in order.
 
         Raises:
-            UsageError: answers that are cut off before any text; of a service: no or a wrong key, an unknown model,
-                more requests than ``max_requests``.
+            UsageError: answers are ``useless``; of a service: no or a wrong key, an unknown model.
             ValueError: a service refuses a request, or does not answer one in all attempts.
         """
         if self.options.log_odds:
@@ -253,13 +223,16 @@ class AnsweringScorer(Scorer):
         return [self._scored(prompt, key) for prompt, key in zip(prompts, keys, strict=True)]
 
     def _answered(self, prompts: Sequence[Prompt], on_progress: Progress | None) -> list[str]:
-        """The keys of the prompts, once the log has their answers."""
+        """The keys of the prompts, once the log has the answers."""
         groups, report = self._groups(prompts), on_progress or (lambda done: None)
         missing = {key: rows for key, rows in groups.items() if key not in self.log}
         self.log.read = self.read if self.is_credentialed else None
         if len(missing) < len(groups):
             report(len(prompts) - sum(map(len, missing.values())))
-        self._ask(missing, report, len(groups))
+        self.refuse_useless(len(groups))  # of a run that is resumed
+        if missing:
+            self._ask(missing, report, len(groups))
+            self.refuse_useless(len(groups))
         return self._keys(prompts)
 
     def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Logs | None]:
@@ -288,10 +261,8 @@ class AnsweringScorer(Scorer):
     def _spent(self) -> tuple[float, float]:
         """Tokens of all answers as the service counted them, and currency units; NaN where they are not known."""
         counted = [answer.usage for answer in self.log.known.values() if answer.usage]
-        if not counted:
-            return math.nan, math.nan
-        total = {name: sum(usage.get(name, 0) for usage in counted) for name in USAGE}
-        return float(total["total_tokens"]), self.options.cost(total["prompt_tokens"], total["completion_tokens"])
+        sums = [sum(usage.get(name, 0) for usage in counted) if counted else math.nan for name in USAGE]
+        return float(sums[2]), self.options.cost(sums[0], sums[1])
 
     def spent(self, remaining: Sequence[Prompt]) -> str:
         """Requests, tokens as they were counted and their price; what is to come as the answers so far were."""
@@ -319,14 +290,20 @@ class AnsweringScorer(Scorer):
             f"{self.options.max_tokens} tokens and are read as far as they go."
         )
 
-    def refuse_cut_off(self, expected: int) -> None:
-        """Stop, with a UsageError, where most of the first answers are blank: more would be paid for nothing."""
-        if len(self.log) >= min(FIRST_ANSWERS, expected) and self.log.mostly_blank:
-            raise UsageError(
-                f"Most of the first answers were cut off at {self.options.max_tokens} tokens before they said "
-                "anything, as happens with models that think first. Start a new run with a larger -M max-tokens, "
-                "such as 2048."
-            )
+    def useless(self, expected: int) -> str:
+        """Why the first of ``expected`` answers show that further ones would be paid for nothing; else blank."""
+        first = list(islice(self.log.known.values(), FIRST_ANSWERS))
+        if len(first) < min(FIRST_ANSWERS, expected) or 2 * sum(one.blank for one in first) <= len(first):
+            return ""
+        return (
+            f"Most of the first answers were cut off at {self.options.max_tokens} tokens before they said anything, "
+            "as happens with models that think first. Start a new run with a larger -M max-tokens, such as 2048."
+        )
+
+    def refuse_useless(self, expected: int) -> None:
+        """Raise ``useless`` as a UsageError."""
+        if why := self.useless(expected):
+            raise UsageError(why)
 
     def _keys(self, prompts: Sequence[Prompt]) -> list[str]:
         return [answer_key(prompt, model=self.model_id, options=self.options) for prompt in prompts]
@@ -351,7 +328,6 @@ class ChatScorer(AnsweringScorer):
     chunk_rows = sys.maxsize
 
     def __init__(self, model: str, options: ChatOptions | None = None, *, read: Read = unread) -> None:
-        """``read``: prompt and raw answer -> score and further score columns."""
         super().__init__(model, options, read)
         self.closed = False  # prompts have options, which a JSON schema may name
         self.sends_text = not self.options.declared
@@ -376,44 +352,22 @@ class ChatScorer(AnsweringScorer):
         answers = [self.log.known[key] for key in self._answered(prompts, on_progress)]
         return [shown_logs(prompt, one.logprobs) for prompt, one in zip(prompts, answers, strict=True)]
 
+    def useless(self, expected: int) -> str:
+        """Of log-odds, one answer without log-probabilities is enough."""
+        if not self.options.log_odds or all(one.logprobs for one in islice(self.log.known.values(), FIRST_ANSWERS)):
+            return "" if self.options.log_odds else super().useless(expected)
+        return (
+            f"{self.options.service} answers as {self.model_id!r} without log-probabilities, which "
+            "-M scoring=log-odds needs. Start a new run with -M scoring=sampled, or name a service that gives them "
+            "(logprobs, top_logprobs)."
+        )
+
     def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
-        most, answered = self.options.max_requests, len(self.log)
-        if most is not None and answered + len(missing) > most:
-            before = f" after {answered:,} sent" if answered else ""
-            raise UsageError(
-                f"{len(missing):,} requests are needed{before}, and -M max-requests allows {most:,}. Raise it, or "
-                "take fewer prompts or trials."
-            )
-        self._check_answers(expected)  # of a run that is resumed
-        if self.options.log_odds:  # one request alone, for a service may give no log-probabilities
-            first = dict(list(missing.items())[:1])
-            missing = {key: rows for key, rows in missing.items() if key not in first}
-            self._send(first, report)
-            self._check_answers(expected)
-        self._send(missing, report)
-        self._check_answers(expected)
+        from swapbias.models.chat.openai_client import Asking  # loads when it is needed
 
-    def _check_answers(self, expected: int) -> None:
-        """Stop where answers show that further ones would be paid for nothing."""
-        if not self.options.log_odds:
-            self.refuse_cut_off(expected)
-        elif any(not one.logprobs for one in self.log.known.values()):
-            raise UsageError(
-                f"{self.options.service} answers as {self.model_id!r} without log-probabilities, which -M "
-                "scoring=log-odds needs. Start a new run with -M scoring=sampled, or name a service that gives them "
-                "(logprobs, top_logprobs)."
-            )
+        Asking(self, api_key(self.options)).ask(missing, report, expected)
 
-    def _send(self, missing: Groups, report: Progress) -> None:
-        if missing:
-            from swapbias.models.chat.openai_client import Asking  # loads when it is needed
-
-            key = api_key(self.options)
-            Asking(self.model_id, self.options, key, self.log, closed=self.closed, later=self._later).ask(
-                missing, report
-            )
-
-    def _later(self, prompt: Prompt) -> dict[str, Prompt]:
+    def later_trials(self, prompt: Prompt) -> dict[str, Prompt]:
         """The keys of trials after that of a prompt which one request may answer as well."""
         trial, several = trial_of(prompt.prompt_id), self.options.answers_per_request
         name = prompt.prompt_id.removesuffix(f"/t{trial}")

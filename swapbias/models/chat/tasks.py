@@ -6,7 +6,7 @@ of this package.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any, Self
 
@@ -23,10 +23,9 @@ from swapbias.files import file_sha256
 from swapbias.models.base import Progress, Request, Say
 from swapbias.models.chat.chat_kind import CHAT
 from swapbias.models.chat.chat_options import ChatOptions, settings
-from swapbias.models.chat.service import CUT_OFF, Answer, AnsweringScorer, Groups, Read, answer_key, unread
+from swapbias.models.chat.service import CUT_OFF, USAGE, Answer, AnsweringScorer, Groups, answer_key, unread
 from swapbias.studies import (
     PROMPT_COLUMNS,
-    Experiment,
     Prompt,
     as_prompts,
     config_rows,
@@ -65,16 +64,9 @@ def chat_prompts(study: str, config: str = "") -> dict[str, list[Prompt]]:
 def study_task(study: str, config: str = "") -> Task:
     """The prompts of the chat experiments of a study, each text once, asked as ``swapbias audit --chat`` asks.
 
-    Trials are epochs: as many, as warm and as long as audits have them by default; the options of ``inspect eval``
-    (``--epochs``, ``--temperature``, ``--max-tokens``) change that. inspect shows the mean score of the texts of each
-    experiment; findings are those of ``swapbias audit -M log=FILE``.
-
-    Args:
-        study: by name.
-        config: of a chat experiment; blank: the usual one of each.
-
-    Raises:
-        UsageError: an unknown study, or config of its chat experiments.
+    Trials are epochs. Their number, temperature and most tokens are those of audits by default; ``--epochs``,
+    ``--temperature`` and ``--max-tokens`` of ``inspect eval`` change that. inspect shows the mean score of the texts
+    of each experiment; findings are those of ``swapbias audit -M log=FILE``. Raises as ``chat_prompts``.
     """
     usual, found = ChatOptions(), [one for some in chat_prompts(study, config).values() for one in some]
     first = {prompt.text: prompt for prompt in reversed(found)}
@@ -100,27 +92,24 @@ def study_task(study: str, config: str = "") -> Task:
 def answer_read(study: str) -> Scorer:
     """What audits read in an answer: the score columns of its experiment, NaN where nothing was read."""
     found = {one.name: one for one in load_study(study).experiments if one.kind == CHAT.name}
-    readers = {name: _reader(study, one) for name, one in found.items()}
+    empty = LoggedScorer("", ChatOptions(), (), {})
+    readers: dict[str, Any] = {
+        name: CHAT.read(empty, one, Request(), corpus=study, training=lambda phenotype, regime: [])
+        for name, one in found.items()
+    }
     names = {column.name for one in found.values() for column in CHAT.readings[one.reading].columns}
     blank = dict.fromkeys(sorted(names), math.nan)  # inspect wants the same columns of every sample
 
     async def score(state: TaskState, target: Target) -> Score:
         prompt = Prompt(**{name: str(state.metadata[name]) for name in PROMPT_COLUMNS})
-        value, parts = readers[prompt.experiment](prompt, state.output.completion)
+        value, parts = readers[prompt.experiment].read(prompt, state.output.completion)
         read = {name: part for name, part in {**parts, "score": value}.items() if name in blank}
         return Score(value={**blank, **read}, answer=state.output.completion)
 
     return score
 
 
-def _reader(study: str, experiment: Experiment) -> Read:
-    empty = LoggedScorer("", ChatOptions(), (), {})
-    reader: Any = CHAT.read(empty, experiment, Request(), corpus=study, training=lambda phenotype, regime: [])
-    read: Read = reader.read
-    return read
-
-
-def _registered(study: str) -> None:
+def _register(study: str) -> None:
     def made(config: str = "") -> Task:
         return study_task(study, config)
 
@@ -130,39 +119,23 @@ def _registered(study: str) -> None:
 
 for _name in studies():
     if any(_one.kind == CHAT.name for _one in load_study(_name).experiments):
-        _registered(_name)
+        _register(_name)
 
 
 # --- the answers of a log ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Logged:
-    """What an eval log says of itself.
-
-    Attributes:
-        study, config: as its task was given them; the config blank for the usual ones.
-        options: model, trials, temperature and most tokens.
-        identity: what pins model and log down, for the manifest.
-    """
-
-    study: str
-    config: str
-    options: ChatOptions
-    identity: Mapping[str, Any] = field(default_factory=dict)
-
-
 def logged_options(options: ChatOptions) -> tuple[ChatOptions, tuple[str, ...]]:
     """The options of the log that these name, and the configs of its study as ``study:config``."""
-    logged = read_header(Path(str(options.log)))
-    return logged.options, tuple(f"{logged.study}:{name}" for name in chat_prompts(logged.study, logged.config))
+    found, _, configs = read_header(Path(str(options.log)))
+    return found, tuple(configs)
 
 
-def read_header(path: Path) -> Logged:
-    """What a log says of itself, once it is known to be of a task of this package and version of its prompts.
+def read_header(path: Path) -> tuple[ChatOptions, dict[str, Any], dict[str, list[Prompt]]]:
+    """How a log says that the model was asked, what identifies both, and the prompts by ``study:config``.
 
     Raises:
-        UsageError: no such file, another task, other prompts, asked otherwise.
+        UsageError: no such file, another task or version of its prompts, asked otherwise.
         ValueError: it cannot be read.
     """
     log = _read(path, header_only=True)
@@ -182,23 +155,18 @@ def read_header(path: Path) -> Logged:
         raise UsageError(f"{path.name} was made with a system message of its own (--system-message). Run it without.")
     _, _, name = spec.model.partition("/")  # a place on a machine without the provider before it
     is_place = PurePath(name).is_absolute() or name.startswith((".", "~"))
-    found: dict[str, Any] = {"temperature": made.temperature, "max_tokens": made.max_tokens}
+    given: dict[str, Any] = {"temperature": made.temperature, "max_tokens": made.max_tokens}
     options = ChatOptions(
-        model=name if is_place else spec.model,
-        log=str(path),
-        trials=spec.config.epochs or 1,
-        **{name: value for name, value in found.items() if value is not None},
-    )
-    revision = spec.model_args.get("revision")
+        model=name if is_place else spec.model, log=str(path), trials=spec.config.epochs or 1,
+        **{name: value for name, value in given.items() if value is not None},
+    )  # fmt: skip
     identity = {
-        **settings(options),
-        "seed": made.seed,
-        "task": f"{PACKAGE}/{study}",
-        "log_sha256": file_sha256(path),
+        **settings(options), "seed": made.seed, "task": f"{PACKAGE}/{study}", "log_sha256": file_sha256(path),
         "inspect_ai": spec.packages.get("inspect_ai", ""),
-        **({"revision": str(revision)} if revision else {}),
-    }
-    return Logged(study=study, config=config, options=options, identity=identity)
+    }  # fmt: skip
+    if revision := spec.model_args.get("revision"):
+        identity["revision"] = str(revision)
+    return options, identity, {f"{study}:{name}": found for name, found in chat_prompts(study, config).items()}
 
 
 def _read(path: Path, **more: Any) -> Any:
@@ -234,10 +202,10 @@ class LoggedScorer(AnsweringScorer):
         Raises:
             UsageError, ValueError: as ``read_header``, or its prompts are not those of the study.
         """
-        logged, model = read_header(path), options.model or ""
+        _, identity, configs = read_header(path)
         texts = {
             tuple((turn["role"], turn["content"]) for turn in turns(one.text)): one.text
-            for some in chat_prompts(logged.study, logged.config).values()
+            for some in configs.values()
             for one in some
         }
         samples = _read(path, resolve_attachments="core", exclude_fields=_UNREAD).samples or []
@@ -245,9 +213,9 @@ class LoggedScorer(AnsweringScorer):
         if others:
             raise UsageError(
                 f"In {path.name} {len(others):,} of {len(samples):,} samples put something else than a prompt of "
-                f"{logged.study} before the model ({others[0]}). Run the task unedited and without another solver."
+                f"{identity['task']} before the model ({others[0]}). Run the task as it is, without another solver."
             )
-        scorer = cls(model, options, list(_answers(samples, texts, model, options)), logged.identity)
+        scorer = cls(options.model or "", options, list(_answers(samples, texts, options)), identity)
         lost = sum(key not in scorer.log for key in scorer._keys(prompts))
         if lost:
             errors = sum(one.error is not None for one in samples)
@@ -281,24 +249,20 @@ def _is_plain(sample: Any) -> bool:
     return read[:-1] == _input(sample) and [role for role, _ in read[-1:]] == ["assistant"]
 
 
-def _answers(
-    samples: Sequence[Any], texts: Mapping[Turns, str], model: str, options: ChatOptions
-) -> Iterator[Answer]:
+def _answers(samples: Sequence[Any], texts: Mapping[Turns, str], options: ChatOptions) -> Iterator[Answer]:
     blank = dict.fromkeys(PROMPT_COLUMNS, "")
     for one in samples:
         if one.output.choices and one.invalidation is None:
             prompt = Prompt(**{**blank, "text": texts[_input(one)], "prompt_id": f"{one.id}/t{one.epoch}"})
             reason, used = str(one.output.stop_reason), one.output.usage
             yield Answer(
-                key=answer_key(prompt, model=model, options=options),
+                key=answer_key(prompt, model=options.model or "", options=options),
                 prompt_id=prompt.prompt_id,
                 answer=one.output.completion.encode(errors="replace").decode(),
                 finish_reason={"max_tokens": CUT_OFF, "model_length": CUT_OFF, "unknown": ""}.get(reason, reason),
-                usage={
-                    "prompt_tokens": used.input_tokens,
-                    "completion_tokens": used.output_tokens,
-                    "total_tokens": used.total_tokens,
-                } if used else {},
+                usage=dict(zip(USAGE, (used.input_tokens, used.output_tokens, used.total_tokens), strict=True))
+                if used
+                else {},
                 seconds=round(one.output.time or 0.0, 3),
                 time=str(one.completed_at or ""),
             )  # fmt: skip

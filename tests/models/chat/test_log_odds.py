@@ -234,9 +234,9 @@ def test_the_first_tokens_that_a_service_tells_bound_what_it_hides():
     assert (one.parts["outside"], one.parts["not_answered"]) == pytest.approx((0.4, 1.0))
 
 
-def test_a_service_without_log_probabilities_is_told_after_one_request_and_never_asked_again(tmp_path):
+def test_a_service_without_log_probabilities_is_told_after_the_requests_under_way_and_never_asked_again(tmp_path):
     with ChatServer(str) as server:
-        asking = service(server)
+        asking = service(server, concurrency=1)
         asking.keep_answers(tmp_path)
         with pytest.raises(
             UsageError, match=r"without log-probabilities, which -M scoring=log-odds needs\. Start a new"
@@ -250,7 +250,7 @@ def test_a_service_without_log_probabilities_is_told_after_one_request_and_never
     refusal = Reply({"error": {"message": "logprobs is not supported"}}, status=400)
     with ChatServer(str, fault=lambda prompt, n: refusal) as server:
         with pytest.raises(ValueError, match=r"logprobs is not supported\); not every service gives log-probab"):
-            service(server).score([row()])
+            service(server, concurrency=1).score([row()])
         assert len(server.requests) == 1
 
 

@@ -236,8 +236,14 @@ def another_system(log):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (another_prompt, "1 of 72 samples put something else than a prompt of stigma_vignettes before the model"),
-        (another_solver, "1 of 72 samples put something else than a prompt of stigma_vignettes before the model"),
+        (
+            another_prompt,
+            "1 of 72 samples put something else than a prompt of swapbias/stigma_vignettes before the model",
+        ),
+        (
+            another_solver,
+            "1 of 72 samples put something else than a prompt of swapbias/stigma_vignettes before the model",
+        ),
         (another_task, "is a log of the task 'inspect_evals/bbq'"),
         (another_version, "asks version 0.9.0 of stigma_vignettes, and this swapbias has 1.0.0"),
         (another_system, "a system message of its own"),
@@ -255,12 +261,12 @@ def test_settings_of_the_task_go_before_those_of_the_model(log, tmp_path):
         copy.eval.model_generate_config.temperature, copy.eval.model_generate_config.seed = 0.9, 7
         copy.eval.model, copy.eval.model_args = "hf/OWNER/NAME", {"revision": "abc123", "api_key": "sk-secret"}
 
-    logged = read_header(edited(log, tmp_path / "edited.json", change))
-    assert (logged.options.model, logged.options.temperature) == ("hf/OWNER/NAME", 0.5)
-    assert (logged.identity["seed"], logged.identity["revision"]) == (7, "abc123")
-    assert "sk-secret" not in repr(logged)
+    options, identity, _ = read_header(edited(log, tmp_path / "edited.json", change))
+    assert (options.model, options.temperature) == ("hf/OWNER/NAME", 0.5)
+    assert (identity["seed"], identity["revision"]) == (7, "abc123")
+    assert "sk-secret" not in repr((options, identity))
     here = edited(log, tmp_path / "here.json", lambda copy: setattr(copy.eval, "model", "hf//home/me/model"))
-    assert read_header(here).options.model == "/home/me/model"  # which public manifests shorten
+    assert read_header(here)[0].model == "/home/me/model"  # which public manifests shorten
 
 
 def broken_zip(content):

@@ -259,17 +259,13 @@ def test_an_answer_without_content_is_blank_and_not_asked_again():
 # Limits and the estimate
 
 
-def test_too_many_requests_are_refused_before_the_first():
+def test_limits_count_what_is_answered_and_what_is_needed():
     with ChatServer(upper) as server:
         scorer = scorer_of(server, max_requests=4)
-        with pytest.raises(UsageError, match="5 requests are needed, and -M max-requests allows 4"):
-            scorer.score(rows(5))
-        assert not server.requests
+        assert scorer.beyond_limits(rows(5)) == "-M max-requests allows 4"
         scorer.score(rows(3))
-        scorer.score(rows(4))  # three of them are known
-        with pytest.raises(UsageError, match="1 requests are needed after 4 sent, and -M max-requests allows 4"):
-            scorer.score(rows(5))
-        assert len(server.requests) == 4
+        assert scorer.beyond_limits(rows(4)) == ""  # three of them are known
+        assert scorer.beyond_limits(rows(5)) == "-M max-requests allows 4"
 
 
 def test_the_estimate_counts_what_is_left():
