@@ -4,7 +4,6 @@
 of this package.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
@@ -14,13 +13,11 @@ from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.log import read_eval_log
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser, GenerateConfig
-from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer
-from inspect_ai.solver import TaskState
 
 from swapbias import __version__
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256
-from swapbias.models.base import Progress, Request, Say
+from swapbias.models.base import Progress, Say
 from swapbias.models.chat.chat_kind import CHAT
 from swapbias.models.chat.chat_options import ChatOptions, settings
 from swapbias.models.chat.service import CUT_OFF, USAGE, Answer, AnsweringScorer, Groups, answer_key, unread
@@ -65,8 +62,8 @@ def study_task(study: str, config: str = "") -> Task:
     """The prompts of the chat experiments of a study, each text once, asked as ``swapbias audit --chat`` asks.
 
     Trials are epochs. Their number, temperature and most tokens are those of audits by default; ``--epochs``,
-    ``--temperature`` and ``--max-tokens`` of ``inspect eval`` change that. inspect shows the mean score of the texts
-    of each experiment; findings are those of ``swapbias audit -M log=FILE``. Raises as ``chat_prompts``.
+    ``--temperature`` and ``--max-tokens`` of ``inspect eval`` change that. Answers are read and compared by
+    ``swapbias audit -M log=FILE``. Raises as ``chat_prompts``.
     """
     usual, found = ChatOptions(), [one for some in chat_prompts(study, config).values() for one in some]
     first = {prompt.text: prompt for prompt in reversed(found)}
@@ -74,39 +71,16 @@ def study_task(study: str, config: str = "") -> Task:
         Sample(
             id=f"{prompt.experiment}/{prompt.prompt_id}",
             input=[_MESSAGES[one["role"]](content=one["content"]) for one in turns(prompt.text)],
-            metadata=prompt.row(),
         )
         for prompt in reversed(first.values())
     ]
     return Task(
         dataset=MemoryDataset(samples, name=study),
-        scorer=answer_read(study),
         epochs=usual.trials,
         config=GenerateConfig(temperature=usual.temperature, max_tokens=usual.max_tokens),
         version=load_corpus(study).version,
         metadata={"swapbias": __version__, "study": study, "config": config},
     )
-
-
-@scorer(name=PACKAGE, metrics={"*": [grouped(mean(), "experiment", all=False)]})  # type: ignore[untyped-decorator]
-def answer_read(study: str) -> Scorer:
-    """What audits read in an answer: the score columns of its experiment, NaN where nothing was read."""
-    found = {one.name: one for one in load_study(study).experiments if one.kind == CHAT.name}
-    empty = LoggedScorer("", ChatOptions(), (), {})
-    readers: dict[str, Any] = {
-        name: CHAT.read(empty, one, Request(), corpus=study, training=lambda phenotype, regime: [])
-        for name, one in found.items()
-    }
-    names = {column.name for one in found.values() for column in CHAT.readings[one.reading].columns}
-    blank = dict.fromkeys(sorted(names), math.nan)  # inspect wants the same columns of every sample
-
-    async def score(state: TaskState, target: Target) -> Score:
-        prompt = Prompt(**{name: str(state.metadata[name]) for name in PROMPT_COLUMNS})
-        value, parts = readers[prompt.experiment].read(prompt, state.output.completion)
-        read = {name: part for name, part in {**parts, "score": value}.items() if name in blank}
-        return Score(value={**blank, **read}, answer=state.output.completion)
-
-    return score
 
 
 def _register(study: str) -> None:

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -21,21 +21,13 @@ Encoded = Sequence[Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class RoundingError:
-    """How far rounded probabilities are from those in float32.
+    """How far rounded probabilities are from those in float32."""
 
-    Attributes:
-        texts: how many were read in both.
-        largest: greatest absolute difference of a probability, over all texts and outputs.
-        mean: mean over texts of half the summed absolute differences (the probability that moved).
-        top: outputs compared as sets; ``same_top``: share of the texts whose sets are equal.
-    """
-
-    texts: int
-    largest: float
-    mean: float
-    top: int
-    same_top: float
-    dtype: str = "bfloat16"
+    texts: int  # read in both
+    largest: float  # greatest absolute difference of a probability, over all texts and outputs
+    mean: float  # over texts, of half the summed absolute differences (the probability that moved)
+    top: int  # outputs compared as sets
+    same_top: float  # share of the texts whose sets are equal
 
 
 def rounding_error(exact: torch.Tensor, rounded: torch.Tensor, *, top: int = TOP) -> RoundingError:
@@ -43,14 +35,8 @@ def rounding_error(exact: torch.Tensor, rounded: torch.Tensor, *, top: int = TOP
     difference = (exact.double() - rounded.double()).abs()
     count = top if exact.shape[1] > top else 1
     sets = (one.topk(count, dim=1).indices.sort(dim=1).values for one in (exact, rounded))
-    same = torch.eq(*sets).all(dim=1)
-    return RoundingError(
-        texts=len(exact),
-        largest=float(difference.max()),
-        mean=float(difference.sum(dim=1).mean() / 2),
-        top=count,
-        same_top=float(same.double().mean()),
-    )
+    same = float(torch.eq(*sets).all(dim=1).double().mean())
+    return RoundingError(len(exact), float(difference.max()), float(difference.sum(dim=1).mean() / 2), count, same)
 
 
 class Rounding:
@@ -61,7 +47,6 @@ class Rounding:
     """
 
     def __init__(self, engine: "Engine", dtype: str) -> None:
-        """Prepare an engine for ``float32``, ``bfloat16`` or ``float16``."""
         self.engine, self.dtype, self._due = engine, dtype, dtype != "float32"
         self.error: RoundingError | None = None
 
@@ -80,13 +65,13 @@ class Rounding:
         rounded = torch.cat([read(batch) for batch in batches])
         known = (exact + rounded).isfinite().all(dim=1)  # what gives NaN has no error, and is counted elsewhere
         if known.any():
-            self.error = replace(rounding_error(exact[known], rounded[known]), dtype=self.dtype)
+            self.error = rounding_error(exact[known], rounded[known])
 
     def note(self, model_id: str, *, raw: bool = False) -> str:
         """A sentence on the error, blank in float32; ``raw``: outputs are scores of a regression."""
         if (error := self.error) is None:
             return ""
-        measured = f"{model_id} in {error.dtype}, measured against float32 on {error.texts} texts: the largest error"
+        measured = f"{model_id} in {self.dtype}, measured against float32 on {error.texts} texts: the largest error"
         if raw:
             return f"{measured} of a raw score is {error.largest:.2g}."
         return (
@@ -125,7 +110,7 @@ def _is_plain(model: Any) -> bool:
 
 
 class Engine:
-    """A transformers encoder and the way it is read.
+    """A transformers encoder in eval mode, with a head or without, and the way it is read.
 
     Packed rows where the family can read them, batches of equal length where it cannot or where the model was added
     to (quantised, spread over devices, of remote code): nothing is ever padded. The model is not changed, and only
@@ -133,7 +118,6 @@ class Engine:
     """
 
     def __init__(self, model: Any, *, batch_size: int = 64) -> None:
-        """Wrap a model in eval mode, with a head or without."""
         self.model, self.batch_size = model, batch_size
         self._room = batch_size * _ROOM.get(model.device.type, _ROOM_ELSEWHERE)
         # The model that reads packed rows in place of this one, and the longest text that it reads the same.

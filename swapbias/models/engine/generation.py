@@ -135,19 +135,11 @@ def _batch(
     """Arguments of a model for prompts after their beginnings: each in slots of its own, padded in front."""
     starts = [len(one.ids) if one else 0 for one in shared]
     width, own = max(starts), max(len(ids) - start for ids, start in zip(prompts, starts, strict=True))
-    gaps = [own - len(ids) + start for ids, start in zip(prompts, starts, strict=True)]
-    rows = [
-        [pad] * (width - start) + ids[:start] + [pad] * gap + ids[start:]
-        for ids, start, gap in zip(prompts, starts, gaps, strict=True)
-    ]
-    mask = [
-        [0] * (width - start) + [1] * start + [0] * gap + [1] * (own - gap)
-        for start, gap in zip(starts, gaps, strict=True)
-    ]
-    batch: dict[str, Any] = {
-        "input_ids": torch.tensor(rows, device=model.device),
-        "attention_mask": torch.tensor(mask, device=model.device),
-    }
+    rows = torch.tensor([
+        [-1] * (width - start) + ids[:start] + [-1] * (own - len(ids) + start) + ids[start:]
+        for ids, start in zip(prompts, starts, strict=True)
+    ], device=model.device)  # fmt: skip
+    batch: dict[str, Any] = {"input_ids": rows.masked_fill(rows < 0, pad), "attention_mask": (rows >= 0).long()}
     caches = [_read(model, one) for one in shared]
     if first := next((one for one in caches if one is not None), None):
         layers: list[Any] = [
@@ -170,11 +162,8 @@ def _generate(
         ]
     with torch.inference_mode():
         batch = _batch(model, prompts, shared, settings.pad_token_id, settings.max_new_tokens)
-        whole = model.generate(
-            **batch,
-            generation_config=settings,
-            logits_processor=LogitsProcessorList([lambda _, logits: weigh(logits, places)]),
-        )
+        weighing = LogitsProcessorList([lambda _, logits: weigh(logits, places)])
+        whole = model.generate(**batch, generation_config=settings, logits_processor=weighing)
     return [until(row, settings.eos_token_id or []) for row in whole[:, batch["input_ids"].shape[1] :].tolist()]
 
 
@@ -184,10 +173,10 @@ def until(tokens: list[int], ends: Sequence[int]) -> list[int]:
 
 
 def can_pad(model: Any, ids: list[int], max_new_tokens: int) -> bool:
-    """Whether a model gives the logits of whole prompts for padded ones after a shared beginning.
+    """Whether a model gives the logits of whole prompts for padded ones after a beginning, tried on a prompt.
 
-    Tried on the first tokens of the longest prompt. No: it keeps no keys and values by layer (state spaces, XLNet),
-    sees a window of them, or counts positions by slots.
+    False for models without keys and values by layer (state spaces, XLNet), with a window of them, or that count
+    positions by slots.
     """
     if len(ids) < _TRIED:
         return False
@@ -195,7 +184,6 @@ def can_pad(model: Any, ids: list[int], max_new_tokens: int) -> bool:
     half = len(ids) // 2
     beginning = _Beginning(ids[:half], None)
     texts, shared = [ids, ids[:half] + ids[half + half // 2 :], ids[half - 1 :]], [beginning, beginning, None]
-    takes = inspect.signature(model.forward).parameters
     with torch.inference_mode():
         try:
             layers = _read(model, beginning).layers
@@ -203,7 +191,7 @@ def can_pad(model: Any, ids: list[int], max_new_tokens: int) -> bool:
             if min((one for one in windows if one), default=math.inf) < 2 * length + max_new_tokens:
                 return False  # padding takes room in a window
             batch = _batch(model, texts, shared, 0, 0)
-            if "position_ids" in takes:
+            if "position_ids" in inspect.signature(model.forward).parameters:
                 batch["position_ids"] = (batch["attention_mask"].cumsum(dim=1) - 1).clamp(min=0)[:, half:]
             found = model(**{**batch, "input_ids": batch["input_ids"][:, half:]}, return_dict=True).logits[:, -1:]
             whole = [model(input_ids=torch.tensor([text], device=model.device), use_cache=False) for text in texts]

@@ -101,8 +101,7 @@ class _Whole:
     """A causal model as a tree reads it: its states are its logits."""
 
     def __init__(self, model: Any) -> None:
-        self.device = model.device
-        self._model = model
+        self._model, self.device = model, model.device
         weights = sum(one.numel() * one.element_size() for one in model.parameters())
         # A pass reads the weights and writes logits: tokens are so many that neither is much more than the other.
         self.room = self.due = max(_SMALL, weights) // (4 * model.get_input_embeddings().weight.shape[0])
@@ -129,8 +128,7 @@ class _Pieces:
     room, due = 2_048, 512  # tokens of a pass; states from which on the head is as fast as it gets
 
     def __init__(self, model: Any, head: torch.nn.Linear) -> None:
-        self.device = model.device
-        self._body = model.base_model
+        self._body, self.device = model.base_model, model.device
         self._weight, self._bias = head.weight, head.bias
         self._words = _PIECE if self.device.type == "cpu" else 16 * _PIECE
 
@@ -261,7 +259,7 @@ class _Tree:
     def _read(self, batch: Sequence[_Branch]) -> _Pending:
         """Read a batch, add what is to be read after it, and return its states and their tokens."""
         start, device = batch[0].start, self.model.device
-        children = []
+        children: list[_Branch] = []
         for row, one in enumerate(batch):
             longer = next(text for text in range(one.first, one.last) if self.lengths[text] > one.stop)
             children += self._split(longer, one.last, one.stop, row)

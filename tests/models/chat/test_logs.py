@@ -124,14 +124,6 @@ def test_a_task_asks_the_prompts_of_the_study_each_text_once_in_its_turns(log):
     assert [one.role for one in log.samples[0].messages] == ["system", "user", "assistant", "user", "assistant"]
 
 
-def test_inspect_shows_what_audits_read(log, logged):
-    items = logged[0].items(STUDY)
-    shown = {one.name: one for one in log.results.scores}
-    texts = items.groupby("text")[["score", "unanswered"]].mean()  # trials first, as inspect's reducer
-    for name in ("score", "unanswered"):
-        assert shown[name].metrics[f"grouped_{CONFIG}"].value == pytest.approx(texts[name].mean(), abs=1e-12)
-
-
 def test_a_log_gives_the_findings_of_an_audit_with_the_same_answers(logged, asked):
     (mine, found), (other, wanted) = logged, asked
     pd.testing.assert_frame_equal(findings_table(found), findings_table(wanted), rtol=0, atol=1e-12)

@@ -29,7 +29,7 @@ from tests.conftest import ROOT
 from tests.models.chat.server import ChatServer
 
 SECRET = "sk-swapbias-secret-0123456789"
-# Asks 40 prompts: argv is the base URL, the log, and whether a loop runs already.
+# Asks 40 prompts within a loop that runs already, as in a notebook: argv is the base URL and the log.
 SCRIPT = """
 import asyncio, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
@@ -41,10 +41,7 @@ scorer = ChatScorer("tiny", ChatOptions(base_url=sys.argv[1], concurrency=4))
 scorer.log = AnswerLog(Path(sys.argv[2]))
 async def within():
     scorer.score(rows(40))
-if sys.argv[3] == "loop":
-    asyncio.new_event_loop().run_until_complete(within())
-else:
-    scorer.score(rows(40))
+asyncio.run(within())
 """
 
 
@@ -70,8 +67,8 @@ def first(fault, prompt="text 3", times=1):
     return lambda asked, n: fault if asked == prompt and n <= times else None
 
 
-def start_script(server, log, mode):
-    command = [sys.executable, "-c", SCRIPT, server.base_url, str(log), mode]
+def start_script(server, log):
+    command = [sys.executable, "-c", SCRIPT, server.base_url, str(log)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -103,12 +100,13 @@ def test_results_stand_in_the_order_of_the_prompts_whichever_answer_arrives_firs
     assert answered.index("TEXT 0") >= 4  # with four at once the last is asked after four others are answered
 
 
-def test_a_request_holds_its_prompt_alone_and_the_seed_of_its_trial():
+def test_a_request_holds_the_turns_of_its_prompt_alone_and_the_seed_of_its_trial():
+    prompt = conversation(("system", "Be brief."), ("user", "Who?"))
     with ChatServer(upper) as server:
-        scorer_of(server, seed=10, temperature=0.7, max_tokens=5).score([row("s1/pro/old/t3", "Who?")])
-        body = server.requests[0]
-    assert body["messages"] == [{"role": "user", "content": "Who?"}]
-    assert (body["model"], body["seed"], body["temperature"], body["max_tokens"]) == ("tiny", 13, 0.7, 5)
+        scorer_of(server, seed=10, temperature=0.7, max_tokens=5).score([row("s1/pro/old/t3", prompt)])
+        (body,) = server.requests
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]
+    assert body == {"model": "tiny", "messages": messages, "seed": 13, "temperature": 0.7, "max_tokens": 5}
 
 
 def test_as_many_requests_as_allowed_are_under_way_and_never_more():
@@ -147,14 +145,12 @@ def test_progress_adds_up_to_all_rows_known_ones_included():
     assert sum(told) == 6
 
 
-@pytest.mark.parametrize("mode", ["plain", "loop"])
-def test_scoring_works_whether_or_not_a_loop_runs(mode):
+def test_scoring_works_where_a_loop_runs():
+    async def within():
+        return scorer_of(server).score(rows(3))
+
     with ChatServer(upper) as server:
-
-        async def within():
-            return scorer_of(server).score(rows(3))
-
-        found = asyncio.run(within()) if mode == "loop" else scorer_of(server).score(rows(3))
+        found = asyncio.run(within())
     assert [one.answer for one in found] == ["TEXT 0", "TEXT 1", "TEXT 2"]
 
 
@@ -340,15 +336,9 @@ def test_a_key_is_never_written_or_shown(monkeypatch, tmp_path, fault):
         with pytest.raises(ValueError, match="Answers in") as raised:
             scorer.score(rows(5))
         assert server.authorizations == {f"Bearer {SECRET}"}
-        done = subprocess.run(
-            [sys.executable, "-X", "dev", "-c", SCRIPT, server.base_url, str(log), "plain"],
-            cwd=ROOT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
     assert raised.value.__context__ is None
-    assert done.returncode == 1
-    shown = [*traceback.format_exception(raised.value), repr(vars(scorer)), repr(scorer.options), done.stdout]
-    shown += [done.stderr, *(path.read_text() for path in tmp_path.rglob("*") if path.is_file())]
-    assert SECRET not in "".join(shown)
+    shown = [*traceback.format_exception(raised.value), repr(vars(scorer)), repr(scorer.options)]
+    shown += [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
     assert SECRET[3:] not in "".join(shown)
 
 
@@ -405,7 +395,7 @@ def test_other_settings_ask_anew(change):
 def test_a_killed_run_resumes_without_repeating_an_answered_request(tmp_path):
     path = tmp_path / "answers.jsonl"
     with ChatServer(upper, pause=0.02) as server:
-        process = start_script(server, path, "plain")
+        process = start_script(server, path)
         wait_for(8, path, process)
         process.kill()
         process.communicate()
@@ -422,11 +412,10 @@ def test_a_killed_run_resumes_without_repeating_an_answered_request(tmp_path):
     assert sum(asked.values()) <= 44  # the four under way may be asked again
 
 
-@pytest.mark.parametrize("mode", ["plain", "loop"])
-def test_an_interrupt_ends_the_run_at_once_and_keeps_what_arrived(tmp_path, mode):
+def test_an_interrupt_ends_the_run_at_once_and_keeps_what_arrived(tmp_path):
     path = tmp_path / "answers.jsonl"
     with ChatServer(upper, fault=lambda prompt, n: "slow" if prompt == "text 20" else None, pause=0.02) as server:
-        process = start_script(server, path, mode)
+        process = start_script(server, path)
         wait_for(8, path, process)
         process.send_signal(signal.SIGINT)
         _, shown = process.communicate(timeout=20)  # the slow answer would take 60 seconds
@@ -537,15 +526,6 @@ def test_a_conversation_is_told_turn_by_turn_also_to_a_template_that_knows_no_sy
     assert encoded == plain
 
 
-def test_a_service_is_sent_every_turn():
-    told = conversation(("system", "Be brief."), ("user", "Is it?"))
-    with ChatServer(lambda prompt: "A") as server:
-        ChatScorer("tiny", ChatOptions(base_url=server.base_url)).score([row("s1", told), row("s2", "Is it?")])
-    assert [[one["role"] for one in body["messages"]] for body in server.requests] in (
-        [["system", "user"], ["user"]], [["user"], ["system", "user"]],
-    )  # fmt: skip
-
-
 def test_a_chat_template_is_used_where_there_is_one(chat_model):
     scorer = local(chat_model)
     assert scorer.tokenizer.decode(scorer._encode("Who?")) == "<s>Who?\n"  # this tokenizer would end it with </s>
@@ -626,18 +606,13 @@ def test_answer_odds_equal_the_slow_definition(odds, chat_model, pair):
 
 def test_exchanging_the_answers_flips_the_odds_and_equal_answers_tie(odds):
     texts = ["the nurse|the doctor", "the doctor|the nurse", "the nurse|the nurse"]
-    one, other, tie = odds.score([row(str(number), "Who is she?", pair) for number, pair in enumerate(texts)])
+    told = []
+    prompts = [row(str(number), "Who is she?", pair) for number, pair in enumerate(texts)]
+    one, other, tie = odds.score(prompts, told.append)
+    assert sum(told) == 3
     assert one.parts["log_odds"] == pytest.approx(-other.parts["log_odds"], abs=1e-4)
     assert one.score == 1 - other.score
     assert (tie.score, tie.parts["log_odds"], tie.answer) == (0.5, 0.0, "")
-
-
-def test_answer_odds_do_not_depend_on_the_rows_beside_them(odds):
-    prompts = [row(f"s{n}", "Who is she? " * n, "the nurse|the construction worker") for n in range(1, 6)]
-    alone = [odds.score([prompt])[0].parts["log_odds"] for prompt in prompts]
-    told = []
-    assert [one.parts["log_odds"] for one in odds.score(prompts, told.append)] == pytest.approx(alone, abs=1e-3)
-    assert sum(told) == 5
 
 
 def test_odds_of_a_text_that_the_model_cannot_read_are_nan(odds):
