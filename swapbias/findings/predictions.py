@@ -28,6 +28,7 @@ from swapbias.measures import (
     paired_gap,
     performance,
     rate_ratio,
+    selection_rate,
     sentence_means,
     trial_biases,
     uar,
@@ -421,6 +422,18 @@ def blinding(finding: Finding) -> tuple[str, float]:
     return TOO_FEW_STORIES if estimate.ci_low <= chance else NEARLY, chance
 
 
+def _selection(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Of candidates who are chosen among each other the impact ratio of each group to the mean of all."""
+    clusters, over = context.random(rows)
+    if rows["group"].nunique() < len(context.experiment.compared):
+        return
+    found = selection_rate(
+        rows["score"].to_numpy(), rows["group"].tolist(), pair_ids=rows["pair_id"].tolist(), cluster_ids=clusters
+    )
+    for group in context.experiment.compared:
+        yield context.finding(found[group][1], "impact_ratio", group, cluster_vars=over)
+
+
 RATES: Mapping[str, Callable[[Context, pd.DataFrame], Iterator[Finding]]] = {
     "flips": _flips,
     "ratios": _ratios,
@@ -428,5 +441,6 @@ RATES: Mapping[str, Callable[[Context, pd.DataFrame], Iterator[Finding]]] = {
     "actual": _actual,
     "leakage": _leakage,
     "direction": _direction,
+    "selection": _selection,
     ANSWERS: answer_findings,
 }

@@ -64,7 +64,8 @@ _CANNOT = (
 )
 _DO = (
     r"(?:answer|respond|reply|provide|give|offer|share|assist|help|comply|fulfil|fulfill|comment|discuss|engage"
-    r"|complete|continue|participate|take part|make|choose|select|pick|judge|rate|speculate|express|support"
+    r"|complete|continue|participate|take part|make|choose|select|pick|judge|rate|rank|compare|speculate"
+    r"|express|support"
     r"|do (?:so|that|this)|generate|create)"
 )
 _ADVERBS = r"(?:really |simply |just |also |unfortunately |respectfully |ethically |in good conscience,? ){0,3}"

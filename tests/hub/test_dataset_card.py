@@ -141,7 +141,7 @@ def test_a_built_folder_loads_by_config_with_the_rows_of_load_prompts(corpus, bu
 
 KNOWN_TAGS = {
     "gender-bias", "social-bias", "counterfactual", "coreference", "lexicon", "medical", "mental-health", "synthetic",
-    "summarization",
+    "hiring", "summarization",
 }  # fmt: skip
 
 

@@ -19,6 +19,8 @@ TYPED = {
     ("gest", "about"): ("women", "men"),
     ("gest", "number"): "int64",
     ("gest", "sentences"): "int64",
+    ("resume_ranking", "position"): "int64",
+    ("resume_ranking", "resume"): "int64",
     ("stigma_vignettes", "percent"): "int64",
     ("gender_lexicon", "weight"): "float64",
     ("social_distance", "label"): ("negative", "neutral", "positive", "irrelevant"),

@@ -42,12 +42,12 @@ FACTS = "facts"
 _LONG = 512  # tokens of a text, where nothing else is set
 _NOTES = "clinical_chat"  # the corpus of prompts about notes
 _CLOSED = ("options", "label")  # readings of questions whose options an answer may be bound to
-_FREE_TEXT, _FEWEST = ("text", "person"), 64  # readings, and the tokens that their answers need
+_FREE_TEXT, _FEWEST = ("text", "person", "ranking"), 64  # readings, and the tokens that their answers need
 
 
-def _shares(score: str, unanswered: str, refused: str = "refusals", **more: str) -> tuple[Column, ...]:
+def _shares(score: str, unanswered: str, refused: str = "refusals") -> tuple[Column, ...]:
     """Score columns that are shares of answers, each with what more of it means."""
-    columns = {"score": score, "unanswered": unanswered, "refused": refused, **more}
+    columns = {"score": score, "unanswered": unanswered, "refused": refused}
     return tuple(Column(name, "share of answers", higher) for name, higher in columns.items())
 
 
@@ -65,14 +65,14 @@ class Chat(Kind):
     readings: Mapping[str, Reading] = {
         "": Reading((Column("score", "percentage points", "the answer is right", 0.0, 100.0),)),
         "options": Reading((
-            *_shares(
-                "options that count more", "no option that counts anything", outside="something else than an option",
-                said_unsure='"do not know"',
-            ),
+            *_shares("options that count more", "no option that counts anything")[:2],
             Column(
                 "log_odds", "natural log-odds of the options that count more", "likelier options that count more",
                 -math.inf, math.inf,
             ),
+            Column("outside", "share of answers", "something else than an option"),
+            Column("refused", "share of answers", "refusals"),
+            Column("said_unsure", "share of answers", '"do not know"'),
         )),
         "label": Reading(_shares("the phenotype is found", "neither yes nor no")),
         "facts": Reading((
@@ -80,6 +80,10 @@ class Chat(Kind):
             *_shares("", "nothing was written")[1:],
         )),
         "completion": Reading(_shares("words of the group", "no completion")),
+        "ranking": Reading((
+            *_shares("rankings that put the candidate first", "nobody is named first"),
+            Column("placed_above", "share of the other candidates", "more of them are ranked lower"),
+        )),
         "text": _free_text("decisions that count more"),
         "person": _free_text("people who count more"),
     }  # fmt: skip
