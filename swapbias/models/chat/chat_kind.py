@@ -192,7 +192,7 @@ class Chat(Kind):
     def read(
         self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
     ) -> Scorer:
-        """Answers as right or wrong, by the experiment's other names of answers, or as options that they name."""
+        """The model with the experiment's reader of answers."""
         from swapbias.studies import answer_reader  # numpy, which listing the studies does not need
 
         scorer: Any = copy(model)
@@ -288,8 +288,7 @@ def posed(
 ) -> list[dict[str, str]]:
     """Notes in both genders as conversations, with the options or facts that their answers are read by.
 
-    Notes that state no fact are left out. Raises a UsageError where a phenotype has no question, or no checklist is
-    there; a ValueError for a broken one.
+    With ``facts``, notes that state none are left out. A UsageError: a phenotype without a question, no checklist.
     """
     folder = corpus_dir(_NOTES)
     chosen = next(

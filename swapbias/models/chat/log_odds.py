@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,8 +30,7 @@ def score_options(option_logs: OptionLogs, prompts: Sequence[Prompt], on_progres
     NaN: the prompt is longer than the model reads, or no option has a probability, or too much is hidden.
 
     Raises:
-        UsageError: the model gives no probabilities, or an option's letter is no single token of it; and as the
-            model raises.
+        UsageError: the model gives no probabilities, or an option's letter is no single token of it.
         ValueError: candidates that are not two options at least that count different numbers.
     """
     ordered = [orders(prompt) for prompt in prompts]
@@ -50,14 +49,11 @@ class Ordered:
 
 
 def orders(prompt: Prompt) -> list[Ordered]:
-    """A prompt in the order of its options, and in the reverse one.
+    """A prompt in the order of its options, and in the reverse one; raises as ``score_options``.
 
     Letters stay where they are. Options that count nothing ("Do not know") keep their places too. The text is the
     one reversed where it has each option once, after its letter or without letters; where it has not there is one
     order alone.
-
-    Raises:
-        ValueError: candidates that are not two options at least that count different numbers.
     """
     options = options_of(prompt.candidates)
     counted = [place for place, one in enumerate(options) if not math.isnan(one.value)]
@@ -141,10 +137,7 @@ def shown_logs(prompt: Prompt, tokens: Sequence[tuple[str, float]]) -> Logs:
 
     A token is an option where it is its letter or its text, but for blanks and punctuation around. Without letters
     a first token that is the first word of one option alone counts for it as well: more a service does not tell.
-
-    Args:
-        prompt: asked with the options in this order.
-        tokens: with their natural log-probabilities.
+    ``tokens`` have natural log-probabilities.
     """
     names = names_of(prompt)
     by_name: dict[str, list[float]] = {name: [] for name in names}
@@ -187,16 +180,18 @@ class Forms:
         """Of each option of a prompt the tokens that answer for it: the ways to write it, none the start of another.
 
         Every single token that is its name but for blanks and punctuation around, as ``shown_logs`` reads them; of a
-        text that is none, its tokens one after the other.
-
-        Raises:
-            UsageError: a letter that is no single token.
+        text that is none, its tokens one after the other. A UsageError for a letter that is no single token.
         """
         return [self._of(name, letter=lettered(prompt)) for name in names_of(prompt)]
 
     def _of(self, name: str, *, letter: bool) -> list[list[int]]:
         if name not in self._known:
-            found = [[token] for token in self._single(name)]
+            self._vocabulary = self._vocabulary or list(self._tokenizer.get_vocab().items())
+            found = [
+                [number]
+                for token, number in self._vocabulary
+                if name in token and _bare(self._tokenizer.decode([number])) == name
+            ]
             if not letter:
                 whole = list(self._tokenizer(name, add_special_tokens=False)["input_ids"])
                 found += [whole] if whole and whole[:1] not in found else []
@@ -207,9 +202,3 @@ class Forms:
                 "does not tell which option it is. Score sampled answers: -M scoring=sampled."
             )
         return self._known[name]
-
-    def _single(self, name: str) -> Iterator[int]:
-        self._vocabulary = self._vocabulary or list(self._tokenizer.get_vocab().items())
-        for token, number in self._vocabulary:
-            if name in token and _bare(self._tokenizer.decode([number])) == name:
-                yield number

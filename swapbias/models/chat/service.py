@@ -281,7 +281,6 @@ class AnsweringScorer(Scorer):
 
     @property
     def cut_note(self) -> str:
-        """Of all answers of its log."""
         cut, every = sum(answer.truncated for answer in self.log.known.values()), len(self.log)
         if not cut:
             return ""
@@ -301,7 +300,6 @@ class AnsweringScorer(Scorer):
         )
 
     def refuse_useless(self, expected: int) -> None:
-        """Raise ``useless`` as a UsageError."""
         if why := self.useless(expected):
             raise UsageError(why)
 
@@ -315,9 +313,8 @@ class AnsweringScorer(Scorer):
         return groups
 
     def _scored(self, prompt: Prompt, key: str) -> Scored:
-        answer = self.log.known.get(key)
-        if answer is not None:
-            return as_scored(prompt, answer, self.read)
+        if key in self.log:
+            return as_scored(prompt, self.log.known[key], self.read)
         nothing = as_scored(prompt, Answer(key=key, prompt_id=prompt.prompt_id, answer=""), self.read)
         return Scored(math.nan, parts=dict.fromkeys(nothing.parts, math.nan))
 
@@ -335,7 +332,6 @@ class ChatScorer(AnsweringScorer):
         self.identity: Mapping[str, Any] = {"kind": self.kind, **service, **settings(self.options)}
 
     def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
-        """By ``max_requests`` and ``max_cost``, with what is answered already."""
         options, needed, answered = self.options, self.estimate(prompts), len(self.log)
         if not needed.requests:
             return ""
@@ -348,7 +344,7 @@ class ChatScorer(AnsweringScorer):
         return ""
 
     def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Logs | None]:
-        """By the likeliest first tokens of an answer; a UsageError where the service gives no log-probabilities."""
+        """By the likeliest first tokens of an answer."""
         answers = [self.log.known[key] for key in self._answered(prompts, on_progress)]
         return [shown_logs(prompt, one.logprobs) for prompt, one in zip(prompts, answers, strict=True)]
 

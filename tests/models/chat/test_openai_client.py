@@ -128,11 +128,6 @@ def test_without_options_or_the_wish_no_schema_is_sent():
         assert not any("response_format" in one for one in server.requests)
 
 
-def test_bound_answers_are_asked_for_anew():
-    keys = {ChatScorer("m", one)._keys(rows(1))[0] for one in (ChatOptions(), ChatOptions(json_schema=True))}
-    assert len(keys) == 2
-
-
 # Several answers of one request
 
 
@@ -159,15 +154,6 @@ def test_where_a_service_gives_one_answer_each_trial_is_asked_for(how):
         assert sum("n" in one for one in server.requests) == 1
         assert len(server.requests) == 6 + (how == "refused")
     assert [one.answer for one in found] == [f"IS IT {n}?" for n in range(3) for _ in (1, 2)]
-
-
-def test_trials_that_are_asked_together_share_requests_however_many_run_at_once():
-    trials = [row(f"s{n}/t{trial}", f"Is it {n}?") for n in range(3) for trial in (1, 2, 3)]
-    with ChatServer(upper, several=True) as server:
-        told = []
-        scorer_of(server, answers_per_request=3, trials=3).score(trials, told.append)
-        assert [one["n"] for one in server.requests] == [3] * 3
-    assert sum(told) == 9
 
 
 def test_a_full_disk_is_told_as_one(monkeypatch):

@@ -13,7 +13,6 @@ import time
 import traceback
 import urllib.request
 from collections import Counter
-from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -166,26 +165,13 @@ def test_a_server_of_ones_own_is_asked_in_offline_mode_and_inference_providers_a
 # Faults
 
 
-@pytest.mark.parametrize(
-    "fault", ["429", "429 after 0.1", "500", "503", "408", "slow", "cut", "half", "empty", "other"]
-)
+@pytest.mark.parametrize("fault", ["429 after 0.1", "500", "408", "slow", "cut", "half", "empty", "other"])
 def test_trouble_that_passes_heals_and_asks_nothing_else_again(fault):
     with ChatServer(upper, fault=first(fault, times=2)) as server:
         found = scorer_of(server, timeout=0.5).score(rows(8))
         asked = Counter(body["messages"][0]["content"] for body in server.requests)
     assert [one.answer for one in found] == [f"TEXT {number}" for number in range(8)]
     assert asked == Counter({**{f"text {number}": 1 for number in range(8)}, "text 3": 3})
-
-
-def test_a_server_that_comes_up_late_is_waited_for():
-    with socket.socket() as reserved:
-        reserved.bind(("127.0.0.1", 0))
-        port = reserved.getsockname()[1]
-    scorer = ChatScorer("tiny", ChatOptions(base_url=f"http://127.0.0.1:{port}/v1", attempts=3))
-    with pytest.raises(ValueError, match="did not answer s0/t0 in 3 attempts"):
-        scorer.score(rows(1))
-    with ChatServer(upper, port=port):
-        assert scorer.score(rows(1))[0].answer == "TEXT 0"
 
 
 @pytest.mark.parametrize(
@@ -245,13 +231,6 @@ def test_after_all_attempts_the_run_says_what_is_kept_and_resumes_without_asking
     assert asked == Counter({**{f"text {number}": 1 for number in range(9)}, "text 5": 4})
 
 
-def test_an_answer_without_content_is_blank_and_not_asked_again():
-    with ChatServer(upper, fault=first("null", "text 0")) as server:
-        found = scorer_of(server).score(rows(1))
-        assert server.asked("text 0") == 1
-    assert found[0].answer == ""
-
-
 # Limits and the estimate
 
 
@@ -279,10 +258,8 @@ def test_the_estimate_counts_what_is_left():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"trials": 0}, {"max_tokens": 0}, {"attempts": 0}, {"concurrency": 0}, {"concurrency": 101}, {"timeout": 0.0},
-        {"temperature": -0.1}, {"temperature": math.nan}, {"price_in": 1.0}, {"base_url": "localhost:8000"},
-        {"price_in": math.inf, "price_out": 1.0}, {"price_in": 1.0, "price_out": math.nan},
-        {"price_in": -1.0, "price_out": 1.0},
+        {"trials": 0}, {"concurrency": 101}, {"timeout": 0.0}, {"temperature": -0.1}, {"temperature": math.nan},
+        {"price_in": 1.0}, {"price_in": math.inf, "price_out": 1.0}, {"base_url": "localhost:8000"},
         {"base_url": "ftp://host/v1"}, {"base_url": "http://host:port/v1"}, {"base_url": "http://me:key@host/v1"},
         {"base_url": "https://host/v1?api-key=x"}, {"base_url": "http://host/v1", "provider": "together"},
     ],
@@ -312,15 +289,12 @@ def test_the_key_comes_from_the_environment_in_a_fixed_order(monkeypatch, keys, 
         assert server.authorizations == {f"Bearer {sent}"}
 
 
-def test_inference_providers_need_a_key():
+def test_inference_providers_need_a_key_of_plain_characters_that_is_not_shown(monkeypatch):
     with pytest.raises(UsageError, match="neither SWAPBIAS_API_KEY nor HF_TOKEN is set"):
         ChatScorer("owner/model").score(rows(1))
-
-
-def test_a_key_with_odd_characters_is_refused_and_not_shown(monkeypatch):
     monkeypatch.setenv("SWAPBIAS_API_KEY", f"{SECRET}é")
-    with ChatServer(upper) as server, pytest.raises(UsageError, match="SWAPBIAS_API_KEY holds") as raised:
-        scorer_of(server).score(rows(1))
+    with pytest.raises(UsageError, match="SWAPBIAS_API_KEY holds") as raised:
+        ChatScorer("owner/model").score(rows(1))
     assert SECRET not in "".join(traceback.format_exception(raised.value))
 
 
@@ -384,12 +358,18 @@ def test_a_damaged_line_among_others_is_named(tmp_path):
         AnswerLog(path)
 
 
-@pytest.mark.parametrize("change", [{"temperature": 0.5}, {"seed": 1}, {"max_tokens": 3}, {"provider": "together"}])
-def test_other_settings_ask_anew(change):
-    options = ChatOptions()
-    keys = {ChatScorer("m", one)._keys(rows(1))[0] for one in (options, replace(options, **change))}
-    assert len(keys) == 2
-    assert ChatScorer("m", replace(options, concurrency=1, timeout=1.0))._keys(rows(1))[0] in keys
+def test_other_settings_ask_anew():
+    changes = [
+        {},
+        {"temperature": 0.5},
+        {"seed": 1},
+        {"max_tokens": 3},
+        {"provider": "together"},
+        {"json_schema": True},
+    ]
+    keys = {ChatScorer("m", ChatOptions(**one))._keys(rows(1))[0] for one in changes}
+    assert len(keys) == len(changes)
+    assert ChatScorer("m", ChatOptions(concurrency=1, timeout=1.0))._keys(rows(1))[0] in keys
 
 
 def test_a_killed_run_resumes_without_repeating_an_answered_request(tmp_path):
@@ -459,23 +439,15 @@ def test_a_local_model_answers_the_same_for_a_seed_and_otherwise_over_trials_and
     assert not set(found) & set(answers_of(local(chat_model, seed=2), trials))
 
 
-def test_a_local_answer_does_not_depend_on_the_rows_beside_it(chat_model):
+def test_a_local_answer_does_not_depend_on_the_rows_beside_it_and_is_generated_once(chat_model, monkeypatch):
     prompts = [*rows(6), row("long/t1", "He is a doctor and she is a nurse."), row("twin/t2", "text 2")]
-    together = answers_of(local(chat_model), prompts)
+    whole, told = local(chat_model), []
+    together = answers_of(whole, prompts)
+    monkeypatch.setattr(whole.model, "generate", None)
+    assert [one.answer for one in whole.score(prompts, told.append)] == together
+    assert told == [8]
     assert together == answers_of(local(chat_model, batch_size=1), prompts)
     assert together[::-1] == answers_of(local(chat_model, batch_size=3), prompts[::-1])
-
-
-def test_local_answers_are_kept_and_not_generated_again(chat_model, tmp_path, monkeypatch):
-    told = []
-    scorer = local(chat_model)
-    scorer.log = AnswerLog(tmp_path / "answers.jsonl")
-    found = answers_of(scorer, rows(4))
-    again = local(chat_model)
-    again.log = AnswerLog(tmp_path / "answers.jsonl")
-    monkeypatch.setattr(again.model, "generate", None)
-    assert [one.answer for one in again.score(rows(4), told.append)] == found
-    assert told == [4]
 
 
 def test_temperature_zero_gives_the_greedy_continuation(chat_model):
@@ -524,13 +496,6 @@ def test_a_conversation_is_told_turn_by_turn_also_to_a_template_that_knows_no_sy
     plain = [scorer.tokenizer.decode(scorer.tokenizer(text)["input_ids"], skip_special_tokens=True) for text in
              ("sBe brief.uYes?aAuNo?", "uBe brief.\n\nYes?aAuNo?")]  # fmt: skip
     assert encoded == plain
-
-
-def test_a_chat_template_is_used_where_there_is_one(chat_model):
-    scorer = local(chat_model)
-    assert scorer.tokenizer.decode(scorer._encode("Who?")) == "<s>Who?\n"  # this tokenizer would end it with </s>
-    scorer.tokenizer.chat_template = "{{ '<s>' }}{% for m in messages %}{{ m['content'] }}{% endfor %}{{ '</s>' }}"
-    assert scorer.tokenizer.decode(scorer._encode("Who?")) == "<s>Who?</s>"
 
 
 def test_a_prompt_too_long_for_the_model_is_not_scored(chat_model):
