@@ -146,7 +146,6 @@ def test_nan_stays_within_its_text_in_every_way_the_engine_reads(family):
     encoded = [[token for token in ids if token != 5] or [6, 7, 8] for ids in encoded]
     encoded[1] = [5, *encoded[1]]
     engine = Engine(model)
-    engine.prepack()
     for batch in engine.batches([len(ids) for ids in encoded]):
         together = [encoded[at] for at in batch]
         states = engine.hidden_states(together).split([len(ids) for ids in together])
