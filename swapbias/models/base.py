@@ -192,7 +192,7 @@ def validated(made: type[T]) -> type[T]:
     types: Any = {
         one.name: (
             Annotated[hints[one.name], AfterValidator(_limits(one))],
-            ... if one.default is MISSING else one.default,
+            ... if MISSING is one.default is one.default_factory else one.default,
         )
         for one in every
     }
