@@ -10,8 +10,7 @@ from swapbias.cli.auditing import plan_sentences
 from swapbias.errors import UsageError
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.runs.audit import start
-from swapbias.runs.plan import Settings, plan_tasks
-from swapbias.runs.settings import settings_of
+from swapbias.runs.plan import Settings, plan_tasks, settings_of
 from tests import tiny
 from tests.cli.test_cli import swapbias
 
