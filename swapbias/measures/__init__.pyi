@@ -19,6 +19,7 @@ from .contrast import (
     interim_level as interim_level,
     interim_rounds as interim_rounds,
     linear_contrast as linear_contrast,
+    pooled_spread as pooled_spread,
     power as power,
     sequential_adjust as sequential_adjust,
     shares_in as shares_in,
@@ -53,7 +54,7 @@ from .gaps import (
     module_result as module_result,
     omnibus as omnibus,
     paired_gap as paired_gap,
-    sentence_means as sentence_means,
+    selection_rate as selection_rate,
     sign_test_p as sign_test_p,
 )
 from .measure import (

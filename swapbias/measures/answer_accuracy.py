@@ -10,8 +10,8 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from swapbias.measures.contrast import mean_of
-from swapbias.measures.estimate import ClusterIds, Estimate, Floats, Ids, by_pair, known_ids, two_groups
-from swapbias.measures.gaps import paired_gap, percent_right, rows_by_sentence
+from swapbias.measures.estimate import ClusterIds, Estimate, Floats, Ids, by_pair, two_groups
+from swapbias.measures.gaps import paired_gap, percent_right
 
 CLASSES = ("correct", "incorrect", "unsure", "other")
 SAID = "said_"  # before a class: the column that holds 1 where the tolerant parser gives it
@@ -23,7 +23,7 @@ class AnswerBias:
     """How much more often the pro-stereotyped version of a sentence is answered right than the anti one.
 
     Accuracy on pro minus accuracy on anti in percentage points; 0: equal, above 0: the stereotype helps. ``n`` counts
-    sentences, ``n_unscored`` those that were never posed in both versions.
+    sentence pairs, ``n_unscored`` those that were not posed in both versions.
     """
 
     estimate: Estimate
@@ -33,50 +33,37 @@ class AnswerBias:
 
 
 def answer_bias(
-    classes: Sequence[str | None], sides: Sequence[str], *, pair_ids: Ids, trial_ids: Ids | None = None,
-    sentence_ids: Ids | None = None, cluster_ids: ClusterIds = None, reference_group: str = "anti",
-    confidence: float = 0.95,
+    classes: Sequence[str | None], sides: Sequence[str], *, pair_ids: Ids, cluster_ids: ClusterIds = None,
+    reference_group: str = "anti", confidence: float = 0.95,
 ) -> AnswerBias:  # fmt: skip
     """Accuracy on the pro-stereotyped sentences minus accuracy on the anti-stereotyped ones, in percentage points.
 
-    It is the ``paired_gap`` of the ``sentence_means``: trials that repeat one another change neither interval nor
-    ``n``. No sentence, or no answer that could be read (all of class ``other``): NaN.
-
-    Args:
-        classes: shape (rows,), of ``CLASSES``; None, NaN or "" where nothing was posed.
-        sides, pair_ids, trial_ids: shape (rows,); two sides, each pair stands once per side and trial.
-        sentence_ids: shape (rows,), which pairs (of all adjectives) are one sentence; None: each is one.
-        cluster_ids: shape (rows,), as in ``paired_gap``: the occupations of a sentence; all its rows share them.
+    It is the ``paired_gap`` of right answers, with its arguments. ``classes`` are of ``CLASSES``; None, NaN or ""
+    where nothing was posed. No pair, or no answer that could be read (all of class ``other``): NaN.
 
     >>> classes = ["correct", "unsure", "correct", "correct"]
     >>> found = answer_bias(classes, ["pro", "anti"] * 2, pair_ids=["s1", "s1", "s2", "s2"])
     >>> found.estimate.value, found.accuracies
     (50.0, {'pro': 100.0, 'anti': 50.0})
     """
-    trials = ["1"] * len(pair_ids) if trial_ids is None else trial_ids
-    if len(trials) != len(pair_ids):
-        raise ValueError(f"{len(trials)} trial_ids and {len(pair_ids)} pair_ids, expected one of each per row.")
     known = {**{name: float(place) for place, name in enumerate(CLASSES)}, "": math.nan}
     # NaN, the only thing that differs from itself, is what a table makes of None.
     classes = ["" if name is None or name != name else str(name) for name in classes]
     if strange := sorted(set(classes) - known.keys()):
         raise ValueError(f"classes {strange[:3]}, expected {', '.join(CLASSES)} or None. Use answer_class.")
     code, side, names = two_groups([known[name] for name in classes], sides, reference_group)
-    units = [f"{trial}/{pair}" for trial, pair in zip(trials, known_ids(pair_ids, "pair_ids").tolist(), strict=True)]
-    answers = by_pair(code, side, np.asarray(units), names)[0]
+    answers = by_pair(code, side, pair_ids, names)[0]
     answers = answers[~np.isnan(answers).any(axis=1)]
-    rows = rows_by_sentence(percent_right(classes), sides, pair_ids, sentence_ids, cluster_ids)
-    estimate = paired_gap(**rows, reference_group=reference_group, confidence=confidence)
-    means = {name: rows["scores"][rows["groups"] == name] for name in names}
+    estimate = paired_gap(
+        percent_right(classes), sides, pair_ids, reference_group=reference_group, cluster_ids=cluster_ids,
+        confidence=confidence,
+    )  # fmt: skip
     if (code[~np.isnan(code)] == CLASSES.index("other")).all():  # nothing was read: that is no equal treatment
-        sentences = len(means[names[0]])
-        estimate = Estimate(math.nan, n_unscored=sentences, test=estimate.test, interval=estimate.interval)
-    return AnswerBias(
-        estimate,
-        {name: mean_of(one[~np.isnan(one)]) for name, one in means.items()},
-        {name: _shares(part) for name, part in zip(names, answers.T, strict=True)},
-        _shares(answers.ravel())["other"],
-    )
+        pairs = estimate.n + estimate.n_unscored
+        estimate = Estimate(math.nan, n_unscored=pairs, test=estimate.test, interval=estimate.interval)
+    shares = {name: _shares(part) for name, part in zip(names, answers.T, strict=True)}
+    accuracies = {name: mean_of(100.0 * (part == 0)) for name, part in zip(names, answers.T, strict=True)}
+    return AnswerBias(estimate, accuracies, shares, _shares(answers.ravel())["other"])
 
 
 def _shares(codes: Floats) -> dict[str, float]:

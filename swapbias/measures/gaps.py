@@ -34,7 +34,6 @@ from swapbias.measures.estimate import (
     by_group,
     by_pair,
     factor_codes,
-    known_ids,
     named_group,
     rows_of,
     two_groups,
@@ -213,6 +212,53 @@ def group_gap(
     )  # fmt: skip
 
 
+def selection_rate(
+    selected: ArrayLike, groups: Sequence[str], *, pair_ids: Ids | None = None, reference_group: str | None = None,
+    cluster_ids: ClusterIds = None, confidence: float = 0.95,
+) -> dict[str, tuple[Estimate, Estimate]]:  # fmt: skip
+    """Of each group the share of its candidates who are selected, 0 to 1, and the impact ratio (1: as the reference).
+
+    A ratio's interval and p-value are those of its natural log by the delta method. A rate of 0 or of everyone has a
+    ratio without them.
+
+    Args:
+        selected: shape (rows,), 1 for a candidate who is selected, 0 for others (or a share of trials), or NaN.
+        pair_ids: shape (rows,), of the choice that a row belongs to (a ranking), with one row of each group; None:
+            rows are not compared with each other.
+        reference_group: whose rate the ratios divide by; None: the mean of the groups' rates.
+
+    >>> found = selection_rate([1, 1, 0, 1, 0, 0], ["f"] * 3 + ["m"] * 3, reference_group="f")
+    >>> {group: (round(rate.value, 2), ratio.value) for group, (rate, ratio) in found.items()}
+    {'f': (0.67, 1.0), 'm': (0.33, 0.5)}
+    """
+    score, codes, names = by_group(selected, groups)
+    reference = None if reference_group is None else named_group(reference_group, names)
+    if len(names) < 2 or reference not in (None, *names):
+        raise ValueError(f"groups {names}, expected two or more, {reference_group!r} among them.")
+    if np.any((score < 0) | (score > 1)):
+        raise ValueError("selected holds a number outside of 0 to 1. Give whether each candidate is selected.")
+    rows = _Groups.of(score, codes, names, cluster_ids, pair_ids)
+    shares = np.array([1 / len(names) if reference is None else float(name == reference) for name in names])
+    base, found = float(shares @ rows.means), {}
+    for name, own in zip(names, np.eye(len(names)), strict=True):
+        mean = rows.contrast(own, confidence)
+        low, high = (float(np.clip(end, 0, 1)) for end in (mean.ci_low, mean.ci_high))
+        rate = replace(mean, ci_low=low, ci_high=high, p_value=math.nan, test="none", effect_size=math.nan)
+        value = mean.value / base if base > 0 else math.nan
+        impact = Estimate(value, n=mean.n, n_unscored=mean.n_unscored, test="none")
+        if mean.value > 0 and base > 0 and name != reference:
+            log = rows.contrast(own / mean.value - shares / base, confidence)  # the log less its value here
+            low, high = (value * math.exp(min(end, 700.0)) for end in (log.ci_low, log.ci_high))
+            p_value = t_p(math.log(value), log.error, log.freedom, log.skewness)
+            method = f"{log.test} of the log"
+            impact = replace(
+                log, value=value, ci_low=low, ci_high=high, p_value=p_value, test=method, interval=method,
+                effect_size=math.nan, effect_size_z=math.nan,
+            )  # fmt: skip
+        found[name] = (rate, impact)
+    return found
+
+
 def mean_score(
     scores: ArrayLike, *, cluster_ids: ClusterIds = None, weights: ArrayLike | None = None, confidence: float = 0.95
 ) -> Estimate:
@@ -262,46 +308,6 @@ def sign_test_p(difference: Floats, factors: Factors) -> float:
         above, unequal = int((sums > 0).sum()), int((sums != 0).sum())
         found.append(float(scipy.stats.binomtest(above, unequal).pvalue) if unequal else math.nan)
     return max(found, default=math.nan)
-
-
-def sentence_means(
-    scores: ArrayLike, sides: Sequence[str], pair_ids: Ids, sentence_ids: Ids | None = None
-) -> tuple[Floats, list[str], Codes]:
-    """Mean scores of shape (sentences, sides), the names of the sides, and the first row of each sentence, in order.
-
-    Over the rows of a pair (its trials) first, then over the pairs of a sentence (its adjectives). Pairs with an
-    unscored side are left out on all; NaN for a sentence without any other.
-    """
-    score, side, names = by_group(scores, sides)
-    _, of_pair, pair = np.unique(known_ids(pair_ids, "pair_ids"), return_index=True, return_inverse=True)
-    sentence = pair if sentence_ids is None else factor_codes(sentence_ids, len(score), pair_ids)[""]
-    of_pairs = _means_by(pair, np.where(side[:, None] == np.arange(side.max() + 1), score[:, None], np.nan))
-    of_pairs[np.isnan(of_pairs).any(axis=1)] = np.nan
-    first = np.unique(sentence, return_index=True)[1]
-    order = np.argsort(first)
-    return _means_by(sentence[of_pair], of_pairs)[order], names, first[order]
-
-
-def _means_by(codes: Codes, values: Floats) -> Floats:
-    """Means of each unit and column of what is not NaN; NaN of none."""
-    known = ~np.isnan(values)
-    sums, counts = np.zeros((2, int(codes.max()) + 1, values.shape[1]))
-    np.add.at(sums, codes, np.where(known, values, 0))
-    np.add.at(counts, codes, known)
-    return np.asarray(np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0))
-
-
-def rows_by_sentence(
-    scores: ArrayLike, sides: Sequence[str], pair_ids: Ids, sentence_ids: Ids | None, cluster_ids: ClusterIds
-) -> dict[str, Any]:
-    """The mean scores of each sentence and side, as arguments of ``paired_gap`` and ``omnibus``."""
-    means, names, first = sentence_means(scores, sides, pair_ids, sentence_ids)
-    factors = factor_codes(cluster_ids, len(pair_ids), pair_ids if sentence_ids is None else sentence_ids)
-    return {
-        "scores": means.T.ravel(), "groups": np.repeat(names, len(means)),
-        "pair_ids": np.tile(np.arange(len(means)), len(names)),
-        "cluster_ids": {name: np.tile(codes[first], len(names)) for name, codes in factors.items()},
-    }  # fmt: skip
 
 
 def percent_right(classes: Sequence[str | None]) -> Floats:
@@ -408,14 +414,14 @@ def _omnibus_of(arguments: Mapping[str, Any], groups: Sequence[str], reference_g
     """The test of all groups that goes with a measure: of what each of its contrasts is a difference of."""
     pairs, clusters = arguments.get("pair_ids"), arguments.get("cluster_ids")
     rows = {"groups": groups, "pair_ids": pairs, "cluster_ids": clusters}
-    if "classes" in arguments:
-        right = percent_right(arguments["classes"])
-        rows = rows_by_sentence(right, groups, arguments["pair_ids"], arguments.get("sentence_ids"), clusters)
-    elif "labels" in arguments:
+    if "labels" in arguments:
         counted = np.asarray(arguments["labels"]) == (arguments.get("rate", "tpr") == "tpr")
         rows |= {"pair_ids": None, "cluster_ids": pairs if clusters is None else clusters, "counted": counted}
-    scores = arguments.get("answers", arguments.get("scores"))
-    return omnibus(**{"scores": scores, **rows}, reference_group=reference_group)
+    if "classes" in arguments:
+        rows["scores"] = percent_right(arguments["classes"])
+    else:
+        rows["scores"] = arguments["answers" if "answers" in arguments else "scores"]
+    return omnibus(**rows, reference_group=reference_group)
 
 
 def module_result(

@@ -76,57 +76,6 @@ def test_the_interval_is_the_t_interval_of_the_differences():
     assert found.p_value == pytest.approx(slow.pvalue)
 
 
-def trials_of(*pairs):
-    """Rows of several trials of the same sentences: (classes, sides, pair_ids, trial_ids)."""
-    rows = [
-        (LETTER[letter], side, f"s{number}", str(trial))
-        for trial, both in enumerate(pairs, start=1)
-        for side, letters in zip(("pro", "anti"), both, strict=True)
-        for number, letter in enumerate(letters)
-    ]
-    return tuple(list(column) for column in zip(*rows, strict=True))
-
-
-def test_trials_of_one_sentence_are_averaged_and_count_once():
-    # Differences over two trials: 100, 100, 100, 50 and -50: mean 60, SD sqrt(17000 / 4) = 65.192, error 29.155,
-    # t = 2.058 on 4 degrees of freedom: p = .1087. Counted as 10 independent pairs it would be .024.
-    classes, sides, ids, trials = trials_of(("ccccu", "iiiuc"), ("cccuu", "uuiuu"))
-    found = answer_bias(classes, sides, pair_ids=ids, trial_ids=trials).estimate
-    assert found.p_value == pytest.approx(0.1087, abs=1e-4)
-    assert (found.value, found.n) == (60, 5)
-    apart = answer_bias(classes, sides, pair_ids=[f"{i}{t}" for i, t in zip(ids, trials, strict=True)]).estimate
-    assert (apart.value, apart.n) == (60, 10)
-    assert apart.p_value == pytest.approx(0.024, abs=1e-3)
-
-
-@pytest.mark.parametrize("repeated", [5, 20])
-def test_trials_that_repeat_one_another_change_nothing(repeated):
-    pro, anti = "ccccccuiccoc" * 3, "cuuiciuicuoc" * 3
-    once, often = (trials_of(*[(pro, anti)] * times) for times in (1, repeated))
-    one, many = (
-        answer_bias(classes, sides, pair_ids=ids, trial_ids=trials) for classes, sides, ids, trials in (once, often)
-    )
-    assert many.estimate == one.estimate
-    assert (many.accuracies, many.shares, one.estimate.n) == (one.accuracies, one.shares, 36)
-
-
-def test_a_pair_asked_in_one_trial_alone_is_used_and_one_asked_in_none_is_counted():
-    classes, sides, ids, trials = trials_of(("c--", "i-c"), ("cc-", "uu-"))
-    found = answer_bias(classes, sides, pair_ids=ids, trial_ids=trials).estimate
-    assert (found.value, found.n, found.n_unscored) == (100, 2, 1)
-
-
-def test_conditions_of_one_sentence_count_once_when_it_is_named():
-    # Alone: 100, 0, 100 and 100; of the sentences: 50 and 100.
-    classes, sides = ["correct"] * 4 + ["incorrect", "correct", "incorrect", "other"], ["pro"] * 4 + ["anti"] * 4
-    ids = [f"{sentence}/{condition}" for sentence in ("s1", "s2") for condition in ("old", "mean")] * 2
-    alone = answer_bias(classes, sides, pair_ids=ids).estimate
-    clustered = answer_bias(classes, sides, pair_ids=ids, sentence_ids=[one[:2] for one in ids]).estimate
-    assert (alone.n, clustered.n) == (4, 2)
-    assert alone.value == clustered.value == 75
-    assert clustered.p_value == pytest.approx(2 * stats.t.sf(3, 1))  # 75 over an error of 35.36 / sqrt(2)
-
-
 def test_a_planted_bias_is_found_and_none_is_not():
     rng = np.random.default_rng(0)
 
@@ -145,9 +94,7 @@ def test_a_planted_bias_is_found_and_none_is_not():
         ({"classes": ["right", "correct"]}, r"classes \['right'\], expected correct, incorrect"),
         ({"sides": ["pro", "pro"]}, "expected exactly two with 'anti'"),
         ({"pair_ids": ["a", "b"]}, "has 0 rows of"),
-        ({"trial_ids": ["1"]}, "1 trial_ids and 2 pair_ids"),
-        ({"sentence_ids": ["x", "y"]}, "lies in two clusters"),
-        ({"sentence_ids": ["x"]}, "2 scores and 1 cluster_ids"),
+        ({"cluster_ids": ["x", "y"]}, "lies in two clusters"),
     ],
 )
 def test_rows_that_make_no_pairs_are_refused(changes, said):

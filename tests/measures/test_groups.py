@@ -127,7 +127,7 @@ def test_other_measures_take_several_groups_too():
     differences = [one.difference for one in rates.each.values()]
     assert [one.p_adjusted for one in differences] == pytest.approx(adjust([one.p_value for one in differences]))
     right = np.where(answers, "correct", "incorrect").tolist()
-    found = contrasts(answer_bias, right, columns["groups"], **both, sentence_ids=clusters["template"].astype(str))
+    found = contrasts(answer_bias, right, columns["groups"], **both)
     assert found.omnibus.means["b"] == pytest.approx(100 * answers[np.array(columns["groups"]) == "b"].mean())
 
 
