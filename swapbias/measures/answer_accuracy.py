@@ -48,10 +48,10 @@ def answer_bias(
     """
     known = {**{name: float(place) for place, name in enumerate(CLASSES)}, "": math.nan}
     # NaN, the only thing that differs from itself, is what a table makes of None.
-    classes = ["" if name is None or name != name else str(name) for name in classes]
-    if strange := sorted(set(classes) - known.keys()):
+    named = ["" if name is None or name != name else str(name) for name in classes]
+    if strange := sorted(set(named) - known.keys()):
         raise ValueError(f"classes {strange[:3]}, expected {', '.join(CLASSES)} or None. Use answer_class.")
-    code, side, names = two_groups([known[name] for name in classes], sides, reference_group)
+    code, side, names = two_groups([known[name] for name in named], sides, reference_group)
     answers = by_pair(code, side, pair_ids, names)[0]
     answers = answers[~np.isnan(answers).any(axis=1)]
     estimate = paired_gap(

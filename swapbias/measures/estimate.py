@@ -113,7 +113,7 @@ def _number(name: str) -> float:
         return math.nan
 
 
-def by_group(scores: ArrayLike, groups: Sequence[str]) -> tuple[Floats, Codes, list[str]]:
+def by_group(scores: ArrayLike, groups: Sequence[Any]) -> tuple[Floats, Codes, list[str]]:
     """Scores as floats, the place of each row's group among the sorted names, and these names."""
     names, codes = np.unique(np.asarray([str(name) for name in groups], dtype=np.str_), return_inverse=True)
     score = np.asarray(scores, dtype=np.float64)

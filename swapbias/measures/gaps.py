@@ -85,7 +85,7 @@ class _Groups:
     @classmethod
     def of(
         cls, score: Floats, codes: Codes, names: Sequence[str], cluster_ids: ClusterIds, pair_ids: Ids | None = None,
-        *, sample_ids: Sequence[str] | None = None, weights: ArrayLike | None = None,
+        *, sample_ids: Sequence[Any] | None = None, weights: ArrayLike | None = None,
     ) -> "_Groups":  # fmt: skip
         if pair_ids is None:
             known = ~np.isnan(score)
@@ -184,22 +184,22 @@ def paired_gap(
 
 def group_gap(
     scores: ArrayLike, groups: Sequence[str], *, reference_group: str, test: str = "welch",
-    cluster_ids: ClusterIds = None, weights: ArrayLike | None = None, confidence: float = 0.95,
+    cluster_ids: ClusterIds = None, confidence: float = 0.95,
 ) -> Estimate:  # fmt: skip
     """Mean score of the other group minus mean score of the reference group, rows not paired.
 
     Arguments and value as in ``paired_gap``; a cluster may have rows in both groups. ``test`` is ``welch`` or ``t``
-    (pooled: takes both groups to vary alike, as many papers do), ``weights`` are those of rows in their group's mean.
-    ``n`` counts rows. Fewer than two scored rows in a group, or no variance: interval and p are NaN.
+    (pooled: takes both groups to vary alike, as many papers do). ``n`` counts rows. Fewer than two scored rows in a
+    group, or no variance: interval and p are NaN.
 
     >>> round(group_gap([1.0, 2.0, 4.0, 5.0], ["m", "m", "f", "f"], reference_group="m").value, 3)
     3.0
     """
     if test not in ("welch", "t"):
         raise ValueError(f"test {test!r}, expected 'welch' or 't'.")
-    rows = _Groups.of(*two_groups(scores, groups, reference_group), cluster_ids, weights=weights)
+    rows = _Groups.of(*two_groups(scores, groups, reference_group), cluster_ids)
     found = rows.contrast(_TWO, confidence)
-    if test == "welch" or rows.factors or rows.shares is not None:
+    if test == "welch" or rows.factors:
         return found
     samples = [rows.values[rows.sides == side] for side in (0, 1)]
     spread, counts = pooled_spread(samples), [len(one) for one in samples]
@@ -264,7 +264,7 @@ def mean_score(
 ) -> Estimate:
     """Mean of the scores with its t interval; nothing is tested. ``n`` counts rows; NaN scores are left out.
 
-    ``cluster_ids`` are those of ``paired_gap``, ``weights`` those of ``group_gap``.
+    ``cluster_ids`` are those of ``paired_gap``; ``weights`` of rows, from 0; None: all weigh the same.
     """
     score = np.asarray(scores, dtype=np.float64)
     if score.ndim != 1:
@@ -334,7 +334,7 @@ def _compared(names: Sequence[str], reference_group: str | None) -> list[Contras
 
 def omnibus(
     scores: ArrayLike, groups: Sequence[str], *, pair_ids: Ids | None = None, cluster_ids: ClusterIds = None,
-    sample_ids: Sequence[str] | None = None, counted: ArrayLike | None = None, reference_group: str | None = None,
+    sample_ids: Sequence[Any] | None = None, counted: ArrayLike | None = None, reference_group: str | None = None,
 ) -> Omnibus:  # fmt: skip
     """Whether any of k groups differs: whether the interval of any contrast, at .05 over their number, leaves out 0.
 
@@ -413,7 +413,7 @@ def _some(name: str, value: Any, chosen: NDArray[np.bool_]) -> Any:
 def _omnibus_of(arguments: Mapping[str, Any], groups: Sequence[str], reference_group: str | None) -> Omnibus:
     """The test of all groups that goes with a measure: of what each of its contrasts is a difference of."""
     pairs, clusters = arguments.get("pair_ids"), arguments.get("cluster_ids")
-    rows = {"groups": groups, "pair_ids": pairs, "cluster_ids": clusters}
+    rows: dict[str, Any] = {"groups": groups, "pair_ids": pairs, "cluster_ids": clusters}
     if "labels" in arguments:
         counted = np.asarray(arguments["labels"]) == (arguments.get("rate", "tpr") == "tpr")
         rows |= {"pair_ids": None, "cluster_ids": pairs if clusters is None else clusters, "counted": counted}

@@ -91,11 +91,6 @@ class Measure:
         return _distance(f"1 - |{what}|{'' if span == 1 else f' / {span:g}'}; {what} in {unit}", 0, -span, span)
 
 
-def _level(name: str, title: str, unit: str) -> Measure:
-    """What one group gets of a classifier."""
-    return Measure(name, f"{title}, {{contrast}}", "", unit, signed=False, comparison=False, performed=title)
-
-
 def _by_group(
     name: str, title: str, unit: str, difference: str, rates: str = "", called: str = ""
 ) -> tuple[Measure, Measure]:
@@ -103,7 +98,8 @@ def _by_group(
     both = f"difference of {rates or f'{unit}s'}"
     own, scale = f"{both}, patients' own gender", _distance(f"1 - |{both}|", 0, -1)
     gap = Measure(difference, called or f"{title} difference", "", own, performed=title, scale=scale)
-    return _level(name, title, unit), gap
+    level = Measure(name, f"{title}, {{contrast}}", "", unit, signed=False, comparison=False, performed=title)
+    return level, gap
 
 
 def _rates(rate: str, rates: str) -> tuple[Measure, ...]:

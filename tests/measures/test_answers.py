@@ -47,7 +47,7 @@ def test_swapping_the_reference_flips_the_sign():
     assert one.unparsed == other.unparsed
 
 
-def test_a_pair_with_a_version_that_was_not_asked_is_left_out_and_counted():
+def test_a_pair_with_a_version_that_was_not_posed_is_left_out_and_counted():
     found = bias_of("cc-c", "ii--")
     assert (found.estimate.value, found.estimate.n, found.estimate.n_unscored) == (100, 2, 2)
     nothing = bias_of("--", "cc")
@@ -56,7 +56,7 @@ def test_a_pair_with_a_version_that_was_not_asked_is_left_out_and_counted():
     assert (nothing.estimate.n, nothing.estimate.n_unscored) == (0, 2)
 
 
-def test_a_nan_of_a_table_is_an_answer_that_was_not_asked():
+def test_a_nan_of_a_table_is_an_answer_that_was_not_posed():
     found = answer_bias(["correct", NAN, "", "correct"], ["pro", "anti"] * 2, pair_ids=["a", "a", "b", "b"])
     assert (found.estimate.n, found.estimate.n_unscored) == (0, 2)
 
@@ -138,17 +138,17 @@ def test_the_module_by_hand():
 def test_the_module_reads_strictly_on_request():
     # "Clerk" is read in lower case; "the clerk" is the exception for two words: nothing changes but sentences.
     assert compute(parser="strict")["bias"] == 75
-    told = ["It is the mechanic.", *["clerk"] * 7]
+    said = ["It is the mechanic.", *["clerk"] * 7]
     assert (
-        compute(predictions=told)["accuracy_pro"],
-        compute(predictions=told, parser="strict")["accuracy_pro"],
+        compute(predictions=said)["accuracy_pro"],
+        compute(predictions=said, parser="strict")["accuracy_pro"],
     ) == (
         75,
         50,
     )
 
 
-def test_the_module_counts_what_was_not_asked_and_refuses_other_sides():
+def test_the_module_counts_what_was_not_posed_and_refuses_other_sides():
     found = compute(predictions=[None, "clerk", *["clerk"] * 6])
     assert (found["n"], found["n_unscored"]) == (3, 1)
     with pytest.raises(ValueError, match="expected exactly two with 'anti' as reference_group"):

@@ -20,8 +20,8 @@ def clinic(seed, *, subjects=(40, 60), notes=4, hard=0.0, prevalence=0.4):
         for number in range(count):
             label, lean = rng.random() < prevalence, rng.normal()
             for _ in range(rng.integers(1, notes + 1)):
-                told = (2 * label - 1) * (1.2 - hard * (side == "f")) + lean + rng.normal()
-                rows.append((float(label), side, f"{side}{number}", scipy.special.expit(1.2 * told)))
+                lean_of_label = (2 * label - 1) * (1.2 - hard * (side == "f")) + lean + rng.normal()
+                rows.append((float(label), side, f"{side}{number}", scipy.special.expit(1.2 * lean_of_label)))
     labels, groups, ids, scores = (list(column) for column in zip(*rows, strict=True))
     return np.array(labels), groups, ids, np.array(scores)
 
@@ -100,20 +100,20 @@ def test_changing_the_groups_over_turns_every_sign_and_copies_of_notes_add_nothi
     labels, groups, ids, scores = clinic(4, hard=0.5, notes=1)
     one = found_in(labels, groups, ids, scores)
     turned = performance(scores > 0.5, labels, groups, reference_group="f", scores=scores, cluster_ids=ids)
-    for name, apart in one.differences.items():
+    for name, gap in one.differences.items():
         other = turned.differences[name]
-        assert (apart.value, apart.ci_low) == pytest.approx((-other.value, -other.ci_high))
-        assert apart.p_value == pytest.approx(other.p_value)
+        assert (gap.value, gap.ci_low) == pytest.approx((-other.value, -other.ci_high))
+        assert gap.p_value == pytest.approx(other.p_value)
     assert one.equalised_odds.value == turned.equalised_odds.value
     copied = found_in(np.tile(labels, 3), groups * 3, ids * 3, np.tile(scores, 3))
     alone = found_in(
         np.tile(labels, 3), groups * 3, [f"{place}" for place in range(3 * len(ids))], np.tile(scores, 3)
     )
-    for name, apart in one.differences.items():
+    for name, gap in one.differences.items():
         wide, thrice, thin = (
-            each.ci_high - each.ci_low for each in (apart, *(f.differences[name] for f in (copied, alone)))
+            each.ci_high - each.ci_low for each in (gap, *(f.differences[name] for f in (copied, alone)))
         )
-        assert copied.differences[name].value == pytest.approx(apart.value)
+        assert copied.differences[name].value == pytest.approx(gap.value)
         assert thrice > 0.95 * wide > thin, name
 
 
