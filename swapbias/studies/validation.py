@@ -251,7 +251,7 @@ class Parsed:
     """The files of a study as parsed, and every prompt that they make, other wordings included.
 
     Of ``prompts``, with the columns of ``Prompt`` that tables give, ``where`` is file and line, ``counted`` what is
-    counted at the mask (words with bars between them, or a label of the lexicon; blank for none), ``wording`` the name
+    counted at the mask (words with bars between, or a label of the lexicon; blank for none), ``wording`` the name
     of another wording, ``unit`` numbers the pairs in each wording, ``masked`` says whether the text holds a mask.
     """
 
