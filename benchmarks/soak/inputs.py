@@ -102,12 +102,6 @@ _REPLY = {
     ],
     "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5},
 }
-_OLDER = {
-    "choices": [
-        {"text": "B", "index": 0, "finish_reason": "length", "logprobs": {"top_logprobs": [{"A": -1, "B": -2.5}]}}
-    ],
-    "usage": {"prompt_tokens": 3},
-}
 _FAULTY = {"error": {"message": "no key sk-abc", "code": 429, "type": "x"}}
 _ANSWERS = (
     "(B) No.",
@@ -388,9 +382,9 @@ def _eval(eval_results: Any, content: bytes) -> None:
 
 
 def _chat(place: Path) -> Iterator[Target]:
-    from swapbias.models.chat.answer_log import AnswerLog
-    from swapbias.models.chat.chat_options import COMPLETIONS, ChatOptions
-    from swapbias.models.chat.openai_client import Asking, trouble_in
+    from swapbias.models.chat.chat_options import ChatOptions
+    from swapbias.models.chat.openai_client import Asking, error_in
+    from swapbias.models.chat.service import AnswerLog, ChatScorer
     from swapbias.studies import READINGS, Prompt, is_refusal, read_answer, word_count
     from swapbias.studies.answer_scores import (
         read_completion,
@@ -418,18 +412,17 @@ def _chat(place: Path) -> Iterator[Target]:
         )
         read_facts(prompt(json.dumps({"a": ["fell", "fall"]}).replace("/", "")), text)
 
-    def reply(endpoint: str) -> Callable[[bytes], Any]:
-        odds = {"endpoint": endpoint, "scoring": "log-odds"} if endpoint else {}
-        options = ChatOptions(model="m", base_url="http://127.0.0.1:1/v1", **odds)
-        asking = Asking("m", options, "sk-abc", AnswerLog())
+    def reply(scoring: str) -> Callable[[bytes], Any]:
+        options = ChatOptions(model="m", base_url="http://127.0.0.1:1/v1", scoring=scoring)
+        asking = Asking(ChatScorer("m", options), "sk-abc")
 
         def read(content: bytes) -> None:
-            trouble = trouble_in((200, 200, 200, 429, 500)[len(content) % 5], content, "sk-abc")
-            if trouble is not None:
-                if "sk-abc" in trouble.words:
-                    raise KeyError("the key is repeated")
+            try:
+                whole = json.loads(content)
+            except (ValueError, RecursionError):
                 return
-            whole = json.loads(content)
+            if error_in(whole) is not None:
+                return
             found = asking.answer_in(whole["choices"][0], "k", prompt("0=Yes|1=No"), 0.0, whole.get("usage"))
             (place / "answers.jsonl").unlink(missing_ok=True)
             log = AnswerLog(place / "answers.jsonl")
@@ -446,8 +439,8 @@ def _chat(place: Path) -> Iterator[Target]:
         said,
         tokens=[b"(A)", b"<think>", b"</think>", b"no", b"not ", b"Answer: "],
     )
-    yield Target("replies of chat services", seeds, reply(""))
-    yield Target("replies, older endpoint", [json.dumps(_OLDER).encode(), seeds[1]], reply(COMPLETIONS))
+    for scoring in ("sampled", "log-odds"):
+        yield Target(f"replies of chat services, {scoring}", seeds, reply(scoring))
     line = {
         "key": "k",
         "prompt_id": "p",
@@ -466,7 +459,7 @@ def _chat(place: Path) -> Iterator[Target]:
 
 def _models(place: Path) -> Iterator[Target]:
     from swapbias.models import code_of, model_kind
-    from swapbias.models.classifier import dev_accuracy_of, is_sentiment_folder
+    from swapbias.models.loading import dev_accuracy_of, is_sentiment_folder
 
     def config(path: Path) -> None:
         code_of(str(path.parent))

@@ -113,6 +113,15 @@ def share_above():
             yield counted, numbers(found, "count_above", f"{group} {sign} {threshold:g}")
 
 
+def selection_rate():
+    found = audit(rates=("selection",), random={"condition": "conditions"})
+    clusters = {"conditions": ROWS["condition"].tolist()}
+    mine = module("selection_rate", predictions=SCORES, groups=SIDES["groups"], pair_ids=IDS, cluster_ids=clusters)
+    for group in "fm":
+        names = ("ratio", "ratio_low", "ratio_high", "p_value", "n", "n_unscored")
+        yield [mine[f"{name}_{group}"] for name in names], numbers(found, "impact_ratio", group)
+
+
 def flip_rate():
     mine = module("flip_rate", predictions=SCORES, pair_ids=IDS, threshold=0.5, **SIDES)
     yield keys(mine), numbers(audit(rates=("flips",)), "flip_rate")
