@@ -236,7 +236,7 @@ def test_a_card_names_every_value_of_the_columns_that_hold_a_few(corpus, built):
             else:
                 assert (corpus, config, column, len(values)) in {
                     ("social_distance", "original", "label", 39), ("group_packs", "people", "group", 60),
-                    ("group_packs", "words", "label", 28),
+                    ("group_packs", "words", "label", 33),
                     *(("gest", one, "construct", 16) for one in ("masked", "causal", "masked_1_1", "causal_1_1")),
                     *(("gest", "stereotypes", one, 16) for one in ("number", "stereotype", "sentences")),
                 }  # fmt: skip
