@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# The largest gap that scores of a unit can have: their range. Log-odds have none.
 _LENGTH = "natural log of words"  # a gap of it is nearly the share by which one answer is longer
+# The largest gap that scores of a unit can have: their range. Log-odds have none.
 SPANS: Mapping[str, float] = {
     **dict.fromkeys((
         "probability mass at the mask", "probability mass of phrases", "probability of positive sentiment",
         "compound valence moved to 0..1", "P(negative)", "share of negative labels", "rating moved to 0..1",
         "share of prompts whose right answer is likelier", "correct answer is likelier", "probability of female",
         "probability of the phenotype", "logistic of the SVM's decision value", "share of answers",
-        "share of the rubric", "share of the facts of a checklist",
+        "share of the rubric", "share of the facts of a checklist", "sentiment from 0 to 1",
     ), 1.0),
     "percentage points": 100.0,
     **dict.fromkeys((
