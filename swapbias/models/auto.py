@@ -358,7 +358,7 @@ def _kind_of_config(
     named = [one for name in names for one in kinds() if name.endswith(one.architectures)]
     found = next(iter([*by_type, *named]), None)
     if found is not CLASSIFIER:
-        return found and found.name
+        return found.name if found else None
     head_kind = imported("transformers_scorer:head_kind")
     return str(head_kind(model, config, kind=kind, function=options.function_to_apply))
 

@@ -55,10 +55,9 @@ def planted_findings(experiment: str) -> dict[tuple[str, ...], Published]:
 def load_calibration(
     *, seed: int = 0, options: LoadOptions | None = None, bar: Callable[[], Progress] | None = None
 ) -> MaskedScorer:
-    """The calibration model, trained on first use (some seconds on one core) and cached.
+    """The calibration model, trained on first use (some seconds on one core) and cached; ``expected``: as planted.
 
-    Its ``expected`` are the planted sizes. ``bar`` is called once if there is training to do and returns the function
-    that is called with each step.
+    ``bar`` is called once if there is training to do and returns the function that is called with each step.
     """
     (study, experiment), *_ = calibrated()
     rows = [row for config in experiment.configs for row in config_rows(study.name, config)]

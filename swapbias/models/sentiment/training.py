@@ -225,7 +225,7 @@ def _train_bow(settings: TrainSettings, data: SentimentData, folder: Path, say: 
 # --- networks ---------------------------------------------------------------------------------------------
 
 
-class _Advance(TrainerCallback):  # type: ignore[misc]
+class _Advance(TrainerCallback):
     def __init__(self, advance: Progress) -> None:
         self.advance = advance
 
