@@ -88,7 +88,7 @@ def swap(
                 position = step.position
 
         done = swapping.swap_files(
-            job, here, processes=processes, batch_rows=batch_rows, on_progress=on_progress, engine=engine, say=ui.say,
+            job, here, processes=processes, batch_rows=batch_rows, on_progress=on_progress, engine=engine,
             uploaded_to=None if store is None or store.own else str(store),
         )  # fmt: skip
     if as_json:

@@ -204,7 +204,7 @@ def validated(made: type[T]) -> type[T]:
     types: Any = {
         one.name: (
             Annotated[hints[one.name], AfterValidator(_limits(one))],
-            ... if one.default is MISSING else one.default,
+            ... if MISSING is one.default is one.default_factory else one.default,
         )
         for one in fields(made)  # type: ignore[arg-type]
     }

@@ -19,7 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256, is_there, parse_json
 from swapbias.models.base import HALF_PRECISION, LoadOptions, Say
-from swapbias.network import configure_http
+from swapbias.models.network import configure_http
 
 if TYPE_CHECKING:
     import torch

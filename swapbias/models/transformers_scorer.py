@@ -10,7 +10,7 @@ from transformers import AutoModelForSequenceClassification
 from swapbias.errors import UsageError
 from swapbias.models.base import RAW, REGRESSION, LoadOptions, Progress, Scored, Scorer, not_finite, not_scored
 from swapbias.models.classifier import find_negative, of_labels, positive_index
-from swapbias.models.engine.encoder import Engine, Rounding, is_plain, twin
+from swapbias.models.engine.encoder import Engine, Rounding, twin
 from swapbias.models.loading import dev_accuracy_of, length_limit, load_model, loaded_pin, model_name, rounds_later
 from swapbias.studies import Prompt
 
@@ -53,10 +53,7 @@ class TransformersScorer(Scorer):
     def wrap(cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions, **settings: Any) -> Self:
         """From a loaded model, which stays as it is; it is read on its device and in its own type."""
         pin = loaded_pin(model)
-        made = cls(twin(model), tokenizer, model_id=model_id, identity=pin, options=options, **settings)
-        if cls.is_encoder:
-            made.engine.prepack() if is_plain(model) else made.engine.read_plainly()
-        return made
+        return cls(twin(model), tokenizer, model_id=model_id, identity=pin, options=options, **settings)
 
     @property
     def error_note(self) -> str:

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from swapbias.findings import disaggregate
-from swapbias.findings.comparison import compare, condition_scores
+from swapbias.findings import compare, condition_scores, disaggregate
 from swapbias.measures import label_masses, share_above
 from swapbias.models.auto import load_scorer, read_as
 from swapbias.report import draw_figures

@@ -26,7 +26,7 @@ from swapbias.runs.cache import ScoreCache
 from swapbias.runs.plan import Settings
 from swapbias.runs.run import score_rows
 from swapbias.studies.catalogue import as_prompts, config_rows
-from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
+from swapbias.studies.study import PROMPT_COLUMNS, Prompt
 from tests import tiny
 from tests.cli.test_cli import swapbias
 from tests.models.engine import encoders
@@ -132,7 +132,6 @@ def test_nan_stays_within_its_text_in_every_way_the_engine_reads(family):
     encoded = [[token for token in ids if token != 5] or [6, 7, 8] for ids in encoded]
     encoded[1] = [5, *encoded[1]]
     engine = Engine(model)
-    engine.prepack()
     for batch in engine.batches([len(ids) for ids in encoded]):
         together = [encoded[at] for at in batch]
         states = engine.hidden_states(together).split([len(ids) for ids in together])

@@ -272,9 +272,7 @@ class ContextualVectors(Features):
         from swapbias.models.loading import load_model, model_name
 
         loaded, tokenizer, pin = load_model(model, _Encoder, options)
-        made = cls(loaded, tokenizer, name=name or model_name(model), identity=pin, batch_size=options.batch_size)
-        made._engine.prepack()  # of a model that is nobody else's
-        return made
+        return cls(loaded, tokenizer, name=name or model_name(model), identity=pin, batch_size=options.batch_size)
 
     def vectors(self, texts: Sequence[str], on_progress: Progress | None = None) -> Floats:
         """Shape (n, d), of the cleaned texts; NaN for a text that holds nothing but unknown tokens."""

@@ -8,9 +8,10 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +36,15 @@ from swapbias.models.loading import length_limit, load_extra
 from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.studies import Prompt
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Labels = NDArray[np.int64]
 Names = NDArray[np.str_]
 
 TARGETS = {"label": ("negative", "positive"), "gender": ("male", "female")}
 FOLDS = 3
+PANEL_SAMPLES, SAMPLES = 1_000, 250  # of the note that has a panel of its own; of those whose weights are averaged
 SVM_STEPS = 50_000  # a few thousand are enough where there is something to learn; gender may be unlearnable
 UNIT = "probability of the phenotype"
 SVM_GRID = {"svc__C": [0.01, 0.1, 1, 10, 100], "svc__kernel": ["rbf", "sigmoid", "linear"]}
@@ -327,4 +332,31 @@ def explain_pair(
         )
         words = explainer.explain_instance(text, decided, labels=(1,), num_features=features, num_samples=samples)
         found[name] = [(str(word), float(weight)) for word, weight in words.as_list(label=1)]
+    return found
+
+
+def explain_mismatched(study: str, rows: "pd.DataFrame", reader: Scorer, *, most: int, seed: int) -> list[Explained]:
+    """Of scored pairs of notes the ``most`` mismatched ones of each phenotype and regime; a UsageError without LIME.
+
+    The pair with the largest difference in the first regime comes first, and is sampled more often.
+    """
+    pairs = rows.pivot(index=["construct", "condition", "pair_id"], columns="group", values="score").dropna()
+    if pairs.shape[1] != 2:
+        return []
+    gaps = (pairs.iloc[:, 0] - pairs.iloc[:, 1]).abs()
+    gaps = gaps[gaps > 0]
+    regimes = [one for one in rows["construct"].unique() if one in gaps.index.get_level_values(0)]
+    chosen = [(regimes[0], *gaps[regimes[0]].idxmax())] if regimes else []
+    for regime in regimes:
+        for _, part in gaps[[regime]].groupby(level="condition", sort=False):
+            chosen += [place for place in part.nlargest(most).index if place != chosen[0]]
+    found: list[Explained] = []
+    for regime, phenotype, pair_id in chosen:
+        place = (rows["construct"] == regime) & (rows["condition"] == phenotype) & (rows["pair_id"] == pair_id)
+        pair = rows[place].set_index("group")
+        samples = SAMPLES if found else PANEL_SAMPLES
+        read = partial(reader.predict_proba, condition=phenotype, construct=regime)
+        words = explain_pair(read, pair["text"].to_dict(), seed=seed, samples=samples)
+        scores = {str(group): float(score) for group, score in pair["score"].items()}
+        found.append(Explained(study, reader.model_id, str(phenotype), str(regime), str(pair_id), scores, words))
     return found

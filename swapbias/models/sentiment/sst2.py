@@ -10,7 +10,7 @@ from swapbias.errors import UsageError
 from swapbias.files import not_utf8
 from swapbias.measures import Estimate, group_gap
 from swapbias.models.loading import first_line
-from swapbias.network import configure_http
+from swapbias.models.network import configure_http
 from swapbias.studies import corpus_dir, fingerprint, read_table
 
 SST2 = "sst2"

@@ -19,7 +19,7 @@ from swapbias.models.sentiment.bilstm import BiLstm, frequent_words, tokens
 from swapbias.models.sentiment.sst2 import load_sentiment_data
 from swapbias.models.sentiment.training import TrainSettings, load_sentiment_model, train_model
 from swapbias.models.transformers_scorer import TextClassifierScorer
-from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
+from swapbias.studies.study import PROMPT_COLUMNS, Prompt
 
 FILLERS = ["film", "story", "plot", "cast", "scene", "music", "ending"]
 VECTORS = ["good", "bad", *FILLERS]
