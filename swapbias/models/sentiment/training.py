@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic_core import to_json
 from safetensors import SafetensorError
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForSequenceClassification, Trainer, TrainerCallback, TrainingArguments
@@ -111,6 +110,8 @@ def train_model(settings: TrainSettings, out: Path, *, say: Say, bar: Bar) -> Tr
         ValueError: data, vectors or an encoder that cannot be read.
         OSError: the folder cannot be written.
     """
+    from pydantic_core import to_json
+
     settings.check()
     target = out.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
