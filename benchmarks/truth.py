@@ -861,7 +861,6 @@ def _served(rng: np.random.Generator, subjects: Sequence[int], notes: int, less:
     score = scipy.special.expit(1.2 * ((2 * label - 1) * (1.2 - less * first) + lean + rng.standard_normal(len(own))))
     found = performance(
         score > 0.5, label, np.where(first, "f", "m").tolist(), reference_group="m", scores=score, cluster_ids=own,
-        n_resamples=1,
     )  # fmt: skip
     return {name: one.p_value for name, one in found.differences.items()} | {"odds": found.equalised_odds.p_value}
 
@@ -1026,7 +1025,7 @@ SERIES = (
             "PPV",
             "called positive",
             "AUROC",
-            "calibration slope",
+            "calibration",
             "equalised odds",
             "bar met",
         ),

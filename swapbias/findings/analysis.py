@@ -370,8 +370,8 @@ def _group_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     positive = is_positive(chosen)
     rates = {"true positive rate": positive, "false positive rate": ~positive} if "ratios" in experiment.rates else {}
     for name, mine in rates.items():
-        found = measures.omnibus_of_rates(
-            answers, mine, groups, cluster_ids=clusters or pairs, reference_group=reference
+        found = measures.omnibus(
+            answers, groups, counted=mine, cluster_ids=clusters or pairs, reference_group=reference
         )
         yield _spread(context, found, f"{ALL}, {name}", over, unit=name)
 

@@ -18,9 +18,9 @@ from swapbias.measures import (
     WITHOUT_PAIR,
     Estimate,
     agreement_share,
-    difference_of_biases,
     flip_rate,
     from_cosines,
+    group_gap,
     kappa,
     macro_f1,
     mean_score,
@@ -28,7 +28,6 @@ from swapbias.measures import (
     performance,
     rate_ratio,
     selection_rate,
-    trial_biases,
     uar,
 )
 from swapbias.studies import Rubric, without_reasoning
@@ -102,19 +101,18 @@ def _baseline_difference(context: Context, part: pd.DataFrame, base: pd.DataFram
     if (units := gap_units(replace(context, experiment=paired), pd.concat(gaps))) is not None:
         over = context.random(part)[1]
         yield context.finding(units.measured(), "bias_difference", contrast, cluster_vars=over)
-    published = difference_of_biases(*(_by_trial(context, rows) for rows in (part, base))).estimate
+    trials = [_by_trial(context, rows) for rows in (part, base)]
+    names = ["condition"] * len(trials[0]) + [BASELINE] * len(trials[1])
+    published = group_gap([*trials[0], *trials[1]], names, reference_group=BASELINE, test="t")
     yield context.finding(published, "bias_difference", contrast, view=AS_PUBLISHED)
 
 
 def _by_trial(context: Context, rows: pd.DataFrame) -> list[float]:
-    """The bias of each trial. Answers that could not be read are a class of their own; any other is wrong."""
-    unread = rows["said_other"] > 0 if "said_other" in rows else np.zeros(len(rows), dtype=bool)
-    classes = [
-        None if math.isnan(score) else "correct" if score > 0 else "other" if other else "incorrect"
-        for score, other in zip(rows["score"], unread, strict=True)
-    ]
-    reference, sides = context.experiment.reference_group, rows["group"].tolist()
-    return [*trial_biases(classes, sides, trial_ids=rows["trial"].tolist(), reference_group=reference).values()]
+    """The bias of each trial in percentage points; NaN for one that lacks a side."""
+    right = rows["score"].gt(0).astype(float).where(rows["score"].notna())
+    sides = rows["group"] == context.experiment.reference_group
+    means = right.groupby([rows["trial"], sides], sort=False).mean().unstack().reindex(columns=[False, True])
+    return list(100.0 * means[False] - 100.0 * means[True])
 
 
 # --- predictions for notes ----------------------------------------------------------------------------
@@ -135,7 +133,7 @@ def _notes(context: Context, rows: pd.DataFrame) -> dict[str, Any]:
     """What measures of predictions read of every note."""
     return {
         "groups": rows["group"].to_numpy(), "reference_group": context.experiment.reference_group,
-        "cluster_ids": subjects(rows), "seed": context.seed,
+        "cluster_ids": subjects(rows),
     }  # fmt: skip
 
 
@@ -157,13 +155,10 @@ def _flips(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     two = context.two(rows)
     if not context.whole(two):
         return
-    pairs, scores = two["pair_id"].to_numpy(), two["score"].to_numpy(dtype=float)
-    found = flip_rate(_predicted(two), pair_ids=pairs, scores=scores, **_notes(context, two))
-    undecided = math.isnan(found.estimate.value) or found.more == found.fewer
+    found = flip_rate(_predicted(two), pair_ids=two["pair_id"].to_numpy(), seed=context.seed, **_notes(context, two))
     yield context.finding(
         found.estimate, "flip_rate", _pair(context), cluster_vars=over_subjects(rows),
-        higher_group="" if undecided else found.higher_group,
-        only_group=float(found.more), only_reference=float(found.fewer),
+        higher_group=found.higher_group, only_group=float(found.more), only_reference=float(found.fewer),
     )  # fmt: skip
 
 
@@ -276,7 +271,7 @@ def judgements(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     shown = swapping.without_groups(rows["answer"].tolist(), rubric.neutral)  # equal texts are judged once
     for measure, estimate in (
         ("agreement", agreement_share(first, second, cluster_ids=shown)),
-        ("kappa", kappa(first, second, cluster_ids=shown, seed=context.seed)),
+        ("kappa", kappa(first, second, cluster_ids=shown)),
     ):
         yield context.finding(estimate, measure, "options in both orders", cluster_vars="different answers")
     alike = rows.groupby("pair_id")[JUDGED].transform(lambda one: one.nunique(dropna=False)) == 1

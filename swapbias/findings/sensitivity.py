@@ -22,7 +22,6 @@ from swapbias.measures import (
     linear_contrast,
     pooled_spread,
     rows_of,
-    sentence_means,
     shares_in,
     sign_test_p,
 )
@@ -112,13 +111,13 @@ def by_sentence(experiment: Experiment, rows: pd.DataFrame, score: str = "score"
     """
     if ANSWERS not in experiment.rates or "trial" not in rows or rows["group"].nunique() != 2:
         return rows
-    reference, templates = experiment.reference_group, list(rows["template"])
+    reference = experiment.reference_group
     sides = [next(side for side in rows["group"] if side != reference), reference]
-    pairs, scores = list(rows["template"] + "/" + rows["condition"]), readable(rows)[score]
-    means = sentence_means(scores, list(rows["group"]), pairs, templates, reference_group=reference)
+    pairs = readable(rows).groupby(["template", "condition", "group"], sort=False)[score].mean().unstack("group")
+    means = pairs.dropna().groupby("template").mean()
     first = rows.drop_duplicates("template").drop(columns="trial")
     first = first.assign(pair_id=first["template"])
-    made = [first.assign(**{"group": side, score: means[:, place]}) for place, side in enumerate(sides)]
+    made = [first.assign(**{"group": side, score: first["template"].map(means[side])}) for side in sides]
     return pd.concat(made, ignore_index=True)
 
 

@@ -29,8 +29,7 @@ from swapbias.findings import (
     planned_units,
 )
 from swapbias.findings.finding import Context
-from swapbias.measures.contrast import Design
-from swapbias.measures.gaps import detectable_gap, power
+from swapbias.measures.contrast import Design, detectable_gap, power
 from swapbias.models.auto import CAUSAL
 from swapbias.report.text import certainty
 from swapbias.studies.catalogue import config_rows, load_corpus, load_lexicon, load_study
