@@ -40,7 +40,7 @@ scorer = ChatScorer("tiny", ChatOptions(base_url=sys.argv[1], concurrency=4))
 scorer.log = AnswerLog(Path(sys.argv[2]))
 async def within():
     scorer.score(rows(40))
-asyncio.run(within())
+asyncio.new_event_loop().run_until_complete(within())
 """
 
 
