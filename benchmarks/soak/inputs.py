@@ -197,12 +197,12 @@ def _tables(place: Path) -> Iterator[Target]:
         [b"word,label\nnurse,neutral\n", b"word,label,n\na,positive,1\nb,,2\n"],
         _file(place / "labels.csv", read_labels),
     )
-    facts = b'note_id,fact,terms\n1,diabetes,type 2 diabetes|T2DM\n,fall,"fell|re:f[ae]ll(en)?"\n'
+    facts = b'note_id,fact,terms\n1,diabetes,type 2 diabetes|T2DM\n,fall,"fell|fall"\n'
     yield Target(
         "checklist of facts",
         [facts],
         _file(place / "facts.csv", read_checklist),
-        tokens=[b"re:(a+)+$", b"|re:", b"(?P<"],
+        tokens=[b"||", b"(?P<"],
     )
 
 
@@ -410,7 +410,7 @@ def _chat(place: Path) -> Iterator[Target]:
             read_coreference(prompt("angry|calm"), text, aliases={}),
             read_completion(prompt("gendered_stigma/rq1/female"), text),
         )
-        read_facts(prompt(json.dumps({"a": ["fell", "re:f[ae]ll"]}).replace("/", "")), text)
+        read_facts(prompt(json.dumps({"a": ["fell", "fall"]}).replace("/", "")), text)
 
     def reply(scoring: str) -> Callable[[bytes], Any]:
         options = ChatOptions(model="m", base_url="http://127.0.0.1:1/v1", scoring=scoring)
@@ -459,7 +459,7 @@ def _chat(place: Path) -> Iterator[Target]:
 
 def _models(place: Path) -> Iterator[Target]:
     from swapbias.models import code_of, model_kind
-    from swapbias.models.classifier import dev_accuracy_of, is_sentiment_folder
+    from swapbias.models.loading import dev_accuracy_of, is_sentiment_folder
 
     def config(path: Path) -> None:
         code_of(str(path.parent))

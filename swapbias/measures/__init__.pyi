@@ -21,6 +21,7 @@ from .contrast import (
     interim_level as interim_level,
     interim_rounds as interim_rounds,
     linear_contrast as linear_contrast,
+    pooled_spread as pooled_spread,
     sequential_adjust as sequential_adjust,
     sequential_p as sequential_p,
     shares_in as shares_in,

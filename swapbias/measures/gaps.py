@@ -260,16 +260,18 @@ def selection_rate(
     base, found = float(shares @ rows.means), {}
     for place, name in enumerate(names.tolist()):
         own = np.eye(len(names))[place]
-        rate = replace(rows.contrast(own, confidence), p_value=math.nan, test="none", effect_size=math.nan)
-        impact = Estimate(ratio(rate.value, base), n=rate.n, n_unscored=rate.n_unscored, test="none")
-        if rate.value > 0 and base > 0 and name != reference:
-            log = rows.contrast(own / rate.value - shares / base, confidence)  # of 0: the log is 0 at these rates
-            ends = (impact.value * math.exp(min(one, 700.0)) for one in (log.ci_low, log.ci_high))
+        mean = rows.contrast(own, confidence)
+        low, high = (float(np.clip(end, 0, 1)) for end in (mean.ci_low, mean.ci_high))
+        rate = replace(mean, ci_low=low, ci_high=high, p_value=math.nan, test="none", effect_size=math.nan)
+        impact = Estimate(ratio(mean.value, base), n=mean.n, n_unscored=mean.n_unscored, test="none")
+        if mean.value > 0 and base > 0 and name != reference:
+            log = rows.contrast(own / mean.value - shares / base, confidence)  # the log less its value here
+            low, high = (impact.value * math.exp(min(end, 700.0)) for end in (log.ci_low, log.ci_high))
             p_value = t_p(math.log(impact.value), log.error, log.freedom, log.skewness)
+            method = f"{log.test} of the log"
             impact = replace(
-                impact, **dict(zip(("ci_low", "ci_high"), ends, strict=True)), p_value=p_value,
-                test=f"{log.test} of the log", interval=f"{log.interval} of the log", error=log.error,
-                freedom=log.freedom, skewness=log.skewness, fewest=log.fewest, fewest_of=log.fewest_of,
+                log, value=impact.value, ci_low=low, ci_high=high, p_value=p_value, test=method, interval=method,
+                effect_size=math.nan, effect_size_z=math.nan,
             )  # fmt: skip
         found[name] = (rate, impact)
     return found

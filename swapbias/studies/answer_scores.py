@@ -9,7 +9,7 @@ from functools import partial
 from swapbias.measures import CLASSES, REFUSED, SAID, UNREADABLE, options_of
 from swapbias.studies.answers import PARSERS, answer_class, is_refusal, read_answer, without_reasoning, word_count
 from swapbias.studies.catalogue import load_lexicon
-from swapbias.studies.prompt import Prompt
+from swapbias.studies.study import Prompt
 from swapbias.studies.tables import facts_read, stated
 
 AnswerReader = Callable[[Prompt, str], tuple[float, Mapping[str, float]]]

@@ -20,8 +20,7 @@ from swapbias.models.clinical import NoteOptions
 from swapbias.models.clinical.word_direction import DirectionScorer
 from swapbias.models.masked import AttitudeScorer, MaskedScorer
 from swapbias.models.recursive_masking import PhraseScorer
-from swapbias.runs.plan import plan_tasks
-from swapbias.runs.settings import Settings, read_request, settings_of
+from swapbias.runs.plan import Settings, plan_tasks, read_request, settings_of
 from swapbias.studies.catalogue import load_lexicon, load_study, studies
 
 EXPERIMENTS = [one for name in studies() for one in load_study(name).experiments]

@@ -10,8 +10,7 @@ from swapbias.cli.auditing import plan_sentences
 from swapbias.errors import UsageError
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.runs.audit import start
-from swapbias.runs.plan import Settings, plan_tasks
-from swapbias.runs.settings import settings_of
+from swapbias.runs.plan import Settings, plan_tasks, settings_of
 from tests import tiny
 from tests.cli.test_cli import swapbias
 
@@ -35,7 +34,7 @@ def test_trials_that_would_fill_the_memory_are_refused(trials):
 def test_a_chat_model_that_nothing_asks_is_refused(tmp_path, quiet):
     settings = Settings(studies=("spanish_occupations",), options=(chat(),))
     with pytest.raises(
-        UsageError, match=r"--chat tiny is asked by adjective_coreference and .+ alone. Name it as well"
+        UsageError, match=r"Settings of chat models are read by adjective_coreference and .+ Name it as well"
     ):
         start(settings, tmp_path / "run", **quiet)
     assert not (tmp_path / "run").exists()

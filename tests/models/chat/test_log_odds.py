@@ -22,7 +22,7 @@ from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings, plan_tasks
 from swapbias.runs.run import score_rows
 from swapbias.studies import as_prompts, config_rows, load_study
-from swapbias.studies.prompt import Prompt
+from swapbias.studies.study import Prompt
 from tests import tiny
 from tests.models.chat.server import ChatServer, Reply
 

@@ -22,7 +22,7 @@ from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.chat.service import Answer, AnswerLog, ChatScorer
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
-from swapbias.studies.prompt import Prompt, conversation
+from swapbias.studies.study import Prompt, conversation
 from tests import tiny
 from tests.conftest import ROOT
 from tests.models.chat.server import ChatServer
