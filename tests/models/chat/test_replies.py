@@ -9,8 +9,9 @@ from hypothesis import given, settings, strategies as st
 
 from swapbias.errors import UsageError
 from swapbias.models.chat import openai_client
+from swapbias.models.chat.answering import USAGE, Answer, AnswerLog, as_scored, unread
 from swapbias.models.chat.chat_options import KEYS, ChatOptions, api_key, key_names
-from swapbias.models.chat.service import USAGE, Answer, AnswerLog, ChatScorer, as_scored, unread
+from swapbias.models.chat.openai_client import ChatScorer
 from tests.cli.test_cli import swapbias
 from tests.models.chat.server import ChatServer, Raw, Reply, _completion
 from tests.models.chat.test_service import SECRET, first, row, rows, scorer_of, upper
