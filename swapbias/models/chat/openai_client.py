@@ -282,8 +282,8 @@ def trouble_of(error: Exception, key: str) -> RequestTrouble:
         fields = said if isinstance(said, dict) else {}
         words = _one_line(str(fields.get("message") or said or ""), key)
         passes = status == 0 or status >= 500 or status in (408, 409, LIMITED)
-        told = ": ".join(filter(None, (str(status or ""), words)))
-        return RequestTrouble(told, status, passes, ours=said is NOTHING, param=str(fields.get("param", "")))
+        whole = ": ".join(filter(None, (str(status or ""), words)))
+        return RequestTrouble(whole, status, passes, ours=said is NOTHING, param=str(fields.get("param", "")))
     if isinstance(error, openai.APITimeoutError):
         return RequestTrouble("no answer in time", ours=True)
     passes = isinstance(error, openai.APIConnectionError)
