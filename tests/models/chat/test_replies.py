@@ -241,7 +241,7 @@ def check_reply(server, odds=False):
 
 
 @given(content=fuzz_reply(), odds=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_no_reply_is_a_traceback(content, odds, echoing):
     check_reply(echoing(content), odds)
 
@@ -267,7 +267,7 @@ FIELDS = ["key", "prompt_id", "answer", "finish_reason", "usage", "seconds", "ti
 @given(
     lines=st.lists(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=6), max_size=3), torn=st.binary(max_size=5)
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_no_log_is_a_traceback(lines, torn, tmp_path_factory):
     usual = {"key": "k", "prompt_id": "p", "answer": "a"}
     content = b"".join(json.dumps({**usual, **line}).encode() + b"\n" for line in lines)
