@@ -200,6 +200,7 @@ class AnsweringScorer(Scorer):
     def __init__(self, model_id: str, options: ChatOptions | None, read: Read) -> None:
         self.model_id, self.options, self.read = model_id, options or ChatOptions(), read
         self.log, self.is_credentialed = AnswerLog(), False
+        self.identity: Mapping[str, Any] = {"kind": self.kind}
         self.logs: dict[Path, AnswerLog] = {}  # shared by copies that read other experiments: no request is repeated
 
     def keep_answers(self, folder: Path, *, text: bool = True) -> None:
