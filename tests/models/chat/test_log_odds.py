@@ -17,7 +17,7 @@ from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.models.chat.chat_options import ChatOptions, scoring_in_words
 from swapbias.models.chat.local import LocalChatScorer
 from swapbias.models.chat.log_odds import orders, score_options, shown_logs
-from swapbias.models.chat.service import ChatScorer
+from swapbias.models.chat.openai_client import ChatScorer
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings, plan_tasks
 from swapbias.runs.run import score_rows
