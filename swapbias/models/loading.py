@@ -371,7 +371,7 @@ def _weight_settings(options: LoadOptions) -> dict[str, Any]:
 
 def _adapted_model(place: str, options: LoadOptions) -> str | None:
     """The model that an adapter (PEFT) adapts; None for a whole model."""
-    from transformers.utils import find_adapter_config_file
+    from transformers.utils.peft_utils import find_adapter_config_file
 
     name, how = _source(place, options)
     file = None

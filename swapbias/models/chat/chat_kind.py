@@ -158,10 +158,6 @@ class Chat(Kind):
 
         return tuple((one.prompt.text, "") for prompt in as_prompts([row]) for one in orders(prompt))
 
-    def unused_note(self, request: Request, studies: str) -> str:
-        """Nothing else asks it."""
-        return f"--chat {short_name(request.of(ChatOptions).model)} is asked by {studies} alone."
-
     def announce(self, rows: Sequence[Mapping[str, Any]], request: Request) -> str:
         """Requests, tokens and costs; nothing is sent and no key is needed."""
         from swapbias.models.chat.answering import AnsweringScorer, unread
