@@ -199,7 +199,7 @@ def _gaps(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     units = gap_units(context, two)
     if units is None:
         return
-    over, estimate = context.random(two)[1], units.measured()
+    over, estimate = units.cluster_vars, units.measured()
     published = condition_means(experiment, two, context.score) if experiment.aggregate else two
     baseline = _baseline(context, published)
     fields: dict[str, Any] = {**context.gap_fields, "baseline": baseline}
@@ -254,7 +254,7 @@ def _gap_differences(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
                 continue
             fields: dict[str, Any] = {**context.gap_fields, "within": first, "against": second, "slice_by": one.name}
             fields |= {"slice_value": value, "baseline": _baseline(context, part)}
-            over, pairs = context.random(units.rows)[1], pair_gaps(context, part)
+            over, pairs = units.cluster_vars, pair_gaps(context, part)
             yield here.finding(units.measured(), "gap_difference", cluster_vars=over, **fields)
             subsets = pairs[experiment.subset].tolist()
             estimate = measures.group_gap(pairs["gap"].to_numpy(), subsets, reference_group=second, test="t")
@@ -750,7 +750,7 @@ def planned_units(
     if experiment.aggregate:  # spreads are those of conditions
         table = condition_means(experiment, table)
     units = gap_units(Context("", "", experiment, "score"), table)
-    return (np.empty(0, dtype=np.intp), {}) if units is None else units.columns[1:]
+    return (np.empty(0, dtype=np.intp), {}) if units is None else (units.columns[1], units.factors)
 
 
 def settled(items: Mapping[str, pd.DataFrame], *, margin: float | None = None) -> set[tuple[str, str, str]]:

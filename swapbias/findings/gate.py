@@ -372,14 +372,14 @@ def _compared(check: Check, items: Items, baseline: Items) -> Check:
     check = replace(check, baseline=was, change=change)
     if finding.verdict == UNMEASURED:
         return replace(check, why="constant_scores")
-    differences, samples, factors = units[0].columns
+    differences, samples = units[0].columns
     if not differences.any():
         return replace(check, outcome=PASSES, why="same_model_scores")
     if 0 < change.fewest < FEWEST:
         return replace(check, why="few_levels")
     why = ""
     if math.isnan(change.ci_low):
-        if samples.any() or not sign_test_p(differences, factors) < finding.level:
+        if samples.any() or not sign_test_p(differences, units[0].factors) < finding.level:
             return replace(check, why="no_spread")
         why = "sign_test_of_change"
         change, total = (replace(one, ci_low=one.value, ci_high=one.value) for one in (change, total))

@@ -4,7 +4,6 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -125,34 +124,41 @@ def by_sentence(experiment: Experiment, rows: pd.DataFrame, score: str = "score"
 # --- units of comparison ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Units:
     """What a gap is the mean of: one value a pair or prompt, of one sample or a weighted sum of several.
 
-    ``rows`` has a row a unit: ``value``, ``sample`` (from 0), the columns of random factors and of ``aggregate``;
-    ``weights`` are those of the samples' means, ``n_unscored`` counts the units without a value.
+    Attributes:
+        rows: a row a unit: ``value``, ``sample`` (from 0), the columns of random factors and of ``aggregate``.
+        context: of the gap.
+        factors: the cluster of each unit in each random factor, whose names ``cluster_vars`` has.
+        weights: of the samples' means.
+        n_unscored: units without a value, which are left out.
     """
 
     rows: pd.DataFrame
     context: Context
+    factors: Factors
+    cluster_vars: str
     weights: tuple[float, ...] = (1.0,)
     n_unscored: int = 0
 
-    @property
-    def key(self) -> str:
-        """The column that identifies a unit: a prompt, a pair or a sentence."""
-        return "prompt_id" if self.context.experiment.measure == "group_gap" else "pair_id"
+    @classmethod
+    def of(cls, rows: pd.DataFrame, context: Context, weights: tuple[float, ...] = (1.0,)) -> "Units":
+        """The units of rows, those with a value."""
+        (factors, cluster_vars), known = context.random(rows), rows["value"].notna().to_numpy()
+        scored, factors = rows[known].reset_index(drop=True), rows_of(factors, known)
+        return cls(scored, context, factors, cluster_vars, weights, int((~known).sum()))
 
-    @cached_property
-    def columns(self) -> tuple[Floats, NDArray[np.intp], Factors]:
-        """Value and sample of each unit, and its cluster in each random factor."""
-        values, samples = self.rows["value"].to_numpy(np.float64), self.rows["sample"].to_numpy(np.intp)
-        return values, samples, self.context.random(self.rows)[0]
+    @property
+    def columns(self) -> tuple[Floats, NDArray[np.intp]]:
+        """Value and sample of each unit."""
+        return self.rows["value"].to_numpy(np.float64), self.rows["sample"].to_numpy(np.intp)
 
     def estimate(self, chosen: NDArray[np.bool_] | slice = slice(None), *, level: float = LEVEL) -> Estimate:
         """The estimate of some units by the inference of the design; the interval has coverage 1 - ``level``."""
-        values, sides, factors = self.columns
-        values, sides, factors = values[chosen], sides[chosen], rows_of(factors, chosen)
+        (values, sides), factors = self.columns, rows_of(self.factors, chosen)
+        values, sides = values[chosen], sides[chosen]
         varied = {name: codes for name, codes in factors.items() if len(codes) and np.ptp(codes)}
         shares = None
         if self.context.experiment.aggregate:
@@ -165,9 +171,9 @@ class Units:
 
     def measured(self) -> Estimate:
         """The estimate of all units with its effect sizes, and by a sign test where all pairs differ alike."""
-        found, (values, sides, factors) = self.estimate(), self.columns
+        found, (values, sides) = self.estimate(), self.columns
         of_groups = [f"{_SCORE_OF}{group}" for group in self.context.sides]
-        if self.key != "pair_id" or len(self.weights) > 1:
+        if len(self.weights) > 1:
             samples = [values[sides == side] for side in range(len(self.weights))]
             return replace(found, effect_size=_ratio(found.value, pooled_spread(samples)))
         found = replace(
@@ -175,8 +181,9 @@ class Units:
             effect_size_z=_ratio(found.value, pooled_spread([values])),
         )  # fmt: skip
         if math.isnan(found.error) and not math.isfinite(found.effect_size_z) and found.value:
-            names = " and ".join(filter(None, factors))  # a t test has no spread to go by
-            found = replace(found, p_value=sign_test_p(values, factors), test=f"sign test{names and f' ({names})'}")
+            names = " and ".join(filter(None, self.factors))  # a t test has no spread to go by
+            test = f"sign test{names and f' ({names})'}"
+            found = replace(found, p_value=sign_test_p(values, self.factors), test=test)
         return found
 
 
@@ -219,8 +226,7 @@ def gap_units(context: Context, rows: pd.DataFrame) -> Units | None:
         if contrast and set(contrast) <= set(made[subset].unique()):
             weights, made = (1.0, -1.0), made[made[subset].isin(contrast)]
             made = made.assign(sample=(made[subset] == contrast[1]).astype(int))
-    known = made["value"].notna()
-    return Units(made[known].reset_index(drop=True), context, weights, int((~known).sum()))
+    return Units.of(made, context, weights)
 
 
 def crossed(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
@@ -391,10 +397,10 @@ def _over_paraphrases(context: Context, rows: pd.DataFrame, primary: Finding) ->
     random = {**context.experiment.random, "wording": "wordings"}
     wider = replace(context, experiment=replace(context.experiment, random=random))
     together = pd.concat([units.rows.assign(wording=name) for name, units in parts.items()], ignore_index=True)
-    estimate = Units(together, wider, next(iter(parts.values())).weights).estimate()
+    units = Units.of(together, wider, next(iter(parts.values())).weights)
     fields = {name: getattr(primary, name) for name in ("group", "reference_group", "contrast")}
-    over = wider.random(together)[1]
-    yield context.finding(estimate, "gap_beyond_wording", cluster_vars=over, unit=primary.unit, **fields)
+    beyond = {**fields, "unit": primary.unit, "cluster_vars": units.cluster_vars}
+    yield context.finding(units.estimate(), "gap_beyond_wording", **beyond)
     if primary.estimate.value:  # else there is no sign
         alike = float(np.mean([gap * primary.estimate.value > 0 for gap in gaps]))
         share = Estimate(alike, n=len(gaps), test="none")
@@ -461,6 +467,6 @@ def _nonanswer_gaps(context: Context, rows: pd.DataFrame, primary: Finding) -> I
         units = gap_units(replace(context, score=LOST, experiment=plain), part) if lost.any() else None
         if units is not None and len(units.rows):
             yield named.finding(
-                units.estimate(), measure, primary.contrast, cluster_vars=context.random(units.rows)[1],
+                units.estimate(), measure, primary.contrast, cluster_vars=units.cluster_vars,
                 group=primary.group, reference_group=primary.reference_group, unit="share of prompts",
             )  # fmt: skip
