@@ -47,7 +47,7 @@ from swapbias.findings.sensitivity import (
     rows_of_two,
     with_sensitivity,
 )
-from swapbias.measures import MEASURES, SPANS, Design, Effect, Estimate, Omnibus, adjust, detectable_gap
+from swapbias.measures import MEASURES, Estimate
 from swapbias.models import unit_of
 from swapbias.studies import PLACEBO, Experiment, Published, Rows, Slice, Study, load_study, published_for
 
@@ -376,7 +376,7 @@ def _group_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         yield _spread(context, found, f"{ALL}, {name}", over, unit=name)
 
 
-def _omnibus(context: Context, rows: pd.DataFrame, samples: list[bool] | None = None) -> Omnibus:
+def _omnibus(context: Context, rows: pd.DataFrame, samples: list[bool] | None = None) -> measures.Omnibus:
     """The test of all groups: each with the reference, or every two where that is not among the rows."""
     experiment, groups = context.experiment, rows["group"].tolist()
     return measures.omnibus(
@@ -386,7 +386,7 @@ def _omnibus(context: Context, rows: pd.DataFrame, samples: list[bool] | None = 
     )  # fmt: skip
 
 
-def _spread(context: Context, found: Omnibus, contrast: str, over: str, **more: str) -> Finding:
+def _spread(context: Context, found: measures.Omnibus, contrast: str, over: str, **more: str) -> Finding:
     return context.finding(found.estimate, SPREAD, contrast, cluster_vars=over, **more)
 
 
@@ -439,7 +439,7 @@ def _factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _effect_levels(effect: Effect) -> dict[str, str]:
+def _effect_levels(effect: measures.Effect) -> dict[str, str]:
     """The two levels of a main effect, and those of the second factor of an interaction of two."""
     if effect.order > 2:
         return {}
@@ -547,7 +547,7 @@ def corrected(found: Sequence[Finding], method: str, many: Collection[str]) -> l
     for (experiment, score, measure, _, view, slice_by), members in families.items():
         name = f"{experiment} {measure} of {score} by {slice_by}" + (f", {view}" if view else "")
         family = f"{name}: {len(members)} tests, {method}"
-        adjusted = adjust([found[index].estimate.p_value for index in members], method)
+        adjusted = measures.adjust([found[index].estimate.p_value for index in members], method)
         for index, p_adjusted in zip(members, adjusted, strict=True):
             estimate = replace(found[index].estimate, p_adjusted=float(p_adjusted), family=family)
             changed[index] = replace(found[index], estimate=estimate)
@@ -624,7 +624,7 @@ def _alike(
         by_unit: dict[str, dict[str, pd.DataFrame]] = {}
         for model in (model for model in models if one.name in experiments[model]):
             unit = units_read.get((study.name, one.name, model), one.unit)
-            ranged = SPANS.get(unit, math.nan) == SPANS.get(one.unit, math.nan)
+            ranged = measures.SPANS.get(unit, math.nan) == measures.SPANS.get(one.unit, math.nan)
             mine = by_unit.setdefault(one.unit if ranged else unit, {})
             mine[model] = experiment_rows(models[model], one.name)
         yield from ((replace(one, unit=unit), mine) for unit, mine in by_unit.items())
@@ -675,8 +675,9 @@ def condition_scores(study: Study, models: Mapping[str, pd.DataFrame]) -> pd.Dat
 
     Empty where the study declares none, or a kind of model is missing.
     """
-    columns = []
-    for experiment in _agreeing(study):
+    columns, agreement = [], study.agreement
+    names = (agreement.first, agreement.second) if agreement else ()
+    for experiment in (one for name in names for one in study.experiments if one.name == name):
         parts = [part[part["experiment"] == experiment.name] for part in models.values()]
         context = Context(study.name, "", experiment, "score")
         tables = [condition_means(experiment, context.two(part)) for part in parts if len(part)]
@@ -685,33 +686,22 @@ def condition_scores(study: Study, models: Mapping[str, pd.DataFrame]) -> pd.Dat
         every = pd.concat(tables)
         means = every["score"].groupby(every["group"] + "/" + every["condition"]).mean()
         columns.append(means.rename(experiment.name))
-    if not columns:
-        return pd.DataFrame()
-    joined = pd.concat(columns, axis=1, join="inner")
+    joined = pd.concat(columns, axis=1, join="inner") if columns else pd.DataFrame()
     return joined.assign(group=[unit.split("/")[0] for unit in joined.index])
-
-
-def _agreeing(study: Study) -> list[Experiment]:
-    """The two experiments of a study's agreement; none where it declares none."""
-    names = (study.agreement.first, study.agreement.second) if study.agreement else ()
-    return [one for name in names for one in study.experiments if one.name == name]
 
 
 def _agreement(study: Study, models: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
     scores = condition_scores(study, models)
-    if not len(scores):
-        return
-    first, second = _agreeing(study)
-    for subset, part in [("", scores), *scores.groupby("group")]:
+    units = {one.name: one.unit for one in study.experiments}
+    for subset, part in [("", scores), *scores.groupby("group")] if len(scores) else ():
+        first, second = (name for name in scores if name != "group")
         for method in ("pearson", "spearman"):
-            x, y = (np.asarray(part[one.name], dtype=np.float64) for one in (first, second))
-            estimate = measures.correlation(x, y, method=method)
-            if estimate.n:
-                yield Finding(
-                    study=study.name, experiment=f"{first.name} and {second.name}", model_id=" and ".join(models),
-                    measure="correlation", contrast=f"{first.unit} ~ {second.unit} ({method})", subset=str(subset),
-                    unit="correlation", cluster_vars="conditions", estimate=estimate,
-                )  # fmt: skip
+            x, y = (np.asarray(part[name], dtype=np.float64) for name in (first, second))
+            yield Finding(
+                study=study.name, experiment=f"{first} and {second}", model_id=" and ".join(models),
+                measure="correlation", contrast=f"{units[first]} ~ {units[second]} ({method})", subset=str(subset),
+                unit="correlation", cluster_vars="conditions", estimate=measures.correlation(x, y, method=method),
+            )  # fmt: skip
 
 
 # --- before and during a run --------------------------------------------------------------------------
@@ -726,7 +716,7 @@ def planned_error(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> 
     spreads = {experiment.random.get(column, column): spread for column, spread in experiment.spreads.items()}
     if not len(sides) or not clusters:
         return math.nan, math.nan
-    return Design.of_means(sides, clusters).expected(spreads)
+    return measures.Design.of_means(sides, clusters).expected(spreads)
 
 
 def planned_gap(study: Study, experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> float:
@@ -736,7 +726,7 @@ def planned_gap(study: Study, experiment: Experiment, rows: Iterable[Mapping[str
     """
     error, freedom = planned_error(experiment, rows)
     questions = max(1, sum(questions_declared(study, experiment).values()))
-    return detectable_gap(error * (1 + 0.8 / freedom), freedom, level=LEVEL / questions)
+    return measures.detectable_gap(error * (1 + 0.8 / freedom), freedom, level=LEVEL / questions)
 
 
 def planned_units(

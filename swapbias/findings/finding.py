@@ -37,13 +37,6 @@ _ROUNDING = 1e-6  # cosines and probabilities are stored as float32
 class Finding(Record):
     """One estimate and everything needed to read it.
 
-    >>> one = Finding(
-    ...     study="occupation_sentiment", experiment="control", model_id="toy", measure="paired_gap",
-    ...     contrast="female - male", unit="probability of positive sentiment", estimate=Estimate(-0.02, n=20),
-    ... )
-    >>> one.estimate.value, one.row()["value"], one.slice_by
-    (-0.02, -0.02, 'all')
-
     Attributes:
         study, experiment, model_id: what was audited.
         score: the score column: ``score`` is the published one.
@@ -173,10 +166,9 @@ class Finding(Record):
 
     def row(self) -> dict[str, Any]:
         """The finding as one flat row; numbers are native, NaN where undefined."""
-        flat = _flat(self)
-        del flat["estimate"], flat["published"]
+        own = {name: value for name, value in _flat(self).items() if name not in ("estimate", "published")}
         published = {f"published_{name}": value for name, value in _flat(self.published or Published()).items()}
-        return {**flat, **_flat(self.estimate), **published}
+        return {**own, **_flat(self.estimate), **published}
 
     def key(self) -> tuple[str, ...]:
         """What a published number is matched on."""
@@ -244,25 +236,20 @@ class Context:
             if not any(_nested(codes[column], codes[other]) for other in coarsest):
                 coarsest.append(column)
         crossed = [column for column in varying if column in coarsest]
-        cluster_vars = " + ".join(names[column] for column in crossed)
         factors = {names[column]: codes[column] for column in crossed or names}  # one cluster each: no interval
-        return factors, cluster_vars
+        return factors, " + ".join(names[column] for column in crossed)
 
     def finding(self, estimate: Estimate, measure: str, contrast: str, **more: Any) -> Finding:
         """A finding of it; ``more`` are further fields of ``Finding``. The unit is the measure's, or the score's.
 
         p-value and interval hold at each of several interim analyses.
         """
-        usual = {
-            "unit": MEASURES[measure].unit or unit_of(self.experiment, self.score), "subset": self.subset,
-            "slice_by": self.slice_by, "slice_value": self.slice_value,
-        }  # fmt: skip
-        values = {**usual, **more}
-        if self.looks > 1:
-            estimate = sequential_adjust(estimate, self.looks)
+        fields: dict[str, Any] = {name: getattr(self, name) for name in ("subset", "slice_by", "slice_value")}
+        fields |= {"unit": MEASURES[measure].unit or unit_of(self.experiment, self.score), **more}
         return Finding(
             study=self.study, experiment=self.experiment.name, model_id=self.model_id, score=self.score,
-            measure=measure, contrast=contrast, estimate=estimate, looks=self.looks, **values,
+            measure=measure, contrast=contrast, looks=self.looks,
+            estimate=sequential_adjust(estimate, self.looks) if self.looks > 1 else estimate, **fields,
         )  # fmt: skip
 
 
@@ -295,7 +282,7 @@ def headlines(found: Iterable[Finding]) -> list[Finding]:
 
 
 def comparisons(found: Iterable[Finding], *, rates: bool = False, views: bool = False) -> list[Finding]:
-    """The comparisons over all rows, headlines first, those across a slice and those of a judge last; no means.
+    """The comparisons over all rows, primary ones first, those across a slice and those of a judge last; no means.
 
     ``rates``: with those that have a table of their own; ``views``: with the papers' statistics and other scores.
     """
@@ -304,12 +291,9 @@ def comparisons(found: Iterable[Finding], *, rates: bool = False, views: bool = 
 
     def shown(one: Finding) -> bool:
         record = MEASURES[one.measure]
-        return bool(
-            record.comparison
-            and (one.headline or one.slice_by == "all" or record.across)
-            and (one.headline or rates or not record.tabled)
-            and (views or (one.score == "score" and not one.view))
-        )
+        whole = one.slice_by == "all" or record.across
+        of_design = views or (one.score == "score" and not one.view)
+        return record.comparison and (one.headline or (whole and (rates or not record.tabled))) and of_design
 
     def rank(one: Finding) -> int:
         if one.score == "score" and (one.study, one.model_id, *one.key()) in answers:
@@ -320,20 +304,20 @@ def comparisons(found: Iterable[Finding], *, rates: bool = False, views: bool = 
 
 
 def headline_of_each(found: Iterable[Finding]) -> list[Finding]:
-    """One headline for each study, experiment and model; of several (one for each phenotype) the least fair.
+    """One primary finding for each study, experiment and model; of several (one a phenotype) the least fair.
 
     Raises:
         ValueError: one that stands twice.
     """
     chosen: dict[tuple[str, ...], list[Finding]] = {}
     for one in headlines(found):
-        chosen.setdefault((one.study, one.experiment, one.model_id), []).append(one)
-    for (study, experiment, model), several in chosen.items():
-        if len({one.key() for one in several}) < len(several):
+        several = chosen.setdefault((one.study, one.experiment, one.model_id), [])
+        if any(one.key() == other.key() for other in several):
             raise ValueError(
-                f"{study} {experiment}: two findings of {model} answer one question, expected one. "
+                f"{one.study} {one.experiment}: two findings of {one.model_id} answer one question, expected one. "
                 "Give the findings of one run."
             )
+        several.append(one)
     return [min(several, key=_fairness) for several in chosen.values()]
 
 
@@ -374,27 +358,23 @@ def oriented(finding: Finding) -> Oriented | None:
     Raises:
         ValueError: a value outside the range of its unit, or interval ends in the wrong order.
     """
-    estimate = finding.estimate
-    scale = MEASURES[finding.measure].scale_in(finding.unit)
-    if scale is None or math.isnan(estimate.value) or finding.verdict == UNMEASURED:
+    value, low, high = (float(getattr(finding.estimate, name)) for name in ("value", "ci_low", "ci_high"))
+    scale, where = MEASURES[finding.measure].scale_in(finding.unit), f"{finding.study} {finding.experiment}"
+    if scale is None or math.isnan(value) or finding.verdict == UNMEASURED:
         return None
     room = _ROUNDING * (scale.most - scale.least) if math.isfinite(scale.most - scale.least) else 0.0
-    if not scale.least - room <= estimate.value <= scale.most + room:
+    if not scale.least - room <= value <= scale.most + room:
         raise ValueError(
-            f"{finding.study} {finding.experiment}: {finding.measure} of {estimate.value:g} {finding.unit}, expected "
-            f"{scale.least:g} to {scale.most:g}. Check the scores."
+            f"{where}: {finding.measure} of {value:g} {finding.unit}, expected {scale.least:g} to {scale.most:g}. "
+            "Check the scores."
         )
-    low, high = float(estimate.ci_low), float(estimate.ci_high)
     if low > high:
-        raise ValueError(
-            f"{finding.study} {finding.experiment}: interval {low:g} to {high:g}, expected the lower end first. "
-            "Check the results."
-        )
+        raise ValueError(f"{where}: interval {low:g} to {high:g}, expected the lower end first. Check the results.")
     if math.isnan(low) or math.isnan(high):
-        return Oriented(_at(scale, float(estimate.value)), math.nan, math.nan, scale.how)
+        return Oriented(_at(scale, value), math.nan, math.nan, scale.how)
     ends = _at(scale, low), _at(scale, high)
     best = 1.0 if low <= scale.neutral <= high else max(ends)  # no difference may lie between the ends
-    return Oriented(_at(scale, float(estimate.value)), min(ends), best, scale.how)
+    return Oriented(_at(scale, value), min(ends), best, scale.how)
 
 
 def _at(scale: Scale, value: float) -> float:

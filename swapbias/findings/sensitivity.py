@@ -2,29 +2,16 @@
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swapbias import measures
 from swapbias.findings.finding import EFFECTS, LEVEL, UNMEASURED, Context, Finding, looks_of
-from swapbias.measures import (
-    MEASURES,
-    SPANS,
-    Effect,
-    Estimate,
-    Factors,
-    Floats,
-    crossed_effects,
-    linear_contrast,
-    pooled_spread,
-    rows_of,
-    sentence_means,
-    shares_in,
-    sign_test_p,
-)
+from swapbias.measures import MEASURES, Effect, Estimate, Factors, Floats
 from swapbias.studies import PLACEBO, Experiment, Study, load_lexicon
 
 ANSWERS = "answers"  # among an experiment's rates: its prompts have several trials
@@ -114,7 +101,7 @@ def by_sentence(experiment: Experiment, rows: pd.DataFrame, score: str = "score"
     reference, templates = experiment.reference_group, list(rows["template"])
     sides = [next(side for side in rows["group"] if side != reference), reference]
     pairs, scores = list(rows["template"] + "/" + rows["condition"]), readable(rows)[score]
-    means = sentence_means(scores, list(rows["group"]), pairs, templates, reference_group=reference)
+    means = measures.sentence_means(scores, list(rows["group"]), pairs, templates, reference_group=reference)
     first = rows.drop_duplicates("template").drop(columns="trial")
     first = first.assign(pair_id=first["template"])
     made = [first.assign(**{"group": side, score: means[:, place]}) for place, side in enumerate(sides)]
@@ -147,7 +134,7 @@ class Units:
     def of(cls, rows: pd.DataFrame, context: Context, weights: tuple[float, ...] = (1.0,)) -> "Units":
         """The units of rows, those with a value."""
         (factors, cluster_vars), known = context.random(rows), rows["value"].notna().to_numpy()
-        scored, factors = rows[known].reset_index(drop=True), rows_of(factors, known)
+        scored, factors = rows[known].reset_index(drop=True), measures.rows_of(factors, known)
         return cls(scored, context, factors, cluster_vars, weights, int((~known).sum()))
 
     @property
@@ -157,14 +144,14 @@ class Units:
 
     def estimate(self, chosen: NDArray[np.bool_] | slice = slice(None), *, level: float = LEVEL) -> Estimate:
         """The estimate of some units by the inference of the design; the interval has coverage 1 - ``level``."""
-        (values, sides), factors = self.columns, rows_of(self.factors, chosen)
+        (values, sides), factors = self.columns, measures.rows_of(self.factors, chosen)
         values, sides = values[chosen], sides[chosen]
         varied = {name: codes for name, codes in factors.items() if len(codes) and np.ptp(codes)}
         shares = None
         if self.context.experiment.aggregate:
             weights = row_shares(self.context.experiment, self.rows[chosen], "value")
-            shares = shares_in(weights, np.ones(len(values), dtype=bool), sides)
-        return linear_contrast(
+            shares = measures.shares_in(weights, np.ones(len(values), dtype=bool), sides)
+        return measures.linear_contrast(
             values, sides, self.weights, varied or factors, shares=shares, confidence=1 - level,
             n_unscored=self.n_unscored,
         )  # fmt: skip
@@ -172,22 +159,21 @@ class Units:
     def measured(self) -> Estimate:
         """The estimate of all units with its effect sizes, and by a sign test where all pairs differ alike."""
         found, (values, sides) = self.estimate(), self.columns
-        of_groups = [f"{_SCORE_OF}{group}" for group in self.context.sides]
         if len(self.weights) > 1:
             samples = [values[sides == side] for side in range(len(self.weights))]
-            return replace(found, effect_size=_ratio(found.value, pooled_spread(samples)))
-        found = replace(
-            found, effect_size=_ratio(found.value, pooled_spread([self.rows[name].to_numpy() for name in of_groups])),
-            effect_size_z=_ratio(found.value, pooled_spread([values])),
-        )  # fmt: skip
-        if math.isnan(found.error) and not math.isfinite(found.effect_size_z) and found.value:
-            names = " and ".join(filter(None, self.factors))  # a t test has no spread to go by
-            test = f"sign test{names and f' ({names})'}"
-            found = replace(found, p_value=sign_test_p(values, self.factors), test=test)
+            return replace(found, effect_size=_ratio(found.value, samples))
+        groups = [self.rows[f"{_SCORE_OF}{group}"].to_numpy() for group in self.context.sides]
+        z = _ratio(found.value, [values])
+        found = replace(found, effect_size=_ratio(found.value, groups), effect_size_z=z)
+        if math.isnan(found.error) and not math.isfinite(z) and found.value:  # a t test has no spread to go by
+            names = " and ".join(filter(None, self.factors))
+            p_value = measures.sign_test_p(values, self.factors)
+            found = replace(found, p_value=p_value, test=f"sign test{names and f' ({names})'}")
         return found
 
 
-def _ratio(value: float, spread: float) -> float:
+def _ratio(value: float, samples: Sequence[Floats]) -> float:
+    spread = measures.pooled_spread(samples)
     return value / spread if spread > 0 else math.nan
 
 
@@ -265,7 +251,7 @@ def _effect_weights(experiment: Experiment, rows: pd.DataFrame, contrast: str) -
     if not len(named):
         return {}
     cells = dict(zip(named.index, named.itertuples(index=False, name=None), strict=True))
-    effects = crossed_effects({factor: named[factor].tolist() for factor in named},
+    effects = measures.crossed_effects({factor: named[factor].tolist() for factor in named},
                               named.loc[experiment.reference_group].to_dict())  # fmt: skip
     mine = next((one for one in effects if effect_name(one) == contrast), None)
     return {group: mine.weights[cell] for group, cell in cells.items()} if mine else {}
@@ -415,7 +401,7 @@ def _with_bounds(context: Context, rows: pd.DataFrame, primary: Finding) -> Find
 
     Unchanged where none is missing or all are, or where scores have no least and most.
     """
-    span, two = SPANS.get(primary.unit, math.nan), context.two(rows)
+    span, two = measures.SPANS.get(primary.unit, math.nan), context.two(rows)
     lost = _lost(two, context.score)
     if not lost.any() or not math.isfinite(span) or two[context.score].isna().all():
         return primary
@@ -432,7 +418,7 @@ def _with_bounds(context: Context, rows: pd.DataFrame, primary: Finding) -> Find
 
 def bounded_mean(context: Context, rows: pd.DataFrame, mean: Finding) -> Finding:
     """A mean with its lowest and highest value, as ``_with_bounds``."""
-    span, scores = SPANS.get(mean.unit, math.nan), rows[context.score]
+    span, scores = measures.SPANS.get(mean.unit, math.nan), rows[context.score]
     lost = rows[LOST].to_numpy(dtype=np.float64) if LOST in rows else scores.isna().to_numpy(dtype=np.float64)
     if not lost.any() or scores.isna().all() or not math.isfinite(span):
         return mean
