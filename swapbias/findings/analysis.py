@@ -64,14 +64,9 @@ Pair = tuple[str, str]
 
 
 def disaggregate(
-    scores: "Dataset | pd.DataFrame",
-    study: Study | str,
-    *,
-    expected: Mapping[tuple[str, ...], Published] | None = None,
-    seed: int = 0,
-    margin: float | None = None,
-    robustness: bool = True,
-) -> list[Finding]:
+    scores: "Dataset | pd.DataFrame", study: Study | str, *, seed: int = 0, margin: float | None = None,
+    expected: Mapping[tuple[str, ...], Published] | None = None, robustness: bool = True,
+) -> list[Finding]:  # fmt: skip
     """Every finding of a study from scored prompts: overall, by subset and by slice.
 
     >>> from swapbias.studies import config_rows
@@ -451,19 +446,19 @@ def _with_intersections(found: Sequence[Finding]) -> list[Finding]:
     """Primary tests of all groups with the intersection beyond its parts that is furthest from the mean."""
     marked, names = list(found), ("intersection", "group", "from_mean", "parts")
     for place, one in enumerate(found):
-        if one.headline and one.measure == SPREAD and one.contrast == ALL:
-            where = (one.experiment, one.score, one.subset, BEYOND_PARTS)
-            beyond = [cell for cell in found if (cell.experiment, cell.score, cell.subset, cell.verdict) == where]
-            if beyond:
-                most = max(beyond, key=lambda cell: abs(cell.from_mean))
-                marked[place] = replace(one, **{name: getattr(most, name) for name in names})
+        where = (one.experiment, one.score, one.subset, BEYOND_PARTS)
+        cells = found if one.headline and one.measure == SPREAD and one.contrast == ALL else ()
+        beyond = [cell for cell in cells if (cell.experiment, cell.score, cell.subset, cell.verdict) == where]
+        if beyond:
+            most = max(beyond, key=lambda cell: abs(cell.from_mean))
+            marked[place] = replace(one, **{name: getattr(most, name) for name in names})
     return marked
 
 
 # --- primary findings and families --------------------------------------------------------------------
 
 
-def _with_headlines(found: list[Finding], experiments: Iterable[Experiment]) -> list[Finding]:
+def _with_headlines(found: Iterable[Finding], experiments: Iterable[Experiment]) -> list[Finding]:
     """Mark the findings that answer an experiment's question.
 
     Where the rows are of one subset alone (one set of conditions, a classifier as it was trained), its gap does.
@@ -471,20 +466,21 @@ def _with_headlines(found: list[Finding], experiments: Iterable[Experiment]) -> 
     marked = list(found)
     for experiment in experiments:
         name = (experiment.name, "score", "")
-        mine = [(place, one) for place, one in enumerate(found) if (one.experiment, one.score, one.view) == name]
-        subsets = {one.subset for _, one in mine}
-        measure = experiment.headline_measure or experiment.measure
-        alone = (measure, min(subsets, default=""), experiment.headline_slice)
-        for wanted in (experiment.headline, *([alone] if len(subsets) == 1 else [])):
-            here = [(place, one) for place, one in mine if (one.subset, one.slice_by) == wanted[1:]]
-            if not any(one.measure == wanted[0] for _, one in here):
+        mine = [at for at, one in enumerate(marked) if (one.experiment, one.score, one.view) == name]
+        subsets = {marked[at].subset for at in mine}
+        wanted = [experiment.headline]
+        if len(subsets) == 1:
+            wanted.append((experiment.headline_measure or experiment.measure, *subsets, experiment.headline_slice))
+        effects_alone = experiment.factors and not experiment.contrast
+        for measure, *place in wanted:
+            here = [at for at in mine if [marked[at].subset, marked[at].slice_by] == place]
+            if not any(marked[at].measure == measure for at in here):
                 continue
-            for place, one in here:
-                beside = one.measure == SPREAD or (one.measure in EFFECTS and not experiment.contrast)
-                if one.measure == wanted[0] or beside:
+            for at in here:
+                own = marked[at].measure
+                if own in (measure, SPREAD) or (own in EFFECTS and not experiment.contrast):
                     # Of crossed factors the effects are the answer, not the gaps between two intersections.
-                    effects_alone = experiment.factors and not experiment.contrast
-                    marked[place] = replace(one, headline=not (effects_alone and one.measure == experiment.measure))
+                    marked[at] = replace(marked[at], headline=not (effects_alone and own == experiment.measure))
             break
     return marked
 
@@ -495,18 +491,15 @@ def _unmeasured(
     """The findings with the verdict of those made of one constant, of all rows or of a slice's value."""
     constant: set[tuple[str, str]] = set()
     for experiment in experiments:
-        rows = parts[experiment.name]
         column = next((one.column for one in experiment.slices if one.name == experiment.headline_slice), "")
-        sliced = [("", rows), *(_parts(rows, column) if column else ())]
+        sliced = [("", parts[experiment.name]), *(_parts(parts[experiment.name], column) if column else ())]
         constant |= {(experiment.name, value) for value, part in sliced if _is_constant(experiment, part)}
-    return [
-        unmeasured(one)
-        if one.score == "score"
-        and (one.headline or MEASURES[one.measure].reach)
-        and {(one.experiment, ""), (one.experiment, one.slice_value)} & constant
-        else one
-        for one in found
-    ]
+
+    def lost(one: Finding) -> bool:
+        gap = one.score == "score" and (one.headline or MEASURES[one.measure].reach)
+        return bool(gap and {(one.experiment, ""), (one.experiment, one.slice_value)} & constant)
+
+    return [unmeasured(one) if lost(one) else one for one in found]
 
 
 def _is_constant(experiment: Experiment, rows: pd.DataFrame) -> bool:
@@ -563,11 +556,9 @@ def findings_table(found: Iterable[Finding]) -> pd.DataFrame:
 
 
 def compare(
-    studies: Mapping[str, Mapping[str, pd.DataFrame]],
-    *,
-    reference: str = "",
+    studies: Mapping[str, Mapping[str, pd.DataFrame]], *, reference: str = "",
     units_read: Mapping[tuple[str, str, str], str] | None = None,
-) -> list[Finding]:
+) -> list[Finding]:  # fmt: skip
     """Differences between models in what each study measures, and correlations of their scores.
 
     A difference is the gap of the differences of two models' scores of each prompt, by the inference of the design;
@@ -643,17 +634,15 @@ def _shared_trials(experiment: Experiment, models: Mapping[str, pd.DataFrame]) -
 
 def _differences(context: Context, first: pd.DataFrame, second: pd.DataFrame, *, brief: bool) -> list[Finding]:
     """The findings of the differences of two models' scores of each prompt; ``brief``: the primary ones alone."""
-    experiment = context.experiment
-    both = rows_of_two(first[first["group"] != PLACEBO], second)
+    experiment, both = context.experiment, rows_of_two(first[first["group"] != PLACEBO], second)
     levels = experiment.levels if experiment.aggregate else ()
     asked = _headline_alone(experiment) if brief else replace(experiment, levels=levels, covariates=())
     made = experiment_findings(replace(context, experiment=asked), both) if len(both) else ()
-    marked = _with_headlines([replace(one, score="score") for one in made], [experiment])
     found = []
-    for one in marked:
-        gap = MEASURES[one.measure].reach and (not one.view or one.measure == "paired_gap")
-        of_effects = experiment.factors and not experiment.contrast and one.measure == experiment.measure and brief
-        if (gap or (one.measure == "mean" and not one.view)) and not of_effects and (one.headline or not brief):
+    for one in _with_headlines((replace(one, score="score") for one in made), [experiment]):
+        gap = MEASURES[one.measure].reach and (one.slice_by == "all" or one.measure != "gap_difference")
+        shown = one.measure == "paired_gap" if one.view else gap or one.measure == "mean"
+        if shown and (one.headline or not brief):
             found.append(_of_models(one, several=bool(experiment.groups) or one.measure in (*EFFECTS, "mean")))
     return found
 
@@ -661,13 +650,16 @@ def _differences(context: Context, first: pd.DataFrame, second: pd.DataFrame, *,
 def _of_models(finding: Finding, *, several: bool) -> Finding:
     """A finding of differences of scores as the difference of two models."""
     estimate, subset = finding.estimate, ", ".join(filter(None, (finding.subset, finding.contrast * several)))
+    estimate = replace(estimate, effect_size=math.nan)
     if finding.measure == "mean":
         p_value = measures.t_p(estimate.value, estimate.error, estimate.freedom, estimate.skewness)
         estimate = replace(estimate, p_value=p_value)
-    names = ("study", "experiment", "model_id", "slice_by", "slice_value", "unit", "cluster_vars", "view", "headline",
-             "looks")  # fmt: skip
-    same = {name: getattr(finding, name) for name in names}
-    return Finding(measure=DIFFERENCE, contrast=finding.model_id, subset=subset, estimate=estimate, **same)
+    return Finding(
+        study=finding.study, experiment=finding.experiment, model_id=finding.model_id, measure=DIFFERENCE,
+        contrast=finding.model_id, subset=subset, slice_by=finding.slice_by, slice_value=finding.slice_value,
+        unit=finding.unit, cluster_vars=finding.cluster_vars, view=finding.view, headline=finding.headline,
+        looks=finding.looks, estimate=estimate,
+    )  # fmt: skip
 
 
 def condition_scores(study: Study, models: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -57,7 +57,7 @@ class Finding(Record):
         detectable: the smallest gap that such an audit finds in four of five times.
         margin: a gap below it counts as none, in the unit of the value.
         verdict: of ``VERDICTS``, or ``BEYOND_PARTS`` of an intersection; blank for other measures.
-        lowest, highest: of a headline: the range of its value without one template, condition or word at a time.
+        lowest, highest: of a headline: the range of its value without one template or condition at a time.
         hinges_on: of a headline: what could turn it, as JSON of ``influences``; blank for nothing.
         signs_kept: of a headline: the share of paraphrases in which it has its sign.
         worst_low, worst_high: the least and the largest value, whatever the scores that are missing.

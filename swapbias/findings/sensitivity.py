@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from swapbias import measures
 from swapbias.findings.finding import EFFECTS, LEVEL, UNMEASURED, Context, Finding, looks_of
 from swapbias.measures import MEASURES, Effect, Estimate, Factors, Floats
-from swapbias.studies import PLACEBO, Experiment, Study, load_lexicon
+from swapbias.studies import PLACEBO, Experiment, Study
 
 ANSWERS = "answers"  # among an experiment's rates: its prompts have several trials
 ORIGINAL = "0"  # the wording that the others paraphrase
@@ -25,7 +25,6 @@ _TRIAL = r"/t\d+(?=$|/w)"  # what the ids of a prompt with several trials end in
 _ROUNDING = 1e-12  # a gap below this share of its scores is none
 _SAME = 1e-9  # scores of two models closer than this share of them are the same: batches of other sizes add up so
 _NAMED = 3  # items that change a verdict, at most
-_NEAR = 0.01  # a score made of the stored tokens is the score, within the probability of rarer tokens
 
 
 # --- prompts ------------------------------------------------------------------------------------------
@@ -289,17 +288,23 @@ def with_sensitivity(finding: Finding, study: Study, rows: pd.DataFrame, model: 
     if finding.verdict != UNMEASURED:
         others += _over_paraphrases(context, rows, finding)
         if (units := gap_units(context, answered)) is not None:
-            finding = _without_items(context, answered, finding, units)
+            finding = _without_items(finding, units)
     same_sign = next((one.estimate.value for one in others if one.measure == "sign_kept"), math.nan)
     yield replace(_with_bounds(context, answered, finding), signs_kept=same_sign)
     yield from others
     yield from _nonanswer_gaps(context, answered, finding)
 
 
-def _without_items(context: Context, rows: pd.DataFrame, primary: Finding, units: Units) -> Finding:
+def _without_items(primary: Finding, units: Units) -> Finding:
     """The finding with its range over leaving out one item at a time, and the items that its verdict hinges on."""
-    whole = units.estimate(level=primary.level)
-    parts = [] if math.isnan(whole.error) else list(_without_each(context, rows, primary, units, whole))
+    whole, parts = units.estimate(level=primary.level), list[tuple[str, str, Estimate]]()
+    for column, name in units.context.experiment.random.items() if not math.isnan(whole.error) else ():
+        if column not in units.rows or units.rows[column].nunique() < 3 or column == "subject_id":
+            continue  # patients are never named
+        codes, items = pd.factorize(units.rows[column])
+        parts += [
+            (name, str(item), units.estimate(codes != at, level=primary.level)) for at, item in enumerate(items)
+        ]
     if not parts:
         return primary
     changed = [
@@ -321,47 +326,6 @@ def _change(whole: Estimate, part: Estimate) -> str:
         return "sign"
     before, after = (one.ci_low > 0 or one.ci_high < 0 for one in (whole, part))
     return "" if before == after else "lost" if before else "gained"
-
-
-def _without_each(
-    context: Context, rows: pd.DataFrame, primary: Finding, units: Units, whole: Estimate
-) -> Iterator[tuple[str, str, Estimate]]:
-    """Factor, level and the estimate without it, of each random factor; likewise of each word at the mask."""
-    for column, name in context.experiment.random.items():
-        if column not in units.rows or units.rows[column].nunique() < 3 or column == "subject_id":
-            continue  # patients are never named
-        codes, items = pd.factorize(units.rows[column])
-        for code, item in enumerate(items):
-            yield name, str(item), units.estimate(codes != code, level=primary.level)
-    for word, mass in _word_masses(rows, context.score):
-        of_word = gap_units(context, rows.assign(**{context.score: mass}))
-        away = of_word.estimate().value if of_word else math.nan
-        # Its spread is taken to be that of the whole: one word of a list changes it little.
-        yield "word", word, replace(
-            whole, value=whole.value - away, ci_low=whole.ci_low - away, ci_high=whole.ci_high - away
-        )  # fmt: skip
-
-
-def _word_masses(rows: pd.DataFrame, score: str) -> Iterator[tuple[str, Floats]]:
-    """Each labelled word at the mask and its probability in every score, which is the sum of its label's words."""
-    if score != "score" or not {"candidates", "top_tokens"} <= set(rows) or not len(rows):
-        return
-    names, scores = rows["candidates"].str.rpartition("/"), rows["score"].to_numpy(dtype=np.float64)
-    if names[0].nunique() != 1 or not names[0].iloc[0]:
-        return
-    lexicon, labels = load_lexicon(str(names[0].iloc[0])), names[2].to_numpy()
-    by_word: dict[str, Floats] = {}
-    for place, cell in enumerate(rows["top_tokens"]):
-        for word, p in json.loads(cell):
-            by_word.setdefault(word, np.zeros(len(rows)))[place] += p  # with a space before it and without
-    for uncased in (False, True):
-        found = zip(by_word.items(), lexicon.labels(list(by_word), uncased=uncased), strict=True)
-        masses = {word: np.where(labels == label, mass, 0.0) for (word, mass), label in found}
-        if np.nanmax(np.abs(sum(masses.values(), np.zeros(len(rows))) - scores), initial=0) < _NEAR:
-            yield from (
-                (word, np.where(np.isnan(scores), scores, mass)) for word, mass in masses.items() if mass.any()
-            )
-            return
 
 
 def _over_paraphrases(context: Context, rows: pd.DataFrame, primary: Finding) -> Iterator[Finding]:

@@ -341,7 +341,7 @@ def cautions(finding: Finding, *, every: bool = True) -> list[str]:
     texts, one = [], finding.estimate
     if every and not math.isnan(finding.lowest):
         ends = _ends(finding, finding.lowest, finding.highest)
-        texts.append(f"Without any one template, condition or word the value is {ends}.")
+        texts.append(f"Without any one template or condition the value is {ends}.")
     changes = {"sign": "other sign without", "lost": "not significant without", "gained": "significant without"}
     influences = [
         f"{changes[change]} {item} ({factor})" if change in changes

@@ -124,7 +124,7 @@ def test_gaps_stand_by_slice_and_the_same_is_counted_in_other_ways(page):
     assert "Gap (women minus men) by phase" in gaps
     assert gaps.count("<tr><th") == 1 + 3 * gaps.count('scope="rowgroup"')  # a head, three phases of every set
     changed = page[page.index(f'id="{PLACE}.sensitivity"') : page.index("Pairs that differ most")]
-    assert "Without any one template, condition or word the value is" in changed
+    assert "Without any one template or condition the value is" in changed
     assert "Counting missing answers either way" in changed
     assert "the paper's test, which treats prompts as independent" in html.unescape(changed)
     assert page.count("<details") == 3
