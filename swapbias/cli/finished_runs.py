@@ -135,7 +135,7 @@ def compare(
     ui.show(f"Page: {folder / 'report.html'}" if folder else "Write it as a page, with the evidence, with --out DIR.")
 
 
-def comparison_record(compared: "runs.Comparison") -> dict[str, object]:
+def comparison_record(compared: "report.ComparisonPage") -> dict[str, object]:
     """What the tables say, for programs."""
     return {
         "side_by_side": runs.comparison_table(compared).astype(object).to_dict("records"),
@@ -144,25 +144,25 @@ def comparison_record(compared: "runs.Comparison") -> dict[str, object]:
     }
 
 
-def show_comparison(compared: "runs.Comparison", *, verbose: bool) -> None:
+def show_comparison(compared: "report.ComparisonPage", *, verbose: bool) -> None:
     """The page's sentences, what is not comparable, and that nobody wins; every number with ``verbose``."""
     from swapbias.report import text
 
     longest = 4_000  # characters: names may be anybody's
-    for one, sentence in report.sentences(runs.comparison_page(compared)):
+    for one, sentence in report.sentences(compared):
         ui.out.print(report.shown(f"{one.study} {one.experiment}: {sentence}", longest))
     if verbose:
         ui.show("\nEach quantity by model, with its 95 % interval and n")
-        for row in compared.rows:
+        for row in compared.quantities:
             first = row.known[0]
             where = f"{first.study} {first.experiment}, {text.where(first)}"
             what = f"{where}: {text.quantity(first)} ({first.unit}) {row.note}"
             ui.out.print(report.shown(what, 400))
-            for column, found in zip(compared.columns, row.found, strict=True):
+            for model, found in zip(compared.models, row.found, strict=True):
                 if found:
                     size = f"{text.value(found, own=True)} ({text.interval(found, own=True)})"
                     value = f"{size}, n {text.counted(found.estimate)}"
-                    ui.out.print(f"  {report.shown(column.title, 120)}: {value}")
+                    ui.out.print(f"  {report.shown(model.title, 120)}: {value}")
         if differences := [one for one in compared.differences if one.slice_by == "all"]:
             ui.out.print(report.terminal_table("Models compared", differences))
     for sentence in (*compared.notes, report.NO_RANKING):

@@ -49,7 +49,7 @@ from swapbias.findings.sensitivity import (
 )
 from swapbias.measures import MEASURES, Estimate
 from swapbias.models import unit_of
-from swapbias.studies import PLACEBO, Experiment, Published, Rows, Slice, Study, load_study, published_for
+from swapbias.studies import PLACEBO, Experiment, Published, Slice, Study, load_study, published_for
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -725,7 +725,7 @@ def planned_units(
     experiment: Experiment, rows: Iterable[Mapping[str, Any]]
 ) -> tuple[NDArray[np.intp], Mapping[str, NDArray[np.intp]]]:
     """Of each pair, sentence or condition of the primary gap whether it is subtracted (1, else 0), its clusters."""
-    table = (rows.table.to_pandas() if isinstance(rows, Rows) else pd.DataFrame(list(rows))).assign(score=0.0)
+    table = pd.DataFrame(list(rows)).assign(score=0.0)
     if experiment.headline_subset in set(table.get(experiment.subset, ())):
         table = table[table[experiment.subset] == experiment.headline_subset]
     table = over_prompts(experiment, table)

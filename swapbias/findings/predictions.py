@@ -328,7 +328,18 @@ def blinding(finding: Finding) -> tuple[str, float]:
     return "too_few_stories" if estimate.ci_low <= chance else "nearly_met", chance
 
 
+def _selection(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Of candidates who are chosen among each other the impact ratio of each group to the mean of all."""
+    clusters, over = context.random(rows)
+    if rows["group"].nunique() < len(context.experiment.compared):
+        return
+    groups, pairs = rows["group"].tolist(), rows["pair_id"].tolist()
+    found = measures.selection_rate(rows["score"].to_numpy(), groups, pair_ids=pairs, cluster_ids=clusters)
+    for group in context.experiment.compared:
+        yield context.finding(found[group][1], "impact_ratio", group, cluster_vars=over)
+
+
 RATES: Mapping[str, Callable[[Context, pd.DataFrame], Iterator[Finding]]] = {
     "flips": _flips, "ratios": _ratios, "f1": _f1, "actual": _actual, "leakage": _leakage, "direction": _direction,
-    ANSWERS: _answers,
+    "selection": _selection, ANSWERS: _answers,
 }  # fmt: skip

@@ -62,6 +62,7 @@ from .gaps import (
     omnibus_of_rates as omnibus_of_rates,
     paired_gap as paired_gap,
     power as power,
+    selection_rate as selection_rate,
     sign_test_p as sign_test_p,
 )
 from .group_performance import DIFFERENCES as DIFFERENCES, Performance as Performance, performance as performance

@@ -20,7 +20,7 @@ from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.studies.answer_scores import read_coreference
 from swapbias.studies.catalogue import as_prompts, config_rows, load_study
-from swapbias.studies.prompt import PROMPT_COLUMNS
+from swapbias.studies.study import PROMPT_COLUMNS
 from tests.models.chat.server import ChatServer
 
 STUDY = "adjective_coreference"
