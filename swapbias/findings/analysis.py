@@ -102,7 +102,7 @@ def disaggregate(
         every = frame[frame["experiment"] == experiment.name]
         parts[experiment.name] = rows = _one_per_prompt(experiment, every)
         if len(every):
-            context = Context(chosen.name, models[0], experiment, "score", seed, looks=looks_of(every))
+            context = Context(chosen.name, models[0], experiment, "score", seed, interim_analyses=looks_of(every))
             found += _all_findings(context, rows, every[every["group"] != PLACEBO])
     if not found:
         raise ValueError(f"no rows of {chosen.name}: experiments {sorted(set(frame['experiment']))}.")
@@ -371,7 +371,7 @@ def _group_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         yield _spread(context, found, f"{ALL}, {name}", over, unit=name)
 
 
-def _omnibus(context: Context, rows: pd.DataFrame, samples: list[bool] | None = None) -> measures.Omnibus:
+def _omnibus(context: Context, rows: pd.DataFrame, samples: list[str] | None = None) -> measures.Omnibus:
     """The test of all groups: each with the reference, or every two where that is not among the rows."""
     experiment, groups = context.experiment, rows["group"].tolist()
     return measures.omnibus(
@@ -391,7 +391,7 @@ def _group_differences(context: Context, rows: pd.DataFrame) -> Iterator[Finding
     first, second = experiment.contrast or ("", "")
     chosen = rows[rows["group"].isin(experiment.compared) & rows[experiment.subset].isin([first, second])]
     if chosen["group"].nunique() > 2 and chosen[experiment.subset].nunique() == 2:
-        found = _omnibus(context, chosen, (chosen[experiment.subset] == second).tolist())
+        found = _omnibus(context, chosen, chosen[experiment.subset].tolist())
         here = replace(context, subset=f"{first} - {second}")
         yield _spread(here, found, ALL_GAPS, context.random(chosen)[1])
 
@@ -470,7 +470,8 @@ def _with_headlines(found: Iterable[Finding], experiments: Iterable[Experiment])
         subsets = {marked[at].subset for at in mine}
         wanted = [experiment.headline]
         if len(subsets) == 1:
-            wanted.append((experiment.headline_measure or experiment.measure, *subsets, experiment.headline_slice))
+            measure = experiment.headline_measure or experiment.measure
+            wanted.append((measure, min(subsets), experiment.headline_slice))
         effects_alone = experiment.factors and not experiment.contrast
         for measure, *place in wanted:
             here = [at for at in mine if [marked[at].subset, marked[at].slice_by] == place]
@@ -521,7 +522,7 @@ def _disagreeing(found: Sequence[Finding]) -> list[Finding]:
             same = (other.model_id, *other.key()) == (one.model_id, *one.key()) and not other.view
             if same and other.score not in ("score", *_OF_ANSWERS) and other.estimate.value * one.estimate.value < 0:
                 turned = [*marked[place].influences, ["score", other.score, f"{other.estimate.value:+.3g}"]]
-                marked[place] = replace(one, hinges_on=json.dumps(turned, ensure_ascii=False))
+                marked[place] = replace(one, influential_items=json.dumps(turned, ensure_ascii=False))
     return marked
 
 
@@ -582,7 +583,7 @@ def compare(
             pairs = model_pairs(list(rows), reference)
             constant = {model for model, part in rows.items() if _is_constant(experiment, part)}
             for pair in pairs:
-                context = Context(name, " - ".join(pair), experiment, CHANGE, looks=looks)
+                context = Context(name, " - ".join(pair), experiment, CHANGE, interim_analyses=looks)
                 made = _differences(context, rows[pair[0]], rows[pair[1]], brief=len(pairs) > MOST_DETAILED)
                 mine += [unmeasured(one) for one in made] if constant & {*pair} else made
         found += corrected(mine, study.correction, {one.name for one in study.experiments})
@@ -658,7 +659,7 @@ def _of_models(finding: Finding, *, several: bool) -> Finding:
         study=finding.study, experiment=finding.experiment, model_id=finding.model_id, measure=DIFFERENCE,
         contrast=finding.model_id, subset=subset, slice_by=finding.slice_by, slice_value=finding.slice_value,
         unit=finding.unit, cluster_vars=finding.cluster_vars, view=finding.view, headline=finding.headline,
-        looks=finding.looks, estimate=estimate,
+        interim_analyses=finding.interim_analyses, estimate=estimate,
     )  # fmt: skip
 
 

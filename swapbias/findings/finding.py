@@ -50,17 +50,17 @@ class Finding(Record):
         view: ``AS_PUBLISHED`` for the paper's own statistic, blank for that of the design.
         headline: it answers the question of its experiment.
         questions: of a headline: the number of primary questions that its interval and p-value hold for at once.
-        looks: number of interim analyses after any of which the run may have stopped.
+        interim_analyses: number of interim analyses after any of which the run may have stopped.
         baseline: of a gap the mean score of the reference group.
         ratio: of a gap between rates: the group's rate over that of the reference group; ``ratio_error``,
             ``ratio_freedom`` and ``ratio_skewness`` are of its natural log.
-        detectable: the smallest gap that such an audit finds in four of five times.
+        minimum_detectable_effect: the smallest gap that such an audit finds in four of five times.
         margin: a gap below it counts as none, in the unit of the value.
         verdict: of ``VERDICTS``, or ``BEYOND_PARTS`` of an intersection; blank for other measures.
-        lowest, highest: of a headline: the range of its value without one template or condition at a time.
-        hinges_on: of a headline: what could turn it, as JSON of ``influences``; blank for nothing.
-        signs_kept: of a headline: the share of paraphrases in which it has its sign.
-        worst_low, worst_high: the least and the largest value, whatever the scores that are missing.
+        loo_min, loo_max: of a headline: the range of its value without one template or condition at a time.
+        influential_items: of a headline: what could turn it, as JSON of ``influences``; blank for nothing.
+        sign_agreement: of a headline: the share of paraphrases in which it has its sign.
+        missing_data_low, missing_data_high: the least and the largest value, whatever the scores that are missing.
         higher_group: of a rate: the group with the higher one, or with more positives; blank where they are equal.
         only_group, only_reference: of a flip rate: the number of notes that are positive in the version of the group
             alone, and in that of the reference group alone.
@@ -89,22 +89,22 @@ class Finding(Record):
     view: str = ""
     headline: bool = False
     questions: int = 1
-    looks: int = 1
+    interim_analyses: int = 1
     estimate: Estimate
     baseline: float = math.nan
     ratio: float = math.nan
     ratio_error: float = math.nan
     ratio_freedom: float = math.nan
     ratio_skewness: float = 0.0
-    detectable: float = math.nan
+    minimum_detectable_effect: float = math.nan
     margin: float = math.nan
     verdict: str = ""
-    lowest: float = math.nan
-    highest: float = math.nan
-    hinges_on: str = ""
-    signs_kept: float = math.nan
-    worst_low: float = math.nan
-    worst_high: float = math.nan
+    loo_min: float = math.nan
+    loo_max: float = math.nan
+    influential_items: str = ""
+    sign_agreement: float = math.nan
+    missing_data_low: float = math.nan
+    missing_data_high: float = math.nan
     higher_group: str = ""
     only_group: float = math.nan
     only_reference: float = math.nan
@@ -116,7 +116,7 @@ class Finding(Record):
     @property
     def level(self) -> float:
         """1 less the coverage of its interval: .05, less where several questions or looks share it."""
-        return interim_level(self.looks, LEVEL / self.questions)
+        return interim_level(self.interim_analyses, LEVEL / self.questions)
 
     @property
     def ratio_interval(self) -> tuple[float, float]:
@@ -152,8 +152,8 @@ class Finding(Record):
 
     @property
     def bounds(self) -> list[float]:
-        """``worst_low`` and ``worst_high``; empty where they are not known."""
-        return [end for end in (self.worst_low, self.worst_high) if not math.isnan(end)]
+        """``missing_data_low`` and ``missing_data_high``; empty where they are not known."""
+        return [end for end in (self.missing_data_low, self.missing_data_high) if not math.isnan(end)]
 
     @property
     def influences(self) -> list[list[str]]:
@@ -162,7 +162,7 @@ class Finding(Record):
         Without the item the sign is another (``sign``), or the gap loses or gains significance (``lost``,
         ``gained``). Of a score with the other sign (``score``) its name and value; ``more``: how many items more.
         """
-        return json.loads(self.hinges_on) if self.hinges_on else []
+        return json.loads(self.influential_items) if self.influential_items else []
 
     def row(self) -> dict[str, Any]:
         """The finding as one flat row; numbers are native, NaN where undefined."""
@@ -193,7 +193,7 @@ class Context:
     score: str
     seed: int = 0
     weights: Mapping[str, float] = field(default_factory=dict)
-    looks: int = 1
+    interim_analyses: int = 1
     subset: str = ""
     slice_by: str = "all"
     slice_value: str = ""
@@ -246,10 +246,11 @@ class Context:
         """
         fields: dict[str, Any] = {name: getattr(self, name) for name in ("subset", "slice_by", "slice_value")}
         fields |= {"unit": MEASURES[measure].unit or unit_of(self.experiment, self.score), **more}
+        many = self.interim_analyses
         return Finding(
             study=self.study, experiment=self.experiment.name, model_id=self.model_id, score=self.score,
-            measure=measure, contrast=contrast, looks=self.looks,
-            estimate=sequential_adjust(estimate, self.looks) if self.looks > 1 else estimate, **fields,
+            measure=measure, contrast=contrast, interim_analyses=many,
+            estimate=sequential_adjust(estimate, many) if many > 1 else estimate, **fields,
         )  # fmt: skip
 
 

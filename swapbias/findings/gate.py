@@ -120,7 +120,7 @@ def _judged(finding: Finding, share: float) -> Finding:
         detectable = measures.detectable_gap(estimate.error, estimate.freedom, level=finding.level)
     verdict = _verdict(finding, margin)
     verdict = UNDECIDED if _depends_on_missing(finding, margin, verdict) else verdict
-    return replace(finding, margin=margin, detectable=detectable, verdict=verdict)
+    return replace(finding, margin=margin, minimum_detectable_effect=detectable, verdict=verdict)
 
 
 def _depends_on_missing(finding: Finding, margin: float, verdict: str) -> bool:
@@ -146,7 +146,7 @@ def _moved_to(finding: Finding, value: float) -> Finding:
 def _verdict(finding: Finding, margin: float) -> str:
     """By the printed interval; where nothing varies by the number of equal pairs, or their sign test."""
     estimate = finding.estimate
-    gap = UNSTABLE if finding.signs_kept < HOLDS else FOUND
+    gap = UNSTABLE if finding.sign_agreement < HOLDS else FOUND
     if finding.verdict == UNMEASURED:
         return UNMEASURED
     if math.isnan(estimate.ci_low):
@@ -174,7 +174,7 @@ def _all_alike(finding: Finding) -> bool:
 
 def _enough_equal(finding: Finding, margin: float) -> bool:
     """Whether enough independent units are equal, and none is missing, to rule out a mean of the margin or more."""
-    beyond = finding.worst_low < -margin or finding.worst_high > margin
+    beyond = finding.missing_data_low < -margin or finding.missing_data_high > margin
     lost = beyond if finding.bounds else finding.estimate.n_unscored > 0
     return independent_pairs(finding) >= equal_needed(finding, margin) and not lost
 
@@ -306,7 +306,7 @@ def _checked(check: Check) -> Check:
     if math.isnan(estimate.ci_low):
         return _without_interval(check)
     outcomes = [_OUTCOMES[_moved_to(finding, end).position(margin)] for end in (estimate.value, *finding.bounds)]
-    if outcomes[0] == FAILS and finding.signs_kept < HOLDS:
+    if outcomes[0] == FAILS and finding.sign_agreement < HOLDS:
         return replace(check, why="other_sign_in_wordings")
     if len(set(outcomes)) > 1:
         return replace(check, why="missing_scores" if outcomes[0] != OPEN else "")

@@ -133,8 +133,8 @@ class Units:
     def of(cls, rows: pd.DataFrame, context: Context, weights: tuple[float, ...] = (1.0,)) -> "Units":
         """The units of rows, those with a value."""
         (factors, cluster_vars), known = context.random(rows), rows["value"].notna().to_numpy()
-        scored, factors = rows[known].reset_index(drop=True), measures.rows_of(factors, known)
-        return cls(scored, context, factors, cluster_vars, weights, int((~known).sum()))
+        scored, of_scored = rows[known].reset_index(drop=True), measures.rows_of(factors, known)
+        return cls(scored, context, of_scored, cluster_vars, weights, int((~known).sum()))
 
     @property
     def columns(self) -> tuple[Floats, NDArray[np.intp]]:
@@ -198,7 +198,8 @@ def pair_gaps(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
 
 def gap_units(context: Context, rows: pd.DataFrame) -> Units | None:
     """The units of the gap, or of the difference of two gaps, over these rows; None where it has no two groups."""
-    experiment, sides, weights = context.experiment, context.sides, (1.0,)
+    experiment, sides = context.experiment, context.sides
+    weights: tuple[float, ...] = (1.0,)
     if not context.whole(rows) or experiment.measure not in ("paired_gap", "group_gap"):
         return None
     chosen = by_sentence(experiment, context.two(rows), context.score)
@@ -271,8 +272,11 @@ def headline_rows(finding: Finding, study: Study, rows: pd.DataFrame, model: str
     if finding.slice_by != "all":
         column = next(one.column for one in experiment.slices if one.name == finding.slice_by)
         rows = rows[rows[column] == finding.slice_value]
-    place = {"subset": finding.subset, "slice_by": finding.slice_by, "slice_value": finding.slice_value}
-    return Context(study.name, model, experiment, "score", weights=weights, looks=looks, **place), rows
+    context = Context(
+        study.name, model, experiment, "score", 0, weights, looks, finding.subset, finding.slice_by,
+        finding.slice_value,
+    )  # fmt: skip
+    return context, rows
 
 
 # --- how a primary finding holds up -------------------------------------------------------------------
@@ -290,7 +294,7 @@ def with_sensitivity(finding: Finding, study: Study, rows: pd.DataFrame, model: 
         if (units := gap_units(context, answered)) is not None:
             finding = _without_items(finding, units)
     same_sign = next((one.estimate.value for one in others if one.measure == "sign_kept"), math.nan)
-    yield replace(_with_bounds(context, answered, finding), signs_kept=same_sign)
+    yield replace(_with_bounds(context, answered, finding), sign_agreement=same_sign)
     yield from others
     yield from _nonanswer_gaps(context, answered, finding)
 
@@ -317,7 +321,7 @@ def _without_items(primary: Finding, units: Units) -> Finding:
         most.append(["more", "", str(len(changed) - _NAMED)])
     values = [one.value for _, _, one in parts]
     items = json.dumps(most, ensure_ascii=False) if changed else ""
-    return replace(primary, lowest=min(values), highest=max(values), hinges_on=items)
+    return replace(primary, loo_min=min(values), loo_max=max(values), influential_items=items)
 
 
 def _change(whole: Estimate, part: Estimate) -> str:
@@ -377,7 +381,7 @@ def _with_bounds(context: Context, rows: pd.DataFrame, primary: Finding) -> Find
         filled = known + lost * np.where(gains == high, span, 0.0)
         units = gap_units(context, two.assign(**{context.score: filled}))
         ends.append(units.estimate().value if units else math.nan)
-    return replace(primary, worst_low=ends[0], worst_high=ends[1])
+    return replace(primary, missing_data_low=ends[0], missing_data_high=ends[1])
 
 
 def bounded_mean(context: Context, rows: pd.DataFrame, mean: Finding) -> Finding:
@@ -388,7 +392,7 @@ def bounded_mean(context: Context, rows: pd.DataFrame, mean: Finding) -> Finding
         return mean
     low = scores.fillna(0).to_numpy(dtype=np.float64) * (1 - lost)
     shares = row_shares(context.experiment, rows.assign(group="", **{context.score: low}), context.score)
-    return replace(mean, worst_low=float(shares @ low), worst_high=float(shares @ (low + span * lost)))
+    return replace(mean, missing_data_low=float(shares @ low), missing_data_high=float(shares @ (low + span * lost)))
 
 
 def _lost(rows: pd.DataFrame, score: str, *, unsure: bool = False) -> Floats:

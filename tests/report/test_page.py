@@ -64,7 +64,8 @@ def rows():
 @pytest.fixture(scope="module")
 def found(rows):
     found = disaggregate(rows, "gendered_stigma", expected={})
-    return [replace(one, worst_low=-0.2, worst_high=0.3) if one.headline else one for one in found]  # and its bounds
+    bounds = {"missing_data_low": -0.2, "missing_data_high": 0.3}
+    return [replace(one, **bounds) if one.headline else one for one in found]
 
 
 @pytest.fixture(scope="module")
