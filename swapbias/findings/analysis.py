@@ -206,7 +206,7 @@ def _gaps(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 
 
 def _as_published(context: Context, rows: pd.DataFrame) -> Estimate:
-    """The gap by the paper's own test, which takes units for independent; of two models between their gaps."""
+    """The gap by the paper's own test, which treats units as independent; of two models between their gaps."""
     experiment, scores, groups = context.experiment, rows[context.score].to_numpy(), rows["group"].to_numpy()
     if OTHER in rows and experiment.measure == "paired_gap":
         gaps = [pair_gaps(replace(context, score=name), rows)["gap"] for name in ("score", OTHER)]
@@ -637,8 +637,8 @@ def _differences(context: Context, first: pd.DataFrame, second: pd.DataFrame, *,
     """The findings of the differences of two models' scores of each prompt; ``brief``: the primary ones alone."""
     experiment, both = context.experiment, rows_of_two(first[first["group"] != PLACEBO], second)
     levels = experiment.levels if experiment.aggregate else ()
-    asked = _headline_alone(experiment) if brief else replace(experiment, levels=levels, covariates=())
-    made = experiment_findings(replace(context, experiment=asked), both) if len(both) else ()
+    read = _headline_alone(experiment) if brief else replace(experiment, levels=levels, covariates=())
+    made = experiment_findings(replace(context, experiment=read), both) if len(both) else ()
     found = []
     for one in _with_headlines((replace(one, score="score") for one in made), [experiment]):
         gap = MEASURES[one.measure].reach and (one.slice_by == "all" or one.measure != "gap_difference")
