@@ -636,7 +636,7 @@ def _shared_trials(experiment: Experiment, models: Mapping[str, pd.DataFrame]) -
 def _differences(context: Context, first: pd.DataFrame, second: pd.DataFrame, *, brief: bool) -> list[Finding]:
     """The findings of the differences of two models' scores of each prompt; ``brief``: the primary ones alone."""
     experiment, both = context.experiment, rows_of_two(first[first["group"] != PLACEBO], second)
-    levels = experiment.levels if experiment.aggregate else ()
+    levels = tuple(one for one in experiment.levels if experiment.aggregate and one in experiment.compared)
     read = _headline_alone(experiment) if brief else replace(experiment, levels=levels, covariates=())
     made = experiment_findings(replace(context, experiment=read), both) if len(both) else ()
     found = []
@@ -654,7 +654,7 @@ def _of_models(finding: Finding, *, several: bool) -> Finding:
     estimate = replace(estimate, effect_size=math.nan)
     if finding.measure == "mean":
         p_value = measures.t_p(estimate.value, estimate.error, estimate.freedom, estimate.skewness)
-        estimate = replace(estimate, p_value=p_value)
+        estimate = replace(estimate, p_value=p_value, test=estimate.interval)
     return Finding(
         study=finding.study, experiment=finding.experiment, model_id=finding.model_id, measure=DIFFERENCE,
         contrast=finding.model_id, subset=subset, slice_by=finding.slice_by, slice_value=finding.slice_value,
