@@ -729,7 +729,7 @@ def planned_units(
     table = pd.DataFrame(list(rows)).assign(score=0.0)
     if experiment.headline_subset in set(table.get(experiment.subset, ())):
         table = table[table[experiment.subset] == experiment.headline_subset]
-    table = over_prompts(experiment, table)
+    table = table.assign(trial="1") if ANSWERS in experiment.rates else over_prompts(experiment, table)
     if experiment.aggregate:  # spreads are those of conditions
         table = condition_means(experiment, table)
     units = gap_units(Context("", "", experiment, "score"), table)
