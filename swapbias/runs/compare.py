@@ -321,7 +321,9 @@ def _trouble(study: str, rows: pd.DataFrame) -> str:
         for experiment in load_study(study).experiments:
             part = rows[rows["experiment"] == experiment.name]
             if len(part):
-                findings.gap_units(findings.Context(study, "", experiment, "score"), part)
+                context = findings.Context(study, "", experiment, "score")
+                if findings.gap_units(context, part) is None and experiment.measure:
+                    return "one group alone"
     except (KeyError, TypeError, ValueError) as error:
         return type(error).__name__
     return ""

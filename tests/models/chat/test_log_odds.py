@@ -300,7 +300,7 @@ def test_a_run_says_its_way_goes_on_without_asking_twice_and_never_another_way(t
     page = (run.folder / "report.html").read_text()
     assert page.count(scoring_in_words(model)) == 1
     (headline,) = [one for one in found if one.headline]
-    assert headline.worst_low < 0 < headline.worst_high
+    assert headline.missing_data_low < 0 < headline.missing_data_high
 
 
 def test_what_has_no_options_or_compares_their_orders_is_left_out_and_says_why():
