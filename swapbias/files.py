@@ -27,9 +27,7 @@ TEMPORARY = ".tmp"
 
 
 @contextmanager
-def locked(
-    folder: Path, *, then: str = "Wait until it ends, or choose another folder.", file: Path | None = None
-) -> Iterator[None]:
+def locked(folder: Path, *, then: str = "", file: Path | None = None) -> Iterator[None]:
     """Keep other processes out of a folder that exists, until the block or this process ends.
 
     The lock is ``flock`` of the system on ``file`` (by default one in the folder): what a killed process leaves locks
@@ -48,7 +46,8 @@ def locked(
             warnings.simplefilter("ignore")
             lock.acquire()
     except Timeout:
-        raise UsageError(f"{folder} is being worked on by another process. {then}") from None
+        next_step = then or "Wait until it ends, or choose another folder."
+        raise UsageError(f"{folder} is being worked on by another process. {next_step}") from None
     except (OSError, NotImplementedError):  # no locks on this file system
         pass
     try:

@@ -217,7 +217,6 @@ class Audit:
         study: str | None = None,
         baseline: "Audit | str | PathLike[str] | None" = None,
         undecided: bool = False,
-        of: str = "gap",
     ) -> None:
         """Pass only where intervals say that no headline gap is as large as a margin: ``swapbias check`` in Python.
 
@@ -227,7 +226,6 @@ class Audit:
             baseline: another audit of the same prompts, its folder, or ``OWNER/NAME[/RUN]`` where it is shared on the
                 Hub: no gap may be larger than there by the margin.
             undecided: pass too where the intervals leave it open.
-            of: of a difference of two gaps that difference (``gap``), the two gaps (``level``) or ``all``.
 
         Raises:
             AssertionError: a gap is larger, or it is undecided: the sentence says which, names headline, value,
@@ -236,7 +234,7 @@ class Audit:
         """
         before = None if baseline is None else _read(baseline)
         studies = () if study is None else (study,)
-        gate = runs.check_run(self.run.folder, max_gap=margin, studies=studies, baseline=before, of=of)
+        gate = runs.check_run(self.run.folder, max_gap=margin, studies=studies, baseline=before)
         bad = (findings.FAILS,) if undecided else (findings.FAILS, findings.OPEN)
         if wrong := [one for one in gate.checks if one.outcome in bad]:
             raise AssertionError(" ".join(report.checked(one) for one in wrong))

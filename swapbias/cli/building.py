@@ -112,7 +112,7 @@ def swap(
 
 def train(
     kind: Annotated[str, ui.argument("KIND", "bow, bilstm or encoder.")],
-    data: Annotated[str, ui.option("sst2 (from the Hub), or a folder with train and dev (.tsv, .csv, stsa).")],
+    data: Annotated[str, ui.option("sst2 (from the Hub), or a folder with train and dev (.tsv, stsa).")],
     folder: Annotated[Path, ui.option("New folder for the model.", "--out")],
     vectors: Annotated[Path | None, ui.option("Of a bilstm: .kv, .bin, .txt or .vec word vectors.")] = None,
     encoder: Annotated[str | None, ui.option("Hub id or folder; none: bert-base-uncased.")] = None,

@@ -23,9 +23,6 @@ def check(
     max_gap: Annotated[float, ui.option("Largest gap that passes: a share of the unit's range.")] = 0.05,
     baseline: Annotated[str | None, ui.option("A run whose gaps may be exceeded by --max-gap, and no more.")] = None,
     study: Annotated[list[str] | None, ui.option("NAME[:EXPERIMENT]; repeatable. [default: all]")] = None,
-    of: Annotated[
-        str, ui.option("gap, level or all: of a difference of gaps that difference, the gaps, or both.")
-    ] = "gap",
     junit: Annotated[Path | None, ui.option("Write the checks to this file as JUnit XML.")] = None,
     annotations: Annotated[
         bool, ui.option("Print annotations for GitHub [default: on its runners].", "--annotations")
@@ -38,7 +35,7 @@ def check(
     A gate for releases and CI. Of several runs the worst counts.
     """
     before = hub.find_run(baseline) if baseline else None
-    how: dict[str, Any] = {"max_gap": max_gap, "baseline": before, "studies": ui.split_commas(study), "of": of}
+    how: dict[str, Any] = {"max_gap": max_gap, "baseline": before, "studies": ui.split_commas(study)}
     gates = {one: runs.check_run(hub.find_run(one), **how) for one in dict.fromkeys(places)}
     code = min((one.code for one in gates.values()), key=_WORST.index)
     if junit:
@@ -115,7 +112,6 @@ def _junit(gates: "Mapping[str, findings.Gate]") -> bytes:
 def compare(
     places: ui.Runs,
     folder: Annotated[Path | None, ui.option("Folder for the page, tables and figures.", "--out")] = None,
-    every_pair: Annotated[bool, ui.option("Compare every two models, not each with one.", "--every-pair")] = False,
     verbose: ui.Verbose = False,
     as_json: ui.AsJson = False,
 ) -> None:
@@ -127,7 +123,7 @@ def compare(
     if len(read) < 2:
         why = f": {broken[0]}" if broken else ". Name further folders of runs, or results repositories."
         raise UsageError(f"{len(read)} run{'s' * (not read)} can be read, expected two or more{why}")
-    compared = runs.compare_runs(read, every_pair=every_pair)
+    compared = runs.compare_runs(read)
     if folder:
         runs.write_comparison(folder, compared)
     if as_json:

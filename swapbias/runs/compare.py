@@ -23,13 +23,12 @@ from swapbias.runs.run import REPORT, Run
 from swapbias.studies import load_study
 
 MOST_CELLS = 2_000_000  # of a comparison
-MOST_PAIRED = 20  # models that are compared two by two
 _HEAVY = ("text", "candidates", "top_tokens")  # columns of scored rows that one model's stand for all
 Prompts = tuple[int, str, tuple[str, ...], str, str]  # rows, their sha256, of word lists and notes, how chat is asked
 Columns = Sequence[tuple[ComparedModel, Results, str]]  # a model, its run, and its name there
 
 
-def compare_runs(runs: Sequence[Results], *, every_pair: bool = False) -> ComparisonPage:
+def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
     """What ``swapbias compare`` makes of two runs or more: models are compared with the first of the first run.
 
     Raises:
@@ -39,11 +38,6 @@ def compare_runs(runs: Sequence[Results], *, every_pair: bool = False) -> Compar
         raise UsageError("The same run is named several times, expected different ones. Name other runs as well.")
     columns = _columns(runs)
     made = _side_by_side(columns)
-    if every_pair and len(columns) > MOST_PAIRED:
-        raise UsageError(
-            f"--every-pair with {len(columns)} models, expected at most {MOST_PAIRED}. Name fewer runs, or drop it: "
-            "each is then compared with the first."
-        )
     first = [(run.key, one.model_id) for run in runs[:1] for one in run.found[:1]]
     reference = next((model.name for model, run, model_id in columns if (run.key, model_id) in first), "")
     scored, left_out = _scored_rows(runs, columns)
@@ -52,11 +46,10 @@ def compare_runs(runs: Sequence[Results], *, every_pair: bool = False) -> Compar
         for one in made.found
         if one.score == "score" and MEASURES[one.measure].reach
     }
-    differences = findings.compare(scored, reference=reference, every_pair=every_pair, units_read=units_read)
+    differences = findings.compare(scored, reference=reference, units_read=units_read)
     if not differences and not any(len(row.known) > 1 for row in made.quantities):
         raise UsageError("The runs have no experiment in common. Audit them with the same --study.")
-    number = max(map(len, scored.values()), default=0)
-    pairs = number * (number - 1) // 2 if every_pair else number - 1
+    pairs = max(map(len, scored.values()), default=0) - 1
     if pairs > MOST_DETAILED:
         left_out.append(
             f"Differences by slice, by subset and as published are left out: there are {pairs} pairs of models, at "
@@ -136,7 +129,6 @@ def check_run(
     max_gap: float = MARGIN,
     baseline: Results | Path | str | None = None,
     studies: Sequence[str] = (),
-    of: str = "gap",
 ) -> Gate:
     """Whether a finished run passes: ``findings.check_gaps`` of what it found, and of a baseline's scored prompts.
 
@@ -158,7 +150,7 @@ def check_run(
                         "swapbias and the same --limit."
                     )
         rows = {"items": dict(mine.items), "baseline": dict(before.items)}
-    gate = findings.check_gaps(mine.found, max_gap=max_gap, studies=studies, of=of, **rows)
+    gate = findings.check_gaps(mine.found, max_gap=max_gap, studies=studies, **rows)
     return replace(gate, notes=tuple(map(str, mine.manifest.get("repeats", ()))))
 
 
@@ -315,7 +307,7 @@ def _trouble(study: str, rows: pd.DataFrame) -> str:
         for experiment in load_study(study).experiments:
             part = rows[rows["experiment"] == experiment.name]
             if len(part):
-                findings.units(experiment, part)
+                findings.gap_units(findings.Context(study, "", experiment, "score"), part)
     except (KeyError, TypeError, ValueError) as error:
         return type(error).__name__
     return ""

@@ -207,6 +207,7 @@ class Task:
     notes: Notes | None = None  # what classifiers are trained on
     n_available: int = 0
     factless: int = 0  # notes that are left out, for they state nothing that an answer could repeat
+    repeats: str = ""  # how many pairs of the user's own repeat another pair's texts, and are not read
 
     @property
     def kind(self) -> Kind:
@@ -279,7 +280,8 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
         raise UsageError(f"No experiment fits. {why}. Choose another model or --study.{hint}")
     for one in kinds():
         if one.is_requested(settings) and not any(task.kind is one for task in tasks):
-            raise UsageError(f"{one.unused_note(settings, ' and '.join(_studies_of(one)))} Name it as well.")
+            named = " and ".join(_studies_of(one))
+            raise UsageError(f"Settings of {one.name} models are read by {named}. Name it as well.")
     return tasks, skipped
 
 
@@ -328,7 +330,7 @@ def _tasks(
         if reason := _unreadable(task, settings):
             reasons.append((experiment.name, reason))
         else:
-            tasks.append(task)
+            tasks.append(_distinct(task))
         if task.notes and experiment.regimes and task.kind.trains(settings):
             untrained = ((f"{experiment.name}, {one}", reason) for one, reason in task.notes.untrainable().items())
             reasons += [one for one in untrained if one not in reasons]
@@ -506,19 +508,37 @@ def partial_note(tasks: Sequence[Task]) -> str:
     )
 
 
+def _distinct(task: Task) -> Task:
+    """A task on the user's own prompts without pairs of the same texts as another: they are no further evidence.
+
+    Pairs of several subsets, values of the primary slice, labels or versions are never the same.
+    """
+    experiment, own = task.experiment, task.notes is not None or task.study.name in own_studies()
+    if not own or experiment.measure != "paired_gap":
+        return task
+    answered_by = next((one.column for one in experiment.slices if one.name == experiment.headline_slice), "")
+    names = ["group", "side", "text", "candidates", "wording", "trial", experiment.subset, answered_by]
+    names += ["label", "version"] if experiment.rates else []
+    content: dict[str, set[tuple[str, ...]]] = {}
+    rows = zip(*(column(task.rows, name) for name in ("pair_id", *filter(None, names))), strict=True)
+    for pair, *texts in rows:
+        content.setdefault(pair, set()).add(tuple(texts))
+    first: dict[frozenset[tuple[str, ...]], str] = {}
+    read = [first.setdefault(frozenset(content[pair]), pair) == pair for pair in column(task.rows, "pair_id")]
+    if all(read):
+        return task
+    places = zip(*(column(task.rows, name, "1") for name in ("pair_id", "group", "trial")), read, strict=True)
+    pairs = {pair: one for pair, group, trial, one in places if trial == "1" and group in experiment.compared}
+    note = f"{task.study.name} {experiment.name}: {len(pairs) - sum(pairs.values()):,} of {len(pairs):,} pairs repeat"
+    return replace(
+        task, rows=only(task.rows, read), n_prompts=sum(read[: task.n_prompts]),
+        repeats=f"{note} another pair's texts and count once.",
+    )  # fmt: skip
+
+
 def repeat_notes(tasks: Sequence[Task]) -> list[str]:
     """Of prompts of the user's own how many pairs are of the same texts as another, a sentence an experiment."""
-    own = [one for one in tasks if one.notes is not None or one.study.name in own_studies()]
-    if not own:
-        return []
-    from swapbias.findings import repeated_pairs  # takes long to import: the package's own studies repeat nothing
-
-    found = ((one.name, *repeated_pairs(one.experiment, one.rows)) for one in own)
-    return [
-        f"{name}: {repeated:,} of {pairs:,} pairs repeat another pair's texts and count once."
-        for name, repeated, pairs in dict.fromkeys(found)
-        if repeated
-    ]
+    return list(dict.fromkeys(one.repeats for one in tasks if one.repeats))
 
 
 def study_designs(corpus: studies.Corpus) -> Iterator[str]:

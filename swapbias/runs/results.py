@@ -210,7 +210,7 @@ def _unread(items: Items, tasks: Sequence[Task]) -> Iterator[str]:
             if not counts["refused"] + counts["unreadable"]:
                 continue
             experiment = experiments[study, name]
-            more = "look at them with swapbias study read."
+            more = f"read them in the column answer of items/{study}.parquet."
             if experiment.rubric and "judged" not in rows:
                 more = "let a judge read them with -M judge=MODEL."
             elif experiment.reading == "options":

@@ -14,7 +14,7 @@ import pytest
 from swapbias.cli.finished_runs import show_comparison
 from swapbias.errors import UsageError
 from swapbias.files import as_csv
-from swapbias.findings.comparison import compare
+from swapbias.findings import compare
 from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.measures.estimate import Estimate
 from swapbias.report.text import shown
@@ -283,9 +283,7 @@ def test_one_model_of_two_runs_is_told_apart_in_the_differences_too(tmp_path, mo
 )
 def test_rows_that_no_audit_writes_are_left_out_of_the_differences_and_named(tmp_path, change):
     runs = [read_run(on_disk(tmp_path / name, name)) for name in "abc"]
-    broken = replace(
-        runs[2], commit=COMMIT, items={name: change(rows) for name, rows in runs[2].items.items()}
-    )
+    broken = replace(runs[2], commit=COMMIT, items={name: change(rows) for name, rows in runs[2].items.items()})
     found, (sentence,) = differences([*runs[:2], broken])
     assert {one.contrast for one in found} == {"a - b"}
     assert sentence.startswith("Left out of the differences: c @ ")
