@@ -306,8 +306,9 @@ def _trouble(study: str, rows: pd.DataFrame) -> str:
     try:
         for experiment in load_study(study).experiments:
             part = rows[rows["experiment"] == experiment.name]
-            if len(part):
-                findings.gap_units(findings.Context(study, "", experiment, "score"), part)
+            made = findings.gap_units(findings.Context(study, "", experiment, "score"), part) if len(part) else ()
+            if made is None and experiment.measure == "paired_gap":
+                return "a group is missing"
     except (KeyError, TypeError, ValueError) as error:
         return type(error).__name__
     return ""
