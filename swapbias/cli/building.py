@@ -88,7 +88,7 @@ def swap(
                 position = step.position
 
         done = swapping.swap_files(
-            job, here, processes=processes, batch_rows=batch_rows, on_progress=on_progress, engine=engine, say=ui.say,
+            job, here, processes=processes, batch_rows=batch_rows, on_progress=on_progress, engine=engine,
             uploaded_to=None if store is None or store.own else str(store),
         )  # fmt: skip
     if as_json:
@@ -112,7 +112,7 @@ def swap(
 
 def train(
     kind: Annotated[str, ui.argument("KIND", "bow, bilstm or encoder.")],
-    data: Annotated[str, ui.option("sst2 (from the Hub), or a folder with train and dev (.tsv, .csv, stsa).")],
+    data: Annotated[str, ui.option("sst2 (from the Hub), or a folder with train and dev (.tsv, stsa).")],
     folder: Annotated[Path, ui.option("New folder for the model.", "--out")],
     vectors: Annotated[Path | None, ui.option("Of a bilstm: .kv, .bin, .txt or .vec word vectors.")] = None,
     encoder: Annotated[str | None, ui.option("Hub id or folder; none: bert-base-uncased.")] = None,

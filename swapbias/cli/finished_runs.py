@@ -23,9 +23,6 @@ def check(
     max_gap: Annotated[float, ui.option("Largest gap that passes: a share of the unit's range.")] = 0.05,
     baseline: Annotated[str | None, ui.option("A run whose gaps may be exceeded by --max-gap, and no more.")] = None,
     study: Annotated[list[str] | None, ui.option("NAME[:EXPERIMENT]; repeatable. [default: all]")] = None,
-    of: Annotated[
-        str, ui.option("gap, level or all: of a difference of gaps that difference, the gaps, or both.")
-    ] = "gap",
     junit: Annotated[Path | None, ui.option("Write the checks to this file as JUnit XML.")] = None,
     annotations: Annotated[
         bool, ui.option("Print annotations for GitHub [default: on its runners].", "--annotations")
@@ -38,7 +35,7 @@ def check(
     A gate for releases and CI. Of several runs the worst counts.
     """
     before = hub.find_run(baseline) if baseline else None
-    how: dict[str, Any] = {"max_gap": max_gap, "baseline": before, "studies": ui.split_commas(study), "of": of}
+    how: dict[str, Any] = {"max_gap": max_gap, "baseline": before, "studies": ui.split_commas(study)}
     gates = {one: runs.check_run(hub.find_run(one), **how) for one in dict.fromkeys(places)}
     code = min((one.code for one in gates.values()), key=_WORST.index)
     if junit:
@@ -115,7 +112,6 @@ def _junit(gates: "Mapping[str, findings.Gate]") -> bytes:
 def compare(
     places: ui.Runs,
     folder: Annotated[Path | None, ui.option("Folder for the page, tables and figures.", "--out")] = None,
-    every_pair: Annotated[bool, ui.option("Compare every two models, not each with one.", "--every-pair")] = False,
     verbose: ui.Verbose = False,
     as_json: ui.AsJson = False,
 ) -> None:
@@ -127,7 +123,7 @@ def compare(
     if len(read) < 2:
         why = f": {broken[0]}" if broken else ". Name further folders of runs, or results repositories."
         raise UsageError(f"{len(read)} run{'s' * (not read)} can be read, expected two or more{why}")
-    compared = runs.compare_runs(read, every_pair=every_pair)
+    compared = runs.compare_runs(read)
     if folder:
         runs.write_comparison(folder, compared)
     if as_json:
@@ -139,7 +135,7 @@ def compare(
     ui.show(f"Page: {folder / 'report.html'}" if folder else "Write it as a page, with the evidence, with --out DIR.")
 
 
-def comparison_record(compared: "runs.Comparison") -> dict[str, object]:
+def comparison_record(compared: "report.ComparisonPage") -> dict[str, object]:
     """What the tables say, for programs."""
     return {
         "side_by_side": runs.comparison_table(compared).astype(object).to_dict("records"),
@@ -148,25 +144,25 @@ def comparison_record(compared: "runs.Comparison") -> dict[str, object]:
     }
 
 
-def show_comparison(compared: "runs.Comparison", *, verbose: bool) -> None:
+def show_comparison(compared: "report.ComparisonPage", *, verbose: bool) -> None:
     """The page's sentences, what is not comparable, and that nobody wins; every number with ``verbose``."""
     from swapbias.report import text
 
     longest = 4_000  # characters: names may be anybody's
-    for one, sentence in report.sentences(runs.comparison_page(compared)):
+    for one, sentence in report.sentences(compared):
         ui.out.print(report.shown(f"{one.study} {one.experiment}: {sentence}", longest))
     if verbose:
         ui.show("\nEach quantity by model, with its 95 % interval and n")
-        for row in compared.rows:
+        for row in compared.quantities:
             first = row.known[0]
             where = f"{first.study} {first.experiment}, {text.where(first)}"
             what = f"{where}: {text.quantity(first)} ({first.unit}) {row.note}"
             ui.out.print(report.shown(what, 400))
-            for column, found in zip(compared.columns, row.found, strict=True):
+            for model, found in zip(compared.models, row.found, strict=True):
                 if found:
                     size = f"{text.value(found, own=True)} ({text.interval(found, own=True)})"
                     value = f"{size}, n {text.counted(found.estimate)}"
-                    ui.out.print(f"  {report.shown(column.title, 120)}: {value}")
+                    ui.out.print(f"  {report.shown(model.title, 120)}: {value}")
         if differences := [one for one in compared.differences if one.slice_by == "all"]:
             ui.out.print(report.terminal_table("Models compared", differences))
     for sentence in (*compared.notes, report.NO_RANKING):

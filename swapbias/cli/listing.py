@@ -9,10 +9,10 @@ import typer
 
 from swapbias import findings, studies
 from swapbias.cli import terminal as ui
-from swapbias.cluster import Engine
 from swapbias.errors import UsageError, quoted
 from swapbias.files import cache_dir, is_url
 from swapbias.models import FLAGS, LoadOptions, kinds, settable
+from swapbias.swapping import Engine
 
 # --- settings of -M ------------------------------------------------------------------------------------
 

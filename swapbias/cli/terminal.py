@@ -16,7 +16,7 @@ from typer.core import TyperCommand
 from swapbias.files import as_json as plain_json, is_url
 
 if TYPE_CHECKING:
-    from swapbias.store import Store
+    from swapbias.runs import Store
 
 # Names and places are printed as they are: ":x:" in one is no picture, "[x]" no style.
 out = Console(emoji=False, markup=False, highlight=False)
@@ -94,7 +94,7 @@ def working_folder(place: str, *, own: bool) -> Iterator[tuple[Path, "Store | No
     if not is_url(place):
         yield Path(place), None
         return
-    from swapbias.store import Store  # its library takes long to import
+    from swapbias.runs import Store  # its library takes long to import
 
     store = Store(place, own=own)
     with store.mirrored() as here:

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from swapbias.errors import HubError, UsageError
 from swapbias.files import file_sha256
 from swapbias.hub.cards import CARD, decode
-from swapbias.network import configure_http
+from swapbias.models import configure_http
 from swapbias.privacy import Files, check_upload
 
 if TYPE_CHECKING:

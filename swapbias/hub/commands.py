@@ -244,11 +244,8 @@ def push_study(hub: Hub, folder: Path, repo_name: str, **options: Unpack[PushOpt
         parquet = {path.relative_to(scratch).as_posix(): path for path in sorted(Path(scratch).rglob("*.parquet"))}
         card = local_card(corpus, infos, is_credentialed=False)
         card += f"\nRun it: `swapbias audit MODEL --study {repo_name}`\n\n{own}"
-        files, hint = (
-            {**tables, **parquet, CARD: card.encode()},
-            f"raise version in study.toml (now {corpus.version})",
-        )
-        tag = f"v{corpus.version}"
+        files: dict[str, bytes | Path] = {**tables, **parquet, CARD: card.encode()}
+        tag, hint = f"v{corpus.version}", f"raise version in study.toml (now {corpus.version})"
         return push_repo(hub, Repo("dataset", repo_name), files, tag=tag, raise_hint=hint, **options)
 
 

@@ -39,7 +39,7 @@ from swapbias.models.chat import scoring_in_words
 from swapbias.notes import OWN, PHENOTYPES, kind_of_folder
 from swapbias.privacy import check_upload, own_data, refuse
 from swapbias.report import shown, text as wording
-from swapbias.runs import ComparedRun, Results, Run
+from swapbias.runs import LazyItems, Results, Run
 from swapbias.studies import PROMPT_COLUMNS
 
 # --- tables as they are shared ----------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def bundle_run(run: Run, *, findings_only: bool = False, phenotypes: Collection[
     if other and not findings_only:
         raise UsageError(f"{other} Audit again, or share findings alone with --findings-only.")
     if findings_only:
-        results = Results(results.manifest, results.found, {}, results.coverage)
+        results = replace(results, items={}, explained=())
     public = runs.as_public(results)
     coverage = public.coverage[[name for name in public.coverage if name in _COVERAGE]]
     public = replace(public, manifest=privacy.filter_manifest(public.manifest), coverage=coverage)
@@ -305,7 +305,7 @@ def _other_prompts(run: Run, results: Results) -> tuple[str, bool]:
 # --- reading shared runs ----------------------------------------------------------------------------------
 
 
-def find_run(named: "str | PathLike[str]") -> ComparedRun:
+def find_run(named: "str | PathLike[str]") -> Results:
     """A finished run by its folder, or by its name on the Hub: OWNER/NAME[/RUN][@REVISION].
 
     UsageError: no such folder or repository, or one of several runs. ValueError: not what swapbias writes.
@@ -322,9 +322,9 @@ def find_run(named: "str | PathLike[str]") -> ComparedRun:
     return loaded[0]
 
 
-def load_all_shared(hub: Hub, names: Sequence[str]) -> tuple[list[ComparedRun], list[str]]:
+def load_all_shared(hub: Hub, names: Sequence[str]) -> tuple[list[Results], list[str]]:
     """The runs of several repositories, and why those that cannot be read cannot: they do not stop the others."""
-    loaded: list[ComparedRun] = []
+    loaded: list[Results] = []
     broken: list[str] = []
     for name in dict.fromkeys(names):
         parts = SHARED.fullmatch(name)
@@ -340,7 +340,7 @@ def load_all_shared(hub: Hub, names: Sequence[str]) -> tuple[list[ComparedRun], 
 
 def load_shared(
     hub: Hub, repo_name: str, *, revision: str = "main", only: str = ""
-) -> tuple[list[ComparedRun], dict[str, str]]:
+) -> tuple[list[Results], dict[str, str]]:
     """The runs of a results repository, all read at one commit, and by name why others cannot be read.
 
     ``revision`` is a branch, tag or commit; ``only`` the name of one run. UsageError: no such repository, or no runs.
@@ -353,7 +353,7 @@ def load_shared(
     if not names:
         run = f"runs/{shown(only) or 'NAME'}/results.json"
         raise UsageError(f"{repo_name} holds no {run}. Name a repository made with swapbias share.")
-    loaded: list[ComparedRun] = []
+    loaded: list[Results] = []
     broken: dict[str, str] = {}
     for name in names:
         try:
@@ -365,7 +365,7 @@ def load_shared(
     return loaded, broken
 
 
-def _run(hub: Hub, state: State, name: str) -> ComparedRun:
+def _run(hub: Hub, state: State, name: str) -> Results:
     where = f"{state.repo.name}/{shown(f'runs/{name}')}"
     files = [f"runs/{name}/{file}" for file in ("manifest.json", "results.json")]
     if files[0] not in state.files:
@@ -373,16 +373,17 @@ def _run(hub: Hub, state: State, name: str) -> ComparedRun:
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
         raise ValueError(f"{name!r} is no name of a run, expected a-z, 0-9, dots and dashes. Rename its folder.")
     place = hub.fetch(state, files, limit=READ_LIMIT)[files[0]].parent
-    items = [path for study in studies.studies() if (path := f"runs/{name}/items/{study}.parquet") in state.files]
+    there = [study for study in studies.studies() if f"runs/{name}/items/{study}.parquet" in state.files]
 
-    def scored() -> dict[str, pd.DataFrame]:
-        hub.fetch(state, items, limit=READ_LIMIT)
+    def scored(study: str) -> pd.DataFrame:
+        hub.fetch(state, [f"runs/{name}/items/{study}.parquet"], limit=READ_LIMIT)
         try:
-            return {Path(path).stem: runs.scored_items(Run(place), Path(path).stem) for path in items}
+            return runs.scored_items(Run(place), study)
         except ValueError as error:
             raise ValueError(f"{where}: its scored prompts cannot be read. Its owner can audit again.") from error
 
-    return replace(runs.read_run(place, repo=state.repo.name, commit=state.commit), items=scored)
+    run = runs.read_run(place, repo=state.repo.name, commit=state.commit)
+    return replace(run, items=LazyItems(there, scored))
 
 
 # --- the file of evaluation results in a model's repository -----------------------------------------------

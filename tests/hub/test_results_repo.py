@@ -8,7 +8,7 @@ import pytest
 from swapbias.errors import HubError, UsageError
 from swapbias.hub.client import Hub, is_shared_name
 from swapbias.hub.shared_runs import load_all_shared, load_shared, parquet
-from swapbias.studies.prompt import PROMPT_COLUMNS
+from swapbias.studies.study import PROMPT_COLUMNS
 from tests.hub.shared_runs import GAP, shared
 
 
@@ -136,11 +136,11 @@ def test_scored_rows_are_read_when_they_are_asked_for(hub):
     hub.add_repo("dataset", "alice/results", files={**files, **shared("bare")})
     bare, one = load_shared(Hub(), "alice/results")[0]
     assert not [path for _, path, _ in hub.log if "items" in path]
-    assert bare.items() == {}
-    rows = one.items()["gendered_stigma"]
+    assert dict(bare.items) == {}
+    rows = one.items["gendered_stigma"]
     assert rows.to_dict("records") == [{name: ROWS[name][0] for name in rows}]
     hub.push("dataset", "alice/results", {ITEMS: b"later"})
-    assert len(one.items()["gendered_stigma"]) == 1  # of the commit that was read
+    assert len(one.items["gendered_stigma"]) == 1  # of the commit that was read
 
 
 @pytest.mark.parametrize("content", [b"PAR1 not really", parquet(pa.table(ROWS).drop(["group"]))])
@@ -148,4 +148,4 @@ def test_scored_rows_that_no_audit_writes_are_refused(hub, content):
     hub.add_repo("dataset", "eve/results", files={**shared("one"), ITEMS: content})
     run = load_shared(Hub(), "eve/results")[0][0]
     with pytest.raises(ValueError, match=r"^eve/results/runs/one: its scored prompts cannot be read\."):
-        run.items()
+        run.items["gendered_stigma"]
