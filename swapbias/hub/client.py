@@ -14,8 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack
 
-from tqdm import tqdm
-
 from swapbias.errors import HubError, UsageError
 from swapbias.files import file_sha256
 from swapbias.hub.cards import CARD, decode
@@ -163,13 +161,6 @@ def as_bytes(content: bytes | Path) -> bytes:
     return content if isinstance(content, bytes) else content.read_bytes()
 
 
-class _Silent(tqdm):  # type: ignore[misc]
-    """The client draws bars even where there is no terminal."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **{**options, "disable": True})
-
-
 class Hub:
     """The Hub, as one user sees it: at ``endpoint`` (``HF_ENDPOINT``) by ``token`` (``HF_TOKEN`` or the stored one).
 
@@ -266,7 +257,15 @@ class Hub:
 
     def fetch(self, state: State, paths: Iterable[str], *, limit: int | None = None) -> dict[str, Path]:
         """Files of a state by path, in the client's cache; HubError for one of more than ``limit`` bytes."""
-        chosen, how = list(paths), {"repo_type": state.repo.kind, "revision": state.commit, "tqdm_class": _Silent}
+        from tqdm import tqdm
+
+        class Silent(tqdm):  # type: ignore[misc]
+            """The client draws bars even where there is no terminal."""
+
+            def __init__(self, *arguments: Any, **options: Any) -> None:
+                super().__init__(*arguments, **{**options, "disable": True})
+
+        chosen, how = list(paths), {"repo_type": state.repo.kind, "revision": state.commit, "tqdm_class": Silent}
         for path in chosen:
             if limit is not None and state.sizes[path] > limit:
                 raise HubError(

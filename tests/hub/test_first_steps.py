@@ -18,7 +18,6 @@ import swapbias
 from swapbias.cli import app
 from tests.conftest import ROOT
 from tests.hub.clients import environment
-from tests.hub.own_runs import ASKED, QUIET
 from tests.hub.sharing_runs import MODEL
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
