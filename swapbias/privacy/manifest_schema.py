@@ -22,7 +22,7 @@ _KEYS: dict[Type, str] = {  # wherever they stand; a list holds values of the ty
         swapbias status started finished model kind device dtype positive_label negative_label embeddings classifier
         data checklist base_url provider endpoint scoring log judge judge_base_url judge_provider own_address corpus
         config study experiment studies decided model_id architecture revision host library target task inspect_ai
-        frequency device_map quantization attn_implementation subfolder adapter
+        frequency device_map quantization attn_implementation subfolder adapter scorer
     """,
     r"[^\x00-\x1f\x7f]{0,2000}": "dtype_error truncated pruning repeats unread question reason stopped told",
     float: """
@@ -87,7 +87,7 @@ _PRIVATE_ENDINGS = (
     ".example", ".invalid", ".home.arpa",
 )  # fmt: skip
 _UNSHARED = ("price_in", "price_out")  # settings that are nobody else's business
-_PATHS = ("model", "model_id", "adapter", "classifier", "judge", "embeddings", "log")
+_PATHS = ("model", "model_id", "adapter", "classifier", "judge", "scorer", "embeddings", "log")
 _ADDRESSES = ("base_url", "judge_base_url", "own_address")
 _SHORTEST_SECRET = 6  # characters of a part of an address that is looked for alone: shorter ones are words
 _NO_SECRET = re.compile(r"v?\d[\d.-]{0,11}(-preview)?|true|false")  # versions and dates, as addresses ask for them
