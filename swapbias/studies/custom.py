@@ -69,13 +69,11 @@ _SPREADS: Mapping[str, Mapping[str, float]] = {
     "masked": {"template": 0.042, "words": 0.042, "condition": 0.115, "pair_id": 0.13, "": 0.035},
     "classifier": {"template": 0.125, "words": 0.125, "condition": 0.048, "pair_id": 0.19, "": 0.136},
 }
-_MOST_VALUES = 100  # of a column that is a slice without being named as one
 GROUP_FILL, REFERENCE_FILL, FILL_PAIR = FILLS = ("group_fill", "reference_fill", "fill_pair")
 _BESIDE = {"counted", "wording", "where", "unit", "masked", *FILLS}  # columns that are none of a row's own
-NAME = "name"  # the column that says what fills the slot, where texts are not compared
 _PRONOUNS = frozenset((
-    "he", "she", "they", "him", "her", "them", "his", "hers", "their",
-    "theirs", "himself", "herself", "themselves", "themself", "it", "its", "itself",
+    "he", "she", "they", "him", "her", "them", "his", "hers", "their", "theirs", "himself", "herself", "themselves",
+    "themself", "it", "its", "itself",
 ))  # fmt: skip
 _SAMPLE = 4  # fills that recur, each in texts of its own: fewer are forms of a word (woman, women)
 
@@ -118,16 +116,16 @@ def fills_of(prompts: pd.DataFrame, groups: Sequence[str], reference: str) -> Fi
 
 def _fill_pairs(rows: pd.DataFrame, group: str, reference: str) -> tuple[pd.DataFrame, list[str], str, bool]:
     """The fills of each pair, which of them are a sample, what they are called, and whether texts are templates."""
-    rows = rows.assign(**{NAME: rows.get(NAME, "")}).drop_duplicates(["pair_id", "group"]).set_index("pair_id")
-    sides = [rows.loc[rows["group"] == one, ["text", NAME, "template"]] for one in (group, reference)]
+    rows = rows.assign(name=rows.get("name", "")).drop_duplicates(["pair_id", "group"]).set_index("pair_id")
+    sides = [rows.loc[rows["group"] == one, ["text", "name", "template"]] for one in (group, reference)]
     both = sides[0].merge(sides[1], left_index=True, right_index=True, suffixes=("", "_reference"))
     pairs = pd.DataFrame(
         [swapped(one, other) for one, other in zip(both["text"], both["text_reference"], strict=True)],
         columns=[GROUP_FILL, REFERENCE_FILL, "template"], index=both.index, dtype=object,
     )  # fmt: skip
-    named = bool((both[NAME] != both[f"{NAME}_reference"]).any())  # else the column names something else
+    named = bool((both["name"] != both["name_reference"]).any())  # else the column names something else
     if named:
-        pairs[GROUP_FILL], pairs[REFERENCE_FILL] = both[NAME], both[f"{NAME}_reference"]
+        pairs[GROUP_FILL], pairs[REFERENCE_FILL] = both["name"], both["name_reference"]
     pairs[FILL_PAIR] = pairs[GROUP_FILL] + " / " + pairs[REFERENCE_FILL]
     texts, counts = pairs["template"].nunique(), pairs.nunique()
     recur = any(len(pairs.drop_duplicates([side, "template"])) > texts for side in FILLS[:2])
@@ -195,14 +193,11 @@ def open_study(
         StudyError: what is wrong with the declaration and the tables, a line each with file and line.
     """
     parsed = parse_study(study_files(source, reference=reference, group=group, lexicon=lexicon, name=name))
-    try:
-        corpus = _corpus(parsed, origin)
-    except StudyError as error:
-        raise StudyError(_with_file_names(str(error), source, lexicon)) from error
+    named = partial(_with_file_names, source=source, lexicon=lexicon)
+    register(_corpus(parsed, origin, named))
     for sentence in warnings(parsed):
-        _log.warning("%s", _with_file_names(sentence, source, lexicon))
-    register(corpus)
-    return load_study(corpus.name)
+        _log.warning("%s", named(sentence))
+    return load_study(parsed.declared.name)
 
 
 class Check(NamedTuple):
@@ -221,7 +216,7 @@ def check_study(source: Any, **of_table: Any) -> Check:
     parsed = parse_study(study_files(source, **of_table))
     found = faults(parsed)
     named = [_with_file_names(one, source, of_table.get("lexicon")) for one in found or advice(parsed)]
-    return Check(named, [], None) if found else Check([], named, _corpus(parsed, ""))
+    return Check(named, [], None) if found else Check([], named, _corpus(parsed))
 
 
 def reopen_study(folder: Path, origin: str) -> None:
@@ -296,10 +291,10 @@ def own_corpus(files: Files, *, origin: str = "") -> Corpus:
     return _corpus(parse_study(files), origin)
 
 
-def _corpus(parsed: Parsed, origin: str) -> Corpus:
+def _corpus(parsed: Parsed, origin: str = "", named: Callable[[str], str] = str) -> Corpus:
     if found := faults(parsed):
         rest = [f"{len(found) - 20} more: list all with swapbias study check."] if len(found) > 20 else []
-        raise StudyError("\n".join([*found[:20], *rest]))
+        raise StudyError(named("\n".join([*found[:20], *rest])))
     declared, prompts = parsed.declared, parsed.prompts
     lexicons, candidates = _lexicons(parsed)
     prompts = prompts[prompts["group"].isin(parsed.groups)]
@@ -424,5 +419,5 @@ def _slices(parsed: Parsed, prompts: pd.DataFrame) -> Iterator[Slice]:
         return
     beside = {"pair_id", "prompt_id", "text", "group", "candidates", *_BESIDE}
     for column in constant_columns(prompts, [one for one in prompts if one not in beside]):
-        if 1 < prompts[column].nunique() <= _MOST_VALUES:
+        if 1 < prompts[column].nunique() <= 100:  # one of more is a slice only where it is named as one
             yield Slice(column, "pair of words" if column == "words" else column)

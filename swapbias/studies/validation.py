@@ -38,7 +38,6 @@ _REQUIRED = {
 STUDY_FILES = (DECLARATION, *_REQUIRED)
 MOST_PROMPTS = 1_000_000  # of a study
 Files = Mapping[str, bytes]
-_MOST_LISTED = 20  # faults of one kind that are listed one by one
 _MOST_LETTERS = 300  # of a cell that is no text: it stands in tables and findings
 _RESERVED = {
     *PLACEBO_COLUMNS, "prompt_id", "pair_id", "experiment", "model_id", "score", "answer", "top_tokens", "non_finite",
@@ -46,11 +45,10 @@ _RESERVED = {
 }  # fmt: skip
 _TEXTS = ("text", "template")  # columns that are read as they are, blanks at their ends included
 _COLUMNS = ("pair_id", "group", "text", "construct", "condition", "label", "template", "counted", "wording", "where")
-_MOST_GROUPS = 10  # that one sentence names
 _ARTICLE = re.compile(r"\b([Aa]n?) ([A-Za-z][\w'-]*)")
-_AN = re.compile(r"[aeio]|u(?!ni|s[aeiu]|t[aei]|r[aeiou]|k|rani)|hour|honest|honou?r|heir", re.IGNORECASE)
-_A_AFTER_ALL = re.compile(r"(one|once|eu|ewe|uni(?!n|m))", re.IGNORECASE)
-_MOST_UNLIKE, _NAMED_UNLIKE = 20, 5  # pairs that are looked for, and those that are named
+_AN = re.compile(
+    r"(?!one|once|eu|ewe|uni(?!n|m))([aeio]|u(?!ni|s[aeiu]|t[aei]|r[aeiou]|k)|hour|honest|honou?r|heir)", re.I
+)
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+")  # Chinese and Japanese have no blanks between words
 
 # --- study.toml ---------------------------------------------------------------------------------------
@@ -190,12 +188,11 @@ def shown(name: str) -> str:
 
 
 def first_few(faults: Iterable[str]) -> Iterator[str]:
-    """Faults of one kind: the first of them one by one, and how many more there are."""
+    """Faults of one kind: twenty of them one by one, and how many more there are."""
     found = list(faults)
-    yield from found[:_MOST_LISTED]
-    if len(found) > _MOST_LISTED:
-        name = found[_MOST_LISTED].partition(":")[0]
-        yield f"{name}: {len(found) - _MOST_LISTED:,} more rows like the {_MOST_LISTED} before. Correct these first."
+    yield from found[:20]
+    if more := found[20:]:
+        yield f"{more[0].partition(':')[0]}: {len(more):,} more rows like the 20 before. Correct these first."
 
 
 def _read_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame:
@@ -226,9 +223,6 @@ def _read_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame:
 
 
 def _header_faults(name: str, columns: Sequence[str]) -> Iterator[str]:
-    if not any(columns):
-        yield f"columns are missing. Write them as {', '.join(_REQUIRED[name])}, with commas between cells."
-        return
     for one in _REQUIRED[name]:
         if one not in columns:
             hint = "Save it with commas between cells" if len(columns) == 1 and ";" in columns[0] else "Add it"
@@ -251,8 +245,8 @@ class Parsed:
     """The files of a study as parsed, and every prompt that they make, other wordings included.
 
     Of ``prompts``, with the columns of ``Prompt`` that tables give, ``where`` is file and line, ``counted`` what is
-    counted at the mask (words with bars between them, or a label of the lexicon; blank for none), ``wording`` the
-    name of another wording, ``unit`` numbers the pairs in each wording, ``masked`` is whether the text holds a mask.
+    counted at the mask (words with bars between, or a label of the lexicon; blank for none), ``wording`` the name
+    of another wording, ``unit`` numbers the pairs in each wording, ``masked`` says whether the text holds a mask.
     """
 
     files: Files = field(repr=False)
@@ -321,13 +315,15 @@ def _of_table(made: pd.DataFrame, groups: Sequence[str]) -> pd.DataFrame:
 
 def _of_templates(tables: Mapping[str, pd.DataFrame], groups: Sequence[str], faults: list[str]) -> pd.DataFrame:
     """Every template and wording with every row of slots and every condition that it asks for."""
-    words, conditions = (tables.get(one, pd.DataFrame()).to_dict("records") for one in (SLOTS, CONDITIONS))
-    of_words, of_conditions = (set(one[0]) if one else set() for one in (words, conditions))
-    templates, every = tables[TEMPLATES].to_dict("records"), []
-    for name in (TEMPLATES, WORDINGS):
-        table = tables.get(name, pd.DataFrame())
-        every += [(f"{name}:{line}", one) for line, one in zip(table.index, table.to_dict("records"), strict=True)]
-    known = {one["template_id"]: one for one in reversed(templates)}
+    records = {name: table.to_dict("records") for name, table in tables.items()}
+    words, conditions = (records.get(one, []) for one in (SLOTS, CONDITIONS))
+    of_words, of_conditions = ({*one[0]} if one else set() for one in (words, conditions))
+    every = [
+        (f"{name}:{line}", one)
+        for name in (TEMPLATES, WORDINGS) if name in tables
+        for line, one in zip(tables[name].index, records[name], strict=True)
+    ]  # fmt: skip
+    known = {one["template_id"]: one for one in reversed(records[TEMPLATES])}
     filling = {slot for _, one in every for slot in slots(one["template"])} - {"condition"} | {"pair", "group"}
     alone = [{"pair": "", "group": group} for group in groups]
     rows: list[dict[str, str]] = []
@@ -437,8 +433,7 @@ def _none_of(name: str, known: Sequence[str]) -> str:
 
 def _names(groups: Sequence[str]) -> str:
     names = [one if shown(one) == quoted(one) else shown(one) for one in groups]
-    more = len(names) - _MOST_GROUPS
-    return (", ".join(names[:_MOST_GROUPS]) or "none") + (f" and {more} more" if more > 0 else "")
+    return (", ".join(names[:10]) or "none") + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
 def _of_rows(rows: pd.DataFrame, sentence: str) -> Iterator[str]:
@@ -477,16 +472,16 @@ def _pair_faults(parsed: Parsed) -> Iterator[str]:
     first = prompts.groupby(["unit", "group"], sort=False)["where"].transform("first")
     again = prompts.assign(before=first)[prompts.duplicated(["unit", "group"])]
     yield from _of_rows(again, "{pair} has group {group} already in {before}. Remove one.")
-    units = prompts.drop_duplicates("unit").set_index("unit")
+    units = prompts.drop_duplicates("unit")
     compared = prompts[prompts["group"].isin(groups)].drop_duplicates(["unit", "group"])
     for group in sorted(groups):
-        lacking = units[~units.index.isin(compared["unit"][compared["group"] == group])].assign(group=group)
+        lacking = units[~units["unit"].isin(compared["unit"][compared["group"] == group])].assign(group=group)
         yield from _of_rows(lacking, "{pair} has no row of {group}. Add it, so that the groups are balanced.")
-    by_unit = compared.groupby("unit", sort=False)
-    mixed = units[(by_unit["masked"].nunique() > 1).reindex(units.index, fill_value=False)]
+    counts = compared.assign(read=compared["text"] + "\n" + compared["counted"]).groupby("unit")
+    counts = counts[["group", "masked", "read"]].nunique().reindex(units["unit"], fill_value=1).set_axis(units.index)
+    mixed = units[counts["masked"] > 1]
     yield from _of_rows(mixed, f"{{pair}} holds {MASK} in one text and not in another. Write both alike.")
-    differ = compared.drop_duplicates(["unit", "text", "counted"]).groupby("unit", sort=False).size()
-    same = units[((differ == 1) & (by_unit.size() > 1)).reindex(units.index, fill_value=False)]
+    same = units[(counts["read"] == 1) & (counts["group"] > 1)]
     what = "{pair} has the same text in every group: nothing is swapped"
     yield from _of_rows(same[same["counted"] == ""], f"{what}. Change one.")
     what = f"{what}, for the words of {{words}} alone are counted there. Change one."
@@ -528,11 +523,10 @@ def warnings(parsed: Parsed) -> Iterator[str]:
     if len(ends):
         counted = f"{len(ends):,} texts begin or end" if len(ends) > 1 else "A text begins or ends"
         yield f"{ends.iloc[0]}: {counted} with blanks, which models read too. Remove those that should not be there."
-    if found := list(islice(_unlike_pairs(parsed.prompts), _MOST_UNLIKE + 1)):
-        more = len(found) - _NAMED_UNLIKE
-        rest = f"; {more}{' or more' if len(found) > _MOST_UNLIKE else ''} others" if more > 0 else ""
+    if found := list(islice(_unlike_pairs(parsed.prompts), 21)):  # so many are looked for, and five are named
+        rest = f"; {len(found) - 5}{' or more' if len(found) > 20 else ''} others" if len(found) > 5 else ""
         why = "A gap between them does not come from the swapped words. Check the pairs."
-        yield f"Texts of one pair share almost nothing: {'; '.join(found[:_NAMED_UNLIKE])}{rest}. {why}"
+        yield f"Texts of one pair share almost nothing: {'; '.join(found[:5])}{rest}. {why}"
 
 
 def _unlike_pairs(prompts: pd.DataFrame) -> Iterator[str]:
@@ -553,13 +547,8 @@ def _unlike_pairs(prompts: pd.DataFrame) -> Iterator[str]:
 
 
 def article_is_wrong(article: str, word: str) -> bool:
-    """Whether "a" or "an" does not go with a word, by its letters; of a word in capitals nobody can tell.
-
-    >>> [article_is_wrong("a", one) for one in ("engineer", "university", "hour", "nurse", "MRI")]
-    [True, False, True, False, False]
-    """
-    wants_an = bool(_AN.match(word)) and not _A_AFTER_ALL.match(word)
-    return not word.isupper() and wants_an != (article.lower() == "an")
+    """Whether "a" or "an" does not go with a word, by its letters; of a word in capitals nobody can tell."""
+    return not word.isupper() and bool(_AN.match(word)) != (article.lower() == "an")
 
 
 def _of_texts(parsed: Parsed) -> Iterator[str]:

@@ -24,7 +24,7 @@ from swapbias.findings import disaggregate, headlines, recompute
 from swapbias.findings.reproduce import Reproduced
 from swapbias.studies import config_rows, pinned_files, upstream_file
 from swapbias.studies.answer_scores import answer_reader
-from swapbias.studies.prompt import Prompt
+from swapbias.studies.study import Prompt
 
 pytestmark = pytest.mark.usefixtures("upstream")
 READ = answer_reader("ranking", {})
