@@ -23,11 +23,7 @@ _CLOSED = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
 
 
 class Split(NamedTuple):
-    """A README.md in three parts that make the whole again when joined.
-
-    ``before`` ends with the line that opens the header and is blank where there is none; ``after`` begins with the
-    line that closes it.
-    """
+    """A README.md in three parts that make the whole again; the lines of --- are in the outer ones."""
 
     before: str
     header: str
@@ -89,8 +85,8 @@ def dump(value: Any, *, flow: bool | None = False) -> str:
 def with_keys(readme: str, values: Mapping[str, Any], *, where: str) -> str:
     """The README with these keys in its header; the other keys stay, and the body byte for byte.
 
-    Where a value differs the header is written anew, without comments and without byte order marks at its head:
-    behind one the Hub's own client sees no metadata. Raises ValueError for a header that cannot be read.
+    Where a value differs the header is written anew, without comments and byte order marks, behind which the Hub's
+    own client sees no metadata. ValueError: a header that cannot be read.
     """
     parts, line_end = split(readme), newline(readme)
     before = load(parts.header, where, first_line=parts.before.count("\n") + 1)
@@ -104,8 +100,8 @@ def with_keys(readme: str, values: Mapping[str, Any], *, where: str) -> str:
 def replaced(text: str, part: str, *, begin: str, end: str, where: str = CARD) -> str:
     """The text with the part where its markers stand, or at its end after a blank line.
 
-    ``part`` goes from marker to marker, with plain line ends; it gets those of the text. The markers ``begin`` and
-    ``end`` are HTML comments of one line. ValueError: they make no pair, or Markdown swallows what follows it.
+    The part gets the line ends of the text. ``begin`` and ``end`` are HTML comments of one line. ValueError: they
+    make no pair, or Markdown swallows what follows.
     """
     line_end = newline(text)
     ours = part.replace("\n", line_end)
@@ -212,10 +208,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.:@/+=,-]+")  # a name that no shell reads as a
 
 
 def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> str:
-    """What an experiment of a run read in place of its study's own prompts, in a few words; blank where just these.
-
-    UsageError: no such study. ValueError: no such experiment.
-    """
+    """What an experiment read in place of its study's own prompts, in a few words; blank where just these."""
     declared = next((one for one in load_study(study).experiments if one.name == experiment), None)
     if declared is None:
         raise ValueError(
@@ -253,17 +246,8 @@ def study_parts(
 ) -> dict[str, str]:
     """What is said of one model by study, in Markdown: the conclusions, at most four numbers, how to repeat it.
 
-    Whatever comes from outside is escaped; the addresses are checked.
-
-    Args:
-        found: findings of one model.
-        manifest: the run's, as it is or as it is shared.
-        model_name: its name on the Hub, which need not be the one that it was audited under.
-        revision: the commit there whose weights were read.
-        results_url: the full results, at a commit; ``results_private``: not everybody can open them.
-
-    Raises:
-        ValueError: findings of several models, none that answers a question, or an address Markdown cannot hold.
+    ``model_name`` is its name on the Hub, ``revision`` the commit there whose weights were read, ``results_url`` the
+    full results at a commit. ValueError: findings of several models, or none that answers a question.
     """
     models = sorted({one.model_id for one in found})
     if len(models) > 1:
@@ -370,9 +354,8 @@ that model. Please cite the studies that were audited."""
 def with_parts(readme: str, parts: Mapping[str, str], *, where: str = CARD) -> str:
     """The README with a section that holds these parts (``study_parts``); it goes to the end where there is none.
 
-    Parts of other studies stay as they are, and so does everything outside the section, byte for byte. Markers count
-    where Markdown reads them as comments, each on a line of its own. Doing it twice changes nothing more. ValueError:
-    markers that make no pair, or a code block that is never closed.
+    Parts of other studies and everything outside the section stay, byte for byte. ValueError: markers that make no
+    pair, or a code block that is never closed.
     """
     both = {**section_parts(readme, where), **{key: _marked(key, text) for key, text in parts.items()}}
     texts = [BEGIN, "## Bias audit", _READING, *(both[key] for key in sorted(both)), END]
@@ -409,14 +392,9 @@ def results_card(
     """The README of a results repository with the part of a run; the parts of other runs that are there stay.
 
     What its owner wrote stays: everything outside the markers byte for byte, and every key of the header but
-    ``configs``, to which ours are added, as they are to ``tags`` and ``license``.
-
-    Args:
-        repo, name: of the repository and of the run.
-        found, manifest: of the run, as it is shared.
-        paths: the files that the repository will hold.
-        existing: the README that is there. ValueError: one that cannot be added to.
-        licences: of the run's scored prompts; ``rows``: how many rows its tables have.
+    ``configs``, to which ours are added, as they are to ``tags`` and ``license``. ``paths`` are the files that the
+    repository will hold, ``licences`` those of the run's scored prompts. ValueError: an ``existing`` README that
+    cannot be added to.
     """
     where, paths = f"{repo}/{CARD}", set(paths)
     items = sorted(

@@ -51,10 +51,7 @@ def is_shared_name(name: str) -> bool:
 
 
 def error_sentence(error: Exception, doing: str, *, writes: bool = False) -> str | None:
-    """The sentence for an error of the client, or None for one that is not the Hub's or the network's.
-
-    ``doing`` is what was tried, after "to". Neither addresses (they may be signed) nor headers (a token) are in it.
-    """
+    """The sentence for an error of the client, without addresses and headers; None for any other error."""
     from huggingface_hub import errors
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
 
@@ -114,8 +111,8 @@ class Repo:
 class State:
     """What a repository holds at a commit.
 
-    ``files`` maps paths to digests of their content: ``sha256:...`` where the Hub stores them as large files,
-    ``git:...`` else; ``sizes`` maps them to bytes, ``tags`` names to commits.
+    ``files`` maps paths to digests, ``sha256:...`` of large files and ``git:...`` of others, ``tags`` names to
+    commits.
     """
 
     repo: Repo
@@ -138,10 +135,7 @@ class Change:
 
 
 def difference(state: State | None, files: Files, *, within: str = "") -> Change:
-    """What must be written and deleted so that a repository holds exactly ``files``.
-
-    Outside the folder ``within`` everything stays, and so do the Hub's own files.
-    """
+    """What must be written and deleted so that a repository, or its folder ``within``, holds exactly ``files``."""
     there = state.files if state else {}
     write = {path: content for path, content in files.items() if not _same(there.get(path), content)}
     inside = [path for path in there if path.startswith(f"{within}/") or not within]
@@ -162,11 +156,7 @@ def as_bytes(content: bytes | Path) -> bytes:
 
 
 class Hub:
-    """The Hub, as one user sees it: at ``endpoint`` (``HF_ENDPOINT``) by ``token`` (``HF_TOKEN`` or the stored one).
-
-    Every method raises HubError, with one sentence, when the Hub refuses, cannot be reached or holds something
-    unreadable.
-    """
+    """The Hub, as one user sees it; every method raises HubError, of one sentence, for trouble with it."""
 
     def __init__(self, *, endpoint: str | None = None, token: str | None = None) -> None:
         from huggingface_hub import HfApi
@@ -362,9 +352,8 @@ class PushOptions(TypedDict, total=False):
 class Push:
     """One commit to a repository, planned or made; with a ``description`` it is a pull request.
 
-    ``there`` is what the repository holds, None where it will be made. ``status``: ``created``, ``updated``,
-    ``tagged`` (the content was there, the tag was not), ``unchanged`` or what happened to a pull request; in a dry
-    run ``would be created`` and so on. ``commit`` is blank until it is made.
+    ``there`` is what the repository holds, None where it will be made; ``status``: ``created``, ``updated``,
+    ``tagged``, ``unchanged`` or what happened to a pull request, in a dry run ``would be created`` and so on.
     """
 
     repo: Repo

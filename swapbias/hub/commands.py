@@ -68,7 +68,9 @@ def push_all(
     else:
         push, chosen = push_metric, list(names or metrics())
         folders = [metric_path(name) for name in chosen]
-        if not untagged:
+        if untagged:
+            options["say"](f"v{__version__} is not checked: the pages name a release that may not be there.")
+        else:
             check_release(Path(folders[0]), __version__)
     return push_each(
         namespace,
@@ -150,8 +152,7 @@ def pull_all(
 ) -> int:
     """Fetch repositories of a kind to a folder: of a namespace those named, all by default; results by OWNER/NAME.
 
-    Returns:
-        The exit code: 0 where everything is there and whole, 1 otherwise, 2 for a wrong name.
+    The exit code: 0 where everything is there and whole, 1 otherwise, 2 for a wrong name.
     """
     hub = Hub()
     repos = names if kind == RESULTS else wanted_repos(hub, kind, namespace, names)
@@ -162,10 +163,7 @@ def pull_all(
 
 
 def wanted_repos(hub: Hub, kind: str, namespace: str, names: Sequence[str]) -> list[str]:
-    """The datasets or metrics of an owner by those names; all that the package knows by default.
-
-    UsageError: an unknown corpus or measure, or the owner has none of them.
-    """
+    """The datasets or metrics of an owner by those names, all that the package knows by default; UsageError: none."""
     for name in names:
         load_corpus(name) if kind == DATASET else metric_path(name)
     if names:
@@ -180,14 +178,10 @@ def wanted_repos(hub: Hub, kind: str, namespace: str, names: Sequence[str]) -> l
 
 
 def pull_repo(hub: Hub, kind: str, repo_name: str, out: Path, *, revision: str = "main") -> str:
-    """Fetch a repository into a new folder: whole, or not at all; gives a sentence that says so.
+    """Fetch a repository to the new folder ``out/NAME`` (results: ``out/OWNER/NAME``); a sentence that says so.
 
-    Datasets and metrics come to ``out/NAME``, results to ``out/OWNER/NAME``. A folder that was pulled from the same
-    commit stays; any other that is in the place is refused, and never replaced.
-
-    Raises:
-        UsageError: no such repository, or something else in its place. ValueError: it has no files of its kind.
-        HubError: the Hub refuses, or other files came than it lists.
+    UsageError: no such repository, or something else in its place, which is never replaced. ValueError: it has no
+    files of its kind. HubError: the Hub refuses, or other files came than it lists.
     """
     from swapbias.hub.datasets import atomic_directory
 

@@ -48,10 +48,7 @@ _CODE = ("builders", "studies", "notes", "swapping")  # rooms whose files make r
 
 
 class CorpusBuilder(GeneratorBasedBuilder):  # type: ignore[misc]
-    """One config of a corpus for ``datasets``; its cache folder is named after a hash over what makes the rows.
-
-    What is made of credentialed notes says so in its cache folder, and ``push_to_hub`` on it is refused.
-    """
+    """One config of a corpus for ``datasets``; its cache folder is named after a hash over what makes the rows."""
 
     def __init__(
         self, corpus: Corpus, config: Config, *, data_dir: Path | None = None, cache_dir: Any = None, key: str = ""
@@ -229,11 +226,7 @@ def _made_from(config: Config, pins: Pins) -> list[str]:
 
 
 def licences_file(corpus: Corpus) -> bytes | None:
-    """``LICENSES.md``: for each repository whose content is in the configs, commit, licence and copyright notice.
-
-    The notices are those of ``notices.csv``; a repository without one is said to be its authors'. None where no
-    config holds upstream content. Raises ValueError for a broken table.
-    """
+    """``LICENSES.md``: for each repository whose content is in the configs, commit, licence and copyright notice."""
     pins, folder = pinned_files(corpus.name), corpus_dir(corpus.name)
     grouped: dict[tuple[str, str, str], dict[str, None]] = {}  # an ordered set of configs
     for config in corpus.configs:
@@ -326,10 +319,9 @@ def section(text: str, title: str) -> str:
 def dataset_card(
     corpus: Corpus, infos: Infos, *, namespace: str = NAMESPACE, withheld: Mapping[str, Sequence[str]] | None = None
 ) -> str:
-    """The card of a corpus of the package, of the configs (``infos``) that were written.
+    """The card of a corpus of the package, of the configs (``infos``) that were written, and those ``withheld``.
 
-    ``withheld`` are configs that are not published, with the licences that do not allow it. ValueError: a column
-    without a meaning, or a reference that is not in ``references.bib``.
+    ValueError: a column without a meaning, or a reference that is not in ``references.bib``.
     """
     corpus = replace(corpus, configs=tuple(config for config in corpus.configs if config.name in infos))
     readme = _CONFIGS.sub("", (corpus_dir(corpus.name) / CARD).read_text(encoding="utf-8-sig"))
@@ -426,10 +418,7 @@ def features_section(corpus: Corpus) -> str:
 
 
 def meanings(corpus: Corpus, config: Config) -> Iterator[tuple[str, str]]:
-    """Each column of a config with its meaning: of its README's table, or what all prompts say of it.
-
-    A row of that table describes the configs that it names (``*`` at the end: all that begin so), or for all.
-    """
+    """Each column of a config with its meaning: of its README's table, or what all prompts say of it."""
     text = section((corpus_dir(corpus.name) / CARD).read_text(encoding="utf-8-sig"), SECTION)
     own = {
         column: meaning
@@ -483,9 +472,7 @@ class BuiltConfig(NamedTuple):
 def build(corpus_name: str, out: Path, *, data: Path | None = None) -> Iterator[BuiltConfig]:
     """Write a corpus to ``out/<corpus>``: Parquet by config and split, and the card.
 
-    A folder that is there is replaced as a whole, once the new one is complete. With ``data``, a folder of the
-    user's, the corpus' configs are made from it; where its notes are credentialed the result says so.
-
+    An older build is replaced as a whole. With ``data``, a folder of the user's, the configs are made from it.
     UsageError: unknown corpus, or a folder that no build made. ValueError: a broken table.
     """
     yield from write_corpus(local_corpus(corpus_name, data) if data else load_corpus(corpus_name), out)
@@ -522,10 +509,7 @@ def write_corpus(
 
 
 def write_config(folder: Path, corpus: Corpus, config: Config) -> DatasetInfo:
-    """Write a config into a new folder as ``<split>-00000-of-00001.parquet``; the folder above is marked with it.
-
-    UpstreamMissingError: an upstream file it needs is not reachable; nothing is written.
-    """
+    """Write a config into a new folder of Parquet files; UpstreamMissingError: nothing is written."""
     from datasets import utils
 
     scratch = folder.with_name(f".{folder.name}")
@@ -570,7 +554,6 @@ def atomic_directory(target: Path) -> Iterator[Path]:
 def push_dataset(hub: Hub, corpus_name: str, *, namespace: str, **options: Unpack[PushOptions]) -> Push:
     """Build a corpus of the package and publish it as ``namespace/corpus_name``, tagged with its version.
 
-    Configs whose upstream files do not allow it are left out, and the card says how to build them.
     UpstreamMissingError: a config that is published needs a file that is not at hand. Else as ``push_repo``.
     """
     corpus = load_corpus(corpus_name)

@@ -81,9 +81,9 @@ def _prompt_columns(study: str) -> frozenset[str]:
 
 
 def shared_items(run: Run, items: Mapping[str, pd.DataFrame]) -> dict[str, bytes]:
-    """The scored prompts of each study as Parquet, by path within the run; ``items`` have the models' public names.
+    """The scored prompts of each study as Parquet, by path; ``items`` have the models' public names.
 
-    The same rows give the same bytes. Raises ValueError where a column holds something else than an audit writes.
+    ValueError: a column holds something else than an audit writes.
     """
     made = {}
     for study, rows in items.items():
@@ -160,8 +160,7 @@ class Bundle:
 def run_name(manifest: Mapping[str, Any]) -> str:
     """The models' names, and 8 hexadecimal digits of what is audited: models, corpora and settings.
 
-    Results, dates, versions, the revision of a model on the Hub and the version of a corpus do not count. What has no
-    public name counts by its content: models from a folder or file, and the user's own notes.
+    Results, dates, versions, the revision of a model on the Hub and the version of a corpus do not count.
     """
     public, pinned = privacy.public_manifest(manifest), ("sha256", "training") if own_data(manifest) else ()
     models = [str(one["model_id"]) for one in public.get("models", [])]
@@ -187,12 +186,8 @@ def _pins(value: Any) -> Iterator[str]:
 def bundle_run(run: Run, *, findings_only: bool = False, phenotypes: Collection[str] = ()) -> Bundle:
     """A finished run as it may be shared; packing it twice gives the same bytes.
 
-    ``findings_only`` leaves out whatever is about one text; ``phenotypes`` are those of the user's own notes whose
-    names may leave.
-
-    Raises:
-        UsageError: credentialed data, private texts without ``findings_only``, phenotypes of the user's own that are
-            not among ``phenotypes``, a run that is not complete. ValueError: a file of the run is missing or broken.
+    ``phenotypes`` are those of the user's own notes whose names may leave. UsageError: credentialed data, private
+    texts without ``findings_only``, other phenotypes, a run that is not complete. ValueError: a broken file.
     """
     refuse(run.folder, "shared")
     manifest = run.manifest()
@@ -306,10 +301,7 @@ def _other_prompts(run: Run, results: Results) -> tuple[str, bool]:
 
 
 def find_run(named: "str | PathLike[str]") -> Results:
-    """A finished run by its folder, or by its name on the Hub: OWNER/NAME[/RUN][@REVISION].
-
-    UsageError: no such folder or repository, or one of several runs. ValueError: not what swapbias writes.
-    """
+    """A finished run by its folder, or its name on the Hub: OWNER/NAME[/RUN][@REVISION]; else UsageError."""
     name = fspath(named)
     if Path(name).exists() or not is_shared_name(name):
         return runs.read_run(Path(name))
@@ -406,13 +398,8 @@ def eval_entries(
     """One entry for each experiment of a published corpus: the least fair of its answer and the gaps this compares.
 
     ``value`` is 0 to 1, higher is fairer (``findings.oriented``), rounded to 4 decimals; ``notes`` hold each number
-    with its interval and n.
-
-    Args:
-        found, manifest: findings of one model, and of their run.
-        namespace: owner of the dataset repositories, which are named after the corpora.
-        revisions: commits of those by corpus; a corpus without one has no entry.
-        source_url, source_user: the full results, at a commit, and who shares them.
+    with its interval and n. ``revisions`` are commits of the dataset repositories of ``namespace`` by corpus; a
+    corpus without one has no entry.
     """
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
@@ -459,10 +446,9 @@ def _settings(manifest: Mapping[str, Any], model_id: str) -> str:
 
 
 def merged_entries(existing: bytes, new: Sequence[Entry], where: str) -> bytes:
-    """The file with new entries in it: each replaces ours of the same dataset and task, or goes to the end.
+    """The file with new entries: each replaces ours of the same dataset, task and user, or comes last.
 
-    Ours are those with this package's source name and the same source user; all others stay. A file that holds the
-    new entries already is returned as it is. Raises ValueError where what is there is no list of entries.
+    A file that holds them already is returned as it is. ValueError: what is there is no list of entries.
     """
     before = cards.read_yaml(cards.decode(existing, where).lstrip(cards.BYTE_ORDER_MARK), where) or []
     if not isinstance(before, list) or not all(map(_is_entry, before)):
@@ -521,15 +507,11 @@ class ShareOptions:
 
 
 def share_run(run: Run, options: ShareOptions, hub: Hub, *, say: Say) -> list[Push]:
-    """Share a run. Sharing it again changes nothing; after another audit of the same it updates in place.
+    """Share a run; sharing it again changes nothing, and after another audit of the same it updates in place.
 
-    Everything that can be refused is refused before anything is written. Where the model's page fails after the
-    results arrived, the same call goes on from there.
-
-    Raises:
-        UsageError: credentialed or private data, a key or a place of this machine in a file, a repository that is
-            not the user's or holds something else, a model that the run did not audit.
-        ValueError: a broken run, or a card that cannot be added to. HubError: the Hub refused or is out of reach.
+    Everything that can be refused is refused before anything is written. UsageError: private data, a repository that
+    is not the user's, a model that the run did not audit. ValueError: a broken run or card. HubError: the Hub
+    refused.
     """
     repo, model = Repo("dataset", options.results), Repo("model", options.model) if options.model else None
     bundle = bundle_run(run, findings_only=options.findings_only, phenotypes=options.phenotypes)
