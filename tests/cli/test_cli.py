@@ -198,7 +198,7 @@ def broken(*arguments, **options):
         (("audit", "--study", "nope"), None, ""),  # a sentence
         (("check", "nowhere"), None, ""),
         (("push", "results", "nowhere", "--results", "me/r"), None, ""),
-        (("push", "comparison", "me/space", "me/a"), "swapbias.hub.commands", "Hub"),  # a bug
+        (("push", "datasets", "--namespace", "me"), "swapbias.hub.commands", "Hub"),  # a bug
         (("pull", "results", "me/a", "--out", "a"), "swapbias.hub.commands", "pull_repo"),
         (("compare", "a", "b"), "swapbias.runs", "compare_runs"),
         (("list",), "swapbias.studies", "studies"),

@@ -65,7 +65,7 @@ def test_no_file_page_card_or_table_has_a_value(unread, tmp_path):
     screen.print(terminal(found), markup=False)
     card = "\n".join(study_parts(found, run.manifest(), model_name="owner/tiny").values())
     rows = [line for line in card.splitlines() if line.startswith("|")]
-    assert len(rows) > 4
+    assert len(rows) > 2  # head, rule, and a row at least
     for shown in (screen.export_text(), "\n".join(rows)):
         assert not re.search(r"\d\.\d", shown)
     page = re.sub(r"<(script|style|code)[\s\S]*?</\1>", "", (run.folder / "report.html").read_text())
