@@ -421,7 +421,7 @@ WORK = ("work", "school", "the bus", "a talk", "dinner", "the train", "court", "
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"model": "vader", "kind": "masked"}, "expected kind 'classifier'. Drop kind."),
+        ({"model": "vader", "kind": "masked"}, "is of kind classifier, not masked. Drop kind."),
         ({"chat": "m", "max_cost": 3.0}, "Add price_in and price_out."),
         (
             {"model": "vader", "studies": "gendered_stigma"},
