@@ -265,15 +265,16 @@ def _studies(place: Path) -> Iterator[Target]:
 
 
 def _runs(place: Path) -> Iterator[Target]:
-    from swapbias.hub.shared_runs import _rows
     from swapbias.runs import (
         MANIFEST,
+        Run,
         Settings,
         parse_manifest,
         parse_results,
         read_request,
         read_run,
         resume,
+        scored_items,
         start,
     )
     from swapbias.swapping.jobs import MANIFEST as SWAP, _begin_or_resume
@@ -306,9 +307,10 @@ def _runs(place: Path) -> Iterator[Target]:
     yield Target(
         "shared manifest.json", [manifest], _file(other / MANIFEST, lambda path: read_run(path.parent, repo="a/b"))
     )
-    yield Target(
-        "shared items", [items], _file(place / "occupation_sentiment.parquet", lambda path: _rows(path, "a/b"))
-    )
+    shared = place / "items" / "occupation_sentiment.parquet"
+    shared.parent.mkdir()
+    read_items = _file(shared, lambda path: scored_items(Run(place), path.stem))
+    yield Target("shared items", [items], read_items)
     stopped = json.dumps({**json.loads(manifest), "status": "running"}).encode()
     shutil.rmtree(place / "x" / "own" / "items")
     yield Target(
@@ -382,9 +384,9 @@ def _eval(eval_results: Any, content: bytes) -> None:
 
 
 def _chat(place: Path) -> Iterator[Target]:
+    from swapbias.models.chat.answering import AnswerLog
     from swapbias.models.chat.chat_options import ChatOptions
-    from swapbias.models.chat.openai_client import Asking, error_in
-    from swapbias.models.chat.service import AnswerLog, ChatScorer
+    from swapbias.models.chat.openai_client import Asking, ChatScorer, error_in
     from swapbias.studies import READINGS, Prompt, is_refusal, read_answer, word_count
     from swapbias.studies.answer_scores import (
         read_completion,

@@ -241,7 +241,6 @@ def share(
     phenotype: Annotated[
         list[str] | None, ui.option("A phenotype of your own notes whose name may leave; repeatable.")
     ] = None,
-    card: Annotated[bool, ui.option("With --create-pr: propose a section of the card too.", "--card")] = False,
     again: Annotated[bool, ui.option("Propose what its owners closed or took out.", "--again")] = False,
     dry_run: ui.DryRun = False,
 ) -> None:
@@ -251,7 +250,6 @@ def share(
         ("--create-pr", create_pr, "--model", model),
         ("--audited", audited, "--model", model),
         ("--again", again, "--create-pr", create_pr),
-        ("--card", card, "--create-pr", create_pr),
     ):
         if value and not required:
             raise UsageError(f"{name_of} needs {requires}. Add it, or drop {name_of}.")
@@ -260,7 +258,7 @@ def share(
     how = hub.COMMIT if commit else hub.PULL_REQUEST if create_pr else ""
     options = hub.ShareOptions(
         results=results, model=model, how=how, audited=audited, public=public, findings_only=findings_only,
-        phenotypes=tuple(phenotype or ()), card=card, again=again, namespace=namespace, dry_run=dry_run,
+        phenotypes=tuple(phenotype or ()), again=again, namespace=namespace, dry_run=dry_run,
     )  # fmt: skip
     with ui.stoppable(lambda: f"Stopped. What is on the Hub stays, and {run} as it was: the same command goes on."):
         for one in hub.share_run(runs.Run.open(run), options, hub.Hub(), say=ui.say):
@@ -274,7 +272,7 @@ def push_datasets(
     namespace: Namespace, corpora: Corpora = None, private: Private = False, dry_run: ui.DryRun = False
 ) -> None:
     """Publish corpora as datasets, each tagged with its version."""
-    _end_with("push_datasets", corpora or (), namespace=namespace, private=private, dry_run=dry_run)
+    _end_with("push_all", "dataset", corpora or (), namespace=namespace, private=private, dry_run=dry_run)
 
 
 @push.command("metrics", cls=ui.Sectioned)
@@ -287,7 +285,7 @@ def push_metrics(
 ) -> None:
     """Publish measures as static Spaces that evaluate.load reads."""
     more = {"private": private, "dry_run": dry_run, "untagged": untagged}
-    _end_with("push_metrics", metrics or (), namespace=namespace, **more)
+    _end_with("push_all", "metric", metrics or (), namespace=namespace, **more)
 
 
 @push.command("results", cls=ui.Sectioned)
@@ -301,17 +299,6 @@ def push_results(
     """Share several runs in one repository; of a model's page see swapbias share."""
     options = hub.ShareOptions(results=results, public=public, findings_only=findings_only, dry_run=dry_run)
     _end_with("push_results", places, options)
-
-
-@push.command("comparison", cls=ui.Sectioned)
-def push_comparison(
-    space: Annotated[str, ui.argument("OWNER/SPACE", "A static Space; made if need be.")],
-    results: Annotated[list[str], ui.argument("OWNER/NAME[/RUN][@REVISION]...", "Shared results.")],
-    private: Private = False,
-    dry_run: ui.DryRun = False,
-) -> None:
-    """Publish shared runs side by side as a static Space; it ranks nothing."""
-    _end_with("push_space", results, space=space, private=private, dry_run=dry_run)
 
 
 @pull.command("datasets", cls=ui.Sectioned)

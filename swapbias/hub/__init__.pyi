@@ -13,10 +13,8 @@ from .commands import (
     own_study as own_study,
     pull_all as pull_all,
     pull_study as pull_study,
-    push_datasets as push_datasets,
-    push_metrics as push_metrics,
+    push_all as push_all,
     push_results as push_results,
-    push_space as push_space,
     push_study as push_study,
     study_name as study_name,
 )

@@ -5,18 +5,17 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlsplit
 
 import yaml
 
 from swapbias.errors import quoted
-from swapbias.findings import AS_PUBLISHED, Finding, by_the_judge, comparisons
+from swapbias.findings import Finding
 from swapbias.report import text as wording
 from swapbias.studies import load_corpus, load_study, of_a_part
 
 CARD = "README.md"
 BYTE_ORDER_MARK = "\ufeff"
-TAGS = ("bias", "fairness", "swapbias")  # by the last one a push knows what it made
+TAGS = ("bias", "fairness", "swapbias")
 _LINE_END = re.compile(r"\r\n?|\n")  # as Markdown counts lines
 # The Hub allows white space before the header, and ends it at the first line of ---. Byte order marks are no text.
 _OPENED = re.compile(r"[\ufeff\s]*---[ \t]*\r?\n")
@@ -24,11 +23,7 @@ _CLOSED = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
 
 
 class Split(NamedTuple):
-    """A README.md in three parts that make the whole again when joined.
-
-    ``before`` ends with the line that opens the header and is blank where there is none; ``after`` begins with the
-    line that closes it.
-    """
+    """A README.md in three parts that make the whole again; the lines of --- are in the outer ones."""
 
     before: str
     header: str
@@ -71,10 +66,7 @@ def load(header: str, where: str, *, first_line: int = 1) -> dict[Any, Any]:
 
 
 def read_yaml(text: str, where: str, *, first_line: int = 1) -> Any:
-    """What YAML holds, None where it holds nothing; plain values alone, no Python objects.
-
-    ValueError: one sentence with the file (``where``) and its line, which repeats nothing of the content.
-    """
+    """What YAML holds, plain values alone, None for nothing; ValueError with file and line, never with content."""
     try:
         return yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
@@ -84,17 +76,17 @@ def read_yaml(text: str, where: str, *, first_line: int = 1) -> Any:
         raise ValueError(f"{where}: its YAML holds a value that cannot be read. Correct it.") from None
 
 
-def dump(value: Any) -> str:
-    """YAML of native values, keys in their order, one line for each value that has no line ends."""
-    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1_000_000)
+def dump(value: Any, *, flow: bool | None = False) -> str:
+    """YAML of native values, keys in their order; with ``flow=None`` what holds plain values alone is one line."""
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1_000_000, default_flow_style=flow)
     return text
 
 
 def with_keys(readme: str, values: Mapping[str, Any], *, where: str) -> str:
     """The README with these keys in its header; the other keys stay, and the body byte for byte.
 
-    Where a value differs the header is written anew, without comments and without byte order marks at its head:
-    behind one the Hub's own client sees no metadata. Raises ValueError for a header that cannot be read.
+    Where a value differs the header is written anew, without comments and byte order marks, behind which the Hub's
+    own client sees no metadata. ValueError: a header that cannot be read.
     """
     parts, line_end = split(readme), newline(readme)
     before = load(parts.header, where, first_line=parts.before.count("\n") + 1)
@@ -108,8 +100,8 @@ def with_keys(readme: str, values: Mapping[str, Any], *, where: str) -> str:
 def replaced(text: str, part: str, *, begin: str, end: str, where: str = CARD) -> str:
     """The text with the part where its markers stand, or at its end after a blank line.
 
-    ``part`` goes from marker to marker, with plain line ends; it gets those of the text. The markers ``begin`` and
-    ``end`` are HTML comments of one line. ValueError: they make no pair, or Markdown swallows what follows it.
+    The part gets the line ends of the text. ``begin`` and ``end`` are HTML comments of one line. ValueError: they
+    make no pair, or Markdown swallows what follows.
     """
     line_end = newline(text)
     ours = part.replace("\n", line_end)
@@ -148,13 +140,13 @@ def _markers(text: str, begin: str, end: str) -> list[tuple[str, int]]:
     offset = len(parts.before) + len(parts.header) + (closing.end() if closing else 0)
     body = text[offset:] if closing or not parts.before else ""
     lines = [0, *(found.end() for found in _LINE_END.finditer(body)), len(body)]
+    tokens = MarkdownIt("commonmark").disable("inline").parse(body)
+    spans = [token.map for token in tokens if token.type == "html_block" and token.level == 0 and token.map]
     found = []
-    for token in MarkdownIt("commonmark").disable("inline").parse(body):
-        if token.type == "html_block" and token.level == 0 and token.map:
-            for number in range(token.map[0], min(token.map[1], len(lines) - 1)):
-                line = body[lines[number] : lines[number + 1]]
-                if line.strip() in (begin, end):
-                    found.append((line.strip(), offset + lines[number] + line.index("<")))
+    for number in (one for first, last in spans for one in range(first, min(last, len(lines) - 1))):
+        line = body[lines[number] : lines[number + 1]]
+        if line.strip() in (begin, end):
+            found.append((line.strip(), offset + lines[number] + line.index("<")))
     return found
 
 
@@ -166,7 +158,6 @@ _COLON = re.compile(r":(?=\S)")  # http://, :emoji:
 _WWW = re.compile(r"\b(www)\.", re.IGNORECASE)
 _ORDINAL = re.compile(r"^([0-9]+)([.)])(?= |$)")
 _OPENING = re.compile(r"^(?:[-+](?= |$)|-(?=[-: ]*$)|=(?=[= ]*$))")  # a list, a rule, the underline of a heading
-_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]{1,5})?")
 
 
 def visible(text: str) -> str:
@@ -191,25 +182,8 @@ def markdown(text: str) -> str:
     return _ORDINAL.sub(lambda found: f"{found[1]}\\{found[2]}", safe)
 
 
-def url(text: str) -> str:
-    """An address that can stand in a Markdown link or an HTML attribute; quoting twice changes nothing.
-
-    ValueError: it is no http(s) address with a plain host.
-    """
-    if visible(text) == text and " " not in text:
-        try:
-            parts = urlsplit(text)
-        except ValueError:  # brackets that hold no address
-            parts = urlsplit("")
-        if parts.scheme in ("http", "https") and _HOST.fullmatch(parts.netloc):
-            return re.sub(r"%(?![0-9A-Fa-f]{2})", "%25", quote(text, safe="%/:?&=#+,.-_~"))
-    raise ValueError(f"{visible(text)[:80]!r} is no address to link to. Give one that starts with https://.")
-
-
 def slug(text: str, limit: int = 60) -> str:
-    """Part of a file name from any text: of ``a-z``, ``0-9`` and single dashes, at most ``limit`` long, never empty.
-
-    Different texts can give the same name. A text without a single letter or digit is named by its hash.
+    """Part of a file name of ``a-z``, ``0-9`` and single dashes; a text without a letter or digit gives its hash.
 
     >>> slug("owner/Model_v1.5"), slug("../..")
     ('owner-model-v1-5', 'x0cfd1c96')
@@ -225,68 +199,40 @@ def md_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: i
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (titles, rules, *rows))
 
 
-# --- what experiments of a run read -----------------------------------------------------------------------
+# --- what is said of a run --------------------------------------------------------------------------------
 
-MACHINE: Mapping[str, tuple[str, ...]] = {  # settings that change how fast or how dear an audit is, not its questions
-    "load": ("device", "batch_size", "allow_pickle"),
-    "chat": ("concurrency", "max_requests", "timeout"),
-}
-
-
-class PromptsRead(NamedTuple):
-    """What an experiment of a run read.
-
-    ``usual``: the configs that the study reads by default; ``own``: made of the user's own notes, which are not
-    public; ``limit``: the most rows of a table, where only a part was read; ``deviation``: what differs from the
-    study's own prompts, in a few words.
-    """
-
-    usual: bool
-    own: bool
-    limit: int | None
-    deviation: str
+OWN_NOTES = "the user's own notes"
+_COLUMNS = ("experiment", "result", "value", "95 % interval", "margin", "n")
+_MOST_ROWS = 4  # of a study's table
+_PLAIN = re.compile(r"[A-Za-z0-9_.:@/+=,-]+")  # a name that no shell reads as anything else
 
 
-def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> PromptsRead:
-    """What an experiment of a run read, by the run's manifest (as it is, or as it is shared).
-
-    UsageError: no such study. ValueError: no such experiment.
-    """
+def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> str:
+    """What an experiment read in place of its study's own prompts, in a few words; blank where just these."""
     declared = next((one for one in load_study(study).experiments if one.name == experiment), None)
     if declared is None:
         raise ValueError(
             f"{study} has no experiment {quoted(experiment)}. Share the run with the version that made it."
         )
-    corpus, known = declared.corpus or study, {*declared.configs, *declared.alternatives}
-    entries = [
-        one
-        for one in manifest.get("corpora", ())
-        if str(one["corpus"]) == corpus and set(str(one["config"]).split(", ")) <= known
-    ]
-    configs = tuple(dict.fromkeys(name for one in entries for name in str(one["config"]).split(", ")))
-    notes = manifest["settings"].get("notes") if load_corpus(corpus).local is not None else None
-    notes = notes if isinstance(notes, Mapping) else {}
-    own, usual = bool(notes.get("data")), not configs or configs == declared.configs
+    corpus, known, settings = (
+        declared.corpus or study,
+        {*declared.configs, *declared.alternatives},
+        manifest["settings"],
+    )
+    each = [(one, str(one["config"]).split(", ")) for one in manifest.get("corpora", ()) if one["corpus"] == corpus]
+    entries = [one for one, configs in each if set(configs) <= known]
+    configs = tuple(dict.fromkeys(name for _, configs in each if set(configs) <= known for name in configs))
+    notes = (settings.get("notes") or {}) if load_corpus(corpus).local is not None else {}
+    if notes.get("data"):
+        return f"{OWN_NOTES} ({max((int(one.get('rows', 0)) for one in entries), default=0)} prompts)"
     parts = [int(one["rows"]) for one in entries if one.get("of")]  # slow, and not all of it by default
-    limit = manifest["settings"].get("limit") or max(parts, default=None)
-    limit = limit if isinstance(limit, int) else None
-    rows = max((int(one.get("rows", 0)) for one in entries), default=0)
+    limit = settings.get("limit") or max(parts, default=None)
     texts = [
-        f"the user's own notes ({rows} prompts)" if own else "",
-        f"at most {limit} rows of each table" if limit is not None else "",
-        f"config {', '.join(configs)} in place of the usual one" if not usual and not own else "",
-        "plausible notes alone" if notes.get("plausible") and not own else "",
+        f"at most {limit} rows of each table" if isinstance(limit, int) else "",
+        f"config {', '.join(configs)} in place of the usual one" if configs not in ((), declared.configs) else "",
+        "plausible notes alone" if notes.get("plausible") else "",
     ]
-    return PromptsRead(usual, own, limit, "; ".join(filter(None, texts)))
-
-
-# --- what is said of a run --------------------------------------------------------------------------------
-
-Row = dict[str, str]  # of a table: cells by the title of their column
-_COLUMNS = (
-    "experiment", "quantity", "rows", "value", "95 % interval", "inference", "as published", "p corrected", "n",
-)  # fmt: skip
-_PLAIN = re.compile(r"[A-Za-z0-9_.:@/+=,-]+")
+    return "; ".join(filter(None, texts))
 
 
 def study_parts(
@@ -298,57 +244,42 @@ def study_parts(
     results_url: str = "",
     results_private: bool = False,
 ) -> dict[str, str]:
-    """What is said of one model by study, in Markdown: the comparisons over all rows.
+    """What is said of one model by study, in Markdown: the conclusions, at most four numbers, how to repeat it.
 
-    Whatever comes from outside is escaped; the addresses are checked.
-
-    Args:
-        found: findings of one model.
-        manifest: the run's, as it is or as it is shared.
-        model_name: its name on the Hub, which need not be the one that it was audited under.
-        revision: the commit there whose weights were read.
-        results_url: the full results, at a commit; ``results_private``: not everybody can open them.
-
-    Raises:
-        ValueError: findings of several models, no comparison among them, or an address that Markdown cannot hold.
+    ``model_name`` is its name on the Hub, ``revision`` the commit there whose weights were read, ``results_url`` the
+    full results at a commit. ValueError: findings of several models, or none that answers a question.
     """
     models = sorted({one.model_id for one in found})
     if len(models) > 1:
         raise ValueError(f"Findings of {len(models)} models ({', '.join(models)[:200]}), expected one. Choose one.")
-    shown = headline_rows(found)
-    if not shown:
+    answers = wording.questions(found)
+    if not answers:
         raise ValueError("The run holds no comparison of two groups for this model. Audit it with another --study.")
     named = f", audited as {markdown(models[0])}, which has the same weights," if models[0] != model_name else ""
-    measured = (
-        f"swapbias {markdown(str(manifest['swapbias']))} measured {markdown(model_name)}"
-        f"{f' at commit {revision}' if revision else ''}{named} on {markdown(_date(manifest))}"
-    )
+    at = f" at commit {revision}" if revision else ""
+    who = f"swapbias {markdown(str(manifest['swapbias']))} measured {markdown(model_name)}{at}{named}"
     closed = " (not public: ask the model's owner)" if results_private else ""
     place = f"{model_name}@{revision}" if revision else model_name
     chat = "--chat " if (manifest["settings"].get("chat") or {}).get("model") else ""
     command = f"swapbias audit {chat}{place if _PLAIN.fullmatch(place) else 'MODEL'} --study "
     made = {}
-    for study in (load_study(name) for name in dict.fromkeys(one.study for one, _ in shown)):
-        rows = [(one, row) for one, row in shown if one.study == study.name]
-        read = {one.experiment: prompts_read(manifest, study.name, one.experiment) for one, _ in rows}
-        own = any(one.own for one in read.values())
+    for study in (load_study(name) for name in dict.fromkeys(one.study for one, *_ in answers)):
+        mine = [one for one in answers if one[0].study == study.name]
+        read = {one.experiment: prompts_read(manifest, study.name, one.experiment) for one, *_ in mine}
+        own = any(one.startswith(OWN_NOTES) for one in read.values())
+        rows = [row for results in mine for row in _rows(results, found)]
         skipped = [str(one["experiment"]) for one in manifest["skipped"] if one["study"] == study.name]
         skipped = [one for one in skipped if not of_a_part(one)]
-        prompts = "with the prompts of this study."
-        if own:
-            prompts = (
-                "on notes of the user's own, treated as this study treats its notes. They are not public: only who "
-                "has them can repeat it (with -M data), and no evaluation result of the model lists the numbers."
-            )
-        elif any(one.deviation for one in read.values()):
-            prompts = "with prompts of this study, but not all of its usual ones, as said below."
+        limits = [f"- {markdown(one)}" for one in study.limits]
+        full = f"[Full results, with every breakdown and a report]({results_url}){closed}." if results_url else ""
+        more = f"{_MOST_ROWS} of {len(rows)} results are shown." if len(rows) > _MOST_ROWS else ""
         texts = [
-            f"### {markdown(study.name)}: [{markdown(study.title)}]({url(study.url)})",
-            f"{measured} {prompts}",
-            "\n".join(_units(rows, read)),
-            _table(_COLUMNS, [row for _, row in rows], numbers=6),
-            f"[Full results, with every breakdown and a report]({url(results_url)}){closed}." if results_url else "",
-            "\n".join(["Limits:", "", *(f"- {markdown(one)}" for one in study.limits)]) if study.limits else "",
+            f"### {markdown(study.name)}: [{markdown(study.title)}]({study.url})",
+            f"{who} on {markdown(_date(manifest))} {_OWN if own else 'with the prompts of this study.'}",
+            "\n".join(_conclusions(mine, found, read)),
+            md_table(_COLUMNS, rows[:_MOST_ROWS], numbers=4),
+            " ".join(filter(None, (more, full))),
+            "\n".join(["Limits:", "", *limits]) if limits else "",
             f"Not run: {markdown(', '.join(skipped))}." if skipped else "",
             "" if own else f"To repeat it, with the settings of the manifest:\n\n```bash\n{command}{study.name}\n```",
         ]
@@ -356,50 +287,34 @@ def study_parts(
     return made
 
 
+_OWN = (
+    "on notes of the user's own, treated as this study treats its notes. They are not public: only who has them can "
+    "repeat it (with -M data), and no evaluation result of the model lists the numbers."
+)
+
+
 def _date(manifest: Mapping[str, Any]) -> str:
     return str(manifest.get("finished") or manifest.get("started") or "")[:10]
 
 
-def _units(rows: Sequence[tuple[Finding, Row]], read: Mapping[str, PromptsRead]) -> Iterator[str]:
-    for experiment, unit in dict.fromkeys((one.experiment, one.unit) for one, _ in rows):
-        same = [one for one, _ in rows if (one.experiment, one.unit) == (experiment, unit)]
-        signs = "; ".join(filter(None, dict.fromkeys(wording.plain(wording.direction(one)) for one in same)))
-        other = read[experiment].deviation
-        instead = f" Read: {markdown(other)}." if other else ""
-        yield f"- {markdown(experiment)}, in {markdown(unit)}{f': {markdown(signs)}' if signs else ''}.{instead}"
+def _conclusions(
+    answers: Sequence[Sequence[Finding]], found: Sequence[Finding], read: Mapping[str, str]
+) -> Iterator[str]:
+    """A line for each conclusion of each experiment, and what it read where that is not what its study reads."""
+    for results in answers:
+        name = results[0].experiment
+        other = f" Read: {markdown(read[name])}." if read[name] else ""
+        for one in wording.verdicts(results, found):
+            yield f"- {markdown(f'{name}: {one}')}{other}"
 
 
-def headline_rows(found: Sequence[Finding]) -> list[tuple[Finding, Row]]:
-    """The comparisons over all rows, headlines first, with each paper's own interval of the same beside it.
-
-    What a judge found comes last, and says so.
-    """
-    published = {
-        (one.study, one.model_id, *one.key()): one
-        for one in found
-        if one.view == AS_PUBLISHED and one.score == "score"
-    }
-    rows = []
-    for one in (*comparisons(found), *by_the_judge(found)):
-        estimate, paper = one.estimate, published.get((one.study, one.model_id, *one.key()))
-        cells = (
-            one.experiment,
-            wording.quantity(one),
-            wording.where(one),
-            wording.value(one, own=True),
-            wording.interval(one, own=True),
-            wording.inference(one),
-            wording.interval(paper, own=True) if paper else "–",
-            wording.tested(estimate),
-            f"{estimate.n} (+{estimate.n_unscored} unscored)" if estimate.n_unscored else str(estimate.n),
-        )
-        rows.append((one, dict(zip(_COLUMNS, cells, strict=True))))
-    return rows
-
-
-def _table(titles: Sequence[str], rows: Iterable[Row], *, numbers: int) -> str:
-    cells = [[markdown(row[title]) for title in titles] for row in rows]
-    return md_table(list(map(markdown, titles)), cells, numbers=numbers)
+def _rows(results: Sequence[Finding], found: Sequence[Finding]) -> Iterator[list[str]]:
+    """The numbers of an experiment: its answers, each before the gaps that it compares."""
+    for one in (each for result in results for each in (result, *wording.parts(result, found))):
+        n = f"{one.estimate.n} (+{one.estimate.n_unscored} unscored)" if one.estimate.n_unscored else one.estimate.n
+        margin = "–" if one.margin != one.margin else wording.margin(one)
+        cells = (one.experiment, wording.row_name(one), wording.value(one), wording.interval(one), margin, str(n))
+        yield list(map(markdown, cells))
 
 
 # --- sections between markers -----------------------------------------------------------------------------
@@ -413,19 +328,14 @@ _PART = re.compile(
 )
 _LONE = re.compile(r"^<!-- swapbias:(?:begin|end) [a-z0-9._-]+ -->[ \t]*$", re.MULTILINE)
 _READING = """Each study fills templates with words for two groups and compares the model's numbers; a gap of zero \
-means no difference on average. The 95 % interval and p hold over what the next column names, which the prompts are \
-a sample of; "as published" is the interval of the study's own statistic, which treats prompts as independent and \
-is mostly too narrow. p is corrected for the number of tests.
-
-This is a measurement, not a ranking: values in different units cannot be compared, and a gap near zero on these \
-prompts is no proof that the model is fair."""
+means no difference on average. The 95 % interval covers a redraw of the prompts; one within the margin counts as \
+no gap. This is a measurement, not a ranking: values in different units cannot be compared, and a gap near zero on \
+these prompts is no proof that the model is fair."""
 _RESULTS = f"""# Bias audits in {{repo}}
 
-Results of [swapbias](https://github.com/swapbias/swapbias), by run in alphabetical order, which ranks nothing.
-
-{_READING}
-
-## Load
+Results of [swapbias](https://github.com/swapbias/swapbias), by run in alphabetical order, which ranks nothing. Load \
+the findings of every run, one row each with its unit and its n, or see the runs side by side with \
+`swapbias compare {{name}}`:
 
 ```python
 from datasets import load_dataset
@@ -433,23 +343,19 @@ from datasets import load_dataset
 {{load}}
 ```
 
-`findings` holds every run's findings, one row each, with its unit, its sign convention and its n; an empty cell is a
-number that is not defined. Each run has its scored prompts in a config of its own, if they were shared. Beside them
-stand in `runs/<run>` the report, the figures and the manifest (settings, models and versions, hashes of the prompts).
-To pin what you read, give `revision=` with a commit.
+{_READING}
 
-The prompts stand under the licences of their corpora. What a model answered may be bound by the terms of that model.
-The numbers, tables and figures are facts about them. Please cite the studies that were audited.
-
-## Runs"""
+The scored prompts of a run are a config of their own, if they were shared. In `runs/<run>` lie the report, the \
+figures and the manifest (settings, models and versions, hashes of the prompts). `revision=` with a commit pins what \
+you read. The prompts are under the licences of their corpora; what a model answered may be bound by the terms of \
+that model. Please cite the studies that were audited."""
 
 
 def with_parts(readme: str, parts: Mapping[str, str], *, where: str = CARD) -> str:
     """The README with a section that holds these parts (``study_parts``); it goes to the end where there is none.
 
-    Parts of other studies stay as they are, and so does everything outside the section, byte for byte. Markers count
-    where Markdown reads them as comments, each on a line of its own. Doing it twice changes nothing more. ValueError:
-    markers that make no pair, or a code block that is never closed.
+    Parts of other studies and everything outside the section stay, byte for byte. ValueError: markers that make no
+    pair, or a code block that is never closed.
     """
     both = {**section_parts(readme, where), **{key: _marked(key, text) for key, text in parts.items()}}
     texts = [BEGIN, "## Bias audit", _READING, *(both[key] for key in sorted(both)), END]
@@ -479,12 +385,16 @@ def results_card(
     manifest: Mapping[str, Any],
     paths: Iterable[str],
     existing: str = "",
+    *,
+    licences: Sequence[str] = (),
+    rows: int = 0,
 ) -> str:
     """The README of a results repository with the part of a run; the parts of other runs that are there stay.
 
     What its owner wrote stays: everything outside the markers byte for byte, and every key of the header but
-    ``configs``, ``tags`` (to which ours are added) and ``pretty_name`` (where there is none). ``paths`` are the files
-    that the repository will hold, ``existing`` the README that is there. ValueError: one that cannot be added to.
+    ``configs``, to which ours are added, as they are to ``tags`` and ``license``. ``paths`` are the files that the
+    repository will hold, ``licences`` those of the run's scored prompts. ValueError: an ``existing`` README that
+    cannot be added to.
     """
     where, paths = f"{repo}/{CARD}", set(paths)
     items = sorted(
@@ -498,53 +408,64 @@ def results_card(
         f'{variable} = load_dataset("{repo}", "{config}", split="train")'
         for variable, config in zip(("findings", "prompts"), configs, strict=False)
     ]
-    intro = _RESULTS.format(repo=markdown(repo), load="\n".join(load_lines))
+    intro = _RESULTS.format(repo=markdown(repo), name=repo, load="\n".join(load_lines))
     section = "\n\n".join([RESULTS_BEGIN, intro, *(parts[key] for key in sorted(parts)), RESULTS_END])
     card = replaced(existing, section, begin=RESULTS_BEGIN, end=RESULTS_END, where=where)
-    return _with_header(repo, card, configs, where)
+    header = split(card)
+    owned = load(header.header, where)
+    others = [one for one in owned.get("configs") or () if "'runs/" not in str(one)]  # ours are made anew
+    sizes = [*filter(None, [owned.get("size_categories")]), size_category(rows)]
+    values = {
+        "pretty_name": owned.get("pretty_name") or f"Bias audits in {repo}",
+        "license": _joined(owned.get("license"), licences) or "other",
+        "size_categories": max(sizes, key=lambda one: SIZES.index(one) if one in SIZES else len(SIZES)),
+        "tags": _joined(owned.get("tags"), TAGS),
+        "configs": [*configs_yaml({name: {"train": path} for name, path in configs.items()}), *others],
+    }
+    made = with_keys(card, values, where=where)
+    return made if header.before else made.replace("---\n<!--", "---\n\n<!--", 1)
+
+
+def _joined(owned: Any, ours: Sequence[str]) -> Any:
+    """What an owner's header lists with ours after it; as it is where nothing is added."""
+    listed = owned if isinstance(owned, list) else [owned] if owned else []
+    return [*listed, *more] if (more := [one for one in ours if one not in listed]) else owned
+
+
+SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M")
+
+
+def size_category(rows: int) -> str:
+    """The Hub's name for so many rows."""
+    return SIZES[min(max(len(str(rows)) - 3, 0), len(SIZES) - 1)]
+
+
+def configs_yaml(paths: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
+    """The ``configs`` of a header, the first as the default: by config the path of each split."""
+    return [
+        {
+            "config_name": name,
+            **({} if number else {"default": True}),
+            "data_files": [{"split": split, "path": path} for split, path in splits.items()],
+        }
+        for number, (name, splits) in enumerate(paths.items())
+    ]
 
 
 def _run_part(name: str, found: Sequence[Finding], manifest: Mapping[str, Any]) -> str:
-    """What is said of a run: its models, and the comparisons of each."""
+    """What is said of a run: its models, and the conclusions about each."""
     models = sorted({one.model_id for one in found})
     texts = [f"## {name}", f"{markdown(', '.join(models))}, {_date(manifest)}, {len(found)} findings."]
     for model in models:
         mine = [one for one in found if one.model_id == model]
-        if headline_rows(mine):
-            texts += study_parts(mine, manifest, model_name=model).values()
-        else:
-            texts.append("No comparison over all rows; its rates and means stand in its findings and its report.")
+        answered = any(one.headline for one in mine)
+        texts += study_parts(mine, manifest, model_name=model).values() if answered else [_UNANSWERED]
     return _marked(name, "\n\n".join(texts))
+
+
+_UNANSWERED = "No comparison over all rows; its rates and means stand in its findings and its report."
 
 
 def is_ours(readme: str, *, where: str) -> bool:
     """Whether a README has the markers of ``results_card``; ValueError where they make no pair."""
     return find(readme, begin=RESULTS_BEGIN, end=RESULTS_END, where=where) is not None
-
-
-def is_run_name(name: str) -> bool:
-    """Whether a folder below ``runs`` has a name that a shared run can have."""
-    return re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name) is not None
-
-
-def _with_header(repo: str, card: str, paths: Mapping[str, str], where: str) -> str:
-    """The card with our keys in its header, beside those of its owner."""
-    parts = split(card)
-    there = load(parts.header, where)
-    tags, others = there.get("tags") or [], there.get("configs")
-    tags = tags if isinstance(tags, list) else [tags]
-    configs = [
-        {
-            "config_name": name,
-            **({"default": True} if name == FINDINGS else {}),
-            "data_files": [{"split": "train", "path": path}],
-        }
-        for name, path in paths.items()
-    ]
-    values = {
-        "pretty_name": there.get("pretty_name") or f"Bias audits in {repo}",
-        "tags": [*tags, *(tag for tag in TAGS if tag not in tags)],
-        "configs": [*configs, *(one for one in others or () if "'runs/" not in str(one))],  # those are made anew
-    }
-    made = with_keys(card, values, where=where)
-    return made if parts.before else made.replace("---\n<!--", "---\n\n<!--", 1)

@@ -5,8 +5,6 @@ import hashlib
 import json
 import logging
 import re
-import shutil
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack
 
 from swapbias.errors import HubError, UsageError
 from swapbias.files import file_sha256
-from swapbias.hub.cards import CARD, TAGS, decode, load, split
+from swapbias.hub.cards import CARD, decode
 from swapbias.models import configure_http
 from swapbias.privacy import Files, check_upload
 
@@ -30,23 +28,20 @@ READ_LIMIT = 64 * 2**20  # bytes of a file that is read into memory
 HUB_FILES = frozenset({".gitattributes"})  # what the Hub itself puts into a new repository
 SHARED = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/([^/@]+))?(?:@(.+))?")
 _TEMPLATE = {*HUB_FILES, CARD, "index.html", "style.css"}  # of a new static Space
-_AGAIN = "Run the command again."
 _LOGIN = "Log in with hf auth login, or set HF_TOKEN."
-_SENTENCES = {  # by exception of huggingface_hub or by status: what is wrong and what to do
-    "GatedRepoError": "Could not {doing}: it is gated{why}. Ask for access on its page.",
-    "RepositoryNotFoundError": (
-        "Could not {doing}: it is not there, or the token may not see it{why}. Check the name and the token."
-    ),
-    "RevisionNotFoundError": "Could not {doing}: it has no such revision{why}. Look at its tags.",
-    401: "The Hub does not take the token{why}, so that nothing was done ({doing}). {login}",
-    403: "The token may not {doing}{why}. Use one with {access} access to it, or another name.",
-    404: "Could not {doing}: it is not there{why}. Check the name, and HF_ENDPOINT if it is set.",
-    409: "Could not {doing}: it clashes with what is there{why}. {again}",
-    412: "Somebody else wrote in between, so that nothing was written ({doing}). Run the command again.",
-    413: "Could not {doing}: a file is too large{why}. Leave it out, or make it smaller.",
-    429: "The Hub takes no more requests now{why}, so that it was not done ({doing}). Wait. {again}",
-    500: "The Hub has trouble of its own{why}, so that it was not done ({doing}). {again}",
-    0: "Could not {doing}{why}. Correct what it names, or run the command again.",
+_STEPS = {  # by exception of huggingface_hub or by status: what to do
+    "GatedRepoError": "It is gated: ask for access on its page.",
+    "RepositoryNotFoundError": "It is not there, or the token may not see it: check the name and the token.",
+    "RevisionNotFoundError": "It has no such revision: look at its tags.",
+    401: f"The Hub does not take the token. {_LOGIN}",
+    403: "The token may not: use one with {access} access to it, or another name.",
+    404: "Check the name, and HF_ENDPOINT if it is set.",
+    409: "It clashes with what is there. {again}",
+    412: "Somebody else wrote in between, so that nothing was written. Run the command again.",
+    413: "A file is too large: leave it out, or make it smaller.",
+    429: "The Hub takes no more requests now: wait. {again}",
+    500: "The Hub has trouble of its own. {again}",
+    0: "Correct what it names, or run the command again.",
 }
 
 
@@ -56,37 +51,30 @@ def is_shared_name(name: str) -> bool:
 
 
 def error_sentence(error: Exception, doing: str, *, writes: bool = False) -> str | None:
-    """The sentence for an error of the client, or None for one that is not the Hub's or the network's.
-
-    ``doing`` is what was tried, after "to"; ``writes`` whether that sends something. Neither addresses (they may be
-    signed) nor headers (they hold the token) are repeated.
-    """
+    """The sentence for an error of the client, without addresses and headers; None for any other error."""
     from huggingface_hub import errors
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
 
-    again = f"{_AGAIN[:-1]}: what has arrived is not sent twice." if writes else _AGAIN
+    again = "Run the command again: what has arrived is not sent twice." if writes else "Run the command again."
     for one in filter(None, (error, error.__cause__, error.__context__)):
         if isinstance(one, errors.LocalTokenNotFoundError):
             return f"There is no token, and it takes one to {doing}. {_LOGIN}"
         if isinstance(one, errors.OfflineModeIsEnabled):
             return f"HF_HUB_OFFLINE is set, so that nothing could be sent to {doing}. Unset it."
         if isinstance(one, errors.HfHubHTTPError):
-            message, status = _plain(one.server_message or ""), one.response.status_code
+            status = one.response.status_code
+            why = ": ".join(filter(None, (str(status), _plain(one.server_message or ""))))
             keys = (*(kind.__name__ for kind in type(one).mro()), min(status, 500), 0)
-            sentence = next(_SENTENCES[key] for key in keys if key in _SENTENCES)
-            why = f" ({status}: {message})" if message else f" ({status})"
-            access = "write" if writes else "read"
-            return sentence.format(doing=doing, why=why, again=again, access=access, login=_LOGIN)
+            step = next(_STEPS[key] for key in keys if key in _STEPS)
+            return f"Could not {doing} ({why}). {step.format(again=again, access='write' if writes else 'read')}"
         if isinstance(one, httpx.TransportError | ConnectionError | TimeoutError):
             return f"The Hub could not be reached to {doing} ({type(one).__name__}). Check the network. {again}"
-    if isinstance(error, errors.HFValidationError | errors.LocalEntryNotFoundError):
-        return f"Could not {doing}: {_plain(str(error))}. Correct what it names."
     if isinstance(error, json.JSONDecodeError | KeyError | IndexError | TypeError | AttributeError):
         return f"Could not {doing}: the answer is not that of a Hub. Check HF_ENDPOINT and the network."
-    if writes and isinstance(error, ValueError):  # the client has the Hub look at a card before it sends it
-        return f"Could not {doing}: the Hub finds the card's header invalid: {_plain(str(error))}. Correct it."
-    if writes and isinstance(error, RuntimeError):  # of a large file, whatever the reason
-        return f"An upload broke off, so that nothing was written ({doing}). {again}"
+    known = (errors.HFValidationError, errors.LocalEntryNotFoundError)
+    # The client has the Hub look at a card before it sends it; any trouble with a large file is a RuntimeError.
+    if isinstance(error, known) or (writes and isinstance(error, ValueError | RuntimeError)):
+        return f"Could not {doing}: {_plain(str(error))}. Correct what it names. {again}"
     return None
 
 
@@ -104,7 +92,6 @@ class Repo:
     name: str
 
     def __post_init__(self) -> None:
-        """Refuse a name that cannot be one."""
         from huggingface_hub.errors import HFValidationError
         from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
@@ -124,8 +111,8 @@ class Repo:
 class State:
     """What a repository holds at a commit.
 
-    ``files`` maps paths to digests of their content: ``sha256:...`` where the Hub stores them as large files,
-    ``git:...`` else; ``sizes`` maps them to bytes, ``tags`` names to commits.
+    ``files`` maps paths to digests, ``sha256:...`` of large files and ``git:...`` of others, ``tags`` names to
+    commits.
     """
 
     repo: Repo
@@ -144,15 +131,11 @@ class Change:
     delete: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether anything changes."""
         return bool(self.write or self.delete)
 
 
 def difference(state: State | None, files: Files, *, within: str = "") -> Change:
-    """What must be written and deleted so that a repository holds exactly ``files``.
-
-    Outside the folder ``within`` everything stays, and so do the Hub's own files.
-    """
+    """What must be written and deleted so that a repository, or its folder ``within``, holds exactly ``files``."""
     there = state.files if state else {}
     write = {path: content for path, content in files.items() if not _same(there.get(path), content)}
     inside = [path for path in there if path.startswith(f"{within}/") or not within]
@@ -161,11 +144,9 @@ def difference(state: State | None, files: Files, *, within: str = "") -> Change
 
 def _same(known: str | None, content: bytes | Path) -> bool:
     kind, _, digest = (known or "").partition(":")
-    if kind == "sha256" and isinstance(content, Path):
-        return digest == file_sha256(content)
-    data = as_bytes(content)
     if kind == "sha256":
-        return digest == hashlib.sha256(data).hexdigest()
+        return digest == (file_sha256(content) if isinstance(content, Path) else hashlib.sha256(content).hexdigest())
+    data = as_bytes(content)
     return digest == hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
@@ -175,11 +156,7 @@ def as_bytes(content: bytes | Path) -> bytes:
 
 
 class Hub:
-    """The Hub, as one user sees it: at ``endpoint`` (``HF_ENDPOINT``) by ``token`` (``HF_TOKEN`` or the stored one).
-
-    Every method raises HubError, with one sentence, when the Hub refuses, cannot be reached or holds something
-    unreadable.
-    """
+    """The Hub, as one user sees it; every method raises HubError, of one sentence, for trouble with it."""
 
     def __init__(self, *, endpoint: str | None = None, token: str | None = None) -> None:
         from huggingface_hub import HfApi
@@ -253,44 +230,40 @@ class Hub:
             return str(found.last_commit.oid) if found.last_commit else state.commit
 
     def repos(self, owner: str, kind: str) -> list[str]:
-        """Names of an owner's repositories of a kind, sorted."""
-        listed = {"model": self._api.list_models, "dataset": self._api.list_datasets, "space": self._api.list_spaces}
+        """Names of an owner's datasets or Spaces, sorted."""
+        listed = self._api.list_datasets if kind == "dataset" else self._api.list_spaces
         with _one_sentence(f"list what {owner} has"):
-            return sorted(str(one.id) for one in listed[kind](author=owner))
+            return sorted(str(one.id) for one in listed(author=owner))
 
     def content(self, state: State | None, path: str) -> bytes:
         """A file of up to ``READ_LIMIT`` bytes, at the commit of the state; empty where it is not there."""
         if state is None or path not in state.files:
             return b""
-        with tempfile.TemporaryDirectory() as folder:
-            self.download(state, Path(folder), [path], limit=READ_LIMIT)
-            return (Path(folder) / path).read_bytes()
+        return self.fetch(state, [path], limit=READ_LIMIT)[path].read_bytes()
 
     def text(self, state: State | None, path: str) -> str:
         """A text of a repository, blank where it is not there; ValueError where it is not UTF-8."""
         return decode(self.content(state, path), f"{state.repo.name}/{path}" if state else path)
 
-    def download(self, state: State, folder: Path, paths: Iterable[str], *, limit: int | None = None) -> None:
-        """Fetch files of a state into a folder, at its commit; none of more than ``limit`` bytes."""
-        from huggingface_hub import utils
+    def fetch(self, state: State, paths: Iterable[str], *, limit: int | None = None) -> dict[str, Path]:
+        """Files of a state by path, in the client's cache; HubError for one of more than ``limit`` bytes."""
+        from tqdm import tqdm
 
-        bars: Any = utils
-        chosen = list(paths)
+        class Silent(tqdm):  # type: ignore[misc]
+            """The client draws bars even where there is no terminal."""
+
+            def __init__(self, *arguments: Any, **options: Any) -> None:
+                super().__init__(*arguments, **{**options, "disable": True})
+
+        chosen, how = list(paths), {"repo_type": state.repo.kind, "revision": state.commit, "tqdm_class": Silent}
         for path in chosen:
             if limit is not None and state.sizes[path] > limit:
                 raise HubError(
                     f"{state.repo.name}: {path} has {state.sizes[path]:,} bytes, expected at most {limit:,}."
                 )
-        drawn = not bars.are_progress_bars_disabled()  # they are drawn even where there is no terminal
-        bars.disable_progress_bars()
-        how = {"repo_type": state.repo.kind, "revision": state.commit, "local_dir": folder}
-        try:
-            with _one_sentence(f"read {state.repo.name}"), ThreadPoolExecutor(8) as pool:
-                list(pool.map(lambda path: self._api.hf_hub_download(state.repo.name, path, **how), chosen))
-        finally:
-            if drawn:
-                bars.enable_progress_bars()
-        shutil.rmtree(folder / ".cache", ignore_errors=True)  # what the client notes down for itself
+        with _one_sentence(f"read {state.repo.name}"), ThreadPoolExecutor(8) as pool:
+            found = pool.map(lambda path: self._api.hf_hub_download(state.repo.name, path, **how), chosen)
+            return dict(zip(chosen, map(Path, found), strict=True))
 
     def create(self, repo: Repo, *, private: bool, sdk: str | None = None) -> None:
         """Make a repository; nothing happens where it is there, and its visibility stays."""
@@ -298,17 +271,9 @@ class Hub:
             self._api.create_repo(repo.name, repo_type=repo.kind, private=private, exist_ok=True, space_sdk=sdk)
 
     def commit(
-        self,
-        repo: Repo,
-        change: Change,
-        message: str,
-        *,
-        parent: str,
-        description: str = "",
-        create_pr: bool = False,
-        never: Iterable[str] = (),
+        self, repo: Repo, change: Change, title: str, *, parent: str, description: str = "", never: Iterable[str] = ()
     ) -> "CommitInfo":
-        """Write a change as one commit, or not at all.
+        """Write a change as one commit, or with a ``description`` as a pull request; or not at all.
 
         ``parent`` is the commit it was made from: where another one came in between nothing is written. ``never`` are
         strings that no file may hold, besides keys and credentialed text: UsageError where one does.
@@ -320,15 +285,10 @@ class Hub:
             *(CommitOperationAdd(path, content) for path, content in change.write.items()),
             *(CommitOperationDelete(path, is_folder=False) for path in change.delete),
         ]
+        how = {"repo_type": repo.kind, "parent_commit": parent, "create_pr": bool(description)}
         with _one_sentence(f"write to {repo.name}", writes=True):
             done: CommitInfo = self._api.create_commit(
-                repo.name,
-                operations,
-                commit_message=message,
-                commit_description=description,
-                repo_type=repo.kind,
-                parent_commit=parent,
-                create_pr=create_pr,
+                repo.name, operations, commit_message=title, commit_description=description, **how
             )
         return done
 
@@ -377,6 +337,7 @@ def _one_sentence(doing: str, *, writes: bool = False) -> Iterator[None]:
 # --- one flow of commits --------------------------------------------------------------------------------
 
 Say = Callable[[str], None]
+_PUSHED = "Push {} {} with swapbias"  # the title of a push's commit, by which the next push knows the repository
 
 
 class PushOptions(TypedDict, total=False):
@@ -387,107 +348,116 @@ class PushOptions(TypedDict, total=False):
     dry_run: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PushResult:
-    """What was done to a repository, or would be: what was written and deleted, and where to look at it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Push:
+    """One commit to a repository, planned or made; with a ``description`` it is a pull request.
 
-    ``status``: ``created``, ``updated``, ``tagged`` (the content was there, the tag was not), ``unchanged`` or what
-    happened to a pull request; in a dry run ``would be created`` and so on, and ``commit`` is blank.
+    ``there`` is what the repository holds, None where it will be made; ``status``: ``created``, ``updated``,
+    ``tagged``, ``unchanged`` or what happened to a pull request, in a dry run ``would be created`` and so on.
     """
 
     repo: Repo
     status: str
     change: Change
+    title: str = ""
+    there: State | None = None
+    private: bool = False
     url: str = ""
     commit: str = ""
     tag: str = ""
-    private: bool = False
+    description: str = ""
+    sdk: str | None = None
+
+    def carry_out(self, hub: Hub, *, never: Iterable[str] = ()) -> "Push":
+        """Do it: make the repository where it is not there, commit, tag. ``never`` is as of ``Hub.commit``."""
+        if self.commit or not (self.change or self.tag):
+            return self
+        if self.there is None:
+            hub.create(self.repo, private=self.private, sdk=self.sdk)
+        now = hub.existing_state(self.repo)
+        if now.private != self.private or (self.there is None and not is_new(hub, now)):
+            raise UsageError(f"Somebody changed {self.repo.name} in between. Look at it, and run the command again.")
+        change, commit, url = self.change, (self.there or now).commit, self.url
+        if self.there is None:  # the Hub puts files of its own into a new repository
+            change = Change(change.write, difference(now, change.write).delete)
+        if change:
+            text = self.description
+            made = hub.commit(self.repo, change, self.title, parent=commit, description=text, never=never)
+            page = hub.url(self.repo, commit=made.oid) if self.repo.kind == "dataset" else made.commit_url
+            commit, url = made.oid, made.pr_url or page
+        if self.tag:
+            hub.tag(self.repo, self.tag, commit=commit)
+        return replace(self, commit=commit, url=url)
+
+    def show(self, hub: Hub, say: Say) -> "Push":
+        """Say what would be written: every path with its size, and how the card and other texts differ."""
+        what, _, done = self.status.rpartition(" ")
+        would = f"{what} would be {done}".lstrip() if self.change or self.tag else self.status
+        tag = f", tag {self.tag}" if self.tag else ""
+        say(f"{self.repo.kind} {self.repo.name} ({'private' if self.private else 'public'}): {would}{tag}")
+        for line in (f"Title: {self.title}", f"Description: {self.description}") if self.description else ():
+            say(f"  {line}")
+        files = self.there.files if self.there else {}
+        for path, content in sorted(self.change.write.items()):
+            say(f"  {'M' if path in files else 'A'} {path} ({len(as_bytes(content)):,} bytes)")
+        for path in self.change.delete:
+            say(f"  D {printable(path)}")
+        for path in sorted(path for path in self.change.write if path.endswith((CARD, ".yaml"))):
+            both = (hub.content(self.there, path), as_bytes(self.change.write[path]))
+            before, after = (content.decode(errors="replace").splitlines() for content in both)
+            for line in difflib.unified_diff(before, after, "there", "new", lineterm="", n=2):
+                say(f"  {printable(line)}")
+        return replace(self, status=would)
 
 
 def push_repo(
-    hub: Hub,
-    repo: Repo,
-    files: Files,
-    *,
-    tag: str,
-    message: str,
-    raise_hint: str,
-    sdk: str | None = None,
+    hub: Hub, repo: Repo, files: Files, *, tag: str, raise_hint: str, sdk: str | None = None,
     **options: Unpack[PushOptions],
-) -> PushResult:
+) -> Push:  # fmt: skip
     """Bring a repository to ``files`` in one commit, tagged ``tag``; a version that is published is not pushed again.
 
-    The card has the tag ``swapbias``, by which the next push knows the repository. A push that was cut is completed
-    by the next one. ``raise_hint`` says how a version is raised.
+    A push that was cut is completed by the next one. ``raise_hint`` says how a version is raised.
 
     Raises:
-        UsageError: the tag is published with other content, the repository is somebody's own or public where a
-            private one is wanted, or a file must not leave. HubError: the Hub refused.
+        UsageError: the tag is published with other content, the repository was not made by a push or is public where
+            a private one is wanted, or a file must not leave. HubError: the Hub refused.
     """
     say, private = options["say"], options.get("private", False)
     check_upload(files)
     state = hub.state(repo)
-    new = state is None or _check_ours(hub, state, private=private)
-    done = PushResult(repo, "unchanged", Change({}), tag=tag, private=state.private if state else private)
+    if state and private and not state.private:
+        raise UsageError(
+            f"{repo.name} is public, and a push does not change that. Make it private on the Hub, or drop --private."
+        )
+    new = state is None or is_new(hub, state)
+    title = _PUSHED.format(repo.name.partition("/")[2], tag)
+    private = state.private if state else private
+    plan = Push(repo=repo, status="unchanged", change=Change({}), title=title, there=state, private=private, tag=tag)
     if state and tag in state.tags:
         if difference(hub.state(repo, revision=tag), files):
             raise UsageError(f"{repo.name}: {tag} is published with other content; {raise_hint}.")
-        return replace(done, commit=state.tags[tag])
+        return replace(plan, commit=state.tags[tag])
     change = difference(state, files)
-    status = "created" if new else "updated" if change else "tagged"
+    plan = replace(plan, status="created" if new else "updated" if change else "tagged", change=change, sdk=sdk)
     if options.get("dry_run"):
-        say(f"{repo.kind} {repo.name}: {'private' if done.private else 'public'}, tag {tag}, message {message!r}")
-        show_change(hub, state, change, say)
-        return replace(done, status=f"would be {status}", change=change)
-    if state is None:
-        hub.create(repo, private=private, sdk=sdk)
-        state = hub.existing_state(repo)  # the Hub puts files of its own into a new repository
-        _check_ours(hub, state, private=private)  # somebody else may have made it in between
-        change = difference(state, files)
-    commit = hub.commit(repo, change, message, parent=state.commit).oid if change else state.commit
+        return plan.show(hub, say)
     for path in () if new else change.delete:
         say(f"  D {printable(path)}")
-    hub.tag(repo, tag, commit=commit)
-    return replace(done, status=status, change=change, commit=commit)
+    return plan.carry_out(hub)
 
 
-def _check_ours(hub: Hub, state: State, *, private: bool) -> bool:
-    """Whether the repository is new; UsageError where it holds something that no push made."""
-    if private and not state.private:
+def is_new(hub: Hub, state: State) -> bool:
+    """Whether a repository holds only what the Hub puts into a new one; UsageError where no push made the rest."""
+    titles = hub.commits(state.repo)
+    if any(re.fullmatch(_PUSHED.format(".+", ".+"), title) for title in titles):
+        return False
+    template = _TEMPLATE if state.repo.kind == "space" and len(titles) == 1 else HUB_FILES
+    if state.tags or not set(state.files) <= template:
         raise UsageError(
-            f"{state.repo.name} is public, and a push does not change that. Make it private on the Hub, or drop "
-            "--private."
+            f"{state.repo.name} holds something else: none of its commits was made by a push of swapbias. Choose "
+            "another --namespace, or rename that repository."
         )
-    paths = set(state.files)
-    if not state.tags:
-        template = state.repo.kind == "space" and paths <= _TEMPLATE
-        if paths <= HUB_FILES or (template and len(hub.commits(state.repo)) == 1):
-            return True
-    what = f"has no tag {TAGS[-1]!r}" if CARD in paths else "is missing"
-    try:
-        tags = load(split(hub.text(state, CARD)).header, CARD).get("tags")
-    except ValueError:
-        tags, what = None, "cannot be read"
-    if not isinstance(tags, list) or TAGS[-1] not in tags:
-        raise UsageError(
-            f"{state.repo.name} holds something else: its {CARD} {what}. Choose another --namespace, or rename that "
-            "repository."
-        )
-    return False
-
-
-def show_change(hub: Hub, state: State | None, change: Change, say: Say, *, texts: Iterable[str] = (CARD,)) -> None:
-    """Say every path that would be added (A), modified (M) or deleted (D), its size, and how ``texts`` differ."""
-    for path, content in sorted(change.write.items()):
-        say(f"  {'M' if state and path in state.files else 'A'} {path} ({len(as_bytes(content)):,} bytes)")
-    for path in change.delete:
-        say(f"  D {printable(path)}")
-    for path in texts:
-        if path in change.write:
-            both = (hub.content(state, path), as_bytes(change.write[path]))
-            before, after = (content.decode(errors="replace").splitlines() for content in both)
-            for line in difflib.unified_diff(before, after, "there", "new", lineterm="", n=2):
-                say(f"  {printable(line)}")
+    return True
 
 
 def printable(text: str) -> str:

@@ -2,9 +2,9 @@
 
 import json
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -13,7 +13,7 @@ from swapbias import __version__
 from swapbias.errors import HubError, UsageError
 from swapbias.files import parse_json
 from swapbias.hub.cards import CARD
-from swapbias.hub.client import HUB_FILES, Hub, PushOptions, PushResult, Repo, Say, difference, push_repo
+from swapbias.hub.client import Hub, Push, PushOptions, Repo, Say, difference, push_repo
 from swapbias.hub.metric_spaces import check_release, push_metric, shipped_names
 from swapbias.privacy import is_credentialed, is_mimic_columns, log_traceback, refuse
 from swapbias.runs import Run
@@ -32,7 +32,7 @@ from swapbias.studies import (
 if TYPE_CHECKING:
     from swapbias.hub.shared_runs import ShareOptions
 
-SOURCE = "source.json"  # where a pulled folder is from; tells it from a user's own
+SOURCE = "source.json"  # of a pulled folder: where it is from
 DATASET, METRIC, RESULTS = "dataset", "metric", "results"
 _KINDS = {DATASET: "dataset", METRIC: "space", RESULTS: "dataset"}  # as the Hub calls the repository
 _FETCHED = {  # nothing else comes: of what runs, the module of a metric and those of ours that lie beside it
@@ -46,50 +46,36 @@ _OF_OTHERS = {
 }
 
 
-def push_datasets(names: Sequence[str], *, namespace: str, complain: Say, **options: Unpack[PushOptions]) -> int:
-    """Publish corpora, all by default; the exit code. ``complain`` gets a sentence for each that failed.
+def push_all(
+    kind: str,
+    names: Sequence[str],
+    *,
+    namespace: str,
+    complain: Say,
+    untagged: bool = False,
+    **options: Unpack[PushOptions],
+) -> int:
+    """Publish corpora as datasets or metrics as Spaces, all by default; the exit code.
 
-    UsageError: an unknown corpus, or a namespace that the token may not write to.
+    ``complain`` gets a sentence for each that failed. Metrics are those of a release that is tagged, unless
+    ``untagged``. UsageError: an unknown name, or a namespace that the token may not write to.
     """
     from swapbias.hub.datasets import push_dataset
 
-    chosen = [load_corpus(name).name for name in names or corpora()]
-    return push_each(
-        namespace,
-        chosen,
-        lambda hub, name: push_dataset(hub, name, namespace=namespace, **options),
-        say=options["say"],
-        complain=complain,
-    )
-
-
-def push_metrics(
-    names: Sequence[str], *, namespace: str, untagged: bool, complain: Say, **options: Unpack[PushOptions]
-) -> int:
-    """Publish metrics as Spaces, all by default, of a release that is tagged unless ``untagged``; the exit code."""
-    chosen = list(names or metrics())
-    folders = [Path(metric_path(name)) for name in chosen]
-    if untagged:
-        options["say"](f"v{__version__} is not checked: the pages name a release that may not be there.")
+    push: Callable[..., Push]
+    if kind == DATASET:
+        push, chosen = push_dataset, [load_corpus(name).name for name in names or corpora()]
     else:
-        check_release(folders[0], __version__)
+        push, chosen = push_metric, list(names or metrics())
+        folders = [metric_path(name) for name in chosen]
+        if untagged:
+            options["say"](f"v{__version__} is not checked: the pages name a release that may not be there.")
+        else:
+            check_release(Path(folders[0]), __version__)
     return push_each(
         namespace,
         chosen,
-        lambda hub, name: push_metric(hub, name, namespace=namespace, **options),
-        say=options["say"],
-        complain=complain,
-    )
-
-
-def push_space(results: Sequence[str], *, space: str, complain: Say, **options: Unpack[PushOptions]) -> int:
-    """Publish shared runs side by side as a static Space; the exit code."""
-    from swapbias.hub.shared_runs import push_comparison
-
-    return push_each(
-        space.partition("/")[0],
-        [space],
-        lambda hub, name: push_comparison(hub, results, name, **options),
+        lambda hub, name: push(hub, name, namespace=namespace, **options),
         say=options["say"],
         complain=complain,
     )
@@ -114,24 +100,24 @@ def check_namespace(hub: Hub, namespace: str) -> None:
 
 
 def push_each(
-    namespace: str, names: Iterable[str], push: Callable[[Hub, str], PushResult], *, say: Say, complain: Say
+    namespace: str, names: Iterable[str], push: Callable[[Hub, str], Push], *, say: Say, complain: Say
 ) -> int:
     """Push one after the other, and say so; the exit code."""
     hub = Hub()
     check_namespace(hub, namespace)
-    done: list[PushResult] = []
+    statuses: list[str] = []
 
     def one(name: str) -> None:
-        pushed = push(hub, name)
-        done.append(pushed)
-        at = f" at {pushed.commit[:12]}" if pushed.commit else ""
-        say(f"{pushed.repo.name}: {pushed.status}{' (private)' if pushed.private else ''}, {pushed.tag}{at}")
+        done = push(hub, name)
+        statuses.append(done.status)
+        at = f" at {done.commit[:12]}" if done.commit else ""
+        say(f"{done.repo.name}: {done.status}{' (private)' if done.private else ''}, {done.tag}{at}")
 
     codes = _each(names, one, complain)
-    changed = sum(one.status != "unchanged" for one in done)
-    what = "would change" if any(one.status.startswith("would") for one in done) else "changed"
-    say(f"{len(done)} done, {changed} of them {what}; {len(codes) - len(done)} failed.")
-    return int(len(done) < len(codes))
+    changed = sum(one != "unchanged" for one in statuses)
+    what = "would change" if any(one.startswith("would") for one in statuses) else "changed"
+    say(f"{len(statuses)} done, {changed} of them {what}; {len(codes) - len(statuses)} failed.")
+    return int(len(statuses) < len(codes))
 
 
 def _each(items: Iterable[Any], act: Callable[[Any], None], complain: Say) -> dict[Any, int]:
@@ -166,8 +152,7 @@ def pull_all(
 ) -> int:
     """Fetch repositories of a kind to a folder: of a namespace those named, all by default; results by OWNER/NAME.
 
-    Returns:
-        The exit code: 0 where everything is there and whole, 1 otherwise, 2 for a wrong name.
+    The exit code: 0 where everything is there and whole, 1 otherwise, 2 for a wrong name.
     """
     hub = Hub()
     repos = names if kind == RESULTS else wanted_repos(hub, kind, namespace, names)
@@ -178,10 +163,7 @@ def pull_all(
 
 
 def wanted_repos(hub: Hub, kind: str, namespace: str, names: Sequence[str]) -> list[str]:
-    """The datasets or metrics of an owner by those names; all that the package knows by default.
-
-    UsageError: an unknown corpus or measure, or the owner has none of them.
-    """
+    """The datasets or metrics of an owner by those names, all that the package knows by default; UsageError: none."""
     for name in names:
         load_corpus(name) if kind == DATASET else metric_path(name)
     if names:
@@ -196,75 +178,49 @@ def wanted_repos(hub: Hub, kind: str, namespace: str, names: Sequence[str]) -> l
 
 
 def pull_repo(hub: Hub, kind: str, repo_name: str, out: Path, *, revision: str = "main") -> str:
-    """Fetch a repository into a folder of its own: whole, or not at all; gives a sentence that says so.
+    """Fetch a repository to the new folder ``out/NAME`` (results: ``out/OWNER/NAME``); a sentence that says so.
 
-    Datasets and metrics come to ``out/NAME``, results to ``out/OWNER/NAME``. A folder that was pulled from the
-    same commit, and is as it was pulled, stays; one from another commit is replaced once the new one is complete.
-
-    Raises:
-        UsageError: no such repository, or a folder in its place with files that no pull of it made. ValueError: it
-            has no files of its kind. HubError: the Hub refuses, or other files came than it lists.
+    UsageError: no such repository, or something else in its place, which is never replaced. ValueError: it has no
+    files of its kind. HubError: the Hub refuses, or other files came than it lists.
     """
-    from swapbias.hub.datasets import atomic_directory, recover
+    from swapbias.hub.datasets import atomic_directory
 
     repo, name = Repo(_KINDS[kind], repo_name), repo_name.rpartition("/")[2]
-    target = out / repo_name if kind == RESULTS else out / name
-    recover(target)
-    before = _source(target)
-    _check_place(target, repo, before)
+    target = out / (repo_name if kind == RESULTS else name)
     state = hub.existing_state(repo, revision=revision)
     pattern = _FETCHED[kind].replace("{shipped}", "|".join(shipped_names())).replace("{name}", re.escape(name))
-    wanted = replace(state, files={path: one for path, one in state.files.items() if re.fullmatch(pattern, path)})
-    if not set(wanted.files) - {CARD}:
+    wanted = {path: one for path, one in state.files.items() if re.fullmatch(pattern, path)}
+    if not set(wanted) - {CARD}:
         raise ValueError(f"{repo_name} holds no {kind} of swapbias. Check its name.")
-    done = "unchanged"
-    if before.get("commit") != state.commit or difference(wanted, _files(target)):
-        done = f"{len(wanted.files)} files"
-        source = {"repo": repo.name, "kind": repo.kind, "commit": state.commit, "files": dict(wanted.files)}
+    source = {"repo": repo.name, "kind": repo.kind, "commit": state.commit}
+    done = "unchanged" if _source(target) == source else f"{len(wanted)} of {len(state.files)} files"
+    if done != "unchanged":
+        if target.is_symlink() or (target.exists() and (target.is_file() or any(target.iterdir()))):
+            raise UsageError(f"{target} is there already, not from this commit. Move it, or choose another --out.")
         with atomic_directory(target) as making:
-            hub.download(wanted, making, wanted.files)
-            if difference(wanted, _files(making)) or any(path.is_symlink() for path in making.rglob("*")):
+            files = {path: making / path for path in wanted}
+            for path, cached in hub.fetch(state, wanted).items():
+                files[path].parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(cached, files[path])
+            if difference(state, files).write:
                 raise HubError(f"{repo_name}: other files came than it lists. Run the command again.")
-            note = json.dumps(source, indent=2, ensure_ascii=False) + "\n"
-            (making / SOURCE).write_text(note, encoding="utf-8")
+            (making / SOURCE).write_text(json.dumps(source), encoding="utf-8")
     version = f"{revision} ({state.commit[:8]})" if revision in state.tags else state.commit[:8]
-    others = len(set(state.files) - HUB_FILES - set(wanted.files))
-    other = f", {others} of other kinds left out" if others else ""
-    return f"{repo_name} {version}: {done}{other} in {target}"
+    return f"{repo_name} {version}: {done} in {target}"
 
 
-def _check_place(target: Path, repo: Repo, before: dict[str, Any]) -> None:
-    """A folder that would be replaced holds nothing but what was pulled from this very repository."""
-    there = _files(target)
-    if there and (before.get("repo"), before.get("kind")) != (repo.name, repo.kind):
-        raise UsageError(
-            f"{target} holds something else than what was pulled from {repo.name}. Choose another --out."
-        )
-    if own := sorted(there.keys() - set(before.get("files", ()))):
-        raise UsageError(
-            f"{target} holds {own[0]!r}, which was not pulled and would be lost. Move it, or choose another --out."
-        )
-
-
-def _files(folder: Path) -> dict[str, Path]:
-    """What a folder holds besides the note of a pull, links included."""
-    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
-    return {name: path for name, path in found.items() if name != SOURCE and (path.is_symlink() or path.is_file())}
-
-
-def _source(folder: Path) -> dict[str, Any]:
-    """What a pull noted down in a folder; empty where none did."""
+def _source(folder: Path) -> Any:
+    """What a pull noted down in a folder; None where none did."""
     try:
-        read = parse_json((folder / SOURCE).read_text(encoding="utf-8"))
+        return parse_json((folder / SOURCE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return {}
-    return read if isinstance(read, dict) and isinstance(read.get("files"), dict) else {}
+        return None
 
 
 # --- studies of the user's own ----------------------------------------------------------------------------
 
 
-def push_study(hub: Hub, folder: Path, repo_name: str, **options: Unpack[PushOptions]) -> PushResult:
+def push_study(hub: Hub, folder: Path, repo_name: str, **options: Unpack[PushOptions]) -> Push:
     """Publish a study's folder as a dataset, tagged with its version: its tables, its prompts as Parquet, a card.
 
     UsageError, HubError: as ``push_repo``. ValueError: a broken study, or a README with a header of its own.
@@ -282,15 +238,9 @@ def push_study(hub: Hub, folder: Path, repo_name: str, **options: Unpack[PushOpt
         parquet = {path.relative_to(scratch).as_posix(): path for path in sorted(Path(scratch).rglob("*.parquet"))}
         card = local_card(corpus, infos, is_credentialed=False)
         card += f"\nRun it: `swapbias audit MODEL --study {repo_name}`\n\n{own}"
-        return push_repo(
-            hub,
-            Repo("dataset", repo_name),
-            {**tables, **parquet, CARD: card.encode()},
-            tag=f"v{corpus.version}",
-            message=f"{corpus.name} {corpus.version}",
-            raise_hint=f"raise version in study.toml (now {corpus.version})",
-            **options,
-        )
+        files: dict[str, bytes | Path] = {**tables, **parquet, CARD: card.encode()}
+        tag, hint = f"v{corpus.version}", f"raise version in study.toml (now {corpus.version})"
+        return push_repo(hub, Repo("dataset", repo_name), files, tag=tag, raise_hint=hint, **options)
 
 
 def pull_study(hub: Hub, repo_name: str, *, revision: str = "main") -> Study:

@@ -1,7 +1,6 @@
 """Corpora as builders of ``datasets``, as folders with a card that ``load_dataset`` reads, and on the Hub."""
 
 import hashlib
-import os
 import re
 import shutil
 import tempfile
@@ -17,14 +16,12 @@ from typing import Any, NamedTuple, Unpack
 
 from datasets import Dataset, DatasetDict, DatasetInfo, GeneratorBasedBuilder, IterableDataset, IterableDatasetDict
 from datasets.exceptions import DatasetGenerationError
-from datasets.info import DatasetInfosDict
 from datasets.splits import SplitGenerator
-from datasets.utils.metadata import MetadataConfigs
 
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.files import file_sha256, locked_place
-from swapbias.hub.cards import CARD, TAGS, markdown, md_table
-from swapbias.hub.client import SOURCE, Hub, PushOptions, PushResult, Repo, Say, push_repo
+from swapbias.hub.cards import CARD, TAGS, configs_yaml, dump, markdown, md_table, size_category
+from swapbias.hub.client import SOURCE, Hub, Push, PushOptions, Repo, Say, push_repo
 from swapbias.privacy import NOTE, credentialed, for_owner_alone, is_credentialed, mark, refuse
 from swapbias.studies import (
     PROMPT_COLUMNS,
@@ -51,39 +48,23 @@ _CODE = ("builders", "studies", "notes", "swapping")  # rooms whose files make r
 
 
 class CorpusBuilder(GeneratorBasedBuilder):  # type: ignore[misc]
-    """One config of a corpus for ``datasets``: every corpus has this one class, made from its ``Corpus``.
-
-    The cache folder is named after corpus, config, version and a hash over the code and the tables that make rows, so
-    that an edit of any of them is built anew. What is made of credentialed notes says so in its cache folder, and
-    ``push_to_hub`` on it is refused.
-    """
+    """One config of a corpus for ``datasets``; its cache folder is named after a hash over what makes the rows."""
 
     def __init__(
-        self,
-        corpus: Corpus,
-        config: Config,
-        *,
-        data_dir: Path | None = None,
-        cache_dir: Path | None = None,
-        key: str = "",
+        self, corpus: Corpus, config: Config, *, data_dir: Path | None = None, cache_dir: Any = None, key: str = ""
     ) -> None:
-        self.corpus, self.corpus_config, self.data_dir = corpus, config, data_dir
+        self.corpus, self.corpus_config = corpus, config
         self._credentialed = data_dir is not None and is_credentialed(data_dir)
-        super().__init__(
-            cache_dir=str(cache_dir) if cache_dir else None,
-            dataset_name=corpus.name,
-            config_name=config.name,
-            hash=key or _hash(corpus, data_dir),
-            version=corpus.version,
-        )
+        key = key or _hash(corpus, data_dir)
+        named = {"dataset_name": corpus.name, "config_name": config.name, "version": corpus.version, "hash": key}
+        super().__init__(cache_dir=cache_dir and str(cache_dir), **named)
 
     def _info(self) -> DatasetInfo:
         corpus, config = self.corpus, self.corpus_config
         features, licence = config_features(config), ", ".join(licences(corpus))
+        about = f"{corpus.title}. {config.description}."
         if corpus.licence == OTHER_LICENCE or corpus.own:  # no README tells of these rows
-            return DatasetInfo(f"{corpus.title}. {config.description}.", license=licence, features=features)
-        texts = [f"{name}: {text.replace('`', '').replace(chr(92), '')}" for name, text in meanings(corpus, config)]
-        about = "\n".join([f"{corpus.title}. {config.description}.", *texts])
+            return DatasetInfo(about, license=licence, features=features)
         return DatasetInfo(about, citation(corpus.name), SOURCE, licence, features)
 
     def _split_generators(self, dl_manager: Any) -> list[SplitGenerator]:
@@ -119,19 +100,19 @@ class CorpusBuilder(GeneratorBasedBuilder):  # type: ignore[misc]
 
     def as_dataset(self, *arguments: Any, **options: Any) -> Any:
         """As of ``datasets``: a ``Dataset``, or one for each split."""
-        return self._marked(super().as_dataset(*arguments, **options))
+        return self._guarded(super().as_dataset(*arguments, **options))
 
     def as_streaming_dataset(self, *arguments: Any, **options: Any) -> Any:
         """As of ``datasets``: rows as they are made, nothing written."""
-        return self._marked(super().as_streaming_dataset(*arguments, **options))
+        return self._guarded(super().as_streaming_dataset(*arguments, **options))
 
-    def _marked(self, found: Any) -> Any:
+    def _guarded(self, found: Any) -> Any:
         place = Path(self._output_dir)
         return _refuse_push(found, place) if self._credentialed or is_credentialed(place) else found
 
 
 def _refusing(plain: type[Any]) -> type[Any]:
-    """The class of datasets whose ``push_to_hub``, and that of what their methods make of them, is refused."""
+    """The class of datasets whose ``push_to_hub``, and that of what ``map`` and the like make of it, is refused."""
 
     def refusing(method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)
@@ -140,13 +121,10 @@ def _refusing(plain: type[Any]) -> type[Any]:
 
         return wrapped
 
-    def push_to_hub(self: Any, *arguments: Any, **options: Any) -> None:
-        """Refuse."""
-        refuse(self.place, "published", known=True)
-
     public = {name: one for name, one in vars(plain).items() if isinstance(one, FunctionType) and name[0] != "_"}
-    methods = {name: refusing(one) for name, one in public.items()}  # as map and filter
-    return type(f"Credentialed{plain.__name__}", (plain,), {**methods, "push_to_hub": push_to_hub})
+    methods = {name: refusing(one) for name, one in public.items()}
+    methods["push_to_hub"] = lambda self, *arguments, **options: refuse(self.place, "published", known=True)
+    return type(f"Credentialed{plain.__name__}", (plain,), methods)
 
 
 _REFUSING = {one: _refusing(one) for one in (Dataset, DatasetDict, IterableDataset, IterableDatasetDict)}
@@ -156,8 +134,7 @@ def _refuse_push(found: Any, place: Path) -> Any:
     """A dataset of credentialed rows, or several by split, as one whose ``push_to_hub`` refuses."""
     for one in (found, *(found.values() if isinstance(found, dict) else ())):
         if type(one) in _REFUSING:
-            one.__class__ = _REFUSING[type(one)]
-            one.place = place
+            one.__class__, one.place = _REFUSING[type(one)], place
     return found
 
 
@@ -171,19 +148,9 @@ def dataset_builder(
     """A config of a corpus (its first by default) as a builder of ``datasets``, which makes the rows on this machine.
 
     ``download_and_prepare()`` writes them to a cache folder, whole or not at all, ``as_dataset(split=...)`` reads
-    them, ``as_streaming_dataset(split=...)`` gives them as they are made. A table or a line of code that changes
-    gives another folder. Rows, types and ``info`` are those of ``load_prompts`` and of the published corpora.
-
-    Args:
-        corpus: its name.
-        config: its name.
-        data_dir: a folder of the user's, of which the corpus makes its configs: MIMIC-III, MIMIC-IV-Note or own
-            notes. What is made of credentialed notes stays here: ``push_to_hub`` on it, and on what ``map``,
-            ``filter`` and the like make of it, is refused.
-        cache_dir: where to; the cache of ``datasets`` by default.
-
-    Raises:
-        UsageError: unknown corpus or config, or a folder that holds nothing that the corpus reads.
+    them, ``as_streaming_dataset(split=...)`` gives them as they are made. Rows, types and ``info`` are those of
+    ``load_prompts``. ``data_dir`` is a folder of notes of the user's, of which the corpus makes its configs: what is
+    made of credentialed ones stays here. UsageError: unknown corpus or config, or a folder without such notes.
 
     >>> builder = dataset_builder("occupation_sentiment", "sentences")
     >>> builder.info.version, builder.info.features["text"], len(builder.hash)
@@ -194,7 +161,7 @@ def dataset_builder(
     folder = Path(data_dir).expanduser() if data_dir is not None else None
     leaf = local_corpus(corpus, folder) if folder else load_corpus(corpus)
     chosen = leaf.config(config) if config else leaf.configs[0]
-    return CorpusBuilder(leaf, chosen, data_dir=folder, cache_dir=Path(cache_dir) if cache_dir else None)
+    return CorpusBuilder(leaf, chosen, data_dir=folder, cache_dir=cache_dir)
 
 
 def _hash(corpus: Corpus, data_dir: Path | None) -> str:
@@ -233,12 +200,11 @@ _ENTRY = re.compile(r"^@\w+\{([^,\s]+),\n.*?^\}", re.MULTILINE | re.DOTALL)
 def withheld_configs(corpus: Corpus) -> dict[str, list[str]]:
     """The configs that are not published, with the licences that do not allow it (``not stated`` is one of them)."""
     pins = pinned_files(corpus.name)
-    found: dict[str, list[str]] = {}
-    for config in corpus.configs:
-        refused = sorted({pins[path]["licence"] for path in _made_from(config, pins)} - REDISTRIBUTABLE)
-        if refused:
-            found[config.name] = refused
-    return found
+    found = {
+        config.name: sorted({pins[path]["licence"] for path in _made_from(config, pins)} - REDISTRIBUTABLE)
+        for config in corpus.configs
+    }
+    return {name: refused for name, refused in found.items() if refused}
 
 
 def licences(corpus: Corpus) -> list[str]:
@@ -252,7 +218,7 @@ def licences(corpus: Corpus) -> list[str]:
 def _made_from(config: Config, pins: Pins) -> list[str]:
     """The upstream files whose content is in a config: those it reads, and those a table of ours was taken from.
 
-    The latter say so in ``used_for``, which then begins with the configs, or with "every config", and a colon.
+    The ``used_for`` of the latter begins with the configs, or with "every config", and a colon.
     """
     named = {config.name, "every config"}
     copied = [path for path, pin in pins.items() if named & {*pin["used_for"].partition(":")[0].split(", ")}]
@@ -260,11 +226,7 @@ def _made_from(config: Config, pins: Pins) -> list[str]:
 
 
 def licences_file(corpus: Corpus) -> bytes | None:
-    """``LICENSES.md``: for each repository whose content is in the configs, commit, licence and copyright notice.
-
-    The notices are those of ``notices.csv``; a repository without one is said to be its authors'. None where no
-    config holds upstream content. Raises ValueError for a broken table.
-    """
+    """``LICENSES.md``: for each repository whose content is in the configs, commit, licence and copyright notice."""
     pins, folder = pinned_files(corpus.name), corpus_dir(corpus.name)
     grouped: dict[tuple[str, str, str], dict[str, None]] = {}  # an ordered set of configs
     for config in corpus.configs:
@@ -307,6 +269,7 @@ def citation(corpus_name: str) -> str:
 SECTION = "Columns"  # of a README: a table of column, its configs, meaning
 RECIPE = "From rows to a finding"  # of a README: code, with which the card ends
 _ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", re.MULTILINE)
+_CONFIGS = re.compile(r"^\| config \| rows \|.*?\n\n", re.MULTILINE | re.DOTALL)  # of a README: the card has its own
 _TASKS = {
     "masked": "fill-mask",
     "classifier": "text-classification",
@@ -314,11 +277,14 @@ _TASKS = {
     "chat": "text-generation",
     "embedding": "feature-extraction",
 }
-_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 _CARD = f"""
-{{readme}}
+{{title}}
 
-## How to load
+{{about}}
+
+Load a config, as below{{audit}}. A tag holds the same rows for good. `pip install "swapbias @ git+{SOURCE}"` and \
+`swapbias build {{name}}` make the rows on your machine, from the files in \
+[datasets_src/{{name}}]({SOURCE}/tree/main/datasets_src/{{name}}) that this card names.
 
 ```python
 from datasets import load_dataset
@@ -327,15 +293,7 @@ rows = load_dataset("{{repo}}", "{{first}}", split="{{split}}", revision="v{{ver
 print(rows[0])
 ```
 
-## How to build
-
-```bash
-pip install "swapbias @ git+{SOURCE}"
-swapbias build {{name}}
-```
-
-This makes the rows in a folder that `load_dataset` reads, with [swapbias]({SOURCE}). The files that this card names \
-and that do not lie beside it are in [datasets_src/{{name}}]({SOURCE}/tree/main/datasets_src/{{name}}).
+{{readme}}
 
 ## Rows
 
@@ -346,16 +304,6 @@ and that do not lie beside it are in [datasets_src/{{name}}]({SOURCE}/tree/main/
 ## Sources and licences
 
 What this project wrote is under {{licence}}. {{sources}}
-
-## BibTeX
-
-```bibtex
-{{cited}}
-```
-
-## Version
-
-{{version}}, tagged `v{{version}}`. What a tag holds does not change: other rows or another card get a new version.
 
 {{recipe}}
 """
@@ -371,16 +319,17 @@ def section(text: str, title: str) -> str:
 def dataset_card(
     corpus: Corpus, infos: Infos, *, namespace: str = NAMESPACE, withheld: Mapping[str, Sequence[str]] | None = None
 ) -> str:
-    """The card of a corpus of the package, of the configs (``infos``) that were written.
+    """The card of a corpus of the package, of the configs (``infos``) that were written, and those ``withheld``.
 
-    ``withheld`` are configs that are not published, with the licences that do not allow it. ValueError: a column
-    without a meaning, or a reference that is not in ``references.bib``.
+    ValueError: a column without a meaning, or a reference that is not in ``references.bib``.
     """
     corpus = replace(corpus, configs=tuple(config for config in corpus.configs if config.name in infos))
-    readme = (corpus_dir(corpus.name) / CARD).read_text(encoding="utf-8-sig")
+    readme = _CONFIGS.sub("", (corpus_dir(corpus.name) / CARD).read_text(encoding="utf-8-sig"))
     columns, recipe = section(readme, SECTION), section(readme, RECIPE)  # the first stands below Features
     for moved in filter(None, (columns, recipe)):
         readme = readme.replace(moved, "")
+    readme = _REFERENCES.sub(lambda _: f"```bibtex\n{citation(corpus.name)}\n```", readme)
+    title, about, rest = readme.strip().split("\n\n", 2)
     rows = [
         (f"`{name}`", f"`{split.name}`", f"{split.num_examples:,}", markdown(corpus.config(name).description))
         for name, info in infos.items()
@@ -393,7 +342,10 @@ def dataset_card(
     how = f"`swapbias build {corpus.name}` makes them on your machine from the authors' own files."
     first = next(iter(infos), "")
     body = _CARD.format(
-        readme=readme.strip(),
+        title=title,
+        about=about,
+        audit=f", or run the whole study: `swapbias audit MODEL --study {corpus.name}`" if corpus.study else "",
+        readme=rest.strip(),
         repo=f"{namespace}/{corpus.name}",
         first=first,
         split=next(iter(infos[first].splits), "") if infos else "",
@@ -404,7 +356,6 @@ def dataset_card(
         features=features_section(corpus),
         licence=corpus.licence,
         sources=_sources(corpus),
-        cited=citation(corpus.name),
         recipe=recipe.replace('"NS/', f'"{namespace}/').replace('"VERSION"', f'"v{corpus.version}"').strip(),
     )
     return f"{_header(corpus, infos)}{body}"
@@ -422,70 +373,52 @@ def _count(info: DatasetInfo) -> int:
 
 
 def _header(corpus: Corpus, infos: Infos, *, own: bool = False) -> str:
-    from huggingface_hub import DatasetCardData
-
+    """The metadata; types of columns are in the Parquet files, where ``datasets`` and the viewer read them."""
     names, pins = licences(corpus), pinned_files(corpus.name)
-    rows = sum(map(_count, infos.values()))
     made = {bool(_made_from(corpus.config(name), pins)) for name in infos}
-    origins = [name for name, others in (("original", False), ("extended|other", True)) if others in made]
-    data = DatasetCardData(
-        pretty_name=corpus.title,
-        license=names[0] if len(names) == 1 else names,
-        language=[_language(corpus.name)],
-        task_categories=_tasks(corpus, infos) or None,
-        size_categories=[next((name for limit, name in _SIZES if rows < limit), "n>1M")],
-        source_datasets=None if own else origins,
-        tags=[*TAGS, *corpus.tags],
-    )
-    configs = {
-        name: {
-            "data_files": [{"split": split, "path": f"{name}/{split}-*.parquet"} for split in info.splits],
-            **({"default": True} if index == 0 else {}),
-        }
-        for index, (name, info) in enumerate(infos.items())
-    }
-    MetadataConfigs(configs).to_dataset_card_data(data)
-    DatasetInfosDict(infos).to_dataset_card_data(data)
-    return f"---\n{data.to_yaml()}\n---\n"
-
-
-def _language(corpus: str) -> str:
-    """The code of the language of a corpus, as its README says it; English where it says none."""
-    card = corpus_dir(corpus) / CARD  # that of a user's own corpus lies elsewhere
-    found = _LANGUAGE.search(card.read_text(encoding="utf-8-sig")) if card.is_file() else None
-    return found[1] if found else "en"
-
-
-def _tasks(corpus: Corpus, infos: Infos) -> list[str]:
-    """What the study asks models to do; texts with labels are there to be classified."""
     experiments = corpus.study.experiments if corpus.study else ()
     tasks = {_TASKS[one.kind] for one in experiments if one.kind in _TASKS and set(one.configs) & set(infos)}
     if not corpus.study and any({"text", "label"} <= set(info.features) for info in infos.values()):
         tasks.add("text-classification")
-    return sorted(tasks)
+    card = corpus_dir(corpus.name) / CARD  # that of a user's own corpus lies elsewhere
+    language = _LANGUAGE.search(card.read_text(encoding="utf-8-sig")) if card.is_file() else None
+    origins = [name for name, others in (("original", False), ("extended|other", True)) if others in made]
+    paths = {name: {split: f"{name}/{split}-*.parquet" for split in info.splits} for name, info in infos.items()}
+    values = {
+        "pretty_name": corpus.title,
+        "license": names[0] if len(names) == 1 else names,
+        "language": [language[1] if language else "en"],
+        "task_categories": sorted(tasks),
+        "size_categories": [size_category(sum(map(_count, infos.values())))],
+        "source_datasets": [] if own else origins,
+        "tags": [*TAGS, *corpus.tags],
+        "configs": configs_yaml(paths),
+    }
+    return f"---\n{dump({name: one for name, one in values.items() if one}, flow=None)}---\n"
 
 
 def features_section(corpus: Corpus) -> str:
-    """One table of the columns of all configs, with type, meaning and, where not all have it, the configs."""
-    grouped: dict[tuple[str, str, str], list[str]] = {}
+    """A table of the columns of all configs: type and meaning, or each meaning after the configs that have it."""
+    found: dict[tuple[str, str], dict[str, list[str]]] = {}
     for config in corpus.configs:
         for column, meaning in meanings(corpus, config):
             kind = config.type_of(column)
             if not isinstance(kind, str):
                 kind = f"class: {', '.join(f'{n} `{name}`' for n, name in enumerate(kind))}"
-            grouped.setdefault((f"`{column}`", kind, meaning), []).append(config.name)
-    rows = [
-        (column, kind, "" if len(names) == len(corpus.configs) else ", ".join(f"`{name}`" for name in names), text)
-        for (column, kind, text), names in grouped.items()
-    ]
-    return f"## Features\n\n{md_table(('column', 'type', 'only in', 'what it holds'), rows)}"
+            found.setdefault((f"`{column}`", kind), {}).setdefault(meaning, []).append(config.name)
+    rows = []
+    for (column, kind), texts in found.items():
+        cell = []
+        for text, names in texts.items():
+            others = [one.name for one in corpus.configs if one.name not in names]
+            listed = ", ".join(f"`{name}`" for name in (others if len(others) < len(names) else names))
+            cell.append(f"{'all but ' if len(others) < len(names) else ''}{listed}: {text}" if others else text)
+        rows.append((column, kind, "<br>".join(cell)))
+    return f"## Features\n\n{md_table(('column', 'type', 'what it holds'), rows)}"
 
 
 def meanings(corpus: Corpus, config: Config) -> Iterator[tuple[str, str]]:
-    """Each column of a config with its meaning: of its README's table, or what all prompts say of it.
-
-    A row of that table describes the configs that it names (``*`` at the end: all that begin so), or for all.
-    """
+    """Each column of a config with its meaning: of its README's table, or what all prompts say of it."""
     text = section((corpus_dir(corpus.name) / CARD).read_text(encoding="utf-8-sig"), SECTION)
     own = {
         column: meaning
@@ -539,9 +472,7 @@ class BuiltConfig(NamedTuple):
 def build(corpus_name: str, out: Path, *, data: Path | None = None) -> Iterator[BuiltConfig]:
     """Write a corpus to ``out/<corpus>``: Parquet by config and split, and the card.
 
-    A folder that is there is replaced as a whole, once the new one is complete. With ``data``, a folder of the
-    user's, the corpus' configs are made from it; where its notes are credentialed the result says so.
-
+    An older build is replaced as a whole. With ``data``, a folder of the user's, the configs are made from it.
     UsageError: unknown corpus, or a folder that no build made. ValueError: a broken table.
     """
     yield from write_corpus(local_corpus(corpus_name, data) if data else load_corpus(corpus_name), out)
@@ -552,7 +483,6 @@ def write_corpus(
 ) -> Iterator[BuiltConfig]:
     """``build`` of a corpus at hand; ``namespace`` and ``withheld`` are for its card."""
     target = out / corpus.name
-    recover(target)
     if target.exists() and not (target / MARKER).exists() and any(target.iterdir()):
         raise UsageError(f"{target} holds something else than a built corpus. Choose another --out.")
     with atomic_directory(target) as making:
@@ -579,10 +509,7 @@ def write_corpus(
 
 
 def write_config(folder: Path, corpus: Corpus, config: Config) -> DatasetInfo:
-    """Write a config into a new folder as ``<split>-00000-of-00001.parquet``; the folder above is marked with it.
-
-    UpstreamMissingError: an upstream file it needs is not reachable; nothing is written.
-    """
+    """Write a config into a new folder of Parquet files; UpstreamMissingError: nothing is written."""
     from datasets import utils
 
     scratch = folder.with_name(f".{folder.name}")
@@ -601,68 +528,43 @@ def write_config(folder: Path, corpus: Corpus, config: Config) -> DatasetInfo:
         shutil.rmtree(scratch, ignore_errors=True)
         if shown:
             utils.enable_progress_bars()
-    builder.info.download_size = sum(path.stat().st_size for path in folder.iterdir())
     return builder.info
 
 
 @contextmanager
 def atomic_directory(target: Path) -> Iterator[Path]:
-    """A new folder that replaces ``target`` (see ``recover``) when the block ends well, else is deleted."""
+    """A new folder that takes the place of ``target`` when the block ends well, else is deleted."""
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise UsageError(f"{target} is {'a link' if target.is_symlink() else 'a file'}. Choose another --out.")
     target.parent.mkdir(parents=True, exist_ok=True)
-    making, previous = (target.with_name(f".{target.name}.{state}") for state in ("new", "old"))
+    making = target.with_name(f".{target.name}.new")
     with locked_place(target):
         shutil.rmtree(making, ignore_errors=True)  # of a process that was killed
         making.mkdir(mode=credentialed.OWNER_FOLDER)
         try:
             yield making
             making.chmod(credentialed.OWNER_FOLDER if (making / credentialed.FILE).exists() else 0o755)
-            if target.exists():  # the old one goes only when the new one stands
-                shutil.rmtree(previous, ignore_errors=True)
-                target.rename(previous)
+            if target.exists():  # the old one goes only when the new one is whole
+                shutil.rmtree(target)
             making.rename(target)
-            shutil.rmtree(previous, ignore_errors=True)
         finally:
             shutil.rmtree(making, ignore_errors=True)
 
 
-def recover(target: Path) -> None:
-    """Bring the old folder back where a process was killed before the new one stood in its place.
-
-    UsageError: the place is a link or a file, or below one.
-    """
-    above = next(folder for folder in target.absolute().parents if os.path.lexists(folder))
-    if not above.is_dir():
-        raise UsageError(f"{above} is no folder. Choose another --out.")
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise UsageError(f"{target} is {'a link' if target.is_symlink() else 'a file'}. Choose another --out.")
-    previous = target.with_name(f".{target.name}.old")
-    if previous.is_dir() and not target.exists():
-        previous.rename(target)
-
-
-def push_dataset(hub: Hub, corpus_name: str, *, namespace: str, **options: Unpack[PushOptions]) -> PushResult:
-    """Build a corpus and publish it as the dataset ``namespace/corpus_name``, tagged with its version.
-
-    Only corpora of the package are published, never what was made from a folder of one's own. Configs whose upstream
-    files do not allow it are left out, and the card says how to build them.
+def push_dataset(hub: Hub, corpus_name: str, *, namespace: str, **options: Unpack[PushOptions]) -> Push:
+    """Build a corpus of the package and publish it as ``namespace/corpus_name``, tagged with its version.
 
     UpstreamMissingError: a config that is published needs a file that is not at hand. Else as ``push_repo``.
     """
     corpus = load_corpus(corpus_name)
-    repo = Repo("dataset", f"{namespace}/{corpus.name}")
+    hint = (
+        f"give CORPUS version=... (now {corpus.version}) in builders/{corpus.name}.py, or if no row changed install "
+        "with constraints.txt (another pyarrow writes other bytes)"
+    )
     with tempfile.TemporaryDirectory(prefix="swapbias-push-") as scratch:
-        return push_repo(
-            hub,
-            repo,
-            dataset_files(corpus, Path(scratch), namespace=namespace, say=options["say"]),
-            tag=f"v{corpus.version}",
-            message=f"{corpus.name} {corpus.version}",
-            raise_hint=(
-                f"give CORPUS version=... (now {corpus.version}) in builders/{corpus.name}.py, or if no row changed "
-                "install with constraints.txt (another pyarrow writes other bytes)"
-            ),
-            **options,
-        )
+        files = dataset_files(corpus, Path(scratch), namespace=namespace, say=options["say"])
+        repo = Repo("dataset", f"{namespace}/{corpus.name}")
+        return push_repo(hub, repo, files, tag=f"v{corpus.version}", raise_hint=hint, **options)
 
 
 def dataset_files(corpus: Corpus, out: Path, *, namespace: str, say: Say) -> dict[str, bytes | Path]:

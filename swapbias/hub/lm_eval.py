@@ -10,8 +10,7 @@ import yaml
 
 from swapbias import __version__
 from swapbias.errors import UsageError
-from swapbias.hub.cards import CARD
-from swapbias.hub.datasets import LICENCES, citation, licences, licences_file
+from swapbias.hub.datasets import LICENCES, licences, licences_file
 from swapbias.privacy import writing
 from swapbias.runs import Run
 from swapbias.studies import (
@@ -51,36 +50,26 @@ _Dumper.add_representer(_Function, lambda dumper, one: dumper.represent_scalar("
 
 
 def export_study(name: str, out: Path) -> list[Path]:
-    """Write the causal experiments of a study as tasks of lm-evaluation-harness, with their prompts.
+    """Write the causal experiments of a study (``study`` or ``study:config``) as tasks of lm-evaluation-harness.
 
     ``lm_eval --tasks swapbias_STUDY --include_path OUT`` runs them. A task reads the log-odds of each prompt as
     audits do (of two answers, of antonyms; of a text the log-probability after its first word) and shows their mean
-    and, for each contrast, the mean gap that an audit finds over all prompts, without interval or test.
-
-    Args:
-        name: a study, or ``study:config``.
-        out: a new or empty folder.
-
-    Returns:
-        The files, in the order of their paths.
-
-    Raises:
-        UsageError: an unknown study or config, one without causal experiments, a folder that is not empty.
+    and, for each contrast, the mean gap that an audit finds over all prompts. UsageError: an unknown study or config,
+    one without causal experiments, a folder that is not empty.
     """
     study, _, config = name.partition(":")
     chosen = list(_chosen(load_study(study), config))
     Run.check_new(out)
-    corpus, tasks = load_corpus(study), dict[str, Experiment]()
+    corpus, tasks = load_corpus(study), list[str]()
     files = {f"{CODE}.py": Path(__file__).with_name("lm_eval_tasks.py").read_text(encoding="utf-8")}
     for experiment, configs in chosen:
         task = f"swapbias_{study}_{experiment.name}"
         docs = [doc for one in configs for doc in _docs(experiment, config_rows(corpus.name, one))]
-        tasks[task] = experiment
+        tasks.append(task)
         files[f"{task}.jsonl"] = "".join(json.dumps(doc, ensure_ascii=False) + "\n" for doc in docs)
         files[f"{task}.yaml"] = _yaml(_task(task, corpus, experiment, configs, docs))
-    group = {"group": f"swapbias_{study}", "task": list(tasks), "metadata": {"version": corpus.version}}
+    group = {"group": f"swapbias_{study}", "task": tasks, "metadata": {"version": corpus.version}}
     files[f"swapbias_{study}.yaml"] = _yaml(group)
-    files[CARD] = _readme(corpus, tasks)
     if (notices := licences_file(corpus)) is not None:
         files[LICENCES] = notices.decode()
     with writing(out, credentialed=False):
@@ -173,41 +162,3 @@ def _task(task: str, corpus: Corpus, experiment: Experiment, configs: Sequence[s
 def _yaml(content: Mapping[str, Any]) -> str:
     text: str = yaml.dump(dict(content), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
     return text
-
-
-def _readme(corpus: Corpus, tasks: Mapping[str, Experiment]) -> str:
-    lines = []
-    for task, one in tasks.items():
-        main, *_ = quantities = _READINGS[one.reading][1]
-        gaps = ", ".join(f"`{main}_{_contrast(gap)}`" for gap in one.gaps)
-        of_each = " and ".join(f"`{name}`" for name in quantities)
-        lines += [f"- `{task}`: {one.question}", f"  Of each prompt {of_each};"]
-        lines += [f"  mean gaps {gaps}: {one.direction}."]
-    study, cited = corpus.study, citation(corpus.name)
-    return _README.format(
-        name=corpus.name, title=study.title if study else corpus.title, url=study.url if study else "",
-        licences=", ".join(licences(corpus)), version=__version__, code=CODE, tasks="\n".join(lines),
-        cited=f"\n```bibtex\n{cited}\n```\n" if cited else "",
-    )  # fmt: skip
-
-
-_README = """# {name} for lm-evaluation-harness
-
-```
-lm_eval --model hf --model_args pretrained=MODEL,dtype=float32 --tasks swapbias_{name} --include_path THIS_FOLDER
-```
-
-{tasks}
-
-`log_odds` are those of the right answer against the wrong one, or of disapproving antonyms against approving ones
-(their mean); `log_probability` is that of a whole text, its first token included, which follows BOS (EOS where the
-tokenizer has no BOS); `score` is 1 where the right answer is likelier. Natural logarithms. With `--log_samples` the
-harness writes them for each prompt. The table shows their mean, and for each contrast the mean gap over all prompts,
-which `swapbias audit MODEL --study {name}` finds as well.
-It shows no standard error: prompts share templates and conditions and are not independent. Intervals and tests are
-those of `swapbias audit`.
-
-`swapbias_*.jsonl` holds the prompts, `{code}.py` the functions that the tasks name; neither needs swapbias.
-
-Written by swapbias {version}. Licences of the prompts: {licences}. The study: {title}. {url}
-{cited}"""

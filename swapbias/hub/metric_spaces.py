@@ -1,21 +1,17 @@
-"""The metrics as static Spaces: an `evaluate` module that needs no swapbias, its card, and a page of the card."""
+"""The metrics as static Spaces: an `evaluate` module that needs no swapbias, its card, and a page that shows it."""
 
 import ast
-import re
+import html
 import subprocess
 from importlib.metadata import requires
 from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Unpack
-
-from markdown_it import MarkdownIt
-from markupsafe import Markup, escape
 
 from swapbias import __version__
 from swapbias.errors import UsageError
 from swapbias.hub.cards import CARD, TAGS, dump, load, split
-from swapbias.hub.client import SOURCE, Hub, PushOptions, PushResult, Repo, push_repo
+from swapbias.hub.client import SOURCE, Hub, Push, PushOptions, Repo, push_repo
 from swapbias.studies import metric_path
 
 NOT_A_RANKING = (
@@ -25,20 +21,18 @@ _RECIPE = "## From rows to a finding"  # the last section
 _ROOM = "swapbias.measures"
 _OTHERS = {"swapbias.errors": "errors", "swapbias.studies.answers": "answers"}  # what a metric may import beside it
 _NEEDS = ("datasets", "evaluate", "numpy", "scipy")  # all that a metric and `_ROOM` import of others
+_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>{title}</title>
+<style>pre {{ max-width: 60em; margin: 2em auto; white-space: pre-wrap }}</style>
+<pre>{body}</pre></html>
+"""
 
 
-def push_metric(hub: Hub, name: str, *, namespace: str, **options: Unpack[PushOptions]) -> PushResult:
+def push_metric(hub: Hub, name: str, *, namespace: str, **options: Unpack[PushOptions]) -> Push:
     """Publish a metric as the static Space ``namespace/name``, tagged with the version of swapbias."""
-    return push_repo(
-        hub,
-        Repo("space", f"{namespace}/{name}"),
-        space_files(name, namespace=namespace, version=__version__),
-        tag=f"v{__version__}",
-        message=f"{name} of swapbias {__version__}",
-        raise_hint="raise the version of swapbias in pyproject.toml",
-        sdk="static",
-        **options,
-    )
+    made = space_files(name, namespace=namespace, version=__version__)
+    hint, repo = "raise the version of swapbias in pyproject.toml", Repo("space", f"{namespace}/{name}")
+    return push_repo(hub, repo, made, tag=f"v{__version__}", raise_hint=hint, sdk="static", **options)
 
 
 def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
@@ -71,56 +65,29 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
     metadata = load(parts.header, name)
     metadata |= {"sdk": "static", "app_file": "index.html", "license": "apache-2.0"}
     metadata["tags"] = [*metadata["tags"], TAGS[-1]]
-    card = f"---\n{dump(metadata)}---\n\n{body}\n"
     source = swapped((folder / f"{name}.py").read_text(encoding="utf-8"))
+    wanted = sorted(one for one in requires("swapbias") or () if one.startswith(_NEEDS) and ";" not in one)
     made = {
         **standing_alone(name, source, origin=f"{SOURCE}/blob/v{version}"),
-        "requirements.txt": requirements(),
-        CARD: card,
-        "index.html": card_page(card, kind="Bias measure", version=version),
+        "requirements.txt": "".join(f"{one}\n" for one in wanted),
+        CARD: f"---\n{dump(metadata)}---\n\n{body}\n",
+        "index.html": _PAGE.format(title=html.escape(str(metadata["title"])), body=html.escape(body)),
     }
     return {path: text.encode() for path, text in made.items()}
 
 
-def card_page(card: str, *, kind: str, version: str = __version__) -> str:
-    """A card with a header as one HTML page without any external reference, everything in it escaped."""
-    parts = split(card)
-    metadata = load(parts.header, "The card")
-    body = re.sub(r"\A# .+\n", "", parts.after.partition("\n")[2].strip())
-    # No tag of the text survives, nothing is fetched from elsewhere, wide tables scroll.
-    html = MarkdownIt("js-default", {"html": False}).disable("image").render(body)
-    html = html.replace('<a href="', '<a rel="noopener" href="')  # text holds no "<": the parser escapes it
-    html = html.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
-    template = Template((files("swapbias.hub") / "card_page.html").read_text(encoding="utf-8"))
-    return template.substitute(
-        kind=escape(kind),
-        title=escape(str(metadata["title"])),
-        description=escape(str(metadata["description"])),
-        version=escape(version),
-        body=Markup(html),  # safe: made by the parser, which escapes
-    )
-
-
 def check_release(folder: Path, version: str) -> None:
-    """The sources in a folder are those of the tag ``vVERSION``, unchanged; UsageError where they are not."""
-
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(folder), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-    tag = f"v{version}"
+    """The checkout that a folder is in is the tag ``vVERSION``, unchanged; UsageError where it is not."""
+    command = ["git", "-C", str(folder), "describe", "--tags", "--exact-match", "--dirty", "--match", f"v{version}"]
     try:
-        if not git("ls-files", "."):
-            trouble = f"{folder} is in no git repository that could tell whether {tag} is released. Push from a clone"
-        elif tag not in git("tag", "--points-at", "HEAD").split():
-            trouble = f"The commit that is checked out has no tag {tag}, which the pages would name. Check out {tag}"
-        elif git("status", "--porcelain", "--untracked-files=no"):
-            trouble = f"The checkout has changes that {tag} has not. Commit them as a new version"
-        else:
-            return
-    except (OSError, subprocess.CalledProcessError):
-        trouble = f"{folder} is in no git repository that could tell whether {tag} is released. Push from a clone"
-    raise UsageError(f"{trouble}, or add --untagged.")
+        named = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:  # there is no git
+        named = ""
+    if named != f"v{version}":
+        raise UsageError(
+            f"{folder} is no unchanged checkout of v{version}, which the pages would name. Check it out, or add "
+            "--untagged."
+        )
 
 
 # --- code without swapbias --------------------------------------------------------------------------------
@@ -130,12 +97,6 @@ def shipped_names() -> tuple[str, ...]:
     """The modules that may lie beside a metric's own, without their suffix."""
     stems = (Path(one.name).stem for one in files(_ROOM).iterdir() if one.name.endswith(".py"))
     return tuple(sorted({*_OTHERS.values(), *stems} - {"__init__"}))
-
-
-def requirements() -> str:
-    """What a metric needs to be installed, a line each, in the range that swapbias has."""
-    wanted = (one for one in requires("swapbias") or () if one.startswith(_NEEDS) and ";" not in one)
-    return "".join(f"{one}\n" for one in sorted(wanted))
 
 
 def standing_alone(name: str, source: str, *, origin: str) -> dict[str, str]:
@@ -158,14 +119,14 @@ def standing_alone(name: str, source: str, *, origin: str) -> dict[str, str]:
             waiting.extend(more)
     if not made:
         raise ValueError(f"{name}.py imports nothing of {_ROOM}. Compute there what audits compute, and import it.")
-    for module in sorted(made.keys() - set(direct)):
+    last = max(one.end_lineno or 0 for one in ast.parse(own).body if isinstance(one, ast.Import | ast.ImportFrom))
+    lines = own.splitlines(keepends=True)
+    for module in sorted(made.keys() - set(direct), reverse=True):
         # evaluate takes an import of a sibling as a whole only with a name that it defines
         defined = ast.parse(made[module]).body
         first = next(one.name for one in defined if isinstance(one, ast.ClassDef | ast.FunctionDef))
-        last = max(one.end_lineno or 0 for one in ast.parse(own).body if isinstance(one, ast.Import | ast.ImportFrom))
-        lines = own.splitlines(keepends=True)
-        own = "".join([*lines[:last], f"from .{module} import {first}\n", *lines[last:]])
-    return {f"{name}.py": own, **{f"{module}.py": made[module] for module in sorted(made)}}
+        lines.insert(last, f"from .{module} import {first}\n")
+    return {f"{name}.py": "".join(lines), **{f"{module}.py": made[module] for module in sorted(made)}}
 
 
 def _flat(file: str, source: str) -> tuple[str, list[str]]:

@@ -5,20 +5,20 @@ import io
 import json
 import re
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias import __version__, privacy, runs, studies
-from swapbias.errors import HubError, UpstreamMissingError, UsageError
-from swapbias.findings import Finding, Oriented, experiment_of, findings_table, headline_of_each, oriented
+from swapbias.errors import HubError, UsageError
+from swapbias.findings import Finding, experiment_of, findings_table, headline_of_each, oriented
 from swapbias.hub import cards
 from swapbias.hub.client import (
     HUB_FILES,
@@ -26,27 +26,23 @@ from swapbias.hub.client import (
     SHARED,
     Change,
     Hub,
-    PushOptions,
-    PushResult,
+    Push,
     Repo,
     Say,
     State,
     difference,
-    is_shared_name,
-    push_repo,
-    show_change,
+    is_shared_name as is_shared_name,
 )
 from swapbias.measures import Estimate
 from swapbias.models import Coverage, weight_files
-from swapbias.models.chat import CHAT, scoring_in_words, trial_rows
-from swapbias.models.clinical import NoteOptions
-from swapbias.notes import OWN, PHENOTYPES, kind_of_folder, load_notes
+from swapbias.models.chat import scoring_in_words
+from swapbias.notes import OWN, PHENOTYPES, kind_of_folder
 from swapbias.privacy import check_upload, own_data, refuse
-from swapbias.report import shown
+from swapbias.report import shown, text as wording
 from swapbias.runs import LazyItems, Results, Run
 from swapbias.studies import PROMPT_COLUMNS
 
-# --- columns of scored prompts ----------------------------------------------------------------------------
+# --- tables as they are shared ----------------------------------------------------------------------------
 
 TOKENS = "top_tokens"  # a JSON list in a run, a list of tokens with their values in what is shared
 _TOKENS = pa.list_(pa.struct([("token", pa.string()), ("value", pa.float64())]))
@@ -59,13 +55,14 @@ _NUMBERS = re.compile(
     r"|(said|strict)_(correct|incorrect|unsure|other)|unanswered|refused|not_answered|outside|hidden|length"
     r"|judged(_first|_second)?"
 )
+_PRINTED = ("published_value", "published_p_value", "published_effect_size", "published_recomputed")
 
 
 def item_type(study: str, column: str) -> pa.DataType | None:
     """The type of a column of scored rows as they are shared; None of one that no audit writes."""
     if column == TOKENS:
         return _TOKENS
-    if column in _prompt_columns(study) or column in _TEXTS:
+    if column in _TEXTS or column in _prompt_columns(study):
         return pa.string()
     return pa.float64() if _NUMBERS.fullmatch(column) else None
 
@@ -73,18 +70,20 @@ def item_type(study: str, column: str) -> pa.DataType | None:
 @cache
 def _prompt_columns(study: str) -> frozenset[str]:
     """The columns of the prompts that a study reads, its own and those made from a corpus of notes."""
-    found = set(PROMPT_COLUMNS)
-    for one in studies.load_study(study).experiments:
-        corpus = studies.load_corpus(one.corpus or study)
-        for name in (*one.configs, *one.alternatives, *one.placebo, *one.baseline):
-            found.update(corpus.config(name).columns)
-    return frozenset(found)
+    each = studies.load_study(study).experiments
+    names = [
+        (one.corpus or study, name)
+        for one in each
+        for name in (*one.configs, *one.alternatives, *one.placebo, *one.baseline)
+    ]
+    found = (studies.load_corpus(corpus).config(name).columns for corpus, name in names)
+    return frozenset(PROMPT_COLUMNS).union(*found)
 
 
 def shared_items(run: Run, items: Mapping[str, pd.DataFrame]) -> dict[str, bytes]:
-    """The scored prompts of each study as Parquet, by path within the run; ``items`` have the models' public names.
+    """The scored prompts of each study as Parquet, by path; ``items`` have the models' public names.
 
-    The same rows give the same bytes. Raises ValueError where a column holds something else than an audit writes.
+    ValueError: a column holds something else than an audit writes.
     """
     made = {}
     for study, rows in items.items():
@@ -112,9 +111,6 @@ def parquet(table: pa.Table) -> bytes:
     return buffer.getvalue()
 
 
-_PRINTED = ("published_value", "published_p_value", "published_effect_size", "published_recomputed")
-
-
 def findings_parquet(found: list[Finding], run: str) -> bytes:
     """``findings.csv`` as Parquet with the run's name before it; every run's has the same columns and types."""
     table = findings_table(found)
@@ -132,14 +128,18 @@ def findings_parquet(found: list[Finding], run: str) -> bytes:
 
 _UNNAMED = "own"  # the phenotype of own notes that name none
 _COVERAGE = (*(one.name for one in fields(Coverage)), "model_id", "lexicon")
+_MACHINE: Mapping[str, tuple[str, ...]] = {  # settings of how fast or how dear an audit is, not of its questions
+    "load": ("device", "batch_size", "allow_pickle"),
+    "chat": ("concurrency", "max_requests", "timeout"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
     """A run as it may be shared: its files by path in the repository, findings with models' public names, manifest.
 
-    ``never`` are strings that no outgoing file may hold; ``withheld`` names paths within the run that stay here, and
-    columns of files that leave without them.
+    ``never`` are strings that no outgoing file may hold, ``withheld`` paths within the run that stay here, ``rows``
+    counts those of its tables; ``installed``: the scored prompts are those of the installed corpora.
     """
 
     name: str
@@ -148,6 +148,8 @@ class Bundle:
     manifest: dict[str, Any]
     never: tuple[str, ...]
     withheld: tuple[str, ...]
+    rows: int
+    installed: bool
 
     @property
     def folder(self) -> str:
@@ -156,32 +158,20 @@ class Bundle:
 
 
 def run_name(manifest: Mapping[str, Any]) -> str:
-    """The models' names, and 8 hexadecimal digits of the settings, the corpora and the models.
+    """The models' names, and 8 hexadecimal digits of what is audited: models, corpora and settings.
 
-    Results, dates and versions do not count: auditing the same again gives the same name, other settings another.
-    Neither does the revision of a model on the Hub, nor the version of a corpus: their later ones are shared in
-    place of the earlier. What has no public name counts by its content: models from a folder or file, and notes of
-    the user's own.
+    Results, dates, versions, the revision of a model on the Hub and the version of a corpus do not count.
     """
-    public = privacy.public_manifest(manifest)
+    public, pinned = privacy.public_manifest(manifest), ("sha256", "training") if own_data(manifest) else ()
     models = [str(one["model_id"]) for one in public.get("models", [])]
-    digests = ("sha256", "training") if own_data(manifest) is not None else ()
-    identity = {
-        "models": models,
-        "pins": sorted(_pins(manifest.get("models", []))),
-        "corpora": [
-            [str(one["corpus"]), str(one["config"]), *(str(one.get(name, "")) for name in digests)]
-            for one in public["corpora"]
-        ],
-        "settings": {
-            key: {name: one for name, one in value.items() if name not in cards.MACHINE.get(key, ())}
-            if isinstance(value, Mapping)
-            else value
-            for key, value in public["settings"].items()
-        },
-    }
+    settings = dict(public["settings"])
+    for group, names in _MACHINE.items():
+        if isinstance(settings.get(group), Mapping):
+            settings[group] = {name: one for name, one in settings[group].items() if name not in names}
+    corpora = [[str(one.get(name, "")) for name in ("corpus", "config", *pinned)] for one in public["corpora"]]
+    identity = [models, sorted(_pins(manifest.get("models", []))), corpora, settings]
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-    return f"{cards.slug('-'.join(models), 60)}-{digest[:8]}"
+    return f"{cards.slug('-'.join(models))}-{digest[:8]}"
 
 
 def _pins(value: Any) -> Iterator[str]:
@@ -196,12 +186,8 @@ def _pins(value: Any) -> Iterator[str]:
 def bundle_run(run: Run, *, findings_only: bool = False, phenotypes: Collection[str] = ()) -> Bundle:
     """A finished run as it may be shared; packing it twice gives the same bytes.
 
-    ``findings_only`` leaves out whatever is about one text; ``phenotypes`` are those of the user's own notes whose
-    names may leave.
-
-    Raises:
-        UsageError: credentialed data, private texts without ``findings_only``, phenotypes of the user's own that are
-            not among ``phenotypes``, a run that is not complete. ValueError: a file of the run is missing or broken.
+    ``phenotypes`` are those of the user's own notes whose names may leave. UsageError: credentialed data, private
+    texts without ``findings_only``, other phenotypes, a run that is not complete. ValueError: a broken file.
     """
     refuse(run.folder, "shared")
     manifest = run.manifest()
@@ -224,23 +210,35 @@ def bundle_run(run: Run, *, findings_only: bool = False, phenotypes: Collection[
         )
     if data:
         _refuse_names(results, phenotypes)
+    other, whole = ("", False) if data else _other_prompts(run, results)
+    if other and not findings_only:
+        raise UsageError(f"{other} Audit again, or share findings alone with --findings-only.")
     if findings_only:
         results = replace(results, items={}, explained=())
-    _refuse_changed(run, results)
     public = runs.as_public(results)
     coverage = public.coverage[[name for name in public.coverage if name in _COVERAGE]]
     public = replace(public, manifest=privacy.filter_manifest(public.manifest), coverage=coverage)
     name = run_name(manifest)
-    made = {**_files(public, name), **shared_items(run, public.items)}
-    folder = str(run.folder.resolve())
-    never = [folder] if folder.count("/") > 1 else []  # /data stands in any text
+    with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
+        made = Run(Path(folder))
+        made.write_manifest(public.manifest)
+        runs.write_results(made, public)
+        made.write("findings.parquet", findings_parquet(public.found, name))
+        places = sorted(path for path in made.folder.rglob("*") if path.is_file())
+        files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in places}
+    files |= shared_items(run, public.items)
+    place = run.folder.resolve()
+    never = [str(place)] if len(place.parts) > 2 else []  # /data stands in any text
+    there = (path for path in run.folder.rglob("*") if path.is_file() or path.is_symlink())
     return Bundle(
         name,
-        {f"runs/{name}/{path}": made[path] for path in sorted(made)},
+        {f"runs/{name}/{path}": files[path] for path in sorted(files)},
         public.found,
         dict(public.manifest),
         (*privacy.private_strings(manifest), *never),
-        tuple(sorted(_withheld(run, made))),
+        tuple(sorted({path.relative_to(run.folder).as_posix() for path in there} - set(files))),
+        len(public.found) + sum(map(len, public.items.values())),
+        installed=whole,
     )
 
 
@@ -269,91 +267,51 @@ def _refuse_names(results: Results, allowed: Collection[str]) -> None:
         if one.slice_by != "all" and ((experiment := experiment_of(one)) is None or experiment.corpus)
     }
     named |= {str(one["experiment"]).partition(", ")[2] for one in results.manifest["skipped"]}
-    unnamed = named - {"", _UNNAMED, *PHENOTYPES, *allowed}
-    if unnamed:
+    if unnamed := named - {"", _UNNAMED, *PHENOTYPES, *allowed}:
         raise UsageError(
             f"{len(unnamed)} phenotype{'s' * (len(unnamed) > 1)} of your own notes would be named in what is shared, "
             "and such a name may tell of a patient. Allow each with --phenotype NAME, which may be repeated."
         )
 
 
-def _refuse_changed(run: Run, results: Results) -> None:
-    """Scored prompts leave as their corpora have them, whoever wrote the file; so do words of explained notes."""
-    if not results.items:
-        return
+def _other_prompts(run: Run, results: Results) -> tuple[str, bool]:
+    """What of a run is not as the installed corpora have it, as a sentence; and whether it scored all of theirs."""
     try:
         prompts = runs.run_prompts(results.manifest)
     except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(
-            f"Nothing tells whether the scored prompts of {run.folder} are those of its corpora ({error}) Share "
-            "findings alone with --findings-only."
-        ) from error
-    wrong = ""
+        return f"Nothing tells whether the scored prompts of {run.folder} are those of its corpora ({error})", False
+    seen = set()
     for study, rows in results.items.items():
         others = 0
         for row in rows[[name for name in PROMPT_COLUMNS if name in rows]].to_dict("records"):
-            prompt = prompts.get((study, row.pop("experiment"), row["prompt_id"]))
+            seen.add(key := (study, row.pop("experiment"), row["prompt_id"]))
+            prompt = prompts.get(key)
             others += prompt is None or any(row[name] != prompt[name] for name in row if name in prompt)
         if others:
-            wrong = f"{run.folder / 'items'}: {others:,} scored prompts of {study} are not those of its corpus."
+            return f"{run.folder / 'items'}: {others:,} scored prompts of {study} are not those of its corpus.", False
     texts = {text for rows in results.items.values() for text in rows["text"]} if results.explained else set()
     known = {word for text in texts for word in re.findall(r"\w+", text)}
     explained = [word for one in results.explained for words in one.words.values() for word, _ in words]
     if not {part for word in explained for part in re.findall(r"\w+", word)} <= known:
-        wrong = f"{run.folder} explains words that its notes do not hold."
-    if wrong:
-        raise UsageError(f"{wrong} Audit again, or share findings alone with --findings-only.")
-
-
-def _withheld(run: Run, made: Collection[str]) -> Iterator[str]:
-    """What of a folder is not shared: logs of answers, hidden and unknown files, and unknown columns."""
-    for path in run.folder.rglob("*"):
-        within = path.relative_to(run.folder).as_posix()
-        if (path.is_file() or path.is_symlink()) and within not in made:
-            yield within
-        elif within.startswith("items/") and within in made:
-            unknown = (name for name in pq.read_schema(path).names if item_type(path.stem, name) is None)
-            yield from (f"{within}, column {name!r}" for name in unknown)
-
-
-def _files(public: Results, name: str) -> dict[str, bytes]:
-    """Everything but the scored prompts, by path within the run."""
-    with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
-        made = Run(Path(folder))
-        made.write_manifest(public.manifest)
-        runs.write_results(made, public)
-        made.write("findings.parquet", findings_parquet(public.found, name))
-        return _contents(made.folder)
-
-
-def _contents(folder: Path) -> dict[str, bytes]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+        return f"{run.folder} explains words that its notes do not hold.", False
+    return "", seen >= set(prompts)
 
 
 # --- reading shared runs ----------------------------------------------------------------------------------
 
-MOST_RUNS = 200  # of one repository
-MOST_ITEMS = 300_000  # scored rows of one study of a run
-_NEEDED = {*PROMPT_COLUMNS, "model_id", "score"} - {"text", "candidates"}
-_HEAVY = ("text", "candidates", "answer", TOKENS)  # what differences do not depend on
-
 
 def find_run(named: "str | PathLike[str]") -> Results:
-    """A finished run by its folder, or by its name on the Hub: OWNER/NAME[/RUN][@REVISION].
-
-    UsageError: no such folder or repository, or one of several runs. ValueError: not what swapbias writes.
-    """
+    """A finished run by its folder, or its name on the Hub: OWNER/NAME[/RUN][@REVISION]; else UsageError."""
     name = fspath(named)
     if Path(name).exists() or not is_shared_name(name):
         return runs.read_run(Path(name))
     loaded, broken = load_all_shared(Hub(), [name])
-    if len(loaded) == 1:
-        return loaded[0]
     if not loaded:
         raise UsageError(f"{name} is no folder here, and no run on the Hub that can be read: {broken[0]}")
-    has = ", ".join(shown(one.name) for one in loaded)
-    raise UsageError(f"{name} holds {len(loaded)} runs ({has}), expected one. Name it as OWNER/NAME/RUN.")
+    if len(loaded) > 1:
+        has = ", ".join(shown(one.name) for one in loaded)
+        raise UsageError(f"{name} holds {len(loaded)} runs ({has}), expected one. Name it as OWNER/NAME/RUN.")
+    return loaded[0]
 
 
 def load_all_shared(hub: Hub, names: Sequence[str]) -> tuple[list[Results], list[str]]:
@@ -368,8 +326,7 @@ def load_all_shared(hub: Hub, names: Sequence[str]) -> tuple[list[Results], list
         except (UsageError, HubError) as error:
             broken.append(str(error))
         else:
-            loaded += found
-            broken += unreadable.values()
+            loaded, broken = [*loaded, *found], [*broken, *unreadable.values()]
     return loaded, broken
 
 
@@ -388,8 +345,6 @@ def load_shared(
     if not names:
         run = f"runs/{shown(only) or 'NAME'}/results.json"
         raise UsageError(f"{repo_name} holds no {run}. Name a repository made with swapbias share.")
-    if len(names) > MOST_RUNS:
-        raise UsageError(f"{repo_name} holds {len(names)} runs, at most {MOST_RUNS} are read. Name another one.")
     loaded: list[Results] = []
     broken: dict[str, str] = {}
     for name in names:
@@ -403,156 +358,97 @@ def load_shared(
 
 
 def _run(hub: Hub, state: State, name: str) -> Results:
-    """One run."""
-    paths = [f"runs/{name}/{file}" for file in ("manifest.json", "results.json")]
     where = f"{state.repo.name}/{shown(f'runs/{name}')}"
-    if paths[0] not in state.files:
+    files = [f"runs/{name}/{file}" for file in ("manifest.json", "results.json")]
+    if files[0] not in state.files:
         raise ValueError(f"{where}: manifest.json is missing. Its owner can share it again.")
-    if not cards.is_run_name(name):
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
         raise ValueError(f"{name!r} is no name of a run, expected a-z, 0-9, dots and dashes. Rename its folder.")
-    with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
-        hub.download(state, Path(folder), paths, limit=READ_LIMIT)
-        run = runs.read_run(Path(folder) / "runs" / name, repo=state.repo.name, commit=state.commit)
+    place = hub.fetch(state, files, limit=READ_LIMIT)[files[0]].parent
     there = [study for study in studies.studies() if f"runs/{name}/items/{study}.parquet" in state.files]
-    return replace(
-        run, items=LazyItems(there, partial(_items, hub, state, f"runs/{name}/items", where, run.manifest))
-    )
 
-
-def _items(hub: Hub, state: State, items: str, where: str, manifest: Mapping[str, Any], study: str) -> pd.DataFrame:
-    """The scored rows of a study, with the installed texts of the prompts that were read, and no others."""
-    with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
-        hub.download(state, Path(folder), [f"{items}/{study}.parquet"], limit=READ_LIMIT)
-        return _with_texts(_rows(Path(folder) / items / f"{study}.parquet", where), manifest)
-
-
-def _with_texts(rows: pd.DataFrame, manifest: Mapping[str, Any]) -> pd.DataFrame:
-    """The rows with the texts of the installed prompts, blank for other prompts; no texts where none is installed."""
-    texts = {
-        (experiment.name, row["prompt_id"]): row["text"]
-        for entry in manifest["corpora"]
-        if entry["corpus"] == rows.attrs["study"] and "training" not in entry
-        for experiment, prompts in _installed(entry, manifest["settings"])
-        for row in prompts
-    }
-    keys = zip(rows["experiment"], rows["prompt_id"], strict=True)
-    return rows.assign(text=[texts.get(key, "") for key in keys]) if texts else rows
-
-
-def is_installed(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
-    """Whether an entry of a manifest's corpora is of the installed rows, by their sha256."""
-    if "training" in entry:  # pairs that are made of notes: the notes are what is published
-        own = (settings.get("notes") or {}).get("data")
-        notes = () if own else load_notes(NoteOptions(), int(settings.get("seed") or 0)).rows
-        return not own and entry["training"] == studies.fingerprint(notes)
-    return any(True for _ in _installed(entry, settings))
-
-
-def _installed(
-    entry: Mapping[str, Any], settings: Mapping[str, Any]
-) -> Iterator[tuple[studies.Experiment, Sequence[studies.Row]]]:
-    """The experiments that read an entry's configs and whose installed rows have its sha256, with these rows."""
-    corpus, names = str(entry["corpus"]), str(entry["config"]).split(", ")
-    for experiment in studies.load_study(corpus).experiments if corpus in studies.studies() else ():
-        if not set(names) <= {*experiment.configs, *experiment.alternatives}:
-            continue
+    def scored(study: str) -> pd.DataFrame:
+        hub.fetch(state, [f"runs/{name}/items/{study}.parquet"], limit=READ_LIMIT)
         try:
-            rows = studies.joined(
-                studies.having(studies.config_rows(corpus, name), experiment=experiment.name) for name in names
-            )
-            if experiment.kind == CHAT.name:
-                chat = settings.get("chat") or {}
-                trials = int(chat.get("trials") or 1)
-                rows = trial_rows(rows, trials, str(chat.get("scoring"))) if len(rows) * trials <= MOST_ITEMS else ()
-        except (UpstreamMissingError, TypeError, AttributeError, ValueError):
-            continue  # a config of another version, a file that is not at hand, or settings of a stranger's
-        if studies.fingerprint(rows) == entry["sha256"]:
-            yield experiment, rows
+            return runs.scored_items(Run(place), study)
+        except ValueError as error:
+            raise ValueError(f"{where}: its scored prompts cannot be read. Its owner can audit again.") from error
 
-
-def _rows(path: Path, where: str) -> pd.DataFrame:
-    """The rows of a stranger's file: known columns of texts and numbers, at most as many as an audit has."""
-    wrong = f"{where}: its scored prompts of {shown(path.stem)} are not what an audit writes"
-    try:
-        schema = pq.read_schema(path)
-        types = {name: item_type(path.stem, name) for name in schema.names if name not in _HEAVY}
-        types = {name: kind for name, kind in types.items() if kind is not None}
-        known = types.keys() >= _NEEDED and len(set(schema.names)) == len(schema)
-        if not known or any(schema.field(name).type != kind for name, kind in types.items()):
-            raise ValueError(f"{wrong}: it has other columns.")
-        if pq.read_metadata(path).num_rows > MOST_ITEMS:
-            raise ValueError(f"{wrong}: it has more than {MOST_ITEMS:,} rows.")
-        rows: pd.DataFrame = pq.read_table(path, columns=list(types)).replace_schema_metadata().to_pandas()
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        raise ValueError(f"{wrong} ({type(error).__name__}).") from error
-    rows.attrs["study"] = path.stem
-    return rows
+    run = runs.read_run(place, repo=state.repo.name, commit=state.commit)
+    return replace(run, items=LazyItems(there, scored))
 
 
 # --- the file of evaluation results in a model's repository -----------------------------------------------
 
 PATH = ".eval_results/swapbias.yaml"
 SOURCE_NAME = "swapbias"  # tells this package's entries from those of others
-DECIMALS = 4
 LIMITS = "One measure of one study: 1 is no measured difference, not proof of fairness; this is not a leaderboard."
-UNSEEN = (
-    "The Hub shows such numbers on a model's page only where their dataset is on its list of benchmarks, and none of "
-    "swapbias is yet: today a reader of the page sees the section of the card, and no number beside it."
-)
 Entry = dict[str, Any]
 
 
 def eval_entries(
-    found: Iterable[Finding],
+    found: Sequence[Finding],
+    manifest: Mapping[str, Any],
     *,
     namespace: str,
     revisions: Mapping[str, str],
     source_url: str,
     source_user: str,
-    date: str,
-    settings: str = "",
 ) -> list[Entry]:
-    """One entry for each experiment whose headline can be oriented (``findings.headline_of_each``, ``oriented``).
+    """One entry for each experiment of a published corpus: the least fair of its answer and the gaps this compares.
 
-    ``value`` is 0 to 1, higher is fairer, rounded to 4 decimals; unit, raw value, interval and n are in ``notes``.
-
-    Args:
-        found: findings of one model.
-        namespace: owner of the dataset repos, which are named after the corpora.
-        revisions: corpus -> commit of its dataset repo; a corpus that is not there has no revision.
-        source_url, source_user: the full results, at a commit, and who shares them.
-        date: when they were made, ISO 8601.
-        settings: how, in a few words (``settings_note``).
+    ``value`` is 0 to 1, higher is fairer (``findings.oriented``), rounded to 4 decimals; ``notes`` hold each number
+    with its interval and n. ``revisions`` are commits of the dataset repositories of ``namespace`` by corpus; a
+    corpus without one has no entry.
     """
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
     made = []
     for one in headline_of_each(found):
-        number, experiment = oriented(one), experiment_of(one)
+        experiment = experiment_of(one)
         corpus = experiment.corpus if experiment and experiment.corpus else one.study
-        if number is not None:
-            made.append(
-                EvalResultEntry(
-                    dataset_id=f"{namespace}/{corpus}",
-                    task_id=one.experiment,
-                    value=round(float(number.value), DECIMALS),
-                    dataset_revision=revisions.get(corpus),
-                    date=date,
-                    source_url=source_url,
-                    source_name=SOURCE_NAME,
-                    source_user=source_user,
-                    notes=_notes(one, number, settings),
-                )
+        each = [(each, number) for each in (one, *wording.parts(one, found)) if (number := oriented(each))]
+        if each and corpus in revisions:
+            least = min((number for _, number in each), key=lambda number: number.value)
+            raw = "; ".join(map(_raw, (finding for finding, _ in each)))
+            how = f"swapbias {__version__}, {_settings(manifest, one.model_id)}"
+            notes = f"Higher is fairer: {least.how}. {raw}. {how}. {LIMITS}"
+            entry = EvalResultEntry(
+                dataset_id=f"{namespace}/{corpus}",
+                task_id=one.experiment,
+                value=round(float(least.value), 4),
+                dataset_revision=revisions[corpus],
+                date=str(manifest.get("finished") or manifest["started"]),
+                source_url=source_url,
+                source_name=SOURCE_NAME,
+                source_user=source_user,
+                notes=" ".join(notes.split()),
             )
+            made.append(entry)
     entries: list[Entry] = eval_result_entries_to_yaml(made)
     return entries
 
 
-def merged_entries(existing: bytes, new: Sequence[Entry], where: str) -> bytes:
-    """The file with new entries in it: each replaces ours of the same dataset and task, or goes to the end.
+def _raw(finding: Finding) -> str:
+    """What a finding is, and its value, interval and n in its own unit."""
+    one, rows = finding.estimate, f", {finding.subset}" if finding.subset else ""
+    ends = f"[{one.ci_low:.4g}, {one.ci_high:.4g}]" if one.ci_low <= one.ci_high else "without interval"
+    lost = f" ({int(one.n_unscored)} not scored)" if one.n_unscored else ""
+    return f"{finding.measure}, {finding.contrast}{rows}: {one.value + 0.0:.4g} {ends}, n = {int(one.n)}{lost}"
 
-    Ours are those with this package's source name and the same source user; all others stay. A file that holds the
-    new entries already is returned as it is. Raises ValueError where what is there is no list of entries.
+
+def _settings(manifest: Mapping[str, Any], model_id: str) -> str:
+    """What a number depends on besides model and prompts: seed, number format, trials and temperature of a chat."""
+    models = [one for one in manifest.get("models", []) if one["model_id"] == model_id]
+    formats = sorted({f"weights in {one['dtype']}" for one in models if one.get("dtype")})
+    chat = sorted({scoring_in_words(one) for one in models if "trials" in one or "scoring" in one})
+    return ", ".join([f"seed {manifest['settings'].get('seed', 0)}", *formats, *chat])
+
+
+def merged_entries(existing: bytes, new: Sequence[Entry], where: str) -> bytes:
+    """The file with new entries: each replaces ours of the same dataset, task and user, or comes last.
+
+    A file that holds them already is returned as it is. ValueError: what is there is no list of entries.
     """
     before = cards.read_yaml(cards.decode(existing, where).lstrip(cards.BYTE_ORDER_MARK), where) or []
     if not isinstance(before, list) or not all(map(_is_entry, before)):
@@ -577,45 +473,6 @@ def _key(entry: Entry) -> tuple[str, ...]:
     return (*(str(entry["dataset"].get(name)) for name in ("id", "task_id")), str(source.get("user")))
 
 
-def settings_note(manifest: Mapping[str, Any], model_id: str | None = None) -> str:
-    """How an audit was made, in a few words: what a number depends on besides model and prompts.
-
-    Seed, and where they matter the most prompts of a config, number format of the weights, trials and temperature of
-    a chat model, and that only notes without gender-specific clinical terms were read. ``model_id``: of one model.
-    """
-    settings = manifest["settings"]
-    models = [one for one in manifest.get("models", []) if model_id in (None, one["model_id"])]
-    formats = sorted({str(one["dtype"]) for one in models if one.get("dtype")})
-    parts = [f"seed {settings.get('seed', 0)}"]
-    parts += [f"at most {settings['limit']} prompts of each config"] if settings.get("limit") else []
-    parts += [f"weights in {' and '.join(formats)}"] if formats else []
-    parts += sorted({scoring_in_words(one) for one in models if "trials" in one or "scoring" in one})
-    if (settings.get("notes") or {}).get("plausible") and any("training" in one for one in manifest["corpora"]):
-        parts.append("notes with gender-specific clinical terms left out (-M plausible)")
-    return ", ".join(parts)
-
-
-def _notes(finding: Finding, number: Oriented, settings: str) -> str:
-    """What the number is, from what it was made, and what it does not tell."""
-    estimate = finding.estimate
-    rows = f", {finding.subset}" if finding.subset else ""
-    lost = f" ({int(estimate.n_unscored)} not scored)" if estimate.n_unscored else ""
-    text = (
-        f"Higher is fairer: {number.how}. {finding.measure}, {finding.contrast}{rows}: {_number(estimate.value)} "
-        f"{_ends(estimate.ci_low, estimate.ci_high)}, n = {int(estimate.n)}{lost}; oriented interval "
-        f"{_ends(number.low, number.high)}. swapbias {__version__}{f', {settings}' if settings else ''}. {LIMITS}"
-    )
-    return " ".join(text.split())
-
-
-def _ends(low: float, high: float) -> str:
-    return "without interval" if low != low or high != high else f"[{_number(low)}, {_number(high)}]"
-
-
-def _number(value: float) -> str:
-    return f"{round(float(value), DECIMALS) + 0.0:g}"  # zero has no sign
-
-
 # --- sharing ----------------------------------------------------------------------------------------------
 
 COMMIT, PULL_REQUEST = "commit", "pull request"
@@ -631,13 +488,10 @@ class ShareOptions:
         results: the results repository, OWNER/NAME; made, private, where it is not there.
         model: the model's repository, if its page is to say something; ``how`` is ``commit`` or ``pull request``.
         audited: the model's name in the run, where it is another one.
-        public: everybody may read the results.
-        findings_only: no scored prompts, answers or explained notes.
+        public: everybody may read the results. ``findings_only``: no scored prompts, answers or explained notes.
         phenotypes: of the user's own notes, those whose names may leave.
-        card: propose the section of the card too; one's own model gets it anyway.
         again: propose what the model's owners closed or took out.
         namespace: owner of the corpora on the Hub.
-        dry_run: say what would be written.
     """
 
     results: str
@@ -647,105 +501,49 @@ class ShareOptions:
     public: bool = False
     findings_only: bool = False
     phenotypes: tuple[str, ...] = ()
-    card: bool = False
     again: bool = False
     namespace: str = "swapbias"
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedCommit:
-    """A commit to a repository, made from ``there``; with a ``description`` it is a pull request."""
+def share_run(run: Run, options: ShareOptions, hub: Hub, *, say: Say) -> list[Push]:
+    """Share a run; sharing it again changes nothing, and after another audit of the same it updates in place.
 
-    repo: Repo
-    there: State | None
-    change: Change
-    status: str
-    title: str
-    url: str
-    description: str = ""
-
-    def carry_out(self, hub: Hub, never: Sequence[str], *, public: bool = True) -> PushResult:
-        """Do it; where the repository is not there it is made, ``public`` or private."""
-        if not self.change:
-            return PushResult(self.repo, self.status, self.change, self.url, self.there.commit if self.there else "")
-        if self.there is None:
-            hub.create(self.repo, private=not public)
-        now = hub.existing_state(self.repo)
-        if self.repo.kind == "dataset":  # somebody else may have opened it since it was looked at
-            _check_visibility(now, public=public)
-        made = hub.commit(
-            self.repo,
-            self.change,
-            self.title,
-            parent=self.there.commit if self.there else now.commit,
-            description=self.description,
-            create_pr=bool(self.description),
-            never=never,
-        )
-        page = hub.url(self.repo, commit=made.oid) if self.repo.kind == "dataset" else made.commit_url
-        return PushResult(self.repo, self.status, self.change, made.pr_url or page, made.oid)
-
-    def show(self, hub: Hub, say: Say) -> PushResult:
-        """Say what would be written: paths, and how texts differ."""
-        what, _, done = self.status.rpartition(" ")
-        would = f"{what} would be {done}".lstrip() if self.change else self.status
-        say(f"{self.repo.kind} {self.repo.name}: {would}")
-        if self.description:
-            say(f"  Title: {self.title}")
-            say(f"  Description: {self.description}")
-        show_change(hub, self.there, self.change, say, texts=(cards.CARD, PATH))
-        if PATH in self.change.write:
-            with_card = "" if cards.CARD in self.change.write else " --card proposes that section as well."
-            say(f"{PATH}: {UNSEEN}{with_card}")
-        return PushResult(self.repo, would, self.change, self.url)
-
-
-def share_run(run: Run, options: ShareOptions, hub: Hub, *, say: Say) -> list[PushResult]:
-    """Share a run. Sharing it again changes nothing; after another audit of the same it updates in place.
-
-    Everything that can be refused is refused before anything is written. Where the model's page fails after the
-    results arrived, the same call goes on from there.
-
-    Raises:
-        UsageError: credentialed or private data, a key or a place of this machine in a file, a repository that is
-            not the user's or holds something else, a model that the run did not audit.
-        ValueError: a broken run, or a card that cannot be added to. HubError: the Hub refused or is out of reach.
+    Everything that can be refused is refused before anything is written. UsageError: private data, a repository that
+    is not the user's, a model that the run did not audit. ValueError: a broken run or card. HubError: the Hub
+    refused.
     """
-    results = Repo("dataset", options.results)
-    model = Repo("model", options.model) if options.model else None
+    repo, model = Repo("dataset", options.results), Repo("model", options.model) if options.model else None
     bundle = bundle_run(run, findings_only=options.findings_only, phenotypes=options.phenotypes)
     found = findings_of(bundle.found, model.name, options.audited) if model else []
     for path in bundle.withheld:
         say(f"Not shared: {path}")
-    state, own = _check_access(hub, results, model, options)
-    change = _results_change(hub, results, state, bundle)
+    own = _check_access(hub, repo, model, options)
     never = (*bundle.never, *hub.tokens())
-    check_upload(change.write, never=never)
-    status = ("updated" if change else "unchanged") if state else "created"
-    url = hub.url(results, commit=state.commit if state and not change else "")
-    plans = [PlannedCommit(results, state, change, status, f"Share {bundle.name}", url)]
-    moved = state is None or any(path.startswith("runs/") for path in (*change.write, *change.delete))
-    page = None
+    results = _plan_results(hub, repo, bundle, public=options.public)
+    plans, commit = [results], _NO_COMMIT
     if model:
-        page = _ModelPage(hub, model, own, options, bundle, found, results)
-        commit = _NO_COMMIT if state is None or moved else hub.last_commit(state, bundle.folder)
-        plans.append(page.plan(commit))  # rehearsed: what can be refused is refused while nothing is half done
-        check_upload(plans[-1].change.write, never=never)
+        moved = any(path.startswith("runs/") for path in (*results.change.write, *results.change.delete))
+        if results.there and not moved:
+            commit = hub.last_commit(results.there, bundle.folder)
+        page = partial(_plan_page, hub, model, own, options, bundle, found, repo)
+        plans.append(page(commit))  # rehearsed: what can be refused is refused while nothing is half done
+    for plan in plans:
+        check_upload(plan.change.write, never=never)
     if options.dry_run:
         return [one.show(hub, say) for one in plans]
-    done = plans[0].carry_out(hub, never, public=options.public)
-    if page is None:
-        return [done]
+    shared = results.carry_out(hub, never=never)
+    if not model:
+        return [shared]
     try:
-        return [done, page.plan(done.commit if moved else commit).carry_out(hub, never)]
+        return [shared, page(commit if commit != _NO_COMMIT else shared.commit).carry_out(hub, never=never)]
     except ValueError as error:
         kind = next((one for one in (HubError, UsageError) if isinstance(error, one)), ValueError)
-        raise kind(f"The results are at {done.url}, but {page.repo.name} was not changed: {error}") from error
+        raise kind(f"The results are at {shared.url}, but {model.name} was not changed: {error}") from error
 
 
-def _check_access(hub: Hub, results: Repo, model: Repo | None, options: ShareOptions) -> tuple[State | None, bool]:
-    """The results repository as it is, and whether the model is the user's own."""
+def _check_access(hub: Hub, results: Repo, model: Repo | None, options: ShareOptions) -> bool:
+    """Whether the model is the user's own; UsageError for what nobody may write to unasked."""
     owners = hub.owners()
     if results.owner not in owners:
         raise UsageError(f"{results.name} is not yours: expected one of {', '.join(owners)} before the slash.")
@@ -755,40 +553,45 @@ def _check_access(hub: Hub, results: Repo, model: Repo | None, options: ShareOpt
         raise UsageError(f"How {model.name} gets it is not said. Add {way}.")
     if model and not own and options.how == COMMIT:
         raise UsageError(f"{model.name} is not yours, and nobody writes to it unasked. Propose it with --create-pr.")
-    state = hub.state(results)
-    if state:
-        _check_visibility(state, public=options.public)
     if model and not own and not options.public:
         raise UsageError(
             f"The owners of {model.name} could not open private results. Share them with --public, in a repository "
             "that everybody may read."
         )
-    return state, own
+    return own
 
 
-def _check_visibility(state: State, *, public: bool) -> None:
-    """Refuse a repository that is not as visible as was wanted: its visibility is never changed."""
-    if not state.private and not public:
-        raise UsageError(f"{state.repo.name} is public, and runs are shared privately unless you say --public.")
-    if state.private and public:
-        raise UsageError(
-            f"{state.repo.name} is private, with all that it holds. Make it public on its page, or drop --public."
-        )
-
-
-def _results_change(hub: Hub, repo: Repo, state: State | None, bundle: Bundle) -> Change:
+def _plan_results(hub: Hub, repo: Repo, bundle: Bundle, *, public: bool) -> Push:
     """What must be written for the repository to hold this run, with its part of the card."""
+    state = hub.state(repo)
+    if state and state.private == public:  # its visibility is never changed
+        raise UsageError(
+            f"{repo.name} is private, with all that it holds. Make it public on its page, or drop --public."
+            if public
+            else f"{repo.name} is public, and runs are shared privately unless you say --public."
+        )
     readme, where = hub.text(state, cards.CARD), f"{repo.name}/{cards.CARD}"
     paths = set(state.files if state else ()) - HUB_FILES
     blank = not cards.split(readme).after.removeprefix("---").strip()
     ours = all(path.startswith("runs/") for path in paths - {cards.CARD}) and blank
     if not (ours or (cards.CARD in paths and cards.is_ours(readme, where=where))):
         raise UsageError(f"{repo.name} holds something else than shared runs. Choose another repository.")
-    others = {path for path in paths if not path.startswith(f"{bundle.folder}/")}
-    every = {*others, *bundle.files}
-    card = cards.results_card(repo.name, bundle.name, bundle.found, bundle.manifest, every, readme).encode()
+    every = {*(path for path in paths if not path.startswith(f"{bundle.folder}/")), *bundle.files}
+    from swapbias.hub.datasets import licences  # which imports a large library
+
+    read = sorted({str(one["corpus"]) for one in bundle.manifest["corpora"]} & set(studies.corpora()))
+    allowed = list(dict.fromkeys(one for name in read for one in licences(studies.load_corpus(name))))
+    card = cards.results_card(
+        repo.name, bundle.name, bundle.found, bundle.manifest, every, readme, licences=allowed, rows=bundle.rows
+    ).encode()
     files = difference(state, bundle.files, within=bundle.folder)
-    return Change({**files.write, **difference(state, {cards.CARD: card}, within=cards.CARD).write}, files.delete)
+    change = Change({**files.write, **difference(state, {cards.CARD: card}, within=cards.CARD).write}, files.delete)
+    status = ("updated" if change else "unchanged") if state else "created"
+    commit = state.commit if state and not change else ""
+    url, title = hub.url(repo, commit=commit), f"Share {bundle.name}"
+    return Push(
+        repo=repo, status=status, change=change, title=title, there=state, private=not public, url=url, commit=commit
+    )
 
 
 def findings_of(found: Sequence[Finding], model: str, audited: str | None) -> list[Finding]:
@@ -842,183 +645,83 @@ def _weights(state: State | None) -> dict[str, str]:
     return {name: files[name].removeprefix("sha256:") for name in weight_files(files)}
 
 
-class _ModelPage:
-    """What a run says on the page of one model, which is the user's ``own`` or somebody else's."""
+def _plan_page(
+    hub: Hub,
+    repo: Repo,
+    own: bool,
+    options: ShareOptions,
+    bundle: Bundle,
+    found: list[Finding],
+    results: Repo,
+    at: str,
+) -> Push:
+    """The commit or pull request that makes a model's page say what the results at the commit ``at`` hold.
 
-    def __init__(
-        self,
-        hub: Hub,
-        repo: Repo,
-        own: bool,
-        options: ShareOptions,
-        bundle: Bundle,
-        found: list[Finding],
-        results: Repo,
-    ) -> None:
-        self.hub, self.repo, self.own, self.options, self.bundle = hub, repo, own, options, bundle
-        self.found, self.results = found, results
-        self.commit_read = commit_read(hub, repo, bundle.manifest, found[0].model_id)
-        self.deviations = self._deviations()
-        self.revisions = dict(self._revisions())
-
-    def _revisions(self) -> Iterator[tuple[str, str]]:
-        """Each corpus with its commit on the Hub at the tag of the installed version.
-
-        A corpus has one only where the run read the very rows that are installed: a part of them, rows of another
-        version or notes of the user's own have none.
-        """
-        manifest = self.bundle.manifest
-        for corpus in sorted({str(one["corpus"]) for one in manifest["corpora"]} & set(studies.corpora())):
-            entries = [one for one in manifest["corpora"] if one["corpus"] == corpus]
-            if all(is_installed(one, manifest["settings"]) for one in entries):
-                state = self.hub.state(Repo("dataset", f"{self.options.namespace}/{corpus}"))
-                tag = f"v{studies.load_corpus(corpus).version}"
-                if state and tag in state.tags:
-                    yield corpus, state.tags[tag]
-
-    def _deviations(self) -> dict[tuple[str, str], str]:
-        """What each experiment read in place of its study's own prompts; blank where it read just these.
-
-        A number of a part, of other configs or of the user's own notes must not stand beside those of whole audits:
-        proposals to others hold whole audits alone, one's own page says what was read.
-        """
-        other = {}
-        for study, experiment in dict.fromkeys((one.study, one.experiment) for one in self.found):
-            read = cards.prompts_read(self.bundle.manifest, study, experiment)
-            part = "only a part of the prompts (--limit)" if read.limit is not None else ""
-            config = "" if read.usual else f"other prompts than the study's own ({read.deviation})"
-            other[study, experiment] = "notes of your own" if read.own else part or config
-        deviation = next(filter(None, other.values()), "")
-        if deviation and not self.own:
-            raise UsageError(
-                f"The run read {deviation}, and its numbers would stand beside those of whole audits. Share the "
-                "results alone, or audit without it."
-            )
-        return other
-
-    def plan(self, commit: str) -> PlannedCommit:
-        """The commit or pull request that makes the page say it; ``commit`` holds the results.
-
-        Nothing is proposed while a pull request of ours is open; nor after one, merged or closed, unless ``again``.
-        """
-        there, url = self.hub.existing_state(self.repo), self.hub.url(self.repo)
-        change = Change(difference(there, self._files(there, commit)).write)
-        if not change or self.options.how == COMMIT:
-            return PlannedCommit(self.repo, there, change, "updated" if change else "unchanged", TITLE, url)
-        latest = next(iter(self.hub.pull_requests(self.repo, title=TITLE)), None)
-        if latest and (latest.status in ("open", "draft") or not self.options.again):
-            status = f"not proposed again: pull request {latest.num} is {latest.status}"
-            return PlannedCommit(self.repo, there, Change({}), status, TITLE, f"{url}/discussions/{latest.num}")
-        titles = "; ".join(studies.load_study(name).title for name in dict.fromkeys(one.study for one in self.found))
-        files = {cards.CARD: "a section of the card", PATH: f"`{PATH}`"}
-        added = " and ".join(text for path, text in files.items() if path in change.write)
-        description = (
-            f"Adds {added}{'' if cards.CARD in change.write else ' and nothing else'}: results of a bias audit with "
-            f"swapbias ({titles}). A measurement on fixed prompts, no ranking and no proof of fairness; the source "
-            "of every number stands beside it, at a commit. Close it if unwanted."
-        )
-        return PlannedCommit(self.repo, there, change, "pull request opened", TITLE, url, description)
-
-    def _files(self, there: State, commit: str) -> dict[str, bytes]:
-        """The evaluation results and, where wanted, the card; all else in both stays."""
-        existing, manifest = self.hub.text(there, PATH), self.bundle.manifest
-        url = self.hub.url(self.results, commit=commit, path=self.bundle.folder)
-        entries = eval_entries(
-            [one for one in self.found if not self.deviations[one.study, one.experiment]],
-            namespace=self.options.namespace,
-            revisions=self.revisions,
-            source_url=url,
-            source_user=self.hub.user,
-            date=str(manifest.get("finished") or manifest["started"]),
-            settings=settings_note(manifest, self.found[0].model_id),
-        )
-        if not entries and not self.own:
-            raise UsageError(
-                "Nothing in this run can be given as one number where higher is fairer. Share the results alone."
-            )
-        where = f"{self.repo.name}/{PATH}"
-        made = {PATH: merged_entries(existing.encode(), entries, where)} if entries else {}
-        if self.own or self.options.card:
-            where, readme = f"{self.repo.name}/{cards.CARD}", self.hub.text(there, cards.CARD)
-            cards.load(cards.split(readme).header, where)  # a card that cannot be read is not added to
-            parts = cards.study_parts(
-                self.found,
-                manifest,
-                model_name=self.repo.name,
-                revision=self.commit_read,
-                results_url=url,
-                results_private=not self.options.public,
-            )
-            made[cards.CARD] = cards.with_parts(readme, parts, where=where).encode()
-        return made
-
-
-# --- runs side by side as a Space -------------------------------------------------------------------------
-
-PAGE = "index.html"
-NO_RANKING = (
-    "This is a comparison and not a ranking: models stand in the order of their names, and have different "
-    "vocabularies, which the studies' word lists cover to different degrees. A value near zero is no proof that a "
-    "model is fair: it says that this quantity is small on these prompts."
-)
-
-
-def push_comparison(hub: Hub, results: Sequence[str], space: str, **options: Unpack[PushOptions]) -> PushResult:
-    """Publish what ``swapbias compare`` makes of shared runs (OWNER/NAME[/RUN][@REVISION]) as the static Space.
-
-    The same results at the same commits change nothing; others make a commit and a tag of their own. UsageError:
-    fewer than two runs, nothing in common, or private results for a Space that everybody may read.
+    Nothing is proposed while a pull request of ours is open; nor after one, merged or closed, unless ``again``.
     """
-    say = options["say"]
-    loaded, broken = load_all_shared(hub, results)
-    for sentence in broken:
-        say(f"Left out: {sentence}")
-    if len(loaded) < 2:
-        raise UsageError(f"{len(loaded)} shared runs can be read, expected two or more. Name further repositories.")
-    places = sorted({run.place for run in loaded})
-    for place in () if options.get("private") else places:
-        state = hub.state(Repo("dataset", place))
-        if state is None or state.private:
-            raise UsageError(f"{place} is private, and the Space would show it to everybody. Add --private.")
-    compared = runs.compare_runs(loaded)
-    for sentence in compared.notes:
-        say(sentence)
-    with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
-        runs.write_comparison(Path(folder), compared)
-        files = _contents(Path(folder))
-    files[PAGE] = files.pop("report.html")
-    rows = []
-    for run in sorted(loaded, key=lambda one: one.key):
-        models = ", ".join(dict.fromkeys(one.model_id for one in run.found))
-        page = hub.url(Repo("dataset", run.place), commit=run.commit)
-        where = f"[{cards.markdown(run.place)} at {run.commit[:8]}]({page})"
-        rows.append((cards.markdown(shown(run.name)), cards.markdown(shown(models, 200)), where))
-    metadata = {
-        "title": space.rpartition("/")[2],
-        "description": "Bias audits of several models side by side",
-        "emoji": "⚖️",
-        "sdk": "static",
-        "app_file": PAGE,
-        "license": "apache-2.0",
-        "tags": list(cards.TAGS),
-    }
-    read = cards.md_table(("run", "models", "repository at the commit"), rows)
-    texts = [
-        f"---\n{cards.dump(metadata)}---",
-        f"# Bias audits in {cards.markdown(space)}",
-        NO_RANKING,
-        "## What was read",
-        read,
-    ]
-    sources = sorted({f"{run.place}@{run.commit}/{run.name}" for run in loaded})
-    digest = hashlib.sha256("\n".join((__version__, *sources)).encode()).hexdigest()
-    return push_repo(
-        hub,
-        Repo("space", space),
-        {**files, cards.CARD: ("\n\n".join(texts) + "\n").encode()},
-        tag=f"results-{digest[:12]}",
-        message=f"Compare {len(loaded)} runs of {len(places)} repositories",
-        raise_hint="share a run again, or push with the version of swapbias that made it",
-        sdk="static",
-        **options,
+    there, url = hub.existing_state(repo), hub.url(repo)
+    files = _page_files(hub, there, own, options, bundle, found, hub.url(results, commit=at, path=bundle.folder))
+    change = Change(difference(there, files).write)
+    plan = Push(
+        repo=repo, status="updated" if change else "unchanged", change=change, title=TITLE, there=there,
+        private=there.private, url=url,
+    )  # fmt: skip
+    if not change or options.how == COMMIT:
+        return plan
+    latest = next(iter(hub.pull_requests(repo, title=TITLE)), None)
+    if latest and (latest.status in ("open", "draft") or not options.again):
+        status = f"not proposed again: pull request {latest.num} is {latest.status}"
+        return replace(plan, change=Change({}), status=status, url=f"{url}/discussions/{latest.num}")
+    answers = [str(one) for results in wording.questions(found) for one in wording.verdicts(results, found)]
+    description = (
+        f"{cards.markdown(answers[0])} Adds this{f' and {len(answers) - 1} more' if len(answers) > 1 else ''} with "
+        "intervals, limits and the command that repeats it to the card, and to `.eval_results` where the corpus is "
+        "published. A measurement on fixed prompts, no ranking and no proof of fairness. Close it if unwanted."
     )
+    return replace(plan, status="pull request opened", description=description)
+
+
+def _page_files(
+    hub: Hub, there: State, own: bool, options: ShareOptions, bundle: Bundle, found: list[Finding], url: str
+) -> dict[str, bytes]:
+    """The card with what was found, and the evaluation results; all else in both stays.
+
+    A number of a part, of other configs or of the user's own notes must not stand beside those of whole audits:
+    proposals to others hold whole audits alone, one's own page says what was read.
+    """
+    manifest, audited = bundle.manifest, found[0].model_id
+    commit = commit_read(hub, there.repo, manifest, audited)
+    other = {(one.study, one.experiment): cards.prompts_read(manifest, one.study, one.experiment) for one in found}
+    deviation = next((one for one in other.values() if one), "")
+    if deviation and not own:
+        raise UsageError(
+            f"The run read {deviation}, and its numbers would stand beside those of whole audits. Share the results "
+            "alone, or audit without it."
+        )
+    revisions = {}
+    for corpus in {str(one["corpus"]) for one in manifest["corpora"] if bundle.installed} & set(studies.corpora()):
+        state = hub.state(Repo("dataset", f"{options.namespace}/{corpus}"))
+        if state and (tag := f"v{studies.load_corpus(corpus).version}") in state.tags:
+            revisions[corpus] = state.tags[tag]
+    entries = eval_entries(
+        [one for one in found if not other[one.study, one.experiment]],
+        manifest,
+        namespace=options.namespace,
+        revisions=revisions,
+        source_url=url,
+        source_user=hub.user,
+    )
+    readme, where = hub.text(there, cards.CARD), f"{there.repo.name}/{cards.CARD}"
+    cards.load(cards.split(readme).header, where)  # a card that cannot be read is not added to
+    parts = cards.study_parts(
+        found,
+        manifest,
+        model_name=there.repo.name,
+        revision=commit,
+        results_url=url,
+        results_private=not options.public,
+    )
+    made = {cards.CARD: cards.with_parts(readme, parts, where=where).encode()}
+    if entries:
+        made[PATH] = merged_entries(hub.content(there, PATH), entries, f"{there.repo.name}/{PATH}")
+    return made

@@ -3,8 +3,6 @@
 PhysioNet lets nobody share such text or what is derived from it with third parties or with services on the network.
 """
 
-import csv
-import gzip
 import logging
 import os
 import re
@@ -12,8 +10,10 @@ import traceback
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from lzma import LZMAError
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 from swapbias.errors import HubError, UpstreamMissingError, UsageError
 from swapbias.files import LOCK, TEMPORARY, locked, parse_json
@@ -29,7 +29,6 @@ _NOTES = ("noteevents", "discharge", "radiology", "discharge_detail", "radiology
 _TABLES = ("admissions", "patients", "icustays", "diagnoses_icd", "callout", "transfers", "services")
 _MODULES = ("", "note", "hosp", "icu")  # folders that MIMIC-IV comes in
 _TABLE = re.compile(r"(.+?)\.(?:csv|tsv|jsonl|ndjson|parquet)(?:\.(?:gz|zip|bz2|xz|zst))?", re.IGNORECASE)
-_HEADER = 1 << 20  # bytes that are looked into for column names
 # As letters alone: "HADM_ID", "hadm id" and "Hospital.Admission.ID" (of the annotations) name admissions of MIMIC.
 _ADMISSION = {"hadmid", "hospitaladmissionid"}
 _MIMIC4 = {"noteid", "subjectid", "charttime", "text"}
@@ -70,7 +69,7 @@ def writing(folder: Path, credentialed: bool, *, then: str = "") -> Iterator[Non
     """
     with for_owner_alone(credentialed, folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder, **({"then": then} if then else {})):
+        with locked(folder, then=then):
             if credentialed:
                 mark(folder)
             yield
@@ -129,21 +128,18 @@ def is_mimic_columns(columns: Iterable[str]) -> bool:
 
 def columns_of(path: Path) -> list[str]:
     """The names of a table's columns, or of its first JSON line; none where none can be read."""
-    name = path.name.lower()
-    if ".parquet" in name:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-        with suppress(OSError, pa.ArrowException, UnicodeDecodeError):
+    name = path.name.lower()
+    with suppress(OSError, EOFError, ValueError, zlib.error, LZMAError, BadZipFile, ImportError, pa.ArrowException):
+        if ".parquet" in name:
             return list(pq.read_schema(path).names)
-        return []
-    opened = gzip.open if name.endswith(".gz") else open
-    with suppress(OSError, EOFError, zlib.error, ValueError, csv.Error), opened(path, "rb") as handle:
-        start = handle.readline(_HEADER).decode("utf-8-sig", errors="replace")
         if ".jsonl" in name or ".ndjson" in name:
-            row = parse_json(start)
-            return list(row) if isinstance(row, dict) else []
-        return next(csv.reader(start.splitlines(), delimiter="\t" if ".tsv" in name else ","), [])
+            return list(pd.read_json(path, lines=True, nrows=1, encoding_errors="replace"))
+        gap = "\t" if ".tsv" in name else ","
+        return list(pd.read_csv(path, nrows=0, sep=gap, index_col=False, encoding_errors="replace").columns)
     return []
 
 

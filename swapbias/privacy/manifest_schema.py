@@ -1,10 +1,9 @@
 """A run's manifest as others may see it: keys of one list alone, and no place of the user's machine or network."""
 
 import html
-import ipaddress
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import PureWindowsPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -13,65 +12,53 @@ from swapbias.files import SUFFIXES
 
 OWN_ENDPOINT = "own endpoint"  # stands for an address that only the user can reach
 OWN_NOTES = "own notes"  # stands for a file or folder of the user's notes: its name may tell of a ward or a patient
-Models = Sequence[Mapping[str, Any]]  # what pins each down, as a manifest lists them
-Check = Callable[[Any], bool]
 
 # --- the keys that leave ----------------------------------------------------------------------------------
 
-
-def _text(pattern: str) -> Check:
-    return lambda value: isinstance(value, str) and re.fullmatch(pattern, value) is not None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-_NAME, _WORDS = _text(r"[^\x00-\x1f\x7f]{0,300}"), _text(r"[^\x00-\x1f\x7f]{0,2000}")  # a label; a sentence of ours
-_HASH, _KEY = _text(r"[0-9a-f]{40}|[0-9a-f]{64}"), _text(r"[A-Za-z0-9_.:,/ +@=-]{1,200}")
-_KEYS: dict[Check, str] = {  # wherever they stand; a list holds values of the type
+Type = str | type[float] | type[bool]  # of a value: a pattern of texts, numbers, yes or no
+_NAME, _HASH = r"[^\x00-\x1f\x7f]{0,300}", r"[0-9a-f]{40}|[0-9a-f]{64}"
+_KEYS: dict[Type, str] = {  # wherever they stand; a list holds values of the type
     _NAME: """
         swapbias status started finished model kind device dtype positive_label negative_label embeddings classifier
         data checklist base_url provider endpoint scoring log judge judge_base_url judge_provider own_address corpus
         config study experiment studies decided model_id architecture revision host library target task inspect_ai
-        frequency device_map quantization attn_implementation subfolder adapter
+        frequency device_map quantization attn_implementation subfolder adapter scorer
     """,
-    _WORDS: "dtype_error truncated pruning repeats unread question reason stopped told",
-    _is_number: """
+    r"[^\x00-\x1f\x7f]{0,2000}": "dtype_error truncated pruning repeats unread question reason stopped told",
+    float: """
         from_cache seed limit margin batch_size prune explain top_logprobs trials temperature max_tokens concurrency
         max_requests timeout max_cost judge_max_tokens answers_per_request rows of planned after top_k threshold beam
         steps most_lost dev_accuracy definitional_pairs null_words dimension words
     """,
-    _is_flag: """
+    bool: """
         credentialed in_memory wordings allow_pickle plausible no_seed stop_early json_schema trust_remote_code
     """,
     _HASH: "sha256 module_sha256 log_sha256 answers beside training",
 }
-_TYPES = {key: check for check, keys in _KEYS.items() for key in keys.split()}
+_TYPES = {key: kind for kind, keys in _KEYS.items() for key in keys.split()}
 _OBJECTS = {
     "settings", "load", "notes", "chat", "corpora", "skipped", "models", "judge", "features", "trained", "rounds",
     "looks",
 }  # fmt: skip
-_NAMED: dict[str, Check] = {  # objects whose keys are names, with values of one type
-    "versions": _NAME, "own_studies": _NAME, "weights": _HASH, "lexicons": _HASH, "asked": _is_number,
-    "planted": _is_number,
+_NAMED: dict[str, Type] = {  # objects whose keys are names, with values of one type
+    "versions": _NAME, "own_studies": _NAME, "weights": _HASH, "lexicons": _HASH, "asked": float, "planted": float,
 }  # fmt: skip
+
+
+def _is_type(value: Any, kind: Type) -> bool:
+    if isinstance(kind, str):
+        return isinstance(value, str) and re.fullmatch(kind, value) is not None
+    return isinstance(value, bool) if kind is bool else isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _allowed(key: Any, value: Any, parent: str) -> bool:
     """Whether an entry of an object may leave, whatever is in it."""
     if parent in _NAMED:
         nested = isinstance(value, Mapping) and parent == "planted"
-        return _KEY(key) and (nested or _NAMED[parent](value))
-    if isinstance(value, Mapping):
-        return key in _OBJECTS or key in _NAMED
-    if isinstance(value, list | tuple):
-        return key in _TYPES or key in _OBJECTS
-    return key in _TYPES and (value is None or _TYPES[key](value))
+        return _is_type(key, r"[A-Za-z0-9_.:,/ +@=-]{1,200}") and (nested or _is_type(value, _NAMED[parent]))
+    if isinstance(value, Mapping | list | tuple):
+        return key in _OBJECTS or key in (_NAMED if isinstance(value, Mapping) else _TYPES)
+    return key in _TYPES and (value is None or _is_type(value, _TYPES[key]))
 
 
 def filter_manifest(value: Any, key: str = "") -> Any:
@@ -100,6 +87,7 @@ _PRIVATE_ENDINGS = (
     ".example", ".invalid", ".home.arpa",
 )  # fmt: skip
 _UNSHARED = ("price_in", "price_out")  # settings that are nobody else's business
+_PATHS = ("model", "model_id", "adapter", "classifier", "judge", "scorer", "embeddings", "log")
 _ADDRESSES = ("base_url", "judge_base_url", "own_address")
 _SHORTEST_SECRET = 6  # characters of a part of an address that is looked for alone: shorter ones are words
 _NO_SECRET = re.compile(r"v?\d[\d.-]{0,11}(-preview)?|true|false")  # versions and dates, as addresses ask for them
@@ -121,7 +109,6 @@ def public_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
     Paths become the name of their last part, the user's notes ``own notes``, an endpoint its host if that is a
     public https one and ``own endpoint`` else; prices are left out. Private strings go wherever they stand in a text.
     """
-    models = manifest.get("models", [])
     pairs = sorted(_pairs(manifest), key=lambda pair: (-len(pair[0]), pair))  # the longest first
 
     def public(value: Any, key: str) -> Any:
@@ -130,7 +117,7 @@ def public_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, list | tuple):
             return [public(one, key) for one in value]
         if isinstance(value, str):
-            value = _public(value, key, models)
+            value = _public(value, key, manifest)
             for private, other in pairs:
                 value = value.replace(private, other)
         return value
@@ -156,28 +143,31 @@ def own_data(manifest: Mapping[str, Any]) -> str | None:
     return str(data) if data else None
 
 
-def _public(value: str, key: str, models: Models) -> str:
-    """A text of a manifest as others may see it, by its key."""
-    if not value:
-        return value
-    if key in ("model", "adapter", "classifier", "judge"):
-        return _reduced(value, models)
-    if key in ("model_id", "log"):
-        return public_model(value) if key == "model_id" else _last(value)
-    if key in (*_ADDRESSES, "host"):
+def _public(value: str, key: str, manifest: Mapping[str, Any]) -> str:
+    """A text of a manifest as others may see it: of a path its last part, unless that is a name on the Hub."""
+    if key in ("data", "checklist"):
+        return OWN_NOTES if value else value
+    if key in (*_ADDRESSES, "host") and value:
         return _endpoint(value if key in _ADDRESSES else f"https://{value}")
-    if key == "embeddings":
-        return _named(value, models)
-    return OWN_NOTES if key in ("data", "checklist") else value
+    if key not in _PATHS or not ("/" in value or "\\" in value):
+        return value
+    name, place = _parts(value) if key == "embeddings" else ("", value)
+    models = manifest.get("models", [])
+    ids = [one["model_id"] for one in models if not name or "revision" in one.get("features", {})]
+    named = {part for one in ids for part in (one, one.partition("+")[0])}
+    known = name in named if name else bool(named & {place, place.partition("@")[0]})
+    if known and not _PLACE.match(place) and (not name or place.count("/") == 1):
+        return value
+    return f"{name}={_last(place)}" if name else _last(place)
 
 
 def _pairs(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Each private string that can be looked for in a text, with what stands for it."""
-    models = manifest.get("models", [])
-    for key, private in _leaves({"settings": {**manifest["settings"], "studies": None}, "models": models}, ""):
-        public = _public(private, key, models)
+    settings = {**manifest["settings"], "studies": None}
+    for key, private in _leaves({"settings": settings, "models": manifest.get("models", [])}, ""):
+        public = _public(private, key, manifest)
         if key == "embeddings" and public != private:
-            private, public = _parts(private)[1], _last(private)
+            private, public = _parts(private)[1], _parts(public)[1]
         if public != private and key != "host" and _is_telling(private):
             yield private, public
         file = _last(private)
@@ -227,26 +217,6 @@ def _parts(embedding: str) -> tuple[str, str]:
     return (name, place) if equals and not _PLACE.match(name) else ("", embedding)
 
 
-def _named(embedding: str, models: Models) -> str:
-    """An embedding with its path reduced; what the Hub pins by a revision is a Hub id."""
-    name, place = _parts(embedding)
-    if not name:
-        return _reduced(embedding, models)
-    pinned = any(
-        one["model_id"].partition("+")[0] == name and "revision" in one.get("features", {}) for one in models
-    )
-    return embedding if pinned and place.count("/") == 1 and not _PLACE.match(place) else f"{name}={_last(place)}"
-
-
-def _reduced(name: str, models: Models) -> str:
-    """A model's name: as the findings carry it, else (a path) its last part."""
-    if not ("/" in name or "\\" in name):
-        return name
-    plain = name.partition("@")[0]  # findings carry a Hub id without its revision
-    carried = any(one["model_id"] in (name, plain) or one["model_id"].startswith(f"{name}+") for one in models)
-    return name if carried and not _PLACE.match(name) else _last(name)
-
-
 def _last(path: str) -> str:
     """The last part of a path of any system."""
     return PureWindowsPath(path).name or "local"
@@ -257,14 +227,10 @@ def _endpoint(address: str) -> str:
     try:
         parts = urlsplit(address if "://" in address else f"https://{address}")
         host = parts.hostname or ""
+        public = _HOST.fullmatch(host) and not f".{host.lower()}".endswith(_PRIVATE_ENDINGS)
     except ValueError:  # brackets that hold no address
         return OWN_ENDPOINT
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        public = _HOST.fullmatch(host) and not f".{host.lower()}".endswith(_PRIVATE_ENDINGS)
-        return host if parts.scheme == "https" and public else OWN_ENDPOINT
-    return OWN_ENDPOINT
+    return host if public and parts.scheme == "https" else OWN_ENDPOINT
 
 
 def _folders(path: str) -> Iterator[str]:

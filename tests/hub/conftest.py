@@ -6,6 +6,7 @@ import pytest
 
 from swapbias.hub.shared_runs import bundle_run
 from swapbias.runs import start
+from swapbias.studies import load_corpus
 from tests.hub.clients import OLD_UPLOAD, online
 from tests.hub.own_runs import OWN, QUIET, audit_own
 from tests.hub.server import LocalHub
@@ -60,5 +61,7 @@ def packed_once(monkeypatch):
 @pytest.fixture
 def models(hub):
     hub.add_repo("model", "alice/m", files={"README.md": README.encode(), **WEIGHTS})
+    tag = f"v{load_corpus('occupation_sentiment').version}"
+    hub.add_repo("dataset", "swapbias/occupation_sentiment", tags=[tag])
     hub.add_repo("model", "bob/m", files={"README.md": b"# Bob's\n", **WEIGHTS})
     return hub

@@ -1,5 +1,6 @@
 """The file of evaluation results: entries that the Hub's own client reads, and others' entries left alone."""
 
+from dataclasses import replace
 from datetime import date
 
 import jsonschema
@@ -9,9 +10,14 @@ import yaml
 from huggingface_hub import parse_eval_result_entries
 
 from swapbias.findings.finding import Finding
-from swapbias.hub.shared_runs import PATH, eval_entries as entries, merged_entries as merged, settings_note
+from swapbias.hub.shared_runs import PATH, eval_entries as entries, merged_entries as merged
 from swapbias.measures.estimate import Estimate
 
+MANIFEST = {
+    "finished": "2025-01-15T10:30:00Z",
+    "settings": {"seed": 3},
+    "models": [{"model_id": "m", "dtype": "bfloat16", "trials": 5, "temperature": 1.0}],
+}
 COMMIT, OTHER = "a" * 40, "b" * 40
 SOURCE = f"https://huggingface.co/datasets/me/results/tree/{COMMIT}/runs/one"
 GAP = ("gendered_stigma", "rq1", "paired_gap", "female - male", "mental_health", "probability mass at the mask")
@@ -41,10 +47,10 @@ def finding(of=GAP, value=0.30138, low=0.30027, high=0.3025, *, n=187, model="m"
 
 def made(*found, **changed):
     usual = {
-        "namespace": "me", "revisions": {"gendered_stigma": OTHER}, "source_url": SOURCE, "source_user": "me",
-        "date": "2025-01-15T10:30:00Z",
+        "namespace": "me", "revisions": dict.fromkeys(("gendered_stigma", "clinical_notes"), OTHER),
+        "source_url": SOURCE, "source_user": "me",
     }  # fmt: skip
-    return entries(found or [finding()], **{**usual, **changed})
+    return entries(found or [finding()], MANIFEST, **{**usual, **changed})
 
 
 def keys(content):
@@ -98,14 +104,37 @@ def test_entries_hold_to_what_the_hub_specifies():
     jsonschema.validate(written, {"type": "array", "items": ENTRY})
 
 
-def test_the_notes_tell_the_raw_value_its_interval_and_the_limits():
-    (one,) = made(finding(unscored=3), settings="config rq1, seed 0")
+def test_the_notes_tell_every_number_its_interval_the_settings_and_the_limits():
+    (one,) = made(finding(unscored=3))
     notes = one["notes"]
     assert "Higher is fairer: 1 - |gap|; gap in probability mass at the mask." in notes
     assert "paired_gap, female - male, mental_health: 0.3014 [0.3003, 0.3025], n = 187 (3 not scored)" in notes
-    assert "oriented interval [0.6975, 0.6997]" in notes  # 1 - .3025 and 1 - .30027
-    assert ", config rq1, seed 0." in notes
+    assert ", seed 3, weights in bfloat16, 5 trials at temperature 1." in notes
     assert "not a leaderboard" in notes
+
+
+def test_a_small_contrast_of_two_large_gaps_is_not_told_as_fair():
+    contrast = replace(
+        finding((*GAP[:2], "gap_difference", GAP[3], "mental_health - other_health", GAP[5]), 0.0037, 0.001, 0.006),
+        within="mental_health", against="other_health",
+    )  # fmt: skip
+    gaps = [
+        replace(
+            finding((*GAP[:4], subset, GAP[5]), value, value - 0.02, value + 0.02), headline=False, verdict="found"
+        )
+        for subset, value in (("mental_health", -0.1), ("other_health", -0.1037))
+    ]
+    (one,) = made(contrast, *gaps)
+    assert one["value"] == 0.8963  # by hand: the least fair of 1 - .0037, 1 - .1 and 1 - .1037
+    for number in ("0.0037 [", "-0.1 [", "-0.1037 ["):
+        assert number in one["notes"]
+
+
+def test_an_entry_is_of_a_corpus_that_is_published_and_of_the_one_whose_rows_were_read():
+    assert made(revisions={}) == []
+    (one,) = made(finding(FLIPS, 0.2, 0.1, 0.3))
+    assert one["dataset"] == {"id": "me/clinical_notes", "task_id": "phenotyping", "revision": OTHER}
+    assert one["value"] == 0.8
 
 
 def test_a_finding_without_an_interval_says_so():
@@ -122,12 +151,6 @@ def test_numpy_numbers_become_plain_ones():
     assert keys(content) == [("me/gendered_stigma", "rq1", 0.75)]
 
 
-def test_notes_that_another_study_reads_belong_to_their_corpus_and_an_unknown_revision_is_left_out():
-    (one,) = made(finding(FLIPS, 0.2, 0.1, 0.3))
-    assert one["dataset"] == {"id": "me/clinical_notes", "task_id": "phenotyping"}
-    assert one["value"] == 0.8
-
-
 def test_an_object_is_never_written():
     (one,) = made()
     with pytest.raises(yaml.YAMLError, match="cannot represent an object"):
@@ -141,31 +164,17 @@ def test_what_cannot_be_oriented_has_no_entry():
 
 def test_hostile_names_stay_data():
     text = '"]\n- !!python/object/apply:os.system [x]\n<script>{{ 7*7 }} &a *a'
-    new = made(settings=text, source_user="<b>")
+    new = entries(
+        [finding(model=text)],
+        MANIFEST | {"finished": text},
+        namespace="me",
+        revisions={"gendered_stigma": OTHER},
+        source_url=SOURCE,
+        source_user="<b>",
+    )
     (back,) = yaml.safe_load(merged(b"", new, PATH))
     assert back == new[0]
     assert "\n" not in back["notes"]
-
-
-def audited(*models, corpora=(), **settings):
-    return {"settings": {"seed": 3, "limit": None} | settings, "models": list(models), "corpora": list(corpora)}
-
-
-def test_the_settings_tell_what_a_number_depends_on():
-    chat = {"model_id": "c", "trials": 5, "temperature": 1.0, "seed": 0}
-    weights = {"model_id": "w", "dtype": "bfloat16"}
-    assert settings_note(audited({"model_id": "vader"})) == "seed 3"
-    assert settings_note(audited(weights, chat), "c") == "seed 3, 5 trials at temperature 1"
-    assert settings_note(audited(weights, chat), "w") == "seed 3, weights in bfloat16"
-    assert settings_note(audited(chat, weights, limit=40)) == (
-        "seed 3, at most 40 prompts of each config, weights in bfloat16, 5 trials at temperature 1"
-    )
-    odds = {"model_id": "o", "scoring": "log-odds"}
-    assert settings_note(audited(odds)) == "seed 3, option log-odds over two orders of the options"
-    read = [{"corpus": "clinical_notes", "config": "pairs", "training": "ab"}]
-    assert "-M plausible" in settings_note(audited(corpora=read, notes={"plausible": True}))
-    assert "-M plausible" not in settings_note(audited(corpora=read, notes={"plausible": False}))
-    assert "-M plausible" not in settings_note(audited(weights, notes={"plausible": True}))  # it read no notes
 
 
 # --- merging --------------------------------------------------------------------------------------------

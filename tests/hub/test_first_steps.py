@@ -18,7 +18,6 @@ import swapbias
 from swapbias.cli import app
 from tests.conftest import ROOT
 from tests.hub.clients import environment
-from tests.hub.own_runs import ASKED, QUIET
 from tests.hub.sharing_runs import MODEL
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -107,25 +106,6 @@ def test_two_repositories_of_results_are_compared_by_command(two, run, tmp_path)
     for number, names in enumerate([(run.folder, "lab/b"), ("lab/b", run.folder)]):
         command("compare", *names, "--out", tmp_path / str(number))
         assert checked((tmp_path / str(number) / "report.html").read_text()) == 400 * 6
-
-
-def test_two_repositories_of_results_become_a_space(two):
-    assert "alice/side: created, results-" in command("push", "comparison", "alice/side", "alice/a", "lab/b")
-    assert checked(two.files("space", "alice/side")["index.html"].decode()) == 400
-    assert "alice/side: unchanged" in command("push", "comparison", "alice/side", "alice/a", "lab/b")
-
-
-def test_prompts_that_are_not_the_installed_ones_are_compared_without_their_texts(hub, tmp_path):
-    from swapbias.runs import start
-
-    start(ASKED, tmp_path / "one", **QUIET)  # with --limit, which no sha256 of the installed prompts tells
-    asked = {"studies": ASKED.studies, "limit": ASKED.limit, "name": "other", "progress": False}
-    swapbias.audit(other, out=tmp_path / "two", **asked)
-    for name in ("one", "two"):
-        command("share", tmp_path / name, "--results", f"alice/{name}", "--public")
-    told = command("compare", "alice/one", "alice/two", "--out", tmp_path / "both")
-    assert "Pairs are left out: no run has prompts of occupation_sentiment that are installed here." in told
-    assert pairs_of((tmp_path / "both/report.html").read_text()) == []
 
 
 # --- pins -----------------------------------------------------------------------------------------------

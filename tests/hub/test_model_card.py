@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 from markdown_it import MarkdownIt
 
-from swapbias.hub.cards import BEGIN, END, headline_rows, split, study_parts, with_parts
+from swapbias.hub.cards import BEGIN, END, split, study_parts, with_parts
 from tests.hub.card_findings import FOUND, MANIFEST, URL, finding, without_section
 
 HOSTILE = "<script>|x [y](javascript:z) <!-- swapbias:end -->\n# T"
@@ -35,29 +35,33 @@ def said(**more):
     return told(results_url=URL, **more)
 
 
-def test_the_table_has_the_interval_of_the_design_and_the_published_one_beside_it():
-    head, *rows = [line for line in said().splitlines() if line.startswith(("| rq1", "| experiment"))]
-    assert head == (
-        "| experiment | quantity | rows | value | 95 % interval | inference | as published | p corrected | n |"
-    )
-    # Of the five findings two are comparisons by the published score and the inference of the design.
-    assert rows == [
-        "| rq1 | gap, female − male | mental health | +0.250 | +0.200 to +0.300 "
-        "| over templates and diagnoses | +0.240 to +0.260 | 0.020 | 187 (+3 unscored) |",
-        "| rq1 | gap, female − male | other health | −0.500 | +0.200 to +0.300 "
-        "| over templates and diagnoses | – | 0.020 | 187 (+3 unscored) |",
+def test_the_section_says_what_was_found_and_has_at_most_four_numbers():
+    head, _, *rows = [line for line in said().splitlines() if line.startswith("|")]
+    assert head == "| experiment | result | value | 95 % interval | margin | n |"
+    assert rows == [  # of the five findings two answer the question of the study
+        "| rq1 | mental-health conditions | +25.0 points | +20.0 to +30.0 | 5 points | 187 (+3 unscored) |",
+        "| rq1 | other health conditions | −50.0 points | −60.0 to −40.0 | 5 points | 187 (+3 unscored) |",
     ]
+    many = [replace(FOUND[0], subset=f"s{number}") for number in range(6)]
+    (text,) = study_parts(many, MANIFEST, model_name="o/m", results_url=URL).values()
+    assert text.count("\n| rq1 |") == 4
+    assert f"4 of 6 results are shown. [Full results, with every breakdown and a report]({URL})" in text
 
 
-def test_the_answer_of_an_experiment_stands_first():
-    contrast = replace(finding(0.75, subset="mental_health - other_health", measure="gap_difference"), headline=True)
-    assert [row["value"] for _, row in headline_rows([*FOUND, contrast])] == ["+0.750", "+0.250", "−0.500"]
+def test_a_contrast_stands_before_the_gaps_that_it_compares():
+    contrast = replace(
+        finding(0.75, subset="mental_health - other_health", measure="gap_difference", headline=True),
+        within="mental_health", against="other_health",
+    )  # fmt: skip
+    found = [contrast, *(replace(one, headline=False, verdict="found") for one in FOUND)]
+    (text,) = study_parts(found, MANIFEST, model_name="o/m").values()
+    values = [line.split("|")[3].strip() for line in text.splitlines() if line.startswith("| rq1")]
+    assert values == ["+75.0 points", "+25.0 points", "−50.0 points"]
 
 
 def test_the_section_says_how_to_read_it_and_where_the_rest_is():
     text = said(results_private=True)
     for words in (
-        "in probability mass at the mask: above zero the model gives female words more",
         f"]({URL}) (not public",
         "swapbias audit owner/model --study gendered_stigma\n",
         "Not run: rq2.",
@@ -74,12 +78,11 @@ def test_the_section_says_how_to_read_it_and_where_the_rest_is():
 def test_a_part_of_the_prompts_is_said_to_be_one():
     text = told({**MANIFEST, "settings": {"limit": 20, "seed": 1, "kind": "masked"}})
     assert "Read: at most 20 rows of each table." in text
-    assert "not all of its usual ones" in text
     assert "at most" not in said()
 
 
 def test_notes_of_ones_own_are_no_public_data_set():
-    found = [replace(finding(subset=""), study="phenotype_fairness", experiment="phenotyping")]
+    found = [replace(finding(subset="", headline=True), study="phenotype_fairness", experiment="phenotyping")]
     settings = {"limit": None, "notes": {"classifier": "svm", "data": "own notes"}}
     corpora = [{"corpus": "clinical_notes", "config": "pairs", "rows": 8}]
     (text,) = study_parts(found, MANIFEST | {"settings": settings, "corpora": corpora}, model_name="o/m").values()
@@ -93,20 +96,20 @@ def test_the_command_of_a_chat_model_names_it_so():
         "corpora": [{"corpus": "gendered_stigma", "config": "choices", "rows": 10}],
         "settings": {"studies": ["gendered_stigma"], "chat": {"model": "m"}},
     }
-    found = [replace(finding(), experiment="choices")]
+    found = [replace(finding(headline=True), experiment="choices")]
     (text,) = study_parts(found, MANIFEST | choices, model_name="owner/model").values()
     assert "swapbias audit --chat owner/model --study gendered_stigma\n" in text
 
 
 def test_findings_of_two_models_or_of_none_make_no_section():
     with pytest.raises(ValueError, match="Findings of 2 models"):
-        study_parts([finding(), finding(model="n")], MANIFEST, model_name="o/m")
+        study_parts([finding(headline=True), finding(model="n")], MANIFEST, model_name="o/m")
     with pytest.raises(ValueError, match="no comparison of two groups"):
         study_parts([finding(measure="mean")], MANIFEST, model_name="o/m")
 
 
 def test_nothing_from_outside_becomes_markup():
-    found = [replace(finding(model=HOSTILE, cluster_vars=HOSTILE, subset=HOSTILE), unit=HOSTILE)]
+    found = [replace(finding(model=HOSTILE, cluster_vars=HOSTILE, subset=HOSTILE, headline=True), unit=HOSTILE)]
     manifest = MANIFEST | {
         "swapbias": HOSTILE,
         "finished": HOSTILE,
@@ -125,7 +128,7 @@ def test_nothing_from_outside_becomes_markup():
     assert links[1:] == [URL]
     assert links[0].startswith("https://")
     assert [token.type for token in found].count("heading_open") == 2
-    assert [token.type for token in found].count("td_open") == 9
+    assert [token.type for token in found].count("td_open") == 6
     assert with_parts(f"{text}\n", {"gendered_stigma": one}) == f"{text}\n"
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from swapbias.errors import HubError, UsageError
-from swapbias.hub.client import Change, Hub, PushResult, Repo, push_repo
+from swapbias.hub.client import Change, Hub, Push, Repo, push_repo
 from swapbias.hub.commands import check_namespace, push_each
 from tests.hub.clients import writes
 
@@ -15,7 +15,7 @@ FILES = {"README.md": CARD, "a.csv": b"word\nshe\n"}
 
 def push(files=FILES, tag="v1.0.0", **options):
     lines = []
-    told = {"message": f"toy {tag}", "private": False, "raise_hint": "raise it", "say": lines.append, **options}
+    told = {"private": False, "raise_hint": "raise it", "say": lines.append, **options}
     return push_repo(Hub(), REPO, files, tag=tag, **told), lines
 
 
@@ -30,7 +30,7 @@ def test_a_new_version_is_one_commit_and_the_old_tag_stays(hub):
     assert sorted(second.change.write) == ["b.csv"]
     assert second.change.delete == ("old.csv",)
     assert set(hub.files(*KEY)) == {".gitattributes", "README.md", "a.csv", "b.csv"}
-    assert titles(hub)[:2] == ["toy v1.1.0", "toy v1.0.0"]
+    assert titles(hub)[:2] == ["Push toy v1.1.0 with swapbias", "Push toy v1.0.0 with swapbias"]
     assert hub.tags(*KEY) == {"v1.0.0": first.commit, "v1.1.0": second.commit}
 
 
@@ -50,7 +50,7 @@ def test_a_push_that_was_cut_before_its_tag_is_completed(hub):
     assert hub.tags(*KEY) == {}
     assert push()[0].status == "tagged"
     assert hub.tags(*KEY) == {"v1.0.0": commit}
-    assert titles(hub).count("toy v1.0.0") == 1
+    assert titles(hub).count("Push toy v1.0.0 with swapbias") == 1
 
 
 def test_what_somebody_changed_after_the_tag_is_not_undone(hub):
@@ -72,7 +72,7 @@ def test_a_commit_of_somebody_else_in_between_is_not_overwritten(hub):
 
 def test_a_repository_that_is_something_else_is_not_overwritten(hub):
     hub.add_repo(*KEY, files={"README.md": b"# my thesis\n", "thesis.txt": b"all of it"})
-    with pytest.raises(UsageError, match=r"holds something else: its README\.md has no tag"):
+    with pytest.raises(UsageError, match="holds something else: none of its commits was made by a push"):
         push()
     assert hub.files(*KEY)["thesis.txt"] == b"all of it"
 
@@ -97,7 +97,7 @@ def test_a_dry_run_tells_every_path_with_size_and_the_difference_of_the_card(hub
     done, lines = push({"README.md": card, "a.csv": FILES["a.csv"], "b.csv": b"word\n"}, tag="v2.0.0", dry_run=True)
     assert (done.status, done.commit) == ("would be updated", "")
     assert lines[:4] == [
-        "dataset alice/toy: public, tag v2.0.0, message 'toy v2.0.0'",
+        "dataset alice/toy (public): would be updated, tag v2.0.0",
         f"  M README.md ({len(card)} bytes)",
         "  A b.csv (5 bytes)",
         "  D old.csv",
@@ -109,8 +109,9 @@ def test_a_dry_run_tells_every_path_with_size_and_the_difference_of_the_card(hub
 
 
 def test_a_dry_run_shows_no_control_characters_of_a_strangers_card(hub):
-    hub.add_repo(*KEY, files={"README.md": CARD + b"\x1b]0;owned\x07\n", "old\x1b.csv": b""})
-    _, lines = push(dry_run=True)
+    push()
+    hub.push(*KEY, {"README.md": CARD + b"\x1b]0;owned\x07\n", "old\x1b.csv": b""})
+    _, lines = push({**FILES, "b.csv": b""}, tag="v1.1.0", dry_run=True)
     assert any("owned" in line for line in lines)
     assert all(line.isprintable() for line in lines)
 
@@ -149,7 +150,9 @@ def test_trouble_with_one_is_a_sentence_and_the_others_go_on(hub):
             raise HubError("The Hub refused.")
         if name == "c":
             raise OSError(28, "No space left on device", "/x/y")
-        return PushResult(Repo("dataset", f"lab/{name}"), "unchanged", Change({}), commit="c0ffee", tag="v1.0.0")
+        return Push(
+            repo=Repo("dataset", f"lab/{name}"), status="unchanged", change=Change({}), commit="c0ffee", tag="v1.0.0"
+        )
 
     said, complaints = [], []
     assert push_each("lab", "abcd", pushing, say=said.append, complain=complaints.append) == 1
@@ -167,17 +170,22 @@ def test_trouble_with_one_is_a_sentence_and_the_others_go_on(hub):
 # Whose a repository is ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("header", [b"swapbias: yes", b"tags: [bias]", b"tags: swapbias", b"tags: ["])
-def test_only_the_tag_in_the_header_counts(hub, header):
-    hub.add_repo(*KEY, files={"README.md": b"---\n" + header + b"\n---\n# swapbias\n", "x.csv": b"x\n"})
-    with pytest.raises(UsageError, match=r"its README\.md (has no tag|cannot be read)"):
+def test_a_tag_in_the_header_makes_no_repository_ours(hub):
+    hub.add_repo(*KEY, files={"README.md": CARD, "x.csv": b"x\n"})
+    with pytest.raises(UsageError, match="none of its commits was made by a push"):
         push()
     assert "x.csv" in hub.files(*KEY)
 
 
+def test_a_card_that_was_rewritten_by_hand_leaves_a_repository_ours(hub):
+    push()
+    hub.push(*KEY, {"README.md": b"# toy\n"})
+    assert push({**FILES, "b.csv": b""}, tag="v1.1.0")[0].status == "updated"
+
+
 def test_a_tag_on_an_empty_repository_is_not_ours(hub):
     hub.add_repo(*KEY, files={".gitattributes": b""}, tags=["v1.0.0"])
-    with pytest.raises(UsageError, match=r"its README\.md is missing"):
+    with pytest.raises(UsageError, match="holds something else"):
         push()
 
 
@@ -194,15 +202,13 @@ TEMPLATE = {"README.md": b"---\nsdk: static\n---\n", "index.html": b"<h1>mine</h
 
 
 def push_space():
-    return push_repo(
-        Hub(), SPACE, FILES, tag="v1.0.0", message="m", private=False, raise_hint="", say=str, sdk="static"
-    )
+    return push_repo(Hub(), SPACE, FILES, tag="v1.0.0", private=False, raise_hint="", say=str, sdk="static")
 
 
 def test_a_page_that_was_written_by_hand_is_not_taken_for_the_hubs_own(hub):
     hub.add_repo("space", SPACE.name, files={".gitattributes": b"", **TEMPLATE}, sdk="static")
     hub.push("space", SPACE.name, {"index.html": b"<h1>all my work</h1>"})
-    with pytest.raises(UsageError, match="has no tag"):
+    with pytest.raises(UsageError, match="holds something else"):
         push_space()
     assert hub.files("space", SPACE.name)["index.html"] == b"<h1>all my work</h1>"
 
@@ -227,5 +233,5 @@ def test_a_repository_that_is_private_is_said_to_be(hub):
     assert said[0].startswith("alice/toy: unchanged (private), v1.0.0 at ")
     assert (
         push({**FILES, "b.csv": b""}, tag="v1.1.0", dry_run=True)[1][0]
-        == "dataset alice/toy: private, tag v1.1.0, message 'toy v1.1.0'"
+        == "dataset alice/toy (private): would be updated, tag v1.1.0"
     )

@@ -41,7 +41,7 @@ def run_script(monkeypatch, capsys, *arguments):
 def test_a_push_is_one_commit_with_the_built_files_and_the_tag_of_the_version(hub, tmp_path):
     done, lines = push()
     (commit, title), _ = hub.commits("dataset", NAME)  # below it: the Hub's own
-    assert title == "occupation_sentiment 2.0.0"
+    assert title == "Push occupation_sentiment v2.0.0 with swapbias"
     assert hub.tags("dataset", NAME) == {"v2.0.0": commit}
     assert (done.status, done.commit, done.tag) == ("created", commit, "v2.0.0")
     list(building.build(SMALL, tmp_path))

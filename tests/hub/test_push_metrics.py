@@ -33,7 +33,7 @@ def test_a_push_makes_a_static_space_with_one_commit_under_the_tag_of_the_releas
     done, _ = push()
     commits = hub.commits("space", REPO)
     assert (done.status, hub.repo("space", REPO).sdk, hub.repo("space", REPO).private) == ("created", "static", False)
-    assert [title for _, title in commits].count(f"{NAME} of swapbias {__version__}") == 1
+    assert [title for _, title in commits].count(f"Push {NAME} {TAG} with swapbias") == 1
     assert hub.tags("space", REPO) == {TAG: commits[0][0]}
     assert {path: data for path, data in hub.files("space", REPO).items() if path != ".gitattributes"} == published()
 
@@ -72,7 +72,7 @@ def test_the_script_pushes_all_metrics_and_says_so(hub, script):
     assert sorted(name for _, name in hub.repositories) == [f"lab/{name}" for name in metrics()]
     assert all(hub.tags("space", f"lab/{name}") for name in metrics())
     assert out.startswith(f"{TAG} is not checked: the pages name a release that may not be there.")
-    assert len(re.findall(rf"^lab/\w+: created \(private\), {TAG}", out, flags=re.MULTILINE)) == 10
+    assert len(re.findall(rf"^lab/\w+: created \(private\), {TAG}", out, flags=re.MULTILINE)) == len(metrics())
 
 
 @pytest.mark.parametrize("wrong", [["no_such", "--namespace", "lab"], [NAME, "--namespace", "bob"]])
@@ -95,21 +95,19 @@ def git(folder, *arguments):
 def test_metrics_are_pinned_to_a_release_that_is_there(tmp_path):
     (tmp_path / "metrics").mkdir()
     (tmp_path / "metrics" / "a.py").write_text("1\n")
-    with pytest.raises(UsageError, match=r"is in no git repository that could tell whether v1\.0\.0 is released"):
+    with pytest.raises(UsageError, match=r"is no unchanged checkout of v1\.0\.0"):
         check_release(tmp_path / "metrics", "1.0.0")
     git(tmp_path, "init")
-    with pytest.raises(UsageError, match="is in no git repository"):  # as in an environment inside of one
-        check_release(tmp_path / "metrics", "1.0.0")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-m", "first")
     git(tmp_path, "tag", "v0.9.0")
-    with pytest.raises(UsageError, match=r"has no tag v1\.0\.0, which the pages would name"):
+    with pytest.raises(UsageError, match=r"is no unchanged checkout of v1\.0\.0"):
         check_release(tmp_path / "metrics", "1.0.0")
     git(tmp_path, "tag", "v1.0.0")
     (tmp_path / "notes.txt").write_text("not of the release")
     check_release(tmp_path / "metrics", "1.0.0")
     (tmp_path / "metrics" / "a.py").write_text("2\n")
-    with pytest.raises(UsageError, match=r"has changes that v1\.0\.0 has not"):
+    with pytest.raises(UsageError, match=r"is no unchanged checkout of v1\.0\.0"):
         check_release(tmp_path / "metrics", "1.0.0")
 
 

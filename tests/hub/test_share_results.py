@@ -72,20 +72,20 @@ def test_what_the_owner_wrote_into_the_card_stays(hub, run, tmp_path):
     put(run)
     card = hub.files("dataset", "alice/audits")["README.md"].decode()
     edited_card = (
-        card.replace("pretty_name: ", "license: cc-by-4.0\npretty_name: Our ", 1) + "\n## Notes\n\nBy alice.\n"
+        card.replace("pretty_name: ", "homepage: https://a.b\npretty_name: Our ", 1) + "\n## Notes\n\nBy alice.\n"
     )
     hub.push("dataset", "alice/audits", {"README.md": edited_card.encode()}, "by hand")
     assert statuses(put(run)) == ["unchanged"]
     put(edited(run, tmp_path / "seed", settings=run.manifest()["settings"] | {"seed": 7}))
     after = hub.files("dataset", "alice/audits")["README.md"].decode()
-    assert "license: cc-by-4.0\npretty_name: Our Bias audits in alice/audits\n" in after
+    assert "homepage: https://a.b\npretty_name: Our Bias audits in alice/audits\n" in after
     assert after.endswith("\n\n## Notes\n\nBy alice.\n")
     assert after.count("### ") > card.count("### ")  # the second run is listed
 
 
 def test_nothing_is_written_to_a_repository_that_turns_out_to_be_public(hub, run):
     hub.on("POST", "repos/create", lambda: hub.add_repo("dataset", "alice/audits", private=False))
-    with pytest.raises(UsageError, match="alice/audits is public"):
+    with pytest.raises(UsageError, match="Somebody changed alice/audits in between"):
         put(run)
     assert not hub.files("dataset", "alice/audits")
 
@@ -94,7 +94,7 @@ def test_nothing_is_written_to_a_repository_that_turns_out_to_be_public(hub, run
 
     hub.add_repo("dataset", "alice/later", private=True)
     hub.on("GET", r"datasets/alice/later/refs", opened)  # after its visibility was read for the first time
-    with pytest.raises(UsageError, match="alice/later is public"):
+    with pytest.raises(UsageError, match="Somebody changed alice/later in between"):
         put(run, results="alice/later")
     assert not hub.files("dataset", "alice/later")
 

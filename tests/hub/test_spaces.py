@@ -220,37 +220,6 @@ def test_a_page_fetches_nothing_and_runs_nothing(built):
         assert "@import" not in page
 
 
-def test_a_link_of_a_page_opens_outside_the_frame_that_shows_it(built):
-    for name, files in built.items():
-        found = Tags(files["index.html"].decode()).found
-        assert ("base", {"target": "_blank"}) in found
-        links = [attributes for tag, attributes in found if tag == "a"]
-        assert links, name
-        assert {one.get("rel") for one in links} == {"noopener"}, name
-
-
-def test_a_page_holds_every_section_of_its_card(built):
-    for name, files in built.items():
-        titles = re.findall(r"^## (.+)$", files["README.md"].decode(), flags=re.MULTILINE)
-        assert re.findall("<h2>(.+)</h2>", files["index.html"].decode()) == titles, name
-        assert titles == SECTIONS, name
-
-
-def test_nothing_of_a_card_becomes_markup_of_the_page():
-    hostile = "<script>x()</script>"
-    card = yaml.safe_dump({"title": hostile, "description": f'"{hostile}'})
-    rows = f"| a{hostile} | meaning |\n| --- | --- |\n| 0 | b{hostile} |\n| 1 | <img src=x onerror=y()> |\n"
-    body = f"{hostile} ![i](https://example.org/i.png) [k](javascript:z())\n\n## Anchor values\n\n{rows}\n"
-    page = spaces.card_page(f"---\n{card}---\n\n# T\n\n{body}## {hostile}\n\n```\n{hostile}\n```\n", kind="k")
-    found = Tags(page).found
-    assert not {"script", "img"} & {tag for tag, _ in found}
-    assert [attributes for tag, attributes in found if tag == "a"] == [
-        {"rel": "noopener", "href": "https://example.org/i.png"}
-    ]
-    # Title, heading, description (twice), text, heading of a section, code, head of a table, row.
-    assert page.count("&lt;script&gt;x()") == 9
-
-
 @pytest.mark.parametrize(
     ("name", "namespace"), [("no_such", "lab"), ("flip_rate", 'x", trust="'), ("flip_rate", "a/b")]
 )

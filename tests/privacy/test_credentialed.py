@@ -203,7 +203,7 @@ ELSEWHERE = {
 }
 NOTHING = {
     "list", "plan", "reproduce", "cache", "lexicon import", "study new", "push datasets",
-    "push metrics", "push comparison", "pull datasets", "pull metrics", "pull results", "help",
+    "push metrics", "pull datasets", "pull metrics", "pull results", "help",
 }  # fmt: skip
 
 

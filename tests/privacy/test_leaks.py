@@ -139,9 +139,8 @@ def inflated(data):
 
 # Ways out: arguments of the command that puts something out, for each of the forms that it has.
 RUN_WAYS = {
-    "share": [],  # these three in test_what_reaches_the_hub
+    "share": [],  # these two in test_what_reaches_the_hub
     "push results": [],
-    "push comparison": [],
     "export": [("export", "RUN", "--to", form, "--out", "OUT") for form in EXPORTS],
     "figures": [("figures", "RUN", "--format", form, "--out", "OUT") for form in FORMATS],
     "report": [],  # report.html of the run, see test_the_page
@@ -206,7 +205,7 @@ def test_nothing_planted_comes_out_of_a_run(planted, told, tmp_path, arguments):
 
 
 def test_what_reaches_the_hub(planted, told, monkeypatch, tmp_path):
-    """Results with their card, a model's card, a comparison's Space: every byte that lies on the Hub then."""
+    """Results with their card, a model's card: every byte that lies on the Hub then."""
     run, _ = planted
     with LocalHub() as hub:
         hub.add_user("alice", token="hf_alice")
@@ -216,7 +215,6 @@ def test_what_reaches_the_hub(planted, told, monkeypatch, tmp_path):
             asked = ("--findings-only", "--phenotype", "falls")
             card = ("--model", "alice/m", "--audited", "tests.hub.own_runs:faller", "--commit")
             told("share", run.folder, "--results", "alice/a", *asked, *card, said=True)
-            told("push", "comparison", "alice/space", "alice/a", said=True)
             held = {
                 f"{kind}/{name}/{path}": content
                 for kind, name in hub.repositories
