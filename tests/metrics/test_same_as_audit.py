@@ -321,7 +321,9 @@ def rates_of_several():
 )
 def test_of_several_groups_a_module_gives_what_an_audit_reports(cases):
     for mine, audited in cases():
-        np.testing.assert_allclose(np.array(mine, dtype=float), np.array(audited, dtype=float), rtol=0)
+        np.testing.assert_allclose(
+            np.array(mine, dtype=float), np.array(audited, dtype=float), rtol=1e-12
+        )  # the errors of clusters are added in another order
         assert math.isfinite(mine[0])
 
 
