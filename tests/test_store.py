@@ -31,7 +31,7 @@ def bucket(tmp_path, monkeypatch):
         def from_uri(url):
             return SubTreeFileSystem(str(place), LocalFileSystem()), url.removeprefix("s3://")
 
-    monkeypatch.setattr("pyarrow.fs.FileSystem", Files)
+    monkeypatch.setattr(stores, "_file_system", Files.from_uri)
     monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "cache"))
     return place / "bucket/run"
 
@@ -113,7 +113,7 @@ def test_a_store_that_cannot_be_reached_is_one_line(monkeypatch, tmp_path):
         raise OSError("no route\nto host")
 
     monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path))
-    monkeypatch.setattr("pyarrow.fs.FileSystem", type("Files", (), {"from_uri": staticmethod(refuse)}))
+    monkeypatch.setattr(stores, "_file_system", refuse)
     with pytest.raises(OSError, match="no route") as failed, Store(URL).mirrored():
         pass
     assert failed.value.filename == URL

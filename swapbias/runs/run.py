@@ -221,7 +221,7 @@ class Store:
         A killed process leaves its copy, and the next one goes on with it. UsageError: the folder holds something
         else, or another process works on it. OSError: the store refuses, or cannot be reached.
         """
-        from pyarrow.fs import FileSystem, LocalFileSystem, copy_files  # takes long to import
+        from pyarrow.fs import LocalFileSystem, copy_files  # takes long to import
 
         mirror, here = (
             files.cache_dir() / "stores" / hashlib.sha256(self.url.encode()).hexdigest()[:16],
@@ -231,7 +231,7 @@ class Store:
         with files.locked_place(mirror):
             mirror.mkdir(mode=0o700, exist_ok=True)
             with self._named():
-                there, root = FileSystem.from_uri(self.url)
+                there, root = _file_system(self.url)
                 names = _names(there, root)
                 if names and not {MANIFEST, "swap.json"} & {*names}:  # one is in every folder that swapbias wrote
                     raise UsageError(f"{self.url} is not empty. Choose another --out.")
@@ -257,6 +257,13 @@ class Store:
         except (OSError, pa.ArrowException, NotImplementedError) as error:
             said = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise OSError(getattr(error, "errno", None) or errno.EIO, said.rstrip("."), self.url) from error
+
+
+def _file_system(url: str) -> "tuple[FileSystem, str]":
+    from pyarrow.fs import FileSystem
+
+    found: tuple[FileSystem, str] = FileSystem.from_uri(url)
+    return found
 
 
 def _names(store: "FileSystem", root: str) -> list[str]:
