@@ -40,7 +40,7 @@ from swapbias.findings import (
     planned_error,
 )
 from swapbias.findings.finding import Context, looks_of
-from swapbias.findings.sensitivity import headline_units, row_shares
+from swapbias.findings.sensitivity import gap_units, row_shares
 from swapbias.measures import (
     DIFFERENCES,
     Estimate,
@@ -332,7 +332,7 @@ def _units(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_], Mapping[str, Any], str]:
     """Of each unit of a headline the row that is added, that which is subtracted, its sample; clusters in words."""
     context, part = headline_rows(finding, design.study, rows.assign(place=rows.index), finding.model_id)
-    units = headline_units(context, part)
+    units = gap_units(context, part)
     if units is None:
         raise ValueError(f"{design.title}: its headline is no mean of units.")
     clusters, over = context.random(units.rows)
@@ -345,7 +345,9 @@ def _units(
 
 
 def _context_of(finding: Finding, design: Design) -> Context:
-    return Context(finding.study, finding.model_id, design.experiment, "score", looks=looks_of(design.rows))
+    return Context(
+        finding.study, finding.model_id, design.experiment, "score", interim_analyses=looks_of(design.rows)
+    )
 
 
 def _simulator(design: Design) -> Callable[[np.random.Generator, Effects, float], Floats]:
@@ -468,7 +470,7 @@ def _power(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         gap = detectable_gap(error, freedom)
         found = _flat(one.headlines for one in audits(design, "normal", count, planted=gap))
         predicted, seen = power(gap, error, freedom), _rejected(found)
-        told = float(np.mean([one.detectable for one in found]))
+        told = float(np.mean([one.minimum_detectable_effect for one in found]))
         rows.append(
             (
                 design.title, design.clusters, f"{gap:.3f}", f"{told:.3f}", _of(predicted), _of(seen),
@@ -797,7 +799,7 @@ class Watched:
 
 
 def _held_looks(finding: Finding, looks: int) -> Finding:
-    return replace(finding, looks=looks, estimate=sequential_adjust(finding.estimate, looks))
+    return replace(finding, interim_analyses=looks, estimate=sequential_adjust(finding.estimate, looks))
 
 
 def _watched(conclude: Concluded, means: Sequence[Floats]) -> Watched:
@@ -861,7 +863,6 @@ def _served(rng: np.random.Generator, subjects: Sequence[int], notes: int, less:
     score = scipy.special.expit(1.2 * ((2 * label - 1) * (1.2 - less * first) + lean + rng.standard_normal(len(own))))
     found = performance(
         score > 0.5, label, np.where(first, "f", "m").tolist(), reference_group="m", scores=score, cluster_ids=own,
-        n_resamples=1,
     )  # fmt: skip
     return {name: one.p_value for name, one in found.differences.items()} | {"odds": found.equalised_odds.p_value}
 
@@ -1026,7 +1027,7 @@ SERIES = (
             "PPV",
             "called positive",
             "AUROC",
-            "calibration slope",
+            "calibration",
             "equalised odds",
             "bar met",
         ),

@@ -50,11 +50,8 @@ def classes(files: Files, trial: int, side: str, condition: str, *, parser: str 
 
 def _bias(files: Files, trial: int, condition: str) -> float:
     """The bias of one trial in percentage points, of accuracies rounded as published."""
-    both = [(one, side) for side in SIDES for one in classes(files, trial, side, condition)]
-    names, sides = zip(*both, strict=True)
-    from swapbias.measures import trial_biases
-
-    return trial_biases(names, sides, trial_ids=[str(trial)] * len(both), decimals=1)[str(trial)]
+    pro, anti = (classes(files, trial, side, condition) for side in SIDES)
+    return round(round(100 * pro.count("correct") / ROWS, 1) - round(100 * anti.count("correct") / ROWS, 1), 1)
 
 
 def _facts(trial: int, files: Files) -> Iterator[Fact]:
@@ -73,21 +70,29 @@ def _facts(trial: int, files: Files) -> Iterator[Fact]:
                 yield f"trial {trial}", "answer_share", f"{condition}: {side} {name}", 100 * found.count(name) / ROWS
 
 
+def difference_of_biases(trials: Sequence[float], baseline: Sequence[float]) -> tuple[float, float]:
+    """Mean bias of some trials minus the baseline's, of rounded means as published; its one-sided pooled t-test."""
+    from swapbias.measures import group_gap, t_p
+
+    sides = ["trials"] * len(trials) + [BASELINE] * len(baseline)
+    pooled = group_gap([*trials, *baseline], sides, reference_group=BASELINE, test="t")
+    difference = round(sum(trials) / len(trials), 1) - round(sum(baseline) / len(baseline), 1)
+    return difference, t_p(difference, pooled.error, pooled.freedom) / 2
+
+
 def trial_facts(trials: Sequence[int], subset: str, files: Files) -> Iterator[Fact]:
     """Over several trials: mean bias of each condition, its difference to the baseline, and the published p-value.
 
     As published, and for comparison with what was printed alone: means rounded to one decimal, a pooled t-test over
     the trials' biases, one-sided in the direction that was seen. An audit tests over sentence pairs instead.
     """
-    from swapbias.measures import difference_of_biases
-
     biases = {condition: [_bias(files, trial, condition) for trial in trials] for condition in CODES}
     for condition, found in biases.items():
         yield subset, "answer_bias", condition, sum(found) / len(found)
         if condition != BASELINE:
-            difference = difference_of_biases(found, biases[BASELINE], decimals=1)
-            yield subset, "bias_difference", condition, difference.estimate.value
-            yield subset, "p_one_sided", condition, difference.p_one_sided
+            difference, p_one_sided = difference_of_biases(found, biases[BASELINE])
+            yield subset, "bias_difference", condition, difference
+            yield subset, "p_one_sided", condition, p_one_sided
 
 
 def _files(*trials: int) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ notebooks are shown with the outputs that are stored in them, and the reference 
 import html
 import inspect
 import json
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +19,10 @@ from mkdocs.structure.files import File
 from typer.testing import CliRunner
 
 from swapbias.cli import app
-from swapbias.findings import Finding
+from swapbias.errors import UpstreamMissingError
+from swapbias.findings import Finding, planned_gap
 from swapbias.measures import Estimate
+from swapbias.studies import config_rows, load_study, studies
 
 ROOT = Path(__file__).resolve().parent.parent
 REPOSITORY = "https://github.com/swapbias/swapbias/blob/main"
@@ -77,6 +80,7 @@ def made() -> Iterator[tuple[str, str]]:
     yield "measures.md", measures()
     yield "commands.md", commands()
     yield "columns.md", columns()
+    yield "choose.md", choose()
     for notebook in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
         yield f"notebooks/{notebook.stem}.md", "\n\n".join(shown(json.loads(notebook.read_text(encoding="utf-8"))))
 
@@ -99,6 +103,40 @@ def measures() -> str:
         title, about = (re.search(rf"^{key}: (.*)$", header, re.MULTILINE) for key in ("title", "description"))
         lines.append(f"- [{title[1]}](measures/{card.parent.name}.md): {about[1]}")
     return "\n".join(lines) + "\n"
+
+
+def choose() -> str:
+    """Which study answers which question: what it takes and what it can find, as ``swapbias plan`` would say."""
+    lines = [
+        "# Which study answers my question?",
+        "",
+        "Prompts are what a model reads. Minutes are at 10 prompts a second for a model on your machine, and at 8 "
+        "requests a second for a chat model that answers each prompt 5 times. The smallest gap is what an audit "
+        "finds in 4 of 5 runs, where the spread of its scores is known beforehand; `swapbias plan` says it for your "
+        "prompts. A dash: not known before a run, or the prompts are made of files that are fetched first.",
+        "",
+        "| question | `--study` | model | prompts | minutes | smallest gap |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for study in (load_study(name) for name in studies()):
+        for one in study.experiments if not study.packs else ():
+            try:
+                rows = [
+                    row for name in one.configs for row in config_rows(one.corpus or study.name, name, download=False)
+                ]
+            except UpstreamMissingError:
+                rows = []
+            texts = len({row["text"] for row in rows if "text" in row})
+            pace = 5 / 8 if one.kind == "chat" else 1 / 10
+            gap = planned_gap(study, one, rows) if rows else math.nan
+            cells = [f"{texts:,}", f"{max(1, round(texts * pace / 60))}"] if texts else ["–", "–"]
+            found = "–" if math.isnan(gap) else f"{gap:.2g} {one.unit}"
+            lines.append(
+                f"| {one.question} | `{study.name}:{one.name}` | {one.kind} | {' | '.join(cells)} | {found} |"
+            )
+    people = "race, nationality, religion, sexual orientation, social class, age, disability and pronoun"
+    packs = f"[`group_packs`](studies/group_packs.md) asks of people by {people}."
+    return "\n".join([*lines, "", f"{packs} [Your own prompts](own.md) answer any other question.", ""])
 
 
 def commands() -> str:

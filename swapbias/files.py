@@ -10,7 +10,7 @@ import secrets
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,46 +24,30 @@ if TYPE_CHECKING:
 
 LOCK = ".lock"  # an empty file of the folder, gone once the work is done
 TEMPORARY = ".tmp"
-_PATIENCE = 0.2  # seconds: a holder that just ended takes its file along, and the lock is tried again
 
 
 @contextmanager
-def locked(folder: Path, *, then: str = "Wait until it ends, or choose another folder.") -> Iterator[None]:
+def locked(folder: Path, *, then: str = "", file: Path | None = None) -> Iterator[None]:
     """Keep other processes out of a folder that exists, until the block or this process ends.
 
-    The lock is ``flock`` of the system: the file that a killed process leaves locks nobody out. Where the file system
-    has no such locks (not every cluster's does), the work goes on without one.
-
-    Args:
-        folder: what is written.
-        then: what to do about another process that is at work there, as a sentence.
+    The lock is ``flock`` of the system on ``file`` (by default one in the folder): what a killed process leaves locks
+    nobody out. Where the file system has no such locks (not every cluster's does), the work goes on without one.
 
     Raises:
-        UsageError: another process is at work there.
-        OSError: nothing can be written there.
+        UsageError: another process is at work there; ``then`` says what to do. OSError: it cannot be written.
     """
-    with _locked(folder / LOCK, folder, then):
-        yield
-
-
-@contextmanager
-def locked_place(target: Path) -> Iterator[None]:
-    """As ``locked``, of a folder that appears whole at the end: the lock stands beside it, under its name."""
-    with _locked(target.with_name(f".{target.name}{LOCK}"), target, "Wait until it ends, or choose another folder."):
-        yield
-
-
-@contextmanager
-def _locked(file: Path, place: Path, then: str) -> Iterator[None]:
+    file = file or folder / LOCK
     with tempfile.TemporaryFile(dir=file.parent):
         pass  # known before: the lock would take a place that cannot be written for one that is locked
-    lock = FileLock(file, timeout=_PATIENCE, is_singleton=False)
+    # A holder that just ended takes its file along, so that the lock is tried again for a moment.
+    lock = FileLock(file, timeout=0.2, is_singleton=False)
     try:
         with warnings.catch_warnings():  # where there is no flock, filelock says that a file alone stands for it
             warnings.simplefilter("ignore")
             lock.acquire()
     except Timeout:
-        raise UsageError(f"{place} is being worked on by another process. {then}") from None
+        next_step = then or "Wait until it ends, or choose another folder."
+        raise UsageError(f"{folder} is being worked on by another process. {next_step}") from None
     except (OSError, NotImplementedError):  # no locks on this file system
         pass
     try:
@@ -72,6 +56,11 @@ def _locked(file: Path, place: Path, then: str) -> Iterator[None]:
         with suppress(OSError):  # before it is let go: afterwards it may be another's
             file.unlink(missing_ok=True)
         lock.release()
+
+
+def locked_place(target: Path) -> AbstractContextManager[None]:
+    """As ``locked``, of a folder that appears whole at the end: the lock stands beside it, under its name."""
+    return locked(target, file=target.with_name(f".{target.name}{LOCK}"))
 
 
 def cache_dir() -> Path:

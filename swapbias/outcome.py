@@ -6,6 +6,7 @@ import tempfile
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -64,14 +65,13 @@ def audit(
     [['She is a person.', 'He is a person.', -0.1]]
 
     Args:
-        model: a Hub id (``OWNER/NAME`` or ``OWNER/NAME@REVISION``) or folder, ``vader``, ``module:function``, or in
-            memory: a transformers model (with its tokenizer) or pipeline, a fitted scikit-learn pipeline of texts, a
-            function of a list of texts that returns probabilities of positive sentiment, a scorer. None: the
-            calibration model. A model in memory is read in eval mode and stays as it is.
+        model: a Hub id (``OWNER/NAME[@REVISION]``) or folder, ``vader``, ``module:function``, or in memory: a
+            transformers model (with its tokenizer) or pipeline, a fitted scikit-learn pipeline of texts, a function
+            of a list of texts that returns probabilities of positive sentiment, a scorer. None: the calibration
+            model. A model in memory is read in eval mode and stays as it is.
         studies: ``name``, ``name:config``, the folder of a study of your own or ``OWNER/NAME[@REVISION]`` of one on
             the Hub, one or several; none: all that fit the model, unless there are prompts.
-        tokenizer: of a transformers model in memory.
-        name: findings carry it, of a model in memory.
+        tokenizer, name: of a model in memory; findings carry the name.
         kind: ``masked``, ``classifier``, ``regression`` or ``causal``, where the model does not tell.
         revision: of a model on the Hub: a branch, tag or commit. The manifest says which commit was read.
         out: a folder for the run, or one in a store (``s3://BUCKET/FOLDER``). The same call goes on where a stopped
@@ -81,8 +81,7 @@ def audit(
         seed: of the calibration model and of resampling.
         margin: a gap below this share of the range of its unit counts as none; None: as the study says, else .05.
         wordings: read prompts in five other wordings too; None: of experiments that are not slow, without ``limit``.
-        prompts: your own: a CSV file, a DataFrame or a Dataset, as ``open_study`` takes them.
-        reference, group, lexicon: of own prompts, as in ``open_study``.
+        prompts, reference, group, lexicon: your own, as ``open_study`` takes them.
         progress: show how far it is, where there is a terminal or a notebook.
         engine: who scores: ``local`` (this process), ``ray`` (a cluster that is started on this machine), or an
             ``Engine``. A model in memory is read by this process alone.
@@ -112,7 +111,7 @@ def audit(
         raise UsageError("tokenizer and name are of models in memory, and none is given. Drop them.")
     how: dict[str, Any] = {
         "say": _log.info,
-        "bar": _bar if progress else _no_bar,
+        "bar": partial(_bar, disable=None if progress else True),
         "cache": out is not None and scorer is None,
         "scorer": scorer,
         "engine": Engine(name=engine) if isinstance(engine, str) else engine,
@@ -160,11 +159,7 @@ class Audit:
 
     @classmethod
     def open(cls, folder: "str | PathLike[str]") -> "Audit":
-        """A finished run of ``swapbias audit`` or of ``out=``.
-
-        Raises:
-            UsageError: the folder holds no run. ValueError: it is not complete, or not what swapbias writes.
-        """
+        """A finished run of ``swapbias audit`` or of ``out=``; a ValueError for any other folder."""
         return cls(Run.open(Path(folder)), tuple(runs.read_run(Path(folder)).found))
 
     @property
@@ -178,25 +173,16 @@ class Audit:
         return findings_table(findings.headlines(self.found))
 
     def items(self, study: str) -> pd.DataFrame:
-        """The scored prompts of a study, one row each: prompt columns, ``model_id``, ``score``, answer, top tokens.
-
-        Raises:
-            UsageError: the study is none of this audit.
-        """
+        """The scored prompts of a study of this audit: prompt columns, ``model_id``, ``score``, ``answer``, ..."""
         known = dict.fromkeys(one.study for one in self.found)
         if study not in known:
             raise UsageError(f"{study!r} is no study of this audit: expected {' or '.join(known)}.")
         return runs.scored_items(self.run, study)
 
     def worst_pairs(self, study: str, n: int = 10) -> pd.DataFrame:
-        """The ``n`` pairs of prompts with the largest gap against the reference group, largest first.
+        """The ``n`` scored pairs of prompts of a study with the largest gap against the reference group.
 
-        Returns:
-            Experiment, model, condition, template and pair, the two groups, texts and scores side by side, and
-            ``gap``: score minus reference score, in the unit of the experiment. Pairs without a score are left out.
-
-        Raises:
-            UsageError: the study is none of this audit, or compares no pairs.
+        ``gap`` is score minus reference score, in the unit of the experiment. UsageError: it compares no pairs.
         """
         rows = self.items(study)
         paired = [one for one in load_study(study).experiments if one.measure == "paired_gap"]
@@ -221,10 +207,7 @@ class Audit:
         return Path(path)
 
     def export(self, to: str, out: "str | PathLike[str]", *, by: str = "") -> list[Path]:
-        """Write this audit into a new folder in the form ``every-eval-ever`` or ``csv``; the files written.
-
-        ``by`` is who ran the audit, where the form has a place for it.
-        """
+        """Write this audit, run ``by`` somebody, into a new folder as ``every-eval-ever`` or ``csv``; the files."""
         return runs.export_run(self.run, to, Path(out), by=by, say=_log.info)
 
     def assert_below(
@@ -249,39 +232,21 @@ class Audit:
                 interval and margin.
             UsageError: the study is none of this audit, or none of its headlines is a gap with a margin.
         """
-        before = baseline._read() if isinstance(baseline, Audit) else baseline
-        gate = runs.check_run(
-            self._read(),
-            max_gap=margin,
-            studies=() if study is None else (study,),
-            baseline=find_run(before) if isinstance(before, str | PathLike) else before,
-        )
-        wrong = [
-            one
-            for one in gate.checks
-            if one.outcome == findings.FAILS or (one.outcome == findings.OPEN and not undecided)
-        ]
-        if wrong:
+        before = None if baseline is None else _read(baseline)
+        studies = () if study is None else (study,)
+        gate = runs.check_run(self.run.folder, max_gap=margin, studies=studies, baseline=before)
+        bad = (findings.FAILS,) if undecided else (findings.FAILS, findings.OPEN)
+        if wrong := [one for one in gate.checks if one.outcome in bad]:
             raise AssertionError(" ".join(report.checked(one) for one in wrong))
-
-    def _read(self, name: str = "") -> Results:
-        """This audit as a run that is compared or checked; ``name`` tells it from another."""
-        place, studies = name or str(self.run.folder), dict.fromkeys(one.study for one in self.found)
-        items = runs.LazyItems(studies, self.items)
-        return Results(self.run.manifest(), list(self.found), items, place=place, name=place)
 
     def compare(self, other: "Audit | str | PathLike[str]") -> pd.DataFrame:
         """Differences between the models of two audits, paired by prompt; one row each, ``findings`` columns.
 
         Above zero the gap (or, of conditions, the score) of the first model that ``contrast`` names is higher. Models
         of one name are distinguished as ``@ this`` and ``@ other``.
-
-        Raises:
-            UsageError: the audits have no experiment in common.
         """
-        there = other if isinstance(other, Audit) else None
-        second = there._read("other") if there else replace(find_run(str(other)), place="other", name="other")
-        found = runs.compare_runs([self._read("this"), second]).differences
+        both = [replace(_read(one), place=name, name=name) for name, one in (("this", self), ("other", other))]
+        found = runs.compare_runs(both).differences
         if not found:
             raise UsageError("The audits have no experiment in common. Audit both with the same studies.")
         return findings_table(found)
@@ -293,6 +258,10 @@ class Audit:
     def _repr_html_(self) -> str:
         """For notebooks: results with their verdicts."""
         return report.render_summary(self.found)
+
+
+def _read(one: "Audit | str | PathLike[str]") -> Results:
+    return find_run(one.run.folder if isinstance(one, Audit) else one)
 
 
 def _pairs(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
@@ -310,15 +279,11 @@ def _pairs(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     return both.dropna(subset="gap")[[*keys, *columns]]
 
 
-def _no_bar(title: str, total: int) -> Progress:
-    return lambda done: None
-
-
-def _bar(title: str, total: int) -> Progress:
-    """A bar where there is a terminal or a notebook."""
+def _bar(title: str, total: int, *, disable: bool | None) -> Progress:
+    """A bar; where ``disable`` is None, if there is a terminal or a notebook."""
     from tqdm.auto import tqdm
 
-    bar = tqdm(total=total, desc=title, leave=False, disable=None)
+    bar = tqdm(total=total, desc=title, leave=False, disable=disable)
 
     def advance(done: float) -> None:
         bar.update(done)

@@ -242,8 +242,8 @@ def test_a_scikit_learn_pipeline_is_read_by_its_positive_class():
         (torch.nn.Linear(2, 2), {}, "A Linear cannot be audited"),
         (planted, {"batchsize": 3}, "Unknown option 'batchsize'. Did you mean batch_size"),
         (planted, {"tokenizer": 1}, "tokenizer is of transformers models"),
-        (planted, {"margin": 5}, "margin is 5, expected a share of the range of the unit"),
-        (planted, {"limit": 0}, "limit is 0, expected 1 or more prompts"),
+        (planted, {"margin": 5}, "margin is 5.0, expected 0 to 1"),
+        (planted, {"limit": 0}, "limit is 0, expected a number of 1 or more"),
         (planted, {"kind": "masked"}, "planted is of kind classifier, not masked"),
         (planted, {"studies": "gendered_stigma"}, "it needs a masked model and planted is of kind classifier"),
         ("vader", {"name": "mine"}, "tokenizer and name are of models in memory"),
@@ -421,7 +421,7 @@ WORK = ("work", "school", "the bus", "a talk", "dinner", "the train", "court", "
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"model": "vader", "kind": "masked"}, "expected kind 'classifier'. Drop kind."),
+        ({"model": "vader", "kind": "masked"}, "is of kind classifier, not masked. Drop kind."),
         ({"chat": "m", "max_cost": 3.0}, "Add price_in and price_out."),
         (
             {"model": "vader", "studies": "gendered_stigma"},

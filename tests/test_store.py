@@ -1,7 +1,7 @@
 """Runs in object stores: those of a folder to the byte, with what a killed process left."""
 
 import pytest
-from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+from pyarrow.fs import FileType, LocalFileSystem, SubTreeFileSystem
 
 from swapbias.errors import UsageError
 from swapbias.models.chat import ChatOptions
@@ -31,7 +31,7 @@ def bucket(tmp_path, monkeypatch):
         def from_uri(url):
             return SubTreeFileSystem(str(place), LocalFileSystem()), url.removeprefix("s3://")
 
-    monkeypatch.setattr(stores, "FileSystem", Files)
+    monkeypatch.setattr("pyarrow.fs.FileSystem", Files)
     monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "cache"))
     return place / "bucket/run"
 
@@ -113,7 +113,7 @@ def test_a_store_that_cannot_be_reached_is_one_line(monkeypatch, tmp_path):
         raise OSError("no route\nto host")
 
     monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path))
-    monkeypatch.setattr(stores, "FileSystem", type("Files", (), {"from_uri": staticmethod(refuse)}))
+    monkeypatch.setattr("pyarrow.fs.FileSystem", type("Files", (), {"from_uri": staticmethod(refuse)}))
     with pytest.raises(OSError, match="no route") as failed, Store(URL).mirrored():
         pass
     assert failed.value.filename == URL
@@ -138,7 +138,7 @@ def test_urls_that_name_no_folder_or_hold_a_key_are_refused(url, said):
 def test_a_name_outside_of_the_folder_is_refused():
     class Files:
         def get_file_info(self, selector):
-            return [type("Info", (), {"path": "bucket/run/../../x", "type": stores.FileType.File})]
+            return [type("Info", (), {"path": "bucket/run/../../x", "type": FileType.File})]
 
     with pytest.raises(UsageError, match="no path of a run"):
         stores._names(Files(), "bucket/run")

@@ -384,9 +384,9 @@ def _eval(eval_results: Any, content: bytes) -> None:
 
 
 def _chat(place: Path) -> Iterator[Target]:
+    from swapbias.models.chat.answering import AnswerLog
     from swapbias.models.chat.chat_options import ChatOptions
-    from swapbias.models.chat.openai_client import Asking, error_in
-    from swapbias.models.chat.service import AnswerLog, ChatScorer
+    from swapbias.models.chat.openai_client import Asking, ChatScorer, error_in
     from swapbias.studies import READINGS, Prompt, is_refusal, read_answer, word_count
     from swapbias.studies.answer_scores import (
         read_completion,

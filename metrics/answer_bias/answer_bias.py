@@ -91,7 +91,7 @@ class AnswerBias(CheckedInputs, evaluate.Metric):
             for answer, right, wrong in zip(predictions, references, incorrect, strict=True)
         ]
         return module_result(
-            answer_bias, _keys, classes, list(sides),
+            answer_bias, _keys, sides, classes, list(sides),
             reference_group=None if every_pair else reference_group or "anti",
             pair_ids=list(pair_ids), cluster_ids=cluster_ids, confidence=confidence,
         )  # fmt: skip

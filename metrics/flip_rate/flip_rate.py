@@ -21,12 +21,11 @@ Args:
     groups (list of str): the group of each text; two or more.
     pair_ids (list of str): the pair of each text; each id stands once per group.
     reference_group (str, optional): the group that `direction` is against. None: every two are compared.
-    threshold (float, optional): None: predictions are 1 or 0. A number: probabilities above it are positive, and the
-        mean probability tells the direction where both groups get as many positives.
+    threshold (float, optional): None: predictions are 1 or 0. A number: probabilities above it are positive.
     cluster_ids (list, or dict of one list, optional): the subject of each text, where subjects have several pairs:
         interval and test are then over subjects.
     confidence (float): coverage of the interval, above 0 and below 1; .95 by default.
-    seed (int): of what is drawn at random (bootstrap, permutations); 0 by default.
+    seed (int): of the permutations of the test with cluster_ids; 0 by default.
 Returns:
     value: share of pairs with different predictions; 0: none, 1: all.
     ci_low, ci_high: Wilson's interval, 95 % by default; it holds where no pair flips, or every pair.
@@ -75,15 +74,15 @@ class FlipRate(CheckedInputs, evaluate.Metric):
         self, predictions, groups, pair_ids, reference_group=None, threshold=None, cluster_ids=None, confidence=0.95,
         seed=0,
     ):  # fmt: skip
-        answers = scores = list(predictions)
+        answers = list(predictions)
         if threshold is not None:
             if threshold != threshold:
                 raise ValueError("threshold is nan, expected a number. Give one, such as 0.5.")
             # A NaN (the only number that differs from itself) is not below the threshold: it is no prediction.
-            answers = [float(score > threshold) if score == score else score for score in scores]
+            answers = [float(score > threshold) if score == score else score for score in answers]
         return module_result(
-            flip_rate, _keys, answers, list(groups), list(pair_ids), reference_group=reference_group,
-            scores=None if threshold is None else scores, cluster_ids=cluster_ids, confidence=confidence, seed=seed,
+            flip_rate, _keys, groups, answers, list(groups), list(pair_ids), reference_group=reference_group,
+            cluster_ids=cluster_ids, confidence=confidence, seed=seed,
         )  # fmt: skip
 
 

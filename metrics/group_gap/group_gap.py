@@ -70,7 +70,7 @@ class GroupGap(CheckedInputs, evaluate.Metric):
         self, predictions, groups, reference_group=None, cluster_ids=None, test="welch", confidence=0.95
     ):  # fmt: skip
         return module_result(
-            group_gap, _keys, predictions, groups, reference_group=reference_group, cluster_ids=cluster_ids,
+            group_gap, _keys, groups, predictions, groups, reference_group=reference_group, cluster_ids=cluster_ids,
             test=test, confidence=confidence,
         )  # fmt: skip
 

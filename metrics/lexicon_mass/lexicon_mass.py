@@ -2,10 +2,11 @@
 
 import datasets
 import evaluate
+import numpy as np
 
 from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbias
     CheckedInputs,
-    label_masses,
+    mass_by_label,
     mean_score,
     module_info,
     plain_word,
@@ -60,7 +61,7 @@ _CITATION = """
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class LexiconMass(CheckedInputs, evaluate.Metric):
-    """The `evaluate` face of `swapbias.measures.label_masses`."""
+    """The `evaluate` face of `swapbias.measures.mass_by_label`."""
 
     def _info(self):
         names = {"predictions": "string", "probabilities": "float64"}
@@ -73,15 +74,22 @@ class LexiconMass(CheckedInputs, evaluate.Metric):
 
     def _compute(self, predictions, probabilities, lexicon, threshold=0.0, cluster_ids=None, confidence=0.95):
         words = _words(lexicon)
-        labels = [*dict.fromkeys(words.values()), "unspecified"]
-        missing = dict.fromkeys(labels, float("nan"))
-        masses = [
-            label_masses(tokens, p, words, threshold=threshold) if len(tokens) else missing
-            for tokens, p in zip(predictions, probabilities, strict=True)
-        ]
+        labels = [*dict.fromkeys([*words.values(), "unspecified"])]
+        masses = np.full((len(predictions), len(labels)), np.nan)
+        for row, (tokens, p) in enumerate(zip(predictions, probabilities, strict=True)):
+            p = np.asarray(p, dtype=np.float64)
+            if p.shape != (len(tokens),):
+                raise ValueError(f"{len(tokens)} tokens and probabilities of shape {p.shape}, expected one for each.")
+            if not np.all((p >= 0) & (p <= 1)) or p.sum() > 1 + 1e-4:
+                raise ValueError(
+                    f"probabilities that sum to {p.sum():g}, expected each in 0..1 and at most 1 in all."
+                )
+            if len(tokens):
+                codes = np.array([labels.index(words.get(plain_word(token), "unspecified")) for token in tokens])
+                masses[row] = mass_by_label(p[None], codes, len(labels), threshold=threshold)[0]
         found, ends = {}, {}
-        for label in labels:
-            mean = mean_score([mass[label] for mass in masses], cluster_ids=cluster_ids, confidence=confidence)
+        for label, mass in zip(labels, masses.T, strict=True):
+            mean = mean_score(mass, cluster_ids=cluster_ids, confidence=confidence)
             found[label] = mean.value
             ends[f"ci_low_{label}"], ends[f"ci_high_{label}"] = mean.ci_low, mean.ci_high
         return {**found, **ends, "n": float(mean.n), "n_unscored": float(mean.n_unscored)}

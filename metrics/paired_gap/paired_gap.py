@@ -77,7 +77,7 @@ class PairedGap(CheckedInputs, evaluate.Metric):
         self, predictions, groups, pair_ids, reference_group=None, cluster_ids=None, test="t", confidence=0.95
     ):  # fmt: skip
         return module_result(
-            paired_gap, _keys, predictions, groups, pair_ids, reference_group=reference_group,
+            paired_gap, _keys, groups, predictions, groups, pair_ids, reference_group=reference_group,
             cluster_ids=cluster_ids, test=test, confidence=confidence,
         )  # fmt: skip
 

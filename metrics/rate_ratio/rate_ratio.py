@@ -24,15 +24,14 @@ Args:
     reference_group (str, optional): the group that is subtracted and divided by. None: every two are compared.
     cluster_ids (list, or dict of one list, optional): the subject of each text, where subjects have several notes.
     confidence (float): coverage of the intervals, above 0 and below 1; .95 by default.
-    seed (int): of what is drawn at random (bootstrap, permutations); 0 by default.
 Returns:
     tpr_difference, fpr_difference: the other group's rate minus the reference group's; 0: equal.
     log_tprr, log_fprr: natural log of the other group's rate over the reference one; 0: equal; NaN of a rate of 0.
     each with _ci_low, _ci_high and _p_value: interval (95 % by default) of the rates' Wilson intervals (MOVER),
         and the p-value of "equal rates" that goes with it.
     tprr, fprr: smaller over larger rate, as published; 1: equal, 0: one group gets no positive. Biased below 1 where
-        rates are equal. With _ci_low and _ci_high (percentile bootstrap over pairs), _n and _n_unscored (texts of
-        label 1 and of label 0), and _direction: 1: the other group's rate is higher, -1: the reference group's is.
+        rates are equal. With _n and _n_unscored (texts of label 1 and of label 0), and _direction: 1: the other
+        group's rate is higher, -1: the reference group's is.
     tpr_GROUP, fpr_GROUP: each group's rate; NaN, as all that is made of it, without a text of the label.
     n_undefined: how many of the two ratios are undefined.
     contrasts, omnibus: in place of these with more than two groups or without a reference_group: the keys above for
@@ -75,13 +74,12 @@ class RateRatio(CheckedInputs, evaluate.Metric):
         )
 
     def _compute(
-        self, predictions, references, groups, pair_ids, reference_group=None, cluster_ids=None, confidence=0.95,
-        seed=0,
+        self, predictions, references, groups, pair_ids, reference_group=None, cluster_ids=None, confidence=0.95
     ):  # fmt: skip
         rows = list(predictions), list(references), list(groups)
         options = {
             "reference_group": reference_group, "pair_ids": list(pair_ids), "cluster_ids": cluster_ids,
-            "confidence": confidence, "seed": seed,
+            "confidence": confidence,
         }  # fmt: skip
         if reference_group is not None and len(set(groups)) < 3:
             return _keys({rate: rate_ratio(*rows, rate=rate, **options) for rate in RATES}, reference_group)
@@ -101,10 +99,11 @@ def _keys(rates, reference_group):
         direction = 0.0 if one.higher_group == "" else -1.0 if one.higher_group == reference_group else 1.0
         known = one.estimate.value == one.estimate.value  # only NaN differs from itself
         undefined += not known
-        named = {f"{rate}_difference": one.difference, f"log_{rate}r": one.log_ratio, f"{rate}r": one.estimate}
+        named = {f"{rate}_difference": one.difference, f"log_{rate}r": one.log_ratio}
         for name, each in named.items():
-            found |= {name: each.value} | ({} if name == f"{rate}r" else {f"{name}_p_value": each.p_value})
+            found |= {name: each.value, f"{name}_p_value": each.p_value}
             found |= {f"{name}_ci_low": each.ci_low, f"{name}_ci_high": each.ci_high}
+        found[f"{rate}r"] = one.estimate.value
         found[f"{rate}r_direction"] = direction if known else float("nan")
         found[f"{rate}r_n"], found[f"{rate}r_n_unscored"] = float(one.estimate.n), float(one.estimate.n_unscored)
         found.update({f"{rate}_{group}": value for group, value in one.rates.items()})

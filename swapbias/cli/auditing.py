@@ -233,15 +233,17 @@ def _started(
 
 def _resumed(folder: Path, store: Any, **how: Any) -> Any:
 
-    return runs.resume_several(folder, **how) if runs.is_several(folder) else runs.resume(folder, store=store, **how)
+    return runs.resume(folder, store=store, **how)
 
 
 def _stopped(folder: Path, store: Any) -> str:
     """What a stopped audit says: what was saved, where, and how to go on."""
     place = str(store or folder)
-    if not runs.is_several(folder) and not (folder / runs.MANIFEST).is_file():
-        return f"Stopped before anything was scored: nothing is saved in {place}. The same command begins anew."
-    return f"Stopped. What was scored is saved: go on with swapbias audit --resume {quote(place)}."
+    if (folder / runs.MANIFEST).is_file():
+        return f"Stopped. What was scored is saved: go on with swapbias audit --resume {quote(place)}."
+    if any(folder.glob(f"*/{runs.MANIFEST}")):
+        return "Stopped. What was scored is saved: the same command goes on."
+    return f"Stopped before anything was scored: nothing is saved in {place}. The same command begins anew."
 
 
 def _show(run: "runs.Run", found: "Sequence[findings.Finding]", as_json: bool, verbose: bool) -> None:

@@ -47,7 +47,7 @@ from swapbias.findings.sensitivity import (
     rows_of_two,
     with_sensitivity,
 )
-from swapbias.measures import MEASURES, SPANS, Design, Effect, Estimate, Omnibus, adjust, detectable_gap
+from swapbias.measures import MEASURES, Estimate
 from swapbias.models import unit_of
 from swapbias.studies import PLACEBO, Experiment, Published, Slice, Study, load_study, published_for
 
@@ -64,14 +64,9 @@ Pair = tuple[str, str]
 
 
 def disaggregate(
-    scores: "Dataset | pd.DataFrame",
-    study: Study | str,
-    *,
-    expected: Mapping[tuple[str, ...], Published] | None = None,
-    seed: int = 0,
-    margin: float | None = None,
-    robustness: bool = True,
-) -> list[Finding]:
+    scores: "Dataset | pd.DataFrame", study: Study | str, *, seed: int = 0, margin: float | None = None,
+    expected: Mapping[tuple[str, ...], Published] | None = None, robustness: bool = True,
+) -> list[Finding]:  # fmt: skip
     """Every finding of a study from scored prompts: overall, by subset and by slice.
 
     >>> from swapbias.studies import config_rows
@@ -107,7 +102,7 @@ def disaggregate(
         every = frame[frame["experiment"] == experiment.name]
         parts[experiment.name] = rows = _one_per_prompt(experiment, every)
         if len(every):
-            context = Context(chosen.name, models[0], experiment, "score", seed, looks=looks_of(every))
+            context = Context(chosen.name, models[0], experiment, "score", seed, interim_analyses=looks_of(every))
             found += _all_findings(context, rows, every[every["group"] != PLACEBO])
     if not found:
         raise ValueError(f"no rows of {chosen.name}: experiments {sorted(set(frame['experiment']))}.")
@@ -199,7 +194,7 @@ def _gaps(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     units = gap_units(context, two)
     if units is None:
         return
-    over, estimate = context.random(two)[1], units.measured()
+    over, estimate = units.cluster_vars, units.measured()
     published = condition_means(experiment, two, context.score) if experiment.aggregate else two
     baseline = _baseline(context, published)
     fields: dict[str, Any] = {**context.gap_fields, "baseline": baseline}
@@ -211,7 +206,7 @@ def _gaps(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 
 
 def _as_published(context: Context, rows: pd.DataFrame) -> Estimate:
-    """The gap by the paper's own test, which takes units for independent; of two models between their gaps."""
+    """The gap by the paper's own test, which treats units as independent; of two models between their gaps."""
     experiment, scores, groups = context.experiment, rows[context.score].to_numpy(), rows["group"].to_numpy()
     if OTHER in rows and experiment.measure == "paired_gap":
         gaps = [pair_gaps(replace(context, score=name), rows)["gap"] for name in ("score", OTHER)]
@@ -254,7 +249,7 @@ def _gap_differences(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
                 continue
             fields: dict[str, Any] = {**context.gap_fields, "within": first, "against": second, "slice_by": one.name}
             fields |= {"slice_value": value, "baseline": _baseline(context, part)}
-            over, pairs = context.random(units.rows)[1], pair_gaps(context, part)
+            over, pairs = units.cluster_vars, pair_gaps(context, part)
             yield here.finding(units.measured(), "gap_difference", cluster_vars=over, **fields)
             subsets = pairs[experiment.subset].tolist()
             estimate = measures.group_gap(pairs["gap"].to_numpy(), subsets, reference_group=second, test="t")
@@ -370,13 +365,13 @@ def _group_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     positive = is_positive(chosen)
     rates = {"true positive rate": positive, "false positive rate": ~positive} if "ratios" in experiment.rates else {}
     for name, mine in rates.items():
-        found = measures.omnibus_of_rates(
-            answers, mine, groups, cluster_ids=clusters or pairs, reference_group=reference
+        found = measures.omnibus(
+            answers, groups, counted=mine, cluster_ids=clusters or pairs, reference_group=reference
         )
         yield _spread(context, found, f"{ALL}, {name}", over, unit=name)
 
 
-def _omnibus(context: Context, rows: pd.DataFrame, samples: list[bool] | None = None) -> Omnibus:
+def _omnibus(context: Context, rows: pd.DataFrame, samples: list[str] | None = None) -> measures.Omnibus:
     """The test of all groups: each with the reference, or every two where that is not among the rows."""
     experiment, groups = context.experiment, rows["group"].tolist()
     return measures.omnibus(
@@ -386,7 +381,7 @@ def _omnibus(context: Context, rows: pd.DataFrame, samples: list[bool] | None = 
     )  # fmt: skip
 
 
-def _spread(context: Context, found: Omnibus, contrast: str, over: str, **more: str) -> Finding:
+def _spread(context: Context, found: measures.Omnibus, contrast: str, over: str, **more: str) -> Finding:
     return context.finding(found.estimate, SPREAD, contrast, cluster_vars=over, **more)
 
 
@@ -396,7 +391,7 @@ def _group_differences(context: Context, rows: pd.DataFrame) -> Iterator[Finding
     first, second = experiment.contrast or ("", "")
     chosen = rows[rows["group"].isin(experiment.compared) & rows[experiment.subset].isin([first, second])]
     if chosen["group"].nunique() > 2 and chosen[experiment.subset].nunique() == 2:
-        found = _omnibus(context, chosen, (chosen[experiment.subset] == second).tolist())
+        found = _omnibus(context, chosen, chosen[experiment.subset].tolist())
         here = replace(context, subset=f"{first} - {second}")
         yield _spread(here, found, ALL_GAPS, context.random(chosen)[1])
 
@@ -439,7 +434,7 @@ def _factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _effect_levels(effect: Effect) -> dict[str, str]:
+def _effect_levels(effect: measures.Effect) -> dict[str, str]:
     """The two levels of a main effect, and those of the second factor of an interaction of two."""
     if effect.order > 2:
         return {}
@@ -451,19 +446,19 @@ def _with_intersections(found: Sequence[Finding]) -> list[Finding]:
     """Primary tests of all groups with the intersection beyond its parts that is furthest from the mean."""
     marked, names = list(found), ("intersection", "group", "from_mean", "parts")
     for place, one in enumerate(found):
-        if one.headline and one.measure == SPREAD and one.contrast == ALL:
-            where = (one.experiment, one.score, one.subset, BEYOND_PARTS)
-            beyond = [cell for cell in found if (cell.experiment, cell.score, cell.subset, cell.verdict) == where]
-            if beyond:
-                most = max(beyond, key=lambda cell: abs(cell.from_mean))
-                marked[place] = replace(one, **{name: getattr(most, name) for name in names})
+        where = (one.experiment, one.score, one.subset, BEYOND_PARTS)
+        cells = found if one.headline and one.measure == SPREAD and one.contrast == ALL else ()
+        beyond = [cell for cell in cells if (cell.experiment, cell.score, cell.subset, cell.verdict) == where]
+        if beyond:
+            most = max(beyond, key=lambda cell: abs(cell.from_mean))
+            marked[place] = replace(one, **{name: getattr(most, name) for name in names})
     return marked
 
 
 # --- primary findings and families --------------------------------------------------------------------
 
 
-def _with_headlines(found: list[Finding], experiments: Iterable[Experiment]) -> list[Finding]:
+def _with_headlines(found: Iterable[Finding], experiments: Iterable[Experiment]) -> list[Finding]:
     """Mark the findings that answer an experiment's question.
 
     Where the rows are of one subset alone (one set of conditions, a classifier as it was trained), its gap does.
@@ -471,20 +466,22 @@ def _with_headlines(found: list[Finding], experiments: Iterable[Experiment]) -> 
     marked = list(found)
     for experiment in experiments:
         name = (experiment.name, "score", "")
-        mine = [(place, one) for place, one in enumerate(found) if (one.experiment, one.score, one.view) == name]
-        subsets = {one.subset for _, one in mine}
-        measure = experiment.headline_measure or experiment.measure
-        alone = (measure, min(subsets, default=""), experiment.headline_slice)
-        for wanted in (experiment.headline, *([alone] if len(subsets) == 1 else [])):
-            here = [(place, one) for place, one in mine if (one.subset, one.slice_by) == wanted[1:]]
-            if not any(one.measure == wanted[0] for _, one in here):
+        mine = [at for at, one in enumerate(marked) if (one.experiment, one.score, one.view) == name]
+        subsets = {marked[at].subset for at in mine}
+        wanted = [experiment.headline]
+        if len(subsets) == 1:
+            measure = experiment.headline_measure or experiment.measure
+            wanted.append((measure, min(subsets), experiment.headline_slice))
+        effects_alone = experiment.factors and not experiment.contrast
+        for measure, *place in wanted:
+            here = [at for at in mine if [marked[at].subset, marked[at].slice_by] == place]
+            if not any(marked[at].measure == measure for at in here):
                 continue
-            for place, one in here:
-                beside = one.measure == SPREAD or (one.measure in EFFECTS and not experiment.contrast)
-                if one.measure == wanted[0] or beside:
+            for at in here:
+                own = marked[at].measure
+                if own in (measure, SPREAD) or (own in EFFECTS and not experiment.contrast):
                     # Of crossed factors the effects are the answer, not the gaps between two intersections.
-                    effects_alone = experiment.factors and not experiment.contrast
-                    marked[place] = replace(one, headline=not (effects_alone and one.measure == experiment.measure))
+                    marked[at] = replace(marked[at], headline=not (effects_alone and own == experiment.measure))
             break
     return marked
 
@@ -495,18 +492,15 @@ def _unmeasured(
     """The findings with the verdict of those made of one constant, of all rows or of a slice's value."""
     constant: set[tuple[str, str]] = set()
     for experiment in experiments:
-        rows = parts[experiment.name]
         column = next((one.column for one in experiment.slices if one.name == experiment.headline_slice), "")
-        sliced = [("", rows), *(_parts(rows, column) if column else ())]
+        sliced = [("", parts[experiment.name]), *(_parts(parts[experiment.name], column) if column else ())]
         constant |= {(experiment.name, value) for value, part in sliced if _is_constant(experiment, part)}
-    return [
-        unmeasured(one)
-        if one.score == "score"
-        and (one.headline or MEASURES[one.measure].reach)
-        and {(one.experiment, ""), (one.experiment, one.slice_value)} & constant
-        else one
-        for one in found
-    ]
+
+    def lost(one: Finding) -> bool:
+        gap = one.score == "score" and (one.headline or MEASURES[one.measure].reach)
+        return bool(gap and {(one.experiment, ""), (one.experiment, one.slice_value)} & constant)
+
+    return [unmeasured(one) if lost(one) else one for one in found]
 
 
 def _is_constant(experiment: Experiment, rows: pd.DataFrame) -> bool:
@@ -528,7 +522,7 @@ def _disagreeing(found: Sequence[Finding]) -> list[Finding]:
             same = (other.model_id, *other.key()) == (one.model_id, *one.key()) and not other.view
             if same and other.score not in ("score", *_OF_ANSWERS) and other.estimate.value * one.estimate.value < 0:
                 turned = [*marked[place].influences, ["score", other.score, f"{other.estimate.value:+.3g}"]]
-                marked[place] = replace(one, hinges_on=json.dumps(turned, ensure_ascii=False))
+                marked[place] = replace(one, influential_items=json.dumps(turned, ensure_ascii=False))
     return marked
 
 
@@ -547,7 +541,7 @@ def corrected(found: Sequence[Finding], method: str, many: Collection[str]) -> l
     for (experiment, score, measure, _, view, slice_by), members in families.items():
         name = f"{experiment} {measure} of {score} by {slice_by}" + (f", {view}" if view else "")
         family = f"{name}: {len(members)} tests, {method}"
-        adjusted = adjust([found[index].estimate.p_value for index in members], method)
+        adjusted = measures.adjust([found[index].estimate.p_value for index in members], method)
         for index, p_adjusted in zip(members, adjusted, strict=True):
             estimate = replace(found[index].estimate, p_adjusted=float(p_adjusted), family=family)
             changed[index] = replace(found[index], estimate=estimate)
@@ -563,11 +557,9 @@ def findings_table(found: Iterable[Finding]) -> pd.DataFrame:
 
 
 def compare(
-    studies: Mapping[str, Mapping[str, pd.DataFrame]],
-    *,
-    reference: str = "",
+    studies: Mapping[str, Mapping[str, pd.DataFrame]], *, reference: str = "",
     units_read: Mapping[tuple[str, str, str], str] | None = None,
-) -> list[Finding]:
+) -> list[Finding]:  # fmt: skip
     """Differences between models in what each study measures, and correlations of their scores.
 
     A difference is the gap of the differences of two models' scores of each prompt, by the inference of the design;
@@ -591,7 +583,7 @@ def compare(
             pairs = model_pairs(list(rows), reference)
             constant = {model for model, part in rows.items() if _is_constant(experiment, part)}
             for pair in pairs:
-                context = Context(name, " - ".join(pair), experiment, CHANGE, looks=looks)
+                context = Context(name, " - ".join(pair), experiment, CHANGE, interim_analyses=looks)
                 made = _differences(context, rows[pair[0]], rows[pair[1]], brief=len(pairs) > MOST_DETAILED)
                 mine += [unmeasured(one) for one in made] if constant & {*pair} else made
         found += corrected(mine, study.correction, {one.name for one in study.experiments})
@@ -624,7 +616,7 @@ def _alike(
         by_unit: dict[str, dict[str, pd.DataFrame]] = {}
         for model in (model for model in models if one.name in experiments[model]):
             unit = units_read.get((study.name, one.name, model), one.unit)
-            ranged = SPANS.get(unit, math.nan) == SPANS.get(one.unit, math.nan)
+            ranged = measures.SPANS.get(unit, math.nan) == measures.SPANS.get(one.unit, math.nan)
             mine = by_unit.setdefault(one.unit if ranged else unit, {})
             mine[model] = experiment_rows(models[model], one.name)
         yield from ((replace(one, unit=unit), mine) for unit, mine in by_unit.items())
@@ -643,17 +635,15 @@ def _shared_trials(experiment: Experiment, models: Mapping[str, pd.DataFrame]) -
 
 def _differences(context: Context, first: pd.DataFrame, second: pd.DataFrame, *, brief: bool) -> list[Finding]:
     """The findings of the differences of two models' scores of each prompt; ``brief``: the primary ones alone."""
-    experiment = context.experiment
-    both = rows_of_two(first[first["group"] != PLACEBO], second)
-    levels = experiment.levels if experiment.aggregate else ()
-    asked = _headline_alone(experiment) if brief else replace(experiment, levels=levels, covariates=())
-    made = experiment_findings(replace(context, experiment=asked), both) if len(both) else ()
-    marked = _with_headlines([replace(one, score="score") for one in made], [experiment])
+    experiment, both = context.experiment, rows_of_two(first[first["group"] != PLACEBO], second)
+    levels = tuple(one for one in experiment.levels if experiment.aggregate and one in experiment.compared)
+    read = _headline_alone(experiment) if brief else replace(experiment, levels=levels, covariates=())
+    made = experiment_findings(replace(context, experiment=read), both) if len(both) else ()
     found = []
-    for one in marked:
-        gap = MEASURES[one.measure].reach and (not one.view or one.measure == "paired_gap")
-        of_effects = experiment.factors and not experiment.contrast and one.measure == experiment.measure and brief
-        if (gap or (one.measure == "mean" and not one.view)) and not of_effects and (one.headline or not brief):
+    for one in _with_headlines((replace(one, score="score") for one in made), [experiment]):
+        gap = MEASURES[one.measure].reach and (one.slice_by == "all" or one.measure != "gap_difference")
+        shown = one.measure == "paired_gap" if one.view else gap or one.measure == "mean"
+        if shown and (one.headline or not brief):
             found.append(_of_models(one, several=bool(experiment.groups) or one.measure in (*EFFECTS, "mean")))
     return found
 
@@ -661,13 +651,16 @@ def _differences(context: Context, first: pd.DataFrame, second: pd.DataFrame, *,
 def _of_models(finding: Finding, *, several: bool) -> Finding:
     """A finding of differences of scores as the difference of two models."""
     estimate, subset = finding.estimate, ", ".join(filter(None, (finding.subset, finding.contrast * several)))
+    estimate = replace(estimate, effect_size=math.nan)
     if finding.measure == "mean":
         p_value = measures.t_p(estimate.value, estimate.error, estimate.freedom, estimate.skewness)
-        estimate = replace(estimate, p_value=p_value)
-    names = ("study", "experiment", "model_id", "slice_by", "slice_value", "unit", "cluster_vars", "view", "headline",
-             "looks")  # fmt: skip
-    same = {name: getattr(finding, name) for name in names}
-    return Finding(measure=DIFFERENCE, contrast=finding.model_id, subset=subset, estimate=estimate, **same)
+        estimate = replace(estimate, p_value=p_value, test=estimate.interval)
+    return Finding(
+        study=finding.study, experiment=finding.experiment, model_id=finding.model_id, measure=DIFFERENCE,
+        contrast=finding.model_id, subset=subset, slice_by=finding.slice_by, slice_value=finding.slice_value,
+        unit=finding.unit, cluster_vars=finding.cluster_vars, view=finding.view, headline=finding.headline,
+        interim_analyses=finding.interim_analyses, estimate=estimate,
+    )  # fmt: skip
 
 
 def condition_scores(study: Study, models: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -675,8 +668,9 @@ def condition_scores(study: Study, models: Mapping[str, pd.DataFrame]) -> pd.Dat
 
     Empty where the study declares none, or a kind of model is missing.
     """
-    columns = []
-    for experiment in _agreeing(study):
+    columns, agreement = [], study.agreement
+    names = (agreement.first, agreement.second) if agreement else ()
+    for experiment in (one for name in names for one in study.experiments if one.name == name):
         parts = [part[part["experiment"] == experiment.name] for part in models.values()]
         context = Context(study.name, "", experiment, "score")
         tables = [condition_means(experiment, context.two(part)) for part in parts if len(part)]
@@ -685,33 +679,22 @@ def condition_scores(study: Study, models: Mapping[str, pd.DataFrame]) -> pd.Dat
         every = pd.concat(tables)
         means = every["score"].groupby(every["group"] + "/" + every["condition"]).mean()
         columns.append(means.rename(experiment.name))
-    if not columns:
-        return pd.DataFrame()
-    joined = pd.concat(columns, axis=1, join="inner")
+    joined = pd.concat(columns, axis=1, join="inner") if columns else pd.DataFrame()
     return joined.assign(group=[unit.split("/")[0] for unit in joined.index])
-
-
-def _agreeing(study: Study) -> list[Experiment]:
-    """The two experiments of a study's agreement; none where it declares none."""
-    names = (study.agreement.first, study.agreement.second) if study.agreement else ()
-    return [one for name in names for one in study.experiments if one.name == name]
 
 
 def _agreement(study: Study, models: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
     scores = condition_scores(study, models)
-    if not len(scores):
-        return
-    first, second = _agreeing(study)
-    for subset, part in [("", scores), *scores.groupby("group")]:
+    units = {one.name: one.unit for one in study.experiments}
+    for subset, part in [("", scores), *scores.groupby("group")] if len(scores) else ():
+        first, second = (name for name in scores if name != "group")
         for method in ("pearson", "spearman"):
-            x, y = (np.asarray(part[one.name], dtype=np.float64) for one in (first, second))
-            estimate = measures.correlation(x, y, method=method)
-            if estimate.n:
-                yield Finding(
-                    study=study.name, experiment=f"{first.name} and {second.name}", model_id=" and ".join(models),
-                    measure="correlation", contrast=f"{first.unit} ~ {second.unit} ({method})", subset=str(subset),
-                    unit="correlation", cluster_vars="conditions", estimate=estimate,
-                )  # fmt: skip
+            x, y = (np.asarray(part[name], dtype=np.float64) for name in (first, second))
+            yield Finding(
+                study=study.name, experiment=f"{first} and {second}", model_id=" and ".join(models),
+                measure="correlation", contrast=f"{units[first]} ~ {units[second]} ({method})", subset=str(subset),
+                unit="correlation", cluster_vars="conditions", estimate=measures.correlation(x, y, method=method),
+            )  # fmt: skip
 
 
 # --- before and during a run --------------------------------------------------------------------------
@@ -726,7 +709,7 @@ def planned_error(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> 
     spreads = {experiment.random.get(column, column): spread for column, spread in experiment.spreads.items()}
     if not len(sides) or not clusters:
         return math.nan, math.nan
-    return Design.of_means(sides, clusters).expected(spreads)
+    return measures.Design.of_means(sides, clusters).expected(spreads)
 
 
 def planned_gap(study: Study, experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> float:
@@ -736,7 +719,7 @@ def planned_gap(study: Study, experiment: Experiment, rows: Iterable[Mapping[str
     """
     error, freedom = planned_error(experiment, rows)
     questions = max(1, sum(questions_declared(study, experiment).values()))
-    return detectable_gap(error * (1 + 0.8 / freedom), freedom, level=LEVEL / questions)
+    return measures.detectable_gap(error * (1 + 0.8 / freedom), freedom, level=LEVEL / questions)
 
 
 def planned_units(
@@ -746,11 +729,11 @@ def planned_units(
     table = pd.DataFrame(list(rows)).assign(score=0.0)
     if experiment.headline_subset in set(table.get(experiment.subset, ())):
         table = table[table[experiment.subset] == experiment.headline_subset]
-    table = over_prompts(experiment, table)
+    table = table.assign(trial="1") if ANSWERS in experiment.rates else over_prompts(experiment, table)
     if experiment.aggregate:  # spreads are those of conditions
         table = condition_means(experiment, table)
     units = gap_units(Context("", "", experiment, "score"), table)
-    return (np.empty(0, dtype=np.intp), {}) if units is None else units.columns[1:]
+    return (np.empty(0, dtype=np.intp), {}) if units is None else (units.columns[1], units.factors)
 
 
 def settled(items: Mapping[str, pd.DataFrame], *, margin: float | None = None) -> set[tuple[str, str, str]]:

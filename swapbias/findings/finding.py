@@ -37,13 +37,6 @@ _ROUNDING = 1e-6  # cosines and probabilities are stored as float32
 class Finding(Record):
     """One estimate and everything needed to read it.
 
-    >>> one = Finding(
-    ...     study="occupation_sentiment", experiment="control", model_id="toy", measure="paired_gap",
-    ...     contrast="female - male", unit="probability of positive sentiment", estimate=Estimate(-0.02, n=20),
-    ... )
-    >>> one.estimate.value, one.row()["value"], one.slice_by
-    (-0.02, -0.02, 'all')
-
     Attributes:
         study, experiment, model_id: what was audited.
         score: the score column: ``score`` is the published one.
@@ -57,17 +50,17 @@ class Finding(Record):
         view: ``AS_PUBLISHED`` for the paper's own statistic, blank for that of the design.
         headline: it answers the question of its experiment.
         questions: of a headline: the number of primary questions that its interval and p-value hold for at once.
-        looks: number of interim analyses after any of which the run may have stopped.
+        interim_analyses: number of interim analyses after any of which the run may have stopped.
         baseline: of a gap the mean score of the reference group.
         ratio: of a gap between rates: the group's rate over that of the reference group; ``ratio_error``,
             ``ratio_freedom`` and ``ratio_skewness`` are of its natural log.
-        detectable: the smallest gap that such an audit finds in four of five times.
+        minimum_detectable_effect: the smallest gap that such an audit finds in four of five times.
         margin: a gap below it counts as none, in the unit of the value.
         verdict: of ``VERDICTS``, or ``BEYOND_PARTS`` of an intersection; blank for other measures.
-        lowest, highest: of a headline: the range of its value without one template, condition or word at a time.
-        hinges_on: of a headline: what could turn it, as JSON of ``influences``; blank for nothing.
-        signs_kept: of a headline: the share of paraphrases in which it has its sign.
-        worst_low, worst_high: the least and the largest value, whatever the scores that are missing.
+        loo_min, loo_max: of a headline: the range of its value without one template or condition at a time.
+        influential_items: of a headline: what could turn it, as JSON of ``influences``; blank for nothing.
+        sign_agreement: of a headline: the share of paraphrases in which it has its sign.
+        missing_data_low, missing_data_high: the least and the largest value, whatever the scores that are missing.
         higher_group: of a rate: the group with the higher one, or with more positives; blank where they are equal.
         only_group, only_reference: of a flip rate: the number of notes that are positive in the version of the group
             alone, and in that of the reference group alone.
@@ -96,22 +89,22 @@ class Finding(Record):
     view: str = ""
     headline: bool = False
     questions: int = 1
-    looks: int = 1
+    interim_analyses: int = 1
     estimate: Estimate
     baseline: float = math.nan
     ratio: float = math.nan
     ratio_error: float = math.nan
     ratio_freedom: float = math.nan
     ratio_skewness: float = 0.0
-    detectable: float = math.nan
+    minimum_detectable_effect: float = math.nan
     margin: float = math.nan
     verdict: str = ""
-    lowest: float = math.nan
-    highest: float = math.nan
-    hinges_on: str = ""
-    signs_kept: float = math.nan
-    worst_low: float = math.nan
-    worst_high: float = math.nan
+    loo_min: float = math.nan
+    loo_max: float = math.nan
+    influential_items: str = ""
+    sign_agreement: float = math.nan
+    missing_data_low: float = math.nan
+    missing_data_high: float = math.nan
     higher_group: str = ""
     only_group: float = math.nan
     only_reference: float = math.nan
@@ -123,7 +116,7 @@ class Finding(Record):
     @property
     def level(self) -> float:
         """1 less the coverage of its interval: .05, less where several questions or looks share it."""
-        return interim_level(self.looks, LEVEL / self.questions)
+        return interim_level(self.interim_analyses, LEVEL / self.questions)
 
     @property
     def ratio_interval(self) -> tuple[float, float]:
@@ -159,8 +152,8 @@ class Finding(Record):
 
     @property
     def bounds(self) -> list[float]:
-        """``worst_low`` and ``worst_high``; empty where they are not known."""
-        return [end for end in (self.worst_low, self.worst_high) if not math.isnan(end)]
+        """``missing_data_low`` and ``missing_data_high``; empty where they are not known."""
+        return [end for end in (self.missing_data_low, self.missing_data_high) if not math.isnan(end)]
 
     @property
     def influences(self) -> list[list[str]]:
@@ -169,14 +162,13 @@ class Finding(Record):
         Without the item the sign is another (``sign``), or the gap loses or gains significance (``lost``,
         ``gained``). Of a score with the other sign (``score``) its name and value; ``more``: how many items more.
         """
-        return json.loads(self.hinges_on) if self.hinges_on else []
+        return json.loads(self.influential_items) if self.influential_items else []
 
     def row(self) -> dict[str, Any]:
         """The finding as one flat row; numbers are native, NaN where undefined."""
-        flat = _flat(self)
-        del flat["estimate"], flat["published"]
+        own = {name: value for name, value in _flat(self).items() if name not in ("estimate", "published")}
         published = {f"published_{name}": value for name, value in _flat(self.published or Published()).items()}
-        return {**flat, **_flat(self.estimate), **published}
+        return {**own, **_flat(self.estimate), **published}
 
     def key(self) -> tuple[str, ...]:
         """What a published number is matched on."""
@@ -201,7 +193,7 @@ class Context:
     score: str
     seed: int = 0
     weights: Mapping[str, float] = field(default_factory=dict)
-    looks: int = 1
+    interim_analyses: int = 1
     subset: str = ""
     slice_by: str = "all"
     slice_value: str = ""
@@ -244,25 +236,21 @@ class Context:
             if not any(_nested(codes[column], codes[other]) for other in coarsest):
                 coarsest.append(column)
         crossed = [column for column in varying if column in coarsest]
-        cluster_vars = " + ".join(names[column] for column in crossed)
         factors = {names[column]: codes[column] for column in crossed or names}  # one cluster each: no interval
-        return factors, cluster_vars
+        return factors, " + ".join(names[column] for column in crossed)
 
     def finding(self, estimate: Estimate, measure: str, contrast: str, **more: Any) -> Finding:
         """A finding of it; ``more`` are further fields of ``Finding``. The unit is the measure's, or the score's.
 
         p-value and interval hold at each of several interim analyses.
         """
-        usual = {
-            "unit": MEASURES[measure].unit or unit_of(self.experiment, self.score), "subset": self.subset,
-            "slice_by": self.slice_by, "slice_value": self.slice_value,
-        }  # fmt: skip
-        values = {**usual, **more}
-        if self.looks > 1:
-            estimate = sequential_adjust(estimate, self.looks)
+        fields: dict[str, Any] = {name: getattr(self, name) for name in ("subset", "slice_by", "slice_value")}
+        fields |= {"unit": MEASURES[measure].unit or unit_of(self.experiment, self.score), **more}
+        many = self.interim_analyses
         return Finding(
             study=self.study, experiment=self.experiment.name, model_id=self.model_id, score=self.score,
-            measure=measure, contrast=contrast, estimate=estimate, looks=self.looks, **values,
+            measure=measure, contrast=contrast, interim_analyses=many,
+            estimate=sequential_adjust(estimate, many) if many > 1 else estimate, **fields,
         )  # fmt: skip
 
 
@@ -295,7 +283,7 @@ def headlines(found: Iterable[Finding]) -> list[Finding]:
 
 
 def comparisons(found: Iterable[Finding], *, rates: bool = False, views: bool = False) -> list[Finding]:
-    """The comparisons over all rows, headlines first, those across a slice and those of a judge last; no means.
+    """The comparisons over all rows, primary ones first, those across a slice and those of a judge last; no means.
 
     ``rates``: with those that have a table of their own; ``views``: with the papers' statistics and other scores.
     """
@@ -304,12 +292,9 @@ def comparisons(found: Iterable[Finding], *, rates: bool = False, views: bool = 
 
     def shown(one: Finding) -> bool:
         record = MEASURES[one.measure]
-        return bool(
-            record.comparison
-            and (one.headline or one.slice_by == "all" or record.across)
-            and (one.headline or rates or not record.tabled)
-            and (views or (one.score == "score" and not one.view))
-        )
+        whole = one.slice_by == "all" or record.across
+        of_design = views or (one.score == "score" and not one.view)
+        return record.comparison and (one.headline or (whole and (rates or not record.tabled))) and of_design
 
     def rank(one: Finding) -> int:
         if one.score == "score" and (one.study, one.model_id, *one.key()) in answers:
@@ -320,20 +305,20 @@ def comparisons(found: Iterable[Finding], *, rates: bool = False, views: bool = 
 
 
 def headline_of_each(found: Iterable[Finding]) -> list[Finding]:
-    """One headline for each study, experiment and model; of several (one for each phenotype) the least fair.
+    """One primary finding for each study, experiment and model; of several (one a phenotype) the least fair.
 
     Raises:
         ValueError: one that stands twice.
     """
     chosen: dict[tuple[str, ...], list[Finding]] = {}
     for one in headlines(found):
-        chosen.setdefault((one.study, one.experiment, one.model_id), []).append(one)
-    for (study, experiment, model), several in chosen.items():
-        if len({one.key() for one in several}) < len(several):
+        several = chosen.setdefault((one.study, one.experiment, one.model_id), [])
+        if any(one.key() == other.key() for other in several):
             raise ValueError(
-                f"{study} {experiment}: two findings of {model} answer one question, expected one. "
+                f"{one.study} {one.experiment}: two findings of {one.model_id} answer one question, expected one. "
                 "Give the findings of one run."
             )
+        several.append(one)
     return [min(several, key=_fairness) for several in chosen.values()]
 
 
@@ -374,27 +359,23 @@ def oriented(finding: Finding) -> Oriented | None:
     Raises:
         ValueError: a value outside the range of its unit, or interval ends in the wrong order.
     """
-    estimate = finding.estimate
-    scale = MEASURES[finding.measure].scale_in(finding.unit)
-    if scale is None or math.isnan(estimate.value) or finding.verdict == UNMEASURED:
+    value, low, high = (float(getattr(finding.estimate, name)) for name in ("value", "ci_low", "ci_high"))
+    scale, where = MEASURES[finding.measure].scale_in(finding.unit), f"{finding.study} {finding.experiment}"
+    if scale is None or math.isnan(value) or finding.verdict == UNMEASURED:
         return None
     room = _ROUNDING * (scale.most - scale.least) if math.isfinite(scale.most - scale.least) else 0.0
-    if not scale.least - room <= estimate.value <= scale.most + room:
+    if not scale.least - room <= value <= scale.most + room:
         raise ValueError(
-            f"{finding.study} {finding.experiment}: {finding.measure} of {estimate.value:g} {finding.unit}, expected "
-            f"{scale.least:g} to {scale.most:g}. Check the scores."
+            f"{where}: {finding.measure} of {value:g} {finding.unit}, expected {scale.least:g} to {scale.most:g}. "
+            "Check the scores."
         )
-    low, high = float(estimate.ci_low), float(estimate.ci_high)
     if low > high:
-        raise ValueError(
-            f"{finding.study} {finding.experiment}: interval {low:g} to {high:g}, expected the lower end first. "
-            "Check the results."
-        )
+        raise ValueError(f"{where}: interval {low:g} to {high:g}, expected the lower end first. Check the results.")
     if math.isnan(low) or math.isnan(high):
-        return Oriented(_at(scale, float(estimate.value)), math.nan, math.nan, scale.how)
+        return Oriented(_at(scale, value), math.nan, math.nan, scale.how)
     ends = _at(scale, low), _at(scale, high)
     best = 1.0 if low <= scale.neutral <= high else max(ends)  # no difference may lie between the ends
-    return Oriented(_at(scale, float(estimate.value)), min(ends), best, scale.how)
+    return Oriented(_at(scale, value), min(ends), best, scale.how)
 
 
 def _at(scale: Scale, value: float) -> float:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from swapbias import measures
 from swapbias.errors import UsageError
 from swapbias.findings.finding import (
     BEYOND_PARTS,
@@ -26,15 +27,7 @@ from swapbias.findings.finding import (
     headlines,
 )
 from swapbias.findings.sensitivity import CHANGE, HOLDS, OTHER, gap_units, headline_rows, rows_of_two
-from swapbias.measures import (
-    MEASURES,
-    Estimate,
-    detectable_gap,
-    equal_units_needed,
-    margin_in,
-    sequential_adjust,
-    sign_test_p,
-)
+from swapbias.measures import MEASURES, Estimate, margin_in
 from swapbias.studies import PLACEBO, Experiment, Study, did_you_mean, load_study
 
 MARGIN = 0.05  # of the range of a unit: a gap below it counts as none, where nothing else is declared
@@ -58,13 +51,13 @@ def judged(found: Sequence[Finding], *, margin: float | None = None) -> list[Fin
         margin: what counts as no gap, as a share of the range of its unit (``measures.margin_in``); None: as the
             experiment declares it, else ``MARGIN``.
     """
-    declared: dict[tuple[str, str], float] = {}
+    shares: dict[tuple[str, str], float] = {}
     for one in found:
-        if (one.study, one.experiment) not in declared:
+        if (one.study, one.experiment) not in shares:
             experiment = experiment_of(one)
             own = experiment.margin if experiment and margin is None else margin
-            declared[one.study, one.experiment] = MARGIN if own is None else own
-    return [_judged(one, declared[one.study, one.experiment]) for one in over_questions(found)]
+            shares[one.study, one.experiment] = MARGIN if own is None else own
+    return [_judged(one, shares[one.study, one.experiment]) for one in over_questions(found)]
 
 
 def over_questions(found: Sequence[Finding]) -> list[Finding]:
@@ -74,12 +67,8 @@ def over_questions(found: Sequence[Finding]) -> list[Finding]:
         if one.headline and not math.isnan(one.estimate.p_value):
             families.setdefault(_family(one), []).append(one)
     questions = {family: _questions(mine) for family, mine in families.items()}
-    return [
-        _simultaneous(one, questions[family], families[family])
-        if one.headline and (family := _family(one)) in families
-        else one
-        for one in found
-    ]
+    named = [(one, _family(one) if one.headline else ("", "", "")) for one in found]
+    return [_simultaneous(one, questions[key], families[key]) if key in families else one for one, key in named]
 
 
 def _family(finding: Finding) -> tuple[str, str, str]:
@@ -112,7 +101,7 @@ def questions_declared(study: Study, experiment: Experiment) -> dict[str, int]:
 def _simultaneous(finding: Finding, questions: int, family: Sequence[Finding]) -> Finding:
     """A primary finding whose interval and p-value hold for so many questions at once."""
     finding, times = replace(finding, questions=questions), float(questions)
-    estimate = sequential_adjust(finding.estimate, 1, level=finding.level)
+    estimate = measures.sequential_adjust(finding.estimate, 1, level=finding.level)
     if finding.measure == SPREAD:  # holds for its contrasts already
         times /= max(1, sum(one.experiment == finding.experiment and one.measure != SPREAD for one in family))
     name = f"{questions} questions of {finding.study}" if questions > 1 else ""
@@ -126,14 +115,12 @@ def _judged(finding: Finding, share: float) -> Finding:
         return replace(finding, verdict=BEYOND_PARTS if estimate.p_adjusted < LEVEL and estimate.value > 0 else "")
     if not (MEASURES[finding.measure].reach or finding.measure == DIFFERENCE) or finding.view:
         return finding
-    margin, over_all = margin_in(finding.unit, share), finding.headline or finding.slice_by == "all"
+    margin, detectable = margin_in(finding.unit, share), math.nan
+    if finding.headline or finding.slice_by == "all":
+        detectable = measures.detectable_gap(estimate.error, estimate.freedom, level=finding.level)
     verdict = _verdict(finding, margin)
-    return replace(
-        finding,
-        margin=margin,
-        detectable=detectable_gap(estimate.error, estimate.freedom, level=finding.level) if over_all else math.nan,
-        verdict=UNDECIDED if _depends_on_missing(finding, margin, verdict) else verdict,
-    )
+    verdict = UNDECIDED if _depends_on_missing(finding, margin, verdict) else verdict
+    return replace(finding, margin=margin, minimum_detectable_effect=detectable, verdict=verdict)
 
 
 def _depends_on_missing(finding: Finding, margin: float, verdict: str) -> bool:
@@ -159,7 +146,7 @@ def _moved_to(finding: Finding, value: float) -> Finding:
 def _verdict(finding: Finding, margin: float) -> str:
     """By the printed interval; where nothing varies by the number of equal pairs, or their sign test."""
     estimate = finding.estimate
-    gap = UNSTABLE if finding.signs_kept < HOLDS else FOUND
+    gap = UNSTABLE if finding.sign_agreement < HOLDS else FOUND
     if finding.verdict == UNMEASURED:
         return UNMEASURED
     if math.isnan(estimate.ci_low):
@@ -187,7 +174,7 @@ def _all_alike(finding: Finding) -> bool:
 
 def _enough_equal(finding: Finding, margin: float) -> bool:
     """Whether enough independent units are equal, and none is missing, to rule out a mean of the margin or more."""
-    beyond = finding.worst_low < -margin or finding.worst_high > margin
+    beyond = finding.missing_data_low < -margin or finding.missing_data_high > margin
     lost = beyond if finding.bounds else finding.estimate.n_unscored > 0
     return independent_pairs(finding) >= equal_needed(finding, margin) and not lost
 
@@ -203,8 +190,8 @@ def equal_needed(finding: Finding, margin: float) -> float:
     if finding.mean_level < RARE:
         margin = min(margin, (1 - RATIO_MARGIN[0]) * finding.baseline)
     if math.isnan(whole):
-        return equal_units_needed(MARGIN) if finding.estimate.value == 0 else math.inf
-    return equal_units_needed(margin / whole, finding.estimate.value / whole)
+        return measures.equal_units_needed(MARGIN) if finding.estimate.value == 0 else math.inf
+    return measures.equal_units_needed(margin / whole, finding.estimate.value / whole)
 
 
 # --- the gate -----------------------------------------------------------------------------------------
@@ -254,13 +241,9 @@ class Gate:
 
 
 def check_gaps(
-    found: Sequence[Finding],
-    *,
-    max_gap: float = MARGIN,
-    studies: Sequence[str] = (),
-    items: Items | None = None,
+    found: Sequence[Finding], *, max_gap: float = MARGIN, studies: Sequence[str] = (), items: Items | None = None,
     baseline: Items | None = None,
-) -> Gate:
+) -> Gate:  # fmt: skip
     """Whether the primary gaps of a run lie within a margin, or are no larger than a baseline's by more than it.
 
     A gap passes where the printed interval lies within the margin, and fails where it lies wholly beyond it; else it
@@ -295,12 +278,10 @@ def check_gaps(
 
 def _levels(finding: Finding, found: Sequence[Finding]) -> tuple[Finding, ...]:
     """The gap in each set of conditions, where a primary finding is a difference of two; else none."""
-
-    def of(one: Finding) -> tuple[str, ...]:
-        return (one.study, one.experiment, one.model_id, one.score, one.contrast, one.slice_by, one.slice_value)
-
-    both = found if finding.measure == "gap_difference" else ()
-    return tuple(one for one in both if MEASURES[one.measure].reach == 1 and not one.view and of(one) == of(finding))
+    names = ("study", "experiment", "model_id", "score", "contrast", "slice_by", "slice_value")
+    gaps = found if finding.measure == "gap_difference" else ()
+    gaps = [one for one in gaps if MEASURES[one.measure].reach == 1 and not one.view]
+    return tuple(one for one in gaps if all(getattr(one, name) == getattr(finding, name) for name in names))
 
 
 def _chosen(found: Sequence[Finding], studies: Sequence[str]) -> list[Finding]:
@@ -324,12 +305,12 @@ def _checked(check: Check) -> Check:
         return replace(check, why="few_levels")
     if math.isnan(estimate.ci_low):
         return _without_interval(check)
-    outcome = _OUTCOMES[finding.position(margin)]
-    if outcome == FAILS and finding.signs_kept < HOLDS:
+    outcomes = [_OUTCOMES[_moved_to(finding, end).position(margin)] for end in (estimate.value, *finding.bounds)]
+    if outcomes[0] == FAILS and finding.sign_agreement < HOLDS:
         return replace(check, why="other_sign_in_wordings")
-    if any(_OUTCOMES[_moved_to(finding, end).position(margin)] != outcome for end in finding.bounds):
-        return replace(check, why="missing_scores" if outcome != OPEN else "")
-    return replace(check, outcome=outcome)
+    if len(set(outcomes)) > 1:
+        return replace(check, why="missing_scores" if outcomes[0] != OPEN else "")
+    return replace(check, outcome=outcomes[0])
 
 
 def _without_interval(check: Check) -> Check:
@@ -372,14 +353,14 @@ def _compared(check: Check, items: Items, baseline: Items) -> Check:
     check = replace(check, baseline=was, change=change)
     if finding.verdict == UNMEASURED:
         return replace(check, why="constant_scores")
-    differences, samples, factors = units[0].columns
+    differences, samples = units[0].columns
     if not differences.any():
         return replace(check, outcome=PASSES, why="same_model_scores")
     if 0 < change.fewest < FEWEST:
         return replace(check, why="few_levels")
     why = ""
     if math.isnan(change.ci_low):
-        if samples.any() or not sign_test_p(differences, factors) < finding.level:
+        if samples.any() or not measures.sign_test_p(differences, units[0].factors) < finding.level:
             return replace(check, why="no_spread")
         why = "sign_test_of_change"
         change, total = (replace(one, ci_low=one.value, ci_high=one.value) for one in (change, total))

@@ -11,47 +11,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swapbias import swapping
+from swapbias import measures, swapping
 from swapbias.findings.finding import AS_PUBLISHED, JUDGED, Context, Finding, experiment_of
 from swapbias.findings.sensitivity import ANSWERS, by_sentence, gap_units, pair_gaps
-from swapbias.measures import (
-    WITHOUT_PAIR,
-    Estimate,
-    agreement_share,
-    difference_of_biases,
-    flip_rate,
-    from_cosines,
-    kappa,
-    macro_f1,
-    mean_score,
-    options_of,
-    performance,
-    rate_ratio,
-    selection_rate,
-    trial_biases,
-    uar,
-)
+from swapbias.measures import Estimate, Floats
 from swapbias.studies import Rubric, without_reasoning
 
 BASELINE = "baseline"
-STRICT = "strict_correct"
 _SHARES = (("said_unsure", "unsure"), ("said_other", "not readable"), ("strict_other", "not readable, strictly"))
-POSITIVE = "positive"
-AS_WRITTEN = "original"  # the version of a note in its patient's own gender
+_AS_WRITTEN = "original"  # the version of a note in its patient's own gender
 RANDOM_DIRECT = "random words: mean |cosine|"
-RANDOM_SIGNED = "random words: mean cosine"
-RANDOM_DIRECTION = "direction at random: mean |cosine|"
-EXPLAINED = "variance explained by the gender direction"
 SIGNED = ("flips", "ratios", "actual")  # rates with a direction, which cancels over slices of opposite signs
-FIRST, SECOND = f"{JUDGED}_first", f"{JUDGED}_second"
 GOAL = 0.02  # the largest distance of the recall of the group from chance
-EVERY, ALIKE = "every answer", "pairs judged alike"  # the answers from which the group is predicted
-UNKNOWN, LEAKS, LEAKS_IN_JUDGEMENT, MET, TOO_FEW_STORIES, NEARLY = BLINDING = (
-    "unknown", "leaks", "leaks_in_judgement", "met", "too_few_stories", "nearly_met",
-)  # fmt: skip
-_FOLDS = 5
+_ALIKE = "pairs judged alike"  # the answers of which the group is predicted once more
 _WIDER = 1.3  # recalls of one fold after the other vary by 1.1 to 1.3 times what independent ones do
-_TRIAL = r"/t\d+$"
 
 
 # --- right answers over sentences ---------------------------------------------------------------------
@@ -66,11 +39,11 @@ def _answers(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     clusters = context.random(rows.drop_duplicates("template"))[0]
     for name, percent in shares:
         means = rows.assign(share=percent).groupby("template", sort=False)["share"].mean()
-        share = mean_score(means.to_numpy(), cluster_ids=clusters)
+        share = measures.mean_score(means.to_numpy(), cluster_ids=clusters)
         yield context.finding(share, "mean", f"answers {name}", cluster_vars=over)
     for one in context.gaps():
         two, contrast = one.two(rows), one.gap_fields["contrast"]
-        strict = _column(two, STRICT)
+        strict = _column(two, "strict_correct")
         units = gap_units(one, two.assign(score=np.where(np.isnan(strict), strict, 100.0 * (strict > 0))))
         if units is None:
             continue
@@ -85,9 +58,9 @@ def _answers(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
                 yield from _baseline_difference(here, part, base)
 
 
-def _column(rows: pd.DataFrame, name: str) -> NDArray[np.float64]:
+def _column(rows: pd.DataFrame, name: str) -> Floats:
     """A column of answers; NaN where no answer at all was read."""
-    found: NDArray[np.float64] = rows[name].to_numpy(dtype=float) if name in rows else np.full(len(rows), np.nan)
+    found: Floats = rows[name].to_numpy(dtype=float) if name in rows else np.full(len(rows), np.nan)
     return found
 
 
@@ -102,19 +75,18 @@ def _baseline_difference(context: Context, part: pd.DataFrame, base: pd.DataFram
     if (units := gap_units(replace(context, experiment=paired), pd.concat(gaps))) is not None:
         over = context.random(part)[1]
         yield context.finding(units.measured(), "bias_difference", contrast, cluster_vars=over)
-    published = difference_of_biases(*(_by_trial(context, rows) for rows in (part, base))).estimate
+    trials = [_by_trial(context, rows) for rows in (part, base)]
+    names = ["condition"] * len(trials[0]) + [BASELINE] * len(trials[1])
+    published = measures.group_gap([*trials[0], *trials[1]], names, reference_group=BASELINE, test="t")
     yield context.finding(published, "bias_difference", contrast, view=AS_PUBLISHED)
 
 
 def _by_trial(context: Context, rows: pd.DataFrame) -> list[float]:
-    """The bias of each trial. Answers that could not be read are a class of their own; any other is wrong."""
-    unread = rows["said_other"] > 0 if "said_other" in rows else np.zeros(len(rows), dtype=bool)
-    classes = [
-        None if math.isnan(score) else "correct" if score > 0 else "other" if other else "incorrect"
-        for score, other in zip(rows["score"], unread, strict=True)
-    ]
-    reference, sides = context.experiment.reference_group, rows["group"].tolist()
-    return [*trial_biases(classes, sides, trial_ids=rows["trial"].tolist(), reference_group=reference).values()]
+    """The bias of each trial in percentage points; NaN for one that lacks a side."""
+    right = rows["score"].gt(0).astype(float).where(rows["score"].notna())
+    sides = rows["group"] == context.experiment.reference_group
+    means = right.groupby([rows["trial"], sides], sort=False).mean().unstack().reindex(columns=[False, True])
+    return list(100.0 * means[False] - 100.0 * means[True])
 
 
 # --- predictions for notes ----------------------------------------------------------------------------
@@ -131,25 +103,21 @@ def over_subjects(rows: pd.DataFrame) -> str:
     return "notes" if subjects(rows) is None else "subjects"
 
 
+def is_positive(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """Whether the true label of each note is positive."""
+    return np.asarray(rows["label"] == "positive")
+
+
 def _notes(context: Context, rows: pd.DataFrame) -> dict[str, Any]:
     """What measures of predictions read of every note."""
     return {
         "groups": rows["group"].to_numpy(), "reference_group": context.experiment.reference_group,
-        "cluster_ids": subjects(rows), "seed": context.seed,
+        "cluster_ids": subjects(rows),
     }  # fmt: skip
 
 
-def _predicted(rows: pd.DataFrame) -> NDArray[np.float64]:
+def _predicted(rows: pd.DataFrame) -> Floats:
     return np.asarray(rows["predicted"], dtype=np.float64)
-
-
-def is_positive(rows: pd.DataFrame) -> NDArray[np.bool_]:
-    """Whether the true label of each note is positive."""
-    return np.asarray(rows["label"] == POSITIVE)
-
-
-def _pair(context: Context) -> str:
-    return f"{context.experiment.group} and {context.experiment.reference_group}"
 
 
 def _flips(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -157,13 +125,11 @@ def _flips(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     two = context.two(rows)
     if not context.whole(two):
         return
-    pairs, scores = two["pair_id"].to_numpy(), two["score"].to_numpy(dtype=float)
-    found = flip_rate(_predicted(two), pair_ids=pairs, scores=scores, **_notes(context, two))
-    undecided = math.isnan(found.estimate.value) or found.more == found.fewer
+    pairs = two["pair_id"].to_numpy()
+    found = measures.flip_rate(_predicted(two), pair_ids=pairs, seed=context.seed, **_notes(context, two))
     yield context.finding(
-        found.estimate, "flip_rate", _pair(context), cluster_vars=over_subjects(rows),
-        higher_group="" if undecided else found.higher_group,
-        only_group=float(found.more), only_reference=float(found.fewer),
+        found.estimate, "flip_rate", " and ".join(context.sides), cluster_vars=over_subjects(rows),
+        higher_group=found.higher_group, only_group=float(found.more), only_reference=float(found.fewer),
     )  # fmt: skip
 
 
@@ -172,13 +138,17 @@ def _ratios(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     two = context.two(rows)
     if not context.whole(two):
         return
-    over, contrast, pairs = over_subjects(two), context.gap_fields["contrast"], two["pair_id"].to_numpy()
+    contrast, options = (
+        context.gap_fields["contrast"],
+        {"pair_ids": two["pair_id"].to_numpy(), **_notes(context, two)},
+    )
+    designed = {"cluster_vars": over_subjects(two)}
     for rate in ("tpr", "fpr"):
-        found = rate_ratio(_predicted(two), is_positive(two), pair_ids=pairs, rate=rate, **_notes(context, two))
+        found = measures.rate_ratio(_predicted(two), is_positive(two), rate=rate, **options)
         for measure, estimate, name, more in (
-            (f"{rate}_difference", found.difference, contrast, {"cluster_vars": over}),
-            (f"log_{rate}r", found.log_ratio, contrast, {"cluster_vars": over}),
-            (f"{rate}r", found.estimate, _pair(context), {"view": AS_PUBLISHED}),
+            (f"{rate}_difference", found.difference, contrast, designed),
+            (f"log_{rate}r", found.log_ratio, contrast, designed),
+            (f"{rate}r", found.estimate, " and ".join(context.sides), {"view": AS_PUBLISHED}),
         ):
             higher = "" if math.isnan(estimate.value) else found.higher_group
             yield context.finding(estimate, measure, name, higher_group=higher, **more)
@@ -190,36 +160,33 @@ def _actual(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     Of labels alone (scores that are 0 or 1) there are the rates, and nothing of ranking and calibration.
     """
     two = context.two(rows)
-    mine = two[two["version"] == AS_WRITTEN] if "version" in two else two.iloc[:0]
+    mine = two[two["version"] == _AS_WRITTEN] if "version" in two else two.iloc[:0]
     if not context.whole(mine):
         return
-    scores = mine["score"].to_numpy(dtype=float)
-    graded = not np.isin(scores[~np.isnan(scores)], (0, 1)).all()
-    found = performance(
-        _predicted(mine), is_positive(mine), scores=scores if graded else None, **_notes(context, mine)
-    )
-    over, sides = over_subjects(mine), (context.experiment.group, context.experiment.reference_group)
-    for group, values in found.groups.items():
+    scores, contrast = mine["score"].to_numpy(dtype=float), context.gap_fields["contrast"]
+    graded = scores if not np.isin(scores[~np.isnan(scores)], (0, 1)).all() else None
+    found = measures.performance(_predicted(mine), is_positive(mine), scores=graded, **_notes(context, mine))
+    over, (group, reference) = over_subjects(mine), tuple(context.sides)
+    for name, values in found.groups.items():
         for measure, estimate in values.items():
-            yield context.finding(estimate, measure, group, cluster_vars=over)
-    contrast = context.gap_fields["contrast"]
+            yield context.finding(estimate, measure, name, cluster_vars=over)
     for measure, estimate in found.differences.items():
-        higher = sides[0] if estimate.value > 0 else sides[1] * (estimate.value < 0)
+        higher = group if estimate.value > 0 else reference * (estimate.value < 0)
         yield context.finding(estimate, measure, contrast, cluster_vars=over, higher_group=higher)
     yield context.finding(found.equalised_odds, "equalised_odds_difference", contrast, cluster_vars=over)
 
 
 def _f1(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Macro F1 over both versions of every note."""
-    pairs = rows["pair_id"].to_numpy()
-    estimate = macro_f1(_predicted(rows), is_positive(rows), pair_ids=pairs, cluster_ids=subjects(rows))
+    options: dict[str, Any] = {"pair_ids": rows["pair_id"].to_numpy(), "cluster_ids": subjects(rows)}
+    estimate = measures.macro_f1(_predicted(rows), is_positive(rows), **options)
     yield context.finding(estimate, "macro_f1", "all", cluster_vars=over_subjects(rows))
 
 
 def _leakage(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """How well the gender is predicted from the notes: unweighted average recall, one half by chance."""
-    pairs = rows["pair_id"].tolist()
-    estimate = uar(rows["answer"].tolist(), rows["group"].tolist(), note_ids=pairs, cluster_ids=subjects(rows))
+    options: dict[str, Any] = {"note_ids": rows["pair_id"].tolist(), "cluster_ids": subjects(rows)}
+    estimate = measures.uar(rows["answer"].tolist(), rows["group"].tolist(), **options)
     yield context.finding(estimate, "leakage_uar", "gender", cluster_vars=over_subjects(rows))
 
 
@@ -228,9 +195,9 @@ def _leakage(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 
 def _direction(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Direct bias and its sign, against random words and directions, and how clear the gender direction is."""
-    others = rows.filter(regex=f"^{WITHOUT_PAIR}[0-9]+$")
+    others = rows.filter(regex=f"^{measures.WITHOUT_PAIR}[0-9]+$")
     dimensions = _constant(rows, "dimensions")
-    found = from_cosines(
+    found = measures.from_cosines(
         rows["score"].to_numpy(dtype=float), _random_cosines(rows),
         without_pairs=others.to_numpy(dtype=float) if len(others.columns) else None,
         dimensions=None if math.isnan(dimensions) else int(dimensions),
@@ -238,12 +205,16 @@ def _direction(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     )  # fmt: skip
     yield context.finding(found.direct_bias, "direct_bias", "mean |cosine|", cluster_vars="words")
     yield context.finding(found.signed, "signed_mean", "mean cosine", cluster_vars="words")
-    facts = {RANDOM_DIRECT: found.null_mean, RANDOM_SIGNED: found.null_signed_mean}
+    facts = [
+        (RANDOM_DIRECT, found.null_mean, "cosine"),
+        ("random words: mean cosine", found.null_signed_mean, "cosine"),
+    ]
     if context.slice_by == "all":
-        facts |= {RANDOM_DIRECTION: found.random_direction, EXPLAINED: _constant(rows, "explained_variance")}
-    for name, value in facts.items():
+        explained = _constant(rows, "explained_variance")
+        facts.append(("direction at random: mean |cosine|", found.random_direction, "cosine"))
+        facts.append(("variance explained by the gender direction", explained, "share of variance"))
+    for name, value, unit in facts:
         if not math.isnan(value):
-            unit = "share of variance" if name == EXPLAINED else "cosine"
             yield context.finding(Estimate(value, test="none"), "mean", name, unit=unit)
 
 
@@ -253,7 +224,7 @@ def _constant(rows: pd.DataFrame, name: str) -> float:
     return float(known[0]) if known else math.nan
 
 
-def _random_cosines(rows: pd.DataFrame) -> NDArray[np.float64] | None:
+def _random_cosines(rows: pd.DataFrame) -> Floats | None:
     """Cosines of the random words drawn for each word: (words, sets), NaN where a word had none."""
     drawn = [[cosine for _, cosine in json.loads(cell)] for cell in rows["top_tokens"]]
     width = max(map(len, drawn), default=0)
@@ -267,53 +238,38 @@ def _random_cosines(rows: pd.DataFrame) -> NDArray[np.float64] | None:
 
 def judgements(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Findings about the judge of an experiment's rows, a row an answer; none where nothing was judged."""
-    rubric = context.experiment.rubric
-    if rubric is None or FIRST not in rows or rows[FIRST].isna().all():
+    rubric, columns = context.experiment.rubric, (f"{JUDGED}_first", f"{JUDGED}_second")
+    if rubric is None or columns[0] not in rows or rows[columns[0]].isna().all():
         return
-    rows = rows[rows[FIRST].notna()].reset_index(drop=True)
-    names = dict(enumerate([*(one.text for one in options_of(rubric.candidates)), "none"]))
-    first, second = (rows[name].map(names).fillna("").tolist() for name in (FIRST, SECOND))
+    rows = rows[rows[columns[0]].notna()].reset_index(drop=True)
+    names = dict(enumerate([*(one.text for one in measures.options_of(rubric.candidates)), "none"]))
+    both = [rows[name].map(names).fillna("").tolist() for name in columns]
     shown = swapping.without_groups(rows["answer"].tolist(), rubric.neutral)  # equal texts are judged once
-    for measure, estimate in (
-        ("agreement", agreement_share(first, second, cluster_ids=shown)),
-        ("kappa", kappa(first, second, cluster_ids=shown, seed=context.seed)),
-    ):
+    agreement = measures.agreement_share(*both, cluster_ids=shown)
+    kappa = measures.kappa(*both, cluster_ids=shown)
+    for measure, estimate in (("agreement", agreement), ("kappa", kappa)):
         yield context.finding(estimate, measure, "options in both orders", cluster_vars="different answers")
     alike = rows.groupby("pair_id")[JUDGED].transform(lambda one: one.nunique(dropna=False)) == 1
-    for pairs, chosen in ((EVERY, rows), (ALIKE, rows[alike])):
-        estimate = group_leakage(chosen, rubric, context.experiment.compared)
+    for pairs, chosen in (("every answer", rows), (_ALIKE, rows[alike])):
+        estimate = _group_leakage(chosen, rubric, context.experiment.compared)
         yield context.finding(estimate, "group_leakage", pairs, cluster_vars="stories")
 
 
-def _story_ids(rows: pd.DataFrame, rubric: Rubric) -> list[str]:
-    """The story of each row: the values of its rubric's ``units``, without the trial."""
-    columns = [rows[name].astype(str).str.replace(_TRIAL, "", regex=True) for name in rubric.units]
-    return [" / ".join(values) for values in zip(*columns, strict=True)]
-
-
-def group_leakage(rows: pd.DataFrame, rubric: Rubric, groups: Sequence[str], *, folds: int = _FOLDS) -> Estimate:
+def _group_leakage(rows: pd.DataFrame, rubric: Rubric, groups: Sequence[str], *, folds: int = 5) -> Estimate:
     """How well a simple classifier predicts the group from the judge's input: unweighted average recall.
 
-    1 / groups: by chance; NaN of fewer than two stories. A story is never in two folds. Only pairs of which the judge
-    saw all sides are read. The interval is over stories, and wider, for the folds share what they learn from
-    (benchmarks/judge.py).
-
-    Args:
-        rows: of answers that were judged.
-        rubric: how they were neutralised.
-        groups: the classes.
-        folds: at most.
-
-    Raises:
-        UsageError: scikit-learn is not installed.
+    1 / groups: by chance; NaN of fewer than two stories. A story (the values of the rubric's ``units``, without the
+    trial) is never in two folds. Only pairs of which the judge saw all sides are read. The interval is over stories,
+    and wider, for the folds share what they learn from (benchmarks/judge.py). UsageError without scikit-learn.
     """
     known = rows[rows["group"].isin(list(groups))]
-    whole = known.groupby("pair_id")["group"].transform("nunique") == len(groups)
-    known = known[whole].reset_index(drop=True)
-    stories = np.unique(_story_ids(known, rubric), return_inverse=True)[1] if len(known) else np.empty(0, dtype=int)
+    known = known[known.groupby("pair_id")["group"].transform("nunique") == len(groups)].reset_index(drop=True)
+    columns = known[list(rubric.units)].astype(str).replace(r"/t\d+$", "", regex=True)
+    joined = [" / ".join(values) for values in columns.itertuples(index=False)]
+    stories = np.unique(joined, return_inverse=True)[1]
     truth, count = known["group"].to_numpy(dtype=object), len(set(stories.tolist()))
     if count < 2:
-        return uar([], [])
+        return measures.uar([], [])
     shown = swapping.without_groups(known["answer"].tolist(), rubric.neutral)
     texts = np.array([without_reasoning(one) for one in shown], dtype=object)
     predicted, fold = np.full(len(texts), "", object), stories % min(folds, count)
@@ -322,7 +278,7 @@ def group_leakage(rows: pd.DataFrame, rubric: Rubric, groups: Sequence[str], *, 
         model = _classifier().fit(texts[~test].tolist(), truth[~test].tolist())
         predicted[test] = model.predict(texts[test].tolist())
     notes, clusters = known["pair_id"].astype(str).tolist(), [str(one) for one in stories]
-    found = uar(predicted.tolist(), truth.tolist(), note_ids=notes, cluster_ids=clusters)
+    found = measures.uar(predicted.tolist(), truth.tolist(), note_ids=notes, cluster_ids=clusters)
     low, high = (found.value + _WIDER * (end - found.value) for end in (found.ci_low, found.ci_high))
     interval = f"{found.interval}, {_WIDER} x wider"
     return replace(found, ci_low=max(0.0, low), ci_high=min(1.0, high), interval=interval)
@@ -352,19 +308,20 @@ def by_the_judge(found: Iterable[Finding]) -> list[Finding]:
 
 
 def blinding(finding: Finding) -> tuple[str, float]:
-    """Whether a judge was blind to the group, of ``BLINDING``, and the recall by chance; of a ``group_leakage``.
+    """Whether a judge was blind to the group, and the recall by chance; of a ``group_leakage``.
 
-    Answers with other decisions about one group leak it by that alone: see the pairs that are judged alike.
+    ``unknown``, ``leaks``, ``leaks_in_judgement`` (other decisions about one group leak it by that alone: see the
+    pairs that are judged alike), ``met``, ``too_few_stories`` or ``nearly_met``.
     """
     experiment, estimate = experiment_of(finding), finding.estimate
     chance = 1 / len(experiment.compared) if experiment else math.nan
     if math.isnan(estimate.ci_low):
-        return UNKNOWN, chance
+        return "unknown", chance
     if estimate.ci_low > chance and estimate.value > chance + GOAL:
-        return LEAKS if finding.contrast == ALIKE else LEAKS_IN_JUDGEMENT, chance
+        return "leaks" if finding.contrast == _ALIKE else "leaks_in_judgement", chance
     if chance - GOAL <= estimate.ci_low and estimate.ci_high <= chance + GOAL:
-        return MET, chance
-    return TOO_FEW_STORIES if estimate.ci_low <= chance else NEARLY, chance
+        return "met", chance
+    return "too_few_stories" if estimate.ci_low <= chance else "nearly_met", chance
 
 
 def _selection(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -372,20 +329,13 @@ def _selection(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     clusters, over = context.random(rows)
     if rows["group"].nunique() < len(context.experiment.compared):
         return
-    found = selection_rate(
-        rows["score"].to_numpy(), rows["group"].tolist(), pair_ids=rows["pair_id"].tolist(), cluster_ids=clusters
-    )
+    groups, pairs = rows["group"].tolist(), rows["pair_id"].tolist()
+    found = measures.selection_rate(rows["score"].to_numpy(), groups, pair_ids=pairs, cluster_ids=clusters)
     for group in context.experiment.compared:
         yield context.finding(found[group][1], "impact_ratio", group, cluster_vars=over)
 
 
 RATES: Mapping[str, Callable[[Context, pd.DataFrame], Iterator[Finding]]] = {
-    "flips": _flips,
-    "ratios": _ratios,
-    "f1": _f1,
-    "actual": _actual,
-    "leakage": _leakage,
-    "direction": _direction,
-    "selection": _selection,
-    ANSWERS: _answers,
-}
+    "flips": _flips, "ratios": _ratios, "f1": _f1, "actual": _actual, "leakage": _leakage, "direction": _direction,
+    "selection": _selection, ANSWERS: _answers,
+}  # fmt: skip

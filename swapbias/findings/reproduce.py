@@ -76,12 +76,8 @@ def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand]:
         files = ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more"
         own = {finding.key() for finding in found if finding.view == AS_PUBLISHED}
         for finding in found:
-            if finding.view != AS_PUBLISHED and finding.key() in own:  # the paper's numbers are by its own statistic
-                continue
-            if finding.published:
-                yield from _compared(released, finding, finding.published, files)
-            elif finding.unit == COUNT:
-                yield _reproduced(finding, files)
+            if finding.view == AS_PUBLISHED or finding.key() not in own:  # the paper's numbers are by its statistic
+                yield from _reproduced(released, finding, files)
 
 
 def _recomputed(study: Study, corpus: Corpus, released: Released) -> list[Finding]:
@@ -98,28 +94,25 @@ def _recomputed(study: Study, corpus: Corpus, released: Released) -> list[Findin
     return found
 
 
-def _compared(released: Released, finding: Finding, published: Published, file: str) -> Iterator[Reproduced]:
-    """Each printed quantity of a finding; of a corrected run what differs alone."""
+def _reproduced(released: Released, finding: Finding, file: str) -> Iterator[Reproduced]:
+    """Each printed quantity of a finding, of a corrected run what differs alone; a count that no paper prints."""
+    published = finding.published or Published()
     for quantity in ("value", "p_value", "effect_size"):
         printed, recomputed, note = getattr(published, quantity), getattr(finding.estimate, quantity), published.note
-        if not printed:
+        if not printed and (finding.published or finding.unit != COUNT or quantity != "value"):
             continue
         known = published.recomputed and quantity == "value" and agrees(published.recomputed, recomputed)
-        match = "yes" if agrees(printed, recomputed) else "explained" if known and note else "no"
+        match = (
+            "" if not printed else "yes" if agrees(printed, recomputed) else "explained" if known and note else "no"
+        )
         if released.note and match == "yes":
             continue
-        if released.note and (finding.slice_by == "all" or finding.slice_value in released.corrected):
+        if released.note and match and (finding.slice_by == "all" or finding.slice_value in released.corrected):
             match, note = "explained", released.note
-        yield _reproduced(finding, file, quantity, printed, match, published.source, note)
-
-
-def _reproduced(finding: Finding, file: str, quantity: str = "value", *printed: str) -> Reproduced:
-    """A quantity of a finding; ``printed``: the published number, match, source and note, none by default."""
-    number, match, source, note = printed or ("", "", "", "")
-    recomputed = getattr(finding.estimate, quantity)
-    return Reproduced(
-        finding.study, finding.model_id, describe(finding, quantity), number, recomputed, match, file, source, note
-    )
+        yield Reproduced(
+            finding.study, finding.model_id, describe(finding, quantity), printed, recomputed, match, file,
+            published.source, note,
+        )  # fmt: skip
 
 
 def agrees(printed: str, recomputed: float) -> bool:

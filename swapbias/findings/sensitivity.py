@@ -2,31 +2,17 @@
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swapbias import measures
 from swapbias.findings.finding import EFFECTS, LEVEL, UNMEASURED, Context, Finding, looks_of
-from swapbias.measures import (
-    MEASURES,
-    SPANS,
-    Effect,
-    Estimate,
-    Factors,
-    Floats,
-    crossed_effects,
-    linear_contrast,
-    pooled_spread,
-    rows_of,
-    sentence_means,
-    shares_in,
-    sign_test_p,
-)
-from swapbias.studies import PLACEBO, Experiment, Study, load_lexicon
+from swapbias.measures import MEASURES, Effect, Estimate, Factors, Floats
+from swapbias.studies import PLACEBO, Experiment, Study
 
 ANSWERS = "answers"  # among an experiment's rates: its prompts have several trials
 ORIGINAL = "0"  # the wording that the others paraphrase
@@ -39,7 +25,6 @@ _TRIAL = r"/t\d+(?=$|/w)"  # what the ids of a prompt with several trials end in
 _ROUNDING = 1e-12  # a gap below this share of its scores is none
 _SAME = 1e-9  # scores of two models closer than this share of them are the same: batches of other sizes add up so
 _NAMED = 3  # items that change a verdict, at most
-_NEAR = 0.01  # a score made of the stored tokens is the score, within the probability of rarer tokens
 
 
 # --- prompts ------------------------------------------------------------------------------------------
@@ -112,75 +97,82 @@ def by_sentence(experiment: Experiment, rows: pd.DataFrame, score: str = "score"
     """
     if ANSWERS not in experiment.rates or "trial" not in rows or rows["group"].nunique() != 2:
         return rows
-    reference, templates = experiment.reference_group, list(rows["template"])
+    reference = experiment.reference_group
     sides = [next(side for side in rows["group"] if side != reference), reference]
-    pairs, scores = list(rows["template"] + "/" + rows["condition"]), readable(rows)[score]
-    means = sentence_means(scores, list(rows["group"]), pairs, templates, reference_group=reference)
+    pairs = readable(rows).groupby(["template", "condition", "group"], sort=False)[score].mean().unstack("group")
+    means = pairs.dropna().groupby("template").mean()
     first = rows.drop_duplicates("template").drop(columns="trial")
     first = first.assign(pair_id=first["template"])
-    made = [first.assign(**{"group": side, score: means[:, place]}) for place, side in enumerate(sides)]
+    made = [first.assign(**{"group": side, score: first["template"].map(means[side])}) for side in sides]
     return pd.concat(made, ignore_index=True)
 
 
 # --- units of comparison ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Units:
     """What a gap is the mean of: one value a pair or prompt, of one sample or a weighted sum of several.
 
-    ``rows`` has a row a unit: ``value``, ``sample`` (from 0), the columns of random factors and of ``aggregate``;
-    ``weights`` are those of the samples' means, ``n_unscored`` counts the units without a value.
+    Attributes:
+        rows: a row a unit: ``value``, ``sample`` (from 0), the columns of random factors and of ``aggregate``.
+        context: of the gap.
+        factors: the cluster of each unit in each random factor, whose names ``cluster_vars`` has.
+        weights: of the samples' means.
+        n_unscored: units without a value, which are left out.
     """
 
     rows: pd.DataFrame
     context: Context
+    factors: Factors
+    cluster_vars: str
     weights: tuple[float, ...] = (1.0,)
     n_unscored: int = 0
 
-    @property
-    def key(self) -> str:
-        """The column that identifies a unit: a prompt, a pair or a sentence."""
-        return "prompt_id" if self.context.experiment.measure == "group_gap" else "pair_id"
+    @classmethod
+    def of(cls, rows: pd.DataFrame, context: Context, weights: tuple[float, ...] = (1.0,)) -> "Units":
+        """The units of rows, those with a value."""
+        (factors, cluster_vars), known = context.random(rows), rows["value"].notna().to_numpy()
+        scored, of_scored = rows[known].reset_index(drop=True), measures.rows_of(factors, known)
+        return cls(scored, context, of_scored, cluster_vars, weights, int((~known).sum()))
 
-    @cached_property
-    def columns(self) -> tuple[Floats, NDArray[np.intp], Factors]:
-        """Value and sample of each unit, and its cluster in each random factor."""
-        values, samples = self.rows["value"].to_numpy(np.float64), self.rows["sample"].to_numpy(np.intp)
-        return values, samples, self.context.random(self.rows)[0]
+    @property
+    def columns(self) -> tuple[Floats, NDArray[np.intp]]:
+        """Value and sample of each unit."""
+        return self.rows["value"].to_numpy(np.float64), self.rows["sample"].to_numpy(np.intp)
 
     def estimate(self, chosen: NDArray[np.bool_] | slice = slice(None), *, level: float = LEVEL) -> Estimate:
         """The estimate of some units by the inference of the design; the interval has coverage 1 - ``level``."""
-        values, sides, factors = self.columns
-        values, sides, factors = values[chosen], sides[chosen], rows_of(factors, chosen)
+        (values, sides), factors = self.columns, measures.rows_of(self.factors, chosen)
+        values, sides = values[chosen], sides[chosen]
         varied = {name: codes for name, codes in factors.items() if len(codes) and np.ptp(codes)}
         shares = None
         if self.context.experiment.aggregate:
             weights = row_shares(self.context.experiment, self.rows[chosen], "value")
-            shares = shares_in(weights, np.ones(len(values), dtype=bool), sides)
-        return linear_contrast(
+            shares = measures.shares_in(weights, np.ones(len(values), dtype=bool), sides)
+        return measures.linear_contrast(
             values, sides, self.weights, varied or factors, shares=shares, confidence=1 - level,
             n_unscored=self.n_unscored,
         )  # fmt: skip
 
     def measured(self) -> Estimate:
         """The estimate of all units with its effect sizes, and by a sign test where all pairs differ alike."""
-        found, (values, sides, factors) = self.estimate(), self.columns
-        of_groups = [f"{_SCORE_OF}{group}" for group in self.context.sides]
-        if self.key != "pair_id" or len(self.weights) > 1:
+        found, (values, sides) = self.estimate(), self.columns
+        if len(self.weights) > 1:
             samples = [values[sides == side] for side in range(len(self.weights))]
-            return replace(found, effect_size=_ratio(found.value, pooled_spread(samples)))
-        found = replace(
-            found, effect_size=_ratio(found.value, pooled_spread([self.rows[name].to_numpy() for name in of_groups])),
-            effect_size_z=_ratio(found.value, pooled_spread([values])),
-        )  # fmt: skip
-        if math.isnan(found.error) and not math.isfinite(found.effect_size_z) and found.value:
-            names = " and ".join(filter(None, factors))  # a t test has no spread to go by
-            found = replace(found, p_value=sign_test_p(values, factors), test=f"sign test{names and f' ({names})'}")
+            return replace(found, effect_size=_ratio(found.value, samples))
+        groups = [self.rows[f"{_SCORE_OF}{group}"].to_numpy() for group in self.context.sides]
+        z = _ratio(found.value, [values])
+        found = replace(found, effect_size=_ratio(found.value, groups), effect_size_z=z)
+        if math.isnan(found.error) and not math.isfinite(z) and found.value:  # a t test has no spread to go by
+            names = " and ".join(filter(None, self.factors))
+            p_value = measures.sign_test_p(values, self.factors)
+            found = replace(found, p_value=p_value, test=f"sign test{names and f' ({names})'}")
         return found
 
 
-def _ratio(value: float, spread: float) -> float:
+def _ratio(value: float, samples: Sequence[Floats]) -> float:
+    spread = measures.pooled_spread(samples)
     return value / spread if spread > 0 else math.nan
 
 
@@ -206,7 +198,8 @@ def pair_gaps(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
 
 def gap_units(context: Context, rows: pd.DataFrame) -> Units | None:
     """The units of the gap, or of the difference of two gaps, over these rows; None where it has no two groups."""
-    experiment, sides, weights = context.experiment, context.sides, (1.0,)
+    experiment, sides = context.experiment, context.sides
+    weights: tuple[float, ...] = (1.0,)
     if not context.whole(rows) or experiment.measure not in ("paired_gap", "group_gap"):
         return None
     chosen = by_sentence(experiment, context.two(rows), context.score)
@@ -219,8 +212,7 @@ def gap_units(context: Context, rows: pd.DataFrame) -> Units | None:
         if contrast and set(contrast) <= set(made[subset].unique()):
             weights, made = (1.0, -1.0), made[made[subset].isin(contrast)]
             made = made.assign(sample=(made[subset] == contrast[1]).astype(int))
-    known = made["value"].notna()
-    return Units(made[known].reset_index(drop=True), context, weights, int((~known).sum()))
+    return Units.of(made, context, weights)
 
 
 def crossed(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
@@ -259,7 +251,7 @@ def _effect_weights(experiment: Experiment, rows: pd.DataFrame, contrast: str) -
     if not len(named):
         return {}
     cells = dict(zip(named.index, named.itertuples(index=False, name=None), strict=True))
-    effects = crossed_effects({factor: named[factor].tolist() for factor in named},
+    effects = measures.crossed_effects({factor: named[factor].tolist() for factor in named},
                               named.loc[experiment.reference_group].to_dict())  # fmt: skip
     mine = next((one for one in effects if effect_name(one) == contrast), None)
     return {group: mine.weights[cell] for group, cell in cells.items()} if mine else {}
@@ -280,8 +272,11 @@ def headline_rows(finding: Finding, study: Study, rows: pd.DataFrame, model: str
     if finding.slice_by != "all":
         column = next(one.column for one in experiment.slices if one.name == finding.slice_by)
         rows = rows[rows[column] == finding.slice_value]
-    place = {"subset": finding.subset, "slice_by": finding.slice_by, "slice_value": finding.slice_value}
-    return Context(study.name, model, experiment, "score", weights=weights, looks=looks, **place), rows
+    context = Context(
+        study.name, model, experiment, "score", 0, weights, looks, finding.subset, finding.slice_by,
+        finding.slice_value,
+    )  # fmt: skip
+    return context, rows
 
 
 # --- how a primary finding holds up -------------------------------------------------------------------
@@ -297,17 +292,23 @@ def with_sensitivity(finding: Finding, study: Study, rows: pd.DataFrame, model: 
     if finding.verdict != UNMEASURED:
         others += _over_paraphrases(context, rows, finding)
         if (units := gap_units(context, answered)) is not None:
-            finding = _without_items(context, answered, finding, units)
+            finding = _without_items(finding, units)
     same_sign = next((one.estimate.value for one in others if one.measure == "sign_kept"), math.nan)
-    yield replace(_with_bounds(context, answered, finding), signs_kept=same_sign)
+    yield replace(_with_bounds(context, answered, finding), sign_agreement=same_sign)
     yield from others
     yield from _nonanswer_gaps(context, answered, finding)
 
 
-def _without_items(context: Context, rows: pd.DataFrame, primary: Finding, units: Units) -> Finding:
+def _without_items(primary: Finding, units: Units) -> Finding:
     """The finding with its range over leaving out one item at a time, and the items that its verdict hinges on."""
-    whole = units.estimate(level=primary.level)
-    parts = [] if math.isnan(whole.error) else list(_without_each(context, rows, primary, units, whole))
+    whole, parts = units.estimate(level=primary.level), list[tuple[str, str, Estimate]]()
+    for column, name in units.context.experiment.random.items() if not math.isnan(whole.error) else ():
+        if column not in units.rows or units.rows[column].nunique() < 3 or column == "subject_id":
+            continue  # patients are never named
+        codes, items = pd.factorize(units.rows[column])
+        parts += [
+            (name, str(item), units.estimate(codes != at, level=primary.level)) for at, item in enumerate(items)
+        ]
     if not parts:
         return primary
     changed = [
@@ -320,7 +321,7 @@ def _without_items(context: Context, rows: pd.DataFrame, primary: Finding, units
         most.append(["more", "", str(len(changed) - _NAMED)])
     values = [one.value for _, _, one in parts]
     items = json.dumps(most, ensure_ascii=False) if changed else ""
-    return replace(primary, lowest=min(values), highest=max(values), hinges_on=items)
+    return replace(primary, loo_min=min(values), loo_max=max(values), influential_items=items)
 
 
 def _change(whole: Estimate, part: Estimate) -> str:
@@ -329,47 +330,6 @@ def _change(whole: Estimate, part: Estimate) -> str:
         return "sign"
     before, after = (one.ci_low > 0 or one.ci_high < 0 for one in (whole, part))
     return "" if before == after else "lost" if before else "gained"
-
-
-def _without_each(
-    context: Context, rows: pd.DataFrame, primary: Finding, units: Units, whole: Estimate
-) -> Iterator[tuple[str, str, Estimate]]:
-    """Factor, level and the estimate without it, of each random factor; likewise of each word at the mask."""
-    for column, name in context.experiment.random.items():
-        if column not in units.rows or units.rows[column].nunique() < 3 or column == "subject_id":
-            continue  # patients are never named
-        codes, items = pd.factorize(units.rows[column])
-        for code, item in enumerate(items):
-            yield name, str(item), units.estimate(codes != code, level=primary.level)
-    for word, mass in _word_masses(rows, context.score):
-        of_word = gap_units(context, rows.assign(**{context.score: mass}))
-        away = of_word.estimate().value if of_word else math.nan
-        # Its spread is taken to be that of the whole: one word of a list changes it little.
-        yield "word", word, replace(
-            whole, value=whole.value - away, ci_low=whole.ci_low - away, ci_high=whole.ci_high - away
-        )  # fmt: skip
-
-
-def _word_masses(rows: pd.DataFrame, score: str) -> Iterator[tuple[str, Floats]]:
-    """Each labelled word at the mask and its probability in every score, which is the sum of its label's words."""
-    if score != "score" or not {"candidates", "top_tokens"} <= set(rows) or not len(rows):
-        return
-    names, scores = rows["candidates"].str.rpartition("/"), rows["score"].to_numpy(dtype=np.float64)
-    if names[0].nunique() != 1 or not names[0].iloc[0]:
-        return
-    lexicon, labels = load_lexicon(str(names[0].iloc[0])), names[2].to_numpy()
-    by_word: dict[str, Floats] = {}
-    for place, cell in enumerate(rows["top_tokens"]):
-        for word, p in json.loads(cell):
-            by_word.setdefault(word, np.zeros(len(rows)))[place] += p  # with a space before it and without
-    for uncased in (False, True):
-        found = zip(by_word.items(), lexicon.labels(list(by_word), uncased=uncased), strict=True)
-        masses = {word: np.where(labels == label, mass, 0.0) for (word, mass), label in found}
-        if np.nanmax(np.abs(sum(masses.values(), np.zeros(len(rows))) - scores), initial=0) < _NEAR:
-            yield from (
-                (word, np.where(np.isnan(scores), scores, mass)) for word, mass in masses.items() if mass.any()
-            )
-            return
 
 
 def _over_paraphrases(context: Context, rows: pd.DataFrame, primary: Finding) -> Iterator[Finding]:
@@ -391,10 +351,10 @@ def _over_paraphrases(context: Context, rows: pd.DataFrame, primary: Finding) ->
     random = {**context.experiment.random, "wording": "wordings"}
     wider = replace(context, experiment=replace(context.experiment, random=random))
     together = pd.concat([units.rows.assign(wording=name) for name, units in parts.items()], ignore_index=True)
-    estimate = Units(together, wider, next(iter(parts.values())).weights).estimate()
+    units = Units.of(together, wider, next(iter(parts.values())).weights)
     fields = {name: getattr(primary, name) for name in ("group", "reference_group", "contrast")}
-    over = wider.random(together)[1]
-    yield context.finding(estimate, "gap_beyond_wording", cluster_vars=over, unit=primary.unit, **fields)
+    beyond = {**fields, "unit": primary.unit, "cluster_vars": units.cluster_vars}
+    yield context.finding(units.estimate(), "gap_beyond_wording", **beyond)
     if primary.estimate.value:  # else there is no sign
         alike = float(np.mean([gap * primary.estimate.value > 0 for gap in gaps]))
         share = Estimate(alike, n=len(gaps), test="none")
@@ -409,7 +369,7 @@ def _with_bounds(context: Context, rows: pd.DataFrame, primary: Finding) -> Find
 
     Unchanged where none is missing or all are, or where scores have no least and most.
     """
-    span, two = SPANS.get(primary.unit, math.nan), context.two(rows)
+    span, two = measures.SPANS.get(primary.unit, math.nan), context.two(rows)
     lost = _lost(two, context.score)
     if not lost.any() or not math.isfinite(span) or two[context.score].isna().all():
         return primary
@@ -421,18 +381,18 @@ def _with_bounds(context: Context, rows: pd.DataFrame, primary: Finding) -> Find
         filled = known + lost * np.where(gains == high, span, 0.0)
         units = gap_units(context, two.assign(**{context.score: filled}))
         ends.append(units.estimate().value if units else math.nan)
-    return replace(primary, worst_low=ends[0], worst_high=ends[1])
+    return replace(primary, missing_data_low=ends[0], missing_data_high=ends[1])
 
 
 def bounded_mean(context: Context, rows: pd.DataFrame, mean: Finding) -> Finding:
     """A mean with its lowest and highest value, as ``_with_bounds``."""
-    span, scores = SPANS.get(mean.unit, math.nan), rows[context.score]
+    span, scores = measures.SPANS.get(mean.unit, math.nan), rows[context.score]
     lost = rows[LOST].to_numpy(dtype=np.float64) if LOST in rows else scores.isna().to_numpy(dtype=np.float64)
     if not lost.any() or scores.isna().all() or not math.isfinite(span):
         return mean
     low = scores.fillna(0).to_numpy(dtype=np.float64) * (1 - lost)
     shares = row_shares(context.experiment, rows.assign(group="", **{context.score: low}), context.score)
-    return replace(mean, worst_low=float(shares @ low), worst_high=float(shares @ (low + span * lost)))
+    return replace(mean, missing_data_low=float(shares @ low), missing_data_high=float(shares @ (low + span * lost)))
 
 
 def _lost(rows: pd.DataFrame, score: str, *, unsure: bool = False) -> Floats:
@@ -461,6 +421,6 @@ def _nonanswer_gaps(context: Context, rows: pd.DataFrame, primary: Finding) -> I
         units = gap_units(replace(context, score=LOST, experiment=plain), part) if lost.any() else None
         if units is not None and len(units.rows):
             yield named.finding(
-                units.estimate(), measure, primary.contrast, cluster_vars=context.random(units.rows)[1],
+                units.estimate(), measure, primary.contrast, cluster_vars=units.cluster_vars,
                 group=primary.group, reference_group=primary.reference_group, unit="share of prompts",
             )  # fmt: skip

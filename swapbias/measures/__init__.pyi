@@ -6,24 +6,22 @@ from .answer_accuracy import (
     Option as Option,
     OptionOdds as OptionOdds,
     answer_bias as answer_bias,
-    difference_of_biases as difference_of_biases,
-    label_masses as label_masses,
     mass_by_label as mass_by_label,
     option_odds as option_odds,
     options_of as options_of,
     plain_word as plain_word,
-    sentence_means as sentence_means,
-    trial_biases as trial_biases,
 )
 from .contrast import (
     Design as Design,
     adjust as adjust,
+    detectable_gap as detectable_gap,
+    equal_units_needed as equal_units_needed,
     interim_level as interim_level,
     interim_rounds as interim_rounds,
     linear_contrast as linear_contrast,
     pooled_spread as pooled_spread,
+    power as power,
     sequential_adjust as sequential_adjust,
-    sequential_p as sequential_p,
     shares_in as shares_in,
     t_ends as t_ends,
     t_p as t_p,
@@ -35,7 +33,6 @@ from .direction import (
     directions_without_a_pair as directions_without_a_pair,
     from_cosines as from_cosines,
     gender_direction as gender_direction,
-    random_cosine as random_cosine,
 )
 from .estimate import (
     Estimate as Estimate,
@@ -47,26 +44,19 @@ from .estimate import (
 )
 from .gaps import (
     Effect as Effect,
-    Factorial as Factorial,
-    Intersection as Intersection,
     Omnibus as Omnibus,
-    compared as compared,
+    contrasts as contrasts,
     correlation as correlation,
     crossed_effects as crossed_effects,
-    detectable_gap as detectable_gap,
-    equal_units_needed as equal_units_needed,
     factorial as factorial,
     group_gap as group_gap,
     mean_score as mean_score,
+    module_result as module_result,
     omnibus as omnibus,
-    omnibus_of_rates as omnibus_of_rates,
     paired_gap as paired_gap,
-    power as power,
     selection_rate as selection_rate,
     sign_test_p as sign_test_p,
 )
-from .group_performance import DIFFERENCES as DIFFERENCES, Performance as Performance, performance as performance
-from .groups import Contrasts as Contrasts, contrasts as contrasts, module_result as module_result
 from .measure import (
     MEASURES as MEASURES,
     RATE_UNITS as RATE_UNITS,
@@ -78,10 +68,12 @@ from .measure import (
     module_info as module_info,
 )
 from .rates import (
+    DIFFERENCES as DIFFERENCES,
     agreement_share as agreement_share,
     flip_rate as flip_rate,
     kappa as kappa,
     macro_f1 as macro_f1,
+    performance as performance,
     rate_ratio as rate_ratio,
     share_above as share_above,
     share_right as share_right,

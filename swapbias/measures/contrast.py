@@ -1,4 +1,4 @@
-"""Inference for a weighted sum of means over every random factor of its design, and corrections for several tests.
+"""Inference for a weighted sum of means over every random factor of its design; power; corrections for several tests.
 
 The variance is a sum of components estimated by the method of moments; degrees of freedom are Satterthwaite's, those
 of each component Bell and McCaffrey's (2002); intervals and p-values allow for skewed effects as Hall (1992) does.
@@ -13,29 +13,24 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from swapbias.measures.estimate import Estimate, Factors, Floats
+from swapbias.measures.estimate import Codes, Estimate, Factors, Floats
 
 _FLAT = 1e-12  # a spread below this share of the largest value is rounding, not variance
 _FLAT_SUMS = 1e-10  # sums over clusters below this share of what was added are rounding
 _FEWEST_SKEWED = 4  # clusters: fewer have no estimate of skewness
 _NO_SKEW = 1e-6
-_MOST_ANALYSES = 5  # interim ones: more find hardly anything sooner (Pocock 1977)
-_NODES = 48  # of the integrals over interim analyses: exact to 1e-9
-_TINY = 1e-9  # below it Bonferroni's bound is as good
+_NOTHING = math.nan, math.nan, 0.0  # standard error, degrees of freedom and skewness where there are none
 
 
 def linear_contrast(
-    values: Floats, sides: NDArray[np.intp], weights: Sequence[float], factors: Factors, *,
+    values: Floats, sides: Codes, weights: Sequence[float], factors: Factors, *,
     shares: Floats | None = None, scale: Floats | None = None, confidence: float = 0.95, n_unscored: int = 0,
 ) -> Estimate:  # fmt: skip
     """A weighted sum of means: of pair differences (one side), of groups, of samples.
 
     Args:
         values: shape (units,), without NaN.
-        sides: shape (units,), from 0: what each unit is averaged with.
-        weights: of the means of the sides, none of them 0.
-        factors: the cluster of each unit in each random factor; none: t test of independent units, of sides Welch's.
-        shares: shape (units,), of each unit in the mean of its side, summing to 1 on each; None: all weigh the same.
+        sides, weights, factors, shares: as in ``Design``. Without factors: a t test, of sides Welch's.
         scale: numbers as large as those that the values are differences of, whose rounding is no variance.
 
     Returns:
@@ -55,7 +50,7 @@ def linear_contrast(
     factors = {name: np.unique(codes, return_inverse=True)[1] for name, codes in factors.items()}
     if shares is not None and not factors:
         factors = {"": np.arange(len(values))}
-    error, freedom, skewness, fewest = math.nan, math.nan, 0.0, ("", 0)
+    (error, freedom, skewness), fewest = _NOTHING, ("", 0)
     if any(spreads) and not any(map(math.isnan, spreads)):
         if factors:
             design = Design.of_means(sides, factors, weights, shares)
@@ -78,11 +73,8 @@ def linear_contrast(
     )  # fmt: skip
 
 
-def shares_in(weights: ArrayLike | None, known: NDArray[np.bool_], sides: NDArray[np.intp]) -> Floats | None:
-    """Of the known rows the share of each in the mean of its side; None where all of a side weigh the same.
-
-    ValueError: not one weight for each row, one below 0, or a side whose weights are all 0.
-    """
+def shares_in(weights: ArrayLike | None, known: NDArray[np.bool_], sides: Codes) -> Floats | None:
+    """Of the known rows the share of each in the mean of its side; None where all of a side weigh the same."""
     if weights is None:
         return None
     weight = np.asarray(weights, dtype=np.float64)
@@ -92,32 +84,26 @@ def shares_in(weights: ArrayLike | None, known: NDArray[np.bool_], sides: NDArra
     if not (weight[known] >= 0).all() or not sums[np.unique(sides)].all():
         raise ValueError("weights below 0, or only zeros in a group, expected numbers above 0.")
     shares = weight[known] / sums[sides]
-    equal = np.ptp(shares * np.bincount(sides)[sides]) < _FLAT if len(shares) else True
-    return None if equal else np.asarray(shares)
+    return None if not len(shares) or _equal(shares, sides) else np.asarray(shares)
+
+
+def _equal(shares: Floats, sides: Codes) -> bool:
+    return bool(np.ptp(shares * np.bincount(sides)[sides]) < _FLAT)
 
 
 @dataclass(frozen=True)
 class Design:
-    """Which units are compared, what each weighs, and which random effects they share.
+    """Which units are compared, what each weighs, and which random effects they share."""
 
-    Attributes:
-        sides: shape (units,), from 0: the group or the sample of a unit; all 0 for differences of pairs.
-        shares: shape (units,): of a unit in the mean of its side; they sum to 1 on each side.
-        weights: of the means of the sides, signed, none of them 0.
-        factors: the cluster of each unit in each random factor, from 0. Its effects are independent between sides:
-            what both sides of a cluster share cancels.
-    """
-
-    sides: NDArray[np.intp]
-    shares: Floats
-    weights: Floats
-    factors: Factors
+    sides: Codes  # shape (units,), from 0: the group or the sample of a unit; all 0 for differences of pairs
+    shares: Floats  # shape (units,): of a unit in the mean of its side; they sum to 1 on each side
+    weights: Floats  # of the means of the sides, signed, none of them 0
+    factors: Factors  # effects are independent between sides: what both sides of a cluster share cancels
 
     @classmethod
     def of_means(
-        cls, sides: NDArray[np.intp], factors: Factors, weights: Sequence[float] = (1.0, -1.0),
-        shares: Floats | None = None,
-    ) -> "Design":  # fmt: skip
+        cls, sides: Codes, factors: Factors, weights: Sequence[float] = (1.0, -1.0), shares: Floats | None = None
+    ) -> "Design":
         """The design of the means of sides; without ``shares`` all units of a side weigh the same."""
         counts = np.bincount(sides)
         signed = np.asarray(weights[: len(counts)], dtype=np.float64)
@@ -190,8 +176,7 @@ class Design:
     def expected(self, spreads: Mapping[str, float]) -> tuple[float, float]:
         """Standard error and degrees of freedom before any score is known; NaN where a spread is unknown.
 
-        ``spreads`` are SDs of the effects of each factor, by its name; blank: of what no factor explains. A cluster
-        is taken to have one effect on all sides: what they share cancels.
+        ``spreads`` are SDs of the effects of each factor (the same on all sides); blank: of what none explains.
         """
         names = (*self.factors, "")
         if not self.estimable or not all(name in spreads for name in names):
@@ -202,19 +187,17 @@ class Design:
     def spread(self, values: Floats) -> tuple[float, float, float]:
         """Standard error, degrees of freedom and skewness of the weighted sum of these units' means.
 
-        One factor whose units weigh the same has the variance CR2 of Bell and McCaffrey. NaN, NaN, 0 where a cluster
-        makes up a side, or where clusters differ by rounding alone.
+        NaN, NaN, 0 where a cluster makes up a side, or where clusters differ by rounding alone.
         """
-        nothing = math.nan, math.nan, 0.0
         if not self.estimable:
-            return nothing
+            return _NOTHING
         means = np.bincount(self.sides, self.shares * values)
         influence = (self.weights[self.sides] * self.shares) * (values - means[self.sides])
         sums = [np.bincount(codes, influence) for codes in self.factors.values()]
         flat = _FLAT_SUMS * float(np.abs(influence).sum())
         if all(float(np.abs(one).max()) <= flat / len(one) for one in sums):
-            return nothing
-        if len(sums) == 1 and np.ptp(self.shares * np.bincount(self.sides)[self.sides]) < _FLAT:
+            return _NOTHING
+        if len(sums) == 1 and _equal(self.shares, self.sides):  # the variance CR2 of Bell and McCaffrey
             (codes,), (share,) = self.factors.values(), self.cluster_shares
             scale = 1 / np.sqrt(1 - share)
             totals = np.bincount(codes, influence * scale[codes, self.sides])
@@ -224,20 +207,15 @@ class Design:
             unit = self.expected_squares.max()
             found = scipy.optimize.nnls(self.expected_squares / unit, squares / squares.max())[0]
             error, freedom = self.error(found * self.scales * squares.max() / unit)
-        third = sum(
-            float((one**3).sum()) * len(one) ** 2 / ((len(one) - 1) * (len(one) - 2))
-            for one in sums
-            if len(one) >= _FEWEST_SKEWED
-        )
+        counts = [(one, len(one)) for one in sums if len(one) >= _FEWEST_SKEWED]
+        third = sum(float((one**3).sum()) * n**2 / ((n - 1) * (n - 2)) for one, n in counts)
         return error, freedom, third / error**3
 
 
 def _freedom(share: Floats, scale: Floats) -> float:
-    """Bell and McCaffrey's degrees of freedom of one factor, under an effect for each cluster and side.
-
-    The scaled sums of a side are A a of its clusters' effects a, with A = diag(d) - d h', d = scale h and h the
-    shares. Q = sum of A A' is a diagonal and, for each side, two vectors; (tr Q)^2 / tr Q^2 follows from those.
-    """
+    """Bell and McCaffrey's degrees of freedom of one factor, under an effect for each cluster and side."""
+    # The scaled sums of a side are A a of its clusters' effects a, with A = diag(d) - d h', d = scale h and h the
+    # shares. Q = sum of A A' is a diagonal and, for each side, two vectors; (tr Q)^2 / tr Q^2 follows from those.
     sides, weight = share.shape[1], scale * share
     diagonal = (weight**2).sum(axis=1)
     vectors = np.concatenate([weight, weight * share], axis=1)
@@ -249,21 +227,14 @@ def _freedom(share: Floats, scale: Floats) -> float:
     return float((diagonal.sum() + np.trace(product)) ** 2 / squares)
 
 
-def t_above(statistic: float, freedom: float) -> float:
-    """The chance that a t statistic lies above this one: ``scipy.stats.t.sf``, without its half second of import."""
-    return float(scipy.special.stdtr(freedom, -statistic))
-
-
-def t_quantile(share: float, freedom: float) -> float:
-    """What a t statistic lies below in this share of cases, between 0 and 1: ``scipy.stats.t.ppf``."""
-    return float(scipy.special.stdtrit(freedom, share))
+# --- intervals and p-values (of scipy.special, for scipy.stats takes half a second to import) --------------------
 
 
 def t_reach(confidence: float, freedom: float) -> float:
     """How many standard errors an interval of this coverage reaches; ValueError for a coverage that is no share."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence {confidence!r}, expected between 0 and 1, as 0.95.")
-    return t_quantile(0.5 + confidence / 2, freedom)
+    return float(scipy.special.stdtrit(freedom, 0.5 + confidence / 2))
 
 
 def t_ends(
@@ -271,9 +242,7 @@ def t_ends(
 ) -> tuple[float, float]:
     """Ends of the t interval, each moved outwards where Hall's correction for skewness says so; NaN without an error.
 
-    >>> [round(end, 2) for end in t_ends(1.0, 0.5, 10, 0.95)]
-    [-0.11, 2.11]
-    >>> [round(end, 2) for end in t_ends(1.0, 0.5, 10, 0.95, skewness=0.4)]  # a long tail above the value
+    >>> [round(end, 2) for end in t_ends(1.0, 0.5, 10, 0.95, skewness=0.4)]  # without: -0.11 and 2.11
     [-0.11, 3.12]
     """
     if not error > 0:
@@ -289,7 +258,7 @@ def t_p(value: float, error: float, freedom: float, skewness: float = 0.0) -> fl
     reach, skewness = abs(value) / error, math.copysign(skewness, value * skewness)
     if abs(skewness) >= _NO_SKEW:  # the t whose end lies so many standard errors away, by Hall
         reach = min(reach, ((1 + skewness * reach / 3) ** 3 - 1) / skewness + skewness / 6)
-    return min(1.0, 2 * t_above(reach, freedom))
+    return min(1.0, 2 * float(scipy.special.stdtr(freedom, -reach)))
 
 
 def _hall(t: float, skewness: float) -> float:
@@ -312,23 +281,10 @@ def spread_of(values: Floats, scale: Floats) -> float:
     return 0.0 if spread <= _FLAT * float(np.abs(scale).max()) else spread
 
 
-def ratio(value: float, spread: float) -> float:
-    """Value over spread; NaN where there is no spread."""
-    return value / spread if spread > 0 else math.nan
-
-
 def pooled_spread(samples: Sequence[Floats]) -> float:
     """The SD within groups (ddof=1 each); NaN where a group has fewer than two values."""
     squares = [(len(one) - 1) * spread_of(one, one) ** 2 for one in samples]
     return math.sqrt(sum(squares) / sum(len(one) - 1 for one in samples)) if min(map(len, samples)) > 1 else math.nan
-
-
-def pooled_error(other: Floats, reference: Floats) -> tuple[float, float]:
-    """Standard error of a difference of means and its degrees of freedom, were both groups to vary alike."""
-    spread = pooled_spread([other, reference])
-    if not spread > 0:
-        return math.nan, math.nan
-    return spread * math.sqrt(1 / len(other) + 1 / len(reference)), len(other) + len(reference) - 2
 
 
 def clustered_name(factors: Factors, plain: str) -> str:
@@ -337,31 +293,77 @@ def clustered_name(factors: Factors, plain: str) -> str:
     return plain if not factors else f"cluster-robust t{names and f' ({names})'}"
 
 
-def adjust(p_values: ArrayLike, method: str = "holm") -> Floats:
-    """p-values corrected over their family, in the same order; NaN is no test and stays NaN.
+# --- power ------------------------------------------------------------------------------------------------------
 
-    ``holm`` and ``bonferroni`` bound the chance of one false finding. ValueError: another method, p outside 0..1.
+
+def power(gap: float, error: float, freedom: float, *, level: float = 0.05) -> float:
+    """The chance that a two-sided t test at ``level`` finds a gap of this size; NaN without a standard error.
+
+    >>> round(power(0.0, 0.1, 10), 3), round(power(0.3, 0.1, 10), 2)
+    (0.05, 0.77)
+    """
+    if not (error > 0 and freedom > 0):
+        return math.nan
+    # Normal tails beyond the critical value, over what errors may be estimated: scipy's noncentral t is NaN for few
+    # degrees of freedom and far gaps.
+    away, deviates = abs(gap) / error, np.linspace(-8.0, 8.0, 161)
+    estimated = np.sqrt(scipy.special.chdtri(freedom, scipy.special.ndtr(-deviates)) / freedom)
+    most = -float(scipy.special.stdtrit(freedom, level / 2)) * estimated
+    weights = np.exp(-(deviates**2) / 2)
+    tails = scipy.special.ndtr(away - most) + scipy.special.ndtr(-most - away)
+    return float(weights / weights.sum() @ tails)
+
+
+def detectable_gap(error: float, freedom: float, *, level: float = 0.05, chance: float = 0.8) -> float:
+    """The smallest gap that a test at ``level`` finds with this chance, in the unit of the error; NaN without one."""
+    if not (error > 0 and freedom > 0):
+        return math.nan
+    most = 1.0
+    while power(most, 1.0, freedom, level=level) < chance:
+        most *= 2
+
+    def missing(away: float) -> float:
+        return power(away, 1.0, freedom, level=level) - chance
+
+    return error * float(scipy.optimize.brentq(missing, 0, most, xtol=1e-4))
+
+
+def equal_units_needed(margin: float, gap: float = 0.0, *, level: float = 0.025) -> float:
+    """How many independent units must all differ by the same gap, to rule out a mean of the margin or more.
+
+    A share q of values equal to the gap, and the others at the end of the range, have a mean of q gap + 1 - q. That
+    all of n are equal has a chance of q**n, at most ``level``. Margin and gap are shares of the range of their unit.
+
+    >>> equal_units_needed(0.05), equal_units_needed(0.05, 0.01), equal_units_needed(0.05, 0.05)
+    (72, 90, inf)
+    """
+    if not abs(gap) < margin:
+        return math.inf
+    return math.floor(math.log(level) / math.log((1 - margin) / (1 - abs(gap)))) + 1 if margin < 1 else 1
+
+
+# --- several tests ----------------------------------------------------------------------------------------------
+
+
+def adjust(p_values: ArrayLike, method: str = "holm") -> Floats:
+    """p-values corrected over their family by ``holm`` or ``bonferroni``; NaN is no test and stays NaN.
 
     >>> [round(float(p), 3) for p in adjust([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
     """
-    p = np.asarray(p_values, dtype=np.float64)
-    known = np.flatnonzero(~np.isnan(p))
     if method not in ("holm", "bonferroni"):
         raise ValueError(f"method {method!r}, expected 'holm' or 'bonferroni'.")
-    if np.any((p[known] < 0) | (p[known] > 1)):
-        raise ValueError(f"p-values from {np.nanmin(p)} to {np.nanmax(p)}, expected 0 to 1.")
-    tests, adjusted = len(known), np.full(p.shape, np.nan)
-    if method == "holm":
-        known = known[np.argsort(p[known], kind="stable")]
-        adjusted[known] = np.minimum(np.maximum.accumulate(p[known] * (tests - np.arange(tests))), 1.0)
-    else:
-        adjusted[known] = np.minimum(p[known] * tests, 1.0)
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")[: int((~np.isnan(p)).sum())]  # NaN comes last
+    tests, adjusted = len(order), np.full(p.shape, np.nan)
+    if tests and not 0 <= p[order[0]] <= p[order[-1]] <= 1:
+        raise ValueError(f"p-values from {p[order[0]]} to {p[order[-1]]}, expected 0 to 1.")
+    times = tests - np.arange(tests) * (method == "holm")
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * times), 1.0)
     return adjusted
 
 
 def holm(found: Sequence[Estimate], family: str) -> list[Estimate]:
-    """Estimates with their p-values corrected together."""
     adjusted = adjust([one.p_value for one in found])
     name = f"{family}: {int((~np.isnan(adjusted)).sum())} tests, holm"
     return [
@@ -372,7 +374,7 @@ def holm(found: Sequence[Estimate], family: str) -> list[Estimate]:
 
 def interim_rounds(rounds: int) -> tuple[int, ...]:
     """After which of so many equal rounds results are analysed: all, or five evenly spaced ones with the last."""
-    count = min(rounds, _MOST_ANALYSES)
+    count = min(rounds, 5)  # more find hardly anything sooner (Pocock 1977)
     return tuple(-(-rounds * look // count) for look in range(1, count + 1))
 
 
@@ -384,10 +386,10 @@ def sequential_p(p_value: float, looks: int) -> float:
     """
     if looks == 1 or math.isnan(p_value) or p_value in (0.0, 1.0):
         return p_value
-    if p_value < _TINY:
+    if p_value < 1e-9:  # Bonferroni's bound is as good
         return looks * p_value
     bound = float(scipy.stats.norm.isf(p_value / 2))
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    nodes, weights = np.polynomial.legendre.leggauss(48)  # exact to 1e-9
     sums, density = bound * nodes, scipy.stats.norm.pdf(bound * nodes)  # of the first look, where it does not stop
     weight = bound * weights
     for look in range(2, looks + 1):
@@ -409,7 +411,7 @@ def sequential_adjust(estimate: Estimate, looks: int, *, level: float = 0.05) ->
     """Adjust p-value and interval for interim analyses (Pocock; repeated intervals, Jennison & Turnbull 1989).
 
     They hold at each of ``looks`` analyses, whyever the run stopped; coverage is 1 - ``level``. Without a standard
-    error the p-value has Bonferroni's bound and several looks leave no interval.
+    error the p-value has Bonferroni's bound, and there is no interval.
     """
     if math.isnan(estimate.error):
         p_value = float(np.minimum(1.0, looks * estimate.p_value))  # NaN stays NaN

@@ -12,7 +12,6 @@ from swapbias.measures.estimate import Estimate, Floats
 
 WITHOUT_PAIR = "without_pair_"  # before a number: the column of cosines with the direction without that pair
 _ROUNDING = 1e-12  # differences of means smaller than this are rounding
-_STORED = 1e-6  # by which a cosine stored as float32 may exceed 1
 _PAIRS = 3  # the fewest pairs of which each can be left out in turn
 
 
@@ -30,19 +29,20 @@ class DirectBias:
 
 
 def gender_direction(female: ArrayLike, male: ArrayLike) -> tuple[Floats, float]:
-    """The gender direction g of definitional pairs (she/he, woman/man) and the variance it explains.
+    """The gender direction of definitional pairs (she/he, woman/man) and the share of variance that it explains.
 
-    Every vector is scaled to length 1, each pair is centred on its own mean, and g is the first principal component
-    of the centred vectors (Bolukbasi et al. 2016). ``female`` and ``male`` have shape (pairs, dimensions).
+    Every vector is scaled to length 1, each pair is centred on its own mean, and the direction is the first principal
+    component of the centred vectors (Bolukbasi et al. 2016). It has length 1 and the sign that makes female - male
+    point along it on average. ``female`` and ``male`` have shape (pairs, dimensions).
 
-    Returns:
-        g, shape (dimensions,), of length 1, with the sign that makes female - male point along +g on average;
-        and its share of the variance, 1 / min(pairs, dimensions) to 1.
-
-    Raises:
-        ValueError: unequal shapes, fewer than two pairs, a zero or non-finite vector, pairs that share no side.
+    ValueError: unequal shapes, fewer than two pairs, a zero or non-finite vector, pairs that share no side.
     """
-    return _principal(_pair_differences(female, male))
+    pairs = _pair_differences(female, male)
+    strengths, components = np.linalg.svd(pairs, full_matrices=False)[1:]
+    lean = float((pairs @ components[0]).mean())
+    if abs(lean) <= _ROUNDING:
+        raise ValueError(f"female - male leans {lean:.1e} along its own direction, expected pairs that share a side.")
+    return components[0] * math.copysign(1.0, lean), float(strengths[0] ** 2 / (strengths**2).sum())
 
 
 def directions_without_a_pair(female: ArrayLike, male: ArrayLike) -> Floats:
@@ -50,8 +50,7 @@ def directions_without_a_pair(female: ArrayLike, male: ArrayLike) -> Floats:
 
     Each on the side of the direction of all pairs. Empty below three pairs. Errors as in ``gender_direction``.
     """
-    pairs = _pair_differences(female, male)
-    whole = _principal(pairs)[0]
+    pairs, whole = _pair_differences(female, male), gender_direction(female, male)[0]
     if len(pairs) < _PAIRS:
         return np.empty((0, len(whole)))
     first = [np.linalg.svd(np.delete(pairs, pair, axis=0), full_matrices=False)[2][0] for pair in range(len(pairs))]
@@ -73,19 +72,8 @@ def _pair_differences(female: ArrayLike, male: ArrayLike) -> Floats:
     return differences
 
 
-def _principal(pairs: Floats) -> tuple[Floats, float]:
-    strengths, components = np.linalg.svd(pairs, full_matrices=False)[1:]
-    lean = float((pairs @ components[0]).mean())
-    if abs(lean) <= _ROUNDING:
-        raise ValueError(f"female - male leans {lean:.1e} along its own direction, expected pairs that share a side.")
-    return components[0] * math.copysign(1.0, lean), float(strengths[0] ** 2 / (strengths**2).sum())
-
-
 def random_cosine(dimensions: int) -> float:
-    """Mean |cosine| of any vector with a random direction: what unbiased words reach. ValueError below 1 dimension.
-
-    Of a uniform point on the unit sphere the mean |coordinate| is gamma(d / 2) / (sqrt(pi) gamma((d + 1) / 2)).
-    """
+    """Mean |cosine| of any vector with a random direction: gamma(d / 2) / (sqrt(pi) gamma((d + 1) / 2))."""
     if dimensions < 1:
         raise ValueError(f"{dimensions} dimensions, expected 1 or more.")
     logs = scipy.special.gammaln([dimensions / 2, (dimensions + 1) / 2])
@@ -95,8 +83,7 @@ def random_cosine(dimensions: int) -> float:
 def direct_bias(words: ArrayLike, female: ArrayLike, male: ArrayLike, *, confidence: float = 0.95) -> DirectBias:
     """Direct bias of words: mean |cosine| to the gender direction (DB with c = 1; Bolukbasi et al. 2016).
 
-    A zero or non-finite vector leaves its word out and is counted. Swapping female and male flips the sign of
-    ``signed`` alone. ValueError as ``gender_direction``, or words of other dimensions than the pairs.
+    A zero or non-finite vector leaves its word out. Swapping female and male flips the sign of ``signed`` alone.
 
     >>> pairs = [[1.0, 0.0], [3.0, 4.0]], [[-1.0, 0.0], [-3.0, 4.0]]
     >>> found = direct_bias([[3.0, 4.0], [-3.0, 4.0]], *pairs)
@@ -121,29 +108,25 @@ def from_cosines(
 ) -> DirectBias:  # fmt: skip
     """Direct bias of words whose cosines to the gender direction are known.
 
+    p-values: how often a random set is at least as far out, (1 + hits) / (1 + sets): for ``direct_bias`` one-sided
+    (as large a mean |cosine|), for ``signed`` two-sided about the mean of the sets. ``n`` counts words. No word: NaN.
+    One word, or equal cosines: no interval.
+
     Args:
         cosines: shape (words,), -1 to 1; NaN leaves the word out.
-        null_cosines: shape (words, sets): column j is one random word set, row i the match of word i; NaN where
-            there is none.
+        null_cosines: shape (words, sets): column j is one random word set, row i the match of word i; NaN: none.
         without_pairs: shape (words, pairs), from three pairs on: cosines with ``directions_without_a_pair``, whose
-            jackknife variance is added to that over words. Few pairs find the direction imprecisely, which draws all
-            cosines towards those of a random direction; no interval shows that.
-        dimensions: of the vectors, for ``random_direction``.
+            jackknife variance is added to that over words.
         like_frequency: the random words are about as frequent as the words; names the test.
-
-    Returns:
-        ``n`` counts words. p-values: how often a random set is at least as far out, (1 + hits) / (1 + sets): for
-        ``direct_bias`` one-sided (as large a mean |cosine|), for ``signed`` two-sided about the mean of the sets.
-        No word: NaN. One word, or equal cosines: no interval. No random sets: NaN p-values, test ``none``.
     """
-    cosine = _cosines(cosines, "cosines")
-    null = np.empty((len(cosine), 0)) if null_cosines is None else _cosines(null_cosines, "null_cosines")
+    cosine, nothing = _checked(cosines, "cosines"), np.empty((len(np.asarray(cosines)), 0))
+    null = nothing if null_cosines is None else _checked(null_cosines, "null_cosines")
+    others = nothing if without_pairs is None else _checked(without_pairs, "without_pairs")
     if cosine.ndim != 1 or null.ndim != 2 or len(null) != len(cosine):
         raise ValueError(
             f"cosines of shape {cosine.shape} and null_cosines of shape {null.shape}, "
             "expected one cosine and one row of random words per word."
         )
-    others = np.empty((len(cosine), 0)) if without_pairs is None else _cosines(without_pairs, "without_pairs")
     if others.ndim != 2 or len(others) != len(cosine) or (without_pairs is not None and others.shape[1] < _PAIRS):
         raise ValueError(
             f"without_pairs of shape {others.shape}, expected ({len(cosine)}, pairs) with {_PAIRS} pairs or more."
@@ -190,14 +173,13 @@ def cosines_with(direction: Floats, vectors: Floats) -> Floats:
 def _unit_rows(vectors: Floats) -> Floats:
     """Rows scaled to length 1; NaN for a row that is zero or not finite."""
     peak = np.abs(vectors).max(axis=1, keepdims=True, initial=0)  # first, so that squares neither vanish nor overflow
-    usable = np.isfinite(peak) & (peak > 0)
-    scaled = np.divide(vectors, peak, out=np.full(vectors.shape, np.nan), where=usable)
+    scaled = np.divide(vectors, peak, out=np.full(vectors.shape, np.nan), where=np.isfinite(peak) & (peak > 0))
     return np.asarray(scaled / np.linalg.norm(scaled, axis=1, keepdims=True))
 
 
-def _cosines(values: ArrayLike, name: str) -> Floats:
+def _checked(values: ArrayLike, name: str) -> Floats:
     found = np.asarray(values, dtype=np.float64)
-    strange = found[np.abs(found) > 1 + _STORED]
+    strange = found[np.abs(found) > 1 + 1e-6]  # by which a cosine stored as float32 may exceed 1
     if len(strange):
         raise ValueError(f"{name} hold {strange[0]:g}, expected -1 to 1 or NaN.")
     return found

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]  # numbers from 0 that stand for names
 Ids = Sequence[str] | NDArray[Any]
 ClusterIds = Ids | Mapping[str, Ids] | None  # of one random factor, or of several by name
-Factors = Mapping[str, NDArray[np.intp]]  # the cluster of each row in each random factor
+Factors = Mapping[str, Codes]  # the cluster of each row in each random factor
 
 
 class Record:
@@ -20,11 +21,9 @@ class Record:
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        """Whether class and fields are the same."""
         return isinstance(other, Record) and type(self) is type(other) and self._values() == other._values()
 
     def __hash__(self) -> int:
-        """Equal for equal records."""
         return hash((type(self), self._values()))
 
     def _values(self) -> tuple[Any, ...]:
@@ -42,13 +41,12 @@ class Estimate(Record):
     (True, 40, nan)
 
     Attributes:
-        value: the quantity, in the unit of the scores. For gaps: the other group minus the reference group.
+        value: in the unit of the scores. For gaps: the other group minus the reference group.
         ci_low, ci_high: ends of the interval (95 % by default).
         effect_size: Cohen's d with the pooled SD of the two groups (ddof=1), also for pairs. No unit.
         effect_size_z: d_z, mean difference over the SD of the differences; NaN where there are no pairs.
         p_value: two-sided, for "the value is zero".
-        n: units used (pairs for paired measures, rows otherwise).
-        n_unscored: units left out because a score is NaN.
+        n, n_unscored: units used (pairs for paired measures, else rows), and those left out because a score is NaN.
         test, interval: what gave the p-value and the interval.
         p_adjusted, family: the p-value corrected over the tests of the family, and its name.
         error, freedom: standard error and degrees of freedom of the t interval; NaN where it is none.
@@ -115,33 +113,31 @@ def _number(name: str) -> float:
         return math.nan
 
 
-def score_array(scores: ArrayLike, rows: int) -> Floats:
-    """Scores as floats, one for each row of groups; ValueError for other shapes or infinite numbers."""
+def by_group(scores: ArrayLike, groups: Sequence[Any]) -> tuple[Floats, Codes, list[str]]:
+    """Scores as floats, the place of each row's group among the sorted names, and these names."""
+    names, codes = np.unique(np.asarray([str(name) for name in groups], dtype=np.str_), return_inverse=True)
     score = np.asarray(scores, dtype=np.float64)
     if np.any(np.isinf(score)):
         raise ValueError("scores hold an infinite number, expected finite ones or NaN for what could not be scored.")
-    if score.shape != (rows,):
-        raise ValueError(f"scores of shape {score.shape} and {rows} groups, expected one score per row.")
-    return score
+    if score.shape != codes.shape:
+        raise ValueError(f"scores of shape {score.shape} and {len(codes)} groups, expected one score per row.")
+    return score, codes, names.tolist()
 
 
 def two_groups(
     scores: ArrayLike, groups: Sequence[str], reference_group: str
-) -> tuple[Floats, NDArray[np.intp], tuple[str, str]]:
+) -> tuple[Floats, Codes, tuple[str, str]]:
     """Scores as floats; the side of each row, 0 of the other group and 1 of the reference; and their two names."""
-    group = np.asarray([str(name) for name in groups])
-    score, found = score_array(scores, len(group)), sorted(set(group.tolist()))
-    reference = named_group(reference_group, found)
-    if len(found) != 2 or reference not in found:
-        raise ValueError(f"groups {found}, expected exactly two with {reference_group!r} as reference_group.")
-    other = found[found[0] == reference]
-    return score, (group == reference).astype(np.intp), (other, reference)
+    score, codes, names = by_group(scores, groups)
+    reference = named_group(reference_group, names)
+    if len(names) != 2 or reference not in names:
+        raise ValueError(f"groups {names}, expected exactly two with {reference_group!r} as reference_group.")
+    first = names[0] == reference
+    return score, 1 - codes if first else codes, (names[first], reference)
 
 
-def by_pair(
-    score: Floats, sides: NDArray[np.intp], pair_ids: Sequence[str], names: Sequence[str]
-) -> tuple[Floats, NDArray[np.intp]]:
-    """Scores of shape (pairs, groups), and the first row of each pair; ValueError for incomplete pairs."""
+def by_pair(score: Floats, sides: Codes, pair_ids: Ids, names: Sequence[str]) -> tuple[Floats, Codes]:
+    """Scores of shape (pairs, groups) and the first row of each pair; ValueError for incomplete pairs."""
     if len(pair_ids) != len(score):
         raise ValueError(f"{len(score)} scores and {len(pair_ids)} pair_ids, expected one per row.")
     ids, first, places = np.unique(known_ids(pair_ids, "pair_ids"), return_index=True, return_inverse=True)
@@ -157,10 +153,7 @@ def by_pair(
 
 
 def factor_codes(cluster_ids: ClusterIds, rows: int, pair_ids: Ids | None = None) -> Factors:
-    """The clusters of each random factor as integers from 0; one sequence of ids is one factor without a name.
-
-    ValueError: unequal lengths, a missing id, rows of one of ``pair_ids`` in two clusters of a factor.
-    """
+    """The clusters of each random factor as integers from 0; one sequence of ids is one factor without a name."""
     factors = cluster_ids if isinstance(cluster_ids, Mapping) else {} if cluster_ids is None else {"": cluster_ids}
     found = {}
     for name, ids in factors.items():
@@ -174,6 +167,6 @@ def factor_codes(cluster_ids: ClusterIds, rows: int, pair_ids: Ids | None = None
     return found
 
 
-def rows_of(factors: Factors, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Factors:
+def rows_of(factors: Factors, rows: Codes | NDArray[np.bool_] | slice) -> Factors:
     """The clusters of some of the rows."""
     return {name: codes[rows] for name, codes in factors.items()}

@@ -1,10 +1,12 @@
 """Means, correlations, and gaps between two or more groups, paired or not: value, interval, effect size, test."""
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from itertools import combinations, product
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -15,50 +17,44 @@ from swapbias.measures.contrast import (
     holm,
     linear_contrast,
     mean_of,
-    pooled_error,
     pooled_spread,
-    ratio,
     shares_in,
     spread_of,
     t_ends,
     t_p,
-    t_quantile,
     t_reach,
 )
 from swapbias.measures.estimate import (
     ClusterIds,
+    Codes,
     Estimate,
     Factors,
     Floats,
+    Ids,
+    by_group,
     by_pair,
     factor_codes,
     named_group,
     rows_of,
-    score_array,
     two_groups,
 )
 
 Contrast = tuple[str, str]  # a group, and the one that is subtracted
-_HIGHEST = 3  # order of interactions: a fourth would be a difference of eight gaps, which nobody reads
 _ROUNDING = 1e-12
 _TWO = np.array([1.0, -1.0])  # weights of a group and its reference
-_NODES = np.linspace(-8.0, 8.0, 161)  # normal deviates, over which what errors may be estimated is averaged
 
 
 @dataclass(frozen=True, slots=True)
 class Omnibus:
     """Whether any of several groups differs: whether any contrast's interval at .05 / contrasts leaves out 0.
 
-    Attributes:
-        estimate: the SD of the groups' means (of two groups half their gap), in the unit of the scores; 0: all are
-            equal. Chance alone makes it larger than 0, so only its p-value tests it. No interval.
-        contrasts: how many there are: the p-value is the smallest of theirs, so many times.
-        means: of each group.
+    The estimate is the SD of the groups' means (of two groups half their gap), in the unit of the scores; 0: all are
+    equal. Chance alone makes it larger than 0, so only its p-value tests it, and it has no interval.
     """
 
     estimate: Estimate
-    contrasts: int
-    means: Mapping[str, float]
+    contrasts: int  # how many there are: the p-value is the smallest of theirs, so many times
+    means: Mapping[str, float]  # of each group
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -76,14 +72,11 @@ class Omnibus:
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """Scores of k groups: of pairs shape (pairs, groups), else (rows,), without NaN.
-
-    ``sides`` has the sample of each pair, 1 for what is subtracted, or the group of each row.
-    """
+    """Scores of k groups, those that cannot be used left out and counted."""
 
     names: Sequence[str]
-    values: Floats
-    sides: NDArray[np.intp]
+    values: Floats  # of pairs shape (pairs, groups), else (rows,), without NaN
+    sides: Codes  # the sample of each pair, 1 for what is subtracted, or the group of each row
     factors: Factors
     paired: bool
     n_unscored: int
@@ -91,17 +84,14 @@ class _Groups:
 
     @classmethod
     def of(
-        cls, score: Floats, codes: NDArray[np.intp], names: Sequence[str], cluster_ids: ClusterIds,
-        pair_ids: Sequence[str] | None = None, *, sample_ids: Sequence[str] | None = None,
-        weights: ArrayLike | None = None,
+        cls, score: Floats, codes: Codes, names: Sequence[str], cluster_ids: ClusterIds, pair_ids: Ids | None = None,
+        *, sample_ids: Sequence[Any] | None = None, weights: ArrayLike | None = None,
     ) -> "_Groups":  # fmt: skip
-        """Scores by their groups' places in ``names``; those that cannot be used are left out and counted."""
         if pair_ids is None:
             known = ~np.isnan(score)
             factors, sides = rows_of(factor_codes(cluster_ids, len(score)), known), codes[known]
-            return cls(
-                names, score[known], sides, factors, False, int((~known).sum()), shares_in(weights, known, sides)
-            )
+            shares = shares_in(weights, known, sides)
+            return cls(names, score[known], sides, factors, False, int((~known).sum()), shares)
         table, first = by_pair(score, codes, pair_ids, names)
         whole = np.flatnonzero(~np.isnan(table).any(axis=1))
         factors = rows_of(factor_codes(cluster_ids, len(score), pair_ids), first[whole])
@@ -135,11 +125,14 @@ class _Groups:
             values, sides, signs, factors, shares=shares, scale=scale, confidence=confidence,
             n_unscored=self.n_unscored,
         )  # fmt: skip
-        found = replace(found, effect_size=ratio(found.value, pooled_spread(samples)))
+        pooled = pooled_spread(samples)
+        found = replace(found, effect_size=found.value / pooled if pooled > 0 else math.nan)
         if not self.paired or len(signs) > 1:
             return found
-        tested, z = clustered_name(factors, "paired t"), ratio(found.value, spread_of(values, scale))
-        return replace(found, test=tested, interval=tested, effect_size_z=z)
+        name, spread = clustered_name(factors, "paired t"), spread_of(values, scale)
+        return replace(
+            found, test=name, interval=name, effect_size_z=found.value / spread if spread > 0 else math.nan
+        )
 
     def omnibus(self, weights: Sequence[Floats]) -> Omnibus:
         """Whether any of these contrasts is not 0."""
@@ -153,29 +146,26 @@ class _Groups:
         return Omnibus(estimate, count, dict(zip(self.names, means.tolist(), strict=True))).of_contrasts(p_values)
 
 
+# --- two groups, one group, two numbers -------------------------------------------------------------------------
+
+
 def paired_gap(
-    scores: ArrayLike, groups: Sequence[str], pair_ids: Sequence[str], *, reference_group: str, test: str = "t",
+    scores: ArrayLike, groups: Sequence[str], pair_ids: Ids, *, reference_group: str, test: str = "t",
     cluster_ids: ClusterIds = None, confidence: float = 0.95,
 ) -> Estimate:  # fmt: skip
     """Mean over pairs of the other group's score minus the reference group's.
 
     Args:
         scores: shape (rows,), any unit; NaN where a row could not be scored.
-        groups: shape (rows,), exactly two values.
-        pair_ids: shape (rows,); each id stands once per group.
+        groups, pair_ids: shape (rows,); exactly two groups, each id stands once in both.
         reference_group: the group that is subtracted. Swapping it flips the sign of value and effect sizes.
         test: ``t`` or ``sign`` (exact, of the means of clusters; defined where all differences are equal).
         cluster_ids: shape (rows,); pairs of one cluster are not independent: interval and test hold over a new
-            sample of clusters. A mapping of several random factors that cross, ``{"template": [...], "condition":
-            [...]}``: they hold over all of them.
-        confidence: coverage of the interval.
+            sample of clusters. Of several random factors that cross ``{"template": [...], "condition": [...]}``.
 
     Returns:
         value 0: no gap; above 0: the other group scores higher. ``n`` counts pairs. No pairs: NaN. One pair, or no
         variance among the differences (or sums of clusters): interval, d_z and the p of the t test are NaN.
-
-    Raises:
-        ValueError: not two groups with the reference, an incomplete or repeated pair, a pair in two clusters.
 
     >>> gap = paired_gap([0.3, 0.1, 0.5, 0.2], ["f", "m", "f", "m"], ["a", "a", "b", "b"], reference_group="m")
     >>> round(gap.value, 3), gap.n
@@ -194,30 +184,27 @@ def paired_gap(
 
 def group_gap(
     scores: ArrayLike, groups: Sequence[str], *, reference_group: str, test: str = "welch",
-    cluster_ids: ClusterIds = None, weights: ArrayLike | None = None, confidence: float = 0.95,
+    cluster_ids: ClusterIds = None, confidence: float = 0.95,
 ) -> Estimate:  # fmt: skip
     """Mean score of the other group minus mean score of the reference group, rows not paired.
 
-    Args:
-        scores, groups, reference_group, confidence: as in ``paired_gap``.
-        test: ``welch`` or ``t`` (pooled: takes both groups to vary alike, as many papers do).
-        cluster_ids: as in ``paired_gap``; a cluster may have rows in both groups.
-        weights: shape (rows,), of each row in the mean of its group, from 0; None: all weigh the same.
-
-    Returns:
-        value 0: equal means; above 0: the other group scores higher. ``n`` counts rows. A group without a
-        scored row: NaN. Fewer than two rows in a group, or no variance: interval and p are NaN.
+    Arguments and value as in ``paired_gap``; a cluster may have rows in both groups. ``test`` is ``welch`` or ``t``
+    (pooled: takes both groups to vary alike, as many papers do). ``n`` counts rows. Fewer than two scored rows in a
+    group, or no variance: interval and p are NaN.
 
     >>> round(group_gap([1.0, 2.0, 4.0, 5.0], ["m", "m", "f", "f"], reference_group="m").value, 3)
     3.0
     """
     if test not in ("welch", "t"):
         raise ValueError(f"test {test!r}, expected 'welch' or 't'.")
-    rows = _Groups.of(*two_groups(scores, groups, reference_group), cluster_ids, weights=weights)
+    rows = _Groups.of(*two_groups(scores, groups, reference_group), cluster_ids)
     found = rows.contrast(_TWO, confidence)
-    if test == "welch" or rows.factors or rows.shares is not None:
+    if test == "welch" or rows.factors:
         return found
-    error, freedom = pooled_error(*(rows.values[rows.sides == side] for side in (0, 1)))
+    samples = [rows.values[rows.sides == side] for side in (0, 1)]
+    spread, counts = pooled_spread(samples), [len(one) for one in samples]
+    error = spread * math.sqrt(1 / counts[0] + 1 / counts[1]) if spread > 0 else math.nan
+    freedom = math.nan if math.isnan(error) else sum(counts) - 2
     low, high = t_ends(found.value, error, freedom, confidence)
     return replace(
         found, ci_low=low, ci_high=high, error=error, freedom=freedom, p_value=t_p(found.value, error, freedom),
@@ -226,51 +213,46 @@ def group_gap(
 
 
 def selection_rate(
-    selected: ArrayLike, groups: Sequence[str], *, pair_ids: Sequence[str] | None = None,
-    reference_group: str | None = None, cluster_ids: ClusterIds = None, confidence: float = 0.95,
+    selected: ArrayLike, groups: Sequence[str], *, pair_ids: Ids | None = None, reference_group: str | None = None,
+    cluster_ids: ClusterIds = None, confidence: float = 0.95,
 ) -> dict[str, tuple[Estimate, Estimate]]:  # fmt: skip
-    """Of each group the share of its candidates who are selected, and the impact ratio.
+    """Of each group the share of its candidates who are selected, 0 to 1, and the impact ratio (1: as the reference).
+
+    A ratio's interval and p-value are those of its natural log by the delta method. A rate of 0 or of everyone has a
+    ratio without them.
 
     Args:
-        selected: shape (rows,), 1 for a candidate who is selected, 0 for one who is not (or a share of trials); NaN:
-            not known.
-        groups: shape (rows,), two or more.
+        selected: shape (rows,), 1 for a candidate who is selected, 0 for others (or a share of trials), or NaN.
         pair_ids: shape (rows,), of the choice that a row belongs to (a ranking), with one row of each group; None:
             rows are not compared with each other.
         reference_group: whose rate the ratios divide by; None: the mean of the groups' rates.
-        cluster_ids, confidence: as in ``paired_gap``.
-
-    Returns:
-        The rate (0: none, 1: all) and the ratio (1: as the reference, below 1: selected less), whose interval and
-        p-value are those of its natural log by the delta method. A rate of 0 or of everyone has a ratio without them.
 
     >>> found = selection_rate([1, 1, 0, 1, 0, 0], ["f"] * 3 + ["m"] * 3, reference_group="f")
     >>> {group: (round(rate.value, 2), ratio.value) for group, (rate, ratio) in found.items()}
     {'f': (0.67, 1.0), 'm': (0.33, 0.5)}
     """
-    names, codes = np.unique([str(one) for one in groups], return_inverse=True)
-    reference = None if reference_group is None else named_group(reference_group, names.tolist())
-    if len(names) < 2 or reference not in (None, *names.tolist()):
-        raise ValueError(f"groups {names.tolist()}, expected two or more, {reference_group!r} among them.")
-    score = score_array(selected, len(codes))
+    score, codes, names = by_group(selected, groups)
+    reference = None if reference_group is None else named_group(reference_group, names)
+    if len(names) < 2 or reference not in (None, *names):
+        raise ValueError(f"groups {names}, expected two or more, {reference_group!r} among them.")
     if np.any((score < 0) | (score > 1)):
         raise ValueError("selected holds a number outside of 0 to 1. Give whether each candidate is selected.")
-    rows = _Groups.of(score, codes, names.tolist(), cluster_ids, pair_ids)
-    shares = np.full(len(names), 1 / len(names)) if reference is None else (names == reference).astype(float)
+    rows = _Groups.of(score, codes, names, cluster_ids, pair_ids)
+    shares = np.array([1 / len(names) if reference is None else float(name == reference) for name in names])
     base, found = float(shares @ rows.means), {}
-    for place, name in enumerate(names.tolist()):
-        own = np.eye(len(names))[place]
+    for name, own in zip(names, np.eye(len(names)), strict=True):
         mean = rows.contrast(own, confidence)
         low, high = (float(np.clip(end, 0, 1)) for end in (mean.ci_low, mean.ci_high))
         rate = replace(mean, ci_low=low, ci_high=high, p_value=math.nan, test="none", effect_size=math.nan)
-        impact = Estimate(ratio(mean.value, base), n=mean.n, n_unscored=mean.n_unscored, test="none")
+        value = mean.value / base if base > 0 else math.nan
+        impact = Estimate(value, n=mean.n, n_unscored=mean.n_unscored, test="none")
         if mean.value > 0 and base > 0 and name != reference:
             log = rows.contrast(own / mean.value - shares / base, confidence)  # the log less its value here
-            low, high = (impact.value * math.exp(min(end, 700.0)) for end in (log.ci_low, log.ci_high))
-            p_value = t_p(math.log(impact.value), log.error, log.freedom, log.skewness)
+            low, high = (value * math.exp(min(end, 700.0)) for end in (log.ci_low, log.ci_high))
+            p_value = t_p(math.log(value), log.error, log.freedom, log.skewness)
             method = f"{log.test} of the log"
             impact = replace(
-                log, value=impact.value, ci_low=low, ci_high=high, p_value=p_value, test=method, interval=method,
+                log, value=value, ci_low=low, ci_high=high, p_value=p_value, test=method, interval=method,
                 effect_size=math.nan, effect_size_z=math.nan,
             )  # fmt: skip
         found[name] = (rate, impact)
@@ -278,12 +260,11 @@ def selection_rate(
 
 
 def mean_score(
-    scores: ArrayLike, *, cluster_ids: ClusterIds = None, weights: ArrayLike | None = None,
-    confidence: float = 0.95,
-) -> Estimate:  # fmt: skip
+    scores: ArrayLike, *, cluster_ids: ClusterIds = None, weights: ArrayLike | None = None, confidence: float = 0.95
+) -> Estimate:
     """Mean of the scores with its t interval; nothing is tested. ``n`` counts rows; NaN scores are left out.
 
-    ``cluster_ids`` are those of ``paired_gap``, ``weights`` those of ``group_gap``.
+    ``cluster_ids`` are those of ``paired_gap``; ``weights`` of rows, from 0; None: all weigh the same.
     """
     score = np.asarray(scores, dtype=np.float64)
     if score.ndim != 1:
@@ -296,8 +277,8 @@ def mean_score(
 def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson", confidence: float = 0.95) -> Estimate:
     """Correlation of two numbers known for the same units, -1 to 1; ``method`` is ``pearson`` or ``spearman``.
 
-    The interval is Fisher's, for ranks with the standard error of Bonett and Wright (2000): ranks vary more than
-    Fisher's takes them to, the more the stronger the correlation. Fewer than four units, or a correlation of 1: none.
+    The interval is Fisher's, for ranks with the standard error of Bonett and Wright (2000). Fewer than four units, or
+    a correlation of 1: none.
     """
     if method not in ("pearson", "spearman"):
         raise ValueError(f"method {method!r}, expected 'pearson' or 'spearman'.")
@@ -306,10 +287,8 @@ def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson", confiden
         raise ValueError(f"{len(first)} and {len(second)} numbers, expected one of each per unit.")
     ranks, known = method == "spearman", ~(np.isnan(first) | np.isnan(second))
     n, a, b = int(known.sum()), first[known], second[known]
-    found = Estimate(
-        math.nan, n=n, n_unscored=len(first) - n, test=f"{method} r",
-        interval="Bonett-Wright" if ranks else "Fisher z",
-    )  # fmt: skip
+    name = "Bonett-Wright" if ranks else "Fisher z"
+    found = Estimate(math.nan, n=n, n_unscored=len(first) - n, test=f"{method} r", interval=name)
     if n < 3 or spread_of(a, a) == 0 or spread_of(b, b) == 0:
         return found
     result = scipy.stats.spearmanr(a, b) if ranks else scipy.stats.pearsonr(a, b)
@@ -321,9 +300,28 @@ def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson", confiden
     return replace(found, ci_low=math.tanh(math.atanh(r) - half), ci_high=math.tanh(math.atanh(r) + half))
 
 
-def compared(groups: Sequence[str], reference_group: str | None) -> list[Contrast]:
+def sign_test_p(difference: Floats, factors: Factors) -> float:
+    """Two-sided exact p of the sign test of the clusters' means, the largest of any factor; NaN where all are 0."""
+    found = []
+    for codes in factors.values() or (np.arange(len(difference)),):
+        sums = np.bincount(np.unique(codes, return_inverse=True)[1], weights=difference)  # signs are those of means
+        above, unequal = int((sums > 0).sum()), int((sums != 0).sum())
+        found.append(float(scipy.stats.binomtest(above, unequal).pvalue) if unequal else math.nan)
+    return max(found, default=math.nan)
+
+
+def percent_right(classes: Sequence[str | None]) -> Floats:
+    """100 of each answer of class ``correct``, 0 of any other class; NaN of None, NaN or ""."""
+    # NaN, the only thing that differs from itself, is what a table makes of None.
+    blank = [one is None or one != one or one == "" for one in classes]
+    return np.where(blank, np.nan, [100.0 * (one == "correct") for one in classes])
+
+
+# --- several groups ---------------------------------------------------------------------------------------------
+
+
+def _compared(names: Sequence[str], reference_group: str | None) -> list[Contrast]:
     """Which two groups each contrast is of, the one that is subtracted last; without a reference every two."""
-    names = sorted(set(groups))
     if reference_group is not None:
         reference_group = named_group(reference_group, names)
     if len(names) < 2 or (reference_group is not None and reference_group not in names):
@@ -335,45 +333,126 @@ def compared(groups: Sequence[str], reference_group: str | None) -> list[Contras
 
 
 def omnibus(
-    scores: ArrayLike, groups: Sequence[str], *, pair_ids: Sequence[str] | None = None,
-    cluster_ids: ClusterIds = None, sample_ids: Sequence[str] | None = None, reference_group: str | None = None,
+    scores: ArrayLike, groups: Sequence[str], *, pair_ids: Ids | None = None, cluster_ids: ClusterIds = None,
+    sample_ids: Sequence[Any] | None = None, counted: ArrayLike | None = None, reference_group: str | None = None,
 ) -> Omnibus:  # fmt: skip
     """Whether any of k groups differs: whether the interval of any contrast, at .05 over their number, leaves out 0.
 
     Args:
-        scores, cluster_ids: as in ``paired_gap``.
-        groups: shape (rows,), two values or more.
-        pair_ids: shape (rows,), each id stands once per group; pairs that are not scored in all groups are left out.
-            None: rows are not paired.
+        scores, groups, cluster_ids: as in ``paired_gap``, with two groups or more.
+        pair_ids: pairs that are not scored in all groups are left out. None: rows are not paired.
         sample_ids: shape (rows,), with pairs only: two samples of pairs; tested is whether their gaps are the same.
+        counted: shape (rows,), which rows are compared; None: all.
         reference_group: each other group is compared with it; None: every two groups are.
 
     >>> found = omnibus([1.0, 2.0, 4.0, 2.0, 4.0, 5.0], list("abcabc"), pair_ids=list("ppprrr"))
     >>> found.contrasts, {name: round(mean, 2) for name, mean in found.means.items()}
     (3, {'a': 1.5, 'b': 3.0, 'c': 4.5})
     """
-    group = np.asarray([str(name) for name in groups])
-    names, codes = np.unique(group, return_inverse=True)
-    score, every, each = score_array(scores, len(group)), names.tolist(), np.eye(len(names))
-    gaps = compared(every, reference_group)
-    found = _Groups.of(score, codes, every, cluster_ids, pair_ids, sample_ids=sample_ids)
-    return found.omnibus([each[every.index(one)] - each[every.index(other)] for one, other in gaps])
+    score, codes, names = by_group(scores, groups)
+    each, gaps = np.eye(len(names)), _compared(names, reference_group)
+    mask = np.ones(len(score), np.bool_) if counted is None else np.asarray(counted, np.bool_)
+    found = _Groups.of(np.where(mask, score, np.nan), codes, names, cluster_ids, pair_ids, sample_ids=sample_ids)
+    found = replace(found, n_unscored=found.n_unscored - int((~mask).sum()))
+    return found.omnibus([each[names.index(one)] - each[names.index(other)] for one, other in gaps])
 
 
-def omnibus_of_rates(
-    answers: ArrayLike, counted: ArrayLike, groups: Sequence[str], *, cluster_ids: ClusterIds = None,
-    reference_group: str | None = None,
-) -> Omnibus:  # fmt: skip
-    """The omnibus of the share of answer 1 (of 1, 0 or NaN) among the rows that are ``counted``."""
-    answer, mask = np.asarray(answers, dtype=np.float64), np.asarray(counted, dtype=np.bool_)
-    scores = np.where(mask, answer, np.nan)
-    found = omnibus(scores, groups, cluster_ids=cluster_ids, reference_group=reference_group)
-    return replace(found, estimate=replace(found.estimate, n_unscored=int((mask & np.isnan(answer)).sum())))
+class Contrasts(NamedTuple):
+    """What a measure says of each contrast, by its two groups, corrected by Holm; and the test of all at once."""
+
+    each: Mapping[Contrast, Any]
+    omnibus: Omnibus
+
+
+def contrasts(
+    measure: Callable[..., Any], *rows: Any, reference_group: str | None = None, **options: Any
+) -> Contrasts:
+    """A measure of two groups for any number of them: each against the reference group, or every two.
+
+    ``measure`` is ``paired_gap``, ``group_gap``, ``flip_rate``, ``rate_ratio`` or ``answer_bias``, then its rows.
+    Each contrast is what it gives for the rows of these two groups alone, so that a further group changes nothing but
+    the correction. Without a reference group the one whose name comes first in the alphabet is minus the other.
+
+    >>> found = contrasts(
+    ...     paired_gap, [0.4, 0.2, 0.1, 0.6, 0.3, 0.2], list("abcabc"), list("ppprrr"), reference_group="c"
+    ... )
+    >>> {contrast: round(one.value, 3) for contrast, one in found.each.items()}
+    {('a', 'c'): 0.35, ('b', 'c'): 0.1}
+    """
+    arguments = inspect.signature(measure).bind_partial(*rows, **options).arguments
+    groups = np.asarray([str(name) for name in arguments["sides" if "sides" in arguments else "groups"]])
+    found: dict[Contrast, Any] = {}
+    for other, reference in _compared(sorted(set(groups.tolist())), reference_group):
+        chosen = (groups == other) | (groups == reference)
+        part = {name: _some(name, value, chosen) for name, value in arguments.items()}
+        found[other, reference] = measure(**part, reference_group=reference)
+    results = list(found.values())
+    if isinstance(results[0], Estimate):
+        results = holm(results, "contrasts")
+    else:
+        for name in [one.name for one in fields(results[0]) if isinstance(getattr(results[0], one.name), Estimate)]:
+            corrected = holm([getattr(one, name) for one in results], "contrasts")
+            results = [replace(one, **{name: each}) for one, each in zip(results, corrected, strict=True)]
+    test = _omnibus_of(arguments, groups.tolist(), reference_group)
+    if measure is paired_gap:
+        test = test.of_contrasts([one.p_value for one in results])
+    return Contrasts(dict(zip(found, results, strict=True)), test)
+
+
+def _some(name: str, value: Any, chosen: NDArray[np.bool_]) -> Any:
+    """An argument of a measure for some of the rows; what is not by row stays."""
+    if isinstance(value, Mapping):
+        return {factor: _some(name, ids, chosen) for factor, ids in value.items()}
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if len(value) != len(chosen):
+        raise ValueError(f"{len(value)} {name} and {len(chosen)} groups, expected one of each per row.")
+    return [one for one, used in zip(value, chosen, strict=True) if used]
+
+
+def _omnibus_of(arguments: Mapping[str, Any], groups: Sequence[str], reference_group: str | None) -> Omnibus:
+    """The test of all groups that goes with a measure: of what each of its contrasts is a difference of."""
+    pairs, clusters = arguments.get("pair_ids"), arguments.get("cluster_ids")
+    rows: dict[str, Any] = {"groups": groups, "pair_ids": pairs, "cluster_ids": clusters}
+    if "labels" in arguments:
+        counted = np.asarray(arguments["labels"]) == (arguments.get("rate", "tpr") == "tpr")
+        rows |= {"pair_ids": None, "cluster_ids": pairs if clusters is None else clusters, "counted": counted}
+    if "classes" in arguments:
+        rows["scores"] = percent_right(arguments["classes"])
+    else:
+        rows["scores"] = arguments["answers" if "answers" in arguments else "scores"]
+    return omnibus(**rows, reference_group=reference_group)
+
+
+def module_result(
+    measure: Callable[..., Any], numbers: Callable[[Any, str], dict[str, float]], groups: Sequence[str], *rows: Any,
+    reference_group: str | None, **options: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """What an `evaluate` module returns: ``numbers`` of the measure and the reference group where two are compared.
+
+    Of more groups, or without a reference group: ``contrasts``, for each the same keys with ``group``,
+    ``reference_group`` and ``p_adjusted``, and ``omnibus``. Other arguments as in ``contrasts``.
+    """
+    names = set(map(str, groups))
+    if reference_group is not None:
+        reference_group = named_group(reference_group, names)
+        if len(names) < 3:
+            return numbers(measure(*rows, reference_group=reference_group, **options), reference_group)
+    found = contrasts(measure, *rows, reference_group=reference_group, **options)
+    each = [
+        {"group": group, "reference_group": reference, **numbers(one, reference)}
+        | {"p_adjusted": getattr(one, "estimate", one).p_adjusted}
+        for (group, reference), one in found.each.items()
+    ]
+    return {"contrasts": each, "omnibus": found.omnibus.numbers}
+
+
+# --- crossed group factors --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One contrast of crossed group factors; its estimate is NaN where no scores were given.
+    """One contrast of crossed group factors; its estimate is NaN where there are no scores.
 
     "female - male" is averaged over the other factors; "(female - male) x (black - white)" is the gap between the
     first two for the third less that for the fourth.
@@ -412,22 +491,18 @@ class Factorial:
 
 def factorial(
     scores: ArrayLike, levels: Mapping[str, Sequence[str]], *, reference: Mapping[str, str],
-    pair_ids: Sequence[str] | None = None, cluster_ids: ClusterIds = None,
+    pair_ids: Ids | None = None, cluster_ids: ClusterIds = None,
 ) -> Factorial:  # fmt: skip
     """Main effects of crossed group factors, their interactions, and each intersection beside its parts.
 
     All are weighted sums of the means of the cells (every combination of levels), each cell weighing the same, with
-    the inference of ``paired_gap`` or ``group_gap``.
+    the inference of ``paired_gap`` or, without ``pair_ids``, of ``group_gap``. Effects are of all levels but the
+    reference, interactions of up to three factors. In two factors of two levels all four cells lie equally far from
+    their parts: it is one test.
 
     Args:
-        scores, cluster_ids: as in ``paired_gap``.
         levels: of each factor ("gender", "race") the level of each row.
         reference: of each factor the level that is subtracted.
-        pair_ids: shape (rows,), each id stands once per cell; None: rows are not paired.
-
-    Returns:
-        Effects of all levels but the reference (interactions of up to three factors), a test of each term, and the
-        intersections. In two factors of two levels all four cells lie equally far from their parts: it is one test.
 
     >>> scores, gender, race = [0.9, 0.5, 0.5, 0.5, 0.7, 0.5, 0.5, 0.3], ["f", "f", "m", "m"] * 2, ["b", "w"] * 4
     >>> found = factorial(scores, {"gender": gender, "race": race}, reference={"gender": "m", "race": "w"})
@@ -435,31 +510,26 @@ def factorial(
     [('f - m', 0.2), ('b - w', 0.2), ('(f - m) x (b - w)', 0.2)]
     """
     effects = crossed_effects(levels, reference)
-    places = {cell: place for place, cell in enumerate(effects[0].weights)}
+    cells = list(effects[0].weights)
     rows = [tuple(map(str, row)) for row in zip(*levels.values(), strict=True)]
-    if empty := places.keys() - set(rows):
+    if empty := set(cells) - set(rows):
         wanted = f"every combination of {', '.join(levels)}"
         raise ValueError(f"no row of {', '.join(min(empty))}, expected {wanted}. Add its prompts.")
-    codes, names = np.array([places[row] for row in rows]), [", ".join(cell) for cell in places]
-    found = _Groups.of(score_array(scores, len(rows)), codes, names, cluster_ids, pair_ids)
+    places, names = {cell: place for place, cell in enumerate(cells)}, [", ".join(cell) for cell in cells]
+    codes, score = np.array([places[row] for row in rows]), by_group(scores, rows)[0]
+    found = _Groups.of(score, codes, names, cluster_ids, pair_ids)
     weights = [np.array(list(one.weights.values())) for one in effects]
     estimates = holm([found.contrast(one) for one in weights], "effects")
     terms = {
         term: found.omnibus([w for one, w in zip(effects, weights, strict=True) if one.term == term])
         for term in dict.fromkeys(one.term for one in effects)
     }
-    return Factorial(
-        tuple(replace(one, estimate=each) for one, each in zip(effects, estimates, strict=True)),
-        _intersections(found, list(places)),
-        terms,
-    )
+    tested = tuple(replace(one, estimate=each) for one, each in zip(effects, estimates, strict=True))
+    return Factorial(tested, _intersections(found, cells), terms)
 
 
 def crossed_effects(levels: Mapping[str, Sequence[str]], reference: Mapping[str, str]) -> list[Effect]:
-    """The main effects and interactions of crossed factors, with the weights of their cells and no estimates.
-
-    ValueError: fewer than two factors, a factor of one level, a reference that is no level, effects of one name.
-    """
+    """The main effects and interactions of crossed factors, with the weights of their cells and no estimates."""
     if len(levels) < 2:
         raise ValueError(f"factors {list(levels)}, expected two or more. Compare groups of one with contrasts.")
     names: dict[str, list[str]] = {}  # of each factor its levels, the reference first
@@ -470,30 +540,25 @@ def crossed_effects(levels: Mapping[str, Sequence[str]], reference: Mapping[str,
             raise ValueError(f"levels {found} of {factor}, expected {wanted}.")
         names[factor] = sorted(found, key=lambda level: (level != reference[factor], level))
     made = []
-    for order in range(1, min(len(names), _HIGHEST) + 1):
+    for order in range(1, min(len(names), 3) + 1):  # a fourth would be a difference of eight gaps, which nobody reads
         for chosen in combinations(names, order):
             for picked in product(*(names[factor][1:] for factor in chosen)):
                 gaps = {factor: (level, names[factor][0]) for factor, level in zip(chosen, picked, strict=True)}
-                each = [" - ".join(one) for one in gaps.values()]
-                name = each[0] if order == 1 else " x ".join(f"({gap})" for gap in each)
-                sides = [_side(names[factor], gaps.get(factor)) for factor in names]
-                weights = zip(product(*names.values()), reduce(_crossed, sides).tolist(), strict=True)
-                made.append(Effect(" x ".join(chosen), name, gaps, dict(weights), Estimate(math.nan)))
-    titles = [(one.term, one.name) for one in made]
-    if twice := next((one for one in titles if titles.count(one) > 1), None):
+                titles = [" - ".join(one) for one in gaps.values()]
+                name = titles[0] if order == 1 else " x ".join(f"({gap})" for gap in titles)
+                sides = [  # of a factor's levels: one less the reference, or the mean of all
+                    [float(one == gaps[factor][0]) - (one == gaps[factor][1]) for one in each]
+                    if factor in gaps
+                    else [1 / len(each)] * len(each)
+                    for factor, each in names.items()
+                ]
+                cells = reduce(lambda one, other: np.outer(one, other).ravel(), sides[1:], np.array(sides[0]))
+                weights = dict(zip(product(*names.values()), cells.tolist(), strict=True))
+                made.append(Effect(" x ".join(chosen), name, gaps, weights, Estimate(math.nan)))
+    named = [(one.term, one.name) for one in made]
+    if twice := next((one for one in named if named.count(one) > 1), None):
         raise ValueError(f"two effects of {twice[0]} would be called {twice[1]!r}. Rename the levels.")
     return made
-
-
-def _crossed(one: Floats, other: Floats) -> Floats:
-    return np.outer(one, other).ravel()
-
-
-def _side(levels: Sequence[str], gap: Contrast | None) -> Floats:
-    """Weights of a factor's levels: one less the reference, or the mean of all."""
-    if gap is None:
-        return np.full(len(levels), 1 / len(levels))
-    return np.array([float(name == gap[0]) - (name == gap[1]) for name in levels])
 
 
 def _intersections(found: _Groups, cells: Sequence[tuple[str, ...]]) -> tuple[Intersection, ...]:
@@ -506,58 +571,3 @@ def _intersections(found: _Groups, cells: Sequence[tuple[str, ...]]) -> tuple[In
         made.append(Intersection(", ".join(cell), gap, expected, beyond))
     corrected = holm([one.estimate for one in made], "intersections")
     return tuple(replace(one, estimate=each) for one, each in zip(made, corrected, strict=True))
-
-
-def power(gap: float, error: float, freedom: float, *, level: float = 0.05) -> float:
-    """The chance that a two-sided t test at ``level`` finds a gap of this size; NaN without a standard error.
-
-    >>> round(power(0.0, 0.1, 10), 3), round(power(0.3, 0.1, 10), 2)
-    (0.05, 0.77)
-    """
-    return _power(freedom, level)(abs(gap) / error) if error > 0 and freedom > 0 else math.nan
-
-
-def _power(freedom: float, level: float) -> Callable[[float], float]:
-    """Of a gap in standard errors: the normal tails beyond the critical value, over what errors may be estimated.
-
-    The noncentral t of scipy is NaN for few degrees of freedom and far gaps.
-    """
-    weights = np.exp(-(_NODES**2) / 2)
-    estimated = np.sqrt(scipy.special.chdtri(freedom, scipy.special.ndtr(-_NODES)) / freedom)
-    most, shares = -t_quantile(level / 2, freedom) * estimated, weights / weights.sum()
-    return lambda away: float(shares @ (scipy.special.ndtr(away - most) + scipy.special.ndtr(-most - away)))
-
-
-def detectable_gap(error: float, freedom: float, *, level: float = 0.05, chance: float = 0.8) -> float:
-    """The smallest gap that a test at ``level`` finds with this chance, in the unit of the error; NaN without one."""
-    if not (error > 0 and freedom > 0):
-        return math.nan
-    found, most = _power(freedom, level), 1.0
-    while found(most) < chance:
-        most *= 2
-    return error * float(scipy.optimize.brentq(lambda away: found(away) - chance, 0, most, xtol=1e-4))
-
-
-def equal_units_needed(margin: float, gap: float = 0.0, *, level: float = 0.025) -> float:
-    """How many independent units must all differ by the same gap, to rule out a mean of the margin or more.
-
-    A mean of the margin or more needs at least some values that differ: a share q of them equal to the gap, and the
-    others at the end of the range, have a mean of q gap + 1 - q. That all of n are equal has a chance of q**n, at
-    most ``level``. Margin and gap are shares of the range of their unit.
-
-    >>> equal_units_needed(0.05), equal_units_needed(0.05, 0.01), equal_units_needed(0.05, 0.05)
-    (72, 90, inf)
-    """
-    if not abs(gap) < margin:
-        return math.inf
-    return math.floor(math.log(level) / math.log((1 - margin) / (1 - abs(gap)))) + 1 if margin < 1 else 1
-
-
-def sign_test_p(difference: Floats, factors: Factors) -> float:
-    """Two-sided exact p of the sign test of the clusters' means, the largest of any factor; NaN where all are 0."""
-    found = []
-    for codes in factors.values() or (np.arange(len(difference)),):
-        sums = np.bincount(np.unique(codes, return_inverse=True)[1], weights=difference)  # signs are those of means
-        above, unequal = int((sums > 0).sum()), int((sums != 0).sum())
-        found.append(float(scipy.stats.binomtest(above, unequal).pvalue) if unequal else math.nan)
-    return max(found, default=math.nan)

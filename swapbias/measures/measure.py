@@ -7,34 +7,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+_LENGTH = "natural log of words"  # a gap of it is nearly the share by which one answer is longer
 # The largest gap that scores of a unit can have: their range. Log-odds have none.
 SPANS: Mapping[str, float] = {
-    "probability mass at the mask": 1,
-    "probability mass of phrases": 1,
-    "probability of positive sentiment": 1,
-    "compound valence moved to 0..1": 1,  # VADER's -1 to 1, halved when it is moved
-    "P(negative)": 1,
-    "share of negative labels": 1,
-    "share of prompts whose right answer is likelier": 1,
-    "correct answer is likelier": 1,
-    "probability of the phenotype": 1,
-    "probability of female": 1,
-    "logistic of the SVM's decision value": 1,
-    "percentage points": 100,
-    "share of answers": 1,
-    "sentiment from 0 to 1": 1,
-    "share of the rubric": 1,
-    "share of the facts of a checklist": 1,
-    "rating moved to 0..1": 1,
-    "mean log-odds of the disapproving antonym": math.inf,
-    "natural log-odds of the right answer": math.inf,
-    "natural log-odds of the options that count more": math.inf,
-    "natural log-probability": math.inf,
-    "natural log of words": math.inf,
-}
+    **dict.fromkeys((
+        "probability mass at the mask", "probability mass of phrases", "probability of positive sentiment",
+        "compound valence moved to 0..1", "P(negative)", "share of negative labels", "rating moved to 0..1",
+        "share of prompts whose right answer is likelier", "correct answer is likelier", "probability of female",
+        "probability of the phenotype", "logistic of the SVM's decision value", "share of answers",
+        "share of the rubric", "share of the facts of a checklist", "sentiment from 0 to 1",
+    ), 1.0),
+    "percentage points": 100.0,
+    **dict.fromkeys((
+        "mean log-odds of the disapproving antonym", "natural log-odds of the right answer",
+        "natural log-odds of the options that count more", "natural log-probability", _LENGTH,
+    ), math.inf),
+}  # fmt: skip
 RATE_UNITS = frozenset({"share of negative labels", "share of answers"})  # how often something is said, 0 to 1
-_LENGTH = "natural log of words"  # a gap of it is nearly the share by which one answer is longer
-_LOG_ODDS = 4  # at even odds a change of probability is a quarter of the change of log-odds
 
 
 def margin_in(unit: str, share: float) -> float:
@@ -44,7 +33,8 @@ def margin_in(unit: str, share: float) -> float:
     (0.05, 5.0, nan)
     """
     span = SPANS.get(unit, math.nan)
-    return share * (1 if unit == _LENGTH else _LOG_ODDS if math.isinf(span) else span)
+    # At even odds a change of probability is a quarter of the change of log-odds.
+    return share * (1 if unit == _LENGTH else 4 if math.isinf(span) else span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +72,13 @@ class Measure:
     performed: str = ""  # the column of the table of performance: of notes as written, each of its own group
     across: bool = False  # computed across the values of a slice, which ``slice_by`` names
     reach: int = 0  # of a difference of scores: how many ranges of their unit it can span; 0 for anything else
-    scale: Scale | None = (
-        None  # its orientation where the unit of the scores decides nothing; None: none would be true
-    )
+    scale: Scale | None = None  # where the unit of the scores decides nothing; None: none would be true
 
     def scale_in(self, unit: str) -> Scale | None:
         """How it is oriented in a unit; None where it is not, or the unit is not known: never a guess.
 
-        A gap g is 1 - |g| over the range of its unit, so that 0 is the largest gap there can be and the sign does not
-        matter; of log-odds, which have no largest gap, exp(-|g|): the odds ratio, the smaller side over the larger. A
-        difference of two gaps is taken over twice the range, which it can reach.
+        A gap g is 1 - |g| over the range of its unit, so that 0 is the largest gap there can be; of log-odds, which
+        have no largest gap, exp(-|g|). A difference of two gaps is taken over twice the range.
         """
         if not self.reach:
             return self.scale if unit == self.unit else None
@@ -104,22 +91,15 @@ class Measure:
         return _distance(f"1 - |{what}|{'' if span == 1 else f' / {span:g}'}; {what} in {unit}", 0, -span, span)
 
 
-def _level(name: str, title: str, unit: str) -> Measure:
-    """What one group gets of a classifier."""
-    return Measure(name, f"{title}, {{contrast}}", "", unit, signed=False, comparison=False, performed=title)
-
-
 def _by_group(
     name: str, title: str, unit: str, difference: str, rates: str = "", called: str = ""
 ) -> tuple[Measure, Measure]:
     """What one group gets of a classifier, and the difference of what two groups get."""
-    both, scale = (
-        f"difference of {rates or f'{unit}s'}",
-        _distance(f"1 - |difference of {rates or f'{unit}s'}|", 0, -1),
-    )
-    unit_of_both = f"{both}, patients' own gender"
-    gap = Measure(difference, called or f"{title} difference", "", unit_of_both, performed=title, scale=scale)
-    return _level(name, title, unit), gap
+    both = f"difference of {rates or f'{unit}s'}"
+    own, scale = f"{both}, patients' own gender", _distance(f"1 - |{both}|", 0, -1)
+    gap = Measure(difference, called or f"{title} difference", "", own, performed=title, scale=scale)
+    level = Measure(name, f"{title}, {{contrast}}", "", unit, signed=False, comparison=False, performed=title)
+    return level, gap
 
 
 def _rates(rate: str, rates: str) -> tuple[Measure, ...]:
@@ -138,6 +118,7 @@ def _rates(rate: str, rates: str) -> tuple[Measure, ...]:
 
 _TPR, _FPR = _rates("tpr", "true positive"), _rates("fpr", "false positive")
 _UAR, _COSINE = "unweighted average recall", "1 - direct bias; mean |cosine| with the gender direction"
+_EXCESS = "mean score minus share of positives"
 _LEVEL: Mapping[str, Any] = {"signed": False, "comparison": False}
 _RECORDS = (
     Measure("paired_gap", reach=1),
@@ -173,10 +154,9 @@ _RECORDS = (
     *_by_group("selection_rate", "called positive", "share of notes called positive", "demographic_parity_difference",
                "selection rates", "demographic parity difference"),
     *_by_group("auroc", "AUROC", "area under the ROC curve", "auroc_difference", "areas under the ROC curve"),
-    _level("calibration_slope", "calibration slope", "slope of log-odds"),
-    Measure("calibration_slope_difference", "calibration slope difference", "",
-            "difference of slopes of log-odds", performed="calibration slope"),  # has no largest value
-    _level("ece", "ECE", "mean distance of score and truth"),
+    Measure("calibration", "calibration, {contrast}", "", _EXCESS, comparison=False, performed="calibration"),
+    Measure("calibration_difference", "calibration difference", "", f"difference of {_EXCESS}",
+            performed="calibration"),  # neither side is the fairer one
     Measure("leakage_uar", "gender leakage (UAR)", "", _UAR, signed=False, scale=_distance(
         "1 - 2 |UAR - 0.5|; unweighted average recall of telling the gender, 0.5 by chance", 0.5)),
     Measure("agreement", "the judge's two readings alike, {contrast}", "", "share of answers judged", **_LEVEL),
@@ -210,14 +190,13 @@ def module_info(description: str, inputs: str, citation: str) -> dict[str, Any]:
 
 
 class CheckedInputs:
-    """Base of an `evaluate` module, before ``evaluate.Metric``: refuses what the module does not take.
-
-    ``evaluate`` itself lets a missing column end in a ``TypeError`` of its own; its ``combine`` passes every module
-    the columns and options of all.
-    """
+    """Base of an `evaluate` module, before ``evaluate.Metric``: refuses what the module does not take."""
 
     def compute(self, *, predictions: Any = None, references: Any = None, **columns: Any) -> Any:
-        """As ``evaluate.Metric.compute``; ValueError for a missing column, or an unknown column or option."""
+        """As ``evaluate.Metric.compute``; ValueError for a missing column, or an unknown column or option.
+
+        ``evaluate`` lets a missing column end in a ``TypeError``; its ``combine`` passes every module those of all.
+        """
         module: Any = self
         taken = list(inspect.signature(module._compute).parameters)
         if strange := [name for name in columns if name not in taken]:
@@ -230,4 +209,8 @@ class CheckedInputs:
         if 0 < len(missing) < len(needed):
             names = ", ".join(missing)
             raise ValueError(f"{module.name} is given no {names}, expected {', '.join(needed)}. Add them.")
-        return super().compute(predictions=predictions, references=references, **columns)  # type: ignore[misc]
+        for name, kind in module.features.items() if isinstance(module.features, Mapping) else ():
+            if getattr(kind, "dtype", "") in ("string", "large_string") and values.get(name) is not None:
+                # evaluate takes no numbers for texts; what is missing stays, to be named
+                values[name] = [one if one is None or one != one else str(one) for one in values[name]]
+        return super().compute(**values)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Shares of rows and what is made of them: flips, rates of classifiers, recall, agreement of two readings."""
+"""Shares of rows and what is made of them: flips, rates of classifiers by group, recall, agreement of readings."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -10,25 +10,38 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from swapbias.errors import UsageError
-from swapbias.measures.contrast import t_above, t_reach
-from swapbias.measures.estimate import ClusterIds, Estimate, Floats, by_pair, factor_codes, known_ids, two_groups
+from swapbias.measures.contrast import linear_contrast, t_reach
+from swapbias.measures.estimate import (
+    ClusterIds,
+    Codes,
+    Estimate,
+    Floats,
+    Ids,
+    by_pair,
+    factor_codes,
+    known_ids,
+    two_groups,
+)
+from swapbias.measures.gaps import group_gap, mean_score
 
-Ids = Sequence[str] | None
-Codes = NDArray[np.intp] | None
-_CELLS = 4_000_000  # weights, or means of resamples, in memory at once: 32 MB
-_TIE = 1e-12  # differences that cancel to this share of their size cancel but for rounding
-_ROUNDING = 1e-9  # a mean of ones may lie this far below one
-_FEWEST = 20  # clusters of which kappa has a percentile interval
-_TWO_SIDED = 1.5  # by simulation: what units add to a difference leans both ways, and needs less caution
 _NEAREST, _FARTHEST = 1e-9, 1e3  # standard errors: no end is sought nearer or farther
+_TWO = (1.0, -1.0)  # weights of a group and its reference
+DIFFERENCES: Mapping[str, str] = {
+    "tpr": "equal_opportunity_difference",
+    "fpr": "predictive_equality_difference",
+    "ppv": "predictive_parity_difference",
+    "selection_rate": "demographic_parity_difference",
+    "auroc": "auroc_difference",
+    "calibration": "calibration_difference",
+}
+
+
+# --- one interval for all: Wilson's of shares, put together ------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A value with the end of its interval at any t quantile, below (side -1) or above (1) it.
-
-    No interval where ``freedom`` is NaN; ``interval`` is its name, ``error`` the standard error of a t interval.
-    """
+    """A value with the end of its interval at any t quantile, below (side -1) or above (1) it; none if df is NaN."""
 
     value: float
     n: int
@@ -36,64 +49,46 @@ class Quantity:
     interval: str = "none"
     freedom: float = math.nan
     end: Callable[[float, float], float] = lambda quantile, side: math.nan
-    error: float = math.nan
-
-    def ends(self, confidence: float) -> tuple[float, float]:
-        """Ends of the interval with this coverage."""
-        quantile = t_reach(confidence, self.freedom)
-        return self.end(quantile, -1.0), self.end(quantile, 1.0)
-
-    def p_value(self) -> float:
-        """Two-sided p for "the value is 0": one less the coverage that just reaches 0."""
-        if math.isnan(self.value + self.freedom):
-            return math.nan
-        if abs(self.value) <= _TIE:
-            return 1.0
-
-        def beyond(quantile: float) -> float:
-            return self.end(quantile, -math.copysign(1.0, self.value)) * self.value
-
-        if beyond(_FARTHEST) > 0:
-            return 0.0
-        return 2 * t_above(scipy.optimize.brentq(beyond, _NEAREST, _FARTHEST), self.freedom)
 
     def estimate(self, confidence: float, *, tested: bool = False) -> Estimate:
-        """The value with its interval, and with the p-value that goes with it."""
+        """The value with its interval; with the two-sided p of "it is 0": one less the coverage that reaches 0."""
+        quantile, p_value = t_reach(confidence, self.freedom), math.nan
+
+        def beyond(reach: float) -> float:
+            return self.end(reach, -math.copysign(1.0, self.value)) * self.value
+
+        if tested and not math.isnan(self.value + self.freedom):
+            p_value = 1.0 if abs(self.value) <= 1e-12 else 0.0
+            if not p_value and beyond(_FARTHEST) <= 0:
+                reach = scipy.optimize.brentq(beyond, _NEAREST, _FARTHEST)
+                p_value = 2 * float(scipy.special.stdtr(self.freedom, -reach))
         return Estimate(
-            self.value, *self.ends(confidence), p_value=self.p_value() if tested else math.nan, n=self.n,
+            self.value, self.end(quantile, -1.0), self.end(quantile, 1.0), p_value=p_value, n=self.n,
             n_unscored=self.n_unscored, test="that of the interval" if tested else "none", interval=self.interval,
         )  # fmt: skip
 
 
 def share_sum(
-    counted: NDArray[Any], rows: NDArray[Any], weights: Sequence[float], units: Codes, clusters: Codes, *,
-    scale: Callable[[Floats], Floats] = np.asarray, n_unscored: int = 0, interval: str = "",
+    counted: NDArray[Any], rows: NDArray[Any], weights: Sequence[float], units: Codes | None, clusters: Codes | None,
+    *, scale: Callable[[Floats], Floats] = np.asarray, n_unscored: int = 0, interval: str = "",
 ) -> Quantity:  # fmt: skip
-    """A weighted sum of shares of rows, on a scale: a flip rate, a difference of rates, a mean of recalls.
+    """A weighted sum of shares of rows, on an increasing scale: a flip rate, a difference of rates.
 
     Its interval is made of the shares' Wilson intervals (MOVER: Newcombe 1998; Zou and Donner 2008), so that it holds
-    where shares are 0 or 1 and no resample would vary. Rows of one unit (both versions of a note) are dependent: the
-    correlation of the shares over units goes in, drawn towards 0 by Newcombe's correction where it narrows the
-    interval. Rows of clusters count as fewer: by ``design_effect``, with a t quantile.
+    where shares are 0 or 1. The correlation of the shares over units (both versions of a note) goes in, drawn towards
+    0 by Newcombe's correction where it narrows the interval. Rows of clusters (of whole units) count as fewer: by
+    ``_design_effect``, with a t quantile. NaN where a share is; no interval where all rows are of one cluster.
 
-    Args:
-        counted, rows: shape (rows, shares), 1 where a row is counted in a share, and where it is in its denominator.
-        units: shape (rows,), from 0; None: each row is one.
-        clusters: shape (rows,), of whole units; None: each unit is one.
-        scale: increasing, of the shares, before they are weighed.
-
-    Returns:
-        NaN where a share is, or its place on the scale has no end; no interval where all rows are of one cluster.
+    ``counted`` and ``rows`` have shape (rows, shares): 1 where a row is counted, and where it is in the denominator.
     """
     part, whole, weight = np.asarray(counted, np.float64), np.asarray(rows, np.float64), np.array(weights)
     counts, used, shares = whole.sum(axis=0), whole.any(axis=1), _shares(part, whole)
     with np.errstate(divide="ignore"):
         placed = scale(shares)
     name = interval or "Wilson, combined" + ("" if clusters is None else ", over clusters")
-    found = Quantity(
-        float(placed @ weight) if np.isfinite(placed).all() else math.nan, int(used.sum()), n_unscored, name
-    )
-    if math.isnan(found.value):
+    value = float(placed @ weight) if np.isfinite(placed).all() else math.nan
+    found = Quantity(value, int(used.sum()), n_unscored, name)
+    if math.isnan(value):
         return found
     # What clusters share cancels in a difference of versions and adds up in a mean: there they are the units.
     paired = min(weights) < 0
@@ -101,7 +96,7 @@ def share_sum(
     own = own if paired or clusters is None else clusters
     influence, sizes, freedom = (part - shares * whole) / counts, np.empty(len(shares)), math.inf
     for share, within in enumerate(whole.T > 0):
-        effect, limit = design_effect(influence[within, share], np.unique(own[within], return_inverse=True)[1])
+        effect, limit = _design_effect(influence[within, share], np.unique(own[within], return_inverse=True)[1])
         alone = math.isnan(effect)
         if alone and own is clusters:
             return found
@@ -112,7 +107,8 @@ def share_sum(
     np.add.at(by_unit, places, influence[used])
     if paired and clusters is not None:
         codes = np.unique(clusters[used][first], return_inverse=True)[1]
-        effect, limit = design_effect(by_unit @ weight, codes, trust=_TWO_SIDED)
+        # By simulation: what units add to a difference leans both ways, and needs less caution.
+        effect, limit = _design_effect(by_unit @ weight, codes, trust=1.5)
         if math.isnan(effect):
             return found
         sizes, freedom = sizes / effect, min(freedom, limit)
@@ -122,18 +118,17 @@ def share_sum(
         low, high = _wilson_ends(shares, sizes, quantile)
         with np.errstate(divide="ignore"):
             away = weight * np.abs(scale(np.where(side * weight > 0, high, low)) - placed)
-        return found.value + side * math.sqrt(max(float(away @ correlations @ away), 0.0))
+        return value + side * math.sqrt(max(float(away @ correlations @ away), 0.0))
 
     return replace(found, freedom=freedom, end=end)
 
 
-def design_effect(influence: Floats, codes: NDArray[np.intp], *, trust: float = 1.0) -> tuple[float, float]:
-    """How many times its variance over units a sum has over clusters of units, and the degrees of freedom of that.
+def _design_effect(influence: Floats, codes: Codes, *, trust: float = 1.0) -> tuple[float, float]:
+    """How many times its variance over units a sum has over clusters of units, at least 1, and its d.f.
 
-    At least 1. Where nearly all units are alike (few flips, no error) clusters cannot show how alike their units are:
-    the fewer of them hold a unit that differs from the commonest, the nearer it comes to what copies would give;
-    ``trust`` is a power of their number. ``influence`` is what each unit adds to the estimate, less its expectation.
-    1 and infinity where each unit is its own cluster; NaN with a single cluster of several units.
+    Where nearly all units are alike (few flips, no error) clusters cannot show how alike their units are: the fewer
+    of them hold a unit that differs from the commonest, the nearer it comes to what copies would give; ``trust`` is a
+    power of their number. 1 and infinity where each unit is its own cluster; NaN with one cluster of several units.
     """
     sizes = np.bincount(codes)
     units, largest = len(codes), int(sizes.max(initial=0))
@@ -161,7 +156,7 @@ def _wilson_ends(shares: Floats, units: Floats, quantile: float) -> tuple[Floats
 
 
 def _correlations(by_unit: Floats, shares: Floats, sizes: Floats, weights: Floats) -> Floats:
-    """Correlation of the shares over units, (shares, shares), of what narrows the interval less than observed."""
+    """Correlation of the shares over units, (shares, shares); what narrows the interval is less than observed."""
     lengths = np.sqrt((by_unit**2).sum(axis=0))
     observed = _divide(by_unit.T @ by_unit, np.outer(lengths, lengths), 0.0)
     spread = np.sqrt(shares * (1 - shares) * sizes)
@@ -179,39 +174,7 @@ def _divide(part: Floats, whole: Floats, otherwise: float = math.nan) -> Floats:
     return np.asarray(np.divide(part, whole, out=np.full(part.shape, otherwise), where=whole > 0))
 
 
-def _bootstrap(
-    counts: Floats, codes: Codes, statistic: Callable[[Floats], Floats], unit: str,
-    *, n_resamples: int, seed: int, confidence: float = 0.95,
-) -> Estimate:  # fmt: skip
-    """A statistic of summed counts, (resamples, counts), with its percentile interval, units (by name) resampled.
-
-    Units of equal counts are interchangeable, so the draw is over distinct counts; a unit of zeros is not drawn.
-    Undefined resamples are dropped and counted in the name. Where all resamples agree, or none is defined: no ends.
-    """
-    value, n = float(statistic(counts.sum(axis=0)[None])[0]), int(counts.any(axis=1).sum())
-    found = Estimate(value, n=n, test="none", interval=f"bootstrap over {unit} percentile")
-    if codes is not None:
-        rows, counts = counts, np.zeros((int(codes.max(initial=-1)) + 1, counts.shape[1]))
-        np.add.at(counts, codes, rows)
-    patterns, times = np.unique(counts[counts.any(axis=1)], axis=0, return_counts=True)
-    if not len(patterns):
-        return found
-    units, rng = int(times.sum()), np.random.default_rng(seed)
-    sizes = blocks(n_resamples, len(patterns))
-    drawn = np.concatenate([statistic(rng.multinomial(units, times / units, size=size) @ patterns) for size in sizes])
-    defined = drawn[~np.isnan(drawn)]
-    if len(defined) < len(drawn):
-        found = replace(found, interval=f"{found.interval} ({len(drawn) - len(defined)} of {len(drawn)} undefined)")
-    if not len(defined) or defined.min() == defined.max():
-        return found
-    low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return replace(found, ci_low=float(low), ci_high=float(high))
-
-
-def blocks(resamples: int, columns: int) -> list[int]:
-    """How many resamples are drawn at a time, where each has so many numbers."""
-    block = max(1, _CELLS // columns)
-    return [min(block, resamples - start) for start in range(0, resamples, block)]
+# --- one share --------------------------------------------------------------------------------------------------
 
 
 def share_above(scores: ArrayLike, *, threshold: float = 0.5, confidence: float = 0.95) -> Estimate:
@@ -224,36 +187,55 @@ def share_above(scores: ArrayLike, *, threshold: float = 0.5, confidence: float 
         raise ValueError("threshold is nan, expected a number. Give one, such as 0.5.")
     score = np.asarray(scores, dtype=np.float64)
     used = score[~np.isnan(score)]
-    above = used >= threshold - _ROUNDING if threshold >= 1 else used > threshold
+    above = used >= threshold - 1e-9 if threshold >= 1 else used > threshold  # a mean of ones may lie below one
     return _share(above, None, "Wilson", len(score) - len(used)).estimate(confidence)
 
 
-def share_right(right: Sequence[bool], cluster_ids: Sequence[str], *, confidence: float = 0.95) -> Estimate:
-    """Share of units that are right, 0 to 1, with Wilson's interval over clusters; NaN without a unit.
-
-    Units of a cluster (the words of a note) are dependent: they count as fewer.
-    """
+def share_right(right: Sequence[bool], cluster_ids: Ids, *, confidence: float = 0.95) -> Estimate:
+    """Share of units that are right, 0 to 1, with Wilson's interval over clusters (notes); NaN without a unit."""
     clusters = np.unique(np.asarray(cluster_ids), return_inverse=True)[1]
     return _share(np.asarray(right, dtype=bool), clusters, "Wilson, clustered").estimate(confidence)
 
 
-def agreement_share(first: Sequence[str], second: Sequence[str], *, cluster_ids: Sequence[str]) -> Estimate:
+def agreement_share(first: Sequence[str], second: Sequence[str], *, cluster_ids: Ids) -> Estimate:
     """Share of answers with the same class in both readings: 0 (none) to 1 (all); nothing is tested.
 
-    A reading that is "" leaves its answer out. Answers of one cluster (about one story) are not independent: the
-    interval is Wilson's on the effective number of answers.
+    A reading that is "" leaves its answer out. The interval is Wilson's, over clusters (answers about one story).
     """
     one, other, codes = _readings(first, second, cluster_ids)
     interval = "Wilson, over clusters" if len(one) else "none"
     return _share(one == other, codes, interval, len(first) - len(one)).estimate(0.95)
 
 
-def _share(counted: NDArray[np.bool_], clusters: Codes, interval: str, n_unscored: int = 0) -> Quantity:
+def _share(counted: NDArray[np.bool_], clusters: Codes | None, interval: str, n_unscored: int = 0) -> Quantity:
     part = counted[:, None]
     return share_sum(part, np.ones_like(part), (1.0,), None, clusters, interval=interval, n_unscored=n_unscored)
 
 
-def _readings(first: Sequence[str], second: Sequence[str], clusters: Sequence[str]) -> tuple[np.ndarray, ...]:
+def kappa(first: Sequence[str], second: Sequence[str], *, cluster_ids: Ids) -> Estimate:
+    """Cohen's kappa: agreement beyond what classes of these frequencies agree by chance (Cohen 1960).
+
+    1: always alike; 0: no more than by chance. NaN where both readings give one class to every answer. The t interval
+    is of what each answer adds to kappa (Fleiss, Cohen and Everitt 1969), over clusters, as in ``agreement_share``.
+    """
+    one, other, codes = _readings(first, second, cluster_ids)
+    classes, places = np.unique(np.concatenate([one, other]), return_inverse=True)
+    a, b = places.reshape(2, -1)
+    rows, columns = (np.bincount(side, minlength=len(classes)) / max(1, len(one)) for side in (a, b))
+    alike, chance = (a == b).astype(np.float64), float(rows @ columns)
+    if not len(one) or chance >= 1:
+        return Estimate(math.nan, n=len(one), n_unscored=len(first) - len(one), test="none", interval="none")
+    value = (float(alike.mean()) - chance) / (1 - chance)
+    added = (alike - alike.mean() - (1 - value) * (columns[a] + rows[b] - 2 * chance)) / (1 - chance)
+    found = linear_contrast(value + added, np.zeros(len(a), np.intp), (1.0,), {"": codes})
+    low, high = max(-1.0, found.ci_low), min(1.0, found.ci_high)
+    return Estimate(
+        value, low, high, n=len(one), n_unscored=len(first) - len(one), test="none", interval=found.interval,
+        error=found.error, freedom=found.freedom, skewness=found.skewness,
+    )  # fmt: skip
+
+
+def _readings(first: Sequence[str], second: Sequence[str], clusters: Ids) -> tuple[NDArray[Any], ...]:
     """Classes of the answers with both readings, and the clusters of these as numbers from 0."""
     if not len(first) == len(second) == len(clusters):
         raise ValueError(
@@ -264,28 +246,7 @@ def _readings(first: Sequence[str], second: Sequence[str], clusters: Sequence[st
     return one[known], other[known], np.unique(np.asarray(clusters)[known], return_inverse=True)[1]
 
 
-def kappa(first: Sequence[str], second: Sequence[str], *, cluster_ids: Sequence[str], seed: int = 0) -> Estimate:
-    """Cohen's kappa: agreement beyond what classes of these frequencies agree by chance (Cohen 1960).
-
-    1: always alike; 0: no more than by chance; below 0: less. NaN where both readings give one and the same class to
-    every answer. Arguments as in ``agreement_share``; the percentile interval resamples clusters, from 20 on.
-    """
-    one, other, codes = _readings(first, second, cluster_ids)
-    classes = np.unique(np.concatenate([one, other]))
-    size = max(1, len(classes))
-
-    def statistic(sums: Floats) -> Floats:
-        table = sums.reshape(-1, size, size)
-        total = table.sum(axis=(1, 2))
-        chance = _divide((table.sum(axis=2) * table.sum(axis=1)).sum(axis=1), total**2)
-        return _divide(_divide(np.trace(table, axis1=1, axis2=2), total) - chance, 1 - chance)
-
-    cells = np.eye(size * size)[np.searchsorted(classes, one) * size + np.searchsorted(classes, other)]
-    found = _bootstrap(cells, codes, statistic, "clusters", seed=seed, n_resamples=9_999)
-    if len(np.unique(codes)) < _FEWEST:
-        name = f"none: fewer than {_FEWEST} clusters"
-        found = replace(found, ci_low=math.nan, ci_high=math.nan, interval=name)
-    return replace(found, n_unscored=len(first) - len(one))
+# --- both versions of a text ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,43 +256,24 @@ class Flips:
     estimate: Estimate
     more: int  # pairs where only the other group's version is positive
     fewer: int  # pairs where only the reference group's version is positive
-    higher_group: str  # with more positives, or with the higher mean score where they tie; "" for a tie
-
-
-@dataclass(frozen=True, slots=True)
-class RateRatio:
-    """How two groups' rates differ; ``n`` counts rows.
-
-    The published ratio is biased: of equal rates the smaller is always on top, so that its mean is below 1 (.72 for
-    rates of .05 in 200 rows each).
-    """
-
-    difference: Estimate  # the other group's rate minus the reference group's, -1 to 1; 0: equal
-    log_ratio: Estimate  # natural log of the other group's rate over the reference group's; NaN where one is 0
-    estimate: Estimate  # as published: smaller over larger, 0 (one group gets none) to 1 (equal)
-    rates: dict[str, float]  # of each group, 0 to 1; NaN for a group without a row of the label
-    higher_group: str  # with the larger rate; "" where they are equal or undefined
+    higher_group: str  # with more positives; "" for a tie
 
 
 def flip_rate(
-    answers: ArrayLike, groups: Sequence[str], pair_ids: Sequence[str], *, reference_group: str,
-    scores: ArrayLike | None = None, cluster_ids: ClusterIds = None, confidence: float = 0.95, seed: int = 0,
+    answers: ArrayLike, groups: Sequence[str], pair_ids: Ids, *, reference_group: str, cluster_ids: ClusterIds = None,
+    confidence: float = 0.95, seed: int = 0,
 ) -> Flips:  # fmt: skip
     """Mismatch ratio: share of pairs whose two versions get different predictions, with Wilson's interval.
 
-    The p-value is that of "as many flip one way as the other": exact McNemar's test.
+    The p-value is that of "as many flip one way as the other": exact McNemar's test. No pair: NaN. No discordant
+    pair: the p-value is NaN. One cluster: interval and p-value are NaN.
 
     Args:
         answers: shape (rows,), 1 or 0; NaN where there is no prediction, which leaves the pair out.
-        groups, pair_ids: as in ``paired_gap``.
-        reference_group: swapping it swaps ``more`` and ``fewer``; the value stays.
-        scores: shape (rows,), probabilities; they decide the direction where both groups get as many positives.
+        groups, pair_ids, reference_group: as in ``paired_gap``.
         cluster_ids: shape (rows,); pairs of one cluster (a subject's notes) are not independent. The interval is then
             Wilson's on the effective number of pairs, and the test flips the versions of whole clusters.
         seed: of the test with clusters, exact where all ways to flip them fit in 9,999.
-
-    Returns:
-        No pair: NaN. No discordant pair: the p-value is NaN. One cluster: interval and p-value are NaN.
 
     >>> found = flip_rate([1, 0, 1, 1], ["f", "m", "f", "m"], ["a", "a", "b", "b"], reference_group="m")
     >>> found.estimate.value, found.more, found.higher_group
@@ -340,7 +282,7 @@ def flip_rate(
     answer, sides, names = two_groups(_binary(answers, "answers"), groups, reference_group)
     table, first = by_pair(answer, sides, pair_ids, names)
     complete = ~np.isnan(table).any(axis=1)
-    clusters = dependence(len(answer), pair_ids, cluster_ids)[1]
+    clusters = _dependence(len(answer), pair_ids, cluster_ids)[1]
     difference = table[complete, 0] - table[complete, 1]
     more, fewer = int((difference > 0).sum()), int((difference < 0).sum())
     p_value, test, interval, codes = mcnemar_p(more, fewer), "exact McNemar", "Wilson", None
@@ -349,15 +291,7 @@ def flip_rate(
         p_value = _sign_flip_p(np.bincount(codes, weights=difference).astype(np.float64), seed)
         test, interval = "sign-flip permutation of clusters", "Wilson on effective pairs"
     found = _share(difference != 0, codes, interval, int((~complete).sum())).estimate(confidence)
-    balance: float = more - fewer
-    if not balance and scores is not None:
-        score = np.asarray(scores, dtype=np.float64)
-        if score.shape != answer.shape:
-            raise ValueError(f"scores of shape {score.shape}, {len(answer)} answers: expected one of each per row.")
-        both = by_pair(score, sides, pair_ids, names)[0][complete]
-        gaps = (both[:, 0] - both[:, 1])[~np.isnan(both).any(axis=1)]
-        balance = float(gaps.sum()) if abs(gaps.sum()) > _TIE * np.abs(gaps).sum() else 0.0
-    return Flips(replace(found, p_value=p_value, test=test), more, fewer, _higher(balance, names))
+    return Flips(replace(found, p_value=p_value, test=test), more, fewer, _higher(more - fewer, names))
 
 
 def mcnemar_p(more: int, fewer: int) -> float:
@@ -369,9 +303,10 @@ def _sign_flip_p(differences: Floats, seed: int) -> float:
     """Two-sided p for "signs are exchangeable": exact where all sign patterns fit into 9,999."""
     if len(differences) < 2 or not np.any(differences):
         return math.nan
+    batch = max(1, 4_000_000 // len(differences))  # 32 MB at once
     result = scipy.stats.permutation_test(
-        (differences,), lambda x, axis: np.mean(x, axis=axis), permutation_type="samples", vectorized=True,
-        n_resamples=9_999, batch=max(1, _CELLS // len(differences)), rng=np.random.default_rng(seed),
+        (differences,), np.mean, permutation_type="samples", vectorized=True, n_resamples=9_999, batch=batch,
+        rng=np.random.default_rng(seed),
     )  # fmt: skip
     return float(result.pvalue)
 
@@ -381,86 +316,85 @@ def _higher(balance: float, names: tuple[str, str]) -> str:
     return names[0] if balance > 0 else names[1] if balance < 0 else ""
 
 
+@dataclass(frozen=True, slots=True)
+class RateRatio:
+    """How two groups' rates differ; ``n`` counts rows.
+
+    The published ratio has no interval and is biased: the smaller rate is always on top, so that of equal rates its
+    mean is below 1 (.72 for rates of .05 in 200 rows each).
+    """
+
+    difference: Estimate  # the other group's rate minus the reference group's, -1 to 1; 0: equal
+    log_ratio: Estimate  # natural log of the other group's rate over the reference group's; NaN where one is 0
+    estimate: Estimate  # as published: smaller over larger, 0 (one group gets none) to 1 (equal)
+    rates: dict[str, float]  # of each group, 0 to 1; NaN for a group without a row of the label
+    higher_group: str  # with the larger rate; "" where they are equal or undefined
+
+
 def rate_ratio(
-    answers: ArrayLike, labels: ArrayLike, groups: Sequence[str], *, reference_group: str, pair_ids: Ids = None,
-    cluster_ids: ClusterIds = None, rate: str = "tpr", confidence: float = 0.95, seed: int = 0,
-    n_resamples: int = 2_000,
+    answers: ArrayLike, labels: ArrayLike, groups: Sequence[str], *, reference_group: str,
+    pair_ids: Ids | None = None, cluster_ids: ClusterIds = None, rate: str = "tpr", confidence: float = 0.95,
 ) -> RateRatio:  # fmt: skip
     """Difference and log ratio of the two groups' true (or false) positive rates, and the ratio as published.
 
-    Args:
-        answers: shape (rows,), 1 or 0; NaN rows of the label are left out and counted.
-        labels: shape (rows,), 1 or 0, without NaN.
-        reference_group: is subtracted, and divided by.
-        pair_ids: shape (rows,), the note of each row: its versions are dependent. Without them each row is a note.
-        cluster_ids: shape (rows,), as in ``flip_rate``.
-        rate: ``tpr``, the share of answer 1 among label 1, or ``fpr``, its share among label 0.
-        seed, n_resamples: of the percentile bootstrap of the published ratio, over notes (or clusters).
+    A rate of 0 leaves the log ratio NaN; both 0, the published ratio too. A group without a row of the label: NaN.
 
-    Returns:
-        Difference and log ratio have the interval of ``share_sum`` and its p-value. A rate of 0 leaves the log ratio
-        NaN; both 0, the published ratio too. A group without a row of the label: NaN. One cluster: no interval.
+    Args:
+        answers, labels: shape (rows,), 1 or 0; rows of the label whose answer is NaN are left out and counted.
+        pair_ids: shape (rows,), the note of each row: its versions are dependent. Without them each row is a note.
+        cluster_ids: shape (rows,), as in ``flip_rate``. One cluster: no interval.
+        rate: ``tpr``, the share of answer 1 among label 1, or ``fpr``, its share among label 0.
     """
     if rate not in ("tpr", "fpr"):
         raise UsageError(f"rate {rate!r}, expected 'tpr' or 'fpr'.")
-    answer, label = labelled(answers, labels)
+    answer, label = _labelled(answers, labels)
     _, sides, names = two_groups(answer, groups, reference_group)
     of_label = label == (rate == "tpr")
     used = of_label & ~np.isnan(answer)
     whole = (used[:, None] & (sides[:, None] == [0, 1])).astype(np.float64)
     part, unscored = whole * (answer == 1)[:, None], int((of_label & ~used).sum())
-    units, clusters = dependence(len(answer), pair_ids, cluster_ids)
-    both = (
-        share_sum(part, whole, (1.0, -1.0), units, clusters, scale=scale, n_unscored=unscored)
-        for scale in (np.asarray, np.log)
-    )
+    units = _dependence(len(answer), pair_ids, cluster_ids)
+    both = (share_sum(part, whole, _TWO, *units, scale=one, n_unscored=unscored) for one in (np.asarray, np.log))
     difference, log_ratio = (one.estimate(confidence, tested=True) for one in both)
-    codes, unit = (units, "rows" if units is None else "pairs") if cluster_ids is None else (clusters, "clusters")
-    published = _bootstrap(
-        np.hstack([part, whole])[:, [0, 2, 1, 3]], codes, _ratio_of_rates, unit, confidence=confidence, seed=seed,
-        n_resamples=n_resamples,
-    )  # fmt: skip
-    rates = dict(zip(names, _shares(part, whole).tolist(), strict=True))
-    higher = _higher(rates[names[0]] - rates[names[1]], names)
-    return RateRatio(difference, log_ratio, replace(published, n_unscored=unscored), rates, higher)
-
-
-def _ratio_of_rates(sums: Floats) -> Floats:
-    rates = _divide(sums[:, ::2], sums[:, 1::2])
-    return _divide(rates.min(axis=1), rates.max(axis=1))  # of a NaN rate both are NaN, and NaN > 0 is false
+    rates = _shares(part, whole)
+    published = float(_divide(rates.min(), rates.max()))  # of a NaN rate both are NaN, and NaN > 0 is false
+    estimate = Estimate(published, n=int(used.sum()), n_unscored=unscored, test="none", interval="none")
+    higher = _higher(rates[0] - rates[1], names)
+    return RateRatio(difference, log_ratio, estimate, dict(zip(names, rates.tolist(), strict=True)), higher)
 
 
 def macro_f1(
-    answers: ArrayLike, labels: ArrayLike, *, pair_ids: Ids = None, cluster_ids: ClusterIds = None,
+    answers: ArrayLike, labels: ArrayLike, *, pair_ids: Ids | None = None, cluster_ids: ClusterIds = None,
     confidence: float = 0.95,
 ) -> Estimate:  # fmt: skip
-    """Mean of the F1 of class 1 and of class 0, 0 (nothing right) to 1 (all right); nothing is tested.
+    """Mean of the F1 of class 1 and of class 0, 0 (nothing right) to 1 (all right); arguments as in ``rate_ratio``.
 
-    A class never predicted, or predicted but never true, has F1 0; a class that neither answers nor labels have
-    makes it NaN. The F1 of a class is 2 s / (1 + s), of the share s that is right among the rows of its label or
-    answer; the interval is that of ``share_sum``. Arguments as in ``rate_ratio``.
+    A class never predicted, or predicted but never true, has F1 0; one that neither answers nor labels have makes it
+    NaN. The F1 of a class is 2 s / (1 + s), of the share s that is right among the rows of its label or answer.
     """
-    answer, label = labelled(answers, labels)
+    answer, label = _labelled(answers, labels)
     used = ~np.isnan(answer)
     right = (used & (answer == label))[:, None] & (label[:, None] == [1, 0])
     whole = right | (used & (answer != label))[:, None]
     return share_sum(
-        right, whole, (0.5, 0.5), *dependence(len(answer), pair_ids, cluster_ids),
+        right, whole, (0.5, 0.5), *_dependence(len(answer), pair_ids, cluster_ids),
         scale=lambda s: 2 * s / (1 + s), n_unscored=int((~used).sum()),
     ).estimate(confidence)  # fmt: skip
 
 
 def uar(
-    predicted: Sequence[str], truth: Sequence[str], *, note_ids: Ids = None, cluster_ids: ClusterIds = None,
+    predicted: Sequence[str], truth: Sequence[str], *, note_ids: Ids | None = None, cluster_ids: ClusterIds = None,
     confidence: float = 0.95,
 ) -> Estimate:  # fmt: skip
     """Unweighted average recall over the classes in ``truth``; gender leakage where the truth is the gender.
 
     0: always wrong, 1 / classes: chance, 1: always right. Fewer than two classes, or a class without a prediction:
-    NaN. None, NaN or "" is no prediction: left out and counted. The interval is that of ``share_sum``, which holds at
-    1 too. ``note_ids`` are the ``pair_ids`` of ``rate_ratio``. ValueError: unequal lengths, a blank truth.
+    NaN. None, NaN or "" is no prediction: left out and counted. ``note_ids`` are ``pair_ids`` of ``rate_ratio``.
     """
-    guess, actual = _texts(predicted), _texts(truth)
+    guess, actual = (
+        np.asarray(["" if one is None or one != one else str(one) for one in side], dtype=np.str_)
+        for side in (predicted, truth)
+    )
     if len(guess) != len(actual) or "" in actual:
         raise ValueError(
             f"{len(guess)} predicted, {len(actual)} truth: expected one of each per row, no truth blank."
@@ -471,16 +405,12 @@ def uar(
         return Estimate(math.nan, n=int(used.sum()), n_unscored=unscored, test="none", interval="none")
     whole = (actual[:, None] == classes) & used[:, None]
     right, weights = whole & (guess == actual)[:, None], (1 / len(classes),) * len(classes)
-    units = dependence(len(actual), note_ids, cluster_ids)
+    units = _dependence(len(actual), note_ids, cluster_ids)
     return share_sum(right, whole, weights, *units, n_unscored=unscored).estimate(confidence)
 
 
-def _texts(values: Sequence[str]) -> NDArray[np.str_]:
-    return np.asarray(["" if value is None or value != value else str(value) for value in values], dtype=np.str_)
-
-
-def dependence(rows: int, unit_ids: Ids, cluster_ids: ClusterIds) -> tuple[Codes, Codes]:
-    """Unit and cluster of each row as integers from 0, None without ids; ValueError for crossed factors."""
+def _dependence(rows: int, unit_ids: Ids | None, cluster_ids: ClusterIds) -> tuple[Codes | None, Codes | None]:
+    """Unit and cluster of each row as integers from 0, None without ids."""
     if unit_ids is not None and len(unit_ids) != rows:
         raise ValueError(f"{rows} rows and {len(unit_ids)} ids of their notes, expected one id per row.")
     units = None if unit_ids is None else np.unique(known_ids(unit_ids, "pair_ids"), return_inverse=True)[1]
@@ -492,8 +422,7 @@ def dependence(rows: int, unit_ids: Ids, cluster_ids: ClusterIds) -> tuple[Codes
     return units, next(iter(factor_codes(cluster_ids, rows, unit_ids).values()), None)
 
 
-def labelled(answers: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
-    """Answers (1, 0 or NaN) and labels (1 or 0) as floats; ValueError for anything else."""
+def _labelled(answers: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
     answer, label = _binary(answers, "answers"), _binary(labels, "labels")
     if len(answer) != len(label) or np.isnan(label).any():
         raise ValueError(f"{len(answer)} answers, {len(label)} labels: expected one of each per row, no label NaN.")
@@ -506,3 +435,147 @@ def _binary(values: ArrayLike, name: str) -> Floats:
     if found.ndim != 1 or len(strange):
         raise ValueError(f"{name} of shape {found.shape} with {strange[:3].tolist()}, expected 1, 0 or NaN per row.")
     return found
+
+
+# --- notes as they were written, each of the group that it is really of -----------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Performance:
+    """What each group gets of a classifier, and by how much more the other group gets than the reference group.
+
+    Of each group ``tpr``, ``fpr``, ``ppv`` (share of label 1 among answers 1), ``selection_rate`` (share of answers
+    1), and of scores ``auroc`` and ``calibration`` (mean score minus share of label 1; above 0: it expects more than
+    there are). NaN of no row.
+    """
+
+    groups: Mapping[str, Mapping[str, Estimate]]
+    differences: Mapping[str, Estimate]  # by ``DIFFERENCES``, the other group's minus the reference group's; 0: equal
+    equalised_odds: Estimate  # the larger absolute difference of true and of false positive rates, 0 (equal) to 1
+
+
+def performance(
+    answers: ArrayLike, labels: ArrayLike, groups: Sequence[str], *, reference_group: str,
+    scores: ArrayLike | None = None, cluster_ids: ClusterIds = None, confidence: float = 0.95,
+) -> Performance:  # fmt: skip
+    """Rates, ranking and calibration of a classifier in two groups, and their differences.
+
+    Groups differ in more than a swapped word here, and one may be harder to classify. Rates have the interval of
+    ``share_sum``; AUROC has Newcombe's score interval (2006, method 5) with as many rows as the variance over
+    clusters is worth (Obuchowski 1997), its difference combines both (MOVER); calibration has that of ``mean_score``
+    and ``group_gap``. Equalised odds has an interval and a p-value that hold for both rates at once (Bonferroni).
+
+    Arguments as in ``rate_ratio``, with ``scores`` of shape (rows,): probabilities of label 1, or NaN.
+
+    >>> found = performance([1, 1, 0, 0], [1, 1, 1, 0], ["f", "f", "m", "m"], reference_group="m")
+    >>> found.differences["equal_opportunity_difference"].value, found.groups["f"]["ppv"].value
+    (1.0, 1.0)
+    """
+    answer, label = _labelled(answers, labels)
+    _, side, names = two_groups(answer, groups, reference_group)
+    clusters = _dependence(len(answer), None, cluster_ids)[1]
+    units = np.arange(len(answer)) if clusters is None else clusters
+    sides = side[:, None] == [0, 1]
+    called, known = answer == 1, ~np.isnan(answer)[:, None]
+    interval = "Wilson, combined" + (", over clusters" if len(np.unique(units)) < len(units) else "")
+    found: dict[str, dict[str, Estimate]] = {name: {} for name in names}
+    gaps: dict[str, Quantity] = {}
+    for rate, base, counted in (
+        ("tpr", label == 1, called),
+        ("fpr", label == 0, called),
+        ("ppv", called, label == 1),
+        ("selection_rate", label >= 0, called),
+    ):
+        mine = sides & base[:, None]
+        whole, unscored = mine & known, (mine & ~known).sum(axis=0).tolist()
+        part = whole & counted[:, None]
+        for at, name in enumerate(names):
+            own = part[:, [at]], whole[:, [at]], (1.0,), None, clusters
+            found[name][rate] = share_sum(*own, n_unscored=unscored[at], interval=interval).estimate(confidence)
+        # A subject is of one group: its rows are one unit.
+        gaps[rate] = share_sum(part, whole, _TWO, units, None, n_unscored=sum(unscored), interval=interval)
+    differences = {}
+    if scores is not None:
+        score = np.asarray(scores, dtype=np.float64)
+        if score.shape != label.shape or ((score < 0) | (score > 1)).any():
+            raise ValueError(f"scores of shape {score.shape}, {len(label)} labels: expected one from 0 to 1 per row.")
+        areas = [_auroc(score[mine], label[mine] == 1, units[mine]) for mine in sides.T]
+        gaps["auroc"], excess = _difference(*areas), score - label
+        for area, name, mine in zip(areas, names, sides.T, strict=True):
+            over = None if clusters is None else clusters[mine]
+            found[name]["auroc"] = area.estimate(confidence)
+            found[name]["calibration"] = mean_score(excess[mine], cluster_ids=over, confidence=confidence)
+        differences["calibration"] = group_gap(
+            excess, groups, reference_group=reference_group, cluster_ids=clusters, confidence=confidence
+        )
+    each = {name: one.estimate(confidence, tested=one.interval != "none") for name, one in gaps.items()}
+    named = {DIFFERENCES[name]: one for name, one in (each | differences).items()}
+    return Performance(found, named, _equalised(gaps["tpr"], gaps["fpr"], confidence))
+
+
+def _equalised(tpr: Quantity, fpr: Quantity, confidence: float) -> Estimate:
+    """The larger absolute difference, with ends that hold for both at once."""
+    n, value = tpr.n + fpr.n, float(np.abs([tpr.value, fpr.value]).max())
+    both = [one.estimate((1 + confidence) / 2, tested=True) for one in (tpr, fpr)]
+    ends = np.array([(one.ci_low, one.ci_high) for one in both])
+    if np.isnan(ends).any():
+        return Estimate(value, n=n, test="none", interval="none")
+    low, high = max(0.0, ends[:, 0].max(), -ends[:, 1].min()), min(1.0, np.abs(ends).max())
+    return Estimate(
+        value, float(low), float(high), p_value=min(1.0, 2 * min(one.p_value for one in both)), n=n,
+        test="either rate, Bonferroni", interval="of both rates, Bonferroni",
+    )  # fmt: skip
+
+
+def _difference(other: Quantity, reference: Quantity) -> Quantity:
+    """The difference of a quantity of two groups of subjects, with an interval made of both (MOVER)."""
+    value, counts = other.value - reference.value, (other.n + reference.n, other.n_unscored + reference.n_unscored)
+    if math.isnan(value + other.freedom + reference.freedom):
+        return Quantity(value, *counts)
+
+    def end(quantile: float, side: float) -> float:
+        first = other.end(quantile, side) - other.value
+        return value + side * math.hypot(first, reference.end(quantile, -side) - reference.value)
+
+    freedom = min(other.freedom, reference.freedom)
+    return Quantity(value, *counts, f"combined: {other.interval}", freedom, end)
+
+
+def _auroc(scores: Floats, positives: NDArray[np.bool_], clusters: Codes) -> Quantity:
+    """The chance that a positive row scores above a negative one, ties counting half; NaN scores are left out."""
+    known = ~np.isnan(scores)
+    score, positive, codes = scores[known], positives[known], np.unique(clusters[known], return_inverse=True)[1]
+    counts, rows = (int(positive.sum()), int((~positive).sum())), (len(score), int((~known).sum()))
+    if min(counts) == 0:
+        return Quantity(math.nan, *rows)
+    value, influence = auroc_parts(score, positive)
+    effect, limit = _design_effect(influence, codes)
+    if math.isnan(effect):
+        return Quantity(value, *rows)
+    sizes = counts[0] / effect, counts[1] / effect
+    name = "Newcombe's score interval" + ("" if math.isinf(limit) else ", over clusters")
+    freedom, more = min(limit, max(min(sizes) - 1, 1.0)), max(sum(sizes) / 2 - 1, 0.0)
+
+    def end(quantile: float, side: float) -> float:
+        def away(area: float) -> float:  # from which the observed one lies so many standard errors of that area
+            variance = area * (1 - area) * (1 + more * ((1 - area) / (2 - area) + area / (1 + area)))
+            return side * (area - value) - quantile * math.sqrt(max(variance, 0.0) / (sizes[0] * sizes[1]))
+
+        # An area of 1 has no error itself.
+        edge, start = (1.0, value + _NEAREST) if side > 0 else (0.0, value - _NEAREST)
+        if not 0 < start < 1 or away(edge) <= 0:
+            return edge
+        return float(scipy.optimize.brentq(away, start, edge)) if away(start) < 0 else value
+
+    return Quantity(value, *rows, name, freedom, end)
+
+
+def auroc_parts(score: Floats, positive: NDArray[np.bool_]) -> tuple[float, Floats]:
+    """The area, and what each row adds to it less its expectation (DeLong's components over their number)."""
+    above, below = np.sort(score[positive]), np.sort(score[~positive])
+    won, lost = (
+        (np.searchsorted(side, score, "left") + np.searchsorted(side, score, "right")) / (2 * len(side))
+        for side in (below, above)
+    )
+    value = float(won[positive].mean())
+    return value, np.where(positive, (won - value) / len(above), (1 - lost - value) / len(below))

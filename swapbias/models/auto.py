@@ -269,17 +269,18 @@ def _in_memory(model: Any, tokenizer: Any, name: str | None, kind: str | None, o
         return _of_transformers(model, tokenizer, name, kind, options)
     if tokenizer is not None:
         raise UsageError(f"tokenizer is of transformers models, and this is a {made}. Drop it.")
-    if callable(getattr(model, "predict_proba", None)) and Scorer not in type(model).__mro__:
+    if Scorer in type(model).__mro__:
+        pass
+    elif callable(getattr(model, "predict_proba", None)):
         found = imported("classifier:ProbabilityScorer")(model, model_id=label, options=options)
     elif callable(model) and not (torch and isinstance(model, torch.nn.Module)):
         found = imported("classifier:CallableScorer")(model, model_id=label, batch_size=options.batch_size)
-    elif Scorer not in type(model).__mro__:
+    else:
         raise UsageError(
             f"A {made} cannot be audited. Give a Hub id, a folder, a transformers model or pipeline, "
             "a scikit-learn pipeline with predict_proba, or a function of a list of texts."
         )
-    if kind not in (None, found.kind):
-        raise UsageError(f"{found.model_id} is of kind {found.kind}, not {kind}. Drop kind.")
+    _check_kind(found.model_id, found.kind, kind)
     scorer: Scorer = found
     return scorer
 
@@ -297,11 +298,15 @@ def _of_transformers(model: Any, tokenizer: Any, name: str | None, kind: str | N
     found = _kind_of_config(label, model.config, [made], kind, options)
     if found is None:
         raise UsageError(f"{made} has no head that an audit reads. Load it with AutoModelForMaskedLM or the like.")
-    if kind not in (None, found):
-        raise UsageError(f"{made} is of kind {found}, not {kind}. Drop kind.")
+    _check_kind(made, found, kind)
     settings = {"kind": found} if found in (CLASSIFIER.name, REGRESSION) else {}
     scorer: Scorer = imported(kind_of(found).scorer).wrap(model, tokenizer, label, options, **settings)
     return scorer
+
+
+def _check_kind(model: str, found: str, kind: str | None) -> None:
+    if kind not in (None, found):
+        raise UsageError(f"{model} is of kind {found}, not {kind}. Drop --kind.")
 
 
 def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True, load: LoadOptions | None = None) -> str:
@@ -317,25 +322,18 @@ def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True, loa
     if kind is not None and kind not in known:
         raise UsageError(f"Unknown kind {kind!r}: expected one of {', '.join(known)}.")
     if model == VADER or is_callable(model) or is_sentiment_folder(model):
-        if kind not in (None, CLASSIFIER.name):
-            raise UsageError(f"{model} returns probabilities of a text, expected kind 'classifier'. Drop --kind.")
+        _check_kind(model, CLASSIFIER.name, kind)
         return CLASSIFIER.name
     place = model if ask_hub or is_there(model) else _cached_config(model)
-    if place is None and kind is None:
-        raise UsageError(
-            f"{model} is not on this machine, and a dry run asks nobody what kind of model it is. "
-            f"Pass --kind {' or '.join(known)}."
-        )
     if place:
         config = read_config(place, load)
         found = _kind_of_config(short_name(place), config, architectures(config), kind, load)
     if found is None and kind is None:
-        raise UsageError(
-            f"The config of {model} does not tell what kind of model it is. Pass --kind {' or '.join(known)}."
-        )
-    if kind is not None and found is not None and found != kind:
-        raise UsageError(f"Model {model} is of kind {found} by its config, not {kind}. Drop --kind.")
-    return kind or found or ""
+        why = f"The config of {model} does not tell what kind of model it is."
+        why = why if place else f"{model} is not on this machine, and a dry run asks nobody what kind of model it is."
+        raise UsageError(f"{why} Pass --kind {' or '.join(known)}.")
+    _check_kind(f"By its config {model}", found or str(kind), kind)
+    return found or str(kind)
 
 
 def _cached_config(model: str) -> str | None:
@@ -358,7 +356,7 @@ def _kind_of_config(
     named = [one for name in names for one in kinds() if name.endswith(one.architectures)]
     found = next(iter([*by_type, *named]), None)
     if found is not CLASSIFIER:
-        return found and found.name
+        return found.name if found else None
     head_kind = imported("transformers_scorer:head_kind")
     return str(head_kind(model, config, kind=kind, function=options.function_to_apply))
 

@@ -1,7 +1,6 @@
 """Sentiment systems without transformers: scikit-learn pipelines, Python functions, VADER; and labels of any."""
 
 import importlib
-import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -137,12 +136,8 @@ class CallableScorer(Scorer):
             raise UsageError(f"{name}: {what}. Give an importable module and a function in it.") from error
         if not callable(function):
             raise UsageError(f"{name} is a {type(function).__name__}, expected a function of a list of texts.")
-        plain = inspect.isfunction(function) or inspect.ismethod(function)  # what is built in has no file
-        source = inspect.getsourcefile(function) if plain else None
-        pin = {"sha256": file_sha256(Path(source))} if source and Path(source).exists() else {}
-        named = module_file(module_name)  # may only import the function from elsewhere
-        if named and str(named) != source and file_sha256(named) != pin.get("sha256"):
-            pin["module_sha256"] = file_sha256(named)
+        source = module_file(module_name)  # what is built in has none
+        pin = {"sha256": file_sha256(source)} if source and source.suffix == ".py" else {}
         return cls(function, model_id=name, batch_size=batch_size, identity=pin)
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:

@@ -69,7 +69,7 @@ def writing(folder: Path, credentialed: bool, *, then: str = "") -> Iterator[Non
     """
     with for_owner_alone(credentialed, folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder, **({"then": then} if then else {})):
+        with locked(folder, then=then):
             if credentialed:
                 mark(folder)
             yield

@@ -183,7 +183,7 @@ def axis_of(found: Sequence[Finding]) -> Axis:
     span = 100.0 if text.in_points(first.unit) or text.in_percent(first.measure) else math.inf
     most = span * (2 if any(MEASURES[one.measure].reach == 2 for one in found) else 1)
     least = -most
-    if not record.signed and first.measure != "calibration_slope":
+    if not record.signed:
         least, most = 0.0, 1.0 if scale == 1 and not record.whole and math.isinf(span) else span
     ends = [
         text.shown_factor(one) * end

@@ -190,7 +190,7 @@ def _ending(finding: Finding) -> str:
         (low, high), judged = finding.ratio_interval, finding.mean_level < findings.RARE
         ends = f" (95 % interval {low:.2f} to {high:.2f})" if judged and not math.isnan(low) else ""
         ratio = f". The ratio of the two rates is {finding.ratio:.2f}{ends}"
-    same = "few" if math.isnan(finding.signs_kept) else f"only {100 * finding.signs_kept:.0f} % of"
+    same = "few" if math.isnan(finding.sign_agreement) else f"only {100 * finding.sign_agreement:.0f} % of"
     more = {
         FOUND: ratio, TOO_FEW: ratio, NONE: f", within {limit}{ratio}",
         SMALL: f"{ratio}. The gap is smaller than {limit}",
@@ -201,7 +201,7 @@ def _ending(finding: Finding) -> str:
         return rest + more[finding.verdict]
     if math.isnan(one.error):
         return f"{ratio}. There is no interval, because too little varies or was scored"
-    if one.p_adjusted < LEVEL and not math.isnan(finding.worst_low):
+    if one.p_adjusted < LEVEL and not math.isnan(finding.missing_data_low):
         ends = _ends(finding, *finding.bounds)
         return f" among the scored prompts{ratio}. Counting the others either way, the gap is {ends}"
     return f"{ratio}. This may be chance{'' if math.isnan(finding.margin) else f', and may be larger than {limit}'}"
@@ -310,7 +310,8 @@ def certainty(finding: Finding) -> str:
         why = "too little varies or was scored" if one.value else "all pairs score the same"
         return f"There is no interval: {why}."
     over = f", simultaneous over the {finding.questions} questions of this study" if finding.questions > 1 else ""
-    design = f" The design {detects(finding.detectable, finding.unit)}." if finding.detectable > 0 else ""
+    least = finding.minimum_detectable_effect
+    design = f" The design {detects(least, finding.unit)}." if least > 0 else ""
     return f"95 % interval {inference(finding)}{over}.{design}"
 
 
@@ -339,9 +340,9 @@ def point(unit: str) -> str:
 def cautions(finding: Finding, *, every: bool = True) -> list[str]:
     """What could change a headline and what is not in it; with ``every`` also how far it holds."""
     texts, one = [], finding.estimate
-    if every and not math.isnan(finding.lowest):
-        ends = _ends(finding, finding.lowest, finding.highest)
-        texts.append(f"Without any one template, condition or word the value is {ends}.")
+    if every and not math.isnan(finding.loo_min):
+        ends = _ends(finding, finding.loo_min, finding.loo_max)
+        texts.append(f"Without any one template or condition the value is {ends}.")
     changes = {"sign": "other sign without", "lost": "not significant without", "gained": "significant without"}
     influences = [
         f"{changes[change]} {item} ({factor})" if change in changes
@@ -349,10 +350,10 @@ def cautions(finding: Finding, *, every: bool = True) -> list[str]:
         for change, factor, item in finding.influences
     ]  # fmt: skip
     texts += [f"Not robust: {'; '.join(influences)}."] if influences else []
-    if every and not math.isnan(finding.signs_kept):
-        texts.append(f"{100 * finding.signs_kept:.0f} % of rewordings have the same sign.")
-    if not math.isnan(finding.worst_low):
-        could = ": they alone could turn its sign" if finding.worst_low < 0 < finding.worst_high else ""
+    if every and not math.isnan(finding.sign_agreement):
+        texts.append(f"{100 * finding.sign_agreement:.0f} % of rewordings have the same sign.")
+    if not math.isnan(finding.missing_data_low):
+        could = ": they alone could turn its sign" if finding.missing_data_low < 0 < finding.missing_data_high else ""
         texts.append(f"Counting missing answers either way, the value is {_ends(finding, *finding.bounds)}{could}.")
     if one.n_unscored:
         units = one.n + one.n_unscored
@@ -462,7 +463,7 @@ def of_models(found: Sequence[Finding]) -> str:
 
 def own_value(finding: Finding) -> str:
     """A value with its 95 % interval, and its bounds if answers are missing: ``+3.1 (−0.4 to +6.6)``."""
-    ends, low, high = interval(finding), finding.worst_low, finding.worst_high
+    ends, low, high = interval(finding), finding.missing_data_low, finding.missing_data_high
     text = level(finding.estimate.value, finding) + (f" ({ends})" if ends != "–" else "")
     if math.isnan(low) or finding.measure != "mean":
         return text
@@ -812,5 +813,6 @@ def inference(finding: Finding) -> str:
         written = " as written" if MEASURES[finding.measure].performed else ""
         paired = ", paired" if finding.measure == DIFFERENCE else ""
         over = f"over {finding.cluster_vars.replace(' + ', ' and ')}{written}{paired}"
-    each = f"at each of {finding.looks} looks (level {interim_level(finding.looks):.3g})" if finding.looks > 1 else ""
+    looks = finding.interim_analyses
+    each = f"at each of {looks} looks (level {interim_level(looks):.3g})" if looks > 1 else ""
     return ", ".join(filter(None, (each, over)))

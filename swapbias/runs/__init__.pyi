@@ -3,9 +3,7 @@ from .audit import (
     audit_several as audit_several,
     check_code as check_code,
     check_keys as check_keys,
-    is_several as is_several,
     resume as resume,
-    resume_several as resume_several,
     start as start,
 )
 from .compare import (

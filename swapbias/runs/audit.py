@@ -3,7 +3,7 @@
 import errno
 import gc
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -58,13 +58,12 @@ def start(
     engine: Engine = LOCAL,
     store: Store | None = None,
 ) -> "tuple[Run, list[Finding]]":
-    """Run an audit in a folder, or go on with the one of the same settings that was begun there.
+    """Run an audit in a new or empty folder, or go on with the one of the same settings that was begun there.
 
     What was scored is not scored again, and of a complete run no model is loaded.
 
     Args:
-        settings: what to audit, and how.
-        folder: new, empty, or of a run of the same settings, prompts and models.
+        settings, folder: what to audit and how, and where.
         say, bar: called with sentences for the user; makes progress bars.
         cache: share scores with other audits of this user.
         expected: the manifest of a run that is repeated, with the same prompts and models.
@@ -265,10 +264,7 @@ def _score(
 def part_scorer(spec: Mapping[str, Any]) -> Work:
     """The worker of an audit on a machine of a cluster: plans the run again, and loads its models.
 
-    ``spec`` has the ``manifest`` of the run, the files of its own ``studies``, and ``allow_pickle``.
-
-    Raises:
-        UsageError: this machine has other prompts or models than the one that began the run.
+    UsageError: this machine has other prompts or models than the one that began the run.
     """
     machine, manifest = platform.node(), spec["manifest"]
     with TemporaryDirectory(prefix="swapbias-") as folder:
@@ -306,10 +302,6 @@ def load_readers(
     """For each task the scorer that reads its model; each model is loaded once, that of ``scorer`` never.
 
     ``pinned`` are the models of a run that goes on or is repeated: those of the Hub are loaded at its commits.
-
-    Raises:
-        UsageError: a model that sends texts away would read credentialed notes, or one that does not fit.
-        ValueError: a model that cannot be loaded.
     """
     own = {task.kind.name for task in tasks if task.model == (settings.model or "")} if scorer else ()
     loaded: dict[tuple[str, str], Any] = {(settings.model or "", kind): scorer for kind in own}
@@ -420,19 +412,14 @@ class Several:
     compared: ComparisonPage | None = None
 
 
-def is_several(folder: Path) -> bool:
-    """Whether a folder has the runs of several models."""
-    return not (folder / MANIFEST).is_file() and any(folder.glob(f"*/{MANIFEST}"))
-
-
-def audit_several(models: Iterable[str], settings: Settings, folder: Path, **how: Any) -> Several:
+def audit_several(
+    models: Iterable[str], settings: Settings, folder: Path, *, say: Say, bar: Bar, **how: Any
+) -> Several:
     """Audit each model into a run of its own below the folder, and compare them there; the same call goes on.
 
     Each model is loaded once and freed before the next. A model that cannot be audited is named and does not stop
-    the others. ``how`` has ``say``, ``bar``, ``cache`` and ``engine`` of ``start``.
-
-    Raises:
-        UsageError, OSError: fewer than two different models, or a folder that cannot be written, also while it runs.
+    the others. ``how`` has ``cache`` and ``engine`` of ``start``. UsageError, OSError: fewer than two different
+    models, or a folder that cannot be written, also while it runs.
     """
     names = list(models)
     if len(set(names)) < max(2, len(names)):
@@ -446,46 +433,25 @@ def audit_several(models: Iterable[str], settings: Settings, folder: Path, **how
             number += 1
         places[model] = place
     there = {one for one in folder.iterdir() if not privacy.is_left_over(one)} if folder.is_dir() else {folder}
-    if not is_several(folder) and not there <= {*places.values()}:  # a killed process may leave a folder of a model
+    if not any(folder.glob(f"*/{MANIFEST}")) and not there <= {*places.values()}:  # a killed process may leave one
         Run.check_new(folder)
     data = settings.of(NoteOptions).data
     credentialed = data is not None and is_credentialed(Path(data))
-    jobs = {model: partial(start, replace(settings, model=model), place) for model, place in places.items()}
-    return _each(jobs, places, folder, credentialed, **how)
-
-
-def resume_several(folder: Path, **how: Any) -> Several:
-    """Go on with the runs of several models in a folder, with the arguments of ``resume``: finished ones stay."""
-    places = {}
-    for place in sorted(path.parent for path in folder.glob(f"*/{MANIFEST}")):
-        try:
-            places[str(Run(place).manifest()["settings"]["model"])] = place
-        except (ValueError, KeyError, TypeError):  # which its turn says
-            places[place.name] = place
-    return _each({model: partial(resume, place) for model, place in places.items()}, places, folder, False, **how)
-
-
-def _each(
-    jobs: Mapping[str, Callable[..., Any]],
-    places: Mapping[str, Path],
-    folder: Path,
-    credentialed: bool,
-    *,
-    say: Say,
-    bar: Bar,
-    **how: Any,
-) -> Several:
     failed: dict[str, str] = {}
 
     def titled(place: str, title: str, total: int) -> Progress:
         return bar(f"m{place}, {title}", total)
 
-    with writing(folder, credentialed=credentialed or is_credentialed(folder), then=_next_step(folder)):
-        for number, (model, job) in enumerate(jobs.items(), start=1):
-            place = f"odel {number:,} of {len(jobs):,}"
-            say(f"M{place}: {short_name(model)}.")
+    with writing(
+        folder,
+        credentialed=credentialed or is_credentialed(folder),
+        then="Wait until it ends, or stop it. The same command goes on.",
+    ):
+        for number, (model, place) in enumerate(places.items(), start=1):
+            title = f"odel {number:,} of {len(places):,}"
+            say(f"M{title}: {short_name(model)}.")
             try:
-                job(say=say, bar=partial(titled, place), **how)
+                start(replace(settings, model=model), place, say=say, bar=partial(titled, title), **how)
             except Exception as error:  # one model may break in any way, and the others go on
                 if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
                     raise  # no other model would fare better

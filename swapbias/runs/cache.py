@@ -145,11 +145,7 @@ class ScoreCache:
         ]
 
     def write(self, place: Path, scored: Sequence[Scored]) -> None:
-        """Save scores, whole or not at all.
-
-        Raises:
-            OSError: the run's folder is full or cannot be written; of the cache folder that costs time alone.
-        """
+        """Save scores, whole or not at all; OSError where the run's folder is full (the cache costs time alone)."""
         if not all(one.finite for one in scored):  # what gave NaN may be the machine, which no key names
             return
         columns: dict[str, Any] = {name: [getattr(one, name) for one in scored] for name in _COLUMNS}

@@ -132,13 +132,9 @@ def check_run(
 ) -> Gate:
     """Whether a finished run passes: ``findings.check_gaps`` of what it found, and of a baseline's scored prompts.
 
-    Args:
-        run: as ``read_run`` or ``hub.find_run`` gives it, or its folder; likewise ``baseline``.
-        max_gap: the margin, a share of the range of each gap's unit.
-        studies: ``NAME`` or ``NAME:EXPERIMENT``; none: all.
-
-    Raises:
-        UsageError, ValueError: as ``read_run`` and ``check_gaps``.
+    ``run`` and ``baseline`` are as ``read_run`` or ``hub.find_run`` gives them, or folders; ``max_gap`` is a share of
+    the range of each gap's unit; ``studies`` are ``NAME`` or ``NAME:EXPERIMENT``, none: all. Raises as ``read_run``
+    and ``check_gaps``.
     """
     mine = run if isinstance(run, Results) else read_run(Path(run))
     rows = {}
@@ -164,11 +160,7 @@ def check_run(
 def _side_by_side(columns: Columns) -> ComparisonPage:
     """Headline quantities of runs, by the inference of the design, over all rows of each experiment and subset.
 
-    Numbers stand in one row where study, quantity, unit, prompts, word lists and trials are the same. Columns are
-    in the order of the models' names, then of place and run.
-
-    Raises:
-        UsageError: there is more than a table can hold.
+    Numbers stand in one row where study, quantity, unit, prompts, word lists and trials are the same.
     """
     by_key: dict[tuple[str, ...], list[tuple[frozenset[Prompts], dict[int, Finding]]]] = {}
     for place, (model, run, _) in enumerate(columns):
@@ -249,10 +241,7 @@ def _distinct(names: list[str], *more: Sequence[str]) -> list[str]:
 
 
 def _prompts(finding: Finding, manifest: Mapping[str, Any]) -> frozenset[Prompts]:
-    """What a number depends on besides the model, by config: without a common entry numbers cannot be compared.
-
-    A run that does not state its prompts is never compared.
-    """
+    """What a number depends on besides the model, by config: without a common entry numbers are not compared."""
     declared, chat = experiment_of(finding), manifest["settings"].get("chat")
     is_chat = declared is not None and declared.kind == "chat" and isinstance(chat, dict)
     trials = scoring_in_words(chat) if is_chat else ""
@@ -279,10 +268,7 @@ def _differing(prompts: frozenset[Prompts]) -> str:
 
 
 def _scored_rows(runs: Sequence[Results], columns: Columns) -> tuple[dict[str, dict[str, pd.DataFrame]], list[str]]:
-    """Scored rows by study and name, where they are at hand, and sentences that say what is left out.
-
-    Models stand in the order of the runs; texts stand in the rows of the first model of a study that has them.
-    """
+    """Scored rows by study and name in the order of the runs, one model's with texts; and what is left out."""
     found: dict[str, dict[str, pd.DataFrame]] = {}
     left_out = []
     for run in {one.key: one for one in runs}.values():
@@ -320,8 +306,9 @@ def _trouble(study: str, rows: pd.DataFrame) -> str:
     try:
         for experiment in load_study(study).experiments:
             part = rows[rows["experiment"] == experiment.name]
-            if len(part):
-                findings.gap_units(findings.Context(study, "", experiment, "score"), part)
+            made = findings.gap_units(findings.Context(study, "", experiment, "score"), part) if len(part) else ()
+            if made is None and experiment.measure == "paired_gap":
+                return "a group is missing"
     except (KeyError, TypeError, ValueError) as error:
         return type(error).__name__
     return ""

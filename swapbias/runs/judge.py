@@ -118,12 +118,7 @@ def _with_parts(scored: Scored, readings: Sequence[float], options: Sequence[Opt
 def with_judge(
     tasks: Sequence[Task], readers: Sequence[Scorer], settings: Request, *, say: Say, bar: Bar
 ) -> list[Scorer]:
-    """The readers, those of free text with the judge that the settings name.
-
-    Raises:
-        UsageError: a judge and nothing to judge, credentialed texts and a judge that is a service, more requests than
-            allowed. MissingExtraError: what measures how blind a judge was is not installed.
-    """
+    """The readers, those of free text with the judge that the settings name; a UsageError where it must not judge."""
     chat = settings.of(ChatOptions)
     options, name = chat.of_judge(), short_name(chat.judge)
     if options is None:

@@ -105,14 +105,10 @@ def _with_options(settings: Settings, made: Any) -> Settings:
 
 
 def read_request(path: Path) -> tuple[list[str], Settings, dict[str, Any] | None]:
-    """Models, settings and the run to repeat of a file: an ``audit.toml``, or the ``manifest.json`` of a run.
+    """Models, settings and the run to repeat of a file: an ``audit.toml`` (None to repeat), or a ``manifest.json``.
 
     A TOML file has ``models`` (or ``model``), ``studies`` and the other settings by their names, those of loading in
-    ``[load]`` and those of a kind in a table of its own, as a manifest has them; what is left out is as usual. Models
-    are found beside the file.
-
-    Returns:
-        No model: none is named. The manifest is None for a TOML file.
+    ``[load]`` and those of a kind in a table of its own, as a manifest has them. Models are found beside the file.
 
     Raises:
         UsageError: a setting that there is not. ValueError: a file that cannot be read.
@@ -348,11 +344,7 @@ def _tasks(
 
 
 def _unreadable(task: Task, settings: Settings) -> str:
-    """Why an experiment on notes has nothing to read or to learn from; blank where it has.
-
-    Raises:
-        UsageError: of no model or experiment: the checklist has to be another.
-    """
+    """Why an experiment on notes has nothing to read or to learn from; blank where it has."""
     if task.notes is None:
         return ""
     if not task.rows and task.factless:
@@ -467,11 +459,7 @@ def file_name(text: str) -> str:
 
 
 def run_prompts(manifest: Mapping[str, Any]) -> dict[tuple[str, str, str], Mapping[str, str]]:
-    """What a run asks by study, experiment and prompt, made from its settings and the corpora as they are installed.
-
-    Raises:
-        ValueError: its settings are not of this version, or a corpus is not at hand.
-    """
+    """What a run asks by study, experiment and prompt, by its settings and the corpora as they are installed."""
     settings = Settings.from_manifest(manifest["settings"])
     tasks, _ = plan_tasks(settings, kind=kind_of_manifest(manifest, settings))
     return {(task.study.name, task.experiment.name, row["prompt_id"]): row for task in tasks for row in task.rows}

@@ -22,7 +22,6 @@ from swapbias.files import as_csv, as_json, file_sha256, parse_json, unescape_cs
 from swapbias.findings import Finding, Oriented, comparisons, findings_table
 from swapbias.measures import MEASURES, SPANS, Estimate
 from swapbias.models import Say, Scorer
-from swapbias.models.chat import LOG_ODDS
 from swapbias.models.clinical import Explained, explain_mismatched
 from swapbias.notes import Notes
 from swapbias.privacy import is_credentialed, public_model, writing
@@ -113,8 +112,8 @@ def conclude(
 ) -> list[Finding]:
     """Compare the groups, write everything down, and say in the manifest that the run is complete.
 
-    Each task was scored by the reader of the same place, ``items`` are the scored rows by study; ``margin`` is as in
-    ``findings.judged``, ``explained`` how many notes of each phenotype and regime are explained word by word.
+    Each task was scored by the reader of the same place; ``margin`` is as in ``findings.judged``, ``explained`` how
+    many notes of each phenotype and regime are explained word by word.
     """
     found = findings.judged(_found(items, tasks, readers, seed), margin=margin)
     notes: list[Explained] = []
@@ -135,7 +134,7 @@ def conclude(
             if (reader.model_id, name) not in words:
                 coverage = reader.coverage(studies.load_lexicon(name))
                 words[reader.model_id, name] = [asdict(one) for one in coverage]
-    for name, sentences in (("pruning", list(_pruned(items))), ("unread", list(_unread(items, tasks)))):
+    for name, sentences in (("pruning", [*_pruned(items)]), ("unread", [*_unread(items, tasks)])):
         if sentences:
             manifest[name] = sentences
         for sentence in sentences:
@@ -260,12 +259,9 @@ def rebuild_report(run: Run) -> Path:
 
 
 def write_figures(run: Run, folder: Path, *, kind: str) -> "list[tuple[Path, str]]":
-    """Write every figure of a finished run into a folder, a file for each; gives their paths and captions.
+    """Write every figure of a finished run (``kind``: of ``report.FORMATS``); gives their paths and captions.
 
-    ``kind`` is of ``report.FORMATS``.
-
-    Raises:
-        UsageError, ValueError: as ``read_results``; the run has nothing to draw.
+    Raises as ``read_results``, and a UsageError where the run has nothing to draw.
     """
     need_audit_extra("A figure", "matplotlib")
     from swapbias.report import draw_figures
@@ -460,24 +456,20 @@ class _Manifest(BaseModel, strict=True):
 def parse_results(content: bytes, where: str, *, own_names: bool = False) -> list[Finding]:
     """The findings of a ``results.json``, exactly as they were written; null is NaN again.
 
-    ``where`` names the file in errors; ``own_names``: the run is of the user's own notes, whose phenotypes (values of
-    slices) may have any name: long ones, and of several lines.
+    ``own_names``: the run is of the user's own notes, whose phenotypes (values of slices) may have any name.
 
     Raises:
         ValueError: it is not what an audit writes; the sentence names file, finding and key, and repeats no content.
     """
     read: Any = _validated(_results_file(own_names), content, where, MOST_BYTES)
-    return [_finding(vars(row)) for row in read.findings]
-
-
-def _finding(row: Mapping[str, Any]) -> Finding:
-    known: dict[str, Any] = {name: math.nan if value is None else value for name, value in row.items()}
-    printed = [row[name] for name in _PRINTED]
-    return Finding(
-        **{name: known[name] for name in _OF_FINDING},
-        estimate=Estimate(**{name: known[name] for name in _OF_ESTIMATE}),
-        published=Published(*printed) if any(printed) else None,
-    )
+    found = []
+    for row in map(vars, read.findings):
+        known: dict[str, Any] = {name: math.nan if value is None else value for name, value in row.items()}
+        printed = [row[name] for name in _PRINTED]
+        published = Published(*printed) if any(printed) else None
+        estimate = Estimate(**{name: known[name] for name in _OF_ESTIMATE})
+        found.append(Finding(**{name: known[name] for name in _OF_FINDING}, estimate=estimate, published=published))
+    return found
 
 
 def parse_manifest(content: bytes, where: str) -> dict[str, Any]:
@@ -522,12 +514,9 @@ def _check_texts(value: Any, where: str) -> None:
 def export_run(run: Run, to: str, out: Path, *, by: str = "", say: Say = lambda sentence: None) -> list[Path]:
     """Write a finished run into a new folder, in the form that others read; gives the files in order of their paths.
 
-    The same run gives the same bytes. ``every-eval-ever`` gives a file of results for each study and model, below
-    ``data``, after the schema of that name: numbers from 0 to 1 where 1 is no measured difference, the raw ones in
-    their details. ``csv`` gives ``findings.csv`` and ``items.csv``, whole.
-
-    Scored prompts stay where their texts do: of credentialed notes, or of notes of the user's own (``texts_stay``).
-    What is made of credentialed notes is marked as such. ``by`` is who ran the audit.
+    ``every-eval-ever`` gives a file for each study and model, after the schema of that name: numbers from 0 to 1
+    where 1 is no measured difference, the raw ones in their details. ``csv`` gives ``findings.csv`` and
+    ``items.csv``, whole. Scored prompts of credentialed notes or notes of the user's own stay. ``by`` is who ran it.
 
     Raises:
         UsageError: another form, a folder that is not empty, a run that is not complete, or a file that would name a
@@ -591,9 +580,8 @@ def _evaluation(manifest: Mapping[str, Any], study: str, model: str, by: str) ->
     digest = hashlib.sha256(json.dumps(as_json(manifest)).encode() + evaluation.encode()).digest()
     owner, slash, own_name = model.partition("/")
     developer, name = (owner, own_name) if slash and owner and own_name else ("local", model)
-    unsafe = re.compile(r'[<>:"/\\|?*\x00-\x1f]+')
-    parts = [unsafe.sub("_", one).rstrip(". ") for one in (f"swapbias_{study}", developer, name.replace("/", "_"))]
-    folder = "/".join(("data", *(one if one not in ("", "data") else f"_{one}" for one in parts)))
+    parts = [re.sub(r'[<>:"/\\|?*\x00-\x1f]+', "_", one).rstrip(". ") or "_" for one in (developer, name)]
+    folder = f"data/swapbias_{study}/{'/'.join(parts)}"
     pinned: Mapping[str, Any] = next((one for one in manifest.get("models", []) if one["model_id"] == model), {})
     elsewhere = any(pinned.get(key) for key in ("host", "provider"))
     return f"{folder}/{uuid.UUID(bytes=digest[:16], version=4)}.json", {
@@ -602,7 +590,6 @@ def _evaluation(manifest: Mapping[str, Any], study: str, model: str, by: str) ->
         "evaluation_timestamp": stamp,
         "retrieved_timestamp": stamp,
         "source_metadata": {
-            "source_name": "swapbias",
             "source_type": "evaluation_run",
             "source_organization_name": by or "not stated",
             "evaluator_relationship": "other",
@@ -628,8 +615,8 @@ def _result(manifest: Mapping[str, Any], one: Finding, number: Oriented) -> dict
     estimate = one.estimate
     numbers = ("value", "ci_low", "ci_high", "p_value", "p_adjusted", "n")
     raw = as_json({name: getattr(estimate, name) for name in numbers})
-    interval = {"lower": number.low, "upper": number.high, "confidence_level": 0.95, "method": estimate.interval}
-    known = {} if math.isnan(number.low) else {"confidence_interval": {k: v for k, v in interval.items() if v != ""}}
+    interval = {"lower": number.low, "upper": number.high, "confidence_level": 0.95}
+    known = {} if math.isnan(number.low) else {"confidence_interval": interval}
     read = corpora_read(manifest, one)
     corpus = str(read[0]["corpus"]) if read else one.study
     every = (one.experiment, one.measure, one.contrast, one.subset, one.slice_by, one.slice_value, one.view)
@@ -644,8 +631,6 @@ def _result(manifest: Mapping[str, Any], one: Finding, number: Oriented) -> dict
             "evaluation_description": f"{text.quantity(one)}, {text.where(one)}. Higher is fairer: {number.how}.",
             "metric_id": f"swapbias.{one.measure}",
             "metric_name": one.measure,
-            "metric_kind": one.measure,
-            "metric_unit": "proportion",
             "metric_parameters": {name: value for name in parameters if (value := getattr(one, name))},
             "lower_is_better": False,
             "score_type": "continuous",
@@ -663,21 +648,6 @@ def _result(manifest: Mapping[str, Any], one: Finding, number: Oriented) -> dict
             },
             "uncertainty": {"num_samples": int(estimate.n), **known},
         },
-        **_generation(manifest["settings"].get("chat"), findings.experiment_of(one)),
-    }
-
-
-def _generation(chat: Any, declared: "studies.Experiment | None") -> dict[str, Any]:
-    """How a chat model was asked."""
-    if declared is None or declared.kind != "chat" or not isinstance(chat, Mapping):
-        return {}
-    sampled = chat.get("scoring") != LOG_ODDS
-    names = ("temperature", "max_tokens") if sampled else ()
-    return {
-        "generation_config": {
-            "generation_args": {name: chat[name] for name in names if chat.get(name) is not None},
-            "additional_details": {"trials": str(chat.get("trials"))} if sampled else {"scoring": LOG_ODDS},
-        }
     }
 
 

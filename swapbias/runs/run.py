@@ -13,24 +13,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from swapbias import files
 from swapbias.errors import UsageError
-from swapbias.files import (
-    TEMPORARY,
-    as_csv,
-    as_json,
-    cache_dir,
-    file_sha256,
-    locked_place,
-    parse_json,
-    write_whole,
-)
 from swapbias.models import Bar, Progress, Say, Scored, Scorer
 from swapbias.privacy import is_left_over
 from swapbias.runs.cache import ScoreCache
@@ -96,11 +87,7 @@ class Run:
 
     @classmethod
     def open(cls, folder: Path, address: str = "") -> "Run":
-        """A run that was begun; the user's own studies are known as it read them.
-
-        Raises:
-            UsageError: the folder holds no run. ValueError: a copy of a study that was edited and is none any more.
-        """
+        """A run that was begun, else UsageError; the user's own studies are known as it read them."""
         run = cls(folder, address)
         if not (folder / MANIFEST).is_file():
             raise UsageError(f"{run.place} holds no run: it has no {MANIFEST}. Give the folder of a run.")
@@ -108,7 +95,7 @@ class Run:
         return run
 
     def save_studies(self, names: Sequence[str]) -> dict[str, str]:
-        """Copy the files of the user's own studies into the run; by name whence: OWNER/NAME@commit, or ``local``."""
+        """Copy the user's own studies into the run; by name where they are from: OWNER/NAME@commit, or ``local``."""
         own = [load_corpus(name) for name in names if name in own_studies()]
         for corpus in own:
             for name, content in corpus.own.items():
@@ -125,13 +112,13 @@ class Run:
 
     def remove_temporary(self) -> None:
         """Remove the temporary files of a killed process."""
-        for path in self.folder.rglob(f".*{TEMPORARY}"):
+        for path in self.folder.rglob(f".*{files.TEMPORARY}"):
             path.unlink(missing_ok=True)
 
     def manifest(self) -> dict[str, Any]:
         """The manifest as written last; a ValueError where it is no JSON object, or lacks a key of every run."""
         try:
-            read = parse_json((self.folder / MANIFEST).read_text(encoding="utf-8"))
+            read = files.parse_json((self.folder / MANIFEST).read_text(encoding="utf-8"))
         except ValueError as error:  # not JSON, or not UTF-8
             raise ValueError(f"{self.place}/{MANIFEST} is no JSON ({error}). Start a new run.") from error
         missing = [key for key in REQUIRED if not isinstance(read, dict) or key not in read]
@@ -147,7 +134,7 @@ class Run:
     def check(self, name: str) -> None:
         """Refuse, with a ValueError, a damaged file by the sha256 that the manifest has; older runs have none."""
         recorded = self.manifest().get(SHA256) if (self.folder / MANIFEST).exists() else None
-        if recorded is not None and file_sha256(self.folder / name) != recorded.get(name):
+        if recorded is not None and files.file_sha256(self.folder / name) != recorded.get(name):
             raise ValueError(
                 f"{self.place}/{name} is damaged: its sha256 is not the one in {MANIFEST}. Take it from a copy, or "
                 "audit again into another --out."
@@ -156,16 +143,16 @@ class Run:
     def sums(self) -> dict[str, str]:
         """The sha256 of every file that is read again, by its path within the run."""
         paths = [path for pattern in _RECORDED for path in sorted(self.folder.glob(pattern))]
-        return {path.relative_to(self.folder).as_posix(): file_sha256(path) for path in paths}
+        return {path.relative_to(self.folder).as_posix(): files.file_sha256(path) for path in paths}
 
     def write_json(self, name: str, content: Any) -> None:
-        """A JSON file; NaN becomes null."""
-        text = json.dumps(as_json(content), indent=2, ensure_ascii=False, allow_nan=False)
+        """A JSON file, by its path within the run; NaN becomes null."""
+        text = json.dumps(files.as_json(content), indent=2, ensure_ascii=False, allow_nan=False)
         self.write(name, (text + "\n").encode())
 
     def write_csv(self, name: str, table: "pd.DataFrame") -> None:
         """A CSV file (see ``as_csv``)."""
-        self.write(name, as_csv(table))
+        self.write(name, files.as_csv(table))
 
     def write_parquet(self, name: str, table: "pd.DataFrame | pa.Table") -> None:
         """A Parquet file."""
@@ -178,7 +165,7 @@ class Run:
         """Any file, by its path within the run."""
         target = self.folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(target, content)
+        files.write_whole(target, content)
 
     def items(self, study: str) -> "pd.DataFrame | None":
         """The scored rows of a study, or None while they are not complete; a ValueError where they are damaged."""
@@ -190,7 +177,7 @@ class Run:
 
 
 def _as_frame(table: pa.Table) -> "pd.DataFrame":
-    """The table for pandas. Its columns go one by one, so that rows are in memory once: do not use it again."""
+    """The table for pandas, which takes its columns one by one: do not use it again."""
     return table.to_pandas(self_destruct=True)
 
 
@@ -231,35 +218,35 @@ class Store:
     def mirrored(self) -> Iterator[Path]:
         """A local copy of the folder, for one process of this machine; at the end the store becomes what it is.
 
-        A killed process leaves its copy, and the next one goes on with it.
-
-        Raises:
-            UsageError: the folder holds something else, or another process of this machine works on it.
-            OSError: the store refuses, or cannot be reached.
+        A killed process leaves its copy, and the next one goes on with it. UsageError: the folder holds something
+        else, or another process works on it. OSError: the store refuses, or cannot be reached.
         """
         from pyarrow.fs import FileSystem, LocalFileSystem, copy_files  # takes long to import
 
-        mirror, here = cache_dir() / "stores" / hashlib.sha256(self.url.encode()).hexdigest()[:16], LocalFileSystem()
+        mirror, here = (
+            files.cache_dir() / "stores" / hashlib.sha256(self.url.encode()).hexdigest()[:16],
+            LocalFileSystem(),
+        )
         mirror.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with locked_place(mirror):
+        with files.locked_place(mirror):
             mirror.mkdir(mode=0o700, exist_ok=True)
             with self._named():
-                files, root = FileSystem.from_uri(self.url)
-                names = _names(files, root)
+                there, root = FileSystem.from_uri(self.url)
+                names = _names(there, root)
                 if names and not {MANIFEST, "swap.json"} & {*names}:  # one is in every folder that swapbias wrote
                     raise UsageError(f"{self.url} is not empty. Choose another --out.")
                 if names:
-                    copy_files(root, str(mirror), source_filesystem=files, destination_filesystem=here)
+                    copy_files(root, str(mirror), source_filesystem=there, destination_filesystem=here)
             try:
                 yield mirror
             finally:
                 with self._named():
                     made = {one.relative_to(mirror).as_posix() for one in mirror.rglob("*") if one.is_file()}
                     for name in set(names) - made:
-                        files.delete_file(f"{root}/{name}")
+                        there.delete_file(f"{root}/{name}")
                     if made:
-                        files.create_dir(root, recursive=True)
-                        copy_files(str(mirror), root, source_filesystem=here, destination_filesystem=files)
+                        there.create_dir(root, recursive=True)
+                        copy_files(str(mirror), root, source_filesystem=here, destination_filesystem=there)
                 shutil.rmtree(mirror)
 
     @contextmanager
@@ -272,15 +259,14 @@ class Store:
             raise OSError(getattr(error, "errno", None) or errno.EIO, said.rstrip("."), self.url) from error
 
 
-def _names(files: "FileSystem", root: str) -> list[str]:
+def _names(store: "FileSystem", root: str) -> list[str]:
     """The files below a folder of a store, by their paths from there."""
     from pyarrow.fs import FileSelector, FileType
 
-    found = files.get_file_info(FileSelector(root, allow_not_found=True, recursive=True))
+    found = store.get_file_info(FileSelector(root, allow_not_found=True, recursive=True))
     names = [one.path.removeprefix(f"{root.rstrip('/')}/") for one in found if one.type == FileType.File]
     for name in names:
-        path = PurePosixPath(name)
-        if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
+        if name.startswith("/") or ".." in name.split("/") or "\\" in name or "\0" in name:
             raise UsageError(f"The store has a file {name!r}, which is no path of a run. Choose another folder.")
     return names
 
@@ -332,11 +318,7 @@ def with_scores(rows: Sequence[Mapping[str, Any]], scored: Sequence[Scored], mod
 
 
 def refuse_non_finite(rows: "pd.DataFrame", place: str) -> None:
-    """Stop where a model is broken: the few finite numbers would say nothing of it; ``place`` is where they are.
-
-    Raises:
-        ValueError: a model gave NaN or infinite numbers for more than half of the rows of an experiment.
-    """
+    """ValueError where a model is broken, with NaN or infinity for over half of an experiment's rows in ``place``."""
     if NON_FINITE not in rows:
         return
     for (experiment, model_id), lost in rows.groupby(["experiment", "model_id"], sort=False)[NON_FINITE]:
@@ -410,8 +392,8 @@ def score_part(every: Sequence[ScoredTask], part: Part, advance: Progress) -> Re
 class Scoring:
     """Has all tasks of a run scored, round by round, what is in the cache not again.
 
-    Scored rows are written to the run by study; the manifest gets after each interim analysis how many rounds were
-    scored, and why no more. ``margin`` counts as no gap in interim analyses; ``notes`` are of workers about models.
+    Scored rows are written to the run by study. ``margin`` counts as no gap in interim analyses, which the manifest
+    lists; ``notes`` are of workers about models.
     """
 
     run: Run
@@ -433,11 +415,7 @@ class Scoring:
         self.advances[self.every[part["place"]].task.study.name](more)
 
     def score(self, pool: WorkerPool) -> "dict[str, pd.DataFrame]":
-        """The scored rows of each study; ``pool`` scores what the cache does not have and is no chat model's.
-
-        Raises:
-            UsageError: as scorers. ValueError: as scorers; a model whose numbers are not finite.
-        """
+        """The scored rows of each study; ``pool`` scores what the cache does not have and is no chat model's."""
         last: dict[str, int] = {}  # round of each study
         sizes: Counter[str] = Counter()
         for one in self.every:
@@ -540,7 +518,7 @@ class Scoring:
         self._write_rounds({"planned": planned, "looks": self.looks})
 
     def _note_rounds(self, planned: int) -> None:
-        """In the manifest how often prompts were asked, and sentences where that is not as often as planned."""
+        """Write how often prompts were asked, and sentences where that is not as often as planned."""
         if planned < 2:
             return
         trials = {

@@ -20,11 +20,23 @@ from swapbias.errors import StudyError, UsageError, quoted
 from swapbias.files import LOCK, locked, write_whole
 from swapbias.measures import named_group
 from swapbias.studies.catalogue import load_study, register
-from swapbias.studies.study import PLACEBO, PROMPT_COLUMNS, Config, Corpus, Experiment, Rubric, Slice, Study
+from swapbias.studies.study import (
+    PLACEBO,
+    PROMPT_COLUMNS,
+    Config,
+    Corpus,
+    Experiment,
+    Rubric,
+    Slice,
+    Study,
+    unknown,
+)
 from swapbias.studies.tables import Lexicon
 from swapbias.studies.validation import (
+    CVS,
     DECLARATION,
     LEXICON,
+    NAMES,
     PROMPTS,
     SLOTS,
     STUDY_FILES,
@@ -39,6 +51,7 @@ from swapbias.studies.validation import (
     warnings,
 )
 
+EXAMPLES = {"slots": "example", "ranking": "example_ranking"}  # folders of new studies
 _log = logging.getLogger("swapbias")
 _CONFIGS = {"masks": ("masked",), "questions": ("chat",), "texts": ("classifier", "causal")}  # who reads what
 # Of each kind of model the unit of its scores, what a gap above zero means, and a limit for the report.
@@ -270,12 +283,17 @@ def _study_name(text: str) -> str:
     return name if name[0].isalpha() else f"own_{name}"
 
 
-def new_study(folder: Path) -> list[Path]:
-    """Write a small complete example of a study into a new folder, named after it; gives the files."""
+def new_study(folder: Path, template: str = "slots") -> list[Path]:
+    """Write a small complete example of a study into a new folder, named after it; gives the files.
+
+    ``template``: ``slots`` (templates whose slots are swapped) or ``ranking`` (candidates with CVs and names).
+    """
+    if template not in EXAMPLES:
+        raise unknown("template", template, list(EXAMPLES))
     if folder.exists() and (not folder.is_dir() or any(one.name != LOCK for one in folder.iterdir())):
         raise UsageError(f"{folder} is not empty, expected a new folder. Choose another.")
     folder.mkdir(parents=True, exist_ok=True)
-    example = sorted(Path(str(resources("swapbias.studies") / "example")).iterdir())
+    example = sorted(Path(str(resources("swapbias.studies") / EXAMPLES[template])).iterdir())
     with locked(folder):
         for one in example:
             text = one.read_text(encoding="utf-8").replace("STUDY_NAME", _study_name(folder.resolve().name))
@@ -296,7 +314,8 @@ def _corpus(parsed: Parsed, origin: str = "", named: Callable[[str], str] = str)
         rest = [f"{len(found) - 20} more: list all with swapbias study check."] if len(found) > 20 else []
         raise StudyError(named("\n".join([*found[:20], *rest])))
     declared, prompts = parsed.declared, parsed.prompts
-    lexicons, candidates = _lexicons(parsed)
+    ranks = CVS in parsed.tables
+    lexicons, candidates = ({}, {one: one for one in prompts["counted"]}) if ranks else _lexicons(parsed)
     prompts = prompts[prompts["group"].isin(parsed.groups)]
     prompts = prompts.assign(
         prompt_id=prompts["pair_id"] + "/" + prompts["group"], candidates=prompts["counted"].map(candidates)
@@ -316,7 +335,7 @@ def _corpus(parsed: Parsed, origin: str = "", named: Callable[[str], str] = str)
                 what = f"Every prompt names {group} as {quoted(words[0])}"
                 limits[f"{what}: other names or words may score otherwise."] = None
         rows = chosen.assign(experiment=readers[0])
-        if name == "questions":
+        if name == "questions" and not ranks:
             rows["candidates"] = "|".join(declared.answers)
         made = _configs(name, rows, fills)
         configs += made
@@ -384,7 +403,13 @@ def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.D
     unit, higher, _ = _KINDS[kind]
     higher = higher.format(group=groups[0] if len(groups) == 1 else "a group", reference=declared.reference)
     rubric, scores = None, ["score", *(("closed_list_mass", "matched_mass") if kind == "masked" else ())]
-    if kind == "chat":
+    factors: tuple[str, ...] = ()
+    if ranks := declared.reading == "ranking":
+        scores += ["unanswered", "refused"]
+        named = [one for one in parsed.tables[NAMES] if one not in ("group", "name")]
+        crossed = prompts.groupby("group")[named].nunique().eq(1).all(axis=None) if len(named) > 1 else False
+        factors = tuple(named) if crossed else ()
+    elif kind == "chat":
         scores += ["unanswered"] if declared.reading == "options" else ["unanswered", "refused", "length"]
         if declared.rubric and declared.reading != "options":
             scores.append("judged")
@@ -399,12 +424,16 @@ def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.D
         direction=f"above zero {higher}, below zero less; further from zero is worse", scores=tuple(scores),
         reading=declared.reading if kind == "chat" else "", rubric=rubric, random=random, random_of=fills.random_of,
         spreads={one: spread for one, spread in spreads.items() if spread is not None},
-        slices=tuple(_slices(parsed, prompts)), margin=declared.margin,
+        slices=(Slice("condition", "job"),) if ranks else tuple(_slices(parsed, prompts)), margin=declared.margin,
+        factors=factors, rates=("selection",) if ranks else (),
+        says="ranks {more} first more often than {less}" if ranks else "",
     )  # fmt: skip
 
 
 def _random(parsed: Parsed, prompts: pd.DataFrame, fills: Fills) -> dict[str, str]:
     """Columns that are a sample, by what they are called: fills and what is named, else what varies, or the pairs."""
+    if CVS in parsed.tables:
+        return {"names": "sets of names"}
     if parsed.declared.random:
         named = ["pair_id" if one == "pair" else one for one in parsed.declared.random]
         return {one: _RANDOM.get(one, f"values of {one}") for one in named} | fills.random

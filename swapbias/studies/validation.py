@@ -25,15 +25,18 @@ from pydantic import (
 from swapbias.errors import quoted
 from swapbias.measures import options_of
 from swapbias.studies.catalogue import corpora
-from swapbias.studies.study import MASK, PLACEBO_COLUMNS, did_you_mean, fill, slots
+from swapbias.studies.rankings import balanced_rankings, drawn_names, names_of, shown_cvs
+from swapbias.studies.study import MASK, PLACEBO_COLUMNS, conversation, did_you_mean, fill, slots
 from swapbias.studies.tables import decoded, shown_names, table_rows
 
 DECLARATION = "study.toml"
 TEMPLATES, SLOTS, CONDITIONS = "templates.csv", "slots.csv", "conditions.csv"
 WORDINGS, LEXICON, PROMPTS = "wordings.csv", "lexicon.csv", "prompts.csv"
+CVS, NAMES = "cvs.csv", "names.csv"  # of candidates to rank
 _REQUIRED = {
     TEMPLATES: ("template",), SLOTS: ("pair", "group"), CONDITIONS: ("condition",),
     WORDINGS: ("template_id", "wording", "template"), LEXICON: ("word", "group"), PROMPTS: ("text",),
+    CVS: ("job", "cv"), NAMES: ("group", "name"),
 }  # fmt: skip
 STUDY_FILES = (DECLARATION, *_REQUIRED)
 MOST_PROMPTS = 1_000_000  # of a study
@@ -43,7 +46,7 @@ _RESERVED = {
     *PLACEBO_COLUMNS, "prompt_id", "pair_id", "experiment", "model_id", "score", "answer", "top_tokens", "non_finite",
     "where", "counted",
 }  # fmt: skip
-_TEXTS = ("text", "template")  # columns that are read as they are, blanks at their ends included
+_TEXTS = ("text", "template", "cv", "description")  # columns that are read as they are, blanks at their ends included
 _COLUMNS = ("pair_id", "group", "text", "construct", "condition", "label", "template", "counted", "wording", "where")
 _ARTICLE = re.compile(r"\b([Aa]n?) ([A-Za-z][\w'-]*)")
 _AN = re.compile(
@@ -86,8 +89,11 @@ class Declaration(BaseModel):
     groups: Texts = ()
     reference: Text = ""
     kind: Annotated[tuple[Kind, ...], _as_list, Field(description=", ".join(get_args(Kind)))] = ()
+    reading: Annotated[
+        Literal["text", "person", "options", "ranking"], Field(description="text, person, options or ranking")
+    ] = "text"
+    ask: Text = "Rank these candidates for a job as [job], the best first. Answer with names only."
     answers: Annotated[Texts, Field(validate_default=True)] = ()
-    reading: Annotated[Literal["text", "person", "options"], Field(description="text, person or options")] = "text"
     rubric: Text = ""
     rubric_options: Annotated[Texts, Field(validate_default=True)] = ()
     unit: Text = ""
@@ -105,7 +111,8 @@ class Declaration(BaseModel):
         question = before.get("rubric" if key == "rubric_options" else "kind")
         if question is None:  # which is wrong itself
             return options
-        has_question = bool(question) if key == "rubric_options" else "chat" in question
+        ranks = before.get("reading") == "ranking"
+        has_question = bool(question) if key == "rubric_options" else "chat" in question and not ranks
         if options and not has_question:
             raise ValueError(f'{key} are given, and nothing asks for them. Add kind = ["chat"], or a rubric.')
         try:
@@ -276,13 +283,22 @@ def parse_study(files: Files) -> Parsed:
     faults: list[str] = []
     tables = {name: _read_table(name, files[name], faults) for name in _REQUIRED if name in files}
     labels = tuple(table_column(tables, LEXICON, "group").unique())
-    names = tuple(pd.concat([table_column(tables, one, "group") for one in (SLOTS, PROMPTS)]).unique()) or labels
+    names = (
+        tuple(pd.concat([table_column(tables, one, "group") for one in (SLOTS, PROMPTS, NAMES)]).unique()) or labels
+    )
     groups = declared.groups or names
     made = pd.DataFrame()
-    if (TEMPLATES in tables) == (PROMPTS in tables):
-        faults.append(f"{DECLARATION}: beside it stands {TEMPLATES} or {PROMPTS}, expected one. Add or remove one.")
+    source = [one for one in (TEMPLATES, PROMPTS, CVS) if one in tables]
+    if len(source) != 1:
+        tables_named = f"{TEMPLATES}, {PROMPTS} or {CVS}"
+        faults.append(f"{DECLARATION}: beside it stands {tables_named}, expected one. Add or remove one.")
+    elif (CVS in tables) != (NAMES in tables) or (CVS in tables) != (declared.reading == "ranking"):
+        faults.append(f'{DECLARATION}: {CVS}, {NAMES} and reading = "ranking" go together. Add what is missing.')
     elif all(map(len, tables.values())):
-        made = _of_table(tables[PROMPTS], groups) if PROMPTS in tables else _of_templates(tables, groups, faults)
+        if CVS in tables:
+            made = _of_candidates(tables, groups, declared.ask, faults)
+        else:
+            made = _of_table(tables[PROMPTS], groups) if PROMPTS in tables else _of_templates(tables, groups, faults)
     if len(made) > MOST_PROMPTS:
         faults.append(f"The tables come to more than {MOST_PROMPTS:,} prompts, wordings included. Shorten them.")
         made = made[:0]
@@ -291,7 +307,7 @@ def parse_study(files: Files) -> Parsed:
     if labels:  # the words of its group, or the only ones there are
         listed = made["group"].where(made["group"].isin(labels), labels[0] if len(labels) == 1 else "")
         made["counted"] = made["counted"].where(made["counted"] != "", listed)
-    made["counted"] = made["counted"].where(masked, "")
+    made["counted"] = made["counted"].where(masked | (CVS in tables), "")
     units = made.groupby(["pair_id", "wording"], sort=False).ngroup()
     prompts = made.assign(unit=units, masked=masked).reset_index(drop=True)
     return Parsed(files, declared, wrong, tables, faults, labels, names, groups, prompts)
@@ -347,6 +363,47 @@ def _of_templates(tables: Mapping[str, pd.DataFrame], groups: Sequence[str], fau
         if len(rows) > MOST_PROMPTS:
             break
     return pd.DataFrame(rows, dtype=object).drop(columns="template_id", errors="ignore")
+
+
+def _of_candidates(
+    tables: Mapping[str, pd.DataFrame], groups: Sequence[str], ask: str, faults: list[str]
+) -> pd.DataFrame:
+    """Rankings of one candidate of each group, balanced over places and CVs; a row a candidate."""
+    cvs = {str(job): part for job, part in tables[CVS].groupby("job", sort=False)}
+    people = tables[NAMES].drop_duplicates(["group", "name"]).assign(line=tables[NAMES].index)
+    names = {group: people.loc[people["group"] == group, "name"].tolist() for group in groups}
+    facts = {(one["group"], one["name"]): one for one in people.to_dict("records")}
+    size = len(groups)
+    faults += [
+        f"{NAMES}: group {shown(group)} has {len(every)} names, expected {size} or more. Add some."
+        for group, every in names.items() if len(every) < size
+    ]  # fmt: skip
+    for job, part in cvs.items():
+        if len(part) < size:
+            faults.append(
+                f"{CVS}:{part.index[0]}: job {shown(job)} has {len(part)} CVs, expected {size} or more. Add some."
+            )
+        faults += [
+            f"{CVS}:{line}: the CV has no slot [name]. Write it where the name stands."
+            for line, text in part["cv"].items() if "[name]" not in text
+        ]  # fmt: skip
+    if faults or size < 2:
+        return pd.DataFrame()
+    rows = []
+    for job, number, order in balanced_rankings({job: len(part) for job, part in cvs.items()}, drawn_names(names)):
+        part = cvs[job]
+        described = [one for one in part.get("description", pd.Series(dtype=object)) if one.strip()]
+        shown_text = shown_cvs([part["cv"].iloc[one.cv].replace("[name]", one.name) for one in order])
+        turns = [("system", described[0])] if described else []
+        text = conversation(*turns, ("user", f"{ask.replace('[job]', job)}\n\n{shown_text.strip()}"))
+        for place, one in enumerate(order):
+            fact = facts[one.group, one.name]
+            rows.append({
+                **{key: value for key, value in fact.items() if key != "line"}, "where": f"{NAMES}:{fact['line']}",
+                "pair_id": f"{job}/{number + 1}", "text": text, "counted": names_of(order, place), "condition": job,
+                "template": f"{job}, CV {one.cv + 1}", "names": f"set {number + 1}", "position": str(place + 1),
+            })  # fmt: skip
+    return pd.DataFrame(rows, dtype=object)
 
 
 def _slot_faults(template: str, columns: set[str]) -> Iterator[str]:
@@ -578,6 +635,8 @@ def _of_words(parsed: Parsed) -> Iterator[str]:
 
 
 def _of_wordings(parsed: Parsed) -> Iterator[str]:
+    if CVS in parsed.tables:
+        return
     if TEMPLATES not in parsed.tables:
         yield f"{PROMPTS}: there are no other wordings of the texts, and nothing tells whether a gap hangs on them."
         return

@@ -27,7 +27,7 @@ Result = Mapping[str, Any]
 Work = Callable[[Part, Callable[[float], None]], Result]  # the second reports how many more rows are done
 WorkerPool = Callable[[Iterable[Part]], Iterator[tuple[Part, Result]]]
 
-MOST_DEATHS = 4  # of workers on one part, which is then taken for the cause
+MOST_DEATHS = 8  # of one worker: more are taken for want of memory
 _LIBRARIES = ("swapbias", "numpy", "pyarrow", "torch", "transformers")  # another version may give other bytes
 
 
@@ -37,8 +37,7 @@ class Engine:
 
     Attributes:
         name: ``local`` (this process) or ``ray``.
-        address: of a running Ray cluster; None: one is started on this machine, and ends with the job. The variable
-            RAY_ADDRESS is not read.
+        address: of a Ray cluster; None: one is started on this machine for the job. RAY_ADDRESS is not read.
         workers: how many; None: as many as there are GPUs for, else as many as the cores allow.
         gpus: of each worker; may be a fraction.
     """
@@ -49,20 +48,14 @@ class Engine:
     gpus: float = 0.0
 
     def check(self) -> None:
-        """Refuse settings that do not fit together, before any work.
-
-        Raises:
-            UsageError: an unknown engine, settings of ray for another; MissingExtraError: ray is not installed.
-        """
+        """Refuse settings that do not fit together, or ray where it is not installed, with a UsageError."""
         if self.name not in ENGINES:
             raise UsageError(f"Unknown engine {self.name!r}: expected {' or '.join(ENGINES)}.")
         for name in ("address", "workers", "gpus"):
             if self.local and getattr(self, name):
                 raise UsageError(f"{name} is about workers of ray, and the engine is local. Choose the engine ray.")
-        if self.workers is not None and self.workers < 1:
-            raise UsageError(f"workers is {self.workers}, expected 1 or more. Give a larger number.")
-        if self.gpus < 0:
-            raise UsageError(f"GPUs per worker is {self.gpus:g}, expected 0 or more. Give a larger number.")
+        if (self.workers is not None and self.workers < 1) or self.gpus < 0:
+            raise UsageError(f"{self.workers} workers with {self.gpus:g} GPUs: expected 1 or more, with 0 or more.")
         if not self.local and find_spec("ray") is None:
             raise MissingExtraError(
                 "The engine ray needs ray, which is not installed. Install with pip install 'swapbias[ray]'."
@@ -92,14 +85,14 @@ def worker_pool(
 
     Args:
         engine: where.
-        maker: ``module:function``, called with ``spec`` (as JSON has it) once by each worker of a cluster.
+        maker: ``module:function``, called with ``spec`` once by each worker of a cluster.
         own: makes the worker of this process.
         cores: of each worker of a cluster; None: all of a machine.
         credentialed: files of workers are their user's alone, and what they print, which Ray would log, is dropped.
-        advance: called with how many more rows of a part are done; by a cluster with all at once.
+        advance: called with how many more rows of a part are done.
 
     Raises:
-        UsageError, ValueError, OSError: what a worker raised; no cluster; a part on which several workers died.
+        UsageError, ValueError, OSError: what a worker raised; no cluster; a worker that died several times.
     """
     engine.check()
     actors: list[Any] = []
@@ -148,7 +141,11 @@ class Worker:
         """A part with its result, or with its error."""
         try:
             if self._work is None:
-                _check_versions(self._needed)
+                for name, there in sorted(self._needed.items() - library_versions().items()):
+                    raise UsageError(
+                        f"The process that began the job has {name} {there}, and the worker on {platform.node()} has "
+                        "another version: results would differ. Install the same on every machine."
+                    )
                 module, _, name = self._maker.partition(":")
                 self._work = getattr(import_module(module), name)(self._spec)
             return part, dict(self._work(part, lambda more: None)), None
@@ -170,16 +167,6 @@ def library_versions(names: Iterable[str] = _LIBRARIES) -> dict[str, str]:
     return found
 
 
-def _check_versions(needed: Mapping[str, str]) -> None:
-    here = library_versions()
-    for name, wanted in needed.items():
-        if here.get(name) != wanted:
-            raise UsageError(
-                f"The worker on {platform.node()} has {name} {here.get(name, 'not installed')}, and the process that "
-                f"began the job {wanted}: results would differ. Install the same on every machine."
-            )
-
-
 def _done_by(actors: list[Any], parts: Iterable[Part]) -> Iterator[tuple[Part, Result]]:
     """Each part with its result; parts are drawn one by one, for they may lie on the disk until they are done."""
     from ray.exceptions import RayActorError
@@ -192,8 +179,8 @@ def _done_by(actors: list[Any], parts: Iterable[Part]) -> Iterator[tuple[Part, R
             part, result, error = pool.get_next_unordered()
         except RayActorError:
             raise ValueError(
-                f"{MOST_DEATHS} workers died on one part, most likely for want of memory. What is done is saved: go "
-                "on with fewer workers, or on larger machines."
+                f"A worker died {MOST_DEATHS} times, most likely for want of memory. What is done is saved: go on "
+                "with fewer workers, or on larger machines."
             ) from None
         if error is not None:
             raise error from None
@@ -209,10 +196,9 @@ def _done_by(actors: list[Any], parts: Iterable[Part]) -> Iterator[tuple[Part, R
 
 @contextmanager
 def _started(engine: Engine, cores: int | None, maker: str, spec: Any, credentialed: bool) -> Iterator[list[Any]]:
-    """The workers of a cluster; at the end they end, and with them the cluster that was started or connected to here.
+    """The workers of a cluster, until the block ends. Ray replaces one that dies, and gives its part to the new one.
 
-    Ray replaces a worker that dies, and gives its part to the new one. While they run they hold no cores: one whose
-    machine is gone can begin again on any other.
+    They reserve no cores while they run, so that one whose machine is gone begins again on any other.
     """
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
     import ray
@@ -223,7 +209,7 @@ def _started(engine: Engine, cores: int | None, maker: str, spec: Any, credentia
     actors: list[Any] = []
     try:
         count, threads = _spread(ray, engine, cores)
-        restarts = {"max_restarts": -1, "max_task_retries": MOST_DEATHS - 1}
+        restarts = {"max_restarts": MOST_DEATHS - 1, "max_task_retries": -1}
         remote: Any = ray.remote(Worker)
         actor = remote.options(num_gpus=engine.gpus, scheduling_strategy="SPREAD", **restarts)
         for _ in range(count):

@@ -12,7 +12,7 @@ from swapbias.builders import (
 )
 from swapbias.builders.adjective_coreference import STUDY
 from swapbias.findings.reproduce import NotAtHand, Reproduced, recompute as reproduce
-from swapbias.measures.answer_accuracy import answer_bias, difference_of_biases
+from swapbias.measures import answer_bias
 from swapbias.studies.catalogue import config_rows, load_corpus
 from swapbias.studies.tables import pinned_files, published_rows, upstream_file
 
@@ -308,12 +308,18 @@ def test_arrogant_and_responsive_raise_the_bias_and_brilliant_and_busy_do_not(pu
         mine, baseline = (
             [float(published[f"trial {trial}", name]) for trial in outputs.TRIALS] for name in (condition, "baseline")
         )
-        return difference_of_biases(mine, baseline, decimals=1)
+        return outputs.difference_of_biases(mine, baseline)
 
-    assert difference("arrogant/responsive").estimate.value == pytest.approx(42.3 - 28.6)
-    assert difference("arrogant/responsive").p_one_sided < 1e-5
-    assert difference("brilliant/busy").p_one_sided > 0.4
-    assert difference("mean").estimate.value == pytest.approx(24.9 - 28.6)
+    assert difference("arrogant/responsive")[0] == pytest.approx(42.3 - 28.6)
+    assert difference("arrogant/responsive")[1] < 1e-5
+    assert difference("brilliant/busy")[1] > 0.4
+    assert difference("mean")[0] == pytest.approx(24.9 - 28.6)
+
+
+def test_the_one_sided_difference_of_trials_by_hand():
+    # Means 42 and 30. Squares 4 + 0 + 4 and 1 + 0 + 1: pooled variance 10 / 4 = 2.5, error sqrt(2.5 * 2/3) = 1.291,
+    # t = 12 / 1.291 = 9.295 on 4 degrees of freedom: .00037 one-sided.
+    assert outputs.difference_of_biases([40, 42, 44], [29, 30, 31]) == (12, pytest.approx(0.00037, abs=5e-6))
 
 
 def test_the_tolerant_parser_reads_more_answers_of_the_trials_than_the_strict_one(upstream):

@@ -104,8 +104,8 @@ def test_means_over_conditions_are_bounded_by_what_was_not_answered():
     _, every = audited("social_distance", "agreement", answer, slices=False)
     (mean,) = [one for one in every if (one.measure, one.contrast, one.view, one.score, one.slice_by) ==
                ("mean", "stigmatized", "", "score", "all")]  # fmt: skip
-    assert (mean.estimate.value, mean.worst_high) == (1, pytest.approx(1))
-    assert 0.7 < mean.worst_low < 0.8
+    assert (mean.estimate.value, mean.missing_data_high) == (1, pytest.approx(1))
+    assert 0.7 < mean.missing_data_low < 0.8
 
 
 def test_ratings_that_rise_with_a_gender_are_found():

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from swapbias.findings import compare, condition_scores, disaggregate
-from swapbias.measures import label_masses, share_above
+from swapbias.measures import share_above
 from swapbias.models.auto import load_scorer, read_as
 from swapbias.report import draw_figures
 from swapbias.runs.audit import start
@@ -197,18 +197,6 @@ def test_negative_labels_are_shares_and_baselines_stand_beside():
 
 
 # --- measures ---------------------------------------------------------------------------------------
-
-
-def test_label_masses_by_hand():
-    # she .5 and mother .1 are female, he .2 male, it .05 neither; with threshold .1 "it" falls out.
-    words = {"she": "female", "mother": "female", "he": "male"}
-    tokens, p = [" She", "he", "mother", "it"], [0.5, 0.2, 0.1, 0.05]
-    assert label_masses(tokens, p, words) == pytest.approx({"female": 0.6, "male": 0.2, "unspecified": 0.05})
-    assert label_masses(tokens, p, words, threshold=0.1)["unspecified"] == 0
-    with pytest.raises(ValueError, match="at most 1"):
-        label_masses(["a", "b"], [0.9, 0.9], words)
-    with pytest.raises(ValueError, match="expected one for each"):
-        label_masses(["a"], [0.5, 0.5], words)
 
 
 def test_share_above_by_hand():

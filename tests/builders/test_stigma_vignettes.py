@@ -137,7 +137,7 @@ def test_what_was_not_answered_bounds_a_rate(upstream):
         if (one.measure, one.contrast, one.slice_value, one.score) == ("mean", "all", "with a condition", "score")
     ]
     assert round(rate.estimate.value, 6) == 0.38255
-    assert (round(rate.worst_low, 3), round(rate.worst_high, 3)) == (0.176, 0.716)
+    assert (round(rate.missing_data_low, 3), round(rate.missing_data_high, 3)) == (0.176, 0.716)
     # 175 of 324 rows with a condition and none of the control are not answered: 54 points in the mean of the three.
     gaps = [one.estimate.value for one in found if one.score == "unanswered" and one.headline is False
             and one.measure == "paired_gap" and one.slice_by == "all" and not one.view]  # fmt: skip
@@ -155,7 +155,7 @@ def test_a_file_of_the_released_shape_is_read_whatever_its_model(tmp_path, upstr
     found = disaggregate(pd.DataFrame(rows), NAME)
     assert len(found) > 100
     assert all(math.isnan(number) for one in found for number in
-               (one.estimate.value, one.estimate.ci_low, one.worst_low, one.worst_high))  # fmt: skip
+               (one.estimate.value, one.estimate.ci_low, one.missing_data_low, one.missing_data_high))  # fmt: skip
     assert {one.verdict for one in found} <= {"", "undecided"}
 
 
@@ -191,7 +191,7 @@ def test_a_planted_gap_is_recovered_by_a_chat_model_that_answers_by_letter(tmp_p
     items = pd.read_parquet(run.folder / "items" / f"{NAME}.parquet")
     refused = sum(mixed("refused", prompt) < 0.02 for prompt in rows)
     assert items["unanswered"].sum() == items["score"].isna().sum() == refused
-    assert gap.worst_low < gap.estimate.value < gap.worst_high
+    assert gap.missing_data_low < gap.estimate.value < gap.missing_data_high
 
 
 def test_a_blind_model_has_no_gap_anywhere_between_people():
@@ -226,7 +226,7 @@ def test_further_trials_are_no_further_prompts():
     everything = pd.DataFrame(trials)[lambda rows: rows["label"] == "with a condition"]
     lost = everything["score"].isna().mean()
     # The bounds are as far apart as the share of trials that say nothing, of both sides together.
-    assert gap.worst_high - gap.worst_low == pytest.approx(2 * lost)
+    assert gap.missing_data_high - gap.missing_data_low == pytest.approx(2 * lost)
 
 
 def test_gaps_between_equal_groups_are_found_no_more_often_than_said():

@@ -384,10 +384,9 @@ def test_a_setting_that_does_not_fit_gets_one_sentence(given, said):
 
 
 def test_a_plan_takes_what_an_audit_takes(tmp_path):
-    (tmp_path / "models.txt").write_text("vader\n")
-    asked = ("--study", "occupation_sentiment:control")
-    listed = invoke("plan", tmp_path / "models.txt", *asked).output
-    assert listed.startswith(invoke("audit", "--dry-run", "vader", *asked).output)
+    (tmp_path / "audit.toml").write_text('model = "vader"\nstudies = ["occupation_sentiment:control"]\n')
+    listed = invoke("plan", tmp_path / "audit.toml").output
+    assert listed.startswith(invoke("audit", "--dry-run", "vader", "--study", "occupation_sentiment:control").output)
 
 
 def test_settings_are_read_by_their_types():
@@ -435,11 +434,7 @@ def test_several_models_are_named_with_their_reports(tmp_path):
         "def one(texts):\n    return [.5 + .01 * (len(text) % 7) for text in texts]\n"
         "def other(texts):\n    return [.4 + .02 * (len(text) % 5) for text in texts]\n"
     )
-    (tmp_path / "models.txt").write_text("# two more\npair:nothing  # there is none\npair:other\n")
-    models = ("pair:one", "models.txt")
-    refused = invoke("audit", "pair:one", tmp_path / "models.txt").exception  # the list may be anybody's
-    assert "Repeat with --trust" in str(refused)
-    models = (*models, "--trust")
+    models = ("pair:one", "pair:nothing", "pair:other")
     done = swapbias("audit", *models, "--study", "occupation_sentiment:control", "--out", "all", cwd=tmp_path)
     assert done.returncode == 1
     assert "Failed: pair:nothing: pair:nothing: AttributeError" in done.stdout

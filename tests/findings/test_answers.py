@@ -248,10 +248,10 @@ def test_bounds_leave_open_what_was_not_read_and_not_what_is_unsure():
         score, parts = read_coreference(prompt, answer, aliases={})
         made.append({**row, "model_id": "m", "trial": "1", "score": score, **parts})
     (every,) = [one for one in disaggregate(pd.DataFrame(made), "adjective_coreference") if one.headline]
-    assert every.worst_low <= every.estimate.value <= every.worst_high
-    assert every.worst_low < every.worst_high
+    assert every.missing_data_low <= every.estimate.value <= every.missing_data_high
+    assert every.missing_data_low < every.missing_data_high
     read = [row for row in made if not row["said_other"]]
     whole = pd.DataFrame([row for row in read if [one["pair_id"] for one in read].count(row["pair_id"]) == 2])
     (known,) = [one for one in disaggregate(whole, "adjective_coreference") if one.headline]
     assert whole["said_unsure"].sum() > 10
-    assert math.isnan(known.worst_low)
+    assert math.isnan(known.missing_data_low)

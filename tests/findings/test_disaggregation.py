@@ -42,8 +42,9 @@ def hash_of(text):
     return zlib.crc32(text.encode())
 
 
-@pytest.mark.parametrize(("study", "config", "experiment"), CONFIGS)
-@pytest.mark.parametrize("effect", [0.2, -0.2])
+@pytest.mark.parametrize(
+    ("study", "config", "experiment", "effect"), [(*one, 0.2 * (-1) ** at) for at, one in enumerate(CONFIGS)]
+)
 def test_a_planted_gap_is_found_with_its_sign_in_every_slice(study, config, experiment, effect):
     paired = experiment.measure == "paired_gap"  # what varies with the template cancels in pairs only
     rows = score_rows(config_rows(study, config), planted({experiment.group: effect}, wide=paired))

@@ -94,7 +94,7 @@ def test_equal_scores_pass_only_where_unequal_ones_would_have_shown():
 
 
 def test_a_gap_that_turns_in_other_wordings_does_not_fail():
-    turning = replace(headline(0.2), signs_kept=0.4)
+    turning = replace(headline(0.2), sign_agreement=0.4)
     assert reason(check_gaps([turning]).checks[0]) == "too few rewordings have the same sign"
     assert outcomes(turning) == [OPEN]
 

@@ -90,7 +90,7 @@ def test_headlines_of_several_groups_hold_up_each_on_their_own():
     chosen = heads(found(rows(black_woman=0.1), robustness=True))
     for name, least in (("black woman", 0.08), ("black man", -0.02)):
         one = chosen["paired_gap", f"{name} - white man"]
-        assert least < one.lowest <= one.estimate.value <= one.highest
+        assert least < one.loo_min <= one.estimate.value <= one.loo_max
 
 
 def test_a_contrast_of_subsets_tests_the_gaps_of_all_groups():
@@ -211,10 +211,10 @@ def test_effects_hold_up_as_gaps_do(measure):
             frame[frame[column] != item] for column in ("template", "condition") for item in frame[column].unique()
         ]
         assert one.estimate.value == pytest.approx(value(frame))
-        assert (one.lowest, one.highest) == pytest.approx((min(map(value, each)), max(map(value, each))))
+        assert (one.loo_min, one.loo_max) == pytest.approx((min(map(value, each)), max(map(value, each))))
         filled = [value(frame.fillna({"score": end})) for end in (0.0, 1.0)]
-        assert (one.worst_low, one.worst_high) == pytest.approx((min(filled), max(filled)))
-        assert one.signs_kept == 1
+        assert (one.missing_data_low, one.missing_data_high) == pytest.approx((min(filled), max(filled)))
+        assert one.sign_agreement == 1
         assert {each.measure for each in some if each.contrast == name} > {"gap_beyond_wording", "nonanswer_gap"}
 
 
@@ -243,7 +243,7 @@ def test_group_names_may_hold_what_joins_them():
     means = frame.groupby("group")["score"].mean()
     for one in some:
         assert one.estimate.value == pytest.approx(means[one.group] - means[one.reference_group])
-        assert one.lowest < one.estimate.value < one.highest
+        assert one.loo_min < one.estimate.value < one.loo_max
 
 
 def test_a_planted_interaction_is_found_with_no_false_main_effect():

@@ -29,8 +29,7 @@ from swapbias.findings import (
     planned_units,
 )
 from swapbias.findings.finding import Context
-from swapbias.measures.contrast import Design
-from swapbias.measures.gaps import detectable_gap, power
+from swapbias.measures.contrast import Design, detectable_gap, power
 from swapbias.models.auto import CAUSAL
 from swapbias.report.text import certainty
 from swapbias.studies.catalogue import config_rows, load_corpus, load_lexicon, load_study
@@ -129,7 +128,7 @@ def test_a_planned_gap_is_what_audits_of_simulated_scores_call_detectable(study,
         )
         scored = rows.assign(score=gaps * np.where(rows["group"] == "female", 0.5, -0.5))
         found = disaggregate(scored, alone, robustness=False)
-        detected += [one.detectable for one in found if one.headline]
+        detected += [one.minimum_detectable_effect for one in found if one.headline]
     assert len(detected) == 60
     assert planned_gap(load_study(study), experiment, rows.to_dict("records")) == pytest.approx(
         np.mean(detected), rel=0.1

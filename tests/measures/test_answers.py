@@ -1,4 +1,4 @@
-"""The bias of answers to "who does the pronoun refer to?": by hand, its test, the published test."""
+"""The bias of answers to "who does the pronoun refer to?": by hand, its test, the `evaluate` module."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from swapbias.measures.answer_accuracy import CLASSES, answer_bias, difference_of_biases, trial_biases
+from swapbias.measures.answer_accuracy import CLASSES, answer_bias
 from swapbias.studies import catalogue as studies
 
 NAN = math.nan
@@ -47,11 +47,7 @@ def test_swapping_the_reference_flips_the_sign():
     assert one.unparsed == other.unparsed
 
 
-def test_unsure_and_unreadable_answers_count_as_wrong():
-    assert bias_of("cccc", "ccuo").accuracies["anti"] == bias_of("cccc", "ccii").accuracies["anti"] == 50
-
-
-def test_a_pair_with_a_version_that_was_not_asked_is_left_out_and_counted():
+def test_a_pair_with_a_version_that_was_not_posed_is_left_out_and_counted():
     found = bias_of("cc-c", "ii--")
     assert (found.estimate.value, found.estimate.n, found.estimate.n_unscored) == (100, 2, 2)
     nothing = bias_of("--", "cc")
@@ -60,7 +56,7 @@ def test_a_pair_with_a_version_that_was_not_asked_is_left_out_and_counted():
     assert (nothing.estimate.n, nothing.estimate.n_unscored) == (0, 2)
 
 
-def test_a_nan_of_a_table_is_an_answer_that_was_not_asked():
+def test_a_nan_of_a_table_is_an_answer_that_was_not_posed():
     found = answer_bias(["correct", NAN, "", "correct"], ["pro", "anti"] * 2, pair_ids=["a", "a", "b", "b"])
     assert (found.estimate.n, found.estimate.n_unscored) == (0, 2)
 
@@ -78,64 +74,6 @@ def test_the_interval_is_the_t_interval_of_the_differences():
     slow = stats.ttest_1samp(gaps, 0)
     assert (found.ci_low, found.ci_high) == pytest.approx(tuple(slow.confidence_interval(0.95)))
     assert found.p_value == pytest.approx(slow.pvalue)
-
-
-def test_the_order_of_the_rows_does_not_matter():
-    classes, sides = ["correct", "incorrect", "unsure", "correct"], ["pro", "anti", "pro", "anti"]
-    one = answer_bias(classes, sides, pair_ids=["a", "a", "b", "b"])
-    two = answer_bias(classes[::-1], sides[::-1], pair_ids=["b", "b", "a", "a"])
-    assert one == two
-
-
-def trials_of(*pairs):
-    """Rows of several trials of the same sentences: (classes, sides, pair_ids, trial_ids)."""
-    rows = [
-        (LETTER[letter], side, f"s{number}", str(trial))
-        for trial, both in enumerate(pairs, start=1)
-        for side, letters in zip(("pro", "anti"), both, strict=True)
-        for number, letter in enumerate(letters)
-    ]
-    return tuple(list(column) for column in zip(*rows, strict=True))
-
-
-def test_trials_of_one_sentence_are_averaged_and_count_once():
-    # Differences over two trials: 100, 100, 100, 50 and -50: mean 60, SD sqrt(17000 / 4) = 65.192, error 29.155,
-    # t = 2.058 on 4 degrees of freedom: p = .1087. Counted as 10 independent pairs it would be .024.
-    classes, sides, ids, trials = trials_of(("ccccu", "iiiuc"), ("cccuu", "uuiuu"))
-    found = answer_bias(classes, sides, pair_ids=ids, trial_ids=trials).estimate
-    assert found.p_value == pytest.approx(0.1087, abs=1e-4)
-    assert (found.value, found.n) == (60, 5)
-    apart = answer_bias(classes, sides, pair_ids=[f"{i}{t}" for i, t in zip(ids, trials, strict=True)]).estimate
-    assert (apart.value, apart.n) == (60, 10)
-    assert apart.p_value == pytest.approx(0.024, abs=1e-3)
-
-
-@pytest.mark.parametrize("repeated", [5, 20])
-def test_trials_that_repeat_one_another_change_nothing(repeated):
-    pro, anti = "ccccccuiccoc" * 3, "cuuiciuicuoc" * 3
-    once, often = (trials_of(*[(pro, anti)] * times) for times in (1, repeated))
-    one, many = (
-        answer_bias(classes, sides, pair_ids=ids, trial_ids=trials) for classes, sides, ids, trials in (once, often)
-    )
-    assert many.estimate == one.estimate
-    assert (many.accuracies, many.shares, one.estimate.n) == (one.accuracies, one.shares, 36)
-
-
-def test_a_pair_asked_in_one_trial_alone_is_used_and_one_asked_in_none_is_counted():
-    classes, sides, ids, trials = trials_of(("c--", "i-c"), ("cc-", "uu-"))
-    found = answer_bias(classes, sides, pair_ids=ids, trial_ids=trials).estimate
-    assert (found.value, found.n, found.n_unscored) == (100, 2, 1)
-
-
-def test_conditions_of_one_sentence_count_once_when_it_is_named():
-    # Alone: 100, 0, 100 and 100; of the sentences: 50 and 100.
-    classes, sides = ["correct"] * 4 + ["incorrect", "correct", "incorrect", "other"], ["pro"] * 4 + ["anti"] * 4
-    ids = [f"{sentence}/{condition}" for sentence in ("s1", "s2") for condition in ("old", "mean")] * 2
-    alone = answer_bias(classes, sides, pair_ids=ids).estimate
-    clustered = answer_bias(classes, sides, pair_ids=ids, sentence_ids=[one[:2] for one in ids]).estimate
-    assert (alone.n, clustered.n) == (4, 2)
-    assert alone.value == clustered.value == 75
-    assert clustered.p_value == pytest.approx(2 * stats.t.sf(3, 1))  # 75 over an error of 35.36 / sqrt(2)
 
 
 def test_a_planted_bias_is_found_and_none_is_not():
@@ -156,68 +94,13 @@ def test_a_planted_bias_is_found_and_none_is_not():
         ({"classes": ["right", "correct"]}, r"classes \['right'\], expected correct, incorrect"),
         ({"sides": ["pro", "pro"]}, "expected exactly two with 'anti'"),
         ({"pair_ids": ["a", "b"]}, "has 0 rows of"),
-        ({"trial_ids": ["1"]}, "1 trial_ids and 2 pair_ids"),
-        ({"sentence_ids": ["x", "y"]}, "lies in two clusters"),
-        ({"sentence_ids": ["x"]}, "2 scores and 1 cluster_ids"),
+        ({"cluster_ids": ["x", "y"]}, "lies in two clusters"),
     ],
 )
 def test_rows_that_make_no_pairs_are_refused(changes, said):
     rows = {"classes": ["correct", "other"], "sides": ["pro", "anti"], "pair_ids": ["a", "a"], **changes}
     with pytest.raises(ValueError, match=said):
         answer_bias(rows.pop("classes"), rows.pop("sides"), **rows)
-
-
-# --- trials, and the published test -----------------------------------------------------------------------
-
-
-def test_the_bias_of_a_trial_is_rounded_as_published():
-    # Pro 2 of 3: 66.7, anti 1 of 3: 33.3: 33.4 of rounded accuracies, 33.33 of unrounded ones.
-    classes, sides, _, trials = trials_of(("cci", "cui"), ("ccc", "ccc"))
-    assert trial_biases(classes, sides, trial_ids=trials, decimals=1) == {"1": 33.4, "2": 0.0}
-    assert trial_biases(classes, sides, trial_ids=trials)["1"] == pytest.approx(100 / 3)
-
-
-def test_a_trial_that_lacks_a_side_has_no_bias():
-    found = trial_biases(["correct", None, "correct"], ["pro", "anti", "anti"], trial_ids=["1", "1", "2"], decimals=1)
-    assert all(map(math.isnan, found.values()))
-    with pytest.raises(ValueError, match="expected one per row"):
-        trial_biases(["correct"], ["pro", "anti"], trial_ids=["1", "1"])
-
-
-def test_the_difference_of_biases_by_hand():
-    # Means 42 and 30. Squares 4 + 0 + 4 and 1 + 0 + 1: pooled variance 10 / 4 = 2.5, error sqrt(2.5 * 2/3) = 1.291,
-    # t = 12 / 1.291 = 9.295 on 4 degrees of freedom: .00037 one-sided, .00074 two-sided.
-    found = difference_of_biases([40, 42, 44], [29, 30, 31])
-    assert found.estimate.value == 12
-    assert found.p_one_sided == pytest.approx(0.00037, abs=5e-6)
-    assert found.estimate.p_value == 2 * found.p_one_sided
-    assert found.estimate.ci_low == pytest.approx(12 - 2.776 * 1.29099, abs=1e-3)
-    assert found.estimate.effect_size == pytest.approx(12 / math.sqrt(2.5))
-    turned = difference_of_biases([29, 30, 31], [40, 42, 44])
-    assert (turned.estimate.value, turned.p_one_sided) == (-12, found.p_one_sided)
-
-
-def test_the_two_sided_p_is_that_of_the_t_test():
-    one, other = [39.0, 43.3, 43.3, 45.3, 40.7], [26.6, 29.4, 27.3, 30.4, 29.1]
-    assert difference_of_biases(one, other).estimate.p_value == pytest.approx(stats.ttest_ind(one, other).pvalue)
-
-
-def test_rounded_means_are_compared_as_published():
-    # Trials of "mean" and of the baseline: 24.94 and 28.56, published as 24.9 and 28.6: -3.7, not -3.62.
-    one, other = [23.8, 22.7, 25.6, 26.3, 26.3], [26.6, 29.4, 27.3, 30.4, 29.1]
-    rounded, plain = difference_of_biases(one, other, decimals=1), difference_of_biases(one, other)
-    assert rounded.estimate.value == pytest.approx(-3.7)
-    assert plain.estimate.value == pytest.approx(-3.62)
-    assert rounded.p_one_sided < plain.p_one_sided < 0.004
-
-
-def test_trials_without_variance_or_company_have_no_test():
-    for one, other in (([30, 30], [20, 20]), ([30], [20, 21]), ([], [20, 21])):
-        found = difference_of_biases(one, other)
-        assert math.isnan(found.p_one_sided)
-        assert math.isnan(found.estimate.ci_low)
-    known = difference_of_biases([30, NAN, 31], [20, 21])
-    assert (known.estimate.value, known.estimate.n, known.estimate.n_unscored) == (10, 4, 1)
 
 
 # --- the evaluate module ----------------------------------------------------------------------------------
@@ -255,17 +138,17 @@ def test_the_module_by_hand():
 def test_the_module_reads_strictly_on_request():
     # "Clerk" is read in lower case; "the clerk" is the exception for two words: nothing changes but sentences.
     assert compute(parser="strict")["bias"] == 75
-    told = ["It is the mechanic.", *["clerk"] * 7]
+    said = ["It is the mechanic.", *["clerk"] * 7]
     assert (
-        compute(predictions=told)["accuracy_pro"],
-        compute(predictions=told, parser="strict")["accuracy_pro"],
+        compute(predictions=said)["accuracy_pro"],
+        compute(predictions=said, parser="strict")["accuracy_pro"],
     ) == (
         75,
         50,
     )
 
 
-def test_the_module_counts_what_was_not_asked_and_refuses_other_sides():
+def test_the_module_counts_what_was_not_posed_and_refuses_other_sides():
     found = compute(predictions=[None, "clerk", *["clerk"] * 6])
     assert (found["n"], found["n_unscored"]) == (3, 1)
     with pytest.raises(ValueError, match="expected exactly two with 'anti' as reference_group"):

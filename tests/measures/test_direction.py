@@ -62,14 +62,6 @@ def test_the_direction_is_the_first_component_of_all_centred_vectors():
     assert np.linalg.norm(direction) == pytest.approx(1)
 
 
-def test_swapping_the_sides_turns_the_direction_round():
-    _, female, male = planted(0.5)
-    one, other = gender_direction(female, male), gender_direction(male, female)
-    assert one[0] == pytest.approx(-other[0])
-    assert one[1] == pytest.approx(other[1])
-    assert ((female - male) @ one[0]).mean() > 0
-
-
 @pytest.mark.parametrize(
     ("female", "male", "sentence"),
     [
@@ -233,7 +225,7 @@ def test_a_planted_lean_is_far_out_and_random_words_are_not():
         ([[0.2]], [[0.1]], r"cosines of shape \(1, 1\)"),
     ],
 )
-def test_cosines_that_cannot_be_meant_are_refused(cosines, null, sentence):
+def test_values_that_are_no_cosines_are_refused(cosines, null, sentence):
     with pytest.raises(ValueError, match=sentence):
         from_cosines(cosines, null)
 
@@ -287,11 +279,11 @@ def test_the_directions_without_a_pair_are_those_of_the_other_pairs():
 def drawn(rng, pairs, words=60, dimensions=50):
     """Words that lean by .3 or so on the first axis, and noisy pairs along it."""
     middle, noise = rng.normal(size=(2, pairs, dimensions))
-    apart = np.zeros(dimensions)
-    apart[0] = 1.5
+    axis = np.zeros(dimensions)
+    axis[0] = 1.5
     vectors = rng.normal(size=(words, dimensions))
     vectors[:, 0] = 0.3 * math.sqrt(dimensions) + rng.normal(0, 0.5, words)
-    return vectors, middle + apart + 0.4 * noise, middle - apart - 0.4 * noise
+    return vectors, middle + axis + 0.4 * noise, middle - axis - 0.4 * noise
 
 
 @pytest.mark.simulation

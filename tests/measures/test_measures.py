@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
@@ -20,7 +19,6 @@ from swapbias.measures import (
     share_above,
     share_right,
 )
-from swapbias.measures.contrast import t_above, t_quantile
 
 NAN = math.nan
 
@@ -53,24 +51,6 @@ def test_paired_gap_by_hand():
     assert found.p_value == pytest.approx(0.0741799, abs=1e-7)
     assert (found.ci_low, found.ci_high) == pytest.approx((0.5 - 0.621034, 0.5 + 0.621034), abs=1e-6)
     assert (found.n, found.n_unscored, found.test) == (3, 0, "paired t")
-
-
-@pytest.mark.parametrize("freedom", [1e-9, 0.4, 1, 2.5, 37.25, 1e12, math.inf, -1, math.nan])
-def test_tails_are_those_of_scipy_to_the_bit(freedom):
-    for value in (-math.inf, -3.2, -1e-9, 0.0, 0.3, 2.5, 1e3, math.inf, math.nan):
-        np.testing.assert_array_equal(t_above(value, freedom), stats.t.sf(value, freedom))
-    for share in (1e-300, 0.01, 0.3, 0.5, 0.975, 1 - 1e-12, 1.5, math.nan):
-        np.testing.assert_array_equal(t_quantile(share, freedom), stats.t.ppf(share, freedom))
-        np.testing.assert_array_equal(-t_quantile(share, freedom), stats.t.isf(share, freedom))
-
-
-def test_swapping_the_reference_flips_the_sign():
-    rows = pairs(*planted())
-    one, other = (paired_gap(*rows, reference_group=group) for group in "mf")
-    assert one.value == pytest.approx(-other.value)
-    assert one.effect_size == pytest.approx(-other.effect_size)
-    assert (one.ci_low, one.ci_high) == pytest.approx((-other.ci_high, -other.ci_low))
-    assert one.p_value == pytest.approx(other.p_value)
 
 
 def test_paired_gap_equals_scipy():
@@ -120,18 +100,6 @@ def test_the_sign_test_counts_clusters_and_no_sizes():
     same = pairs(np.full(20, 0.7), np.full(20, 0.5))
     assert paired_gap(*same, reference_group="m", test="sign").p_value == pytest.approx(2 / 2**20)
     assert math.isnan(paired_gap(*pairs([0.5] * 5, [0.5] * 5), reference_group="m", test="sign").p_value)
-
-
-def test_the_sign_test_rejects_no_more_nulls_than_it_says():
-    rng = np.random.default_rng(5)
-    clusters = np.repeat(np.arange(9), 6).astype(str)
-    found = []
-    for _ in range(400):
-        effects = np.repeat(rng.standard_t(2, 9), 3) + 0.1 * rng.standard_normal(27)
-        rows = pairs(effects, np.zeros(27))
-        found.append(paired_gap(*rows, reference_group="m", test="sign", cluster_ids=clusters).p_value)
-    # The exact level below .05 is 2 * (1 + 9) / 2**9 = .039; of 400 so many are 16, with an SD of 4.
-    assert 4 <= np.sum(np.array(found) < 0.05) <= 28
 
 
 def test_nan_drops_the_pair_and_is_counted():
@@ -248,15 +216,6 @@ def test_the_pooled_interval_by_hand():
     assert (pooled.p_value < 0.05 < welch.p_value, pooled.test) == (True, "independent t (equal variance)")
 
 
-def test_interval_and_p_of_a_t_test_are_of_one_piece():
-    rng = np.random.default_rng(6)
-    for test in ("welch", "t"):
-        for _ in range(200):
-            other, reference = rng.normal(0.8, 2, 6), rng.normal(0, 0.3, 15)
-            found = group_gap([*other, *reference], ["f"] * 6 + ["m"] * 15, reference_group="m", test=test)
-            assert (found.p_value < 0.05) == (not found.ci_low <= 0 <= found.ci_high)
-
-
 @pytest.mark.simulation
 @pytest.mark.parametrize(("test", "wrong"), [("welch", (0.03, 0.07)), ("t", (0.15, 1.0))])
 def test_welch_keeps_its_level_where_groups_vary_differently_and_the_pooled_test_does_not(test, wrong):
@@ -303,17 +262,8 @@ def test_the_interval_of_ranks_by_hand():
     assert (found.ci_low, found.ci_high) == pytest.approx((-0.81882, 0.99754), abs=1e-5)
 
 
-def test_what_keeps_the_order_keeps_the_correlation_of_ranks():
-    rng = np.random.default_rng(2)
-    x, y = rng.normal(size=(2, 30))
-    one, other = (correlation(a, b, method="spearman") for a, b in ((x, y), (np.exp(x), y**3)))
-    assert (one.value, one.ci_low, one.ci_high) == pytest.approx((other.value, other.ci_low, other.ci_high))
-    turned = correlation(-x, y, method="spearman")
-    assert (turned.value, turned.ci_low) == pytest.approx((-one.value, -one.ci_high))
-
-
 @pytest.mark.simulation
-@pytest.mark.parametrize(("n", "rho"), [(20, 0.0), (20, 0.8), (122, 0.5), (122, 0.8)])
+@pytest.mark.parametrize(("n", "rho"), [(20, 0.8), (122, 0.5)])
 def test_the_interval_of_ranks_covers_a_planted_correlation(n, rho):
     rng, truth = np.random.default_rng(n), 6 / math.pi * math.asin(rho / 2)  # Spearman's of the normal distribution
     found = []
@@ -342,8 +292,7 @@ def test_holm_by_hand():
     assert adjust([0.01, 0.04, 0.03]).tolist() == pytest.approx([0.03, 0.06, 0.06])
 
 
-@settings(max_examples=25, deadline=None)  # statsmodels collects garbage in every call, which takes long
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+@pytest.mark.parametrize("p_values", [[0.4], [0.01, 0.01, 0.2, 1.0, 0.0, 0.04, 0.05]])  # statsmodels takes long
 def test_corrections_equal_statsmodels(p_values):
     for method in ("holm", "bonferroni"):
         expected = multipletests(p_values, method=method)[1]
@@ -372,14 +321,14 @@ def test_estimates_of_the_same_numbers_are_equal_where_a_number_is_not_known():
 
 def test_a_share_of_dependent_units_holds_the_truth_in_its_interval():
     # Notes of one to seven words, right with a chance of their own: .9 on average, so that words are no units.
-    rng, held, runs = np.random.default_rng(0), 0, 150
+    rng, covered, runs = np.random.default_rng(0), 0, 150
     for _ in range(runs):
         words = rng.integers(1, 8, size=60)
         chances = np.repeat(rng.beta(18, 2, size=60), words)
         notes = np.repeat(np.arange(60), words).astype(str)
         found = share_right((rng.random(len(chances)) < chances).tolist(), notes.tolist())
-        held += found.ci_low <= 0.9 <= found.ci_high
-    assert held / runs > 0.9  # of .95: three standard errors
+        covered += found.ci_low <= 0.9 <= found.ci_high
+    assert covered / runs > 0.9  # of .95: three standard errors
 
 
 @pytest.mark.parametrize("kind", [int, float, np.float64])

@@ -4,6 +4,8 @@ import doctest
 import inspect
 import math
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +69,38 @@ def test_two_groups_with_a_reference_give_the_keys_of_two_groups():
     assert list(module.compute(**ROWS)) == ["contrasts", "omnibus"]
 
 
+IMPORTS = """
+import sys, datasets, evaluate, lazy_loader, scipy
+known = set(sys.modules)
+for path in sys.argv[1:]:
+    evaluate.load(path)
+print(*{name.partition(".")[0] for name in set(sys.modules) - known} - sys.stdlib_module_names)
+"""
+
+
+def test_metrics_import_nothing_beyond_numpy_and_scipy():
+    """Beside what evaluate and datasets import themselves."""
+    command = [sys.executable, "-c", IMPORTS, *map(studies.metric_path, studies.metrics())]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= {"swapbias", "numpy", "scipy", "evaluate_modules"}
+
+
+IDS = {"groups": [1, 0] * 4, "pair_ids": [7, 7, 8, 8, 9, 9, 10, 10]}
+PLAIN = {"paired_gap", "group_gap", "flip_rate", "rate_ratio"}
+
+
+@pytest.mark.parametrize("name", sorted(PLAIN))
+@pytest.mark.parametrize("kind", [list, np.array])
+def test_numbers_are_ids_and_arrays_are_columns(name, kind):
+    rows = {"predictions": [1, 0, 1, 1, 0, 0, 1, 0], "references": [1, 1, 1, 1, 0, 0, 0, 0], **IDS}
+    module = evaluate.load(studies.metric_path(name))
+    taken = {column: kind(values) for column, values in rows.items() if column in module._feature_names()}
+    texts = {column: list(map(str, values)) if column in IDS else list(values) for column, values in taken.items()}
+    found = module.compute(**taken, reference_group=0, cluster_ids=kind([1, 1, 2, 2, 3, 3, 4, 4]))
+    clusters = {"subject": list("aabbccdd")}
+    np.testing.assert_equal(found, module.compute(**texts, reference_group="0", cluster_ids=clusters))
+
+
 @pytest.mark.parametrize("name", studies.metrics())
 def test_the_doctest_of_a_metric_holds(name):
     module = evaluate.load(studies.metric_path(name))
@@ -103,6 +137,20 @@ def test_a_lexicon_that_would_count_nothing_or_hide_a_label_is_refused(lexicon, 
     mass = evaluate.load(studies.metric_path("lexicon_mass"))
     with pytest.raises(ValueError, match=sentence):
         mass.compute(**MASSES, lexicon=lexicon)
+
+
+def test_masses_by_hand_and_probabilities_that_are_none():
+    # she .5 and mother .1 are female, he .2 male, it .05 neither; with threshold .1 "it" falls out.
+    mass = evaluate.load(studies.metric_path("lexicon_mass"))
+    words = {"she": "female", "mother": "female", "he": "male"}
+    rows = {"predictions": [[" She", "he", "mother", "it"]], "probabilities": [[0.5, 0.2, 0.1, 0.05]]}
+    rows["lexicon"] = words
+    found = mass.compute(**rows)
+    assert [found[label] for label in ("female", "male", "unspecified")] == pytest.approx([0.6, 0.2, 0.05])
+    assert mass.compute(**rows, threshold=0.1)["unspecified"] == 0
+    for shares, sentence in (([0.9, 0.9], "at most 1"), ([0.5], "expected one for each")):
+        with pytest.raises(ValueError, match=sentence):
+            mass.compute(predictions=[["a", "b"]], probabilities=[shares], lexicon=words)
 
 
 def test_capitals_and_marks_of_tokenizers_change_no_mass():

@@ -67,27 +67,3 @@ def test_a_tokenizer_that_promises_more_positions_than_there_are(folder):
     honest = [one.score for one in load_scorer(str(folder)).score(asked)]
     edited(folder / "tokenizer_config.json", model_max_length=1_000_000)
     np.testing.assert_equal([one.score for one in load_scorer(str(folder)).score(asked)], honest)
-
-
-@pytest.mark.parametrize(
-    "returns",
-    [
-        lambda texts: None,
-        lambda texts: 3,
-        lambda texts: [0.5],
-        lambda texts: [[0.5]] * len(texts),
-        lambda texts: [[[0.5, 0.5]]] * len(texts),
-        lambda texts: [0.5] * (len(texts) + 1),
-        lambda texts: ["a"] * len(texts),
-        lambda texts: [1.5] * len(texts),
-        lambda texts: [10**400] * len(texts),
-        lambda texts: {},
-        lambda texts: (0.5 for _ in texts),
-        lambda texts: [1j] * len(texts),
-        lambda: None,
-    ],
-)
-def test_callables_of_wrong_shapes(returns):
-    scorer = load_scorer(returns, name="planted")
-    with pytest.raises(ValueError, match=r"^planted (returned|raised) .*\.$"):
-        scorer.score([prompt("a"), prompt("b")])

@@ -20,7 +20,6 @@ from swapbias.models.clinical.features import ContextualVectors
 from swapbias.models.clinical.phenotype import PhenotypeScorer, load_phenotype_classifier
 from swapbias.models.clinical.word_direction import DirectionScorer, DirectionTables
 from swapbias.models.engine.encoder import Engine
-from swapbias.models.masked import PARTS
 from swapbias.models.sentiment.training import LABELS, BiLstm, fit_bow
 from swapbias.runs.audit import resume, start
 from swapbias.runs.cache import ScoreCache
@@ -63,19 +62,6 @@ def lost(scored):
 
 
 # --- masked models ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("family", ["bert", "xlnet"])
-def test_a_masked_model_of_nan_weights_scores_no_label_zero(family, tmp_path):
-    scorer = load_scorer(str(broken(tiny.save(family, tmp_path))), kind="masked")
-    prompts, done = as_prompts(ROWS), []
-    assert lost(scorer.score(prompts, done.append))
-    assert sum(done) == len(prompts)
-    assert list(scorer.score(prompts)[0].parts) == list(PARTS)
-    assert lost(read_as(scorer, "phrases", prune=0.001).score(as_prompts(config_rows("gendered_stigma", "rq2")[:6])))
-    attitudes = read_as(scorer, "attitude").score(as_prompts(config_rows("social_distance", "baseline")[:3]))
-    assert lost(attitudes)
-    assert {"negative_mass", "top_mass", "antonym_log_odds"} < set(attitudes[0].parts)
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert"])
@@ -173,16 +159,6 @@ def test_the_error_of_bfloat16_is_measured_on_texts_that_give_numbers(tmp_path):
 QUESTION = blank(text="The doctor met the nurse. Who is ill?", candidates="the doctor|the nurse")
 
 
-def test_a_causal_model_of_nan_weights_scores_nothing(tmp_path):
-    scorer = load_scorer(str(broken(tiny.save_causal(tmp_path / "m"))))
-    assert lost(scorer.score([QUESTION]))
-    assert lost(read_as(scorer, "antonyms").score(as_prompts(config_rows("social_distance", "template4")[:2])))
-    assert lost(read_as(scorer, "answers").score([QUESTION]))
-    long = scorer.score([replace(QUESTION, text="she " * 500)])[0]
-    assert math.isnan(long.score)
-    assert long.finite  # it was never asked
-
-
 @pytest.mark.parametrize(
     ("values", "score", "finite"),
     [
@@ -216,25 +192,6 @@ def test_a_text_that_is_impossible_has_no_score_that_could_be_averaged(tmp_path,
 
 def sentiment(texts):
     return [0.5] * len(texts)
-
-
-def test_a_classifier_of_nan_weights_labels_nothing(tmp_path):
-    scorer = load_scorer(str(broken(tiny.save_classifier(tmp_path, ["negative", "positive"]))))
-    prompts = [blank(text="she is someone"), blank(text="he is someone with depression")]
-    assert lost(scorer.score(prompts))
-    negative = read_as(scorer, "negative_label").score(prompts)
-    assert lost(negative)
-    assert list(negative[0].parts) == ["positive_probability"]
-    phenotype = load_phenotype_classifier(str(tmp_path), options=LoadOptions(device="cpu")).score(prompts)
-    assert all(math.isnan(one.score) and math.isnan(one.parts["predicted"]) and not one.finite for one in phenotype)
-
-
-@pytest.mark.parametrize("returned", [[0.0, math.nan], [[1.0, 0.0], [math.nan, math.nan]], [[1, 0], [math.nan, 0]]])
-def test_nan_of_a_callable_is_marked_and_zero_stays_zero(returned):
-    prompts = [blank(text="a"), blank(text="b")]
-    zero, nan = CallableScorer(lambda texts: returned, model_id="m:f").score(prompts)
-    assert zero == Scored(0.0, "negative")
-    assert lost([nan])
 
 
 def test_infinity_of_a_callable_is_refused():
@@ -490,48 +447,54 @@ def test_a_local_chat_model_of_nan_weights_answers_nothing(every, tmp_path):
     assert every or (short.finite and short.score == 1.0)
 
 
-# Each way to read a model of each kind, and the test above or elsewhere that gives it NaN: a new one fails here.
-CASES = {
-    "masked": "test_a_masked_model_of_nan_weights_scores_no_label_zero",
-    "masked phrases": "test_a_masked_model_of_nan_weights_scores_no_label_zero",
-    "masked attitude": "test_a_masked_model_of_nan_weights_scores_no_label_zero",
-    "masked log_mass": "test_every_reading_of_a_model_of_nan_weights_is_nan",
-    "classifier": "test_a_classifier_of_nan_weights_labels_nothing",
-    "regression": "test_every_reading_of_a_model_of_nan_weights_is_nan",
-    "classifier negative_label": "test_a_classifier_of_nan_weights_labels_nothing",
-    "causal": "test_a_causal_model_of_nan_weights_scores_nothing",
-    "causal antonyms": "test_a_causal_model_of_nan_weights_scores_nothing",
-    "causal answers": "test_a_causal_model_of_nan_weights_scores_nothing",
-    "embedding phenotype": "test_a_note_whose_features_are_not_finite_has_no_phenotype",
-    "embedding gender": "test_a_note_whose_features_are_not_finite_has_no_phenotype",
-    "embedding direction": "test_a_word_whose_vector_is_not_finite_has_no_cosine_nor_is_it_a_random_word",
-    **{
-        f"chat {reading}".strip(): "test_a_local_chat_model_of_nan_weights_answers_nothing"
-        for reading in ("", "options", "label", "facts", "completion", "text", "person")  # read after the answer
-    },
+# Readings of models that no folder of weights stands for, and the test above that gives them NaN.
+ELSEWHERE = {
+    "embedding": test_a_note_whose_features_are_not_finite_has_no_phenotype,
+    "chat": test_a_local_chat_model_of_nan_weights_answers_nothing,  # which is read after the answer
+}
+FOLDERS = {
+    "masked": lambda place: tiny.save("bert", place),
+    "xlnet": lambda place: tiny.save("xlnet", place),
+    "classifier": lambda place: tiny.save_classifier(place, ["negative", "positive"]),
+    "regression": lambda place: tiny.save_classifier(place, ["score"]),
+    "causal": tiny.save_causal,
 }
 
 
-def test_every_way_to_read_a_model_has_a_case_of_nan():
-    there = {f"{kind.name} {reading}".strip() for kind in kinds() for reading in kind.readings}
-    assert there == set(CASES)
-    assert all(callable(globals()[name]) for name in CASES.values())
+def test_every_kind_has_a_case_of_nan():
+    assert {one.name for one in kinds()} == {*FOLDERS, *ELSEWHERE} - {"xlnet"}
 
 
-@pytest.mark.parametrize("kind", ["masked", "classifier", "regression", "causal"])
-def test_every_reading_of_a_model_of_nan_weights_is_nan(kind, tmp_path):
-    if kind in ("classifier", "regression"):
-        labels = ["negative", "positive"] if kind == "classifier" else ["score"]
-        folder, rows = tiny.save_classifier(tmp_path, labels), [blank(text="she is someone")]
-    elif kind == "causal":
-        folder, rows = tiny.save_causal(tmp_path / "m"), [QUESTION]
-    else:
-        folder, rows = tiny.save("bert", tmp_path), as_prompts(ROWS[:2])
-    scorer = load_scorer(str(broken(folder)), kind=kind)
+@pytest.mark.parametrize("name", FOLDERS)
+def test_every_reading_of_a_model_of_nan_weights_is_nan(name, tmp_path):
+    kind = "masked" if name == "xlnet" else name
+    rows = as_prompts(ROWS[:4]) if kind == "masked" else [QUESTION]
     antonyms = as_prompts(config_rows("social_distance", "template4" if kind == "causal" else "baseline")[:2])
+    scorer, done = load_scorer(str(broken(FOLDERS[name](tmp_path / name))), kind=kind), []
     for reading in {one.name: one for one in kinds()}[kind].readings:
-        prompts = antonyms if reading in ("antonyms", "attitude") else rows
-        assert lost(read_as(scorer, reading).score(prompts) if reading else scorer.score(prompts)), reading
+        prompts, done = antonyms if reading in ("antonyms", "attitude") else rows, []
+        prune = 0.001 if reading == "phrases" else 0.0
+        found = (read_as(scorer, reading, prune=prune) if reading else scorer).score(prompts, done.append)
+        assert lost(found), reading
+        assert sum(done) == pytest.approx(len(prompts))
+    columns = {one.name for one in {one.name: one for one in kinds()}[kind].readings[reading].columns}
+    assert columns <= {"score", *found[0].parts}
+
+
+def test_a_text_longer_than_a_causal_model_reads_is_nan_and_no_fault_of_the_model(tmp_path):
+    scorer = load_scorer(str(broken(tiny.save_causal(tmp_path / "m"))))
+    long = scorer.score([replace(QUESTION, text="she " * 500)])[0]
+    assert math.isnan(long.score)
+    assert long.finite  # it was never asked
+
+
+def test_a_phenotype_classifier_of_nan_weights_predicts_nothing(tmp_path):
+    broken(tiny.save_classifier(tmp_path, ["negative", "positive"]))
+    scorer = load_phenotype_classifier(str(tmp_path), options=LoadOptions(device="cpu"))
+    (one,) = scorer.score([blank(text="she is someone")])
+    assert math.isnan(one.score)
+    assert math.isnan(one.parts["predicted"])
+    assert not one.finite
 
 
 @pytest.mark.parametrize(
@@ -547,3 +510,5 @@ def test_nan_of_a_callable_is_lost_in_every_shape_that_it_may_return(returned):
     nan, known = CallableScorer(lambda texts: returned, model_id="m:f").score([blank(text="a"), blank(text="b")])
     assert lost([nan])
     assert known.score == pytest.approx(0.2, abs=1e-3)
+    zero = CallableScorer(lambda texts: [0.0], model_id="m:f").score([blank(text="a")])
+    assert zero == [Scored(0.0, "negative")]

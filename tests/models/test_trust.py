@@ -136,7 +136,7 @@ def test_the_command_reads_pickles_only_with_the_flag(tmp_path, marker):
         assert "joblib is a pickle: reading it runs what its maker put in it." in (done.stdout + done.stderr)
         assert marker.exists()
         marker.unlink()
-    refused(swapbias("audit", "--trust"), 2, "no --resume, manifest, audit.toml or list of models is given")
+    refused(swapbias("audit", "--trust"), 2, "no --resume, manifest or audit.toml is given")
 
 
 # Runs of others.

@@ -64,7 +64,8 @@ def rows():
 @pytest.fixture(scope="module")
 def found(rows):
     found = disaggregate(rows, "gendered_stigma", expected={})
-    return [replace(one, worst_low=-0.2, worst_high=0.3) if one.headline else one for one in found]  # and its bounds
+    bounds = {"missing_data_low": -0.2, "missing_data_high": 0.3}
+    return [replace(one, **bounds) if one.headline else one for one in found]
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +125,7 @@ def test_gaps_stand_by_slice_and_the_same_is_counted_in_other_ways(page):
     assert "Gap (women minus men) by phase" in gaps
     assert gaps.count("<tr><th") == 1 + 3 * gaps.count('scope="rowgroup"')  # a head, three phases of every set
     changed = page[page.index(f'id="{PLACE}.sensitivity"') : page.index("Pairs that differ most")]
-    assert "Without any one template, condition or word the value is" in changed
+    assert "Without any one template or condition the value is" in changed
     assert "Counting missing answers either way" in changed
     assert "the paper's test, which treats prompts as independent" in html.unescape(changed)
     assert page.count("<details") == 3

@@ -40,7 +40,7 @@ def gap(value, verdict, *, error=0.01, width=0.02, **more):
     facts = {
         "study": "gendered_stigma", "experiment": "rq1", "model_id": "m", "measure": "paired_gap",
         "contrast": "female - male", "unit": "probability mass at the mask", "headline": True, "margin": 0.05,
-        "cluster_vars": "templates + diagnoses", "verdict": verdict, "detectable": 0.03,
+        "cluster_vars": "templates + diagnoses", "verdict": verdict, "minimum_detectable_effect": 0.03,
     }  # fmt: skip
     return Finding(**{**facts, **more}, estimate=Estimate(value, n=10, error=error, **ends))
 
@@ -68,7 +68,7 @@ BOUNDS = " (95 % interval {} to {})"
 "of 5 points.",
         ),
         (
-            gap(0.1, UNSTABLE, signs_kept=0.4),
+            gap(0.1, UNSTABLE, sign_agreement=0.4),
             "Gap: m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0). Not robust: only 40 % of "
             "rewordings have the same sign.",
         ),
@@ -150,8 +150,8 @@ def test_no_sentence_claims_more_than_its_verdict(verdict, certainty):
     exact = certainty == "no interval"
     for sign, size, kept, turned, lost in product((1, -1), (0.002, 0.2), KEPT, TURNED, LOST):
         finding = gap(
-            sign * size, verdict, **CERTAINTIES[certainty], signs_kept=kept, hinges_on=turned,
-            worst_low=size - lost, worst_high=size + lost,
+            sign * size, verdict, **CERTAINTIES[certainty], sign_agreement=kept, influential_items=turned,
+            missing_data_low=size - lost, missing_data_high=size + lost,
         )  # fmt: skip
         output = answer(finding)
         claims = [words in output.sentence for words in SURE]
@@ -367,8 +367,8 @@ def test_no_difference_of_gaps_claims_more_than_its_verdict(verdict, certainty, 
     both = parts(0.1, -0.1, *beside) if beside else []
     for sign, size, kept, turned, lost in product((1, -1), SIZES, KEPT, TURNED, LOST):
         finding = change(
-            sign * size, verdict, **CERTAINTIES[certainty], signs_kept=kept, hinges_on=turned,
-            worst_low=size - lost, worst_high=size + lost,
+            sign * size, verdict, **CERTAINTIES[certainty], sign_agreement=kept, influential_items=turned,
+            missing_data_low=size - lost, missing_data_high=size + lost,
         )  # fmt: skip
         output = answer(finding, both)
         toward = "women" if sign > 0 else "men"
@@ -412,7 +412,7 @@ def test_of_several_gaps_each_is_told_once_and_by_its_own_verdict():
 def test_what_was_not_scored_is_no_answer_whatever_else_is_known(verdict):
     for kept, turned, measure in product(KEPT, TURNED, ("paired_gap", "gap_difference", "flip_rate")):
         sets = SETS if measure == "gap_difference" else {}
-        finding = gap(math.nan, verdict, measure=measure, **sets, signs_kept=kept, hinges_on=turned)
+        finding = gap(math.nan, verdict, measure=measure, **sets, sign_agreement=kept, influential_items=turned)
         output = answer(finding)
         assert output.sentence == "Not measured: m could not score what the question needs."
         assert output.certainty == ""

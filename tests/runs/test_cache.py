@@ -153,7 +153,7 @@ CHANGES = {
     "the words counted": lambda patch: {"rows": [{**ROWS[0], "candidates": "gendered_stigma/rq1/male"}, *ROWS[1:]]},
     "order": lambda patch: {"rows": ROWS[::-1]},
     "version": lambda patch: patch.setattr(caching, "__version__", "0.0.1"),
-    "torch": lambda patch: patch.setattr(caching, "version", lambda name: "0.0.1"),
+    "torch": lambda patch: patch.setattr(caching, "library_versions", lambda names: {"torch": "0.0.1"}),
     "code": lambda patch: patch.setattr(caching, "code_sha256", lambda: "c" * 64),
     "word list": lambda patch: edit_a_word_list(patch),
 }

@@ -1,7 +1,6 @@
 """A run in the forms of others: their schema holds, their tools read it, and private texts stay."""
 
 import json
-import math
 import shutil
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from swapbias.findings import oriented
 from swapbias.privacy import is_credentialed
 from swapbias.runs import Run, export_run
 
-SCHEMAS = Path(__file__).parent / "every_eval_ever"  # of version 0.3.0, as EvalEval publishes them
+SCHEMA = Path(__file__).parent / "every_eval_ever/eval.schema.json"  # of version 0.3.0, as EvalEval publishes it
 FORMS = ["csv", "every-eval-ever"]
 
 
@@ -38,39 +37,23 @@ def run(audit, tmp_path):
     return Run(Path(shutil.copytree(audit.run.folder, tmp_path / "run")))
 
 
-def schema(name):
-    read = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
-    return jsonschema.Draft7Validator(read)
-
-
-def lines(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 def headline(audit):
     (one,) = [one for one in audit.found if one.headline]
     return one
 
 
-def test_results_and_items_hold_to_the_schema_and_name_each_other(audit, tmp_path):
-    results, items = audit.export("every-eval-ever", tmp_path / "out", by="A lab")
-    record, rows = json.loads(results.read_text()), lines(items)
-    schema("eval").validate(record)
-    for row in rows:
-        schema("instance_level_eval").validate(row)
-    told = record["detailed_evaluation_results"]
-    assert told["file_path"] == items.relative_to(tmp_path / "out").as_posix()
+def test_results_hold_to_the_schema(audit, tmp_path):
+    (results,) = audit.export("every-eval-ever", tmp_path / "out", by="A lab")
+    record = json.loads(results.read_text())
+    jsonschema.Draft7Validator(json.loads(SCHEMA.read_text())).validate(record)
     assert results.parent.as_posix().endswith("data/swapbias_occupation_sentiment/=lab/tilted_1")
-    assert told["total_rows"] == len(rows) == len(audit.items("occupation_sentiment"))
-    assert {row["evaluation_id"] for row in rows} == {record["evaluation_id"]}
     keys = [one["evaluation_result_id"] for one in record["evaluation_results"]]
     assert len(set(keys)) == len(keys)
-    assert {row["evaluation_result_id"] for row in rows} <= set(keys)
     assert record["source_metadata"]["source_organization_name"] == "A lab"
 
 
 def test_a_result_is_oriented_and_has_its_raw_number_and_interval_beside_it(audit, tmp_path):
-    results, _ = audit.export("every-eval-ever", tmp_path / "out")
+    (results,) = audit.export("every-eval-ever", tmp_path / "out")
     found = headline(audit)
     made = [
         one
@@ -137,15 +120,6 @@ def test_scored_prompts_of_private_notes_never_leave(run, tmp_path, form, why):
     assert "Zebulon" not in written[0].read_text()
     assert "Scored prompts are left out" in said[0]
     assert (tmp_path / "out" / "CREDENTIALED").exists() == (why != "own notes")
-
-
-def test_an_item_without_a_score_is_no_number(run, tmp_path):
-    rows = run.items("occupation_sentiment")
-    rewrite(run, rows.assign(score=[math.nan, *rows["score"][1:]]))
-    results, items = export_run(run, "every-eval-ever", tmp_path / "eee")
-    assert len(lines(items)) == len(rows) - 1
-    told = json.loads(results.read_text())["detailed_evaluation_results"]["additional_details"]
-    assert told["not_scored"] == "1"
 
 
 def test_nothing_is_written_over_and_other_forms_are_named(run, tmp_path):

@@ -14,15 +14,12 @@ from swapbias.runs import (
     Run,
     Settings,
     audit_several,
-    read_models,
     read_request,
     resume,
-    resume_several,
     start,
 )
 from swapbias.runs.plan import fingerprints, partial_note, plan_tasks
 from swapbias.runs.run import REQUIRED
-from swapbias.studies import catalogue, open_study
 from tests import tiny
 
 several = import_module("swapbias.runs.audit")
@@ -67,10 +64,8 @@ def test_a_failed_model_fails_alone_and_is_tried_again(tmp_path, quiet):
     assert list(done.failed) == [BROKEN]
     assert "returned shape" in done.failed[BROKEN]
     finished = done.runs[ONE].manifest()["finished"]
-    refused = resume_several(tmp_path / "all", **quiet)
-    assert "Repeat with --trust" in refused.failed[BROKEN]
     mended.append(True)
-    again = resume_several(tmp_path / "all", trust=True, **quiet)
+    again = audit_several([ONE, BROKEN, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
     assert not again.failed
     assert again.runs[ONE].manifest()["finished"] == finished  # what is done is not done again
     assert BROKEN in (tmp_path / "all/comparison/side_by_side.csv").read_text()
@@ -86,7 +81,7 @@ def test_a_model_twice_is_refused_and_one_name_has_two_folders(tmp_path, quiet):
     models = [str(tmp_path / place) for place in ("a/m", "b/m")]
     done = audit_several(models, Settings(), tmp_path / "all", **quiet)
     assert "it has no config.json" in done.failed[models[0]]
-    assert several._folders(models) == {models[0]: "m", models[1]: "m-2"}
+    assert "it has no config.json" in done.failed[models[1]]
 
 
 def test_each_of_many_is_loaded_once_and_let_go_before_the_next(tmp_path, quiet, monkeypatch):
@@ -108,7 +103,9 @@ def test_each_of_many_is_loaded_once_and_let_go_before_the_next(tmp_path, quiet,
 
     manifest = {key: [] for key in REQUIRED} | {"status": "complete"}
     monkeypatch.setattr(several, "start", start)
-    monkeypatch.setattr(several, "_compare", lambda *_: None)
+    monkeypatch.setattr(several, "read_run", lambda folder: None)
+    monkeypatch.setattr(several, "compare_runs", lambda runs: None)
+    monkeypatch.setattr(several, "write_comparison", lambda folder, compared: None)
     told, models = [], [f"m{number}" for number in range(12)]
     shown = {**quiet, "say": told.append}
     done = audit_several(models, Settings(studies=STUDIES), tmp_path / "all", **shown)
@@ -123,7 +120,8 @@ def test_a_damaged_file_of_a_finished_run_is_named_and_other_settings_are_refuse
     done = audit_several([ONE, OTHER], Settings(studies=STUDIES, limit=8), tmp_path / "all", **quiet)
     path = done.runs[ONE].folder / "results.json"
     path.write_bytes(path.read_bytes().replace(b"control", b"contrcl", 1))
-    assert "results.json is damaged" in resume_several(done.folder, **quiet).failed[ONE]
+    again = audit_several([ONE, OTHER], Settings(studies=STUDIES, limit=8), done.folder, **quiet)
+    assert "results.json is damaged" in again.failed[ONE]
     other = audit_several([ONE, OTHER], Settings(studies=STUDIES, limit=4), done.folder, **quiet)
     assert "was begun with limit 8, and 4 is asked for" in other.failed[OTHER]
 
@@ -146,38 +144,7 @@ def test_a_full_disk_ends_an_audit_of_many(tmp_path, quiet, monkeypatch):
         audit_several([ONE, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
 
 
-def test_own_studies_lie_beside_the_runs(tmp_path, quiet, monkeypatch):
-    """So that models that another process audits are asked the same, and those that failed again."""
-    prompts = tmp_path / "mine.csv"
-    prompts.write_text("text,group,pair\n" + "".join(f"He {n}.,male,{n}\nShe {n}.,female,{n}\n" for n in range(4)))
-    name = open_study(prompts, reference="male").name
-    mended.clear()
-    done = audit_several([ONE, BROKEN], Settings(studies=(name,)), tmp_path / "all", **quiet)
-    assert list(done.failed) == [BROKEN]
-    catalogue._OWN.pop(name)
-    prompts.unlink()
-    mended.append(True)
-    assert not resume_several(tmp_path / "all", trust=True, **quiet).failed
-
-
 # --- files --------------------------------------------------------------------------------------------
-
-
-def test_a_list_names_models_and_says_why_not(tmp_path):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "lr=1e-5").mkdir()
-    file = tmp_path / "models.txt"
-    file.write_text("\ufeff# all of them\nmine  # ours\n\nlr=1e-5\nlr=1e-5/../mine/../lr=1e-5\nvader\n", "utf-8")
-    with pytest.raises(UsageError, match=r"line 5: .* is listed twice"):
-        read_models(file)
-    file.write_text("# all of them\nmine  # ours\n\nlr=1e-5\nvader\norg/model@v1\n")
-    assert read_models(file) == [str(tmp_path / "mine"), str(tmp_path / "lr=1e-5"), "vader", "org/model@v1"]
-    file.write_text("")
-    with pytest.raises(UsageError, match="lists no model"):
-        read_models(file)
-    file.write_bytes(b"\xff\xfe")
-    with pytest.raises(ValueError, match="not UTF-8"):
-        read_models(file)
 
 
 def test_a_file_names_models_studies_and_settings(tmp_path):
@@ -198,9 +165,9 @@ def test_a_file_names_models_studies_and_settings(tmp_path):
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("studys = []", "Unknown setting in .*'studys'.* Did you mean studies"),
+        ("studys = []", "Unknown setting 'studys'.* Did you mean studies"),
         ("[load]\ndevise = 1", r"Unknown setting of \[load\].*Did you mean device"),
-        ('limit = "x"', "of the wrong type"),
+        ('limit = "x"', "limit is 'x', expected"),
         ("models = 3", "expected a list of names"),
         ("models = [", "cannot be read"),
     ],

@@ -21,7 +21,8 @@ from swapbias.studies import Prompt, config_rows, turns
 from swapbias.studies.answer_scores import read_label
 from tests.models.chat.server import ChatServer
 
-NUMBERS = ("value", "ci_low", "ci_high", "worst_low", "worst_high", "lowest", "highest", "p_value", "baseline")
+NUMBERS = ("value", "ci_low", "ci_high", "p_value", "baseline")
+NUMBERS += ("missing_data_low", "missing_data_high", "loo_min", "loo_max")
 SHARES = re.compile("answers (not readable|unsure)")  # what is told: that all of it is unreadable
 
 
@@ -136,10 +137,10 @@ def test_a_verdict_that_unread_answers_could_change_is_undecided(tmp_path):
         return letter(row, "1" if drawn % 100 < (90 if row["group"] == "woman" else 10) else "0")
 
     few, *_ = audited_by_gender(lambda row: answer(row, 2), tmp_path / "few")
-    assert few.worst_low > 0.5
+    assert few.missing_data_low > 0.5
     many, _, _, said = audited_by_gender(lambda row: answer(row, 80), tmp_path / "many")
     assert many.estimate.value > 0.5  # among the answers that were read
-    assert many.worst_low < 0.05
+    assert many.missing_data_low < 0.05
     assert many.verdict == "undecided"
     sure = replace(many, estimate=replace(many.estimate, p_adjusted=0.001))
     assert "Counting the others either way" in str(verdicts([sure])[0])

@@ -158,19 +158,15 @@ class Chat(Kind):
 
         return tuple((one.prompt.text, "") for prompt in as_prompts([row]) for one in orders(prompt))
 
-    def unused_note(self, request: Request, studies: str) -> str:
-        """Nothing else asks it."""
-        return f"--chat {short_name(request.of(ChatOptions).model)} is asked by {studies} alone."
-
     def announce(self, rows: Sequence[Mapping[str, Any]], request: Request) -> str:
         """Requests, tokens and costs; nothing is sent and no key is needed."""
-        from swapbias.models.chat.service import ChatScorer
+        from swapbias.models.chat.answering import AnsweringScorer, unread
 
         options = _options_of(request, long=bool(rows) and str(rows[0]["candidates"] or "{").startswith("{"))
         if options.log:
             return f"answers are read from {short_name(options.log)}, and nothing is asked."
         options.check_open()
-        scorer = ChatScorer(options.model or "", options)
+        scorer = AnsweringScorer(options.model or "", options, unread)
         needed = scorer.estimate(as_prompts(rows), ())
         sentences = [needed.sentence()]
         if not options.log_odds and options.trials > 1:
@@ -281,9 +277,9 @@ def load_chat(options: ChatOptions, request: Request) -> Any:
         from swapbias.models.chat.local import LocalChatScorer
 
         return LocalChatScorer.load(chat.model or "", request.load, chat)
-    from swapbias.models.chat.service import ChatScorer
-
     _require("openai", "chat", "Asking a chat service")
+    from swapbias.models.chat.openai_client import ChatScorer
+
     api_key(chat)
     return ChatScorer(chat.model or "", chat)
 

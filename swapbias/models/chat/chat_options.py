@@ -57,7 +57,7 @@ class ChatOptions:
     temperature: float = option(1.0, "Of the chat model.", least=0.0)
     max_tokens: int = option(16, "Most tokens of an answer; models that think first need thousands.", least=1)
     concurrency: int = option(8, "Requests at once.", least=1, most=100)  # connections of the HTTP client
-    max_requests: int | None = option(None, "Stop before the first request beyond this.", least=0)
+    max_requests: int | None = option(None, "Ask no round of trials beyond so many requests.", least=0)
     timeout: float = option(60.0, "Seconds that one attempt may take.", least=0.001)
     price_in: float | None = option(None, "Price of a million prompt tokens.", least=0.0)
     price_out: float | None = option(None, "Price of a million answer tokens.", least=0.0)

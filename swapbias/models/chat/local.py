@@ -8,9 +8,7 @@ import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
 
 from swapbias.models.base import LoadOptions, Progress
-from swapbias.models.chat.chat_options import ChatOptions, settings
-from swapbias.models.chat.log_odds import Forms, Logs, log_sum
-from swapbias.models.chat.service import (
+from swapbias.models.chat.answering import (
     CUT_OFF,
     NON_FINITE,
     Answer,
@@ -20,6 +18,8 @@ from swapbias.models.chat.service import (
     answer_key,
     unread,
 )
+from swapbias.models.chat.chat_options import ChatOptions, settings
+from swapbias.models.chat.log_odds import Forms, Logs, log_sum
 from swapbias.models.engine import generation
 from swapbias.models.engine.loglikelihood import ends
 from swapbias.models.loading import length_limit, load_model, model_name

@@ -1,4 +1,4 @@
-"""Requests to an OpenAI-compatible service by the openai client, which retries where an error may pass.
+"""Chat models behind an OpenAI-compatible service, by the openai client, which retries where an error may pass.
 
 Nothing leaves but the prompt and the key that the user chose: no redirect is followed, no variable of the environment
 that the client reads becomes a header, and nothing goes by way of a proxy to a service declared as the user's own.
@@ -8,11 +8,13 @@ import asyncio
 import json
 import logging
 import math
+import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 import httpx2
@@ -21,9 +23,18 @@ from huggingface_hub import is_offline_mode
 
 from swapbias.errors import UsageError
 from swapbias.models.base import Progress
-from swapbias.models.chat.chat_options import key_names
-from swapbias.models.chat.log_odds import closed_names
-from swapbias.models.chat.service import USAGE, Answer, ChatScorer, Groups, trial_of
+from swapbias.models.chat.answering import (
+    FIRST_ANSWERS,
+    USAGE,
+    Answer,
+    AnsweringScorer,
+    Groups,
+    Read,
+    trial_of,
+    unread,
+)
+from swapbias.models.chat.chat_options import ChatOptions, api_key, key_names, settings
+from swapbias.models.chat.log_odds import Logs, closed_names, shown_logs
 from swapbias.studies import Prompt, turns
 
 ROUTER = "https://router.huggingface.co/v1"  # Hugging Face Inference Providers
@@ -60,7 +71,7 @@ class RequestTrouble:
 class Asking:
     """One pass over requests. The first failure ends it once the requests under way have ended: they are paid for."""
 
-    def __init__(self, scorer: ChatScorer, key: str) -> None:
+    def __init__(self, scorer: "ChatScorer", key: str) -> None:
         self.scorer, self.options, self.log, self.key = scorer, scorer.options, scorer.log, key
         self.schema = scorer.closed and self.options.json_schema  # until the service refuses it
         self.several = self.options.answers_per_request > 1  # until the service refuses it, or gives fewer
@@ -271,8 +282,8 @@ def trouble_of(error: Exception, key: str) -> RequestTrouble:
         fields = said if isinstance(said, dict) else {}
         words = _one_line(str(fields.get("message") or said or ""), key)
         passes = status == 0 or status >= 500 or status in (408, 409, LIMITED)
-        told = ": ".join(filter(None, (str(status or ""), words)))
-        return RequestTrouble(told, status, passes, ours=said is NOTHING, param=str(fields.get("param", "")))
+        whole = ": ".join(filter(None, (str(status or ""), words)))
+        return RequestTrouble(whole, status, passes, ours=said is NOTHING, param=str(fields.get("param", "")))
     if isinstance(error, openai.APITimeoutError):
         return RequestTrouble("no answer in time", ours=True)
     passes = isinstance(error, openai.APIConnectionError)
@@ -312,3 +323,54 @@ def _quiet(credentialed: bool) -> Iterator[None]:
     finally:
         for name, level in before.items():
             logging.getLogger(name).setLevel(level)
+
+
+class ChatScorer(AnsweringScorer):
+    """An ``AnsweringScorer`` of a model behind a service, by the name that the service knows."""
+
+    chunk_rows = sys.maxsize
+
+    def __init__(self, model: str, options: ChatOptions | None = None, *, read: Read = unread) -> None:
+        super().__init__(model, options, read)
+        self.closed = False  # prompts have options, which a JSON schema may name
+        self.sends_text = not self.options.declared
+        service = {"host": self.options.host, "provider": self.options.provider or ""}
+        self.identity: Mapping[str, Any] = {"kind": self.kind, **service, **settings(self.options)}
+
+    def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
+        options, needed, answered = self.options, self.estimate(prompts), len(self.log)
+        if not needed.requests:
+            return ""
+        if options.max_requests is not None and answered + needed.requests > options.max_requests:
+            return f"-M max-requests allows {options.max_requests:,}"
+        _, so_far = self._spent()
+        each = so_far / answered if so_far > 0 else needed.cost / needed.requests  # measured, or at most
+        if options.max_cost is not None and each * (answered + needed.requests) > options.max_cost:
+            return f"--max-cost allows {options.max_cost:,.2f}"
+        return ""
+
+    def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Logs | None]:
+        """By the likeliest first tokens of an answer."""
+        answers = [self.log.known[key] for key in self._answered(prompts, on_progress)]
+        return [shown_logs(prompt, one.logprobs) for prompt, one in zip(prompts, answers, strict=True)]
+
+    def useless(self, expected: int) -> str:
+        """Of log-odds, one answer without log-probabilities is enough."""
+        if not self.options.log_odds or all(one.logprobs for one in islice(self.log.known.values(), FIRST_ANSWERS)):
+            return "" if self.options.log_odds else super().useless(expected)
+        return (
+            f"{self.options.service} answers as {self.model_id!r} without log-probabilities, which "
+            "-M scoring=log-odds needs. Start a new run with -M scoring=sampled, or name a service that gives them "
+            "(logprobs, top_logprobs)."
+        )
+
+    def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
+        Asking(self, api_key(self.options)).ask(missing, report, expected)
+
+    def later_trials(self, prompt: Prompt) -> dict[str, Prompt]:
+        """The keys of trials after that of a prompt which one request may answer as well."""
+        trial, several = trial_of(prompt.prompt_id), self.options.answers_per_request
+        name = prompt.prompt_id.removesuffix(f"/t{trial}")
+        last = min(trial + several - 1 - (trial - 1) % several, self.options.trials)
+        prompts = [replace(prompt, prompt_id=f"{name}/t{later}") for later in range(trial + 1, last + 1)]
+        return {key: rows[0] for key, rows in self._groups(prompts).items() if key not in self.log}

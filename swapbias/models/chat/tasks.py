@@ -17,10 +17,9 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSyste
 from swapbias import __version__
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256
-from swapbias.models.base import Progress, Say
-from swapbias.models.chat.chat_kind import CHAT
+from swapbias.models.base import Say
+from swapbias.models.chat.answering import CUT_OFF, USAGE, Answer, AnsweringScorer, answer_key, unread
 from swapbias.models.chat.chat_options import ChatOptions, settings
-from swapbias.models.chat.service import CUT_OFF, USAGE, Answer, AnsweringScorer, Groups, answer_key, unread
 from swapbias.studies import (
     PROMPT_COLUMNS,
     Prompt,
@@ -47,7 +46,7 @@ def chat_prompts(study: str, config: str = "") -> dict[str, list[Prompt]]:
     Raises:
         UsageError: an unknown study, or one without such a config.
     """
-    found = [one for one in load_study(study).experiments if one.kind == CHAT.name]
+    found = [one for one in load_study(study).experiments if one.kind == "chat"]
     of_config = {name: one for one in found for name in (*one.configs, *one.alternatives)}
     usual = [name for one in found for name in one.configs]
     if config and config not in of_config:
@@ -92,7 +91,7 @@ def _register(study: str) -> None:
 
 
 for _name in studies():
-    if any(_one.kind == CHAT.name for _one in load_study(_name).experiments):
+    if any(_one.kind == "chat" for _one in load_study(_name).experiments):
         _register(_name)
 
 
@@ -204,9 +203,6 @@ class LoggedScorer(AnsweringScorer):
         answers = list(self.log.known.values())
         super().keep_answers(folder, text=text)
         self.log.write(one for one in answers if one.key not in self.log)
-
-    def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
-        report(sum(map(len, missing.values())))
 
 
 def _input(sample: Any) -> Turns:

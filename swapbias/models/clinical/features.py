@@ -57,9 +57,8 @@ def clean(text: str) -> list[str]:
 def load_features(name: str, *, options: LoadOptions, say: Say | None = None) -> Features:
     """Features by name.
 
-    ``name``: ``tfidf-lsa``; a file of word vectors (.kv, .bin, .txt, .vec, the last three also as .gz); or a folder
-    or Hub id of a transformers encoder. ``NAME=PATH`` gives a file or folder a name of one's own. ``say`` is called
-    with a sentence before a pickle is read, which runs code.
+    ``name``: ``tfidf-lsa``; a file of word vectors (``SUFFIXES``); or a folder or Hub id of a transformers encoder.
+    ``NAME=PATH`` gives a file or folder a name of one's own. ``say`` is called before a pickle is read.
 
     Raises:
         UsageError: a package of an extra is missing, or a pickle is not allowed.
@@ -241,9 +240,8 @@ def _lower(text: str) -> list[str]:
 class ContextualVectors(Features):
     """A note's vector is the mean of the states of its tokens in a transformers encoder.
 
-    Notes longer than the model reads are cut into windows; the mean is over all tokens of all windows. The tokens
-    that a model adds at start and end are read but left out of the mean. Vectors are cached by text, so that a note
-    that several regimes share is encoded once; a window that several notes share is read once.
+    Notes longer than the model reads are cut into windows; the mean is over all tokens of all windows, without those
+    that a model adds at start and end. What several regimes or notes share, a text or window, is read once.
     """
 
     null_words = 200

@@ -19,6 +19,7 @@ from swapbias.models.base import (
     Say,
     Scorer,
     Training,
+    imported,
     option,
     short_name,
     validated,
@@ -104,35 +105,30 @@ class Embedding(Kind):
         return (*(() if options.trains else (options.classifier,)), *options.embeddings)
 
     def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
-        """Features of an embedding, or the user's classifier; UsageError or ValueError in one sentence."""
+        """Features of an embedding, or the user's classifier."""
         options = request.of(NoteOptions)
-        if model == options.classifier and not options.trains:
-            from swapbias.models.clinical.phenotype import load_phenotype_classifier
-
-            return load_phenotype_classifier(model, options=request.load, say=say)
-        from swapbias.models.clinical.features import load_features
-
         if model == TFIDF:
             say("No -M embedding is named: notes are read through TF-IDF and latent semantic analysis.")
-        return load_features(model, options=request.load, say=say)
+        is_own = model == options.classifier and not options.trains
+        load = "clinical.phenotype:load_phenotype_classifier" if is_own else "clinical.features:load_features"
+        return imported(load)(model, options=request.load, say=say)
 
     def read(
         self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
     ) -> Scorer:
         """With a classifier that is trained on the notes, the user's own, or by the gender direction."""
-        options = request.of(NoteOptions)
+        options, reader = request.of(NoteOptions), model
         if experiment.reading == "direction":
-            from swapbias.models.clinical.word_direction import DirectionScorer, read_direction_tables
-
-            return DirectionScorer(model, read_direction_tables(corpus), seed=request.seed)
-        if not options.trains and experiment.reading == "phenotype":
-            own: Scorer = model
-            return own
-        from swapbias.models.clinical.phenotype import PhenotypeScorer
-
-        classifier = options.classifier if options.trains else CLASSIFIERS[0]
-        target = "gender" if experiment.reading == "gender" else "label"
-        return PhenotypeScorer(model, classifier=classifier, training=training, seed=request.seed, target=target)
+            tables = imported("clinical.word_direction:read_direction_tables")(corpus)
+            reader = imported("clinical.word_direction:DirectionScorer")(model, tables, seed=request.seed)
+        elif options.trains or experiment.reading == "gender":
+            classifier = options.classifier if options.trains else CLASSIFIERS[0]
+            how = {"classifier": classifier, "target": "gender" if experiment.reading == "gender" else "label"}
+            reader = imported("clinical.phenotype:PhenotypeScorer")(
+                model, training=training, seed=request.seed, **how
+            )
+        scorer: Scorer = reader
+        return scorer
 
 
 EMBEDDING = Embedding()

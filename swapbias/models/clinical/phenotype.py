@@ -143,9 +143,8 @@ class PhenotypeScorer(Scorer):
 def train(vectors: Floats, truth: Labels, groups: Names, *, kind: str, seed: int) -> tuple[Any, dict[str, Any]]:
     """A trained classifier with its own scaling, and what was chosen.
 
-    ``vectors``: shape (n, d), finite. ``truth``: shape (n,), 1 or 0. ``groups``: shape (n,), versions of one note
-    share a value and stay in one fold. ``kind``: svm, rf or mlp; of an SVM that with the best macro F1 over three
-    folds, trained again on all notes; the first of equals wins. ``seed``: of folds, forest and network.
+    ``vectors``: shape (n, d), finite. ``truth``: 1 or 0. ``groups``: versions of one note share a value and stay in
+    one fold. ``kind``: svm (the best macro F1 over three folds, trained again on all notes), rf or mlp.
     """
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.exceptions import ConvergenceWarning
@@ -286,12 +285,7 @@ def _truth(label: Any) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """One note in both versions, by one classifier.
-
-    Attributes:
-        scores: of each group's version.
-        words: for each group's version, words and their weight toward the phenotype, heaviest first.
-    """
+    """One note in both versions, by one classifier: scores, and words with their weight, of each group's version."""
 
     study: str
     model_id: str
@@ -310,7 +304,7 @@ def explain_pair(
     features: int = 10,
     samples: int = 1_000,
 ) -> dict[str, list[tuple[str, float]]]:
-    """The words of each version of a note with their weights toward "positive", heaviest first.
+    """The words of each version of a note with their weights toward "positive", heaviest first (LIME, Ribeiro 2016).
 
     A weight is the change in probability that the local linear model gives to the word: above 0 it speaks for
     the phenotype, below 0 against it. Both versions are sampled with the same seed.
@@ -322,8 +316,6 @@ def explain_pair(
         seed: of the sampled texts.
         features: most words per version.
         samples: texts sampled around each version.
-
-    Source: Ribeiro et al. 2016, LIME.
     """
     explainers = load_extra("lime.lime_text", extra="explain")
 

@@ -50,7 +50,7 @@ class BiLstm(torch.nn.Module):
     def __init__(self, words: Sequence[str], vectors: torch.Tensor, *, units: int = 128) -> None:
         super().__init__()
         self.words = {word: at for at, word in enumerate(words, start=1)}
-        self.vectors = torch.nn.Embedding.from_pretrained(vectors)
+        self.vectors = torch.nn.Embedding.from_pretrained(vectors)  # type: ignore[no-untyped-call]
         self.lstm = torch.nn.LSTM(vectors.shape[1], units, batch_first=True, bidirectional=True)
         self.dropout = torch.nn.Dropout(0.25)
         self.head = torch.nn.Linear(2 * units, 1)

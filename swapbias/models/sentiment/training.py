@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic_core import to_json
 from safetensors import SafetensorError
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForSequenceClassification, Trainer, TrainerCallback, TrainingArguments
@@ -111,6 +110,8 @@ def train_model(settings: TrainSettings, out: Path, *, say: Say, bar: Bar) -> Tr
         ValueError: data, vectors or an encoder that cannot be read.
         OSError: the folder cannot be written.
     """
+    from pydantic_core import to_json
+
     settings.check()
     target = out.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -225,7 +226,7 @@ def _train_bow(settings: TrainSettings, data: SentimentData, folder: Path, say: 
 # --- networks ---------------------------------------------------------------------------------------------
 
 
-class _Advance(TrainerCallback):  # type: ignore[misc]
+class _Advance(TrainerCallback):
     def __init__(self, advance: Progress) -> None:
         self.advance = advance
 

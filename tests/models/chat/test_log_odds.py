@@ -17,7 +17,7 @@ from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.models.chat.chat_options import ChatOptions, scoring_in_words
 from swapbias.models.chat.local import LocalChatScorer
 from swapbias.models.chat.log_odds import orders, score_options, shown_logs
-from swapbias.models.chat.service import ChatScorer
+from swapbias.models.chat.openai_client import ChatScorer
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings, plan_tasks
 from swapbias.runs.run import score_rows
@@ -300,7 +300,7 @@ def test_a_run_says_its_way_goes_on_without_asking_twice_and_never_another_way(t
     page = (run.folder / "report.html").read_text()
     assert page.count(scoring_in_words(model)) == 1
     (headline,) = [one for one in found if one.headline]
-    assert headline.worst_low < 0 < headline.worst_high
+    assert headline.missing_data_low < 0 < headline.missing_data_high
 
 
 def test_what_has_no_options_or_compares_their_orders_is_left_out_and_says_why():

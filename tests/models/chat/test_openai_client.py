@@ -7,8 +7,9 @@ import pytest
 from swapbias.errors import UsageError
 from swapbias.models.base import Request
 from swapbias.models.chat import load_chat
+from swapbias.models.chat.answering import unread
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.models.chat.service import ChatScorer, unread
+from swapbias.models.chat.openai_client import ChatScorer
 from swapbias.studies.answer_scores import read_option
 from tests.models.chat.server import ChatServer, Reply
 from tests.models.chat.test_service import SECRET, row, rows, scorer_of, upper
@@ -160,6 +161,6 @@ def test_a_full_disk_is_told_as_one(monkeypatch):
     def full(self, answers):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("swapbias.models.chat.service.AnswerLog.write", full)
+    monkeypatch.setattr("swapbias.models.chat.answering.AnswerLog.write", full)
     with ChatServer(upper) as server, pytest.raises(OSError, match="No space left"):
         scorer_of(server).score(rows(8))

@@ -9,8 +9,9 @@ from hypothesis import given, settings, strategies as st
 
 from swapbias.errors import UsageError
 from swapbias.models.chat import openai_client
+from swapbias.models.chat.answering import USAGE, Answer, AnswerLog, as_scored, unread
 from swapbias.models.chat.chat_options import KEYS, ChatOptions, api_key, key_names
-from swapbias.models.chat.service import USAGE, Answer, AnswerLog, ChatScorer, as_scored, unread
+from swapbias.models.chat.openai_client import ChatScorer
 from tests.cli.test_cli import swapbias
 from tests.models.chat.server import ChatServer, Raw, Reply, _completion
 from tests.models.chat.test_service import SECRET, first, row, rows, scorer_of, upper
@@ -240,7 +241,7 @@ def check_reply(server, odds=False):
 
 
 @given(content=fuzz_reply(), odds=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_no_reply_is_a_traceback(content, odds, echoing):
     check_reply(echoing(content), odds)
 
@@ -266,7 +267,7 @@ FIELDS = ["key", "prompt_id", "answer", "finish_reason", "usage", "seconds", "ti
 @given(
     lines=st.lists(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=6), max_size=3), torn=st.binary(max_size=5)
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_no_log_is_a_traceback(lines, torn, tmp_path_factory):
     usual = {"key": "k", "prompt_id": "p", "answer": "a"}
     content = b"".join(json.dumps({**usual, **line}).encode() + b"\n" for line in lines)

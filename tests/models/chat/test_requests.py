@@ -4,8 +4,9 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.models.chat import openai_client
+from swapbias.models.chat.answering import FIRST_ANSWERS, Answer, AnswerLog
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.models.chat.service import FIRST_ANSWERS, Answer, AnswerLog, ChatScorer
+from swapbias.models.chat.openai_client import ChatScorer
 from tests.models.chat.server import ChatServer, Reply, cut_off
 from tests.models.chat.test_service import rows, scorer_of, upper
 

@@ -18,8 +18,9 @@ import pandas as pd
 import pytest
 
 from swapbias.errors import UsageError
+from swapbias.models.chat.answering import Answer, AnswerLog
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.models.chat.service import Answer, AnswerLog, ChatScorer
+from swapbias.models.chat.openai_client import ChatScorer
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.studies.study import Prompt, conversation
@@ -33,14 +34,15 @@ SCRIPT = """
 import asyncio, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 from pathlib import Path
-from swapbias.models.chat.service import AnswerLog, ChatScorer
+from swapbias.models.chat.answering import AnswerLog
+from swapbias.models.chat.openai_client import ChatScorer
 from swapbias.models.chat.chat_options import ChatOptions
 from tests.models.chat.test_service import rows
 scorer = ChatScorer("tiny", ChatOptions(base_url=sys.argv[1], concurrency=4))
 scorer.log = AnswerLog(Path(sys.argv[2]))
 async def within():
     scorer.score(rows(40))
-asyncio.run(within())
+asyncio.new_event_loop().run_until_complete(within())
 """
 
 

@@ -5,8 +5,6 @@ import json
 import math
 import os
 import re
-import sys
-from abc import abstractmethod
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -17,8 +15,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from swapbias.errors import UsageError
 from swapbias.models.base import Progress, Scored, Scorer, not_finite
-from swapbias.models.chat.chat_options import LOG_ODDS, ChatOptions, api_key, settings
-from swapbias.models.chat.log_odds import Logs, orders, score_options, shown_logs
+from swapbias.models.chat.chat_options import LOG_ODDS, ChatOptions
+from swapbias.models.chat.log_odds import Logs, orders, score_options
 from swapbias.studies import Prompt
 
 Read = Callable[[Prompt, str], tuple[float, Mapping[str, float]]]  # prompt and raw answer -> score and its parts
@@ -202,6 +200,7 @@ class AnsweringScorer(Scorer):
     def __init__(self, model_id: str, options: ChatOptions | None, read: Read) -> None:
         self.model_id, self.options, self.read = model_id, options or ChatOptions(), read
         self.log, self.is_credentialed = AnswerLog(), False
+        self.identity: Mapping[str, Any] = {"kind": self.kind}
         self.logs: dict[Path, AnswerLog] = {}  # shared by copies that read other experiments: no request is repeated
 
     def keep_answers(self, folder: Path, *, text: bool = True) -> None:
@@ -242,9 +241,9 @@ class AnsweringScorer(Scorer):
         """
         return [None] * len(prompts)
 
-    @abstractmethod
     def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
-        """Put the answers to these requests into the log, of ``expected`` in all."""
+        """Put the answers to these requests, of ``expected`` in all, into the log: here none."""
+        report(sum(map(len, missing.values())))
 
     def estimate(self, prompts: Sequence[Prompt], known: Container[str] | None = None) -> ChatPlan:
         """What asking takes; ``known`` are keys with answers, those of the log where None."""
@@ -317,56 +316,3 @@ class AnsweringScorer(Scorer):
             return as_scored(prompt, self.log.known[key], self.read)
         nothing = as_scored(prompt, Answer(key=key, prompt_id=prompt.prompt_id, answer=""), self.read)
         return Scored(math.nan, parts=dict.fromkeys(nothing.parts, math.nan))
-
-
-class ChatScorer(AnsweringScorer):
-    """An ``AnsweringScorer`` of a model behind a service, by the name that the service knows."""
-
-    chunk_rows = sys.maxsize
-
-    def __init__(self, model: str, options: ChatOptions | None = None, *, read: Read = unread) -> None:
-        super().__init__(model, options, read)
-        self.closed = False  # prompts have options, which a JSON schema may name
-        self.sends_text = not self.options.declared
-        service = {"host": self.options.host, "provider": self.options.provider or ""}
-        self.identity: Mapping[str, Any] = {"kind": self.kind, **service, **settings(self.options)}
-
-    def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
-        options, needed, answered = self.options, self.estimate(prompts), len(self.log)
-        if not needed.requests:
-            return ""
-        if options.max_requests is not None and answered + needed.requests > options.max_requests:
-            return f"-M max-requests allows {options.max_requests:,}"
-        _, so_far = self._spent()
-        each = so_far / answered if so_far > 0 else needed.cost / needed.requests  # measured, or at most
-        if options.max_cost is not None and each * (answered + needed.requests) > options.max_cost:
-            return f"--max-cost allows {options.max_cost:,.2f}"
-        return ""
-
-    def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Logs | None]:
-        """By the likeliest first tokens of an answer."""
-        answers = [self.log.known[key] for key in self._answered(prompts, on_progress)]
-        return [shown_logs(prompt, one.logprobs) for prompt, one in zip(prompts, answers, strict=True)]
-
-    def useless(self, expected: int) -> str:
-        """Of log-odds, one answer without log-probabilities is enough."""
-        if not self.options.log_odds or all(one.logprobs for one in islice(self.log.known.values(), FIRST_ANSWERS)):
-            return "" if self.options.log_odds else super().useless(expected)
-        return (
-            f"{self.options.service} answers as {self.model_id!r} without log-probabilities, which "
-            "-M scoring=log-odds needs. Start a new run with -M scoring=sampled, or name a service that gives them "
-            "(logprobs, top_logprobs)."
-        )
-
-    def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
-        from swapbias.models.chat.openai_client import Asking  # loads when it is needed
-
-        Asking(self, api_key(self.options)).ask(missing, report, expected)
-
-    def later_trials(self, prompt: Prompt) -> dict[str, Prompt]:
-        """The keys of trials after that of a prompt which one request may answer as well."""
-        trial, several = trial_of(prompt.prompt_id), self.options.answers_per_request
-        name = prompt.prompt_id.removesuffix(f"/t{trial}")
-        last = min(trial + several - 1 - (trial - 1) % several, self.options.trials)
-        prompts = [replace(prompt, prompt_id=f"{name}/t{later}") for later in range(trial + 1, last + 1)]
-        return {key: rows[0] for key, rows in self._groups(prompts).items() if key not in self.log}
