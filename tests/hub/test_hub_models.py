@@ -149,7 +149,7 @@ def test_without_the_hub_the_commit_that_was_fetched_last_is_read(pushed, monkey
             (f"{NAME}@v2", "machine at revision v2, and"),
             (NAME, "this machine, and HF_HUB_OFFLINE"),
         ):
-            with pytest.raises(ValueError, match=f"neither a local folder nor kept on .*{words}"):
+            with pytest.raises(ValueError, match=f"neither a local folder nor stored on .*{words}"):
                 at_commit(model)
 
 

@@ -93,27 +93,6 @@ def test_what_the_owners_took_out_after_they_merged_it_is_not_proposed_again(mod
     assert statuses(propose(run, again=True))[1] == "pull request opened"
 
 
-def test_a_closed_pull_request_whose_branch_is_gone_is_not_opened_again(models, run):
-    propose(run)
-    models.close_pull_request("model", "bob/m", 1)
-    del models.repositories["model", "bob/m"].refs["refs/pr/1"]
-    assert "not proposed again" in statuses(propose(run))[1]
-    assert len(models.repositories["model", "bob/m"].pulls) == 1
-
-
-def test_other_numbers_are_not_proposed_after_a_no_either(models, run, later_run):
-    propose(run)
-    models.close_pull_request("model", "bob/m", 1)
-    assert statuses(propose(later_run))[1] == "not proposed again: pull request 1 is closed"
-
-
-def test_later_numbers_are_proposed_after_the_first_were_merged(models, run, later_run):
-    propose(run)
-    models.merge_pull_request("model", "bob/m", 1)
-    assert statuses(propose(later_run)) == ["updated", "not proposed again: pull request 1 is merged"]
-    assert statuses(propose(later_run, again=True))[1] == "pull request opened"
-
-
 def test_a_model_without_pull_requests_is_refused_before_anything_is_published(hub, run):
     hub.add_repo("model", "bob/m", files={"README.md": b"# Bob's\n", **WEIGHTS}, discussions=False)
     with pytest.raises(HubError, match="Discussions are disabled"):

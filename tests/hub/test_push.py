@@ -70,13 +70,6 @@ def test_a_commit_of_somebody_else_in_between_is_not_overwritten(hub):
     assert set(hub.tags(*KEY)) == {"v1.0.0"}
 
 
-def test_a_repository_that_is_something_else_is_not_overwritten(hub):
-    hub.add_repo(*KEY, files={"README.md": b"# my thesis\n", "thesis.txt": b"all of it"})
-    with pytest.raises(UsageError, match="holds something else: none of its commits was made by a push"):
-        push()
-    assert hub.files(*KEY)["thesis.txt"] == b"all of it"
-
-
 def test_a_public_repository_is_not_taken_for_a_private_one(hub):
     push()
     with pytest.raises(UsageError, match="is public, and a push does not change that"):
@@ -114,12 +107,6 @@ def test_a_dry_run_shows_no_control_characters_of_a_strangers_card(hub):
     _, lines = push({**FILES, "b.csv": b""}, tag="v1.1.0", dry_run=True)
     assert any("owned" in line for line in lines)
     assert all(line.isprintable() for line in lines)
-
-
-def test_a_dry_run_refuses_what_a_push_would_refuse(hub):
-    push()
-    with pytest.raises(UsageError, match="published with other content"):
-        push({**FILES, "a.csv": b"word\nhe\n"}, dry_run=True)
 
 
 def test_a_dry_run_says_when_the_tag_alone_is_missing_or_nothing_is(hub):
