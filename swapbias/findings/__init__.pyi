@@ -61,6 +61,7 @@ from .predictions import (
     ANSWERS as ANSWERS,
     GOAL as GOAL,
     RANDOM_DIRECT as RANDOM_DIRECT,
+    answer_counts as answer_counts,
     blinding as blinding,
     by_the_judge as by_the_judge,
 )

@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 from swapbias.errors import UsageError, need_audit_extra
 from swapbias.files import file_sha256, parse_json, unescape_csv_cell, write_whole
-from swapbias.findings import Finding, disaggregate, experiment_of, findings_table, judged
+from swapbias.findings import Finding, answer_counts, disaggregate, experiment_of, findings_table, judged
 from swapbias.measures import MEASURES, SPANS, Estimate
 from swapbias.models import Say, Scorer
 from swapbias.models.clinical import Explained, explain_pair
@@ -163,8 +163,6 @@ def _pruned(items: Mapping[str, pd.DataFrame]) -> Iterator[str]:
 
 def _unread(items: Mapping[str, pd.DataFrame], tasks: Sequence[Task]) -> Iterator[str]:
     """How many answers were not read, and how to read more, a sentence for each experiment and model."""
-    from swapbias.report import answer_counts  # takes long to import, and few audits have answers
-
     experiments = {(task.study.name, task.experiment.name): task.experiment for task in tasks}
     for study, frame in ((study, frame) for study, frame in items.items() if "said_other" in frame):
         for (name, model_id), rows in frame.groupby(["experiment", "model_id"], sort=False):
@@ -275,8 +273,7 @@ def _write_report(run: Run, results: Results) -> None:
     from swapbias.report import Page, render  # takes long to import
 
     shown = as_public(results)
-    page = Page(shown.manifest, shown.found, shown.items, shown.coverage, shown.explained)
-    run.write(REPORT, render(page).encode())
+    run.write(REPORT, render(Page(shown.manifest, shown.found, shown.items, shown.coverage)).encode())
 
 
 def rebuild_report(run: Run) -> Path:

@@ -14,7 +14,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from swapbias.cli import app, main, terminal
-from swapbias.cli.listing import known_settings, read_settings
+from swapbias.cli.terminal import known_settings, read_settings
 from swapbias.errors import UsageError
 from swapbias.models.loading import pick_device, read_config
 from swapbias.studies import corpora, load_corpus, load_study, metrics, studies
@@ -90,9 +90,6 @@ def test_the_version_is_shown():
     ("arguments", "code", "parts"),
     [
         (["compare", "tests"], 2, ["holds no run"]),
-        (["lexicon", "export", "tests"], 2, ["holds no run"]),
-        (["lexicon", "import", "README.md"], 1, ["README.md:1: columns"]),
-        (["lexicon", "import", "nope.csv"], 1, ["nope.csv: No such file"]),
         (["audit", "--study", "nope"], 2, ["Unknown study 'nope'", "gendered_stigma"]),
         (["audit", "--study", "gendered_stigma:nope"], 2, ["Unknown config 'nope'"]),
         (["audit", "no/such-model"], 1, ["'no/such-model' cannot be loaded"]),
@@ -140,7 +137,14 @@ def test_bad_input_is_one_sentence_of_a_fresh_process():
         (["audit", "--studdy", "x"], "No such option: --studdy"),
         (["plan", "--studdy", "x"], "No such option: --studdy"),
         (["check"], "See swapbias check --help."),
-        (["push"], "swapbias push needs a command: datasets, metrics, results, comparison."),
+        (["push"], "Missing argument 'KIND'. See swapbias push --help."),
+        (
+            ["push", "dataset"],
+            "swapbias push dataset is no command. Choose one of datasets, metrics, results, comparison.",
+        ),
+        (["push", "datasets", "--public"], "--public is not for push datasets. Drop it."),
+        (["push", "results", "RUN"], "push results needs --results. Add it."),
+        (["study"], "swapbias study needs a command: new, check, push."),
         (["adit"], "Did you mean 'audit'? See swapbias --help."),
     ],
 )
@@ -260,7 +264,7 @@ def test_an_audit_names_its_report_last(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().splitlines()[-2:] == [
         f"Report  {tmp_path}/run/report.html",
-        f"Next    swapbias check {tmp_path}/run --max-gap 0.05",
+        f"Next    swapbias check {tmp_path}/run --max-gap 0.05  # 0.05 is 5 points",
     ]
     assert "occupation_sentiment:control, " in done.stdout
     assert "4840/4840" in done.stderr  # 840, and 800 in each of five wordings

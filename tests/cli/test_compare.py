@@ -44,7 +44,7 @@ def test_a_folder_and_a_repository_stand_in_one_comparison(hub, tmp_path, capsys
     told = printed(capsys)
     assert "small @ mine" in told
     assert "other @ bob/audits" in told
-    assert "Models compared" in told
+    assert "Models compared, the first minus the second" in told
     assert "over templates and diagnoses, paired" in told
     assert "as published" in told
     assert "Left out: bob/audits/runs/bad is not complete." in told

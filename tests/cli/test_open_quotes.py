@@ -11,7 +11,6 @@ PAIRS = [
     f"{who} left {number}.,{group},{number}" for number in range(5) for who, group in (("She", "f"), ("He", "m"))
 ]
 WORDS = ["she,f", "he,m", "woman,f", "man,m"]
-LABELS = [f"word{number},positive" for number in range(5)]
 FACTS = [f"{number},fact{number},term{number}" for number in range(4)]
 SWAPS = ["she,he", "woman,man", "girl,boy"]
 NOTES = ("plan", "--study", "phenotype_fairness", "-M", "data=FILE")
@@ -26,7 +25,6 @@ FILES = {
     "own prompts": ("text,group,pair", PAIRS, ("plan", "vader", "--prompts", "FILE", "--reference", "m")),
     "study check": ("text,group,pair", PAIRS, ("study", "check", "FILE", "--reference", "m")),
     "lexicon of prompts": ("word,group", WORDS, (*PROMPTS, "-M", "lexicon=FILE")),
-    "labels": ("word,label", LABELS, ("lexicon", "import", "FILE")),
     "swap table": ("female,male", SWAPS, ("swap", "GOOD", "--table", "FILE", "--out", "OUT")),
     "checklist": ("note_id,fact,terms", FACTS, ("plan", *CHAT, "--study", "clinical_chat", "-M", "checklist=FILE")),
 }

@@ -139,9 +139,8 @@ def inflated(data):
 
 # Ways out: arguments of the command that puts something out, for each of the forms that it has.
 RUN_WAYS = {
-    "share": [],  # these three in test_what_reaches_the_hub
-    "push results": [],
-    "push comparison": [],
+    "share": [],  # these two in test_what_reaches_the_hub
+    "push": [],
     "export": [("export", "RUN", "--to", form, "--out", "OUT") for form in EXPORTS],
     "figures": [("figures", "RUN", "--format", form, "--out", "OUT") for form in FORMATS],
     "report": [],  # report.html of the run, see test_the_page
@@ -152,8 +151,6 @@ OTHER_WAYS = {
     "swap": "its card, in test_a_card_of_swapped_rows",
     "study push": "in test_a_study_that_is_pushed",
     "help": "reads no file",
-    "push datasets": "corpora of the package alone: a folder of one's own is refused",
-    "push metrics": "files of the package alone",
     "audit": "keeps everything in its folder; what it says of trouble is in test_messages",
     "plan": "says what an audit would do, and puts nothing out",
     "build": "writes a folder of this machine: one made of own notes is refused where it would be pushed",
@@ -161,13 +158,9 @@ OTHER_WAYS = {
     "list": "what the package holds",
     "reproduce": "numbers that are published",
     "cache": "sizes of the cache",
-    "lexicon export": "words that a model says, from prompts of the package",
-    "lexicon import": "writes into the cache",
     "study new": "an example of the package",
     "study check": "says what is wrong with tables of one's own",
-    "pull datasets": "fetches",
-    "pull metrics": "fetches",
-    "pull results": "fetches",
+    "pull": "fetches",
 }
 # What a way puts out on purpose, on this machine alone.
 ALLOWED = {
