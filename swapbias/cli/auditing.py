@@ -24,7 +24,6 @@ _MODELS = (
     "Hub id (OWNER/NAME[@REVISION]), folder, vader, module:function; models.txt (a model a line), audit.toml or "
     "manifest.json. Without a model: a four-minute demonstration."
 )
-_MOST_SHOWN = 20  # models whose numbers and reports a terminal lists; of more it names the folder
 _ASK, _MODEL, _CHAT, _RUN = "What to ask", "The model", "Chat models", "Run and output"
 
 
@@ -275,14 +274,13 @@ def _show_several(done: "runs.Several", as_json: bool, verbose: bool) -> None:
         record = comparison_record(done.compared) if done.compared else {}
         ui.show_json({"folder": str(done.folder), "reports": reports, "failed": done.failed, "comparison": record})
     else:
-        few = len(reports) <= _MOST_SHOWN
-        if done.compared and few:
+        if done.compared:
             show_comparison(done.compared, verbose=verbose)
-        lines = [f"Comparison: {done.folder / 'comparison' / 'report.html'}"] if done.compared else []
-        lines += [f"Report: {path}" for path in reports.values() if few]
-        lines += [] if few else [f"Reports: {len(reports):,} folders in {done.folder}"]
-        for line in (*lines, *(f"Failed: {model}: {why}" for model, why in done.failed.items())):
-            ui.show(line)
+            ui.show(f"Comparison: {done.folder / 'comparison' / 'report.html'}")
+        for path in reports.values():
+            ui.show(f"Report: {path}")
+        for model, why in done.failed.items():
+            ui.show(f"Failed: {model}: {why}")
     if done.failed:
         count = f"{len(done.failed):,} of {len(done.failed) + len(reports):,} models failed"
         ui.say(f"{count}. Run the same command to try them again")
@@ -326,20 +324,15 @@ def _task_sentences(task: "runs.Task", settings: "runs.Settings", sent: set[tupl
 def skipped_note(skipped: "Sequence[runs.Skipped]", ran: Iterable[str]) -> str:
     """What was not run, by reason, and what is to be known of the rest; blank for nothing.
 
-    Args:
-        skipped: what and why; experiments of kinds of models that did not run are counted alone, and what
-            holds of a part of an experiment's rows stands once for all experiments.
-        ran: the kinds of the experiments that were run.
+    Experiments of kinds of models other than those that ``ran`` are counted alone.
     """
     ran, others, reasons = set(ran), Counter[str](), dict[str, list[str]]()
-    for one in skipped:
-        if not studies.of_a_part(one.experiment):
-            known = (each.kind for each in studies.load_study(one.study).experiments if each.name == one.experiment)
-            kind = next(known, "")
-            if kind and kind not in ran:
-                others[kind] += 1
-            else:
-                reasons.setdefault(one.reason, []).append(f"{one.study} {one.experiment}")
+    for one in (each for each in skipped if not studies.of_a_part(each.experiment)):
+        known = (each.kind for each in studies.load_study(one.study).experiments if each.name == one.experiment)
+        if (kind := next(known, "")) and kind not in ran:
+            others[kind] += 1
+        else:
+            reasons.setdefault(one.reason, []).append(f"{one.study} {one.experiment}")
     parts = [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
     if others:
         counted = ", ".join(f"{count} {name}" for name, count in others.items())

@@ -27,9 +27,6 @@ def check(
         str, ui.option("gap, level or all: of a difference of gaps that difference, the gaps, or both.")
     ] = "gap",
     junit: Annotated[Path | None, ui.option("Write the checks to this file as JUnit XML.")] = None,
-    annotations: Annotated[
-        bool, ui.option("Print annotations for GitHub [default: on its runners].", "--annotations")
-    ] = False,
     verbose: ui.Verbose = False,
     as_json: ui.AsJson = False,
 ) -> None:
@@ -49,13 +46,13 @@ def check(
         records = [{"run": name, **_record(one)} for name, one in gates.items()]
         ui.show_json(records[0] if len(records) == 1 else {"outcome": _OUTCOMES[code], "runs": records})
         raise typer.Exit(code)
-    annotations = annotations or os.environ.get("GITHUB_ACTIONS") == "true"
+    annotated = os.environ.get("GITHUB_ACTIONS") == "true"
     for name, gate in gates.items():
         for sentence in (*([f"{name}:"] if len(gates) > 1 else []), report.gated(gate), *gate.notes):
             ui.show(sentence)
         for one in gate.checks:
             _show_check(one, verbose=verbose)
-            if annotations:
+            if annotated:
                 escaped = report.checked(one).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
                 ui.show(f"::{_WORDS[one.outcome][1]} title=swapbias check::{escaped}")
     ui.show(f"Exit code {code} (0 pass, 1 fail, 3 undecided).{'' if verbose else ' Details: --verbose'}")
@@ -234,15 +231,12 @@ def share(
     dry_run: ui.DryRun = False,
 ) -> None:
     """Share a run on the Hub, and on a model's page."""
-    for name_of, value, requires, required in (
-        ("--commit", commit, "--model", model),
-        ("--create-pr", create_pr, "--model", model),
-        ("--audited", audited, "--model", model),
-        ("--again", again, "--create-pr", create_pr),
-        ("--card", card, "--create-pr", create_pr),
-    ):
-        if value and not required:
-            raise UsageError(f"{name_of} needs {requires}. Add it, or drop {name_of}.")
+    needs = {"--commit": (commit, "--model", model), "--create-pr": (create_pr, "--model", model),
+             "--audited": (audited, "--model", model), "--again": (again, "--create-pr", create_pr),
+             "--card": (card, "--create-pr", create_pr)}  # fmt: skip
+    for name, (value, needed, known) in needs.items():
+        if value and not known:
+            raise UsageError(f"{name} needs {needed}. Add it, or drop {name}.")
     if commit and create_pr:
         raise UsageError("--commit and --create-pr are both given, expected one. Drop the other.")
     how = hub.COMMIT if commit else hub.PULL_REQUEST if create_pr else ""

@@ -142,7 +142,7 @@ def _section(
 
 def _answer(compared: ComparisonPage, mine: Sequence[Quantity]) -> Chart:
     """A row for each model: its own value with its verdict, and how far it lies from the reference."""
-    first, unit = mine[0].known[0], text.unit_head(mine[0].known[0])
+    first, unit = mine[0].known[0], text.form(mine[0].known[0]).unit
     every = [one for each in compared.quantities if each.headline for one in each.known]
     axis = page.axis_of([one for one in every if page.scaled_alike(one, first)])
     parts: dict[str, list[Row]] = {}

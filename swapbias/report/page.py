@@ -209,7 +209,7 @@ def chart_of(
 
     p-value and interval are those of a row alone; only the filling of a dot is by the corrected p-value.
     """
-    unit, axis = text.unit_head(placed[0][-1]), axis or axis_of([one for *_, one in placed])
+    unit, axis = text.form(placed[0][-1]).unit, axis or axis_of([one for *_, one in placed])
     rows: dict[tuple[str, str, int], dict[str, Finding]] = {}
     for at, (part, row, column, one) in enumerate(placed):
         rows.setdefault((part, row, 0 if columns else at), {})[column] = one

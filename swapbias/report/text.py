@@ -144,7 +144,6 @@ def verdict(finding: Finding, place: str = "") -> Verdict:
 
 
 def _sentence(finding: Finding) -> str:
-    """Subject, verb, number, interval, and what follows from them."""
     one, model, (first, second) = finding.estimate, shown(finding.model_id), sides(finding)
     if word(finding) == "Not measured" and finding.measure == DIFFERENCE:
         return f"{first} could not be compared with {second}"
@@ -170,12 +169,10 @@ def _is_gap(finding: Finding) -> bool:
 
 
 def _is_claim(finding: Finding) -> bool:
-    """Whether a sentence says which side is higher, without a sign, and not the value alone."""
     return finding.verdict in _SURE and bool(finding.group or finding.measure not in EFFECTS)
 
 
 def _toward(finding: Finding) -> str:
-    """Where a value lies whose sign is certain: ``toward women``."""
     experiment, place = experiment_of(finding), int(finding.estimate.value <= 0)
     if finding.measure != DIFFERENCE:
         return f"toward {sides(finding)[place]}"
@@ -309,7 +306,6 @@ def _several(found: Sequence[Finding], name: Callable[[Finding], str], start: st
 
 
 def _range_of_rates(results: Sequence[Finding]) -> Iterator[Verdict]:
-    """The lowest and the highest of rates."""
     known = sorted((one for one in results if word(one) != "Not measured"), key=lambda one: one.estimate.value)
     if known:
         low, high = (f"{value(one)} ({value_name(one.slice_value)})" for one in (known[0], known[-1]))
@@ -605,11 +601,6 @@ def _ratio_of(unit: str) -> str:
     return next((name for ending, name in _RATIOS.items() if ending in unit), "")
 
 
-def unit_head(finding: Finding) -> str:
-    """The unit of a column: points, or the finding's own."""
-    return "points" if MEASURES[finding.measure].reach and in_points(finding.unit) else finding.unit
-
-
 def margin(finding: Finding) -> str:
     """The margin in the words of a sentence: ``5 points``, of a ratio ``1.22``; of rates that are rare two ratios."""
     if finding.mean_level < findings.RARE:
@@ -620,7 +611,6 @@ def margin(finding: Finding) -> str:
 
 
 def _ends(finding: Finding, low: float, high: float) -> str:
-    """Two ends of a range: ``−4.0 to +9.5 points``."""
     return f"{points(low, finding.unit)} to {points(high, finding.unit, named=True)}"
 
 
@@ -824,20 +814,20 @@ def terminal(found: Sequence[Finding], *, verbose: bool = False) -> str:
 
 
 def _numbers(found: Sequence[Finding]) -> list[str]:
-    """A small table, where there are several numbers and all are gaps in points."""
     if len(found) < 2 or not all(MEASURES[one.measure].reach and in_points(one.unit) for one in found):
         return []
     heads = {" minus ".join(sides(one)) for one in found}
     rows = [(heads.pop() if len(heads) == 1 else "", "points", "95 % interval", "n", "verdict")]
-    for one in found:
-        size = form(one)(one.estimate.value)
-        rows.append((row_name(one), size, interval(one), counted(one.estimate), word(one).lower()))
-    first, *widths, last = (max(len(row[place]) for row in rows) for place in range(5))
-    room = min(first, WIDTH - 10 - sum(widths) - last)
-    lines = []
-    for name, *cells, end in rows:
-        numbers = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-        lines.append(f"  {shown(name, room):<{room}}  {numbers}  {end}".rstrip())
+    rows += [
+        (row_name(one), form(one)(one.estimate.value), interval(one), counted(one.estimate), word(one).lower())
+        for one in found
+    ]
+    first, size, ends, count, last = (max(len(row[place]) for row in rows) for place in range(5))
+    room = min(first, WIDTH - 10 - size - ends - count - last)
+    lines = [
+        f"  {shown(row[0], room):<{room}}  {row[1]:>{size}}  {row[2]:>{ends}}  {row[3]:>{count}}  {row[4]}".rstrip()
+        for row in rows
+    ]
     return ["", *lines, f"  {point(found[0].unit)}"]
 
 

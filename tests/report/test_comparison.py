@@ -169,14 +169,6 @@ def test_the_sentences_stand_first_and_the_terminal_says_the_same(output, page):
     assert "not a ranking" in shown
 
 
-def test_only_what_the_page_itself_says_may_run(page):
-    policy = html.unescape(re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)[1])
-    assert policy.startswith("default-src 'none'; img-src data:; style-src 'sha256-")
-    assert "unsafe" not in policy
-    assert "window.hit=1</script>" not in page
-    assert page.count("<script>") == 1
-
-
 def test_a_model_has_one_look_wherever_it_is_drawn(page):
     keys = re.findall(r'<svg class="key"[^>]*><path[^>]*class="dot (g\d)"', page)
     assert set(keys) == {"g0", "g1"}
@@ -231,8 +223,3 @@ def test_without_scripts_and_on_paper_all_is_there(browser, report):
         assert part in shown
     assert browser.run("document.querySelectorAll('.answer .strip .dot').length") == 2
     assert browser.run("document.documentElement.scrollWidth") <= 794
-    names = browser.run("[...document.querySelectorAll('[id]')].map((one) => one.id)")
-    assert len(set(names)) == len(names)
-    links = browser.run("[...document.links].filter((one) => one.hash).map((one) => one.hash.slice(1))")
-    assert set(links) <= set(names)
-    assert all(browser.run("[...document.querySelectorAll('table')].map((one) => !!one.querySelector('th'))"))
