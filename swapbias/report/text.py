@@ -461,9 +461,10 @@ def reason(check: Check) -> str:
 
 
 def check_name(check: Check) -> str:
-    """Which gap a check is of: ``gendered_stigma:rq1, difference of gaps, women minus men, ...``."""
+    """Which gap a check is of: ``occupation_sentiment:control, women minus men``."""
     one = check.finding
-    return shown(", ".join(filter(None, (f"{one.study}:{one.experiment}", compared(one), where(one, every="")))), 300)
+    place = set_name(one) if one.slice_by == "all" else where(one, every="")
+    return shown(", ".join(filter(None, (f"{one.study}:{one.experiment}", compared(one), place))), 300)
 
 
 def checked(check: Check) -> str:
@@ -478,7 +479,7 @@ def checked(check: Check) -> str:
         moved = f"{amount(change.value, one.unit, signed=True)} ({low} to {high})"
         texts.append(f"baseline {before}, change {moved} over {change.n} units")
     texts.append(reason(check) or f"{ends[check.outcome]} {margin(replace(one, margin=check.margin))}")
-    levels = [f"{amount(each.estimate.value, each.unit, signed=True)} ({where(each)})" for each in check.levels]
+    levels = [f"{amount(each.estimate.value, each.unit, signed=True)} ({set_name(each)})" for each in check.levels]
     also = f" Levels not gated: {listed(levels)}." if levels else ""
     return shown(f"{check_name(check)}: {check.outcome}: {'; '.join(texts)}.{also}", 600)
 
@@ -819,7 +820,13 @@ def _numbers(found: Sequence[Finding]) -> list[str]:
     heads = {" minus ".join(sides(one)) for one in found}
     rows = [(heads.pop() if len(heads) == 1 else "", "points", "95 % interval", "n", "verdict")]
     rows += [
-        (row_name(one), form(one)(one.estimate.value), interval(one), counted(one.estimate), word(one).lower())
+        (
+            row_name(one) if len(found) != 3 or not one.within else "the first minus the second",
+            form(one)(one.estimate.value),
+            interval(one),
+            counted(one.estimate),
+            word(one).lower(),
+        )
         for one in found
     ]
     first, size, ends, count, last = (max(len(row[place]) for row in rows) for place in range(5))
