@@ -51,7 +51,7 @@ def _scorer(temperature: float) -> Any:
 
 
 def _ours(prompts: Sequence[Prompt], temperature: float) -> Callable[[], list[str]]:
-    from swapbias.models.chat.answer_log import AnswerLog
+    from swapbias.models.chat.service import AnswerLog
 
     scorer = _scorer(temperature)
 

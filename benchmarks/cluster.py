@@ -155,8 +155,8 @@ def _lived(
 
 def _audit(folder: str, address: str) -> None:
     """Begin the audit, or go on with it; by one process where no cluster is named."""
-    from swapbias.cluster import LOCAL, Engine
     from swapbias.runs import Settings, resume, start
+    from swapbias.swapping.cluster import LOCAL, Engine
 
     quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
     engine = Engine(name="ray", address=address, workers=2) if address else LOCAL
@@ -174,8 +174,8 @@ def _parts(folder: Path) -> int:
 def _audit_models(folder: str, address: str) -> None:
     """As ``_audit``, of several models: tiny ones beside the folder, and one that cannot be loaded."""
     from benchmarks.models import STUDY as CONFIG, save_models
-    from swapbias.cluster import LOCAL, Engine
     from swapbias.runs import Settings, audit_several
+    from swapbias.swapping.cluster import LOCAL, Engine
 
     quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
     quiet["engine"] = Engine(name="ray", address=address, workers=2) if address else LOCAL
@@ -361,8 +361,8 @@ def _driver(job: str, source: str, out: str, address: str, count: int) -> dict[s
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
     if job == "swap":
-        from swapbias.cluster import Engine
         from swapbias.swapping import Job, swap_files
+        from swapbias.swapping.cluster import Engine
 
         engine = Engine(name="ray", address=address, workers=count)
         swap_files(Job(source), Path(out), part_bytes=8 << 20, engine=engine)

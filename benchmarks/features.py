@@ -47,11 +47,9 @@ def _read(rows: Mapping[str, Sequence[Mapping[str, str]]], patients: Collection[
 
 def _sides(notes: list[str]) -> Prepared:
     from swapbias.models.clinical.features import ContextualVectors, clean
-    from swapbias.models.engine.encoder import prepack
 
     plain = roberta("base").base_model
     packed = copy.deepcopy(plain)
-    prepack(packed)
     texts = [" ".join(clean(note)) for note in notes]
     tokenizer = _tokenizer(texts)
     few = every(texts, SLICE)

@@ -7,7 +7,7 @@ from benchmarks.filling import OURS, every, limit_of, masked_texts, pipeline_of
 from benchmarks.frame import Prepared, Scale, Side, Workload, scaled
 from benchmarks.made_models import masked_scorer, roberta, tokenizer
 from swapbias.studies.catalogue import as_prompts, config_rows
-from swapbias.studies.prompt import Prompt
+from swapbias.studies.study import Prompt
 
 PRUNE = 0.001
 PRUNED, ONE_BY_ONE = f"swapbias --prune {PRUNE}", "one pipeline call per sequence"

@@ -14,8 +14,8 @@ EQUAL = 1e-4
 
 
 def _scorer(model: Any) -> Any:
-    from swapbias.models.classifier import TextClassifierScorer
     from swapbias.models.engine.encoder import Rounding
+    from swapbias.models.transformers_scorer import TextClassifierScorer
 
     scorer = TextClassifierScorer(
         copy.deepcopy(model), tokenizer(), model_id="DistilBERT of random weights", identity={}

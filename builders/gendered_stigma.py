@@ -218,7 +218,7 @@ _chat = partial(
     on_request=True,
     direction="above zero more answers are female than male, below zero fewer; further from zero is worse",
     levels=GROUPS[:2],
-    slices=(Slice("construct", "phase", ordered=True), Slice("condition", "diagnosis")),
+    slices=(Slice("construct", "phase"), Slice("condition", "diagnosis")),
 )
 
 STUDY = Study(
@@ -239,7 +239,7 @@ STUDY = Study(
             unit="probability mass at the mask",
             scores=("score", "closed_list_mass", "matched_mass"),
             levels=GROUPS,
-            slices=(Slice("construct", "phase", ordered=True), Slice("condition", "diagnosis")),
+            slices=(Slice("construct", "phase"), Slice("condition", "diagnosis")),
         ),
         _experiment(
             name="rq2",

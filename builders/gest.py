@@ -160,7 +160,7 @@ _experiment = partial(
     direction="above zero the word for a man is likelier than the word for a woman",
     subset="label",
     contrast=("men", "women"),
-    slices=(Slice("construct", "stereotype", ordered=True), Slice("template", "template")),
+    slices=(Slice("construct", "stereotype"), Slice("template", "template")),
     says="finds the speaker likelier to be {more} than {less}",
     change="a stereotype of men instead of women",
     named={

@@ -197,7 +197,7 @@ def _masked_experiment(pack: str, row: Mapping[str, str]) -> Experiment:
         random={"template": "templates", "condition": "diagnoses"},
         subset="label",
         contrast=("mental_health", "other_health"),
-        slices=(Slice("construct", "phase", ordered=True),) if pack != "pronouns" else (),
+        slices=(Slice("construct", "phase"),) if pack != "pronouns" else (),
         on_request=True,
     )
 

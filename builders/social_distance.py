@@ -131,7 +131,7 @@ def _antonyms() -> Lexicon:
     return Lexicon(f"{NAME}/antonyms", words=words)
 
 
-_SLICES = (Slice("construct", "act", ordered=True), Slice("template", "template"), Slice("label", "category"))
+_SLICES = (Slice("construct", "act"), Slice("template", "template"), Slice("label", "category"))
 _CONDITION = Slice("condition", "condition")
 
 # What all three compare: conditions of two groups, each averaged over its renderings.

@@ -277,7 +277,7 @@ _experiment = partial(
     random={"template": "questions", "person": "people"},
     levels=("all",),
 )
-_QUESTIONS = Slice("asked", "question of a condition", ordered=True)
+_QUESTIONS = Slice("asked", "question of a condition")
 _groups = partial(
     _experiment,
     group=CONDITIONS[0],

@@ -12,32 +12,18 @@ from typing import Any
 
 import pandas as pd
 
-from swapbias.cluster import Engine
+from swapbias import findings, report, runs
 from swapbias.errors import UsageError, extras_named
 from swapbias.files import is_url, write_whole
-from swapbias.findings import FAILS, MARGIN, OPEN, Finding, findings_table, headlines
+from swapbias.findings import MARGIN, Finding, findings_table
 from swapbias.hub import find_run, own_study, study_name
 from swapbias.models import Progress, Scorer, arguments_named, load_scorer
 from swapbias.privacy import for_owner_alone, is_credentialed
-from swapbias.report import checked, render_summary, terminal
-from swapbias.runs import (
-    REPORT,
-    ComparedRun,
-    Run,
-    check_run,
-    compare_runs,
-    export_run,
-    read_run,
-    rebuild_report,
-    scored_items,
-    settings_of,
-    start,
-)
+from swapbias.runs import Results, Run
 from swapbias.studies import PLACEBO, Experiment, load_study
+from swapbias.swapping import Engine
 
 _log = logging.getLogger("swapbias")
-
-
 Studies = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
@@ -107,10 +93,6 @@ def audit(
         UsageError: an unknown study, option or kind, or a model that fits nothing.
         ValueError: a model that cannot be loaded or read.
     """
-    if margin is not None and not 0 <= margin <= 1:
-        raise UsageError(f"margin is {margin}, expected a share of the range of the unit: 0 to 1, such as 0.05.")
-    if limit is not None and limit < 1:
-        raise UsageError(f"limit is {limit}, expected 1 or more prompts.")
     named = [study_name(one) for one in ((studies,) if isinstance(studies, str | PathLike) else studies)]
     if prompts is not None:
         words = None if lexicon is None else Path(lexicon)
@@ -119,7 +101,7 @@ def audit(
         raise UsageError("reference, group and lexicon are about own prompts. Add prompts=.")
     place = str(model) if isinstance(model, str | PathLike) else None
     more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
-    settings = settings_of(place, named, options, revision=revision if place else None, **more)
+    settings = runs.settings_of(place, named, options, revision=revision if place else None, **more)
     scorer: Scorer | None = None
     if model is not None and place is None:
         scorer = load_scorer(
@@ -129,22 +111,23 @@ def audit(
     elif tokenizer is not None or name is not None:
         raise UsageError("tokenizer and name are of models in memory, and none is given. Drop them.")
     how: dict[str, Any] = {
-        "say": _log.info, "bar": _bar if progress else _no_bar, "cache": out is not None and scorer is None,
-        "scorer": scorer, "engine": Engine(name=engine) if isinstance(engine, str) else engine,
-    }  # fmt: skip
+        "say": _log.info,
+        "bar": _bar if progress else _no_bar,
+        "cache": out is not None and scorer is None,
+        "scorer": scorer,
+        "engine": Engine(name=engine) if isinstance(engine, str) else engine,
+    }
     if out is not None and not is_url(out):
-        run, found = start(settings, Path(out), **how)
+        run, found = runs.start(settings, Path(out), **how)
         return Audit(run, tuple(found))
     folder = Path(tempfile.mkdtemp(prefix="swapbias-"))
     try:
         if out is None:
-            run, found = start(settings, folder, **how, draw=False)
+            run, found = runs.start(settings, folder, **how, draw=False)
         else:
-            from swapbias.store import Store  # its library takes long to import
-
-            store = Store(str(out), own=own_store)
+            store = runs.Store(str(out), own=own_store)
             with store.mirrored() as mirror:
-                _, found = start(settings, mirror, **how, store=store)
+                _, found = runs.start(settings, mirror, **how, store=store)
                 shutil.copytree(mirror, folder, dirs_exist_ok=True)
             run = Run(folder, store.url)
     except BaseException:
@@ -182,7 +165,7 @@ class Audit:
         Raises:
             UsageError: the folder holds no run. ValueError: it is not complete, or not what swapbias writes.
         """
-        return cls(Run.open(Path(folder)), tuple(read_run(Path(folder)).found))
+        return cls(Run.open(Path(folder)), tuple(runs.read_run(Path(folder)).found))
 
     @property
     def findings(self) -> pd.DataFrame:
@@ -192,7 +175,7 @@ class Audit:
     @property
     def headlines(self) -> pd.DataFrame:
         """The findings that answer the questions of their experiments."""
-        return findings_table(headlines(self.found))
+        return findings_table(findings.headlines(self.found))
 
     def items(self, study: str) -> pd.DataFrame:
         """The scored prompts of a study, one row each: prompt columns, ``model_id``, ``score``, answer, top tokens.
@@ -203,7 +186,7 @@ class Audit:
         known = dict.fromkeys(one.study for one in self.found)
         if study not in known:
             raise UsageError(f"{study!r} is no study of this audit: expected {' or '.join(known)}.")
-        return scored_items(self.run, study)
+        return runs.scored_items(self.run, study)
 
     def worst_pairs(self, study: str, n: int = 10) -> pd.DataFrame:
         """The ``n`` pairs of prompts with the largest gap against the reference group, largest first.
@@ -228,9 +211,9 @@ class Audit:
 
     def report(self, path: "str | PathLike[str] | None" = None) -> Path:
         """The page of this audit, one HTML file without any external reference, or a copy of it; its path."""
-        page = self.run.folder / REPORT
+        page = self.run.folder / runs.REPORT
         if not page.exists():
-            rebuild_report(self.run)
+            runs.rebuild_report(self.run)
         if path is None:
             return page
         with for_owner_alone(is_credentialed(self.run.folder)):
@@ -242,7 +225,7 @@ class Audit:
 
         ``by`` is who ran the audit, where the form has a place for it.
         """
-        return export_run(self.run, to, Path(out), by=by, say=_log.info)
+        return runs.export_run(self.run, to, Path(out), by=by, say=_log.info)
 
     def assert_below(
         self,
@@ -251,7 +234,6 @@ class Audit:
         study: str | None = None,
         baseline: "Audit | str | PathLike[str] | None" = None,
         undecided: bool = False,
-        of: str = "gap",
     ) -> None:
         """Pass only where intervals say that no headline gap is as large as a margin: ``swapbias check`` in Python.
 
@@ -261,7 +243,6 @@ class Audit:
             baseline: another audit of the same prompts, its folder, or ``OWNER/NAME[/RUN]`` where it is shared on the
                 Hub: no gap may be larger than there by the margin.
             undecided: pass too where the intervals leave it open.
-            of: of a difference of two gaps that difference (``gap``), the two gaps (``level``) or ``all``.
 
         Raises:
             AssertionError: a gap is larger, or it is undecided: the sentence says which, names headline, value,
@@ -269,23 +250,25 @@ class Audit:
             UsageError: the study is none of this audit, or none of its headlines is a gap with a margin.
         """
         before = baseline._read() if isinstance(baseline, Audit) else baseline
-        gate = check_run(
+        gate = runs.check_run(
             self._read(),
             max_gap=margin,
             studies=() if study is None else (study,),
             baseline=find_run(before) if isinstance(before, str | PathLike) else before,
-            of=of,
         )
-        wrong = [one for one in gate.checks if one.outcome == FAILS or (one.outcome == OPEN and not undecided)]
+        wrong = [
+            one
+            for one in gate.checks
+            if one.outcome == findings.FAILS or (one.outcome == findings.OPEN and not undecided)
+        ]
         if wrong:
-            raise AssertionError(" ".join(checked(one) for one in wrong))
+            raise AssertionError(" ".join(report.checked(one) for one in wrong))
 
-    def _read(self, name: str = "") -> ComparedRun:
+    def _read(self, name: str = "") -> Results:
         """This audit as a run that is compared or checked; ``name`` tells it from another."""
         place, studies = name or str(self.run.folder), dict.fromkeys(one.study for one in self.found)
-        return ComparedRun(
-            place, place, "", self.run.manifest(), self.found, lambda: {s: self.items(s) for s in studies}
-        )
+        items = runs.LazyItems(studies, self.items)
+        return Results(self.run.manifest(), list(self.found), items, place=place, name=place)
 
     def compare(self, other: "Audit | str | PathLike[str]") -> pd.DataFrame:
         """Differences between the models of two audits, paired by prompt; one row each, ``findings`` columns.
@@ -298,18 +281,18 @@ class Audit:
         """
         there = other if isinstance(other, Audit) else None
         second = there._read("other") if there else replace(find_run(str(other)), place="other", name="other")
-        found = compare_runs([self._read("this"), second]).differences
+        found = runs.compare_runs([self._read("this"), second]).differences
         if not found:
             raise UsageError("The audits have no experiment in common. Audit both with the same studies.")
         return findings_table(found)
 
     def __repr__(self) -> str:
         """The verdicts, as the command line prints them."""
-        return terminal(self.found)
+        return report.terminal(self.found)
 
     def _repr_html_(self) -> str:
         """For notebooks: results with their verdicts."""
-        return render_summary(self.found)
+        return report.render_summary(self.found)
 
 
 def _pairs(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:

@@ -189,20 +189,13 @@ def base_level(tmp_path_factory):
     return folder
 
 
-def test_levels_are_shown_beside_a_difference_and_gated_where_asked(base_level):
+def test_levels_are_shown_beside_a_difference(base_level):
     (gap,) = check_run(base_level).checks
     assert gap.finding.measure == "gap_difference"
     assert {one.subset for one in gap.levels} >= {"mental_health", "other_health"}
     assert "Levels not gated: " in check(base_level).output
     record = json.loads(check(base_level, "--json").output)["checks"][0]
     assert {one["subset"] for one in record["levels_not_gated"]} >= {"mental_health", "other_health"}
-    level, every = (check_run(base_level, of=of) for of in ("level", "all"))
-    assert {one.finding.measure for one in level.checks} == {"paired_gap"}
-    assert len(every.checks) == len(level.checks) + 1
-    assert not any(one.levels for one in every.checks)
-    assert check(base_level, "--of", "level").exit_code == level.code
-    with pytest.raises(ValueError, match=r"Did you mean level\?"):
-        check_run(base_level, of="levels")
 
 
 # --- groups and texts -----------------------------------------------------------------------------------

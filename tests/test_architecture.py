@@ -17,12 +17,9 @@ ROOMS = {
     "swapbias": set(),
     "errors": set(),
     "files": {"filelock", "platformdirs"},
-    "network": set(),
-    "store": {"pyarrow"},
     "measures": {"numpy", "scipy"},
     "studies": {"pandas", "pydantic"},
     "privacy": set(),
-    "cluster": set(),
     "models": {
         "httpx2",
         "huggingface_hub",

@@ -15,14 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from pandas.testing import assert_frame_equal
 
-from swapbias import cluster as workers
-from swapbias.cluster import LOCAL, Engine, worker_pool
 from swapbias.errors import MissingExtraError, UsageError
 from swapbias.outcome import audit
 from swapbias.runs import audit_several
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings
-from swapbias.swapping import Job, swap_files
+from swapbias.swapping import Job, cluster as workers, swap_files
+from swapbias.swapping.cluster import LOCAL, Engine, worker_pool
 from tests import tiny
 from tests.conftest import ROOT
 from tests.privacy.test_quoting import MODULE, OWN, SECRET
@@ -228,7 +227,7 @@ from pathlib import Path
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.models.classifier import CallableScorer
-from swapbias.cluster import Engine
+from swapbias.swapping.cluster import Engine
 quiet = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
 settings = Settings(model=sys.argv[3], studies=("occupation_sentiment:sentences",), wordings=True)
 start(settings, Path(sys.argv[1]), **quiet, engine=Engine(name="ray", workers=1, address=sys.argv[2]))

@@ -22,7 +22,7 @@ from swapbias.cli import app
 from swapbias.errors import UsageError
 from swapbias.runs import results
 from swapbias.studies import config_rows
-from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
+from swapbias.studies.study import PROMPT_COLUMNS, Prompt
 from tests import tiny
 
 CONTROL = "occupation_sentiment:control"

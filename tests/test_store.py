@@ -3,14 +3,14 @@
 import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
-from swapbias import store as stores
 from swapbias.errors import UsageError
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.outcome import audit
+from swapbias.runs import run as stores
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
-from swapbias.store import Store
+from swapbias.runs.run import Store
 from swapbias.swapping import Job, swap_files
 
 QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}

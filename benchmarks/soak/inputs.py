@@ -102,12 +102,6 @@ _REPLY = {
     ],
     "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5},
 }
-_OLDER = {
-    "choices": [
-        {"text": "B", "index": 0, "finish_reason": "length", "logprobs": {"top_logprobs": [{"A": -1, "B": -2.5}]}}
-    ],
-    "usage": {"prompt_tokens": 3},
-}
 _FAULTY = {"error": {"message": "no key sk-abc", "code": 429, "type": "x"}}
 _ANSWERS = (
     "(B) No.",
@@ -203,12 +197,12 @@ def _tables(place: Path) -> Iterator[Target]:
         [b"word,label\nnurse,neutral\n", b"word,label,n\na,positive,1\nb,,2\n"],
         _file(place / "labels.csv", read_labels),
     )
-    facts = b'note_id,fact,terms\n1,diabetes,type 2 diabetes|T2DM\n,fall,"fell|re:f[ae]ll(en)?"\n'
+    facts = b'note_id,fact,terms\n1,diabetes,type 2 diabetes|T2DM\n,fall,"fell|fall"\n'
     yield Target(
         "checklist of facts",
         [facts],
         _file(place / "facts.csv", read_checklist),
-        tokens=[b"re:(a+)+$", b"|re:", b"(?P<"],
+        tokens=[b"||", b"(?P<"],
     )
 
 
@@ -388,9 +382,9 @@ def _eval(eval_results: Any, content: bytes) -> None:
 
 
 def _chat(place: Path) -> Iterator[Target]:
-    from swapbias.models.chat.answer_log import AnswerLog
-    from swapbias.models.chat.chat_options import COMPLETIONS, ChatOptions
-    from swapbias.models.chat.openai_client import Asking, trouble_in
+    from swapbias.models.chat.chat_options import ChatOptions
+    from swapbias.models.chat.openai_client import Asking, error_in
+    from swapbias.models.chat.service import AnswerLog, ChatScorer
     from swapbias.studies import READINGS, Prompt, is_refusal, read_answer, word_count
     from swapbias.studies.answer_scores import (
         read_completion,
@@ -416,20 +410,19 @@ def _chat(place: Path) -> Iterator[Target]:
             read_coreference(prompt("angry|calm"), text, aliases={}),
             read_completion(prompt("gendered_stigma/rq1/female"), text),
         )
-        read_facts(prompt(json.dumps({"a": ["fell", "re:f[ae]ll"]}).replace("/", "")), text)
+        read_facts(prompt(json.dumps({"a": ["fell", "fall"]}).replace("/", "")), text)
 
-    def reply(endpoint: str) -> Callable[[bytes], Any]:
-        odds = {"endpoint": endpoint, "scoring": "log-odds"} if endpoint else {}
-        options = ChatOptions(model="m", base_url="http://127.0.0.1:1/v1", **odds)
-        asking = Asking("m", options, "sk-abc", AnswerLog())
+    def reply(scoring: str) -> Callable[[bytes], Any]:
+        options = ChatOptions(model="m", base_url="http://127.0.0.1:1/v1", scoring=scoring)
+        asking = Asking(ChatScorer("m", options), "sk-abc")
 
         def read(content: bytes) -> None:
-            trouble = trouble_in((200, 200, 200, 429, 500)[len(content) % 5], content, "sk-abc")
-            if trouble is not None:
-                if "sk-abc" in trouble.words:
-                    raise KeyError("the key is repeated")
+            try:
+                whole = json.loads(content)
+            except (ValueError, RecursionError):
                 return
-            whole = json.loads(content)
+            if error_in(whole) is not None:
+                return
             found = asking.answer_in(whole["choices"][0], "k", prompt("0=Yes|1=No"), 0.0, whole.get("usage"))
             (place / "answers.jsonl").unlink(missing_ok=True)
             log = AnswerLog(place / "answers.jsonl")
@@ -446,8 +439,8 @@ def _chat(place: Path) -> Iterator[Target]:
         said,
         tokens=[b"(A)", b"<think>", b"</think>", b"no", b"not ", b"Answer: "],
     )
-    yield Target("replies of chat services", seeds, reply(""))
-    yield Target("replies, older endpoint", [json.dumps(_OLDER).encode(), seeds[1]], reply(COMPLETIONS))
+    for scoring in ("sampled", "log-odds"):
+        yield Target(f"replies of chat services, {scoring}", seeds, reply(scoring))
     line = {
         "key": "k",
         "prompt_id": "p",
@@ -466,7 +459,7 @@ def _chat(place: Path) -> Iterator[Target]:
 
 def _models(place: Path) -> Iterator[Target]:
     from swapbias.models import code_of, model_kind
-    from swapbias.models.classifier import dev_accuracy_of, is_sentiment_folder
+    from swapbias.models.loading import dev_accuracy_of, is_sentiment_folder
 
     def config(path: Path) -> None:
         code_of(str(path.parent))

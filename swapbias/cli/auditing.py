@@ -21,8 +21,8 @@ _ACCESS = ("api_key_env", "plain_http")  # what no manifest says
 _WITH_RESUME = ("resume", "no_cache", "allow_pickle", "trust", "as_json", "verbose", *_ACCESS, *ui.CLUSTER)
 _WITH_FILE = (*_WITH_RESUME, "models", "folder", "dry_run")
 _MODELS = (
-    "Hub id (OWNER/NAME[@REVISION]), folder, vader, module:function; models.txt (a model a line), audit.toml or "
-    "manifest.json. Without a model: a four-minute demonstration."
+    "Hub id (OWNER/NAME[@REVISION]), folder, vader, module:function; audit.toml or manifest.json. "
+    "Without a model: a four-minute demonstration."
 )
 _ASK, _MODEL, _CHAT, _RUN = "What to ask", "The model", "Chat models", "Run and output"
 
@@ -106,14 +106,14 @@ def audit(
     else:
         more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
         study_names = _studies(study, prompts, reference, run)
-        chosen, names = _from_options(models or (), study_names, options, revision, trusted=trust or dry_run, **more)
+        chosen, names = _from_options(models or (), study_names, options, revision, **more)
         manifest, remote = None, chosen.load.trust_remote_code
         if remote and not trust:
             raise UsageError("-M trust-remote-code runs code of the model's maker. Read it, then add --trust.")
-        if trust and not (remote or any(Path(one).suffix == ".txt" for one in models or ())):
+        if trust and not remote:
             raise UsageError(
-                "--trust is for the code that a run or a file names, and no --resume, manifest, audit.toml or list "
-                "of models is given. Drop it."
+                "--trust is for the code that a run or a file names, and no --resume, manifest or audit.toml is "
+                "given. Drop it."
             )
     if dry_run:
         for one in names or (None,):
@@ -156,26 +156,12 @@ def plan(
 
 
 def _from_options(
-    names: Sequence[str],
-    studies: Sequence[str],
-    options: Mapping[str, Any],
-    revision: str | None,
-    *,
-    trusted: bool,
-    **more: Any,
+    names: Sequence[str], studies: Sequence[str], options: Mapping[str, Any], revision: str | None, **more: Any
 ) -> tuple["runs.Settings", list[str]]:
-    """Settings of the command line and the models; a .txt file lists models."""
-    lists = [one for one in names if Path(one).suffix == ".txt"]
-    if len(lists) > 1:
-        raise UsageError(f"{' and '.join(lists)} both list models, expected one list. Join them.")
-    listed = runs.read_models(Path(lists[0])) if lists else []
-    every = [*(one for one in names if one not in lists), *listed]
-    if revision is not None and len(every) > 1:
+    """Settings of the command line and the models."""
+    if revision is not None and len(names) > 1:
         raise UsageError("--revision is of one model, and several are named. Name each as OWNER/NAME@REVISION.")
-    each = [runs.settings_of(one, studies, options, revision=revision, **more) for one in every or (None,)]
-    for one, name in zip(each, every, strict=False):
-        if one.model and name in listed:
-            runs.check_code(lists[0], one, None, trust=trusted)
+    each = [runs.settings_of(one, studies, options, revision=revision, **more) for one in names or (None,)]
     return each[0], _unique([one.model for one in each if one.model])
 
 

@@ -71,9 +71,9 @@ def list_(
         ui.show(f"Measures (evaluate modules): {', '.join(studies.metrics())}")
     for name in dict.fromkeys(one["corpus"] for one in configs):
         ui.show(f"\nCorpus {name}")
-        for one in (each for each in configs if each["corpus"] == name):
-            count = "needs upstream" if one["rows"] is None else one["rows"]
-            _show_line(f"{one['config']} ({count})", str(one["description"]))
+        for config in (each for each in configs if each["corpus"] == name):
+            count = "needs upstream" if config["rows"] is None else config["rows"]
+            _show_line(f"{config['config']} ({count})", str(config["description"]))
     if with_corpora or with_measures:
         return
     ui.show("Name a study to run it: swapbias audit MODEL --study STUDY[:EXPERIMENT]")
@@ -165,7 +165,7 @@ def swap(
                 position = step.position
 
         done = swapping.swap_files(
-            job, here, processes=processes, batch_rows=batch_rows, on_progress=on_progress, engine=engine, say=ui.say,
+            job, here, processes=processes, batch_rows=batch_rows, on_progress=on_progress, engine=engine,
             uploaded_to=None if store is None or store.own else str(store),
         )  # fmt: skip
     if as_json:
@@ -188,7 +188,7 @@ def swap(
 
 def train(
     kind: Annotated[str, ui.argument("KIND", "bow, bilstm or encoder.")],
-    data: Annotated[str, ui.option("sst2 (from the Hub), or a folder with train and dev (.tsv, .csv, stsa).")],
+    data: Annotated[str, ui.option("sst2 (from the Hub), or a folder with train and dev (.tsv, stsa).")],
     folder: Annotated[Path, ui.option("New folder for the model.", "--out")],
     vectors: Annotated[Path | None, ui.option("Of a bilstm: .kv, .bin, .txt or .vec word vectors.")] = None,
     encoder: Annotated[str | None, ui.option("Hub id or folder; none: bert-base-uncased.")] = None,

@@ -23,9 +23,6 @@ def check(
     max_gap: Annotated[float, ui.option("Largest gap that passes: a share of the unit's range.")] = 0.05,
     baseline: Annotated[str | None, ui.option("A run whose gaps may be exceeded by --max-gap, and no more.")] = None,
     study: Annotated[list[str] | None, ui.option("NAME[:EXPERIMENT]; repeatable. [default: all]")] = None,
-    of: Annotated[
-        str, ui.option("gap, level or all: of a difference of gaps that difference, the gaps, or both.")
-    ] = "gap",
     junit: Annotated[Path | None, ui.option("Write the checks to this file as JUnit XML.")] = None,
     verbose: ui.Verbose = False,
     as_json: ui.AsJson = False,
@@ -35,7 +32,7 @@ def check(
     A gate for releases and CI. Of several runs the worst counts.
     """
     before = hub.find_run(baseline) if baseline else None
-    how: dict[str, Any] = {"max_gap": max_gap, "baseline": before, "studies": ui.split_commas(study), "of": of}
+    how: dict[str, Any] = {"max_gap": max_gap, "baseline": before, "studies": ui.split_commas(study)}
     gates = {one: runs.check_run(hub.find_run(one), **how) for one in dict.fromkeys(places)}
     code = min((one.code for one in gates.values()), key=_WORST.index)
     if junit:
@@ -113,7 +110,6 @@ def _junit(gates: "Mapping[str, findings.Gate]") -> bytes:
 def compare(
     places: ui.Runs,
     folder: Annotated[Path | None, ui.option("Folder for the page, tables and figures.", "--out")] = None,
-    every_pair: Annotated[bool, ui.option("Compare every two models, not each with one.", "--every-pair")] = False,
     verbose: ui.Verbose = False,
     as_json: ui.AsJson = False,
 ) -> None:
@@ -125,7 +121,7 @@ def compare(
     if len(read) < 2:
         why = f": {broken[0]}" if broken else ". Name further folders of runs, or results repositories."
         raise UsageError(f"{len(read)} run{'s' * (not read)} can be read, expected two or more{why}")
-    compared = runs.compare_runs(read, every_pair=every_pair)
+    compared = runs.compare_runs(read)
     if folder:
         runs.write_comparison(folder, compared)
     if as_json:
@@ -137,7 +133,7 @@ def compare(
     ui.show(f"Page: {folder / 'report.html'}" if folder else "Write it as a page, with the evidence, with --out DIR.")
 
 
-def comparison_record(compared: "runs.Comparison") -> dict[str, object]:
+def comparison_record(compared: "report.ComparisonPage") -> dict[str, object]:
     """What the tables say, for programs."""
     return {
         "side_by_side": runs.comparison_table(compared).astype(object).to_dict("records"),
@@ -146,13 +142,13 @@ def comparison_record(compared: "runs.Comparison") -> dict[str, object]:
     }
 
 
-def show_comparison(compared: "runs.Comparison", *, verbose: bool) -> None:
+def show_comparison(compared: "report.ComparisonPage", *, verbose: bool) -> None:
     """The page's sentences, what is not comparable, and that nobody wins; the differences with ``verbose``."""
-    longest, page = 4_000, runs.comparison_page(compared)  # characters: names may be anybody's
-    for one, sentence in report.sentences(page):
+    longest = 4_000  # characters: names may be anybody's
+    for one, sentence in report.sentences(compared):
         ui.out.print(report.shown(f"{one.study} {one.experiment}: {sentence}", longest))
-    if verbose and page.over_all_rows:
-        ui.out.print(report.terminal_table("Models compared, the first minus the second", page.over_all_rows))
+    if verbose and compared.over_all_rows:
+        ui.out.print(report.terminal_table("Models compared, the first minus the second", compared.over_all_rows))
     for sentence in (*compared.notes, report.NO_RANKING):
         ui.out.print(report.shown(sentence, longest))
 

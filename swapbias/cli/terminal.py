@@ -14,13 +14,13 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand
 
-from swapbias.cluster import Engine
 from swapbias.errors import UsageError, quoted
 from swapbias.files import as_json as plain_json, is_url
 from swapbias.models import FLAGS, LoadOptions, kinds, settable
+from swapbias.swapping import Engine
 
 if TYPE_CHECKING:
-    from swapbias.store import Store
+    from swapbias.runs import Store
 
 # Names and places are printed as they are: ":x:" in one is no picture, "[x]" no style.
 out = Console(emoji=False, markup=False, highlight=False)
@@ -215,7 +215,7 @@ def working_folder(place: str, *, own: bool) -> Iterator[tuple[Path, "Store | No
     if not is_url(place):
         yield Path(place), None
         return
-    from swapbias.store import Store  # its library takes long to import
+    from swapbias.runs import Store  # its library takes long to import
 
     store = Store(place, own=own)
     with store.mirrored() as here:
@@ -260,8 +260,8 @@ def progress() -> Iterator[Callable[[str, int], Callable[[float], Any]]]:
     form = "{desc}: {percentage:3.0f} % ({n:.0f}/{total_fmt}), {remaining} to go"
     every = 0.1 if err.is_terminal else 30  # seconds between two states in a log
     with ExitStack() as bars:
-
-        def bar(title: str, total: int) -> Callable[[float], Any]:
-            return bars.enter_context(tqdm(total=total, desc=title, mininterval=every, bar_format=form)).update
-
-        yield bar
+        yield (
+            lambda title, total: (
+                bars.enter_context(tqdm(total=total, desc=title, mininterval=every, bar_format=form)).update
+            )
+        )

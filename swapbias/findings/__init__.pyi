@@ -1,18 +1,14 @@
 from .analysis import (
+    MOST_DETAILED as MOST_DETAILED,
+    compare as compare,
+    condition_scores as condition_scores,
     disaggregate as disaggregate,
+    experiment_rows as experiment_rows,
     findings_table as findings_table,
     planned_error as planned_error,
     planned_gap as planned_gap,
     planned_units as planned_units,
-    repeated_pairs as repeated_pairs,
     settled as settled,
-)
-from .comparison import (
-    MOST_DETAILED as MOST_DETAILED,
-    compare as compare,
-    condition_scores as condition_scores,
-    experiment_rows as experiment_rows,
-    units as units,
 )
 from .finding import (
     ALL_GAPS as ALL_GAPS,
@@ -58,7 +54,6 @@ from .gate import (
     judged as judged,
 )
 from .predictions import (
-    ANSWERS as ANSWERS,
     GOAL as GOAL,
     RANDOM_DIRECT as RANDOM_DIRECT,
     answer_counts as answer_counts,
@@ -67,9 +62,10 @@ from .predictions import (
 )
 from .reproduce import NotAtHand as NotAtHand, Reproduced as Reproduced, recompute as recompute
 from .sensitivity import (
+    ANSWERS as ANSWERS,
     condition_means as condition_means,
+    gap_units as gap_units,
     headline_rows as headline_rows,
-    headline_units as headline_units,
     pair_gaps as pair_gaps,
     row_shares as row_shares,
 )

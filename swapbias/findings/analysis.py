@@ -1,4 +1,4 @@
-"""From scored prompts to the one long table of findings: overall, by subset and by slice."""
+"""From scored prompts to the one long table of findings: overall, by subset and by slice; of models and of two."""
 
 import json
 import math
@@ -16,6 +16,7 @@ from swapbias.findings.finding import (
     ALL_GAPS,
     AS_PUBLISHED,
     BEYOND_PARTS,
+    DIFFERENCE,
     EFFECTS,
     JUDGED,
     LEVEL,
@@ -27,45 +28,39 @@ from swapbias.findings.finding import (
     unmeasured,
 )
 from swapbias.findings.gate import judged, over_questions, questions_declared
-from swapbias.findings.predictions import (
-    ANSWERS,
-    RATES,
-    SIGNED,
-    answers_of,
-    bias,
-    is_positive,
-    judgements,
-    over_subjects,
-    readable,
-    sentence_pairs,
-    subjects,
-)
+from swapbias.findings.predictions import RATES, SIGNED, is_positive, judgements, over_subjects, subjects
 from swapbias.findings.sensitivity import (
+    ANSWERS,
+    CHANGE,
     LOST,
-    REPEATS,
+    OTHER,
     bounded_mean,
+    by_sentence,
     condition_means,
     crossed,
-    distinct,
     effect_name,
-    headline_units,
+    gap_units,
     over_prompts,
     pair_gaps,
+    readable,
     row_shares,
+    rows_of_two,
     with_sensitivity,
 )
-from swapbias.measures import MEASURES, Design, Effect, Estimate, Omnibus, adjust, detectable_gap
+from swapbias.measures import MEASURES, SPANS, Design, Effect, Estimate, Omnibus, adjust, detectable_gap
 from swapbias.models import unit_of
-from swapbias.studies import PLACEBO, Experiment, Published, Rows, Slice, Study, load_study, published_for
+from swapbias.studies import PLACEBO, Experiment, Published, Slice, Study, load_study, published_for
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
+MOST_DETAILED = 5  # pairs of models whose differences are given by slice, by subset and as published as well
 _ALL = Slice("", "all")
-UNANSWERED = ("unanswered", "refused", "said_unsure")  # the score columns of prompts that no option answered
-_OF_ANSWERS = (*UNANSWERED, "length")  # score columns that say nothing where no answer could be read
+_UNANSWERED = ("unanswered", "refused", "said_unsure")  # the score columns of prompts that no option answered
+_OF_ANSWERS = (*_UNANSWERED, "length")  # score columns that say nothing where no answer could be read
 _CONSTANT = 1e-6  # of the largest score: scores that differ by less are one number in float32
 _OF_RIGHT_ANSWERS = ("share of prompts whose right answer is likelier", "correct answer is likelier")
+Pair = tuple[str, str]
 
 
 def disaggregate(
@@ -92,11 +87,11 @@ def disaggregate(
         expected: numbers to join by ``Finding.key``; the paper's for this model by default.
         seed: of resampled intervals and permutation tests.
         margin: as in ``judged``.
-        robustness: with the sensitivity of headlines, which takes longer.
+        robustness: with the sensitivity of primary findings, which takes longer.
 
     Returns:
         Findings in the order experiment, score, subset, slice; of a gap the statistic of the design comes first, then
-        the paper's own. p-values are corrected within each family: the headlines, and ``corrected``.
+        the paper's own. p-values are corrected within each family: the primary ones, and ``corrected``.
 
     Raises:
         ValueError: no rows of the study, or rows of more than one model.
@@ -110,18 +105,16 @@ def disaggregate(
     parts: dict[str, pd.DataFrame] = {}
     for experiment in chosen.experiments:
         every = frame[frame["experiment"] == experiment.name]
-        parts[experiment.name] = _one_per_prompt(experiment, every)
+        parts[experiment.name] = rows = _one_per_prompt(experiment, every)
         if len(every):
             context = Context(chosen.name, models[0], experiment, "score", seed, looks=looks_of(every))
-            found += _all_findings(context, parts[experiment.name], every[every["group"] != PLACEBO])
+            found += _all_findings(context, rows, every[every["group"] != PLACEBO])
     if not found:
         raise ValueError(f"no rows of {chosen.name}: experiments {sorted(set(frame['experiment']))}.")
     known = published_for(chosen.name, models[0]) if expected is None else expected
     marked = over_questions(_unmeasured(_with_headlines(found, chosen.experiments), chosen.experiments, parts))
     if robustness:
-        marked = [
-            one for each in marked for one in with_sensitivity(each, chosen, parts[each.experiment], models[0], seed)
-        ]
+        marked = [one for each in marked for one in with_sensitivity(each, chosen, parts[each.experiment], models[0])]
     many = {one.name for one in chosen.experiments if one.groups}
     marked = _disagreeing(corrected(marked, chosen.correction, many))
     joined = [replace(one, published=known.get(one.key())) if one.score == "score" else one for one in marked]
@@ -143,27 +136,24 @@ def _all_findings(context: Context, rows: pd.DataFrame, answers: pd.DataFrame) -
     experiment, rows = context.experiment, rows[rows["group"] != PLACEBO]
     for score in experiment.scores if len(rows) else ():
         if score in rows:
-            unsliced = score in UNANSWERED and (rows[score] == 0).all()
+            unsliced = score in _UNANSWERED and (rows[score] == 0).all()
             of_score = replace(experiment, slices=()) if unsliced else experiment
             yield from experiment_findings(replace(context, experiment=of_score, score=score), rows)
     yield from judgements(replace(context, score=JUDGED), answers)
     for column in experiment.reported if len(rows) else ():
-        if column in rows:
-            part = distinct(experiment, rows)
-            for group in ("all", *experiment.levels):
-                chosen = part if group == "all" else part[part["group"] == group]
-                if len(chosen):
-                    yield _mean(replace(context, score=column), chosen, group, unit="probability mass")
+        for group in ("all", *experiment.levels) if column in rows else ():
+            chosen = rows if group == "all" else rows[rows["group"] == group]
+            if len(chosen):
+                yield _mean(replace(context, score=column), chosen, group, unit="probability mass")
 
 
 def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
-    experiment = context.experiment
-    rows = _columns_read(context, rows)
+    """Of one score: gaps, means, rates, effects and correlations, of every subset and slice."""
+    experiment, rows = context.experiment, _columns_read(context, rows)
     for subset, part in _parts(rows, experiment.subset):
         within = replace(context, subset=subset)
         for one in (_ALL, *experiment.slices):
-            for value, repeated in _parts(part, one.column):
-                sliced = distinct(experiment, repeated)
+            for value, sliced in _parts(part, one.column):
                 here = replace(within, slice_by=one.name, slice_value=value)
                 if one is not _ALL or not experiment.never_pooled:
                     for gap in here.gaps():
@@ -171,14 +161,13 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
                     yield from _group_findings(here, sliced)
                     yield from _levels(here, sliced)
                 yield from _rates(here, sliced)
-        part = distinct(experiment, part)
-        yield from factor_findings(within, part)
+        yield from _factor_findings(within, part)
         yield from _counts(within, part)
         yield from _correlations(within, part)
     if experiment.contrast and set(experiment.contrast) <= set(rows[experiment.subset]):
         for gap in context.gaps():
             yield from _gap_differences(gap, rows)
-        yield from _group_differences(context, distinct(experiment, rows))
+        yield from _group_differences(context, rows)
 
 
 def _columns_read(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
@@ -186,9 +175,10 @@ def _columns_read(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
     experiment = context.experiment
     if experiment.rates:  # these read columns of their own
         return rows
-    columns = {"group", "label", "pair_id", context.score, experiment.subset, *experiment.random}
+    columns = {"group", "label", "pair_id", context.score, experiment.subset, *experiment.random, LOST}
     columns |= {*experiment.aggregate, *experiment.factors, *(one.column for one in experiment.slices)}
-    columns |= {LOST, REPEATS, *(one.column for one in experiment.covariates)}
+    columns |= {one.column for one in experiment.covariates}
+    columns |= {"score", OTHER} if context.score == CHANGE else set()
     return rows[[name for name in rows if name in columns]]
 
 
@@ -205,53 +195,42 @@ def _parts(rows: pd.DataFrame, column: str) -> list[tuple[str, pd.DataFrame]]:
 
 def _gaps(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """By the inference of the design, then by the paper's own test."""
-    experiment = context.experiment
-    if not experiment.measure or not context.whole(rows):
+    experiment, two = context.experiment, context.two(rows)
+    units = gap_units(context, two)
+    if units is None:
         return
-    two = context.two(rows)
-    clusters, over = context.random(two)
-    if ANSWERS in experiment.rates:
-        level = _baseline(context, two)
-        fields = context.gap_fields
-        yield context.finding(bias(context, two), experiment.measure, cluster_vars=over, baseline=level, **fields)
-        return
-    published, designed = two, dict[str, Any](cluster_ids=clusters, test="t")
-    if experiment.aggregate:
-        published = condition_means(experiment, two, context.score)
-        designed["weights"] = row_shares(experiment, two, context.score)
+    over, estimate = context.random(two)[1], units.measured()
+    published = condition_means(experiment, two, context.score) if experiment.aggregate else two
     baseline = _baseline(context, published)
-    estimate = _gap(context, two, two[context.score].to_numpy(), **designed)
-    alike = math.isnan(estimate.error) and not math.isfinite(estimate.effect_size_z)
-    if experiment.measure == "paired_gap" and alike and estimate.value:
-        # All pairs differ alike, so that a t test has no spread to go by: that of signs needs none.
-        signs = _gap(context, two, two[context.score].to_numpy(), **{**designed, "test": "sign"})
-        estimate = replace(estimate, p_value=signs.p_value, test=signs.test)
-    ratio = {}
-    if baseline > 0 and unit_of(experiment, context.score) in measures.RATE_UNITS:
-        ratio = _ratio(context, two, estimate.value, baseline, designed)
-    more: dict[str, Any] = {**context.gap_fields, "baseline": baseline}
-    yield context.finding(estimate, experiment.measure, cluster_vars=over, **more, **ratio)
-    estimate = _gap(context, published, published[context.score].to_numpy(), test=experiment.test)
-    yield context.finding(estimate, experiment.measure, view=AS_PUBLISHED, **more)
+    fields: dict[str, Any] = {**context.gap_fields, "baseline": baseline}
+    rates = baseline > 0 and unit_of(experiment, context.score) in measures.RATE_UNITS
+    ratio = _ratio(context, two, estimate.value, baseline) if rates else {}
+    yield context.finding(estimate, experiment.measure, cluster_vars=over, **fields, **ratio)
+    if ANSWERS not in experiment.rates:
+        yield context.finding(_as_published(context, published), experiment.measure, view=AS_PUBLISHED, **fields)
 
 
-def _gap(context: Context, rows: pd.DataFrame, scores: NDArray[np.float64], **options: Any) -> Estimate:
-    """The gap between the two groups of some rows, by the measure of the experiment."""
-    groups, options = rows["group"].to_numpy(), {**options, "reference_group": context.experiment.reference_group}
-    if context.experiment.measure == "paired_gap":
+def _as_published(context: Context, rows: pd.DataFrame) -> Estimate:
+    """The gap by the paper's own test, which takes units for independent; of two models between their gaps."""
+    experiment, scores, groups = context.experiment, rows[context.score].to_numpy(), rows["group"].to_numpy()
+    if OTHER in rows and experiment.measure == "paired_gap":
+        gaps = [pair_gaps(replace(context, score=name), rows)["gap"] for name in ("score", OTHER)]
+        models = np.repeat(["first", "second"], [len(one) for one in gaps]).tolist()
+        return measures.group_gap(np.concatenate(gaps), models, reference_group="second", test="t")
+    options: dict[str, Any] = {"reference_group": experiment.reference_group, "test": experiment.test}
+    if experiment.measure == "paired_gap":
         return measures.paired_gap(scores, groups, rows["pair_id"].to_numpy(), **options)
     return measures.group_gap(scores, groups, **options)
 
 
-def _ratio(
-    context: Context, rows: pd.DataFrame, value: float, baseline: float, options: Mapping[str, Any]
-) -> dict[str, Any]:
+def _ratio(context: Context, rows: pd.DataFrame, value: float, baseline: float) -> dict[str, Any]:
     """Of rates the ratio of the two groups', and the standard error of its log by the delta method."""
     if not baseline + value > 0:
         return {"ratio": 0.0}
     is_reference = rows["group"] == context.experiment.reference_group
-    own = is_reference.map({True: baseline, False: baseline + value}).to_numpy()
-    log = _gap(context, rows, rows[context.score].to_numpy() / own, **options)
+    own = is_reference.map({True: baseline, False: baseline + value})
+    units = gap_units(context, rows.assign(**{context.score: rows[context.score] / own}))
+    log = units.estimate() if units else Estimate(math.nan)
     return {
         "ratio": (baseline + value) / baseline, "ratio_error": log.error, "ratio_freedom": log.freedom,
         "ratio_skewness": log.skewness,
@@ -269,18 +248,16 @@ def _gap_differences(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     two = context.two(rows[rows[experiment.subset].isin([first, second])])
     here = replace(context, subset=f"{first} - {second}")
     for one in (_ALL, *experiment.slices):
-        for value, repeated in _parts(two, one.column):
-            if repeated[experiment.subset].nunique() < 2:
+        for value, part in _parts(two, one.column):
+            units = gap_units(context, part) if part[experiment.subset].nunique() == 2 else None
+            if units is None:
                 continue
-            part = distinct(experiment, repeated)
-            pairs = pair_gaps(context, part)
-            gaps, sides = pairs["gap"].to_numpy(), pairs[experiment.subset].tolist()
-            clusters, over = context.random(pairs)
             fields: dict[str, Any] = {**context.gap_fields, "within": first, "against": second, "slice_by": one.name}
             fields |= {"slice_value": value, "baseline": _baseline(context, part)}
-            estimate = measures.group_gap(gaps, sides, reference_group=second, cluster_ids=clusters)
-            yield here.finding(estimate, "gap_difference", cluster_vars=over, **fields)
-            estimate = measures.group_gap(gaps, sides, reference_group=second, test="t")
+            over, pairs = context.random(units.rows)[1], pair_gaps(context, part)
+            yield here.finding(units.measured(), "gap_difference", cluster_vars=over, **fields)
+            subsets = pairs[experiment.subset].tolist()
+            estimate = measures.group_gap(pairs["gap"].to_numpy(), subsets, reference_group=second, test="t")
             yield here.finding(estimate, "gap_difference", view=AS_PUBLISHED, **fields)
 
 
@@ -289,19 +266,13 @@ def _levels(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     experiment = context.experiment
     if not experiment.measure and context.slice_by == "all" != experiment.headline_slice:
         return  # means of questions that may cancel
-    if ANSWERS in experiment.rates and rows["group"].nunique() == 2:
-        sides = sentence_pairs(rows, experiment.reference_group)
-        facts = rows.drop_duplicates("template").set_index("template").loc[sides.index]
-        facts = facts[[name for name in experiment.random if name in facts]]
-        rows = pd.concat([facts.assign(**{"group": side, context.score: sides[side]}) for side in sides])
+    rows = by_sentence(experiment, rows, context.score)
     for level in experiment.levels:
         chosen = rows if level == "all" else rows[rows["group"] == level]
         if not len(chosen):
             continue
-        weights = None
-        if experiment.aggregate:
-            weights = row_shares(experiment, chosen.assign(group=""), context.score)
-        mean = _mean(context, chosen, level, weights=weights)
+        shares = row_shares(experiment, chosen.assign(group=""), context.score) if experiment.aggregate else None
+        mean = _mean(context, chosen, level, weights=shares)
         yield bounded_mean(context, chosen, mean)
         if level == "all" and not math.isnan(mean.estimate.value):  # beside nothing stands nothing
             yield from _of_others(context, chosen)
@@ -383,12 +354,16 @@ def _group_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     if chosen["group"].nunique() < 3:
         return
     if experiment.measure:
-        yield _spread(context, _omnibus(context, chosen), ALL, context.random(chosen)[1])
+        found = _omnibus(context, chosen)
+        each = [units for one in context.gaps() if (units := gap_units(one, chosen)) is not None]
+        if experiment.measure == "paired_gap" and experiment.reference_group in set(chosen["group"]):
+            found = found.of_contrasts([units.estimate().p_value for units in each])  # by the design of each
+        yield _spread(context, found, ALL, context.random(chosen)[1])
     if context.score != "score" or not {"flips", "ratios"} & set(experiment.rates):
         return
     answers, groups = chosen["predicted"].to_numpy(dtype=float), chosen["group"].tolist()
     pairs, clusters, over = chosen["pair_id"].tolist(), subjects(chosen), over_subjects(chosen)
-    reference = _reference(experiment, chosen)
+    reference = experiment.reference_group if experiment.reference_group in groups else None
     if "flips" in experiment.rates:
         found = measures.omnibus(answers, groups, pair_ids=pairs, cluster_ids=clusters, reference_group=reference)
         yield _spread(context, found, f"{ALL}, positives", over, unit="share of positives")
@@ -401,29 +376,14 @@ def _group_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         yield _spread(context, found, f"{ALL}, {name}", over, unit=name)
 
 
-def _omnibus(context: Context, rows: pd.DataFrame) -> Omnibus:
-    experiment, reference = context.experiment, _reference(context.experiment, rows)
-    if ANSWERS in experiment.rates:  # over sentences
-        arguments = {**answers_of(context, rows), "reference_group": experiment.reference_group}
-        classes, sides = arguments.pop("classes"), arguments.pop("sides")
-        return measures.contrasts(measures.answer_bias, classes, sides, **arguments).omnibus
-    paired = experiment.measure == "paired_gap"
-    found = measures.omnibus(
-        rows[context.score].to_numpy(), rows["group"].tolist(), pair_ids=rows["pair_id"].tolist() if paired else None,
-        cluster_ids=context.random(rows)[0], reference_group=reference,
+def _omnibus(context: Context, rows: pd.DataFrame, samples: list[bool] | None = None) -> Omnibus:
+    """The test of all groups: each with the reference, or every two where that is not among the rows."""
+    experiment, groups = context.experiment, rows["group"].tolist()
+    return measures.omnibus(
+        rows[context.score].to_numpy(), groups, cluster_ids=context.random(rows)[0], sample_ids=samples,
+        pair_ids=rows["pair_id"].tolist() if experiment.measure == "paired_gap" else None,
+        reference_group=experiment.reference_group if experiment.reference_group in groups else None,
     )  # fmt: skip
-    if not paired or reference is None:
-        return found
-    # p-values of each gap by the inference of its own design
-    parts = [(one, one.two(rows)) for one in context.gaps() if one.whole(rows)]
-    return found.of_contrasts(
-        [_gap(one, two, two[context.score].to_numpy(), cluster_ids=one.random(two)[0]).p_value for one, two in parts]
-    )
-
-
-def _reference(experiment: Experiment, rows: pd.DataFrame) -> str | None:
-    """The group that each other is compared with; None (every two are) where it is not among the rows."""
-    return experiment.reference_group if experiment.reference_group in set(rows["group"]) else None
 
 
 def _spread(context: Context, found: Omnibus, contrast: str, over: str, **more: str) -> Finding:
@@ -435,18 +395,13 @@ def _group_differences(context: Context, rows: pd.DataFrame) -> Iterator[Finding
     experiment = context.experiment
     first, second = experiment.contrast or ("", "")
     chosen = rows[rows["group"].isin(experiment.compared) & rows[experiment.subset].isin([first, second])]
-    if chosen["group"].nunique() < 3 or chosen[experiment.subset].nunique() < 2:
-        return
-    clusters, over = context.random(chosen)
-    found = measures.omnibus(
-        chosen[context.score].to_numpy(), chosen["group"].tolist(), pair_ids=chosen["pair_id"].tolist(),
-        cluster_ids=clusters, reference_group=_reference(experiment, chosen),
-        sample_ids=(chosen[experiment.subset] == second).tolist(),
-    )  # fmt: skip
-    yield _spread(replace(context, subset=f"{first} - {second}"), found, ALL_GAPS, over)
+    if chosen["group"].nunique() > 2 and chosen[experiment.subset].nunique() == 2:
+        found = _omnibus(context, chosen, (chosen[experiment.subset] == second).tolist())
+        here = replace(context, subset=f"{first} - {second}")
+        yield _spread(here, found, ALL_GAPS, context.random(chosen)[1])
 
 
-def factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+def _factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Main effects, interactions and intersections of the experiment's factors, where every intersection has rows.
 
     Raises:
@@ -454,10 +409,12 @@ def factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """
     experiment = context.experiment
     rows = rows[rows["group"].isin(experiment.compared)]
-    if not experiment.factors or not experiment.measure or ANSWERS in experiment.rates or not len(rows):
-        return
-    named = crossed(experiment, rows)
-    if not len(named):
+    if (
+        not experiment.factors
+        or not experiment.measure
+        or not len(rows)
+        or not len(named := crossed(experiment, rows))
+    ):
         return
     clusters, over = context.random(rows)
     found = measures.factorial(
@@ -468,10 +425,8 @@ def factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     for term, test in found.terms.items():
         mine = [one for one in found.effects if one.term == term]
         for one in mine:
-            yield context.finding(
-                one.estimate, EFFECTS[one.order - 1], effect_name(one), cluster_vars=over,
-                **_effect_levels(one),
-            )  # fmt: skip
+            measure, levels = EFFECTS[one.order - 1], _effect_levels(one)
+            yield context.finding(one.estimate, measure, effect_name(one), cluster_vars=over, **levels)
         if len(mine) > 1:
             yield _spread(context, test, term, over)
     groups = {", ".join(levels): str(group) for group, *levels in named.itertuples(name=None)}
@@ -493,21 +448,19 @@ def _effect_levels(effect: Effect) -> dict[str, str]:
 
 
 def _with_intersections(found: Sequence[Finding]) -> list[Finding]:
-    """Headlines of all groups with the intersection beyond its parts that is furthest from the mean."""
-    marked = list(found)
+    """Primary tests of all groups with the intersection beyond its parts that is furthest from the mean."""
+    marked, names = list(found), ("intersection", "group", "from_mean", "parts")
     for place, one in enumerate(found):
         if one.headline and one.measure == SPREAD and one.contrast == ALL:
-            where = (one.experiment, one.score, one.subset)
-            cells = [cell for cell in found if cell.verdict == BEYOND_PARTS]
-            beyond = [cell for cell in cells if (cell.experiment, cell.score, cell.subset) == where]
+            where = (one.experiment, one.score, one.subset, BEYOND_PARTS)
+            beyond = [cell for cell in found if (cell.experiment, cell.score, cell.subset, cell.verdict) == where]
             if beyond:
                 most = max(beyond, key=lambda cell: abs(cell.from_mean))
-                names = ("intersection", "group", "from_mean", "parts")
                 marked[place] = replace(one, **{name: getattr(most, name) for name in names})
     return marked
 
 
-# --- headlines and families ---------------------------------------------------------------------------
+# --- primary findings and families --------------------------------------------------------------------
 
 
 def _with_headlines(found: list[Finding], experiments: Iterable[Experiment]) -> list[Finding]:
@@ -530,15 +483,10 @@ def _with_headlines(found: list[Finding], experiments: Iterable[Experiment]) -> 
                 beside = one.measure == SPREAD or (one.measure in EFFECTS and not experiment.contrast)
                 if one.measure == wanted[0] or beside:
                     # Of crossed factors the effects are the answer, not the gaps between two intersections.
-                    of_cells = of_effects_alone(experiment) and one.measure == experiment.measure
-                    marked[place] = replace(one, headline=not of_cells)
+                    effects_alone = experiment.factors and not experiment.contrast
+                    marked[place] = replace(one, headline=not (effects_alone and one.measure == experiment.measure))
             break
     return marked
-
-
-def of_effects_alone(experiment: Experiment) -> bool:
-    """Whether the effects of crossed factors answer its question, and no gap does."""
-    return bool(experiment.factors) and not experiment.contrast
 
 
 def _unmeasured(
@@ -550,7 +498,7 @@ def _unmeasured(
         rows = parts[experiment.name]
         column = next((one.column for one in experiment.slices if one.name == experiment.headline_slice), "")
         sliced = [("", rows), *(_parts(rows, column) if column else ())]
-        constant |= {(experiment.name, value) for value, part in sliced if is_constant(experiment, part)}
+        constant |= {(experiment.name, value) for value, part in sliced if _is_constant(experiment, part)}
     return [
         unmeasured(one)
         if one.score == "score"
@@ -561,7 +509,7 @@ def _unmeasured(
     ]
 
 
-def is_constant(experiment: Experiment, rows: pd.DataFrame) -> bool:
+def _is_constant(experiment: Experiment, rows: pd.DataFrame) -> bool:
     """Whether a model scores every prompt the same, so that its scores say nothing of any group.
 
     Right answers differ by prompt, so that a model that is always right is no constant one.
@@ -573,7 +521,7 @@ def is_constant(experiment: Experiment, rows: pd.DataFrame) -> bool:
 
 
 def _disagreeing(found: Sequence[Finding]) -> list[Finding]:
-    """Headlines with the other scores of the same construct that give the gap another sign."""
+    """Primary findings with the other scores of the same construct that give the gap another sign."""
     marked = list(found)
     for place, one in enumerate(found):
         for other in found if one.headline else ():
@@ -585,7 +533,7 @@ def _disagreeing(found: Sequence[Finding]) -> list[Finding]:
 
 
 def corrected(found: Sequence[Finding], method: str, many: Collection[str]) -> list[Finding]:
-    """p-values of slices and views within their families; those of headlines are a family of their own.
+    """p-values of slices and views within their families; those of primary findings are a family of their own.
 
     The contrasts of an experiment with ``many`` groups are of one family.
     """
@@ -611,11 +559,166 @@ def findings_table(found: Iterable[Finding]) -> pd.DataFrame:
     return pd.DataFrame([finding.row() for finding in found])
 
 
+# --- two or more models -------------------------------------------------------------------------------
+
+
+def compare(
+    studies: Mapping[str, Mapping[str, pd.DataFrame]],
+    *,
+    reference: str = "",
+    units_read: Mapping[tuple[str, str, str], str] | None = None,
+) -> list[Finding]:
+    """Differences between models in what each study measures, and correlations of their scores.
+
+    A difference is the gap of the differences of two models' scores of each prompt, by the inference of the design;
+    of a gap of pairs also the independent t test of the papers. Of studies of conditions likewise each group's mean.
+    Two experiments of an ``Agreement``: the correlation over conditions.
+
+    Args:
+        studies: scored rows by study and model.
+        reference: the model whose value every other's is subtracted from; the first where a study does not have it.
+        units_read: units of scores by study, experiment and model, where they may differ from those declared; models
+            whose units have other ranges (a raw score, a probability) are not compared.
+
+    Returns:
+        Nothing where the models have no experiment in common; of more pairs than ``MOST_DETAILED`` the primary ones.
+    """
+    found: list[Finding] = []
+    for name, models in studies.items():
+        study, mine = load_study(name), list[Finding]()
+        for experiment, parts in _alike(study, models, units_read or {}):
+            rows, looks = _shared_trials(experiment, parts)
+            pairs = model_pairs(list(rows), reference)
+            constant = {model for model, part in rows.items() if _is_constant(experiment, part)}
+            for pair in pairs:
+                context = Context(name, " - ".join(pair), experiment, CHANGE, looks=looks)
+                made = _differences(context, rows[pair[0]], rows[pair[1]], brief=len(pairs) > MOST_DETAILED)
+                mine += [unmeasured(one) for one in made] if constant & {*pair} else made
+        found += corrected(mine, study.correction, {one.name for one in study.experiments})
+        found += _agreement(study, models)
+    return judged(found)
+
+
+def model_pairs(models: Sequence[str], reference: str = "") -> list[Pair]:
+    """Which models are compared: each with the reference.
+
+    >>> model_pairs(["a", "b", "c"]), model_pairs(["a", "b", "c"], "c")
+    ([('a', 'b'), ('a', 'c')], [('c', 'a'), ('c', 'b')])
+    """
+    first = reference if reference in models else next(iter(models), "")
+    return [(first, one) for one in models if one != first]
+
+
+def experiment_rows(rows: pd.DataFrame, experiment: str) -> pd.DataFrame:
+    """The rows of an experiment; all as they are where there is no other: copies of a hundred models take time."""
+    chosen = rows["experiment"] == experiment
+    return rows if chosen.all() else rows[chosen]
+
+
+def _alike(
+    study: Study, models: Mapping[str, pd.DataFrame], units_read: Mapping[tuple[str, str, str], str]
+) -> Iterator[tuple[Experiment, dict[str, pd.DataFrame]]]:
+    """Each experiment with the rows of the models that read it, separate for units of another range."""
+    experiments = {model: set(part["experiment"].unique()) for model, part in models.items()}
+    for one in study.experiments:
+        by_unit: dict[str, dict[str, pd.DataFrame]] = {}
+        for model in (model for model in models if one.name in experiments[model]):
+            unit = units_read.get((study.name, one.name, model), one.unit)
+            ranged = SPANS.get(unit, math.nan) == SPANS.get(one.unit, math.nan)
+            mine = by_unit.setdefault(one.unit if ranged else unit, {})
+            mine[model] = experiment_rows(models[model], one.name)
+        yield from ((replace(one, unit=unit), mine) for unit, mine in by_unit.items())
+
+
+def _shared_trials(experiment: Experiment, models: Mapping[str, pd.DataFrame]) -> tuple[dict[str, pd.DataFrame], int]:
+    """A row a prompt of each model, of the trials that all have; and the number of interim analyses."""
+    trials = [set(part["trial"]) for part in models.values() if "trial" in part]
+    shared = set.intersection(*trials) if trials else set()
+    rows = {
+        model: _one_per_prompt(experiment, part[part["trial"].isin(shared)] if "trial" in part else part)
+        for model, part in models.items()
+    }
+    return rows, max(map(looks_of, models.values()), default=1)
+
+
+def _differences(context: Context, first: pd.DataFrame, second: pd.DataFrame, *, brief: bool) -> list[Finding]:
+    """The findings of the differences of two models' scores of each prompt; ``brief``: the primary ones alone."""
+    experiment = context.experiment
+    both = rows_of_two(first[first["group"] != PLACEBO], second)
+    levels = experiment.levels if experiment.aggregate else ()
+    asked = _headline_alone(experiment) if brief else replace(experiment, levels=levels, covariates=())
+    made = experiment_findings(replace(context, experiment=asked), both) if len(both) else ()
+    marked = _with_headlines([replace(one, score="score") for one in made], [experiment])
+    found = []
+    for one in marked:
+        gap = MEASURES[one.measure].reach and (not one.view or one.measure == "paired_gap")
+        of_effects = experiment.factors and not experiment.contrast and one.measure == experiment.measure and brief
+        if (gap or (one.measure == "mean" and not one.view)) and not of_effects and (one.headline or not brief):
+            found.append(_of_models(one, several=bool(experiment.groups) or one.measure in (*EFFECTS, "mean")))
+    return found
+
+
+def _of_models(finding: Finding, *, several: bool) -> Finding:
+    """A finding of differences of scores as the difference of two models."""
+    estimate, subset = finding.estimate, ", ".join(filter(None, (finding.subset, finding.contrast * several)))
+    if finding.measure == "mean":
+        p_value = measures.t_p(estimate.value, estimate.error, estimate.freedom, estimate.skewness)
+        estimate = replace(estimate, p_value=p_value)
+    names = ("study", "experiment", "model_id", "slice_by", "slice_value", "unit", "cluster_vars", "view", "headline",
+             "looks")  # fmt: skip
+    same = {name: getattr(finding, name) for name in names}
+    return Finding(measure=DIFFERENCE, contrast=finding.model_id, subset=subset, estimate=estimate, **same)
+
+
+def condition_scores(study: Study, models: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row per condition: its group, and a column for each experiment of the agreement: its mean over models.
+
+    Empty where the study declares none, or a kind of model is missing.
+    """
+    columns = []
+    for experiment in _agreeing(study):
+        parts = [part[part["experiment"] == experiment.name] for part in models.values()]
+        context = Context(study.name, "", experiment, "score")
+        tables = [condition_means(experiment, context.two(part)) for part in parts if len(part)]
+        if not tables:
+            return pd.DataFrame()
+        every = pd.concat(tables)
+        means = every["score"].groupby(every["group"] + "/" + every["condition"]).mean()
+        columns.append(means.rename(experiment.name))
+    if not columns:
+        return pd.DataFrame()
+    joined = pd.concat(columns, axis=1, join="inner")
+    return joined.assign(group=[unit.split("/")[0] for unit in joined.index])
+
+
+def _agreeing(study: Study) -> list[Experiment]:
+    """The two experiments of a study's agreement; none where it declares none."""
+    names = (study.agreement.first, study.agreement.second) if study.agreement else ()
+    return [one for name in names for one in study.experiments if one.name == name]
+
+
+def _agreement(study: Study, models: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
+    scores = condition_scores(study, models)
+    if not len(scores):
+        return
+    first, second = _agreeing(study)
+    for subset, part in [("", scores), *scores.groupby("group")]:
+        for method in ("pearson", "spearman"):
+            x, y = (np.asarray(part[one.name], dtype=np.float64) for one in (first, second))
+            estimate = measures.correlation(x, y, method=method)
+            if estimate.n:
+                yield Finding(
+                    study=study.name, experiment=f"{first.name} and {second.name}", model_id=" and ".join(models),
+                    measure="correlation", contrast=f"{first.unit} ~ {second.unit} ({method})", subset=str(subset),
+                    unit="correlation", cluster_vars="conditions", estimate=estimate,
+                )  # fmt: skip
+
+
 # --- before and during a run --------------------------------------------------------------------------
 
 
 def planned_error(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
-    """Standard error and degrees of freedom to expect of the headline gap of planned rows, from ``spreads``.
+    """Standard error and degrees of freedom to expect of the primary gap of planned rows, from ``spreads``.
 
     NaN, NaN where the spreads are not known or the rows allow no interval.
     """
@@ -639,33 +742,19 @@ def planned_gap(study: Study, experiment: Experiment, rows: Iterable[Mapping[str
 def planned_units(
     experiment: Experiment, rows: Iterable[Mapping[str, Any]]
 ) -> tuple[NDArray[np.intp], Mapping[str, NDArray[np.intp]]]:
-    """Of each pair, sentence or condition of the headline whether it is subtracted (1, else 0), and its clusters."""
-    table = _planned(rows)
+    """Of each pair, sentence or condition of the primary gap whether it is subtracted (1, else 0), its clusters."""
+    table = pd.DataFrame(list(rows)).assign(score=0.0)
     if experiment.headline_subset in set(table.get(experiment.subset, ())):
         table = table[table[experiment.subset] == experiment.headline_subset]
-    table = distinct(experiment, over_prompts(experiment, table))
+    table = over_prompts(experiment, table)
     if experiment.aggregate:  # spreads are those of conditions
         table = condition_means(experiment, table)
-    units = headline_units(Context("", "", experiment, "score"), table)
+    units = gap_units(Context("", "", experiment, "score"), table)
     return (np.empty(0, dtype=np.intp), {}) if units is None else units.columns[1:]
 
 
-def _planned(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    table = rows.table.to_pandas() if isinstance(rows, Rows) else pd.DataFrame(list(rows))
-    return table.assign(score=0.0)
-
-
-def repeated_pairs(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
-    """How many pairs repeat the texts of another pair, and how many there are; 0, 0 where none does."""
-    pairs = over_prompts(experiment, _planned(rows))
-    if REPEATS not in pairs:
-        return 0, 0
-    pairs = pairs[pairs["group"].isin(experiment.compared)].drop_duplicates("pair_id")
-    return int((pairs["pair_id"] != pairs[REPEATS]).sum()), len(pairs)
-
-
 def settled(items: Mapping[str, pd.DataFrame], *, margin: float | None = None) -> set[tuple[str, str, str]]:
-    """Experiments, by study, name and model, whose headlines all have a verdict other than undecided.
+    """Experiments, by study, name and model, whose primary findings all have a verdict other than undecided.
 
     Where no prompt of one has a score, no further answers are waited for either.
 

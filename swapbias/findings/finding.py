@@ -239,16 +239,11 @@ class Context:
             return {"rows": np.zeros(len(rows), dtype=np.intp)}, ""
         codes = {column: pd.factorize(rows[column])[0] for column in names}
         varying = [column for column, code in codes.items() if len(code) and code.max() > 0]
-        crossed = [
-            one
-            for place, one in enumerate(varying)
-            if not any(
-                other != one
-                and _nested(codes[one], codes[other])
-                and (at < place or not _nested(codes[other], codes[one]))
-                for at, other in enumerate(varying)
-            )
-        ]
+        coarsest: list[str] = []
+        for column in sorted(varying, key=lambda one: int(codes[one].max())):
+            if not any(_nested(codes[column], codes[other]) for other in coarsest):
+                coarsest.append(column)
+        crossed = [column for column in varying if column in coarsest]
         cluster_vars = " + ".join(names[column] for column in crossed)
         factors = {names[column]: codes[column] for column in crossed or names}  # one cluster each: no interval
         return factors, cluster_vars

@@ -11,7 +11,7 @@ from swapbias.findings.finding import (
     BEYOND_PARTS,
     DIFFERENCE,
     FOUND,
-    LEVEL as ALPHA,
+    LEVEL,
     NONE,
     RARE,
     RATIO_MARGIN,
@@ -25,7 +25,7 @@ from swapbias.findings.finding import (
     experiment_of,
     headlines,
 )
-from swapbias.findings.sensitivity import HOLDS, Units, headline_rows, headline_units
+from swapbias.findings.sensitivity import CHANGE, HOLDS, OTHER, gap_units, headline_rows, rows_of_two
 from swapbias.measures import (
     MEASURES,
     Estimate,
@@ -39,10 +39,8 @@ from swapbias.studies import PLACEBO, Experiment, Study, did_you_mean, load_stud
 
 MARGIN = 0.05  # of the range of a unit: a gap below it counts as none, where nothing else is declared
 FEWEST = 4  # levels of a random factor on a side: fewer say nothing of others
-GAP, LEVEL, ALL_OF_THEM = OF = ("gap", "level", "all")  # what is gated where a headline is a difference of gaps
-PASSES, FAILS, OPEN = OUTCOMES = ("passes", "fails", "undecided")
+PASSES, FAILS, OPEN = "passes", "fails", "undecided"
 _OUTCOMES = {"within": PASSES, "beyond": FAILS, "across": OPEN}  # by where an interval lies
-_ROUNDING = 1e-9  # scores of two runs closer than this are the same: batches of other sizes add up so
 Items = Mapping[str, pd.DataFrame]
 
 
@@ -52,8 +50,8 @@ Items = Mapping[str, pd.DataFrame]
 def judged(found: Sequence[Finding], *, margin: float | None = None) -> list[Finding]:
     """The findings of one report, each gap with its verdict.
 
-    With k primary questions of a study for a model, however many were run, intervals and p-values of headlines hold
-    at .05 / k. Across studies and models nothing is corrected; differences of models in one study are one family.
+    With k primary questions of a study for a model, however many were run, their intervals and p-values hold at
+    .05 / k. Across studies and models nothing is corrected; differences of models in one study are one family.
 
     Args:
         found: findings of any studies and models.
@@ -70,7 +68,7 @@ def judged(found: Sequence[Finding], *, margin: float | None = None) -> list[Fin
 
 
 def over_questions(found: Sequence[Finding]) -> list[Finding]:
-    """The findings, the intervals and p-values of headlines as they hold for all primary questions at once."""
+    """The findings, the intervals and p-values of primary ones as they hold for all primary questions at once."""
     families: dict[tuple[str, str, str], list[Finding]] = {}
     for one in found:
         if one.headline and not math.isnan(one.estimate.p_value):
@@ -94,7 +92,7 @@ def _family(finding: Finding) -> tuple[str, str, str]:
 
 
 def _questions(mine: Sequence[Finding]) -> int:
-    """The number of primary questions: contrasts that are declared, or headlines where an experiment has more."""
+    """The number of primary questions: contrasts that are declared, or findings where an experiment has more."""
     questions: dict[str, int] = {}
     for one in mine:
         questions[one.experiment] = questions.get(one.experiment, 0) + (one.measure != SPREAD)
@@ -112,7 +110,7 @@ def questions_declared(study: Study, experiment: Experiment) -> dict[str, int]:
 
 
 def _simultaneous(finding: Finding, questions: int, family: Sequence[Finding]) -> Finding:
-    """A headline whose interval and p-value hold for so many questions at once."""
+    """A primary finding whose interval and p-value hold for so many questions at once."""
     finding, times = replace(finding, questions=questions), float(questions)
     estimate = sequential_adjust(finding.estimate, 1, level=finding.level)
     if finding.measure == SPREAD:  # holds for its contrasts already
@@ -123,13 +121,12 @@ def _simultaneous(finding: Finding, questions: int, family: Sequence[Finding]) -
 
 
 def _judged(finding: Finding, share: float) -> Finding:
+    estimate = finding.estimate
     if finding.measure == "intersection":
-        beyond = finding.estimate.p_adjusted < ALPHA and finding.estimate.value > 0
-        return replace(finding, verdict=BEYOND_PARTS if beyond else "")
+        return replace(finding, verdict=BEYOND_PARTS if estimate.p_adjusted < LEVEL and estimate.value > 0 else "")
     if not (MEASURES[finding.measure].reach or finding.measure == DIFFERENCE) or finding.view:
         return finding
-    estimate, margin = finding.estimate, margin_in(finding.unit, share)
-    over_all = finding.headline or finding.slice_by == "all"
+    margin, over_all = margin_in(finding.unit, share), finding.headline or finding.slice_by == "all"
     verdict = _verdict(finding, margin)
     return replace(
         finding,
@@ -141,12 +138,12 @@ def _judged(finding: Finding, share: float) -> Finding:
 
 def _depends_on_missing(finding: Finding, margin: float, verdict: str) -> bool:
     """Whether scores that are missing could turn the verdict or the sign; the interval is taken to stay as wide."""
-    estimate, ends = finding.estimate, finding.bounds
-    if verdict in (UNDECIDED, UNMEASURED, TOO_FEW) or len(ends) < 2:
+    value, ends = finding.estimate.value, finding.bounds
+    if verdict in (UNDECIDED, UNMEASURED, TOO_FEW):
         return False
-    if math.isnan(estimate.error):
-        return any((abs(end) < margin) != (abs(estimate.value) < margin) for end in ends)
-    turned = verdict != NONE and any(end * estimate.value <= 0 for end in ends)
+    if math.isnan(finding.estimate.error):
+        return any((abs(end) < margin) != (abs(value) < margin) for end in ends)
+    turned = verdict != NONE and any(end * value <= 0 for end in ends)
     return turned or any(_verdict(_moved_to(finding, end), margin) != verdict for end in ends)
 
 
@@ -168,14 +165,14 @@ def _verdict(finding: Finding, margin: float) -> str:
     if math.isnan(estimate.ci_low):
         if estimate.value == 0:  # every pair scores the same
             return NONE if finding.measure == DIFFERENCE or _enough_equal(finding, margin) else UNDECIDED
-        if not _all_alike(finding) or not estimate.p_adjusted < ALPHA:  # nothing was tested
+        if not _all_alike(finding) or not estimate.p_adjusted < LEVEL:  # nothing was tested
             return UNDECIDED
         return SMALL if abs(estimate.value) < margin else gap
     if 0 < estimate.fewest < FEWEST:
         return TOO_FEW
     significant = estimate.ci_low > 0 or estimate.ci_high < 0
     if not finding.headline:  # one of many
-        significant = significant and not estimate.p_adjusted >= ALPHA
+        significant = significant and not estimate.p_adjusted >= LEVEL
     if finding.position(margin) == "within":
         return SMALL if significant else NONE
     return gap if significant else UNDECIDED
@@ -191,7 +188,7 @@ def _all_alike(finding: Finding) -> bool:
 def _enough_equal(finding: Finding, margin: float) -> bool:
     """Whether enough independent units are equal, and none is missing, to rule out a mean of the margin or more."""
     beyond = finding.worst_low < -margin or finding.worst_high > margin
-    lost = finding.estimate.n_unscored > 0 if math.isnan(finding.worst_low) else beyond
+    lost = beyond if finding.bounds else finding.estimate.n_unscored > 0
     return independent_pairs(finding) >= equal_needed(finding, margin) and not lost
 
 
@@ -215,16 +212,16 @@ def equal_needed(finding: Finding, margin: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One headline gap against a margin.
+    """One primary gap against a margin.
 
     Attributes:
         finding: the gap, by the inference of its design.
         margin: what it must stay within, in its unit; of a comparison what it may be larger by than the baseline's.
-        outcome: of ``OUTCOMES``.
+        outcome: ``PASSES``, ``FAILS`` or ``OPEN``.
         why: the basis of the outcome (``constant_scores``, ``few_levels`` ...); blank for the printed interval.
         baseline, change: of a comparison the baseline's gap over the prompts that both runs scored, and the gap less
             that, paired by prompt; else None.
-        levels: of a difference of gaps the gaps that it is made of, where these are not gated.
+        levels: of a difference of gaps the gaps that it is made of, which are not gated.
     """
 
     finding: Finding
@@ -238,7 +235,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The result of a check of a run: its headlines, those that are no gaps, and notes about its prompts."""
+    """The result of a check of a run: its primary gaps, primary findings that are none, notes about its prompts."""
 
     checks: tuple[Check, ...]
     unchecked: tuple[Finding, ...] = ()
@@ -263,9 +260,8 @@ def check_gaps(
     studies: Sequence[str] = (),
     items: Items | None = None,
     baseline: Items | None = None,
-    of: str = GAP,
 ) -> Gate:
-    """Whether the headline gaps of a run lie within a margin, or are no larger than a baseline's by more than it.
+    """Whether the primary gaps of a run lie within a margin, or are no larger than a baseline's by more than it.
 
     A gap passes where the printed interval lies within the margin, and fails where it lies wholly beyond it; else it
     is undecided. Too few levels of a factor, constant scores, too few wordings with its sign, and missing scores that
@@ -278,42 +274,33 @@ def check_gaps(
         studies: ``NAME`` or ``NAME:EXPERIMENT``; none: all of the run.
         items: the run's scored rows by study, and ``baseline`` those of another run: each gap may then be as large as
             there, and larger by the margin, by the interval of the difference of the two models' gaps.
-        of: of a difference of two gaps what is gated: that (``gap``), both gaps (``level``), or all three (``all``).
 
     Raises:
-        UsageError: another word for ``of``, nothing to check, a study that the run does not have, a margin that is
-            none, or a baseline without the prompts of this run.
+        UsageError: nothing to check, a study that the run does not have, a margin that is none, or a baseline without
+            the prompts of this run.
     """
     if not 0 < max_gap <= 1:
         raise UsageError(
             f"max_gap is {max_gap}, expected above 0 and at most 1: a share of a unit's range. Change it."
         )
-    if of not in OF:
-        raise UsageError(f"of is {of!r}, expected {', '.join(OF)}.{did_you_mean(of, OF)} Choose one.")
     chosen = _chosen(headlines(found), studies)
     gaps = [one for one in chosen if MEASURES[one.measure].reach and not math.isnan(margin_in(one.unit, max_gap))]
     if not gaps:
         names = ", ".join(dict.fromkeys(f"{one.study} {one.experiment}" for one in chosen)) or "no headline"
         raise UsageError(f"Nothing to check: {names} has no gap in a unit with a range. Check another study.")
-    checks = []
-    for gap in gaps:
-        levels = _levels(gap, found)
-        gated = levels if of != GAP else ()
-        for one in (*(() if gated and of == LEVEL else (gap,)), *gated):
-            made = Check(finding=one, margin=margin_in(one.unit, max_gap), levels=() if gated else levels)
-            checks.append(_checked(made) if baseline is None else _compared(made, items or {}, baseline))
-    return Gate(tuple(checks), tuple(one for one in chosen if one not in gaps))
+    checks = [Check(finding=one, margin=margin_in(one.unit, max_gap), levels=_levels(one, found)) for one in gaps]
+    made = (_checked(one) if baseline is None else _compared(one, items or {}, baseline) for one in checks)
+    return Gate(tuple(made), tuple(one for one in chosen if one not in gaps))
 
 
 def _levels(finding: Finding, found: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The gap in each set of conditions, where a headline is a difference of two; else none."""
-    if finding.measure != "gap_difference":
-        return ()
+    """The gap in each set of conditions, where a primary finding is a difference of two; else none."""
 
     def of(one: Finding) -> tuple[str, ...]:
         return (one.study, one.experiment, one.model_id, one.score, one.contrast, one.slice_by, one.slice_value)
 
-    return tuple(one for one in found if MEASURES[one.measure].reach == 1 and not one.view and of(one) == of(finding))
+    both = found if finding.measure == "gap_difference" else ()
+    return tuple(one for one in both if MEASURES[one.measure].reach == 1 and not one.view and of(one) == of(finding))
 
 
 def _chosen(found: Sequence[Finding], studies: Sequence[str]) -> list[Finding]:
@@ -352,11 +339,9 @@ def _without_interval(check: Check) -> Check:
         return replace(check, outcome=PASSES, why="equal_differences" if estimate.value else "equal_scores")
     if not _all_alike(finding) or abs(estimate.value) <= margin:
         return replace(check, why="few_equal" if abs(estimate.value) < margin else "no_spread")
-    if not estimate.p_adjusted < ALPHA:
-        return replace(check, why="sign_test")
-    if any(abs(end) <= margin or end * estimate.value < 0 for end in finding.bounds):
+    if estimate.p_adjusted < LEVEL and any(abs(end) <= margin or end * estimate.value < 0 for end in finding.bounds):
         return replace(check, why="missing_scores")
-    return replace(check, outcome=FAILS, why="sign_test")
+    return replace(check, outcome=FAILS if estimate.p_adjusted < LEVEL else OPEN, why="sign_test")
 
 
 # --- against a baseline -------------------------------------------------------------------------------
@@ -364,32 +349,37 @@ def _without_interval(check: Check) -> Check:
 
 def _compared(check: Check, items: Items, baseline: Items) -> Check:
     """A gap against a baseline's: how much further from 0 it lies, to the baseline's side or to the other."""
-    finding, margin = check.finding, check.margin
-    name = f"{finding.study} {finding.experiment}"
+    finding, margin, name = check.finding, check.margin, f"{check.finding.study} {check.finding.experiment}"
     mine, other = (_rows(finding, name, run) for run in (items, baseline))
-    _refuse_other_prompts(name, mine, other)
-    first, second = (_units(finding, name, rows) for rows in (mine, other))
-    both = first.joined(second)
-    if not len(both):
-        raise UsageError(f"{name}: the baseline scored none of the same prompts. Audit both alike.")
-    now, before = both["value"], both["value_of_other"]
-    flat = _ROUNDING * max(float(now.abs().max()), float(before.abs().max()))
-    difference = (now - before).mask((now - before).abs() <= flat, 0.0)
-    change, total, was = (  # the side is chosen by the baseline
-        replace(first, rows=both.assign(value=values)).estimate(level=finding.level / 2)
-        for values in (difference, now + before, before)
-    )
+    if "text" in mine and "text" in other:
+        texts = mine[["prompt_id", "text"]].merge(
+            other[["prompt_id", "text"]], on="prompt_id", suffixes=("", "_before")
+        )
+        known = texts[(texts["text"] != "") & (texts["text_before"] != "")]  # those of notes may be blank
+        if (known["text"] != known["text_before"]).any():
+            raise UsageError(f"{name}: the runs read different prompts. Audit both with the same swapbias.")
+    context, rows = headline_rows(finding, load_study(finding.study), mine, finding.model_id)
+    before = headline_rows(finding, load_study(finding.study), other, finding.model_id)[1]
+    both = rows_of_two(rows[rows["group"] != PLACEBO], before)
+    before_of_both = both[OTHER].where(both[CHANGE].notna())
+    both = both.assign(**{OTHER: before_of_both, "total": both["score"] + before_of_both})
+    # The side is chosen by the baseline.
+    parts = [gap_units(replace(context, score=score), both) for score in (CHANGE, "total", OTHER)]
+    if not len(both) or not all(one is not None and len(one.rows) for one in parts):
+        raise UsageError(f"{name}: the runs scored none of the same prompts of both groups. Audit both models alike.")
+    units = [one for one in parts if one is not None]
+    change, total, was = (one.estimate(level=finding.level / 2) for one in units)
     check = replace(check, baseline=was, change=change)
     if finding.verdict == UNMEASURED:
         return replace(check, why="constant_scores")
-    if not difference.any():
+    differences, samples, factors = units[0].columns
+    if not differences.any():
         return replace(check, outcome=PASSES, why="same_model_scores")
     if 0 < change.fewest < FEWEST:
         return replace(check, why="few_levels")
     why = ""
     if math.isnan(change.ci_low):
-        p_value = sign_test_p(difference.to_numpy(), first.context.random(both)[0])
-        if both["sample"].any() or not p_value < finding.level:
+        if samples.any() or not sign_test_p(differences, factors) < finding.level:
             return replace(check, why="no_spread")
         why = "sign_test_of_change"
         change, total = (replace(one, ci_low=one.value, ci_high=one.value) for one in (change, total))
@@ -419,22 +409,3 @@ def _rows(finding: Finding, name: str, items: Items) -> pd.DataFrame:
         has = f"the models {', '.join(models)}, expected one" if models else "no scored prompts of it"
         raise UsageError(f"{name}: a run holds {has}. Audit both models with the same --study.")
     return rows[rows["model_id"] == models[0]]
-
-
-def _refuse_other_prompts(name: str, mine: pd.DataFrame, other: pd.DataFrame) -> None:
-    """Refuse texts that differ under one name: another version of the prompts. Those of notes may be blank."""
-    if "text" not in mine or "text" not in other:
-        return
-    texts = mine[["prompt_id", "text"]].merge(other[["prompt_id", "text"]], on="prompt_id", suffixes=("", "_before"))
-    known = texts[(texts["text"] != "") & (texts["text_before"] != "")]
-    if not (known["text"] == known["text_before"]).all():
-        raise UsageError(f"{name}: the runs read different prompts. Audit both with the same swapbias.")
-
-
-def _units(finding: Finding, name: str, rows: pd.DataFrame) -> Units:
-    """The units of a headline that were scored."""
-    context, part = headline_rows(finding, load_study(finding.study), rows, finding.model_id)
-    units = headline_units(context, part[part["group"] != PLACEBO])
-    if units is None:
-        raise UsageError(f"{name}: a run has no two groups to compare. Audit both models alike.")
-    return units

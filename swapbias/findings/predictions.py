@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from swapbias import swapping
 from swapbias.findings.finding import AS_PUBLISHED, JUDGED, Context, Finding, experiment_of
+from swapbias.findings.sensitivity import ANSWERS, by_sentence, gap_units, pair_gaps
 from swapbias.measures import (
     WITHOUT_PAIR,
     Estimate,
     agreement_share,
-    answer_bias,
     difference_of_biases,
     flip_rate,
     from_cosines,
@@ -25,16 +25,14 @@ from swapbias.measures import (
     macro_f1,
     mean_score,
     options_of,
-    paired_gap,
     performance,
     rate_ratio,
-    sentence_means,
+    selection_rate,
     trial_biases,
     uar,
 )
 from swapbias.studies import Rubric, without_reasoning
 
-ANSWERS = "answers"  # among an experiment's rates: its prompts have several trials
 BASELINE = "baseline"
 STRICT = "strict_correct"
 _SHARES = (("said_unsure", "unsure"), ("said_other", "not readable"), ("strict_other", "not readable, strictly"))
@@ -59,75 +57,32 @@ _TRIAL = r"/t\d+$"
 # --- right answers over sentences ---------------------------------------------------------------------
 
 
-def answer_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+def _answers(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Unreadable and missing answers, the bias by the strict parser, and differences to the baseline."""
-    over = context.random(rows)[1]
-    missing = 100 * rows["score"].isna().to_numpy(dtype=float)
+    over, missing = context.random(rows)[1], 100 * rows["score"].isna().to_numpy(dtype=float)
     shares = [(name, 100 * _column(rows, column)) for column, name in _SHARES]
     if 0 < missing.mean() < 100:  # where all are, every other row says so
         shares.append(("missing", missing))
-    sentences = rows.drop_duplicates("template")
+    clusters = context.random(rows.drop_duplicates("template"))[0]
     for name, percent in shares:
-        means = pd.Series(percent).groupby(rows["template"].to_numpy(), sort=False).mean()
-        share = mean_score(means.to_numpy(), cluster_ids=context.random(sentences)[0])
+        means = rows.assign(share=percent).groupby("template", sort=False)["share"].mean()
+        share = mean_score(means.to_numpy(), cluster_ids=clusters)
         yield context.finding(share, "mean", f"answers {name}", cluster_vars=over)
     for one in context.gaps():
-        two = one.two(rows)
-        fields = {**one.gap_fields, "contrast": f"{one.gap_fields['contrast']}, strict parser"}
-        yield context.finding(
-            bias(one, two.assign(score=_column(two, STRICT))), "answer_bias", cluster_vars=over, **fields,
-        )  # fmt: skip
-        if context.slice_by == "all":
-            yield from _baseline_differences(one, two)
-
-
-def readable(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows, without any score where not one answer of a model can be read: unreadable ones are no wrong ones."""
-    if "said_other" in rows and (rows["said_other"].dropna() > 0).all():
-        return rows.assign(score=math.nan)
-    return rows
-
-
-def over_trials(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per sentence, adjectives and side with its mean score over trials; NaN where no trial was answered."""
-    means = rows.groupby(["template", "condition", "group"], sort=False, as_index=False)["score"].mean()
-    return means.assign(pair_id=means["template"] + "/" + means["condition"])
-
-
-def answers_of(context: Context, rows: pd.DataFrame) -> dict[str, Any]:
-    """The rows of answers as arguments of ``answer_bias``."""
-    return {
-        "classes": _classes(rows), "sides": rows["group"].tolist(), "pair_ids": _prompt_pairs(rows),
-        "trial_ids": rows["trial"].tolist(), "sentence_ids": rows["template"].tolist(),
-        "cluster_ids": context.random(rows)[0],
-    }  # fmt: skip
-
-
-def bias(context: Context, rows: pd.DataFrame) -> Estimate:
-    """Right answers of both sides, over sentences; a score above 0 is a right answer."""
-    return answer_bias(**answers_of(context, rows), reference_group=context.experiment.reference_group).estimate
-
-
-def sentence_pairs(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
-    """A row a sentence, a column a side: ``sentence_means`` of the scores."""
-    other = next(side for side in rows["group"] if side != reference)
-    sides, sentences = rows["group"].tolist(), rows["template"].tolist()
-    means = sentence_means(rows["score"], sides, _prompt_pairs(rows), sentences, reference_group=reference)
-    return pd.DataFrame(means, columns=[other, reference], index=rows["template"].unique())
-
-
-def _prompt_pairs(rows: pd.DataFrame) -> list[str]:
-    """The pair of each row, without its trial."""
-    return list(rows["template"] + "/" + rows["condition"])
-
-
-def _classes(rows: pd.DataFrame) -> list[str | None]:
-    """Right answers by the score, and those that could not be read; any other is wrong."""
-    unread = rows["said_other"] > 0 if "said_other" in rows else np.zeros(len(rows), dtype=bool)
-    return [
-        None if math.isnan(score) else "correct" if score > 0 else "other" if other else "incorrect"
-        for score, other in zip(rows["score"], unread, strict=True)
-    ]
+        two, contrast = one.two(rows), one.gap_fields["contrast"]
+        strict = _column(two, STRICT)
+        units = gap_units(one, two.assign(score=np.where(np.isnan(strict), strict, 100.0 * (strict > 0))))
+        if units is None:
+            continue
+        fields = {**one.gap_fields, "contrast": f"{contrast}, strict parser"}
+        yield context.finding(units.measured(), "answer_bias", cluster_vars=over, **fields)
+        base = two[two["condition"] == BASELINE]
+        for condition, part in (
+            two.groupby("condition", sort=False) if context.slice_by == "all" and len(base) else ()
+        ):
+            if condition != BASELINE:
+                here = replace(one, slice_by="adjectives", slice_value=str(condition))
+                yield from _baseline_difference(here, part, base)
 
 
 def _column(rows: pd.DataFrame, name: str) -> NDArray[np.float64]:
@@ -136,39 +91,30 @@ def _column(rows: pd.DataFrame, name: str) -> NDArray[np.float64]:
     return found
 
 
-def _baseline_differences(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
-    """Each condition's bias minus the baseline's: paired by sentence, and over trials as published."""
-    base = rows[rows["condition"] == BASELINE]
-    if not len(base):
-        return
-    contrast, trials = f"{context.gap_fields['contrast']}, minus {BASELINE}", _by_trial(context, base)
-    for condition, part in rows.groupby("condition", sort=False):
-        if condition == BASELINE:
-            continue
-        here = replace(context, slice_by="adjectives", slice_value=str(condition))
-        paired, over = _paired_by_sentence(context, part, base), context.random(part)[1]
-        yield here.finding(paired, "bias_difference", contrast, cluster_vars=over)
-        published = difference_of_biases(_by_trial(context, part), trials).estimate
-        yield here.finding(published, "bias_difference", contrast, view=AS_PUBLISHED)
+def _baseline_difference(context: Context, part: pd.DataFrame, base: pd.DataFrame) -> Iterator[Finding]:
+    """The bias under some adjectives minus the baseline's: paired by sentence, and over trials as published."""
+    experiment, contrast = context.experiment, f"{context.gap_fields['contrast']}, minus {BASELINE}"
+    gaps = [
+        pair_gaps(context, by_sentence(experiment, rows)).assign(group=name, score=lambda made: made["gap"])
+        for name, rows in (("condition", part), (BASELINE, base))
+    ]  # a sentence that either lacks is NaN, and counted
+    paired = replace(experiment, rates=(), group="condition", reference_group=BASELINE)
+    if (units := gap_units(replace(context, experiment=paired), pd.concat(gaps))) is not None:
+        over = context.random(part)[1]
+        yield context.finding(units.measured(), "bias_difference", contrast, cluster_vars=over)
+    published = difference_of_biases(*(_by_trial(context, rows) for rows in (part, base))).estimate
+    yield context.finding(published, "bias_difference", contrast, view=AS_PUBLISHED)
 
 
 def _by_trial(context: Context, rows: pd.DataFrame) -> list[float]:
-    reference, trials = context.experiment.reference_group, rows["trial"].tolist()
-    sides = rows["group"].tolist()
-    return list(trial_biases(_classes(rows), sides, trial_ids=trials, reference_group=reference).values())
-
-
-def _paired_by_sentence(context: Context, part: pd.DataFrame, base: pd.DataFrame) -> Estimate:
-    """The difference for each sentence, over its trials."""
-    group, reference = context.experiment.group, context.experiment.reference_group
-    means = [sentence_pairs(some, reference) for some in (part, base)]
-    gaps = [one[group] - one[reference] for one in means]
-    table = pd.concat(gaps, axis=1, keys=["condition", BASELINE])  # a sentence that either lacks is NaN, and counted
-    groups = ["condition"] * len(table) + [BASELINE] * len(table)
-    scores = np.concatenate([table["condition"], table[BASELINE]])
-    facts = pd.concat([part, base]).drop_duplicates("template").set_index("template").loc[table.index]
-    clusters = {name: [*codes, *codes] for name, codes in context.random(facts)[0].items()}
-    return paired_gap(scores, groups, [*table.index, *table.index], reference_group=BASELINE, cluster_ids=clusters)
+    """The bias of each trial. Answers that could not be read are a class of their own; any other is wrong."""
+    unread = rows["said_other"] > 0 if "said_other" in rows else np.zeros(len(rows), dtype=bool)
+    classes = [
+        None if math.isnan(score) else "correct" if score > 0 else "other" if other else "incorrect"
+        for score, other in zip(rows["score"], unread, strict=True)
+    ]
+    reference, sides = context.experiment.reference_group, rows["group"].tolist()
+    return [*trial_biases(classes, sides, trial_ids=rows["trial"].tolist(), reference_group=reference).values()]
 
 
 # --- predictions for notes ----------------------------------------------------------------------------
@@ -421,6 +367,18 @@ def blinding(finding: Finding) -> tuple[str, float]:
     return TOO_FEW_STORIES if estimate.ci_low <= chance else NEARLY, chance
 
 
+def _selection(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Of candidates who are chosen among each other the impact ratio of each group to the mean of all."""
+    clusters, over = context.random(rows)
+    if rows["group"].nunique() < len(context.experiment.compared):
+        return
+    found = selection_rate(
+        rows["score"].to_numpy(), rows["group"].tolist(), pair_ids=rows["pair_id"].tolist(), cluster_ids=clusters
+    )
+    for group in context.experiment.compared:
+        yield context.finding(found[group][1], "impact_ratio", group, cluster_vars=over)
+
+
 RATES: Mapping[str, Callable[[Context, pd.DataFrame], Iterator[Finding]]] = {
     "flips": _flips,
     "ratios": _ratios,
@@ -428,7 +386,8 @@ RATES: Mapping[str, Callable[[Context, pd.DataFrame], Iterator[Finding]]] = {
     "actual": _actual,
     "leakage": _leakage,
     "direction": _direction,
-    ANSWERS: answer_findings,
+    "selection": _selection,
+    ANSWERS: _answers,
 }
 
 

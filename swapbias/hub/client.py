@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack
 from swapbias.errors import HubError, UsageError
 from swapbias.files import file_sha256
 from swapbias.hub.cards import CARD, TAGS, decode, load, split
-from swapbias.network import configure_http
+from swapbias.models import configure_http
 from swapbias.privacy import Files, check_upload
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ from swapbias.models.clinical import NoteOptions
 from swapbias.notes import OWN, PHENOTYPES, kind_of_folder, load_notes
 from swapbias.privacy import check_upload, own_data, refuse
 from swapbias.report import shown
-from swapbias.runs import ComparedRun, Results, Run
+from swapbias.runs import LazyItems, Results, Run
 from swapbias.studies import PROMPT_COLUMNS
 
 # --- columns of scored prompts ----------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def bundle_run(run: Run, *, findings_only: bool = False, phenotypes: Collection[
     if data:
         _refuse_names(results, phenotypes)
     if findings_only:
-        results = Results(results.manifest, results.found, {}, results.coverage)
+        results = replace(results, items={}, explained=())
     _refuse_changed(run, results)
     public = runs.as_public(results)
     coverage = public.coverage[[name for name in public.coverage if name in _COVERAGE]]
@@ -339,7 +339,7 @@ _NEEDED = {*PROMPT_COLUMNS, "model_id", "score"} - {"text", "candidates"}
 _HEAVY = ("text", "candidates", "answer", TOKENS)  # what differences do not depend on
 
 
-def find_run(named: "str | PathLike[str]") -> ComparedRun:
+def find_run(named: "str | PathLike[str]") -> Results:
     """A finished run by its folder, or by its name on the Hub: OWNER/NAME[/RUN][@REVISION].
 
     UsageError: no such folder or repository, or one of several runs. ValueError: not what swapbias writes.
@@ -356,9 +356,9 @@ def find_run(named: "str | PathLike[str]") -> ComparedRun:
     raise UsageError(f"{name} holds {len(loaded)} runs ({has}), expected one. Name it as OWNER/NAME/RUN.")
 
 
-def load_all_shared(hub: Hub, names: Sequence[str]) -> tuple[list[ComparedRun], list[str]]:
+def load_all_shared(hub: Hub, names: Sequence[str]) -> tuple[list[Results], list[str]]:
     """The runs of several repositories, and why those that cannot be read cannot: they do not stop the others."""
-    loaded: list[ComparedRun] = []
+    loaded: list[Results] = []
     broken: list[str] = []
     for name in dict.fromkeys(names):
         parts = SHARED.fullmatch(name)
@@ -375,7 +375,7 @@ def load_all_shared(hub: Hub, names: Sequence[str]) -> tuple[list[ComparedRun], 
 
 def load_shared(
     hub: Hub, repo_name: str, *, revision: str = "main", only: str = ""
-) -> tuple[list[ComparedRun], dict[str, str]]:
+) -> tuple[list[Results], dict[str, str]]:
     """The runs of a results repository, all read at one commit, and by name why others cannot be read.
 
     ``revision`` is a branch, tag or commit; ``only`` the name of one run. UsageError: no such repository, or no runs.
@@ -390,7 +390,7 @@ def load_shared(
         raise UsageError(f"{repo_name} holds no {run}. Name a repository made with swapbias share.")
     if len(names) > MOST_RUNS:
         raise UsageError(f"{repo_name} holds {len(names)} runs, at most {MOST_RUNS} are read. Name another one.")
-    loaded: list[ComparedRun] = []
+    loaded: list[Results] = []
     broken: dict[str, str] = {}
     for name in names:
         try:
@@ -402,7 +402,7 @@ def load_shared(
     return loaded, broken
 
 
-def _run(hub: Hub, state: State, name: str) -> ComparedRun:
+def _run(hub: Hub, state: State, name: str) -> Results:
     """One run."""
     paths = [f"runs/{name}/{file}" for file in ("manifest.json", "results.json")]
     where = f"{state.repo.name}/{shown(f'runs/{name}')}"
@@ -413,17 +413,17 @@ def _run(hub: Hub, state: State, name: str) -> ComparedRun:
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
         hub.download(state, Path(folder), paths, limit=READ_LIMIT)
         run = runs.read_run(Path(folder) / "runs" / name, repo=state.repo.name, commit=state.commit)
-    there = [path for study in studies.studies() if (path := f"runs/{name}/items/{study}.parquet") in state.files]
-    return replace(run, items=partial(_items, hub, state, there, where, run.manifest))
+    there = [study for study in studies.studies() if f"runs/{name}/items/{study}.parquet" in state.files]
+    return replace(
+        run, items=LazyItems(there, partial(_items, hub, state, f"runs/{name}/items", where, run.manifest))
+    )
 
 
-def _items(
-    hub: Hub, state: State, paths: Sequence[str], where: str, manifest: Mapping[str, Any]
-) -> dict[str, pd.DataFrame]:
-    """The scored rows of a run by study, with the installed texts of the prompts that it read, and no others."""
+def _items(hub: Hub, state: State, items: str, where: str, manifest: Mapping[str, Any], study: str) -> pd.DataFrame:
+    """The scored rows of a study, with the installed texts of the prompts that were read, and no others."""
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
-        hub.download(state, Path(folder), paths, limit=READ_LIMIT)
-        return {Path(path).stem: _with_texts(_rows(Path(folder) / path, where), manifest) for path in paths}
+        hub.download(state, Path(folder), [f"{items}/{study}.parquet"], limit=READ_LIMIT)
+        return _with_texts(_rows(Path(folder) / items / f"{study}.parquet", where), manifest)
 
 
 def _with_texts(rows: pd.DataFrame, manifest: Mapping[str, Any]) -> pd.DataFrame:

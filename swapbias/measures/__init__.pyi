@@ -21,6 +21,7 @@ from .contrast import (
     interim_level as interim_level,
     interim_rounds as interim_rounds,
     linear_contrast as linear_contrast,
+    pooled_spread as pooled_spread,
     sequential_adjust as sequential_adjust,
     sequential_p as sequential_p,
     shares_in as shares_in,
@@ -61,6 +62,7 @@ from .gaps import (
     omnibus_of_rates as omnibus_of_rates,
     paired_gap as paired_gap,
     power as power,
+    selection_rate as selection_rate,
     sign_test_p as sign_test_p,
 )
 from .group_performance import DIFFERENCES as DIFFERENCES, Performance as Performance, performance as performance

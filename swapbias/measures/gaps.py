@@ -225,6 +225,58 @@ def group_gap(
     )  # fmt: skip
 
 
+def selection_rate(
+    selected: ArrayLike, groups: Sequence[str], *, pair_ids: Sequence[str] | None = None,
+    reference_group: str | None = None, cluster_ids: ClusterIds = None, confidence: float = 0.95,
+) -> dict[str, tuple[Estimate, Estimate]]:  # fmt: skip
+    """Of each group the share of its candidates who are selected, and the impact ratio.
+
+    Args:
+        selected: shape (rows,), 1 for a candidate who is selected, 0 for one who is not (or a share of trials); NaN:
+            not known.
+        groups: shape (rows,), two or more.
+        pair_ids: shape (rows,), of the choice that a row belongs to (a ranking), with one row of each group; None:
+            rows are not compared with each other.
+        reference_group: whose rate the ratios divide by; None: the mean of the groups' rates.
+        cluster_ids, confidence: as in ``paired_gap``.
+
+    Returns:
+        The rate (0: none, 1: all) and the ratio (1: as the reference, below 1: selected less), whose interval and
+        p-value are those of its natural log by the delta method. A rate of 0 or of everyone has a ratio without them.
+
+    >>> found = selection_rate([1, 1, 0, 1, 0, 0], ["f"] * 3 + ["m"] * 3, reference_group="f")
+    >>> {group: (round(rate.value, 2), ratio.value) for group, (rate, ratio) in found.items()}
+    {'f': (0.67, 1.0), 'm': (0.33, 0.5)}
+    """
+    names, codes = np.unique([str(one) for one in groups], return_inverse=True)
+    reference = None if reference_group is None else named_group(reference_group, names.tolist())
+    if len(names) < 2 or reference not in (None, *names.tolist()):
+        raise ValueError(f"groups {names.tolist()}, expected two or more, {reference_group!r} among them.")
+    score = score_array(selected, len(codes))
+    if np.any((score < 0) | (score > 1)):
+        raise ValueError("selected holds a number outside of 0 to 1. Give whether each candidate is selected.")
+    rows = _Groups.of(score, codes, names.tolist(), cluster_ids, pair_ids)
+    shares = np.full(len(names), 1 / len(names)) if reference is None else (names == reference).astype(float)
+    base, found = float(shares @ rows.means), {}
+    for place, name in enumerate(names.tolist()):
+        own = np.eye(len(names))[place]
+        mean = rows.contrast(own, confidence)
+        low, high = (float(np.clip(end, 0, 1)) for end in (mean.ci_low, mean.ci_high))
+        rate = replace(mean, ci_low=low, ci_high=high, p_value=math.nan, test="none", effect_size=math.nan)
+        impact = Estimate(ratio(mean.value, base), n=mean.n, n_unscored=mean.n_unscored, test="none")
+        if mean.value > 0 and base > 0 and name != reference:
+            log = rows.contrast(own / mean.value - shares / base, confidence)  # the log less its value here
+            low, high = (impact.value * math.exp(min(end, 700.0)) for end in (log.ci_low, log.ci_high))
+            p_value = t_p(math.log(impact.value), log.error, log.freedom, log.skewness)
+            method = f"{log.test} of the log"
+            impact = replace(
+                log, value=impact.value, ci_low=low, ci_high=high, p_value=p_value, test=method, interval=method,
+                effect_size=math.nan, effect_size_z=math.nan,
+            )  # fmt: skip
+        found[name] = (rate, impact)
+    return found
+
+
 def mean_score(
     scores: ArrayLike, *, cluster_ids: ClusterIds = None, weights: ArrayLike | None = None,
     confidence: float = 0.95,

@@ -156,6 +156,7 @@ _RECORDS = (
     Measure("nonanswer_gap", "non-answers, {contrast}", "non-answers "),
     Measure("truncation_gap", "answers cut off, {contrast}", "cut off "),
     Measure("mean", "mean, {contrast}", "mean ", **_LEVEL),
+    Measure("impact_ratio", "impact ratio, {contrast}", "impact ratio ", "ratio to the mean rate", **_LEVEL),
     Measure("count_above", "count, {contrast}", signed=False, whole=True),
     Measure("correlation", "correlation, {contrast}", "r ", "correlation", across=True),
     Measure("flip_rate", "flips", "", "share of notes", signed=False, tabled=True,

@@ -26,6 +26,8 @@ from .base import (
     is_callable as is_callable,
     settable as settable,
     short_name as short_name,
+    validated as validated,
     written as written,
 )
 from .loading import as_pinned as as_pinned, weight_files as weight_files, with_revision as with_revision
+from .network import configure_http as configure_http

@@ -5,11 +5,10 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from swapbias.errors import UsageError, extras_named
 from swapbias.files import file_sha256, is_there
@@ -27,16 +26,16 @@ from swapbias.models.base import (
     Request,
     Say,
     Scorer,
+    imported,
     is_callable,
     settable,
     short_name,
     written,
 )
 from swapbias.models.loading import (
-    Code,
     architectures,
-    at_commit,
     is_pickle,
+    is_sentiment_folder,
     model_name,
     module_file,
     read_config,
@@ -57,27 +56,11 @@ _OF_WEIGHTS = (
 )  # fmt: skip
 
 
-class Transformers(Kind):
-    """A kind of models of transformers; ``scorer`` is ``module:Class``, which has ``load`` and ``wrap``."""
-
-    scorer: ClassVar[str]
-
-    def _scorer(self, config: Any = None) -> Any:
-        module, _, name = self.scorer.partition(":")
-        return getattr(import_module(f"swapbias.models.{module}"), name)
-
-    def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
-        return self._scorer().load(model, request.load)
-
-    def wrap(self, model: Any, tokenizer: Any, *, model_id: str, load: LoadOptions) -> Scorer:
-        found: Scorer = self._scorer(model.config).wrap(model, tokenizer, model_id, load)
-        return found
-
-
-class Masked(Transformers):
+class Masked(Kind):
     """Models that fill a mask; XLNet among them, which is named LMHeadModel and filled at a hidden position."""
 
     name = "masked"
+    scorer = "masked:MaskedScorer"
     default = CALIBRATION
     architectures = ("ForMaskedLM",)
     model_types = ("xlnet",)
@@ -117,19 +100,14 @@ class Masked(Transformers):
             say("Calibration model: a tiny masked language model with a planted bias, trained once and kept.")
             title = "training the calibration model"
             return load_calibration(seed=request.seed, options=request.load, bar=lambda: bar(title, STEPS))
-        place = at_commit(model)  # the same one for its family and its weights
-        return self._scorer(read_config(place, request.load)).load(place, request.load)
-
-    def _scorer(self, config: Any = None) -> Any:
-        from swapbias.models.masked import MaskedScorer, PermutationScorer
-
-        return PermutationScorer if config.model_type in self.model_types else MaskedScorer
+        return super().load(model, request, rows, say=say, bar=bar)
 
 
-class Classifier(Transformers):
+class Classifier(Kind):
     """Sentiment systems: text classifiers of transformers, models trained here, VADER, Python functions."""
 
     name = "classifier"
+    scorer = "transformers_scorer:TextClassifierScorer"
     default = VADER
     architectures = ("ForSequenceClassification",)
     readings: Mapping[str, Reading] = {
@@ -143,11 +121,6 @@ class Classifier(Transformers):
         ),
     }
 
-    def of_head(self, model: str, config: Any, request: Request) -> str:
-        from swapbias.models.classifier import head_kind
-
-        return head_kind(model, config, kind=request.kind, function=request.load.function_to_apply)
-
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
         if found != REGRESSION:
             yield from super().fits(experiment, request, found)
@@ -156,27 +129,14 @@ class Classifier(Transformers):
         else:
             yield request.model or "", ""
 
-    def claims(self, model: str) -> bool:
-        """VADER, ``module:function``, and folders of ``swapbias train`` that transformers does not read."""
-        return self.name != REGRESSION and (model == VADER or is_callable(model) or _is_trained_here(model))
-
     def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
-        from swapbias.models import classifier
-
         if model == VADER:
-            return classifier.VaderScorer()
-        if _is_trained_here(model):
-            from swapbias.models.sentiment.training import load_sentiment_model
-
-            return load_sentiment_model(model, options=request.load, say=say)
+            return imported("classifier:VaderScorer")()
+        if is_sentiment_folder(model):
+            return imported("sentiment.training:load_sentiment_model")(model, options=request.load, say=say)
         if is_callable(model):
-            return classifier.CallableScorer.load(model, batch_size=request.load.batch_size)
-        return classifier.TextClassifierScorer.load(model, request.load, kind=request.kind)
-
-    def wrap(self, model: Any, tokenizer: Any, *, model_id: str, load: LoadOptions) -> Scorer:
-        from swapbias.models.classifier import TextClassifierScorer
-
-        return TextClassifierScorer.wrap(model, tokenizer, model_id, load, kind=self.name)
+            return imported("classifier:CallableScorer").load(model, batch_size=request.load.batch_size)
+        return imported(self.scorer).load(model, request.load, kind=request.kind)
 
 
 class Regression(Classifier):
@@ -187,7 +147,7 @@ class Regression(Classifier):
     readings: Mapping[str, Reading] = {"": Reading((Column("score", RAW, "higher score", *_ANY),))}
 
 
-class Causal(Transformers):
+class Causal(Kind):
     """Models that continue a text."""
 
     name = "causal"
@@ -217,9 +177,7 @@ _ELSEWHERE = ("clinical.note_kind:EMBEDDING", "chat.chat_kind:CHAT")
 @cache
 def kinds() -> tuple[Kind, ...]:
     """Every kind of model."""
-    homes = (name.partition(":")[::2] for name in _ELSEWHERE)
-    others = (getattr(import_module(f"swapbias.models.{module}"), name) for module, name in homes)
-    return (MASKED, CLASSIFIER, REGRESSOR, CAUSAL, *others)
+    return (MASKED, CLASSIFIER, REGRESSOR, CAUSAL, *map(imported, _ELSEWHERE))
 
 
 def kind_of(name: str) -> Kind:
@@ -275,8 +233,7 @@ def load_scorer(
             hooks count), and is read on its device and in its own type.
         tokenizer: of a transformers model in memory.
         name: of a model in memory in findings; its own name where None.
-        kind: ``masked``, ``classifier``, ``regression`` (a text classifier's raw score) or ``causal``; found from the
-            model's config where None.
+        kind: ``masked``, ``classifier``, ``regression`` (a classifier's raw score), ``causal``; None: by its config.
         revision: of a model on the Hub, a branch, tag or commit; None: the one that its name has, else ``main``.
         options: device, dtype and batch size, and whether a pickle may be read.
         say: called with a sentence before a pickle is read, which runs code.
@@ -294,41 +251,37 @@ def load_scorer(
     if tokenizer is not None or name is not None:
         raise UsageError(f"tokenizer and name are of models in memory, and {str(model)!r} is loaded here. Drop them.")
     place = str(model) if revision is None else with_revision(str(model), revision)
-    request = Request(model=place, kind=kind, load=chosen)
-    found: Scorer = kind_of(model_kind(place, kind, load=chosen)).load(
-        place, request, (), say=say or (lambda sentence: None), bar=lambda title, total: lambda done: None
-    )
+    request, quiet = Request(model=place, kind=kind, load=chosen), (lambda title, total: lambda done: None)
+    of_kind = kind_of(model_kind(place, kind, load=chosen))
+    found: Scorer = of_kind.load(place, request, (), say=say or (lambda sentence: None), bar=quiet)
     return found
 
 
 def _in_memory(model: Any, tokenizer: Any, name: str | None, kind: str | None, options: LoadOptions) -> Scorer:
-    from swapbias.models.classifier import CallableScorer, ProbabilityScorer
-
     transformers, torch = sys.modules.get("transformers"), sys.modules.get("torch")
     if transformers and isinstance(model, transformers.Pipeline):
         chosen = getattr(model, "_postprocess_params", {}).get("function_to_apply")  # nothing public says it
         options = replace(options, function_to_apply=getattr(chosen, "value", chosen))
         model, tokenizer = model.model, tokenizer or model.tokenizer
+    made, found = type(model).__name__, model
+    label = name or str(getattr(model, "__name__", made))
     if transformers and isinstance(model, transformers.PreTrainedModel):
         return _of_transformers(model, tokenizer, name, kind, options)
-    label = name or str(getattr(model, "__name__", type(model).__name__))
     if tokenizer is not None:
-        raise UsageError(f"tokenizer is of transformers models, and this is a {type(model).__name__}. Drop it.")
-    found: Scorer
-    if Scorer in type(model).__mro__:
-        found = model
-    elif callable(getattr(model, "predict_proba", None)):
-        found = ProbabilityScorer(model, model_id=label, options=options)
+        raise UsageError(f"tokenizer is of transformers models, and this is a {made}. Drop it.")
+    if callable(getattr(model, "predict_proba", None)) and Scorer not in type(model).__mro__:
+        found = imported("classifier:ProbabilityScorer")(model, model_id=label, options=options)
     elif callable(model) and not (torch and isinstance(model, torch.nn.Module)):
-        found = CallableScorer(model, model_id=label, batch_size=options.batch_size)
-    else:
+        found = imported("classifier:CallableScorer")(model, model_id=label, batch_size=options.batch_size)
+    elif Scorer not in type(model).__mro__:
         raise UsageError(
-            f"A {type(model).__name__} cannot be audited. Give a Hub id, a folder, a transformers model or pipeline, "
+            f"A {made} cannot be audited. Give a Hub id, a folder, a transformers model or pipeline, "
             "a scikit-learn pipeline with predict_proba, or a function of a list of texts."
         )
     if kind not in (None, found.kind):
         raise UsageError(f"{found.model_id} is of kind {found.kind}, not {kind}. Drop kind.")
-    return found
+    scorer: Scorer = found
+    return scorer
 
 
 def _of_transformers(model: Any, tokenizer: Any, name: str | None, kind: str | None, options: LoadOptions) -> Scorer:
@@ -341,12 +294,14 @@ def _of_transformers(model: Any, tokenizer: Any, name: str | None, kind: str | N
         )
     place = model.config.name_or_path
     label = name or (model_name(place) if place else made)
-    found = _kind_of_config(label, model.config, [made], Request(kind=kind, load=options))
+    found = _kind_of_config(label, model.config, [made], kind, options)
     if found is None:
         raise UsageError(f"{made} has no head that an audit reads. Load it with AutoModelForMaskedLM or the like.")
     if kind not in (None, found):
         raise UsageError(f"{made} is of kind {found}, not {kind}. Drop kind.")
-    return kind_of(found).wrap(model, tokenizer, model_id=label, load=options)
+    settings = {"kind": found} if found in (CLASSIFIER.name, REGRESSION) else {}
+    scorer: Scorer = imported(kind_of(found).scorer).wrap(model, tokenizer, label, options, **settings)
+    return scorer
 
 
 def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True, load: LoadOptions | None = None) -> str:
@@ -358,24 +313,22 @@ def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True, loa
         UsageError: an unknown kind, or neither config nor user says it.
         ValueError: no such model.
     """
-    known, load = model_kinds(), load or LoadOptions()
+    known, load, found = model_kinds(), load or LoadOptions(), None
     if kind is not None and kind not in known:
         raise UsageError(f"Unknown kind {kind!r}: expected one of {', '.join(known)}.")
-    for one in kinds():
-        if one.claims(model):
-            if kind not in (None, one.name):
-                raise UsageError(f"{model} returns probabilities of a text, expected kind {one.name!r}. Drop --kind.")
-            return one.name
+    if model == VADER or is_callable(model) or is_sentiment_folder(model):
+        if kind not in (None, CLASSIFIER.name):
+            raise UsageError(f"{model} returns probabilities of a text, expected kind 'classifier'. Drop --kind.")
+        return CLASSIFIER.name
     place = model if ask_hub or is_there(model) else _cached_config(model)
     if place is None and kind is None:
         raise UsageError(
             f"{model} is not on this machine, and a dry run asks nobody what kind of model it is. "
             f"Pass --kind {' or '.join(known)}."
         )
-    found = None
     if place:
-        config, request = read_config(place, load), Request(model=place, kind=kind, load=load)
-        found = _kind_of_config(short_name(place), config, architectures(config), request)
+        config = read_config(place, load)
+        found = _kind_of_config(short_name(place), config, architectures(config), kind, load)
     if found is None and kind is None:
         raise UsageError(
             f"The config of {model} does not tell what kind of model it is. Pass --kind {' or '.join(known)}."
@@ -397,12 +350,17 @@ def _cached_config(model: str) -> str | None:
     return None
 
 
-def _kind_of_config(model: str, config: Any, names: Sequence[str], request: Request) -> str | None:
+def _kind_of_config(
+    model: str, config: Any, names: Sequence[str], kind: str | None, options: LoadOptions
+) -> str | None:
     """The kind of a family, its architectures and head; None if it is of no kind."""
     by_type = [one for one in kinds() if config.model_type in one.model_types]
     named = [one for name in names for one in kinds() if name.endswith(one.architectures)]
     found = next(iter([*by_type, *named]), None)
-    return found.of_head(model, config, request) if found else None
+    if found is not CLASSIFIER:
+        return found and found.name
+    head_kind = imported("transformers_scorer:head_kind")
+    return str(head_kind(model, config, kind=kind, function=options.function_to_apply))
 
 
 def unit_of(experiment: Experiment, score: str) -> str:
@@ -416,12 +374,13 @@ def read_as(scorer: Scorer, reading: str, *, prune: float = 0.0) -> Scorer:
     return kind_of(scorer.kind).read_as(scorer, reading, LoadOptions(prune=prune))
 
 
-def _is_trained_here(model: str) -> bool:
-    if not is_there(Path(model) / "training.json"):
-        return False
-    from swapbias.models.classifier import is_sentiment_folder
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Code that loading a model would run; ``sha256`` of what would be read or imported, None: that has no file."""
 
-    return is_sentiment_folder(model)
+    name: str  # the file, or ``module:function``
+    pickle: bool
+    sha256: str | None
 
 
 def code_of(model: str) -> Code | None:
@@ -429,13 +388,9 @@ def code_of(model: str) -> Code | None:
 
     ``model``: as a user names it: a file, a folder, ``NAME=PATH``, ``module:function``, a Hub id.
     """
-    from swapbias.models.clinical.features import vectors_sha256
-
     place = Path(model) if is_there(model) else Path(model.partition("=")[2] or model)
-    if not is_there(place):  # also a name that is too long for any file
-        place = Path()
-    if place.is_file() and is_pickle(place):
-        return Code(place.name, True, vectors_sha256(place))
+    if is_there(place) and place.is_file() and is_pickle(place):  # a name may be too long for any file
+        return Code(place.name, True, imported("clinical.features:vectors_sha256")(place))
     if is_callable(model):
         source = module_file(model.partition(":")[0])
         return Code(model, False, file_sha256(source) if source else None)

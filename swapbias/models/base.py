@@ -56,9 +56,14 @@ class Scored:
     finite: bool = True
 
 
+def not_scored(parts: Iterable[str] = (), *, finite: bool = True) -> Scored:
+    """A prompt that the model could not read: NaN, as are the columns ``parts``."""
+    return Scored(math.nan, parts=dict.fromkeys(parts, math.nan), finite=finite)
+
+
 def not_finite(parts: Iterable[str] = ()) -> Scored:
-    """The score of a prompt for which the model returned NaN or infinity; ``parts`` are names of columns."""
-    return Scored(math.nan, parts=dict.fromkeys(parts, math.nan), finite=False)
+    """A prompt for which the model returned NaN or infinity."""
+    return not_scored(parts, finite=False)
 
 
 def ranked(names: Sequence[str], probabilities: Sequence[float], decimals: int = 6) -> str:
@@ -94,7 +99,7 @@ class Scorer(Protocol):
         chunk_rows: rows that are scored before they are saved.
         sends_text: True if texts leave this machine and services that the user declared as their own.
         negative_label: the ``answer`` that means negative sentiment; None if unknown.
-        error_note: what half precision changed in the scores, in a sentence; blank if nothing.
+        error_note: what half precision changed in the scores, in a sentence; blank before texts were scored.
         cut_note: how many answers reached the token limit, in a sentence; blank if none.
     """
 
@@ -109,12 +114,10 @@ class Scorer(Protocol):
 
     @property
     def error_note(self) -> str:
-        """Known once texts were scored."""
         return ""
 
     @property
     def cut_note(self) -> str:
-        """Known once answers are there."""
         return ""
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
@@ -146,6 +149,18 @@ class Scorer(Protocol):
         return np.column_stack([1 - scores, scores])
 
 
+class DerivedScorer(Scorer):
+    """Another score of a model that a scorer reads; ``settings`` are added to what identifies it."""
+
+    def __init__(self, inner: Any, **settings: Any) -> None:
+        self.inner, self.model_id = inner, inner.model_id
+        self.identity = {**inner.identity, **settings}
+
+    @property
+    def error_note(self) -> str:
+        return str(self.inner.error_note)
+
+
 # --- settings -------------------------------------------------------------------------------------------
 
 # Settings that the command line has as options of their own as well; all others are of -M alone.
@@ -153,14 +168,14 @@ FLAGS = ("kind", "limit", "margin", "seed", "device", "dtype", "batch_size", "ch
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
-    """A setting of a kind of model: an option of ``swapbias audit``, saved in the manifest.
+    """A setting of a kind of model, saved in the manifest; ``help`` is for the command line.
 
     Args:
         default: its value if the user sets none.
-        help: for the command line.
-        more: ``name`` there, if not the field's; ``least`` and ``most``, or the ``choices``; ``place``: may be a path
-            of this machine, except for the ``words`` with a meaning of their own; ``unsaved``: asked from whoever
-            resumes a run, because a manifest may be anybody's.
+        help: one sentence.
+        more: ``name`` on the command line, if not the field's; ``least`` and ``most``, or the ``choices``; ``place``:
+            may be a path of this machine, except for the ``words`` with a meaning of their own; ``unsaved``: whoever
+            resumes a run sets it again, because a manifest may be anybody's.
     """
     return field(default=default, metadata={"help": help, **more})
 
@@ -184,17 +199,14 @@ def written(name: str, value: Any = None) -> str:
 
 
 def validated(made: type[T]) -> type[T]:
-    """A dataclass of settings that pydantic validates: names, types, ranges and choices of its fields.
-
-    Its ``__init__`` raises a UsageError of one sentence, whoever calls it: command line, TOML, manifest or Python.
-    """
-    hints, every = get_type_hints(made), fields(made)  # type: ignore[arg-type]
+    """A dataclass of settings; pydantic checks names, types, ranges and choices: a UsageError of one sentence."""
+    hints = get_type_hints(made)
     types: Any = {
         one.name: (
             Annotated[hints[one.name], AfterValidator(_limits(one))],
-            ... if one.default is MISSING else one.default,
+            ... if MISSING is one.default is one.default_factory else one.default,
         )
-        for one in every
+        for one in fields(made)  # type: ignore[arg-type]
     }
     strict = ConfigDict(strict=True, extra="forbid", protected_namespaces=())
     model = create_model(made.__name__, __config__=strict, **types)
@@ -243,7 +255,6 @@ def _sentence(error: ValidationError, known: Sequence[str]) -> str:
 class LoadOptions:
     """How a model is loaded and run. What transformers takes is passed to ``from_pretrained``.
 
-    ``prune``: recursive masking drops branches less likely than it, .01 of a prompt in all at most; 0 is exact.
     ``function_to_apply``: what a pipeline in memory applies to its logits: sigmoid, softmax or none.
     """
 
@@ -322,12 +333,13 @@ class Reading:
 
 
 class Kind(Protocol):
-    """A kind of model. A new one needs ``load`` and ``readings``, and ``fits`` and ``rows`` where they differ.
+    """A kind of model. A new one needs ``readings``, ``load`` or ``scorer``; ``fits`` and ``rows`` where they differ.
 
     Attributes:
         name: as experiments declare it.
         readings: the ways to read a model, by the name that experiments declare; blank is the usual one.
         options: its settings class, if any.
+        scorer: the ``TransformersScorer`` that loads and wraps its models (``module:Class``), if there is one.
         architectures, model_types: endings of architectures and families in a model's config that are of this kind.
             Where there are any, the audited model (``Request.model``) can be of this kind.
         default: the model that is read where none is named, if there is one.
@@ -336,13 +348,14 @@ class Kind(Protocol):
     name: str
     readings: Mapping[str, Reading]
     options: type[Any] | None = None
+    scorer: str = ""
     architectures: tuple[str, ...] = ()
     model_types: tuple[str, ...] = ()
     default: str = ""
 
     def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
         """A model that is to score these rows."""
-        ...
+        return imported(self.scorer).load(model, request.load)
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
         """The models that read an experiment, or why none does; ``found`` is the kind of ``request.model``."""
@@ -370,23 +383,9 @@ class Kind(Protocol):
             known = ", ".join(filter(None, self.readings)) or "none"
             raise UsageError(f"Unknown reading {reading!r} of a {self.name} model: expected {known}.")
         chosen = self.readings[reading]
-        module, _, name = chosen.scorer.partition(":")
         settings = {one: getattr(load, one) for one in chosen.settings}
-        scorer = getattr(import_module(f"swapbias.models.{module}"), name)(model, **settings) if name else model
-        reader: Scorer = scorer
+        reader: Scorer = imported(chosen.scorer)(model, **settings) if chosen.scorer else model
         return reader
-
-    def wrap(self, model: Any, tokenizer: Any, *, model_id: str, load: LoadOptions) -> Scorer:
-        """The scorer of a transformers model in memory, which stays as it is; a UsageError if the kind has none."""
-        raise UsageError(f"{type(model).__name__} cannot be read from memory. Save it and name its folder.")
-
-    def claims(self, model: str) -> bool:
-        """True if the name alone, without any config, shows that a model is of this kind."""
-        return False
-
-    def of_head(self, model: str, config: Any, request: Request) -> str:
-        """The kind of a model of these architectures; a UsageError if neither config nor user says it."""
-        return self.name
 
     def is_requested(self, request: Request) -> bool:
         """True if the user changed its settings."""
@@ -412,10 +411,6 @@ class Kind(Protocol):
         """True if classifiers are trained on the notes that are not tested."""
         return False
 
-    def unused_note(self, request: Request, studies: str) -> str:
-        """Which of its settings no experiment reads but those of these studies."""
-        return f"Settings of {self.name} models are read by {studies}."
-
     def announce(self, rows: Sequence[Mapping[str, Any]], request: Request) -> str:
         """Requests and costs of these rows in a sentence; blank for a model that runs here."""
         return ""
@@ -428,6 +423,12 @@ class Kind(Protocol):
     def code(self, request: Request) -> tuple[str, ...]:
         """Models that its settings name and whose loading may run code."""
         return ()
+
+
+def imported(name: str) -> Any:
+    """``module:name`` of this room, imported on use."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(f"swapbias.models.{module}"), attribute)
 
 
 def is_callable(model: str) -> bool:

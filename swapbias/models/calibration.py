@@ -67,10 +67,9 @@ def load_calibration(
     try:
         if json.loads((folder / _SUMS).read_text(encoding="utf-8")) != _sums(folder):
             raise ValueError("damaged")
-        scorer = MaskedScorer.load(str(folder), options or LoadOptions())
     except (OSError, ValueError):  # not there, or not as it was written
         _train_into(folder, rows, seed, bar() if bar else None)
-        scorer = MaskedScorer.load(str(folder), options or LoadOptions())
+    scorer = MaskedScorer.load(str(folder), options or LoadOptions())
     scorer.model_id, scorer.expected = "calibration", planted_findings(experiment.name)
     scorer.identity = {**scorer.identity, "trained": {"steps": STEPS, "seed": seed, "planted": PLANTED}}
     return scorer
@@ -85,7 +84,6 @@ def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_p
     folder.parent.mkdir(parents=True, exist_ok=True)
     for unfinished in folder.parent.glob(f"{folder.name}.*"):  # of a training that was killed
         shutil.rmtree(unfinished, ignore_errors=True)
-    making = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # so small a model gains nothing from more, and waits for them where others work
     try:
@@ -93,28 +91,23 @@ def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_p
             torch.manual_seed(seed)
             model, tokenizer = train(rows, on_progress=on_progress)
         disable_progress_bar()  # type: ignore[no-untyped-call]
-        try:
+        with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as place:
+            making = Path(place, "model")
             model.save_pretrained(making)
             tokenizer.save_pretrained(making)
-        except SafetensorError as error:
-            raise OSError(None, f"the calibration model cannot be written ({error})", str(folder.parent)) from error
-        (making / _SUMS).write_text(json.dumps(_sums(making)), encoding="utf-8")
-        shutil.rmtree(folder, ignore_errors=True)
-        making.rename(folder)
+            (making / _SUMS).write_text(json.dumps(_sums(making)), encoding="utf-8")
+            shutil.rmtree(folder, ignore_errors=True)
+            making.rename(folder)
+    except SafetensorError as error:
+        raise OSError(None, f"the calibration model cannot be written ({error})", str(folder.parent)) from error
     finally:
         torch.set_num_threads(threads)
-        shutil.rmtree(making, ignore_errors=True)
 
 
 def train(
     rows: Sequence[Mapping[str, str]], *, steps: int = STEPS, on_progress: Progress | None = None
 ) -> tuple[Any, Any]:
-    """Train on the sentences of the prompts with their subjects as planted; about 46,000 weights.
-
-    At the subject the loss is the cross-entropy averaged over every sentence that the planted shares make of a
-    frame, so that no draw of subjects adds noise to the planted sizes; one other token in seven is hidden and
-    predicted as usual.
-    """
+    """Train on the sentences of the prompts with their subjects as planted; about 46,000 weights."""
     frames = {row["text"]: row["label"] for row in rows}
     tokenizer = _tokenizer(list(frames))
     masked = [text.replace(MASK, tokenizer.mask_token) for text in frames]
@@ -136,7 +129,16 @@ def train(
     )
     for _ in range(steps):
         chosen = torch.randperm(len(tokens))[:BATCH]
-        loss = _loss(model, tokenizer, tokens[chosen], subjects, shares[chosen])
+        batch = tokens[chosen]
+        # At the subject the loss is the cross-entropy averaged over every sentence that the planted shares make of a
+        # frame, so that no draw of subjects adds noise to the planted sizes; one other token in seven is predicted.
+        at_subject = batch == tokenizer.mask_token_id
+        hidden = torch.bernoulli((~at_subject & (batch >= len(SPECIAL))).float() / 7).bool()
+        inputs = torch.where(hidden, tokenizer.mask_token_id, batch)
+        logits = model(input_ids=inputs, attention_mask=(batch != tokenizer.pad_token_id).long()).logits
+        at_mask = functional.log_softmax(logits[at_subject], dim=-1)[:, subjects]
+        loss = functional.cross_entropy(logits[hidden], batch[hidden])
+        loss = SUBJECT_WEIGHT * -(shares[chosen] * at_mask).sum(dim=-1).mean() + loss
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -144,19 +146,6 @@ def train(
         if on_progress:
             on_progress(1)
     return model.eval(), tokenizer
-
-
-def _loss(
-    model: Any, tokenizer: Any, tokens: torch.Tensor, subjects: torch.Tensor, shares: torch.Tensor
-) -> torch.Tensor:
-    at_subject = tokens == tokenizer.mask_token_id
-    usual = ~at_subject & (tokens >= len(SPECIAL))
-    hidden = torch.bernoulli(usual.float() / 7).bool()
-    inputs = torch.where(hidden, tokenizer.mask_token_id, tokens)
-    logits = model(input_ids=inputs, attention_mask=(tokens != tokenizer.pad_token_id).long()).logits
-    at_mask = functional.log_softmax(logits[at_subject], dim=-1)[:, subjects]
-    others = functional.cross_entropy(logits[hidden], tokens[hidden])
-    return SUBJECT_WEIGHT * -(shares * at_mask).sum(dim=-1).mean() + others
 
 
 def _tokenizer(texts: Sequence[str]) -> Any:

@@ -4,20 +4,21 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from itertools import takewhile
+from typing import Any
 
 from transformers import AutoModelForCausalLM
 
 from swapbias.errors import UsageError
-from swapbias.models.base import LoadOptions, Progress, Scored, Scorer, not_finite, ranked
+from swapbias.models.base import DerivedScorer, Progress, Scored, not_finite, not_scored, ranked
 from swapbias.models.chat.local import open_ids
-from swapbias.models.engine.encoder import twin
 from swapbias.models.engine.loglikelihood import Ends, Text, ends
-from swapbias.models.loading import length_limit, load_model, loaded_pin, model_name
+from swapbias.models.loading import length_limit
+from swapbias.models.transformers_scorer import TransformersScorer
 from swapbias.studies import MASK, Prompt, load_lexicon
 
 
-class CausalScorer(Scorer):
+class CausalScorer(TransformersScorer):
     """Score: natural log-probability of the text, token by token, its first token included.
 
     The first token is scored after the token that begins a text (BOS), which is put before the text where the
@@ -30,35 +31,24 @@ class CausalScorer(Scorer):
     kind = "causal"
     unit = "log-probability"
 
-    def __init__(
-        self, model: Any, tokenizer: Any, *, model_id: str, batch_size: int = 64, identity: dict[str, Any]
-    ) -> None:
-        self.model, self.tokenizer = model.eval(), tokenizer
-        self.model_id, self.batch_size = model_id, batch_size
+    auto_class = AutoModelForCausalLM
+    is_encoder = False
+
+    def __init__(self, model: Any, tokenizer: Any, **settings: Any) -> None:
+        super().__init__(model, tokenizer, **settings)
         start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
         # A tokenizer that begins every text with a token of its own needs no other.
         self._begun = any(tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"][:1])
         self._start = [] if self._begun or start is None else [start]
         self._first: dict[str, int] = {}  # of each pair, where nothing predicts it
-        before = {"before_text": tokenizer.convert_ids_to_tokens(start)} if self._start else {}
-        self.identity = {**identity, "kind": self.kind, **before}
-
-    @classmethod
-    def load(cls, model: str, options: LoadOptions) -> Self:
-        loaded, tokenizer, pin = load_model(model, AutoModelForCausalLM, options)
-        return cls(loaded, tokenizer, model_id=model_name(model), batch_size=options.batch_size, identity=pin)
-
-    @classmethod
-    def wrap(cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions) -> Self:
-        """From a loaded model, which stays as it is; it is read on its device and in its own type."""
-        pin = loaded_pin(model)
-        return cls(twin(model), tokenizer, model_id=model_id, batch_size=options.batch_size, identity=pin)
+        if self._start:
+            self.identity = {**self.identity, "before_text": tokenizer.convert_ids_to_tokens(start)}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         pairs = [f"{one.experiment}/{one.condition}/{one.template}/{one.pair_id}" for one in prompts]
         values = self.log_probabilities([one.text for one in prompts], on_progress, pairs)
         return [
-            Scored(math.nan) if value is None else Scored(value) if math.isfinite(value) else not_finite()
+            not_scored() if value is None else Scored(value) if math.isfinite(value) else not_finite()
             for value in values
         ]
 
@@ -67,13 +57,8 @@ class CausalScorer(Scorer):
     ) -> list[float | None]:
         """Log-probability of each text, in nats; None where it is too long or has no token to score.
 
-        Args:
-            texts: read whole.
-            on_progress: called with how many more are done.
-            pairs: a name for each text; those of one name are compared.
-
-        Raises:
-            UsageError: texts of a pair differ in their first token, which this model cannot score.
+        ``pairs``: a name for each text; a UsageError where texts of one name differ in a first token that this model
+        cannot score.
         """
         read: list[list[int]] = self.tokenizer(list(texts))["input_ids"] if texts else []
         if not (self._begun or self._start):
@@ -99,7 +84,7 @@ class CausalScorer(Scorer):
         return ends(self.model, texts, batch_size=self.batch_size)
 
 
-class AntonymScorer(Scorer):
+class AntonymScorer(DerivedScorer):
     """Score: mean over antonym pairs of log p(text with the disapproving word) - log p(with the approving one).
 
     Needs no lexicon of attitudes: above 0 the disapproving words are likelier; 0: equally likely. The pairs are those
@@ -110,9 +95,6 @@ class AntonymScorer(Scorer):
     unit = "mean log-odds of the disapproving antonym"
     chunk_rows = 64
 
-    def __init__(self, causal: CausalScorer) -> None:
-        self.causal, self.model_id, self.identity = causal, causal.model_id, causal.identity
-
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         corpora = (prompt.candidates.partition("/")[0] for prompt in prompts)
         words = [[word for word, _ in load_lexicon(f"{corpus}/antonyms").entries()] for corpus in corpora]
@@ -120,7 +102,7 @@ class AntonymScorer(Scorer):
         share = len(prompts) / len(texts)
         report = (lambda done: on_progress(done * share)) if on_progress else None
         pairs = [prompt.prompt_id for prompt, own in zip(prompts, words, strict=True) for _ in own]
-        values = iter(self.causal.log_probabilities(texts, report, pairs))
+        values = iter(self.inner.log_probabilities(texts, report, pairs))
         return [self._scored(own, [next(values) for _ in own]) for own in words]
 
     def _scored(self, words: Sequence[str], values: Sequence[float | None]) -> Scored:
@@ -135,10 +117,10 @@ class AntonymScorer(Scorer):
 
 
 PARTS = ("log_odds", "log_odds_per_token")
-UNSCORED = Scored(math.nan, parts=dict.fromkeys(PARTS, math.nan))
+UNSCORED = not_scored(PARTS)
 
 
-class AnswerOddsScorer(Scorer):
+class AnswerOddsScorer(DerivedScorer):
     """Score: 1 where the correct answer is likelier after the prompt than the incorrect one, 0 where less, .5: equal.
 
     ``candidates`` of a prompt are its answers, ``correct|incorrect`` (``the mechanic|the clerk``); each follows the
@@ -151,27 +133,21 @@ class AnswerOddsScorer(Scorer):
     kind = "causal"
     unit = "correct answer is likelier"
 
-    def __init__(self, causal: CausalScorer) -> None:
-        self.causal, self.model_id, self.identity = causal, causal.model_id, causal.identity
-
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt; a ValueError for candidates that are not two answers."""
-        results = [UNSCORED] * len(prompts)
         pairs = [self._pair(prompt) for prompt in prompts]
-        limit = length_limit(self.causal.tokenizer, self.causal.model)
-        fits = [index for index, pair in enumerate(pairs) if max(map(len, pair.ids)) <= limit]
-        texts = [(pairs[index].ids[side], pairs[index].start) for index in fits for side in (0, 1)]
+        limit = length_limit(self.inner.tokenizer, self.inner.model)
+        fits = [pair for pair in pairs if max(map(len, pair.ids)) <= limit]
+        texts = [(ids, pair.start) for pair in fits for ids in pair.ids]
         values = [math.nan] * len(texts)
         report = on_progress or (lambda done: None)
-        for places, found in self.causal.ends(texts):
+        for places, found in self.inner.ends(texts):
             for place, value in zip(places, found, strict=True):
                 values[place] = value
             report(len(places) / 2)
-        for place, index in enumerate(fits):
-            results[index] = pairs[index].scored(values[2 * place], values[2 * place + 1])
-        if len(fits) < len(prompts):
-            report(len(prompts) - len(fits))
-        return results
+        report(len(pairs) - len(fits))
+        results = {id(pair): pair.scored(*two) for pair, *two in zip(fits, values[::2], values[1::2], strict=True)}
+        return [results.get(id(pair), UNSCORED) for pair in pairs]
 
     def _pair(self, prompt: Prompt) -> "_Pair":
         answers = prompt.candidates.split("|")
@@ -179,9 +155,12 @@ class AnswerOddsScorer(Scorer):
             raise ValueError(
                 f"{prompt.prompt_id}: candidates {prompt.candidates!r}, expected 'correct|incorrect'. Give two."
             )
-        before = open_ids(self.causal.tokenizer, prompt.text)
-        ids = [open_ids(self.causal.tokenizer, f"{prompt.text} {answer}") for answer in answers]
-        return _Pair(answers, ids, min(min(_shared(before, one), len(one) - 1) for one in ids))
+        before = open_ids(self.inner.tokenizer, prompt.text)
+        ids = [open_ids(self.inner.tokenizer, f"{prompt.text} {answer}") for answer in answers]
+        # Nothing predicts a first token, and each answer has one of its own.
+        pairs = (takewhile(lambda two: two[0] == two[1], zip(before, one, strict=False)) for one in ids)
+        starts = [min(max(1, len(list(alike))), len(one) - 1) for alike, one in zip(pairs, ids, strict=True)]
+        return _Pair(answers, ids, min(starts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,17 +176,11 @@ class _Pair:
         if math.isnan(odds):
             return not_finite(PARTS)
         means = [value / (len(ids) - self.start) for value, ids in zip((correct, incorrect), self.ids, strict=True)]
-        likelier = "" if odds == 0 else self.answers[odds < 0]
         share = (1 + math.tanh(odds / 2)) / 2  # of the correct one, were there no third answer
+        parts = (odds, means[0] - means[1]) if math.isfinite(odds) else (math.nan, math.nan)
         return Scored(
             0.5 if odds == 0 else float(odds > 0),
-            likelier,
+            "" if odds == 0 else self.answers[odds < 0],
             ranked(self.answers, (share, 1 - share)),
-            dict(zip(PARTS, (odds, means[0] - means[1]), strict=True)) if math.isfinite(odds) else UNSCORED.parts,
+            dict(zip(PARTS, parts, strict=True)),
         )
-
-
-def _shared(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens two texts begin with in common; at least 1, since nothing predicts a first token."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return max(1, next((place for place, (a, b) in pairs if a != b), min(len(one), len(other))))

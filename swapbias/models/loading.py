@@ -8,30 +8,30 @@ import socket
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from swapbias.errors import UsageError
-from swapbias.files import file_sha256, is_there
+from swapbias.files import file_sha256, is_there, parse_json
 from swapbias.models.base import HALF_PRECISION, LoadOptions, Say
-from swapbias.network import configure_http
+from swapbias.models.network import configure_http
 
 if TYPE_CHECKING:
     import torch
 
 PICKLES = (".joblib", ".kv", ".pkl")
-ADAPTER = "adapter_config.json"  # PEFT writes it into the folder of an adapter
+RECORD, SKOPS = "training.json", "model.skops"  # in folders of ``swapbias train``
+_ADAPTER = "adapter_config.json"  # PEFT writes it into the folder of an adapter
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _CONNECT_SECONDS = 5
 _WEIGHTS = (r"model(-\d+-of-\d+)?\.safetensors", r"pytorch_model(-\d+-of-\d+)?\.bin")
-_MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.codes", "*.spm", "*.py")
+_MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.codes", "*.spm", "*.py", "*.skops")
 _RECORDED = ("device_map", "quantization", "attn_implementation", "subfolder", "trust_remote_code")
-_DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 
 # --- names and commits ------------------------------------------------------------------------------------
 
@@ -82,53 +82,59 @@ def weight_files(names: Iterable[str]) -> list[str]:
     return next(filter(None, found), [])
 
 
+def training_record(folder: str | Path) -> dict[str, Any]:
+    """The record that ``swapbias train`` wrote into a folder; empty where there is none that can be read."""
+    try:
+        found = parse_json((Path(folder) / RECORD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def is_sentiment_folder(path: str | Path) -> bool:
+    """Whether a folder holds a bag of words or bidirectional LSTM; an encoder is read like any transformers model."""
+    return training_record(path).get("kind") in ("bow", "bilstm")
+
+
+def dev_accuracy_of(folder: str | Path) -> float | None:
+    """Accuracy on development sentences, 0..1, in a folder of ``swapbias train``; None for others and Hub ids."""
+    found = training_record(folder).get("dev_accuracy")
+    return found if isinstance(found, float) and 0 <= found <= 1 else None
+
+
 def at_commit(model: str) -> str:
     """``OWNER/NAME@COMMIT``: the current commit of a model on the Hub, or that of the revision in its name.
 
     A local folder and a whole commit (40 hex digits) stay as they are. Where the Hub cannot be reached, it is the
     commit that was fetched last; a ValueError if there is none, or no such model or revision.
     """
-    from huggingface_hub import HfApi, try_to_load_from_cache
-    from huggingface_hub.errors import RevisionNotFoundError
+    from huggingface_hub import HfApi
 
-    if is_there(model):
+    name, revision = split_revision(model)
+    if is_there(model) or _COMMIT.fullmatch(revision):
         return model
     if model.endswith("@"):
         raise ValueError(f"Model {model!r} names no revision behind its @. Give a branch, tag or commit.")
     configure_http()
-    name, revision = split_revision(model)
-    offline, cached = offline_reason(), None
-    if offline:
-        with suppress(ValueError):  # no Hub id
-            files = ("config.json", ADAPTER)
-            found = (try_to_load_from_cache(name, file, revision=revision or None) for file in files)
-            cached = next((one for one in found if isinstance(one, str)), None)
-        if cached is None:
-            where = f"kept on this machine at revision {revision}" if revision else "kept on this machine"
-            raise ValueError(
-                f"Model {name!r} cannot be loaded: it is neither a local folder nor {where}, and {offline}. "
-                "Go online, or give a local folder."
-            )
-    if _COMMIT.fullmatch(revision):
-        return model
+    offline = bool(offline_reason())
     try:
-        resolved = HfApi().resolve_revision(name, revision=revision or None, local_files_only=bool(offline)).resolved
-    except RevisionNotFoundError as error:
-        raise ValueError(_no_revision(name, revision)) from error
+        found = HfApi().resolve_revision(name, revision=revision or None, local_files_only=offline)
     except Exception as error:
-        raise ValueError(_not_found(name, error)) from error
-    return f"{name}@{resolved}"
+        raise ValueError(_not_found(model, error)) from error
+    return f"{name}@{found.resolved}"
 
 
-def _no_revision(name: str, revision: str) -> str:
-    return f"Model {name!r} has no revision {revision!r} on the Hub. Look at its branches, tags and commits."
+def _not_found(model: str, error: Exception) -> str:
+    from huggingface_hub.errors import RevisionNotFoundError
 
-
-def _not_found(name: str, error: Exception) -> str:
-    return (
-        f"Model {name!r} cannot be loaded: it is neither a local folder nor a model that the Hub gave "
-        f"({first_line(error)}). Check the name and the connection."
-    )
+    name, revision = split_revision(model)
+    if isinstance(error, RevisionNotFoundError) or isinstance(error.__cause__, RevisionNotFoundError):
+        return f"Model {name!r} has no revision {revision!r} on the Hub. Look at its branches, tags and commits."
+    unread = f"Model {name!r} cannot be loaded: it is neither a local folder nor"
+    if offline := offline_reason():
+        where = f"stored on this machine at revision {revision}" if revision else "stored on this machine"
+        return f"{unread} {where}, and {offline}. Go online, or give a local folder."
+    return f"{unread} a model that the Hub gave ({first_line(error)}). Check the name and the connection."
 
 
 def offline_reason() -> str:
@@ -155,20 +161,6 @@ def first_line(error: BaseException) -> str:
 # --- code in models: pickles, Python functions and remote code run what their maker put in them -------------
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
-    """Code that loading a model would run: a pickle or a Python function.
-
-    Attributes:
-        name: the file, or ``module:function``.
-        sha256: of what would be read or imported; None where that has no file.
-    """
-
-    name: str
-    pickle: bool
-    sha256: str | None
-
-
 def is_pickle(path: Path) -> bool:
     """Whether a file is of a format that runs code when it is read, by its name as loading decides by it."""
     return path.name.lower().endswith(PICKLES)
@@ -176,16 +168,14 @@ def is_pickle(path: Path) -> bool:
 
 def check_pickle(path: Path, *, allowed: bool, say: Say | None = None) -> None:
     """Called before any model file is read: a pickle is announced, or refused with a UsageError."""
-    if not is_pickle(path):
-        return
     warning = f"{path.name} is a pickle: reading it runs what its maker put in it."
-    if not allowed:
+    if is_pickle(path) and not allowed:
         safe = "in word2vec format (.bin, .txt)" if path.name.lower().endswith(".kv") else "as .skops"
         raise UsageError(
             f"{warning} Save it {safe}, or allow it if you trust who made it (-M allow-pickle; of train "
             "--allow-pickle)."
         )
-    if say:
+    if is_pickle(path) and say:
         say(warning)
 
 
@@ -208,10 +198,9 @@ def load_extra(module: str, *, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        package = module.partition(".")[0]
+        package = module.partition(".")[0].replace("sklearn", "scikit-learn")
         raise UsageError(
-            f"The package {_DISTRIBUTIONS.get(package, package)} is not installed. "
-            f"Install it with pip install 'swapbias[{extra}]'."
+            f"The package {package} is not installed. Install it with pip install 'swapbias[{extra}]'."
         ) from error
 
 
@@ -228,40 +217,37 @@ def read_config(model: str, options: LoadOptions | None = None) -> Any:
 
     A ValueError where there is none; a UsageError where remote code is allowed and the commit is not named.
     """
-    from huggingface_hub.errors import RevisionNotFoundError
+    return _located(model, options or LoadOptions())[2]
+
+
+def _located(model: str, options: LoadOptions) -> tuple[str, str | None, Any]:
+    """The whole model at its commit, the adapter on it if any, and its config."""
     from transformers import AutoConfig
 
-    chosen = options or LoadOptions()
-    folder = Path(model, chosen.subfolder)
+    folder = Path(model, options.subfolder)
     if not is_there(folder) and (folder.is_absolute() or model.startswith(".") or model.count("/") > 1):
         raise ValueError(f"{model} does not exist. Give a local folder or a Hub id like owner/name.")
-    is_adapter = Path(model, ADAPTER).is_file()
-    if is_there(folder) and not (is_adapter or (folder / "config.json").is_file()):
+    if is_there(folder) and not ((folder / "config.json").is_file() or Path(model, _ADAPTER).is_file()):
         raise ValueError(f"{model} is no model folder: it has no config.json. Give a folder saved by transformers.")
-    _check_remote_code(model, chosen)
-    place = at_commit(model)
-    if adapted := _adapted_model(place, chosen):
-        return read_config(adapted, chosen)
-    name, how = _source(place, chosen)
-    try:
-        config = AutoConfig.from_pretrained(name, **how)
-    except Exception as error:
-        if folder.is_dir():
-            raise ValueError(f"{folder / 'config.json'} cannot be read ({first_line(error)}). Mend it.") from error
-        if isinstance(error.__cause__, RevisionNotFoundError):
-            raise ValueError(_no_revision(name, how["revision"])) from error
-        raise ValueError(_not_found(name, error)) from error
-    _refuse_kernels(model, config)
-    return config
-
-
-def _check_remote_code(model: str, options: LoadOptions) -> None:
-    """Code of the Hub runs only at a commit that the user names: a branch may hold other code tomorrow."""
+    # Code of the Hub runs only at a commit that the user names: a branch may hold other code tomorrow.
     if options.trust_remote_code and not is_there(model) and not _COMMIT.fullmatch(split_revision(model)[1]):
         raise UsageError(
             f"trust-remote-code runs code of {split_revision(model)[0]}, which is not pinned. Read the code and name "
             "its commit: OWNER/NAME@COMMIT (40 hex digits)."
         )
+    place, adapter = at_commit(model), options.adapter
+    if adapter is None and (adapted := _adapted_model(place, options)):
+        base, _, config = _located(adapted, options)
+        return base, place, config
+    name, how = _source(place, options)
+    try:
+        config = AutoConfig.from_pretrained(name, **how)
+    except Exception as error:
+        if folder.is_dir():
+            raise ValueError(f"{folder / 'config.json'} cannot be read ({first_line(error)}). Mend it.") from error
+        raise ValueError(_not_found(place, error)) from error
+    _refuse_kernels(model, config)
+    return place, adapter, config
 
 
 def _refuse_kernels(model: str, config: Any) -> None:
@@ -305,13 +291,8 @@ def load_model(
 ) -> tuple[Any, Any, dict[str, Any]]:
     """Model (in eval mode, on its device), tokenizer, and what identifies the model, for the manifest.
 
-    The commit of a model on the Hub is looked up once: config, tokenizer and weights are all of that one.
-
-    Args:
-        model: a local folder, a Hub id, or an adapter of either (PEFT), which is merged into the model it adapts.
-        auto_class: has ``from_pretrained``.
-        options: of loading; what transformers takes is passed to it.
-        exact: load in float32 where ``rounds_later``.
+    Config, tokenizer and weights are all of one commit. An adapter (PEFT) is merged into the model it adapts.
+    ``auto_class`` has ``from_pretrained``; ``exact``: load in float32 where ``rounds_later``.
 
     Raises:
         UsageError: a device or package that this machine does not have, remote code that is not pinned.
@@ -321,11 +302,7 @@ def load_model(
     from transformers import AutoTokenizer
 
     where = pick_device(options.device)
-    place, adapter = at_commit(model), options.adapter
-    if adapted := _adapted_model(place, options):
-        place, adapter = at_commit(adapted), place
-    _check_remote_code(adapted or model, options)
-    config = read_config(place, options)
+    place, adapter, config = _located(model, options)
     name, how = _source(place, options)
     dtype = "float32" if exact and rounds_later(options) else options.dtype
     weights = {"dtype": dtype if dtype == "auto" else getattr(torch, dtype)} | _weight_settings(options)
@@ -337,13 +314,26 @@ def load_model(
         if "weights_only" in str(error):  # what it advises nobody should do
             reason = "its weights are a pickle that would run code. Take a model with weights in .safetensors."
         raise ValueError(f"Model {model!r} cannot be loaded: {reason}") from error
-    _check_tokenizer(model, tokenizer, loaded)
-    folder = Path(name, options.subfolder)
-    pin = _files_pin(folder) if is_there(name) else {"revision": how["revision"]}
-    pin = {"architecture": [*architectures(config), config.model_type][0], **pin}
+    words, rows = len(tokenizer), loaded.get_input_embeddings().weight.shape[0]
+    if words < rows / 2 or words > rows:  # without tokenizer files it is an empty one: every text would read the same
+        raise ValueError(
+            f"Model {model!r} has embeddings of {rows} tokens and its tokenizer knows {words}: they do not belong "
+            "together. Put the tokenizer's own files into the folder."
+        )
+    pin = {"architecture": [*architectures(config), config.model_type][0], **files_pin(place, options.subfolder)}
     if adapter:
-        loaded, pin["adapter"], replaced = _adapt(loaded, adapter, merge="quantization_config" not in weights)
-        missing = {key for key in missing if not set(key.split(".")) & set(replaced)}
+        _needs("peft", "adapter")
+        from peft import PeftModel
+
+        at = at_commit(adapter)
+        try:
+            made = PeftModel.from_pretrained(loaded, split_revision(at)[0], revision=split_revision(at)[1] or None)
+        except Exception as error:
+            raise ValueError(f"Adapter {model_name(adapter)!r} cannot be loaded: {first_line(error)}.") from error
+        replaced = set(made.active_peft_config.modules_to_save or ())
+        missing = {key for key in missing if not set(key.split(".")) & replaced}
+        loaded = made.get_base_model() if options.quantization else made.merge_and_unload()
+        pin["adapter"] = {"name": model_name(adapter), **files_pin(at)}
     if missing:
         raise ValueError(
             f"Model {model!r} has no weights for {min(missing)} ({len(missing)} missing): its head would be random. "
@@ -380,57 +370,22 @@ def _weight_settings(options: LoadOptions) -> dict[str, Any]:
 
 
 def _adapted_model(place: str, options: LoadOptions) -> str | None:
-    """The model that an adapter (PEFT) adapts; None where the folder or Hub id is a whole model itself."""
-    if options.adapter or _file(place, "config.json", options.subfolder) or not (file := _file(place, ADAPTER)):
+    """The model that an adapter (PEFT) adapts; None for a whole model."""
+    from transformers.utils import find_adapter_config_file
+
+    name, how = _source(place, options)
+    file = None
+    with suppress(OSError):  # whoever reads the config reports it
+        file = find_adapter_config_file(name, revision=how["revision"], local_files_only=how["local_files_only"])
+    if file is None or Path(file).with_name("config.json").is_file():
         return None
     _needs("peft", "adapter")
     from peft import PeftConfig
 
-    base = PeftConfig.from_pretrained(str(file.parent)).base_model_name_or_path
+    base = PeftConfig.from_pretrained(str(Path(file).parent)).base_model_name_or_path
     if not base:
-        raise ValueError(f"{place} is an adapter, and its {ADAPTER} names no model. Name the model, and -M adapter.")
+        raise ValueError(f"{place} is an adapter, and its {_ADAPTER} names no model. Name the model, and -M adapter.")
     return str(base)
-
-
-def _file(place: str, name: str, subfolder: str = "") -> Path | None:
-    """A file of a local folder or Hub id; None where it is not there, or nothing can be reached."""
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import EntryNotFoundError
-
-    if is_there(place):
-        path = Path(place, subfolder, name)
-        return path if path.is_file() else None
-    repository, commit = split_revision(place)
-    how: dict[str, Any] = {"revision": commit or None, "local_files_only": bool(offline_reason())}
-    with suppress(EntryNotFoundError, OSError, ValueError):  # whoever reads the config reports it
-        return Path(hf_hub_download(repository, name, subfolder=subfolder or None, **how))
-    return None
-
-
-def _adapt(loaded: Any, adapter: str, *, merge: bool) -> tuple[Any, dict[str, Any], Sequence[str]]:
-    """The model with an adapter in it, what identifies the adapter, and the modules that the adapter replaces."""
-    _needs("peft", "adapter")
-    from peft import PeftModel
-
-    name, commit = split_revision(at_commit(adapter))
-    try:
-        made = PeftModel.from_pretrained(loaded, name, revision=commit or None)
-    except Exception as error:
-        raise ValueError(f"Adapter {model_name(adapter)!r} cannot be loaded: {first_line(error)}.") from error
-    pin = {"name": model_name(adapter), **_files_pin(Path(name))} if is_there(name) else {"name": name}
-    pin |= {"revision": commit} if commit else {}
-    replaced = made.active_peft_config.modules_to_save or ()
-    return (made.merge_and_unload() if merge else made.get_base_model()), pin, replaced
-
-
-def _check_tokenizer(model: str, tokenizer: Any, loaded: Any) -> None:
-    """A folder without tokenizer files gets an empty default tokenizer: every text would read the same."""
-    words, rows = len(tokenizer), loaded.get_input_embeddings().weight.shape[0]
-    if words < rows / 2 or words > rows:
-        raise ValueError(
-            f"Model {model!r} has embeddings of {rows} tokens and its tokenizer knows {words}: they do not belong "
-            "together. Put the tokenizer's own files into the folder."
-        )
 
 
 def _source(place: str, options: LoadOptions) -> tuple[str, dict[str, Any]]:
@@ -459,9 +414,11 @@ def _quietly(auto_class: Any, model: str, **how: Any) -> tuple[Any, set[str]]:
     return loaded, set(info["missing_keys"])
 
 
-def _files_pin(folder: Path) -> dict[str, Any]:
-    """The sha256 over the files of a model's folder, and of each file of weights."""
-    paths = sorted({path for pattern in _MODEL_FILES for path in folder.glob(pattern)})
+def files_pin(place: str, subfolder: str = "") -> dict[str, Any]:
+    """The commit of a model on the Hub, or the sha256 over the files of its folder and of each file of weights."""
+    if not is_there(place):
+        return {"revision": split_revision(place)[1]}
+    paths = sorted({path for pattern in _MODEL_FILES for path in Path(place, subfolder).glob(pattern)})
     files = {path.name: file_sha256(path) for path in paths}
     digest = hashlib.sha256("".join(f"{name} {sha256}\n" for name, sha256 in files.items()).encode())
     return {"sha256": digest.hexdigest(), "weights": {name: files[name] for name in weight_files(files)}}
@@ -475,8 +432,7 @@ def loaded_pin(model: Any) -> dict[str, Any]:
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    dtype = str(model.dtype).removeprefix("torch.")
-    made = type(model).__name__
+    made, dtype = type(model).__name__, str(model.dtype).removeprefix("torch.")
     return {"architecture": made, "sha256": digest.hexdigest(), "device": model.device.type, "dtype": dtype}
 
 
@@ -485,11 +441,11 @@ def loaded_pin(model: Any) -> dict[str, Any]:
 
 def length_limit(tokenizer: Any, model: Any) -> int:
     """Most tokens the model can read."""
+    most = tokenizer.model_max_length
     positions = getattr(model.config, "max_position_embeddings", None) or -1
-    if positions < 0:  # XLNet has no limit of its own
-        positions = tokenizer.model_max_length
     padding = position_padding(model)  # positions up to it are lost
-    return int(min(tokenizer.model_max_length, positions if padding is None else positions - padding - 1))
+    # XLNet has no limit of its own
+    return int(most if positions < 0 else min(most, positions if padding is None else positions - padding - 1))
 
 
 def position_padding(model: Any) -> int | None:
@@ -508,11 +464,6 @@ def length_batches(lengths: list[int], batch_size: int) -> list[list[int]]:
     >>> length_batches([3, 5, 3, 3], 2)
     [[0, 2], [3], [1]]
     """
-    by_length: dict[int, list[int]] = {}
-    for index, length in enumerate(lengths):
-        by_length.setdefault(length, []).append(index)
-    return [
-        members[start : start + batch_size]
-        for _, members in sorted(by_length.items())
-        for start in range(0, len(members), batch_size)
-    ]
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    groups = (list(members) for _, members in groupby(order, key=lengths.__getitem__))
+    return [members[at : at + batch_size] for members in groups for at in range(0, len(members), batch_size)]

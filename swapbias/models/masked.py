@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,19 +11,27 @@ from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast, XLNetLMHeadModel
 
 from swapbias.measures import Floats, mass_by_label
-from swapbias.models.base import Coverage, LoadOptions, Progress, Scored, Scorer, not_finite, ranked
-from swapbias.models.engine.encoder import Engine, Rounding, is_plain, twin
-from swapbias.models.loading import length_limit, load_model, loaded_pin, model_name, rounds_later
+from swapbias.models.base import Coverage, DerivedScorer, Progress, Scored, not_finite, not_scored, ranked
+from swapbias.models.transformers_scorer import TransformersScorer
 from swapbias.studies import MASK, Lexicon, Prompt, load_lexicon
 
 TOP_K = 100  # likeliest tokens that can count (Lin et al. 2022)
 THRESHOLD = 0.01  # least probability of a token that counts (Lin et al. 2022)
 SHOWN = 10  # tokens saved per prompt, or all that count
-_DECODERS = ("batch_decode", "decode", "_decode")
 PARTS = ("closed_list_mass", "matched_mass")  # beside the score
+_DECODERS = ("batch_decode", "decode", "_decode")
 
 
-class MaskedScorer(Scorer):
+class _AutoMasked:
+    """An ``auto_class`` of ``load_model``; of XLNet the head that predicts a hidden position."""
+
+    @staticmethod
+    def from_pretrained(model: str, *, config: Any, **how: Any) -> Any:
+        made: Any = XLNetLMHeadModel if config.model_type == "xlnet" else AutoModelForMaskedLM
+        return made.from_pretrained(model, config=config, **how)
+
+
+class MaskedScorer(TransformersScorer):
     """Score: probability mass at ``<mask>`` of the prompt's candidate words.
 
     Softmax over the whole vocabulary; among the 100 likeliest tokens, those with probability of at least .01
@@ -34,21 +42,16 @@ class MaskedScorer(Scorer):
     probabilities are not finite, or, of the last, no words match.
     """
 
-    auto_class: Any = AutoModelForMaskedLM
+    auto_class = _AutoMasked
     kind = "masked"
     unit = "probability mass at the mask"
 
-    def __init__(
-        self, model: Any, tokenizer: Any, *, model_id: str, batch_size: int = 64, identity: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, model: Any, tokenizer: Any, *, model_id: str, **settings: Any) -> None:
+        """A ValueError where the tokenizer has no mask token."""
         if tokenizer.mask_token is None:
             raise ValueError(f"Model {model_id!r} has no mask token. Use a masked language model.")
-        self.model, self.tokenizer, self.model_id = model.eval(), tokenizer, model_id
-        self.engine = Engine(self.model, batch_size=batch_size)
-        self.rounding: Rounding | None = None
-        self.identity: Mapping[str, Any] = {
-            **identity, "kind": self.kind, "top_k": TOP_K, "threshold": THRESHOLD
-        }  # fmt: skip
+        super().__init__(model, tokenizer, model_id=model_id, **settings)
+        self.identity = {**self.identity, "top_k": TOP_K, "threshold": THRESHOLD}
         rows = model.get_output_embeddings().out_features
         known = min(rows, len(tokenizer))
         self.raw = [*_decoded(tokenizer, known), *[""] * (rows - known)]  # with a leading space, where there is one
@@ -56,33 +59,13 @@ class MaskedScorer(Scorer):
         self.uncased = all(tokenizer.encode(one) == tokenizer.encode(one.lower()) for one in ("Mary", "JOHN"))
         self._lexicons: dict[str, tuple[list[str], NDArray[np.intp], NDArray[np.bool_]]] = {}
 
-    @classmethod
-    def load(cls, model: str, options: LoadOptions) -> Self:
-        loaded, tokenizer, pin = load_model(model, cls.auto_class, options, exact=True)
-        scorer = cls(loaded, tokenizer, model_id=model_name(model), batch_size=options.batch_size, identity=pin)
-        scorer.rounding = Rounding(scorer.engine, options.dtype if rounds_later(options) else "float32")
-        return scorer
-
-    @classmethod
-    def wrap(cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions) -> Self:
-        """From a loaded model, which stays as it is; it is read on its device and in its own type."""
-        pin = loaded_pin(model)
-        scorer = cls(twin(model), tokenizer, model_id=model_id, batch_size=options.batch_size, identity=pin)
-        scorer.engine.prepack() if is_plain(model) else scorer.engine.read_plainly()
-        return scorer
-
-    @property
-    def error_note(self) -> str:
-        """What bfloat16 or float16 changed in the probabilities of a sample, once texts were scored; else blank."""
-        return self.rounding.note(self.model_id) if self.rounding else ""
-
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt; each text runs once however many rows it is in."""
         rows_of: dict[str, list[int]] = {}
         for row, prompt in enumerate(prompts):
             rows_of.setdefault(prompt.text, []).append(row)
         texts = list(rows_of)
-        results = [Scored(float("nan"), parts=dict.fromkeys(PARTS, math.nan))] * len(prompts)
+        results = [not_scored(PARTS)] * len(prompts)
         for members, probabilities in self.read(texts):
             rows = [(place, row) for place, index in enumerate(members) for row in rows_of[texts[index]]]
             for row, scored in self._masses(probabilities, [(place, prompts[row], row) for place, row in rows]):
@@ -96,26 +79,34 @@ class MaskedScorer(Scorer):
 
         Texts longer than the model reads are in no batch. A row is finite throughout or NaN throughout.
         """
-        encoded = self._encode_all(texts)
-        limit = length_limit(self.tokenizer, self.model)
-        fits = [index for index, ids in enumerate(encoded) if len(ids) <= limit]
-        if self.rounding:
-            self.rounding.settle([encoded[index] for index in fits], self.probabilities)
-        for batch in self.engine.batches([len(encoded[index]) for index in fits]):
-            members = [fits[index] for index in batch]
-            found = self.probabilities([encoded[index] for index in members])
+        for members, found in self.outputs(self._encode_all(texts), self.probabilities):
             lost = ~found.sum(dim=1, keepdim=True).isfinite()
             yield members, found.masked_fill(lost, math.nan) if lost.any() else found
 
     def probabilities(self, encoded: Sequence[Sequence[int]]) -> torch.Tensor:
         """Softmax at the mask, shape (texts, vocabulary), float32, of texts that the engine reads together."""
         mask = self.tokenizer.mask_token_id
+        if self.model.config.model_type == "xlnet":
+            return torch.softmax(self._hidden_logits(torch.tensor(encoded, device=self.model.device)), dim=-1)
         logits = self.engine.logits(encoded, [list(ids).index(mask) for ids in encoded])
         return torch.softmax(logits, dim=-1)
 
+    def _hidden_logits(self, ids: torch.Tensor) -> torch.Tensor:
+        """XLNet's logits at the masked positions of texts of one length.
+
+        The fill-mask way (reading the output over a mask token) is wrong here: a permutation model predicts a
+        position, which no token may look at, from its query stream, set by ``perm_mask`` and ``target_mapping``.
+        """
+        target = (ids == self.tokenizer.mask_token_id)[:, None].to(self.model.dtype)
+        hidden = target.expand(-1, ids.shape[1], -1)  # perm_mask[k, i, j] = 1: in text k, i does not see j
+        with torch.inference_mode():
+            how = {"perm_mask": hidden, "target_mapping": target, "use_mems": False, "return_dict": True}
+            logits: torch.Tensor = self.model(input_ids=ids, **how).logits
+        return logits[:, 0].float()
+
     def coverage(self, lexicon: Lexicon, *, matched: bool = True) -> list[Coverage]:
         """Which words of a lexicon are single tokens of this vocabulary, and which of them have a match there."""
-        tokens = np.flatnonzero(self._matched_of(lexicon)) if matched else ()
+        tokens = np.flatnonzero(self._tokens_of(lexicon)[2]) if matched else ()
         matches = {self.words[token].lower() for token in tokens}
         exact, folded = set(self.words), {word.lower() for word in self.words}
         rows = []
@@ -140,22 +131,18 @@ class MaskedScorer(Scorer):
 
     def labels_of_tokens(self, name: str) -> tuple[list[str], NDArray[np.intp]]:
         """The labels of a lexicon, and the label index of every token."""
-        return self._lexicon(name)[:2]
+        return self._tokens_of(load_lexicon(name))[:2]
 
-    def _lexicon(self, name: str) -> tuple[list[str], NDArray[np.intp], NDArray[np.bool_]]:
+    def _tokens_of(self, lexicon: Lexicon) -> tuple[list[str], NDArray[np.intp], NDArray[np.bool_]]:
         """The labels of a lexicon, the label index of every token, and whether it is a matched word."""
-        if name not in self._lexicons:
-            lexicon = load_lexicon(name)
+        if lexicon.name not in self._lexicons:
             labels = sorted({*lexicon.words.values(), *lexicon.proper.values(), lexicon.rest})
-            of_token = [labels.index(label) for label in lexicon.labels(self.words, uncased=self.uncased)]
-            self._lexicons[name] = labels, np.array(of_token, dtype=np.intp), self._matched_of(lexicon)
-        return self._lexicons[name]
-
-    def _matched_of(self, lexicon: Lexicon) -> NDArray[np.bool_]:
-        of_token = lexicon.labels(self.words, uncased=self.uncased)
-        labels = [lexicon.rest, *sorted(set(of_token) - {lexicon.rest})]
-        codes = np.array([labels.index(label) for label in of_token], dtype=np.intp)
-        return matched_words([word.lower() for word in self.words], codes, 0)
+            of_token = np.array(
+                list(map(labels.index, lexicon.labels(self.words, uncased=self.uncased))), dtype=np.intp
+            )
+            is_matched = matched_words([word.lower() for word in self.words], of_token, labels.index(lexicon.rest))
+            self._lexicons[lexicon.name] = labels, of_token, is_matched
+        return self._lexicons[lexicon.name]
 
     def _masses(
         self, probabilities: torch.Tensor, wanted: Sequence[tuple[int, Prompt, int]]
@@ -163,34 +150,40 @@ class MaskedScorer(Scorer):
         top, tokens = probabilities.topk(min(TOP_K, probabilities.shape[1]), dim=1)
         many = (top >= THRESHOLD - 1e-6).sum(dim=1).clamp(min=SHOWN).tolist()
         shown = [row[:count] for row, count in zip(top.tolist(), many, strict=True)]
-        shown_tokens = [row[:count] for row, count in zip(tokens.tolist(), many, strict=True)]
-        read, codes = top.cpu().numpy(), tokens.cpu().numpy()
-        summed: dict[str, tuple[Floats, Floats, Floats]] = {}
-        present: dict[str, NDArray[np.bool_]] = {}
+        words = [
+            [self.words[token] for token in row[:count]] for row, count in zip(tokens.tolist(), many, strict=True)
+        ]
+        summed: dict[str, tuple[Floats, ...]] = {}
         for place, prompt, row in wanted:
             name, _, label = prompt.candidates.rpartition("/")
-            labels, of_token, is_matched = self._lexicon(name)
+            labels = self.labels_of_tokens(name)[0]
             if label not in labels:
                 raise ValueError(f"candidates {prompt.candidates!r}: {name} has the labels {labels}. Fix the row.")
             if name not in summed:
-                matched = np.full((len(read), len(labels)), math.nan)  # no word has a match
-                if is_matched.any():
-                    unmatched = labels.index(load_lexicon(name).rest)
-                    own = np.where(is_matched, of_token, unmatched)[codes]
-                    matched = mass_by_label(read, own, len(labels), threshold=THRESHOLD)
-                present[name] = np.bincount(of_token, minlength=len(labels)) > 0
-                counted = mass_by_label(read, of_token[codes], len(labels), threshold=THRESHOLD)
-                summed[name] = counted, _closed_list(of_token, probabilities, len(labels)), matched
-            column = labels.index(label)
+                summed[name] = self._summed(
+                    load_lexicon(name), probabilities, top.cpu().numpy(), tokens.cpu().numpy()
+                )
+            score, *parts = (float(masses[place, labels.index(label)]) for masses in summed[name])
             if math.isnan(shown[place][0]):  # its sums would be 0 for labels that no top token has
                 yield row, not_finite(PARTS)
-            elif not present[name][column]:  # none of its words is a token: a mass of 0 would be a finding
-                yield row, Scored(math.nan, parts=dict.fromkeys(PARTS, math.nan))
+            elif math.isnan(score):
+                yield row, not_scored(PARTS)
             else:
-                words = [self.words[token] for token in shown_tokens[place]]
-                score, *parts = (float(masses[place, column]) for masses in summed[name])
-                top_tokens = ranked(words, shown[place])
-                yield row, Scored(score, words[0], top_tokens, dict(zip(PARTS, parts, strict=True)))
+                top_tokens = ranked(words[place], shown[place])
+                yield row, Scored(score, words[place][0], top_tokens, dict(zip(PARTS, parts, strict=True)))
+
+    def _summed(
+        self, lexicon: Lexicon, probabilities: torch.Tensor, top: Floats, tokens: NDArray[np.intp]
+    ) -> tuple[Floats, ...]:
+        """Score and ``PARTS`` of each text and label, shape (texts, labels)."""
+        labels, of_token, is_matched = self._tokens_of(lexicon)
+        own = np.where(is_matched, of_token, labels.index(lexicon.rest))
+        counted, matched = (
+            mass_by_label(top, each[tokens], len(labels), threshold=THRESHOLD) for each in (of_token, own)
+        )
+        counted[:, np.bincount(of_token, minlength=len(labels)) == 0] = math.nan  # a mass of 0 would be a finding
+        matched[:] = matched if is_matched.any() else math.nan
+        return counted, _closed_list(of_token, probabilities, len(labels)), matched
 
 
 def _decoded(tokenizer: Any, count: int) -> list[str]:
@@ -256,48 +249,17 @@ def _closed_list(label_of: NDArray[np.intp], probabilities: torch.Tensor, labels
     return sums
 
 
-class PermutationScorer(MaskedScorer):
-    """As ``MaskedScorer``, for XLNet: no token may look at the masked position, and it alone is predicted.
-
-    The fill-mask way (reading the output over a mask token) is wrong here: a permutation model predicts a
-    position from its query stream, set by ``perm_mask`` and ``target_mapping``.
-    """
-
-    auto_class = XLNetLMHeadModel
-
-    def probabilities(self, encoded: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Softmax at the mask, shape (texts, vocabulary), float32; all texts have the same length."""
-        ids = torch.tensor(encoded, device=self.model.device)
-        positions = (ids == self.tokenizer.mask_token_id).int().argmax(dim=1)
-        rows = torch.arange(len(ids), device=ids.device)
-        hidden = torch.zeros(*ids.shape, ids.shape[1], device=ids.device, dtype=self.model.dtype)
-        hidden[rows, :, positions] = 1.0  # perm_mask[k, i, j] = 1: in text k, token i does not see token j
-        target = torch.zeros(len(ids), 1, ids.shape[1], device=ids.device, dtype=self.model.dtype)
-        target[rows, 0, positions] = 1.0
-        with torch.inference_mode():
-            how = {"perm_mask": hidden, "target_mapping": target, "use_mems": False, "return_dict": True}
-            logits = self.model(input_ids=ids, **how).logits
-        return torch.softmax(logits[:, 0].float(), dim=-1)
-
-
 # --- other readings of the same model ---------------------------------------------------------------------
 
 
-class MaskedReading(Scorer):
+class MaskedReading(DerivedScorer):
     """Another score of a masked model."""
 
     kind = "masked"
 
-    def __init__(self, masked: MaskedScorer, **settings: Any) -> None:
-        self.masked, self.model_id = masked, masked.model_id
-        self.identity: Mapping[str, Any] = {**masked.identity, **settings}
-
-    @property
-    def error_note(self) -> str:
-        return self.masked.error_note
-
     def coverage(self, lexicon: Lexicon) -> list[Coverage]:
-        return self.masked.coverage(lexicon, matched=False)
+        rows: list[Coverage] = self.inner.coverage(lexicon, matched=False)
+        return rows
 
 
 class LogMassScorer(MaskedReading):
@@ -309,7 +271,7 @@ class LogMassScorer(MaskedReading):
     unit = "natural log-probability"
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        scored = self.masked.score(prompts, on_progress)
+        scored = self.inner.score(prompts, on_progress)
         masses = [one.parts["closed_list_mass"] for one in scored]
         logs = [math.log(mass) if mass > 0 else math.nan for mass in masses]
         return [replace(one, score=log, parts={}) for one, log in zip(scored, logs, strict=True)]
@@ -337,8 +299,8 @@ class AttitudeScorer(MaskedReading):
         self._pairs: dict[str, list[tuple[int, int]]] = {}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        results = [Scored(math.nan, parts=dict.fromkeys(_ATTITUDE_PARTS, math.nan))] * len(prompts)
-        for members, probabilities in self.masked.read([prompt.text for prompt in prompts]):
+        results = [not_scored(_ATTITUDE_PARTS)] * len(prompts)
+        for members, probabilities in self.inner.read([prompt.text for prompt in prompts]):
             for place, index in enumerate(members):
                 results[index] = self._scored(probabilities[place], prompts[index].candidates)
             if on_progress:
@@ -347,14 +309,14 @@ class AttitudeScorer(MaskedReading):
 
     def _scored(self, probabilities: torch.Tensor, candidates: str) -> Scored:
         name = candidates.rpartition("/")[0]
-        labels, of_token = self.masked.labels_of_tokens(name)
+        labels, of_token = self.inner.labels_of_tokens(name)
         top, tokens = probabilities.topk(min(ATTITUDE_TOP_K, len(probabilities)))
         if math.isnan(float(top[0])):
             return not_finite(_ATTITUDE_PARTS)
         masses = mass_by_label(top[None].cpu().numpy(), of_token[tokens.cpu().numpy()], len(labels))[0]
         sums = {**dict.fromkeys(ATTITUDES, 0.0), **dict(zip(labels, masses.tolist(), strict=True))}
         rated = sum(sums[label] for label in _RATED)
-        words = [self.masked.words[token] for token in tokens.tolist()]
+        words = [self.inner.words[token] for token in tokens.tolist()]
         parts = {f"{label}_mass": mass for label, mass in sums.items()}
         parts |= {"top_mass": float(top.sum())}
         parts |= {"antonym_log_odds": self._log_odds(probabilities, name.partition("/")[0])}
@@ -374,7 +336,7 @@ class AttitudeScorer(MaskedReading):
     def _antonyms(self, name: str) -> list[tuple[int, int]]:
         """Token ids of the pairs whose two words are single tokens, a word's commonest form first."""
         ids: dict[str, int] = {}
-        for token, raw in enumerate(self.masked.raw):
+        for token, raw in enumerate(self.inner.raw):
             word = raw.strip()
             if word and (word not in ids or raw.startswith(" ")):  # at this mask words begin with a space
                 ids[word] = token

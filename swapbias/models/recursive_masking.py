@@ -3,18 +3,15 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from swapbias.errors import UsageError
-from swapbias.models.base import Progress, Scored, ranked
+from swapbias.models.base import Progress, Scored, not_scored, ranked
 from swapbias.models.masked import MaskedReading, MaskedScorer
 from swapbias.studies import MASK, Prompt, load_lexicon
 
 BEAM = 10  # likeliest tokens followed at each step
 MOST_LOST = 0.01  # path probability of a prompt that pruning may drop
 _SHARES = (0.01, 0.09, 0.90)  # of the work, by step: 1, 10 and 100 forward passes per prompt
-
-Token = tuple[int, float]
 
 
 @dataclass(slots=True)
@@ -62,11 +59,7 @@ class PhraseScorer(MaskedReading):
     chunk_rows = 96
 
     def __init__(self, masked: MaskedScorer, *, prune: float = 0.0, most_lost: float = MOST_LOST) -> None:
-        """Read phrases with a masked scorer; ``prune`` 0 is exact.
-
-        Raises:
-            UsageError: ``prune`` or ``most_lost`` outside 0 to 1.
-        """
+        """Read phrases with a masked scorer; ``prune`` 0 is exact. A UsageError for values outside 0 to 1."""
         if not (0 <= prune < 1 and 0 <= most_lost <= 1):
             raise UsageError(f"prune {prune}, most_lost {most_lost}: expected probabilities, prune below 1.")
         pruning = {"prune": prune, "most_lost": most_lost} if prune else {}
@@ -74,64 +67,63 @@ class PhraseScorer(MaskedReading):
         self.prune, self.most_lost = prune, most_lost
         # Tokens that begin a word carry a space in byte-level and SentencePiece vocabularies.
         self._spaces = any(token.startswith(" ") for token in masked.raw)
-        self._labels: dict[str, tuple[list[str], list[int]]] = {}
-        self._known: dict[str, list[Token]] = {}  # identical sequences are computed once, over all chunks
+        self._labels: dict[str, list[str]] = {}  # of each token of the vocabulary, blank for words of no group
+        self._known: dict[str, list[tuple[int, float]]] = {}  # identical sequences are computed once, over all chunks
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         keys = [(prompt.text, prompt.candidates.rpartition("/")[0]) for prompt in prompts]
         stimuli = {key: _Stimulus(*key) for key in keys}
         for share in _SHARES:
-            self._step(list(stimuli.values()), partial(_report, on_progress, share * len(prompts)))
+            sequences = dict.fromkeys(one.sequence(words) for one in stimuli.values() for words, _ in one.branches)
+            report = (lambda done, share=share: on_progress(done * share * len(prompts))) if on_progress else None
+            self._fill([sequence for sequence in sequences if sequence not in self._known], report)
+            for one in stimuli.values():
+                branches, one.branches = one.branches, []
+                for words, p in branches:
+                    self._grow(one, words, p)
+                one.prune(self.prune, self.most_lost)
         return [self._scored(stimuli[key], prompt) for key, prompt in zip(keys, prompts, strict=True)]
 
-    def _step(self, stimuli: Sequence[_Stimulus], on_share: Callable[[float], None]) -> None:
-        sequences = dict.fromkeys(one.sequence(words) for one in stimuli for words, _ in one.branches)
-        self._fill([sequence for sequence in sequences if sequence not in self._known], on_share)
-        for one in stimuli:
-            branches, one.branches = one.branches, []
-            for words, p in branches:
-                self._grow(one, words, p)
-            one.prune(self.prune, self.most_lost)
+    def _fill(self, sequences: Sequence[str], report: Callable[[float], None] | None) -> None:
+        """The ten likeliest tokens of each sequence; none where it is longer than the model reads."""
+        self._known |= {sequence: [] for sequence in sequences}
+        remaining = 1.0
+        for members, probabilities in self.inner.read(sequences):
+            top = probabilities.topk(BEAM, dim=1)
+            for index, values, tokens in zip(members, top.values.tolist(), top.indices.tolist(), strict=True):
+                self._known[sequences[index]] = list(zip(tokens, values, strict=True))
+            done = len(members) / len(sequences)
+            remaining -= done
+            if report:
+                report(done)
+        if report:
+            report(remaining)
 
     def _grow(self, one: _Stimulus, words: tuple[str, ...], p: float) -> None:
         """One branch: each token ends in a phrase or opens a branch, and at the last step none is opened."""
-        labels, of_token = self._labels_of(one.lexicon)
-        tokens = self._known[one.sequence(words)]
+        labels, tokens = self._labels_of(one.lexicon), self._known[one.sequence(words)]
         one.too_long |= not tokens
         if tokens and math.isnan(tokens[0][1]):
             one.finite = False
             return
         for token, share in tokens:
-            label, word = labels[of_token[token]], self.masked.words[token]
-            if label:
-                one.phrases.append((self._phrase(words, token), p * share, label))
+            word = self.inner.words[token]
+            if labels[token]:
+                one.phrases.append((self._phrase(words, token), p * share, labels[token]))
             # Special and blank tokens leave nothing to put beside a mask.
-            elif len(words) < len(_SHARES) - 1 and word and token not in self.masked.tokenizer.all_special_ids:
+            elif len(words) < len(_SHARES) - 1 and word and token not in self.inner.tokenizer.all_special_ids:
                 one.branches.append(((*words, word), p * share))
 
-    def _labels_of(self, name: str) -> tuple[list[str], list[int]]:
-        """The labels of a lexicon, blank for the one of all other words, and the label's place for every token."""
+    def _labels_of(self, name: str) -> list[str]:
         if name not in self._labels:
-            labels, of_token = self.masked.labels_of_tokens(name)
+            labels, of_token = self.inner.labels_of_tokens(name)
             rest = load_lexicon(name).rest
-            self._labels[name] = ["" if label == rest else label for label in labels], of_token.tolist()
+            self._labels[name] = ["" if labels[at] == rest else labels[at] for at in of_token.tolist()]
         return self._labels[name]
-
-    def _fill(self, sequences: Sequence[str], on_share: Callable[[float], None]) -> None:
-        """The ten likeliest tokens of each sequence; none where it is longer than the model reads."""
-        self._known |= {sequence: [] for sequence in sequences}
-        done = 0
-        for members, probabilities in self.masked.read(sequences):
-            top = probabilities.topk(BEAM, dim=1)
-            for index, values, tokens in zip(members, top.values.tolist(), top.indices.tolist(), strict=True):
-                self._known[sequences[index]] = list(zip(tokens, values, strict=True))
-            done += len(members)
-            on_share(len(members) / len(sequences))
-        on_share(1 - done / len(sequences) if sequences else 1.0)
 
     def _phrase(self, words: tuple[str, ...], token: int) -> str:
         """The phrase in reading order; a token that continues a word joins it ("school" + "girl")."""
-        raw, word = self.masked.raw[token], self.masked.words[token]
+        raw, word = self.inner.raw[token], self.inner.words[token]
         if len(words) < 2:
             return " ".join((word, *words))
         joined = word.startswith("##") or (self._spaces and not raw.startswith(" "))
@@ -140,13 +132,8 @@ class PhraseScorer(MaskedReading):
     def _scored(self, one: _Stimulus, prompt: Prompt) -> Scored:
         parts = {"pruned_mass": one.pruned} if self.prune else {}
         if one.too_long or not one.finite:
-            return Scored(math.nan, parts=dict.fromkeys(parts, math.nan), finite=one.finite)
+            return not_scored(parts, finite=one.finite)
         label = prompt.candidates.rpartition("/")[2]
         mine = sorted(((p, phrase) for phrase, p, group in one.phrases if group == label), reverse=True)
         top_tokens = ranked([phrase for _, phrase in mine], [p for p, _ in mine], decimals=9)
         return Scored(sum(p for p, _ in mine), mine[0][1] if mine else "", top_tokens, parts)
-
-
-def _report(on_progress: Progress | None, size: float, share: float) -> None:
-    if on_progress:
-        on_progress(share * size)

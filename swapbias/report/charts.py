@@ -228,7 +228,8 @@ def forest(found: Sequence[Finding]) -> "Figure":
                     look = text.group_place(experiment, one.contrast) % len(COLOURS)
                     colour, marker, label = COLOURS[look], MARKERS[look], text.group_name(experiment, one.contrast)
                 y = row + 0.5 * (place - (len(mine) - 1) / 2) / len(mine)
-                axis.hlines(y, *(scale * end for end in text.within(one)), color=colour, linewidth=1.2)
+                low, high = text.within(one)
+                axis.hlines(y, scale * low, scale * high, color=colour, linewidth=1.2)
                 axis.plot(
                     [scale * one.estimate.value], [y], marker=marker, color=colour, markersize=4, linestyle="",
                     label="_" if label in labels else label,

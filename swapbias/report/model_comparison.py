@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -33,6 +34,8 @@ class ComparedModel:
     manifest: Mapping[str, Any]
     found: Sequence[Finding]
     report: str = ""  # the address of the report of its run, from the folder of the page; blank for none
+    title: str = ""  # names model and run; no other model of a comparison has it
+    folder: Path | None = None  # of its run; None for one of the Hub
 
 
 @dataclass(frozen=True, slots=True)

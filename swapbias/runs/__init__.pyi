@@ -4,49 +4,51 @@ from .audit import (
     check_code as check_code,
     check_keys as check_keys,
     is_several as is_several,
-    read_models as read_models,
     resume as resume,
     resume_several as resume_several,
     start as start,
 )
 from .compare import (
-    ComparedRun as ComparedRun,
-    Comparison as Comparison,
     check_run as check_run,
     compare_runs as compare_runs,
-    comparison_page as comparison_page,
     comparison_table as comparison_table,
-    read_run as read_run,
     write_comparison as write_comparison,
 )
-from .exports import EXPORTS as EXPORTS, export_run as export_run
 from .judge import announced as announced
 from .plan import (
+    Settings as Settings,
     Skipped as Skipped,
     Task as Task,
     default_folder as default_folder,
     design_note as design_note,
     partial_note as partial_note,
     plan_tasks as plan_tasks,
+    read_request as read_request,
     repeat_notes as repeat_notes,
     run_prompts as run_prompts,
+    settings_of as settings_of,
     study_designs as study_designs,
+    with_access as with_access,
 )
 from .results import (
+    EXPORTS as EXPORTS,
+    LazyItems as LazyItems,
     Results as Results,
     as_public as as_public,
+    export_run as export_run,
     parse_manifest as parse_manifest,
     parse_results as parse_results,
     read_results as read_results,
+    read_run as read_run,
     rebuild_report as rebuild_report,
     scored_items as scored_items,
     write_figures as write_figures,
     write_results as write_results,
 )
-from .run import MANIFEST as MANIFEST, REPORT as REPORT, Run as Run, score_prompts as score_prompts
-from .settings import (
-    Settings as Settings,
-    read_request as read_request,
-    settings_of as settings_of,
-    with_access as with_access,
+from .run import (
+    MANIFEST as MANIFEST,
+    REPORT as REPORT,
+    Run as Run,
+    Store as Store,
+    score_prompts as score_prompts,
 )

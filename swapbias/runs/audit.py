@@ -10,31 +10,38 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from swapbias import __version__
-from swapbias.cluster import LOCAL, Engine, Work, versions, worker_pool
+from swapbias import __version__, privacy
 from swapbias.errors import UsageError, need_audit_extra
 from swapbias.files import as_json
 from swapbias.models import Bar, Progress, Say, Scorer, as_pinned, code_of, is_callable, kinds, short_name
 from swapbias.models.chat import ChatOptions, unnamed_keys
 from swapbias.models.clinical import NoteOptions
-from swapbias.privacy import is_credentialed, is_left_over, log_traceback, safe_message, writing
+from swapbias.privacy import is_credentialed, writing
+from swapbias.report import ComparisonPage
 from swapbias.runs.cache import ScoreCache
-from swapbias.runs.compare import Comparison, compare_runs, read_run, write_comparison
+from swapbias.runs.compare import compare_runs, write_comparison
 from swapbias.runs.judge import with_judge
-from swapbias.runs.plan import Task, fingerprints, kind_of_manifest, partial_note, plan_tasks, repeat_notes
-from swapbias.runs.results import conclude, read_results
-from swapbias.runs.run import MANIFEST, SCORES, STUDIES, Run, Scoring, now, score_part, scored_tasks
-from swapbias.runs.settings import Settings, with_access
+from swapbias.runs.plan import (
+    Settings,
+    Task,
+    file_name,
+    fingerprints,
+    kind_of_manifest,
+    partial_note,
+    plan_tasks,
+    repeat_notes,
+    with_access,
+)
+from swapbias.runs.results import conclude, read_results, read_run
+from swapbias.runs.run import MANIFEST, SCORES, STUDIES, Run, Scoring, Store, now, score_part, scored_tasks
 from swapbias.studies import column, joined
+from swapbias.swapping import LOCAL, Engine, Work, library_versions, worker_pool
 
 if TYPE_CHECKING:
     from swapbias.findings import Finding
-    from swapbias.store import Store
 
-WORKER = "swapbias.runs.audit:part_scorer"
 COMPARISON = "comparison"
 _VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # what no other model would fare better with
 
 
 def start(
@@ -48,7 +55,7 @@ def start(
     scorer: Scorer | None = None,
     draw: bool = True,
     engine: Engine = LOCAL,
-    store: "Store | None" = None,
+    store: Store | None = None,
 ) -> "tuple[Run, list[Finding]]":
     """Run an audit in a folder, or go on with the one of the same settings that was begun there.
 
@@ -99,9 +106,8 @@ def start(
         if expected is not None and expected["corpora"] != prompts:
             raise UsageError("The prompts or word lists are not those of the run that is to be repeated. Audit anew.")
     pinned = (begun or expected or {}).get("models")
-    readers = load_readers(
-        settings, tasks, say=say, bar=bar, scorer=scorer, pinned=pinned or ()
-    )  # before any writing
+    how: dict[str, Any] = {"say": say, "bar": bar}
+    readers = load_readers(settings, tasks, scorer=scorer, pinned=pinned or (), **how)  # before any writing
     models = as_json(identities(readers))
     if pinned is not None and models != pinned:
         raise UsageError(
@@ -116,7 +122,7 @@ def start(
         "swapbias": __version__,
         "status": "running",
         "started": now(),
-        "versions": {"python": platform.python_version(), **versions(_VERSIONS)},
+        "versions": {"python": platform.python_version(), **library_versions(_VERSIONS)},
         "settings": settings.saved(),
         "corpora": prompts,
         "skipped": [asdict(one) for one in skipped],
@@ -133,25 +139,23 @@ def start(
             if own := run.save_studies(list(dict.fromkeys(task.study.name for task in tasks))):
                 run.write_manifest({**manifest, "own_studies": own})
         run.remove_temporary()
-        return run, _score(run, settings, tasks, readers, say=say, bar=bar, cache=cache, engine=engine, draw=draw)
+        return run, _score(run, settings, tasks, readers, cache=cache, engine=engine, draw=draw, **how)
 
 
 def resume(
     folder: Path,
     *,
-    say: Say,
-    bar: Bar,
-    cache: bool = False,
     trust: bool = False,
     allow_pickle: bool = False,
     access: Mapping[str, Any] | None = None,
-    engine: Engine = LOCAL,
-    store: "Store | None" = None,
+    store: Store | None = None,
+    **how: Any,
 ) -> "tuple[Run, list[Finding]]":
     """``start`` with the settings of the manifest in a folder.
 
     A manifest runs nothing by itself: ``trust`` lets it import the Python function and read the pickles that it
-    names, ``allow_pickle`` the pickles alone. ``access`` is what it does not say (``with_access``).
+    names, ``allow_pickle`` the pickles alone. ``access`` is what it does not say (``with_access``); ``how`` has
+    ``say``, ``bar``, ``cache`` and ``engine`` of ``start``.
 
     Raises:
         UsageError: the folder holds no run, or code that is not trusted would run; and as ``start``.
@@ -168,7 +172,7 @@ def resume(
         check_code(str(run.place), settings, manifest.get("models"), trust=trust)
         if not trust:
             check_keys(str(run.place), settings)
-    return start(settings, folder, say=say, bar=bar, cache=cache, engine=engine, store=store)
+    return start(settings, folder, store=store, **how)
 
 
 def _settings_of(manifest: Mapping[str, Any], *, allow_pickle: bool) -> Settings:
@@ -191,7 +195,7 @@ def _check_settings(run: Run, begun: Mapping[str, Any], settings: Settings) -> N
             )
 
 
-def _check_store(store: "Store | None", tasks: Sequence[Task], credentialed: bool) -> None:
+def _check_store(store: Store | None, tasks: Sequence[Task], credentialed: bool) -> None:
     if store and any(task.kind.name == "chat" for task in tasks):
         raise UsageError(
             f"Answers of chat models are saved line by line, which {store} cannot do. Choose an --out on this "
@@ -232,14 +236,16 @@ def _score(
     scores = ScoreCache(settings.load, run.folder / SCORES, shared=cache)
     every = scored_tasks(tasks, readers)
     scoring = Scoring(run, manifest, every, say, bar, scores, settings.margin)
-    files = (run.folder / STUDIES).rglob("*")
+    files = (one for one in (run.folder / STUDIES).rglob("*") if one.is_file())
     spec = {
-        "manifest": manifest, "allow_pickle": settings.load.allow_pickle,
-        "studies": {one.relative_to(run.folder).as_posix(): one.read_bytes() for one in files if one.is_file()},
-    }  # fmt: skip
-    how: dict[str, Any] = {"credentialed": credentialed, "say": say, "advance": scoring.advance}
+        "manifest": manifest,
+        "allow_pickle": settings.load.allow_pickle,
+        "studies": {one.relative_to(run.folder).as_posix(): one.read_bytes() for one in files},
+    }
+    how: dict[str, Any] = {"credentialed": credentialed, "advance": scoring.advance}
     try:
-        with worker_pool(engine, WORKER, spec, own=lambda: partial(score_part, every), **how) as pool:
+        maker = f"{part_scorer.__module__}:{part_scorer.__name__}"
+        with worker_pool(engine, maker, spec, own=lambda: partial(score_part, every), **how) as pool:
             items = scoring.score(pool)
     finally:  # a run that is stopped says it too
         if cache:
@@ -368,11 +374,7 @@ def _texts(pinned: Any) -> Iterator[str]:
 
 
 def check_keys(run: str, settings: Settings) -> None:
-    """Before a run asks on: the service that its manifest names may be anybody's, and gets no key by that alone.
-
-    Raises:
-        UsageError: naming the variable and the service.
-    """
+    """UsageError before a service that a manifest names, which may be anybody's, would get a key by that alone."""
     for name, host in unnamed_keys(settings.of(ChatOptions)):
         raise UsageError(
             f"{run} names {host}, which would get the key in {name}. Repeat with --trust if that is the service that "
@@ -395,7 +397,7 @@ def is_credentialed_plan(tasks: Sequence[Task]) -> bool:
     return notes or any(str(one) == "True" for task in tasks for one in column(task.rows, "credentialed"))
 
 
-# --- several models: a run for each, one after another, and one comparison of them ------------------------
+# --- several models: a run for each, one after another, and one comparison of them --------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,30 +414,7 @@ class Several:
     folder: Path
     runs: Mapping[str, Run]
     failed: Mapping[str, str]
-    compared: Comparison | None = None
-
-
-def read_models(path: Path) -> list[str]:
-    """The models that a file lists, one a line; ``#`` begins a comment. Folders and files are found beside the file.
-
-    Raises:
-        UsageError: no model, or one that is listed twice. ValueError: it is no text. OSError: it cannot be read.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8. Save it as a text file with a model a line.") from error
-    entries = ["" if line.lstrip().startswith("#") else line.partition(" #")[0].strip() for line in lines]
-    found: list[str] = []
-    for number, entry in enumerate(entries, start=1):
-        place = path.parent / entry
-        model = str(place.resolve()) if entry and place.exists() else entry
-        if model in found:
-            raise UsageError(f"{path}, line {number}: {entry} is listed twice. Name each model once.")
-        found += [model] if model else []
-    if not found:
-        raise UsageError(f"{path} lists no model. Write one a line.")
-    return found
+    compared: ComparisonPage | None = None
 
 
 def is_several(folder: Path) -> bool:
@@ -455,14 +434,21 @@ def audit_several(models: Iterable[str], settings: Settings, folder: Path, **how
     names = list(models)
     if len(set(names)) < max(2, len(names)):
         raise UsageError(f"Models {', '.join(names)}: expected two or more, each once. Name others, or drop some.")
-    places = _folders(names)
-    there = {one.name for one in folder.iterdir() if not is_left_over(one)} if folder.is_dir() else {""}
+    places: dict[str, Path] = {}
+    for model in names:
+        plain, number = file_name(short_name(model)).strip(".") or "model", 1
+        while (place := folder / (f"{plain}-{number}" if number > 1 else plain)).name == COMPARISON or (
+            place in places.values()
+        ):
+            number += 1
+        places[model] = place
+    there = {one for one in folder.iterdir() if not privacy.is_left_over(one)} if folder.is_dir() else {folder}
     if not is_several(folder) and not there <= {*places.values()}:  # a killed process may leave a folder of a model
         Run.check_new(folder)
     data = settings.of(NoteOptions).data
     credentialed = data is not None and is_credentialed(Path(data))
-    jobs = {model: partial(start, replace(settings, model=model), folder / places[model]) for model in names}
-    return _each(jobs, {model: folder / places[model] for model in names}, folder, credentialed, **how)
+    jobs = {model: partial(start, replace(settings, model=model), place) for model, place in places.items()}
+    return _each(jobs, places, folder, credentialed, **how)
 
 
 def resume_several(folder: Path, **how: Any) -> Several:
@@ -487,46 +473,31 @@ def _each(
     **how: Any,
 ) -> Several:
     failed: dict[str, str] = {}
+
+    def titled(place: str, title: str, total: int) -> Progress:
+        return bar(f"m{place}, {title}", total)
+
     with writing(folder, credentialed=credentialed or is_credentialed(folder), then=_next_step(folder)):
         for number, (model, job) in enumerate(jobs.items(), start=1):
             place = f"odel {number:,} of {len(jobs):,}"
             say(f"M{place}: {short_name(model)}.")
             try:
-                job(say=say, bar=partial(_titled, bar, f"m{place}"), **how)
+                job(say=say, bar=partial(titled, place), **how)
             except Exception as error:  # one model may break in any way, and the others go on
-                if isinstance(error, OSError) and error.errno in _FULL:
-                    raise
-                log_traceback(error)
+                if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+                    raise  # no other model would fare better
+                privacy.log_traceback(error)
                 known = isinstance(error, ValueError | OSError)
-                why = safe_message(error) if known else f"{type(error).__name__}. Audit it alone to see more."
-                failed[model] = " ".join(why.split())
+                unknown = f"{type(error).__name__}. Audit it alone to see more."
+                failed[model] = " ".join((privacy.safe_message(error) if known else unknown).split())
                 say(f"{short_name(model)} failed: {failed[model]}")
             gc.collect()  # models refer to themselves, and the next one needs the room
         runs = {model: Run(place) for model, place in places.items() if model not in failed}
-        return Several(folder, runs, failed, _compare(folder, list(runs.values()), say) if len(runs) > 1 else None)
-
-
-def _titled(bar: Bar, place: str, title: str, total: int) -> Progress:
-    return bar(f"{place}, {title}", total)
-
-
-def _folders(models: Sequence[str]) -> dict[str, str]:
-    """A folder for each model, by its short name; those of one name get a number."""
-    named: dict[str, str] = {}
-    for model in models:
-        safe = "".join(one if one.isalnum() or one in "-._" else "-" for one in short_name(model)).strip(".")
-        number, name = 1, safe or "model"
-        while name in (*named.values(), COMPARISON):
-            number, name = number + 1, f"{safe or 'model'}-{number + 1}"
-        named[model] = name
-    return named
-
-
-def _compare(folder: Path, runs: Sequence[Run], say: Say) -> Comparison | None:
-    try:
-        compared = compare_runs([read_run(one.folder) for one in runs])
-    except UsageError as error:
-        say(f"No comparison: {error}")
-        return None
-    write_comparison(folder / COMPARISON, compared)
-    return compared
+        compared = None
+        if len(runs) > 1:
+            try:
+                compared = compare_runs([read_run(one.folder) for one in runs.values()])
+                write_comparison(folder / COMPARISON, compared)
+            except UsageError as error:
+                say(f"No comparison: {error}")
+        return Several(folder, runs, failed, compared)

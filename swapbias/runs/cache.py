@@ -5,11 +5,10 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,12 @@ from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.files import cache_dir, file_sha256, write_whole
 from swapbias.models import LoadOptions, Scored, Scorer, model_kinds
 from swapbias.studies import Prompt, corpora, fingerprint, load_corpus, load_lexicon, own_studies
+from swapbias.swapping import library_versions
 
 LIMIT = "SWAPBIAS_CACHE_LIMIT"  # environment variable: most bytes of scores; 0: none are stored
 # What can be had again, by folder; labels that the user imported cannot, and stay.
 CLEARED = {"scores": "scores", "upstream": "upstream", "models": "calibration-*"}
-_COLUMNS = ("score", "answer", "top_tokens")
-_PART = "part/"
-_LIBRARIES = ("torch", "transformers", "tokenizers")  # another version may score otherwise
+_COLUMNS = ["score", "answer", "top_tokens"]  # further ones are parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +111,6 @@ class ScoreCache:
         self.limit = cache_limit() if shared else 0
         self.rows = 0
         self._folder = cache_dir() / "scores"
-        self._lexicons: dict[str, Mapping[str, str]] = {}
         self._size: int | None = None  # bytes of the cache folder, once something is written there
 
     def place(self, prompts: Sequence[Prompt], scorer: Scorer, *, private: bool) -> Path | None:
@@ -129,20 +126,20 @@ class ScoreCache:
         try:
             table = pq.read_table(place, page_checksum_verification=True, partitioning=None)
             os.utime(place)
-            if table.num_rows != count or tuple(table.column_names[: len(_COLUMNS)]) != _COLUMNS:
+            if table.num_rows != count or table.column_names[:3] != _COLUMNS:
                 raise ValueError("it holds something else")
         except (OSError, ValueError, pa.ArrowException):
             with suppress(OSError):
                 place.unlink(missing_ok=True)
             return None
         self.rows += count if place.parent != self.in_run else 0
-        parts = table.column_names[len(_COLUMNS) :]
+        parts = {name: name.removeprefix("part/") for name in table.column_names[3:]}
         return [
             Scored(
                 row["score"],
                 row["answer"],
                 row["top_tokens"],
-                {name.removeprefix(_PART): row[name] for name in parts if row[name] is not None},
+                {part: row[name] for name, part in parts.items() if row[name] is not None},
             )
             for row in table.to_pylist()
         ]
@@ -155,17 +152,12 @@ class ScoreCache:
         """
         if not all(one.finite for one in scored):  # what gave NaN may be the machine, which no key names
             return
-        names = list(dict.fromkeys(name for one in scored for name in one.parts))
-        columns: dict[str, Any] = {
-            "score": pa.array([one.score for one in scored], pa.float64()),
-            "answer": pa.array([one.answer for one in scored], pa.string()),
-            "top_tokens": pa.array([one.top_tokens for one in scored], pa.string()),
-            **{f"{_PART}{name}": pa.array([one.parts.get(name) for one in scored], pa.float64()) for name in names},
-        }
+        columns: dict[str, Any] = {name: [getattr(one, name) for one in scored] for name in _COLUMNS}
+        for name in dict.fromkeys(name for one in scored for name in one.parts):
+            columns[f"part/{name}"] = pa.array([one.parts.get(name) for one in scored], pa.float64())
         sink = pa.BufferOutputStream()
         pq.write_table(pa.table(columns), sink, compression="zstd", write_page_checksum=True)
-        content = sink.getvalue().to_pybytes()
-        in_run = place.parent == self.in_run
+        content, in_run = sink.getvalue().to_pybytes(), place.parent == self.in_run
         with suppress(*(() if in_run else (OSError,))):
             if self._size is None and not in_run:
                 self._size = sum(size for _, size, _ in _files(self._folder))
@@ -181,24 +173,17 @@ class ScoreCache:
         named = sorted({one.candidates.partition("/")[0] for one in prompts} & {*corpora(), *own_studies()})
         depends = {
             "swapbias": __version__,
-            "libraries": [_version(name) for name in _LIBRARIES],
+            "libraries": library_versions(("torch", "transformers", "tokenizers")),  # others may score otherwise
             "machine": platform.machine(),
             "code": code_sha256(),
             "scorer": f"{type(scorer).__module__}.{type(scorer).__qualname__}",
             "unit": scorer.unit,
             "model": dict(scorer.identity),
             "options": asdict(self.options),
-            "lexicons": {name: self._words(name) for name in named},
+            "lexicons": {name: _lexicons_sha256(name) for name in named},
             "prompts": fingerprint(prompt.row() for prompt in prompts),
         }
         return hashlib.sha256(json.dumps(depends, sort_keys=True, default=str).encode()).hexdigest()
-
-    def _words(self, corpus: str) -> Mapping[str, str]:
-        """sha256 of every word list of a corpus, the user's own labels included."""
-        if corpus not in self._lexicons:
-            names = [f"{corpus}/{name}" for name in load_corpus(corpus).lexicons]
-            self._lexicons[corpus] = {name: _lexicon_sha256(name) for name in names}
-        return self._lexicons[corpus]
 
 
 def is_pinned(scorer: Scorer) -> bool:
@@ -218,15 +203,14 @@ def code_sha256() -> str:
     return hashlib.sha256("".join(named).encode()).hexdigest()
 
 
-def _version(name: str) -> str:
-    with suppress(PackageNotFoundError):
-        return f"{name} {version(name)}"
-    return name
-
-
-def _lexicon_sha256(name: str) -> str:
-    try:
-        lexicon = load_lexicon(name)
-    except UpstreamMissingError:  # who reads it says so
-        return "not at hand"
-    return fingerprint([{"words": json.dumps([*lexicon.words.items()]), "rest": lexicon.rest}, lexicon.proper])
+def _lexicons_sha256(corpus: str) -> dict[str, str]:
+    """sha256 of every word list of a corpus, the user's own labels included."""
+    found = {}
+    for name in (f"{corpus}/{one}" for one in load_corpus(corpus).lexicons):
+        try:
+            lexicon = load_lexicon(name)
+            words = json.dumps([*lexicon.words.items()])
+            found[name] = fingerprint([{"words": words, "rest": lexicon.rest}, lexicon.proper])
+        except UpstreamMissingError:  # who reads it says so
+            found[name] = "not at hand"
+    return found

@@ -33,14 +33,7 @@ class BiasCallback(TrainerCallback):
         tokenizer: Any = None,
         **options: Any,
     ) -> None:
-        """Say what is audited, and how often.
-
-        Args:
-            trainer: logs the metrics; its model is audited.
-            studies: as of ``swapbias.audit``.
-            every: steps from one audit to the next.
-            tokenizer: of the model; the trainer's where None.
-            options: further arguments of ``swapbias.audit``, such as ``limit``.
+        """``studies`` and ``options`` are as of ``swapbias.audit``; a tokenizer of None is the trainer's.
 
         Raises:
             ValueError: no positive number of steps, or weights that lie in parts on several devices.

@@ -2,8 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,142 +11,24 @@ from urllib.parse import quote
 
 import pandas as pd
 
+from swapbias import findings
 from swapbias.errors import UsageError, need_audit_extra
-from swapbias.findings import (
-    DIFFERENCE,
-    MARGIN,
-    MOST_DETAILED,
-    Finding,
-    Gate,
-    check_gaps,
-    compare,
-    comparisons,
-    experiment_of,
-    findings_table,
-    units,
-)
+from swapbias.findings import MARGIN, MOST_DETAILED, Finding, Gate, comparisons, experiment_of, findings_table
 from swapbias.measures import MEASURES
 from swapbias.models.chat import scoring_in_words
-from swapbias.privacy import is_credentialed, own_data, public_model, writing
+from swapbias.privacy import is_credentialed, public_model, writing
 from swapbias.report import ComparedModel, ComparisonPage, Quantity, render_comparison, shown
-from swapbias.runs.results import (
-    FINDINGS_JSON,
-    checked_path,
-    corpora_read,
-    parse_manifest,
-    parse_results,
-    scored_items,
-)
-from swapbias.runs.run import MANIFEST, REPORT, Run
+from swapbias.runs.results import Results, corpora_read, read_run
+from swapbias.runs.run import REPORT, Run
 from swapbias.studies import load_study
 
 MOST_CELLS = 2_000_000  # of a comparison
-MOST_PAIRED = 20  # models that are compared two by two
-_LONGEST = 200  # characters of a model's name
 _HEAVY = ("text", "candidates", "top_tokens")  # columns of scored rows that one model's stand for all
-Items = Mapping[str, pd.DataFrame]
 Prompts = tuple[int, str, tuple[str, ...], str, str]  # rows, their sha256, of word lists and notes, how chat is asked
+Columns = Sequence[tuple[ComparedModel, Results, str]]  # a model, its run, and its name there
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedRun:
-    """A finished run.
-
-    Attributes:
-        place: its folder, or OWNER/NAME on the Hub.
-        name: of its folder.
-        commit: the commit that was read; blank on disk.
-        manifest: what was audited, and how.
-        found: every finding.
-        items: reads the scored rows by study; gives none where they are not at hand.
-    """
-
-    place: str
-    name: str
-    commit: str
-    manifest: Mapping[str, Any]
-    found: Sequence[Finding]
-    items: Callable[[], Items] = dict
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """Tells it from other runs."""
-        return self.place, self.name, self.commit
-
-    @property
-    def public_place(self) -> str:
-        """Where it is from, without a path of this machine."""
-        return self.place if self.commit else self.name
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One model of one run.
-
-    Attributes:
-        title: names model and run; no other column of the comparison has it.
-        label: the model's public name; the title where another column has that name.
-        model_id: as its run has it.
-        run: that it is of.
-        found: its findings, under its label.
-        weights: the number format of its weights, blank where the run does not say (a service).
-    """
-
-    title: str
-    label: str
-    model_id: str
-    run: ComparedRun
-    found: Sequence[Finding]
-    weights: str
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Models of runs side by side, and the differences between them.
-
-    Attributes:
-        columns: by name of the model.
-        rows: by study; a quantity that was measured on the same prompts has a finding for each column, or None.
-        notes: sentences on what is not comparable and what is left out.
-        differences: of models two by two.
-        scored: scored rows by study and label, where they are at hand; one model's have the texts.
-        reference: label of the column that differences are from.
-    """
-
-    columns: tuple[Column, ...]
-    rows: tuple[Quantity, ...]
-    notes: tuple[str, ...] = ()
-    differences: Sequence[Finding] = ()
-    scored: Mapping[str, Items] = field(default_factory=dict)
-    reference: str = ""
-
-
-def read_run(folder: Path, *, repo: str = "", commit: str = "") -> ComparedRun:
-    """A finished run of a folder: the user's own, or one that was fetched from a repository of anybody's.
-
-    Raises:
-        UsageError: the folder holds no run. ValueError: it is not complete, or not what swapbias writes; fetched, it
-            says that it holds credentialed data.
-    """
-    where = f"{repo}/{shown(f'runs/{folder.name}')}" if repo else str(folder)
-    run = Run.open(folder)
-    manifest = parse_manifest((folder / MANIFEST).read_bytes(), f"{where}/{MANIFEST}")
-    if manifest["status"] != "complete":
-        raise UsageError(f"{where} is not complete. Whoever made it can go on with swapbias audit --resume.")
-    if repo and manifest.get("credentialed"):
-        raise ValueError(f"{where}: it says that it holds credentialed data, which nobody may share. Tell its owner.")
-    content = checked_path(run, FINDINGS_JSON).read_bytes()
-    own_names = not repo and own_data(manifest) is not None
-    found = parse_results(content, f"{where}/{FINDINGS_JSON}", own_names=own_names)
-    keys = [(one.model_id, *_quantity(one)) for one in comparisons(found, rates=True)]
-    if len(set(keys)) != len(keys):
-        raise ValueError(f"{where}: a headline finding stands twice. Its owner can audit again.")
-    items = sorted(path.stem for path in (folder / "items").glob("*.parquet"))
-    read = {"items": lambda: {study: scored_items(run, study) for study in items}}
-    return ComparedRun(repo or str(folder), folder.name, commit, manifest, found, **read)
-
-
-def compare_runs(runs: Sequence[ComparedRun], *, every_pair: bool = False) -> Comparison:
+def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
     """What ``swapbias compare`` makes of two runs or more: models are compared with the first of the first run.
 
     Raises:
@@ -154,116 +36,99 @@ def compare_runs(runs: Sequence[ComparedRun], *, every_pair: bool = False) -> Co
     """
     if len(runs) > 1 and len({run.key for run in runs}) == 1:
         raise UsageError("The same run is named several times, expected different ones. Name other runs as well.")
-    made = side_by_side(runs)
-    if every_pair and len(made.columns) > MOST_PAIRED:
-        raise UsageError(
-            f"--every-pair with {len(made.columns)} models, expected at most {MOST_PAIRED}. Name fewer runs, or drop "
-            "it: each is then compared with the first."
-        )
+    columns = _columns(runs)
+    made = _side_by_side(columns)
     first = [(run.key, one.model_id) for run in runs[:1] for one in run.found[:1]]
-    reference = next((one.label for one in made.columns if (one.run.key, one.model_id) in first), "")
-    scored, left_out = _scored_rows(runs, made.columns)
+    reference = next((model.name for model, run, model_id in columns if (run.key, model_id) in first), "")
+    scored, left_out = _scored_rows(runs, columns)
     units_read = {
         (one.study, one.experiment, one.model_id): one.unit
-        for column in made.columns
-        for one in column.found
+        for one in made.found
         if one.score == "score" and MEASURES[one.measure].reach
     }
-    differences = compare(scored, reference=reference, every_pair=every_pair, units_read=units_read)
-    if not differences and not any(len(row.known) > 1 for row in made.rows):
+    differences = findings.compare(scored, reference=reference, units_read=units_read)
+    if not differences and not any(len(row.known) > 1 for row in made.quantities):
         raise UsageError("The runs have no experiment in common. Audit them with the same --study.")
-    models = max(map(len, scored.values()), default=0)
-    pairs = models * (models - 1) // 2 if every_pair else models - 1
+    pairs = max(map(len, scored.values()), default=0) - 1
     if pairs > MOST_DETAILED:
         left_out.append(
             f"Differences by slice, by subset and as published are left out: there are {pairs} pairs of models, at "
             f"most {MOST_DETAILED} are compared so closely. Name fewer runs for more."
         )
-    notes = (*made.notes, *left_out)
-    return replace(made, notes=notes, differences=differences, scored=scored, reference=reference)
+    contrasts = {f"{reference} - {model.name}": model.name for model, _, _ in columns}
+    away: dict[tuple[str, ...], dict[str, Finding]] = {}
+    for one in differences:
+        if one.slice_by == "all" and not one.view and one.contrast in contrasts:
+            away.setdefault((one.study, one.experiment, one.subset), {})[contrasts[one.contrast]] = one
+    return replace(
+        made,
+        quantities=[replace(row, away=_of_row(row, away)) for row in made.quantities],
+        differences=[
+            one if one.measure == findings.DIFFERENCE else replace(one, model_id="") for one in differences
+        ],  # a correlation is over all models
+        scored=scored,
+        reference=reference,
+        notes=[*made.notes, *left_out],
+    )
 
 
-def write_comparison(folder: Path, comparison: Comparison) -> None:
+def _of_row(row: Quantity, away: Mapping[tuple[str, ...], Mapping[str, Finding]]) -> dict[str, Finding]:
+    """The differences of a headline's models by name."""
+    first, experiment = row.known[0], experiment_of(row.known[0])
+    several = experiment is not None and (experiment.groups or experiment.factors)
+    subset = ", ".join(filter(None, (first.subset, first.contrast if several else "")))
+    names = {one.model_id for one in row.known} if first.headline else set()
+    mine = away.get((first.study, first.experiment, subset), {})
+    return {name: one for name, one in mine.items() if name in names}
+
+
+def write_comparison(folder: Path, comparison: ComparisonPage) -> None:
     """The page, side_by_side.csv and comparison.csv, each table where there is anything in it.
 
     Of runs of credentialed notes the folder is marked, and its user's alone.
     """
     need_audit_extra("A comparison of runs", "jinja2")
-    runs = [one.run for one in comparison.columns]
     credentialed = any(
-        run.manifest.get("credentialed") or (not run.commit and is_credentialed(Path(run.place))) for run in runs
+        one.manifest.get("credentialed") or (one.folder and is_credentialed(one.folder)) for one in comparison.models
     )
+    models = [replace(one, report=_report_beside(one, folder)) for one in comparison.models]
     with writing(folder, credentialed=credentialed):
         result = Run(folder)
-        if comparison.rows:
+        if comparison.quantities:
             result.write_csv("side_by_side.csv", comparison_table(comparison))
         if comparison.differences:
             result.write_csv("comparison.csv", findings_table(comparison.differences))
-        result.write(REPORT, render_comparison(comparison_page(comparison, folder)).encode())
+        result.write(REPORT, render_comparison(replace(comparison, models=models)).encode())
 
 
-def comparison_page(comparison: Comparison, folder: Path | None = None) -> ComparisonPage:
-    """What the page shows, with links from its folder to reports beside it."""
-    contrasts = {f"{comparison.reference} - {one.label}": one.label for one in comparison.columns}
-    away: dict[tuple[str, ...], dict[str, Finding]] = {}
-    for one in comparison.differences:
-        if one.slice_by == "all" and not one.view and one.contrast in contrasts:
-            away.setdefault((one.study, one.experiment, one.subset), {})[contrasts[one.contrast]] = one
-    return ComparisonPage(
-        models=[
-            ComparedModel(
-                one.label, one.run.public_place, one.run.manifest, one.found, _report_beside(one.run, folder)
-            )
-            for one in comparison.columns
-        ],
-        reference=comparison.reference,
-        quantities=[replace(row, away=_of_row(row, away)) for row in comparison.rows],
-        differences=[
-            one if one.measure == DIFFERENCE else replace(one, model_id="") for one in comparison.differences
-        ],  # a correlation is over all models
-        scored=comparison.scored,
-        notes=comparison.notes,
-    )
-
-
-def _of_row(row: Quantity, away: Mapping[tuple[str, ...], Mapping[str, Finding]]) -> dict[str, Finding]:
-    """The differences of a headline's models by label."""
-    first, experiment = row.known[0], experiment_of(row.known[0])
-    several = experiment is not None and (experiment.groups or experiment.factors)
-    subset = ", ".join(filter(None, (first.subset, first.contrast if several else "")))
-    labels = {one.model_id for one in row.known} if first.headline else set()
-    mine = away.get((first.study, first.experiment, subset), {})
-    return {label: one for label, one in mine.items() if label in labels}
-
-
-def _report_beside(run: ComparedRun, folder: Path | None) -> str:
+def _report_beside(model: ComparedModel, folder: Path) -> str:
     """The report of a run in the same folder as the comparison's, by its address from there; blank for any other."""
-    if folder is None or run.commit or Path(run.place).resolve().parent != folder.resolve().parent:
+    place = model.folder.resolve() if model.folder else None
+    if place is None or place.parent != folder.resolve().parent or not (place / REPORT).is_file():
         return ""
-    return f"../{quote(run.name)}/{REPORT}" if (Path(run.place) / REPORT).is_file() else ""
+    return f"../{quote(place.name)}/{REPORT}"
 
 
-def comparison_table(comparison: Comparison) -> pd.DataFrame:
+def comparison_table(comparison: ComparisonPage) -> pd.DataFrame:
     """The comparison as a table: numbers in full, blank where there is none."""
     records = []
-    for row in comparison.rows:
+    for row in comparison.quantities:
         names = ("study", "experiment", "subset", "measure", "contrast", "unit")
         record: dict[str, Any] = {**{name: getattr(row.known[0], name) for name in names}, "note": row.note}
-        for column, one in zip(comparison.columns, row.found, strict=True):
+        for model, one in zip(comparison.models, row.found, strict=True):
             for name in ("value", "ci_low", "ci_high"):
-                record[f"{column.title}: {name}"] = getattr(one.estimate, name) if one else math.nan
-            record[f"{column.title}: n"] = one.estimate.n if one else None
+                record[f"{model.title}: {name}"] = getattr(one.estimate, name) if one else math.nan
+            record[f"{model.title}: n"] = one.estimate.n if one else None
         records.append(record)
-    return pd.DataFrame(records).astype({f"{column.title}: n": "Int64" for column in comparison.columns})
+    return pd.DataFrame(records).astype({f"{model.title}: n": "Int64" for model in comparison.models})
 
 
 def check_run(
-    run: ComparedRun | Path | str,
+    run: Results | Path | str,
     *,
     max_gap: float = MARGIN,
-    baseline: ComparedRun | Path | str | None = None,
+    baseline: Results | Path | str | None = None,
     studies: Sequence[str] = (),
-    of: str = "gap",
 ) -> Gate:
     """Whether a finished run passes: ``findings.check_gaps`` of what it found, and of a baseline's scored prompts.
 
@@ -271,15 +136,14 @@ def check_run(
         run: as ``read_run`` or ``hub.find_run`` gives it, or its folder; likewise ``baseline``.
         max_gap: the margin, a share of the range of each gap's unit.
         studies: ``NAME`` or ``NAME:EXPERIMENT``; none: all.
-        of: as of ``check_gaps``.
 
     Raises:
         UsageError, ValueError: as ``read_run`` and ``check_gaps``.
     """
-    mine = run if isinstance(run, ComparedRun) else read_run(Path(run))
+    mine = run if isinstance(run, Results) else read_run(Path(run))
     rows = {}
     if baseline is not None:
-        before = baseline if isinstance(baseline, ComparedRun) else read_run(Path(baseline))
+        before = baseline if isinstance(baseline, Results) else read_run(Path(baseline))
         if before.commit:  # of the Hub come no texts to tell prompts by
             others = {(one.study, one.experiment): one for one in comparisons(before.found)}
             for one in comparisons(mine.found):
@@ -289,15 +153,15 @@ def check_run(
                         f"{one.study} {one.experiment}: the runs read different prompts. Audit both with the same "
                         "swapbias and the same --limit."
                     )
-        rows = {"items": mine.items(), "baseline": before.items()}
-    gate = check_gaps(mine.found, max_gap=max_gap, studies=studies, of=of, **rows)
+        rows = {"items": dict(mine.items), "baseline": dict(before.items)}
+    gate = findings.check_gaps(mine.found, max_gap=max_gap, studies=studies, **rows)
     return replace(gate, notes=tuple(map(str, mine.manifest.get("repeats", ()))))
 
 
 # --- side by side -------------------------------------------------------------------------------------
 
 
-def side_by_side(runs: Sequence[ComparedRun]) -> Comparison:
+def _side_by_side(columns: Columns) -> ComparisonPage:
     """Headline quantities of runs, by the inference of the design, over all rows of each experiment and subset.
 
     Numbers stand in one row where study, quantity, unit, prompts, word lists and trials are the same. Columns are
@@ -306,51 +170,56 @@ def side_by_side(runs: Sequence[ComparedRun]) -> Comparison:
     Raises:
         UsageError: there is more than a table can hold.
     """
-    columns = _columns(list({run.key: run for run in runs}.values()))
-    quantities: dict[tuple[str, ...], list[tuple[frozenset[Prompts], dict[int, Finding]]]] = {}
-    for place, column in enumerate(columns):
-        for one in comparisons(column.found, rates=True):
-            same, prompts = quantities.setdefault(_quantity(one), []), _prompts(one, column.run.manifest)
+    by_key: dict[tuple[str, ...], list[tuple[frozenset[Prompts], dict[int, Finding]]]] = {}
+    for place, (model, run, _) in enumerate(columns):
+        for one in comparisons(list(model.found), rates=True):
+            key = (one.study, one.experiment, one.unit, *one.key())
+            same, prompts = by_key.setdefault(key, []), _prompts(one, run.manifest)
             # One config may be read by two experiments of which a run has one: any common entry will do.
             cells = next((cells for others, cells in same if prompts & others), None)
             if cells is None:
                 same.append((prompts, cells := {}))
             cells.setdefault(place, one)
-    count = sum(map(len, quantities.values()))
+    count = sum(map(len, by_key.values()))
     if count * len(columns) > MOST_CELLS:
         raise UsageError(
             f"The runs make a table of {count:,} rows and {len(columns):,} columns, which is too large. Name fewer."
         )
+    weights = [_weights(run, model_id) for _, run, model_id in columns]
     rows: list[Quantity] = []
     other_formats = False
-    for key in sorted(quantities, key=lambda key: key[:2]):
-        for prompts, cells in quantities[key]:
-            notes = [_differing(prompts)] if len(quantities[key]) > 1 else []
-            formats = sorted({columns[place].weights for place in cells} - {""})
+    for key in sorted(by_key, key=lambda key: key[:2]):
+        for prompts, cells in by_key[key]:
+            notes = [_differing(prompts)] if len(by_key[key]) > 1 else []
+            formats = sorted({weights[place] for place in cells} - {""})
             notes += [f"weights differ: {', '.join(formats)}"] if len(formats) > 1 else []
             other_formats = other_formats or len(formats) > 1
             rows.append(Quantity(tuple(cells.get(place) for place in range(len(columns))), "; ".join(notes)))
     footnotes = []
-    if any(len(same) > 1 for same in quantities.values()):
+    if any(len(same) > 1 for same in by_key.values()):
         footnotes.append(
             "Where prompts differ (or word lists, or trials) a quantity has a row for each; numbers of different "
             "rows cannot be compared, and a difference between their models is one of the prompts as well."
         )
     if other_formats:
         footnotes.append("Where weights differ, small differences may come from their number format.")
-    versions = sorted({shown(str(column.run.manifest["swapbias"])) for column in columns})
+    versions = sorted({shown(str(run.manifest["swapbias"])) for _, run, _ in columns})
     if len(versions) > 1:
         footnotes.append(f"The runs were made by different versions of swapbias: {', '.join(versions)}.")
-    return Comparison(columns, tuple(rows), tuple(footnotes))
+    return ComparisonPage([model for model, _, _ in columns], "", rows, [], {}, footnotes)
 
 
-def _quantity(finding: Finding) -> tuple[str, ...]:
-    return (finding.study, finding.experiment, finding.unit, *finding.key())
+def _weights(run: Results, model_id: str) -> str:
+    """The number format of a model's weights, blank where the run does not say (a service)."""
+    formats = [one.get("dtype") for one in run.manifest.get("models", []) if one["model_id"] == model_id]
+    return shown(str(formats[0] or "")) if formats else ""
 
 
-def _columns(runs: Sequence[ComparedRun]) -> tuple[Column, ...]:
-    each = [(run, model) for run in runs for model in dict.fromkeys(one.model_id for one in run.found)]
-    names = [shown(public_model(model), _LONGEST) for _, model in each]
+def _columns(runs: Sequence[Results]) -> Columns:
+    """Each model of each run once, by its name; those of one name are named with their runs."""
+    different = {run.key: run for run in runs}.values()
+    each = [(run, model) for run in different for model in dict.fromkeys(one.model_id for one in run.found)]
+    names = [shown(public_model(model), 200) for _, model in each]
     titles = _distinct(
         [f"{name} @ {shown(run.public_place)}" for name, (run, _) in zip(names, each, strict=True)],
         [f" ({shown(run.name if run.commit else Path(run.place).resolve().parent.name)})" for run, _ in each],
@@ -360,12 +229,10 @@ def _columns(runs: Sequence[ComparedRun]) -> tuple[Column, ...]:
     made = []
     for name, title, (run, model) in zip(names, titles, each, strict=True):
         label = name if many[name] == 1 else title
-        mine = [one for one in run.found if one.model_id == model]
-        if label != model:
-            mine = [replace(one, model_id=label) for one in mine]
-        formats = [one.get("dtype") for one in run.manifest.get("models", []) if one["model_id"] == model]
-        made.append(Column(title, label, model, run, mine, shown(str(formats[0] or "")) if formats else ""))
-    return tuple(sorted(made, key=lambda one: (one.model_id.casefold(), one.model_id, one.title)))
+        mine = [replace(one, model_id=label) for one in run.found if one.model_id == model]
+        folder = None if run.commit else Path(run.place)
+        made.append((ComparedModel(label, run.public_place, run.manifest, mine, "", title, folder), run, model))
+    return sorted(made, key=lambda one: (one[2].casefold(), one[2], one[0].title))
 
 
 def _distinct(names: list[str], *more: Sequence[str]) -> list[str]:
@@ -411,10 +278,8 @@ def _differing(prompts: frozenset[Prompts]) -> str:
 # --- scored rows --------------------------------------------------------------------------------------
 
 
-def _scored_rows(
-    runs: Sequence[ComparedRun], columns: Sequence[Column]
-) -> tuple[dict[str, dict[str, pd.DataFrame]], list[str]]:
-    """Scored rows by study and label, where they are at hand, and sentences that say what is left out.
+def _scored_rows(runs: Sequence[Results], columns: Columns) -> tuple[dict[str, dict[str, pd.DataFrame]], list[str]]:
+    """Scored rows by study and name, where they are at hand, and sentences that say what is left out.
 
     Models stand in the order of the runs; texts stand in the rows of the first model of a study that has them.
     """
@@ -422,25 +287,25 @@ def _scored_rows(
     left_out = []
     for run in {one.key: one for one in runs}.values():
         try:
-            items = run.items()
+            items = dict(run.items)
         except ValueError as error:
             left_out.append(f"Left out of the differences: {error}")
             continue
-        mine = [column for column in columns if column.run.key == run.key]
-        for column, (study, every) in product(mine, items.items()):
-            is_mine = every["model_id"] == column.model_id
+        mine = [column for column in columns if column[1].key == run.key]
+        for (model, _, model_id), (study, every) in product(mine, items.items()):
+            is_mine = every["model_id"] == model_id
             rows = every if is_mine.all() else every[is_mine]
             if not len(rows):
                 continue
             if run.commit and (trouble := _trouble(study, rows)):
                 left_out.append(
-                    f"Left out of the differences: {column.title}: its scored prompts of {shown(study)} are not what "
+                    f"Left out of the differences: {model.title}: its scored prompts of {shown(study)} are not what "
                     f"an audit writes ({trouble})."
                 )
                 continue
             if any("text" in one for one in found.get(study, {}).values()):
                 rows = rows.drop(columns=[name for name in _HEAVY if name in rows])
-            found.setdefault(study, {})[column.label] = rows.assign(model_id=column.label)
+            found.setdefault(study, {})[model.name] = rows.assign(model_id=model.name)
     textless = [study for study, models in found.items() if not any("text" in rows for rows in models.values())]
     if textless:
         prompts = f"prompts of {', '.join(textless)} that are installed here"
@@ -456,7 +321,7 @@ def _trouble(study: str, rows: pd.DataFrame) -> str:
         for experiment in load_study(study).experiments:
             part = rows[rows["experiment"] == experiment.name]
             if len(part):
-                units(experiment, part)
+                findings.gap_units(findings.Context(study, "", experiment, "score"), part)
     except (KeyError, TypeError, ValueError) as error:
         return type(error).__name__
     return ""

@@ -5,44 +5,20 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from string import ascii_uppercase
+from typing import Any
 
 from swapbias import swapping
 from swapbias.errors import MissingExtraError, UsageError
 from swapbias.measures import Option, options_of
-from swapbias.models import Bar, Kind, Progress, Request, Say, Scored, Scorer, short_name
+from swapbias.models import Bar, Progress, Request, Say, Scored, Scorer, short_name
 from swapbias.models.chat import ChatOptions, load_chat
-from swapbias.notes import Notes
-from swapbias.studies import (
-    PROMPT_COLUMNS,
-    Experiment,
-    Prompt,
-    Row,
-    Rubric,
-    column,
-    conversation,
-    read_answer,
-    without_reasoning,
-)
+from swapbias.runs.plan import Task
+from swapbias.studies import PROMPT_COLUMNS, Prompt, Rubric, column, conversation, read_answer, without_reasoning
 
 FOLDER = "judge"  # of a run: the judge's answers
 READINGS = 2  # of each answer: the options in order, then in reverse
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _SYSTEM = "You rate an answer by one question about it. Reply with the letter of one option alone."
-_CHARACTERS_PER_TOKEN = 4
-
-
-class Judged(Protocol):
-    """Of a planned task what decides whether and how it is judged: a rubric, prompts, notes, the kind of model."""
-
-    @property
-    def experiment(self) -> Experiment: ...
-    @property
-    def rows(self) -> Sequence[Row]: ...
-    @property
-    def notes(self) -> Notes | None: ...
-    @property
-    def kind(self) -> Kind: ...
 
 
 class JudgedScorer(Scorer):
@@ -106,7 +82,7 @@ class JudgedScorer(Scorer):
 def judged_prompt(rubric: Rubric, prompt_id: str, shown: str, trial: int) -> Prompt:
     """What the judge reads of a neutralised answer; the second time the options that count stand in reverse."""
     options = _in_order(options_of(rubric.candidates), trial)
-    listed = "\n".join(f"({letter}) {one.text}" for letter, one in zip(_LETTERS, options, strict=False))
+    listed = "\n".join(f"({letter}) {one.text}" for letter, one in zip(ascii_uppercase, options, strict=False))
     answer = without_reasoning(shown).replace("<|", "< |")  # an answer opens no turn of its own
     question = f"The answer:\n<answer>\n{answer}\n</answer>\n\n{rubric.question}\n{listed}"
     text = conversation(("system", _SYSTEM), ("user", question))
@@ -140,7 +116,7 @@ def _with_parts(scored: Scored, readings: Sequence[float], options: Sequence[Opt
 
 
 def with_judge(
-    tasks: Sequence[Judged], readers: Sequence[Scorer], settings: Request, *, say: Say, bar: Bar
+    tasks: Sequence[Task], readers: Sequence[Scorer], settings: Request, *, say: Say, bar: Bar
 ) -> list[Scorer]:
     """The readers, those of free text with the judge that the settings name.
 
@@ -185,19 +161,19 @@ def with_judge(
     ]
 
 
-def _requests(tasks: Sequence[Judged]) -> set[tuple[str, str]]:
+def _requests(tasks: Sequence[Task]) -> set[tuple[str, str]]:
     """Text and trial of each request for an answer."""
     rows = [task.rows for task in tasks if task.kind.name == "chat"]
     return {one for each in rows for one in zip(column(each, "text"), column(each, "trial"), strict=True)}
 
 
-def announced(task: Judged, settings: Request) -> str:
+def announced(task: Task, settings: Request) -> str:
     """What judging takes, at most, in a sentence; blank where nothing is judged."""
     chat, rubric = settings.of(ChatOptions), task.experiment.rubric
     if chat.judge is None or rubric is None:
         return ""
     count = READINGS * len(_requests([task]))
-    tokens = count * (len(judged_prompt(rubric, "", "", 1).text) // _CHARACTERS_PER_TOKEN + chat.max_tokens)
+    tokens = count * (len(judged_prompt(rubric, "", "", 1).text) // 4 + chat.max_tokens)
     return (
         f"The judge {short_name(chat.judge)} reads each answer twice: at most {count:,} requests, about {tokens:,} "
         f"prompt tokens and {count * chat.judge_max_tokens:,} of output."

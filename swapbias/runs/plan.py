@@ -1,41 +1,198 @@
-"""What an audit will do: which experiments fit the model, and which prompts they read."""
+"""What an audit will do: the settings that say so, which experiments fit the model, and which prompts they read."""
 
 import math
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+from swapbias import models, studies
 from swapbias.errors import UsageError, quoted
-from swapbias.models import PROMPTS, VERSIONS, Kind, kind_of, kinds, model_kind, model_kinds, short_name
+from swapbias.files import is_there, parse_json
+from swapbias.models import PROMPTS, Kind, LoadOptions, Request, kind_of, kinds, settable, short_name
+from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import AS_TRAINED, Notes, load_notes
-from swapbias.runs.settings import Settings
-from swapbias.studies import (
-    Corpus,
-    Experiment,
-    Row,
-    Study,
-    checked_rows,
-    column,
-    config_rows,
-    did_you_mean,
-    fingerprint,
-    having,
-    joined,
-    load_lexicon,
-    load_study,
-    only,
-    own_studies,
-    part_of,
-    studies,
-)
+from swapbias.studies import Experiment, Row, Study, column, joined, load_study, only, own_studies
 
 _MOST_PLACEBO = 5_000  # rows in other wordings that are read for an experiment
 _MOST_CALLS = 8_000  # of a model, for an experiment that is slow and that nobody named
+
+
+# --- settings -----------------------------------------------------------------------------------------
+
+
+@models.validated
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(Request):
+    """What to audit and how; stands in the manifest, so that a run can be resumed or repeated.
+
+    ``studies`` holds ``name`` or ``name:config``; empty means all. ``limit`` is the most rows per config; a gap
+    below ``margin`` (a share of the range of its unit; None: as its study says, else .05) counts as none.
+    ``wordings``: read prompts in other wordings too; None: of experiments that are not run on request alone, where
+    nothing is limited.
+    """
+
+    studies: tuple[str, ...] = ()
+    limit: int | None = field(default=None, metadata={"least": 1})
+    margin: float | None = field(default=None, metadata={"least": 0, "most": 1})
+    wordings: bool | None = None
+
+    def saved(self) -> dict[str, Any]:
+        """As a manifest has them: the options of each kind under their key."""
+        found = {name: getattr(self, name) for name in _PLAIN}
+        for made in _option_classes():
+            options = self.load if made is LoadOptions else self.of(made)
+            found[made.key] = {name: getattr(options, name) for name in _saved_names(made)}
+        return found
+
+    @classmethod
+    def from_manifest(cls, saved: Mapping[str, Any]) -> "Settings":
+        """The settings of a manifest, which may be anybody's; a ValueError where they are not of this version."""
+        try:
+            return _parse(saved, "setting")
+        except (TypeError, ValueError) as error:
+            why = str(error)[:200].rstrip(".")
+        raise ValueError(f"The manifest's settings are not of this version ({why}). Start a new run.")
+
+
+_PLAIN = tuple(one.name for one in fields(Settings) if one.name not in ("load", "options"))
+
+
+def _option_classes() -> tuple[Any, ...]:
+    return (LoadOptions, *(one.options for one in kinds() if one.options))
+
+
+def _saved_names(made: Any) -> list[str]:
+    return [one.name for one, _ in settable(made) if not one.metadata.get("unsaved")]
+
+
+def _parse(saved: Mapping[str, Any], what: str) -> Settings:
+    """Saved settings, usual ones where there are none, without the permission to read pickles: whoever runs gives it.
+
+    Settings that no manifest says, as the name of a key, are unknown; ``what`` names a setting in errors.
+    """
+    classes = {made.key: made for made in _option_classes()}
+
+    def checked(values: Any, known: Sequence[str], of: str) -> dict[str, Any]:
+        if not isinstance(values, Mapping):
+            raise UsageError(f"{of} is {quoted(values)}, expected a table of settings. Correct it.")
+        for name in values:
+            if name not in known:
+                raise studies.unknown(f"{what}{f' of [{of}]' if of else ''}", name, sorted(known))
+        return {name: tuple(one) if isinstance(one, list) else one for name, one in values.items()}
+
+    plain = checked(saved, [*_PLAIN, *classes], "")
+    made = {key: one(**checked(plain.pop(key, {}), _saved_names(one), key)) for key, one in classes.items()}
+    load = replace(made.pop(LoadOptions.key), allow_pickle=False)
+    return Settings(**plain, load=load, options=tuple(made.values()))
+
+
+def with_access(settings: Settings, access: Mapping[str, Any]) -> Settings:
+    """The settings with what no manifest says, by the names of the command line: the name of the key, plain http."""
+    names = {"key_name": "api_key_env", "plain_http": "plain_http"}
+    more = {name: access[option] for name, option in names.items() if option in access}
+    return _with_options(settings, replace(settings.of(ChatOptions), **more))
+
+
+def _with_options(settings: Settings, made: Any) -> Settings:
+    others = (one for one in settings.options if type(one) is not type(made))
+    return replace(settings, options=(*others, made))
+
+
+def read_request(path: Path) -> tuple[list[str], Settings, dict[str, Any] | None]:
+    """Models, settings and the run to repeat of a file: an ``audit.toml``, or the ``manifest.json`` of a run.
+
+    A TOML file has ``models`` (or ``model``), ``studies`` and the other settings by their names, those of loading in
+    ``[load]`` and those of a kind in a table of its own, as a manifest has them; what is left out is as usual. Models
+    are found beside the file.
+
+    Returns:
+        No model: none is named. The manifest is None for a TOML file.
+
+    Raises:
+        UsageError: a setting that there is not. ValueError: a file that cannot be read.
+    """
+    content, toml = path.read_bytes(), path.suffix == ".toml"
+    try:
+        read: Any = tomllib.loads(content.decode()) if toml else parse_json(content)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} cannot be read ({error}). Mend it.") from error
+    if not toml:
+        if not isinstance(read, dict) or not {"settings", "corpora"} <= read.keys():
+            raise ValueError(f"{path} is no manifest of a run: it has no settings and corpora. Give another file.")
+        settings = Settings.from_manifest(read["settings"])
+        return [settings.model] if settings.model else [], settings, read
+    models = read.pop("models", None) or [one for one in (read.pop("model", None),) if one]
+    if not isinstance(models, list) or not all(isinstance(one, str) for one in models):
+        raise UsageError(f"{path}: models is {quoted(models)}, expected a list of names. Correct it.")
+    try:
+        settings = _parse(read, "setting")
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from None
+    beside = [str((path.parent / one).resolve()) if is_there(path.parent / one) else one for one in models]
+    return beside, _with_log(replace(settings, model=beside[0] if beside else None)), None
+
+
+def settings_of(
+    model: str | None, named: Sequence[str], options: Mapping[str, Any], *, revision: str | None = None, **more: Any
+) -> Settings:
+    """Settings from what a user asks for; a UsageError for an option that no kind has, a revision of no Hub model.
+
+    Args:
+        model: as a user names it; places of this machine become absolute, so that a run can go on from anywhere.
+        named: studies, ``name`` or ``name:config``.
+        options: of loading and of kinds, by the names that the command line has; default where there is none.
+        revision: of a model on the Hub, which its name then carries.
+        more: further fields of ``Settings``.
+    """
+    classes = _option_classes()
+    every = {one.metadata.get("name", one.name): (made, one) for made in classes for one, _ in settable(made)}
+    values: dict[Any, dict[str, Any]] = {made: {} for made in classes}
+    for name, value in options.items():
+        if name not in every:
+            near = studies.did_you_mean(name, list(every)) or f" Expected one of {', '.join(sorted(every))}."
+            raise UsageError(f"Unknown option {quoted(name)}.{near}")
+        made, one = every[name]
+        many = isinstance(one.default, tuple)
+        each = list(value or ()) if many and not isinstance(value, str) else [value]
+        if one.metadata.get("place"):
+            each = [item and _absolute(item, one.metadata.get("words", ())) for item in each]
+        values[made][one.name] = tuple(each) if many else each[0]
+    load, *others = (made(**values[made]) for made in classes)
+    place = _absolute(model, (models.VADER,)) if model else None
+    if revision is not None:
+        place = models.with_revision(None if place == models.VADER else place, revision)
+    return _with_log(Settings(model=place, studies=tuple(named), load=load, options=tuple(others), **more))
+
+
+def _with_log(settings: Settings) -> Settings:
+    """The settings with what a log of answers, to which options point, says of model and studies."""
+    named: tuple[str, ...] = ()
+    for one in kinds():
+        if one.options:
+            made, found = one.resolve(settings.of(one.options))
+            settings, named = _with_options(settings, made), named + found
+    if named and settings.studies:
+        raise UsageError(
+            f"A log says which study was asked, and {', '.join(settings.studies)} is named too. Drop it."
+        )
+    return replace(settings, studies=settings.studies or named)
+
+
+def _absolute(model: str, words: Sequence[str]) -> str:
+    """A model, or NAME=PATH, with the path of a local file or folder made absolute, so that a run can go on."""
+    if model in words:  # a folder of that name does not matter
+        return model
+    name, equals, path = ("", "", model) if is_there(model) else model.partition("=")  # lr=1e-5 may be a folder
+    return f"{name}{equals}{Path(path).resolve()}" if path and is_there(path) else model
+
+
+# --- which experiments --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +211,7 @@ class Task:
     notes: Notes | None = None  # what classifiers are trained on
     n_available: int = 0
     factless: int = 0  # notes that are left out, for they state nothing that an answer could repeat
+    repeats: str = ""  # how many pairs of the user's own repeat another pair's texts, and are not read
 
     @property
     def kind(self) -> Kind:
@@ -61,9 +219,9 @@ class Task:
         return kind_of(self.experiment.kind)
 
     @property
-    def corpus(self) -> str:
-        """The corpus that its rows are made of."""
-        return self.experiment.corpus or self.study.name
+    def name(self) -> str:
+        """Study and experiment."""
+        return f"{self.study.name} {self.experiment.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +233,11 @@ class Skipped:
     reason: str
 
 
-def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], list[Skipped]]:
-    """Which experiments run on which model and rows, and which do not fit.
+LoadNotes = Callable[[str, bool, bool], Notes]  # corpus, whether classifiers are trained, whether labels are read
 
-    Args:
-        settings: what to audit and how.
-        kind: of the model, where that is known already; found from the model where None.
+
+def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], list[Skipped]]:
+    """Which experiments run on which model and rows, and which do not fit; ``kind`` is that of the model, if known.
 
     Raises:
         UsageError: an unknown study, config or kind, or a model that fits nothing.
@@ -91,13 +248,15 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
     for one in kinds():
         one.check(settings)
     own = [study for one in kinds() if one.is_requested(settings) for study in _studies_wanted(one, settings)]
-    usual = [name for name in studies() if not load_study(name).on_request]
+    usual = [name for name in studies.studies() if not load_study(name).on_request]
     chosen = [_study_and_config(name) for name in settings.studies or dict.fromkeys(own) or usual]
     if kind is None and settings.model is not None:
-        kind = model_kind(settings.model, settings.kind, load=settings.load)
-    options, tasks, skipped = settings.of(NoteOptions), list[Task](), list[Skipped]()
-    notes = cache(
-        lambda corpus, trains, labelled: load_notes(options, settings.seed, corpus, trains=trains, labelled=labelled)
+        kind = models.model_kind(settings.model, settings.kind, load=settings.load)
+    tasks, skipped = list[Task](), list[Skipped]()
+    notes: LoadNotes = cache(
+        lambda corpus, trains, labelled: load_notes(
+            settings.of(NoteOptions), settings.seed, corpus, trains=trains, labelled=labelled
+        )
     )
     for study, config in chosen:
         for experiment in study.experiments:
@@ -114,28 +273,20 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
                 why = f"it takes many times as long as the others; run it with --study {study.name}"
                 skipped.append(Skipped(study.name, experiment.name, why))
                 continue
-            configs = (config,) if config in configured else experiment.configs
-            found, reasons = _tasks(Task(study, experiment, configs), fits, settings, notes, slow=slow)
+            empty = Task(study, experiment, (config,) if config in configured else experiment.configs)
+            found, reasons = _tasks(empty, fits, settings, notes, slow=slow)
             tasks += found
             skipped += [Skipped(study.name, name, why) for name, why in reasons]
-    skipped = [one for one in skipped if not _read_otherwise(one, tasks)]
     if not tasks:
         why = "; ".join(f"{one.study} {one.experiment}: {one.reason}" for one in skipped)
-        others = [each for each in map(load_study, studies()) if not each.on_request]
-        fitting = [each.name for each in others if any(one.kind == kind for one in each.experiments)]
+        fitting = [name for name in usual if any(one.kind == kind for one in load_study(name).experiments)]
         hint = f" {fitting[0]} fits." if fitting else ""
         raise UsageError(f"No experiment fits. {why}. Choose another model or --study.{hint}")
     for one in kinds():
         if one.is_requested(settings) and not any(task.kind is one for task in tasks):
-            raise UsageError(f"{one.unused_note(settings, ' and '.join(_studies_of(one)))} Name it as well.")
+            named = " and ".join(_studies_of(one))
+            raise UsageError(f"Settings of {one.name} models are read by {named}. Name it as well.")
     return tasks, skipped
-
-
-def _read_otherwise(skipped: Skipped, tasks: Sequence[Task]) -> bool:
-    """Whether a study of the user's own has the same prompts read by the kind of model that there is."""
-    read = {name for task in tasks if task.study.name == skipped.study for name in task.configs}
-    own = load_study(skipped.study).experiments if skipped.study in own_studies() else ()
-    return any(one.name == skipped.experiment and set(one.configs) <= read for one in own)
 
 
 def _studies_wanted(kind: Kind, settings: Settings) -> list[str]:
@@ -147,19 +298,15 @@ def _studies_wanted(kind: Kind, settings: Settings) -> list[str]:
 
 
 def _studies_of(kind: Kind) -> list[str]:
-    """The studies with an experiment for a kind of model."""
-    return [name for name in studies() if any(one.kind == kind.name for one in load_study(name).experiments)]
+    return [name for name in studies.studies() if any(one.kind == kind.name for one in load_study(name).experiments)]
 
 
 def _study_and_config(name: str) -> tuple[Study, str]:
     study_name, _, config = name.partition(":")
     study = load_study(study_name)
-    known = dict.fromkeys([*_configs_of(study), *(one.name for one in study.experiments)])
+    known = list(dict.fromkeys([*_configs_of(study), *(one.name for one in study.experiments)]))
     if config and config not in known:
-        near = did_you_mean(config, list(known))
-        raise UsageError(
-            f"Unknown config {quoted(config)} of {study_name}: expected one of {', '.join(known)}.{near}"
-        )
+        raise studies.unknown("config", config, known)
     return study, config
 
 
@@ -167,16 +314,11 @@ def _configs_of(study: Study) -> list[str]:
     return [config for one in study.experiments for config in (*one.configs, *one.alternatives)]
 
 
-# --- the rows of an experiment ----------------------------------------------------------------------------
+# --- the rows of an experiment ------------------------------------------------------------------------
 
 
 def _tasks(
-    empty: Task,
-    fits: Sequence[tuple[str, str]],
-    settings: Settings,
-    notes: Callable[[str, bool, bool], Notes],
-    *,
-    slow: bool,
+    empty: Task, fits: Sequence[tuple[str, str]], settings: Settings, notes: LoadNotes, *, slow: bool
 ) -> tuple[list[Task], list[tuple[str, str]]]:
     """An experiment on each model that fits, and names of its parts with why they are skipped."""
     tasks: list[Task] = []
@@ -192,7 +334,7 @@ def _tasks(
         if reason := _unreadable(task, settings):
             reasons.append((experiment.name, reason))
         else:
-            tasks.append(task)
+            tasks.append(_distinct(task))
         if task.notes and experiment.regimes and task.kind.trains(settings):
             untrained = ((f"{experiment.name}, {one}", reason) for one, reason in task.notes.untrainable().items())
             reasons += [one for one in untrained if one not in reasons]
@@ -201,7 +343,7 @@ def _tasks(
         remarks += tasks[0].notes.unperformed() if "actual" in experiment.rates else []
         if tasks[0].factless:
             remarks.append(f"notes left out because they state no fact of the checklist: {tasks[0].factless}")
-        reasons += [(part_of(experiment.name), one) for one in remarks]
+        reasons += [(studies.part_of(experiment.name), one) for one in remarks]
     return tasks, reasons
 
 
@@ -220,30 +362,31 @@ def _unreadable(task: Task, settings: Settings) -> str:
     if not task.rows:
         learned = ", of a phenotype that a classifier can be trained for" if task.kind.trains(settings) else ""
         return f"no test note with a known gender is left{learned}"
-    return task.notes.unlearnable_gender() if task.kind.rows(task.experiment) == VERSIONS else ""
+    return task.notes.unlearnable_gender() if task.kind.rows(task.experiment) == models.VERSIONS else ""
 
 
 def _with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
-    experiment, corpus = task.experiment, task.study.name
-    every = [_limited(config_rows(corpus, name), settings.limit) for name in task.configs]
+    experiment, read = task.experiment, partial(studies.config_rows, task.study.name)
+    every = [_limited(read(name), settings.limit) for name in task.configs]
     passes = len(every) * task.kind.readings[experiment.reading].passes
-    # Two experiments may read one config.
     parts = (_affordable(rows, passes) if slow else rows for rows in every)
-    rows = joined(having(part, experiment=experiment.name) for part in parts)
+    rows = joined(
+        studies.having(part, experiment=experiment.name) for part in parts
+    )  # two experiments may read one config
     n_read, n_available = len(rows), sum(map(len, every))
     others: Sequence[Row] = ()
     # The calibration model knows nothing but the prompts that it is trained on.
     calibrated = experiment.calibrated and settings.model is None
     if task.configs == experiment.configs and not calibrated and _with_wordings(experiment, settings):
-        baseline = joined(config_rows(corpus, name) for name in experiment.baseline)
-        placebo = _some_of(_reworded(rows, joined(config_rows(corpus, name) for name in experiment.placebo)))
-        others = joined(having(part, experiment=experiment.name) for part in (baseline, placebo))
+        placebo = _some_of(_reworded(rows, joined(map(read, experiment.placebo))))
+        both = (joined(map(read, experiment.baseline)), placebo)
+        others = joined(studies.having(part, experiment=experiment.name) for part in both)
     rows, others = (task.kind.expand(part, settings, experiment) for part in (rows, others))
     part = n_available if 0 < n_read < n_available else 0
     return replace(task, rows=joined([rows, others]), n_prompts=len(rows), n_available=part)
 
 
-def _with_notes(task: Task, settings: Settings, notes: Callable[[str, bool, bool], Notes]) -> Task:
+def _with_notes(task: Task, settings: Settings, notes: LoadNotes) -> Task:
     experiment, trains = task.experiment, task.kind.trains(settings)
     clinical = notes(experiment.corpus, trains, bool(experiment.rates))
     untrained = clinical.untrainable() if trains else {}
@@ -259,7 +402,7 @@ def _with_notes(task: Task, settings: Settings, notes: Callable[[str, bool, bool
 
 def note_rows(experiment: Experiment, notes: Notes, pairs: Sequence[Row], trains: bool) -> list[dict[str, str]]:
     """The prompts of an experiment: each test pair once a regime, or each test note as written and neutralised."""
-    if kind_of(experiment.kind).rows(experiment) == VERSIONS:
+    if kind_of(experiment.kind).rows(experiment) == models.VERSIONS:
         rows = notes.versions({pair["pair_id"] for pair in pairs})
     else:
         regimes = experiment.regimes if trains and experiment.regimes else (AS_TRAINED,)
@@ -270,7 +413,6 @@ def note_rows(experiment: Experiment, notes: Notes, pairs: Sequence[Row], trains
 
 
 def _with_wordings(experiment: Experiment, settings: Settings) -> bool:
-    """Whether rows in other wordings are read: where nothing is said, of whole configs that are not slow."""
     usual = settings.limit is None and not experiment.on_request
     return usual if settings.wordings is None else settings.wordings
 
@@ -282,7 +424,7 @@ def _reworded(rows: Sequence[Row], placebo: Sequence[Row]) -> Sequence[Row]:
 
 
 def _some_of(placebo: Sequence[Row]) -> Sequence[Row]:
-    """At most so many rows: of so many conditions of each label one."""
+    """At most ``_MOST_PLACEBO`` rows: of so many conditions of each label one."""
     of_rows = list(zip(column(placebo, "label"), column(placebo, "condition"), strict=True))
     numbers: dict[str, dict[str, int]] = {}
     for label, condition in of_rows:
@@ -297,8 +439,8 @@ def _limited(rows: Sequence[Row], limit: int | None) -> Sequence[Row]:
     if limit is None or limit >= len(rows):
         return rows
     pairs = list(dict.fromkeys(column(rows, "pair_id")))
-    count = max(1, limit * len(pairs) // len(rows))
-    chosen = {pairs[index * len(pairs) // count] for index in range(count)}
+    number = max(1, limit * len(pairs) // len(rows))
+    chosen = {pairs[index * len(pairs) // number] for index in range(number)}
     return only(rows, (pair in chosen for pair in column(rows, "pair_id")))
 
 
@@ -308,16 +450,20 @@ def _affordable(rows: Sequence[Row], passes: int) -> Sequence[Row]:
     return rows if calls <= _MOST_CALLS else _limited(rows, max(1, len(rows) * _MOST_CALLS // calls))
 
 
-# --- what is known of a plan ------------------------------------------------------------------------------
+# --- what is known of a plan --------------------------------------------------------------------------
 
 
 def default_folder(settings: Settings) -> Path:
     """``swapbias-runs/<model>-<time>``, with a number of those that began in one second."""
     name = short_name(settings.model) if settings.model else "default"
-    safe = "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in name)
-    folder = Path("swapbias-runs") / f"{safe}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    folder = Path("swapbias-runs") / f"{file_name(name)}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     every = (folder.with_name(f"{folder.name}-{number}") if number > 1 else folder for number in count(1))
     return next(one for one in every if not one.exists())
+
+
+def file_name(text: str) -> str:
+    """A text as the name of a file or folder on every system."""
+    return "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in text)
 
 
 def run_prompts(manifest: Mapping[str, Any]) -> dict[tuple[str, str, str], Mapping[str, str]]:
@@ -334,68 +480,88 @@ def run_prompts(manifest: Mapping[str, Any]) -> dict[tuple[str, str, str], Mappi
 def kind_of_manifest(manifest: Mapping[str, Any], settings: Settings) -> str | None:
     """The kind of the model that a run read; None where no model is named: each experiment has a default then."""
     read = [str(one.get("kind")) for one in manifest.get("models", ())]
-    return next((one for one in read if one in model_kinds()), None) if settings.model else None
+    return next((one for one in read if one in models.model_kinds()), None) if settings.model else None
 
 
 def fingerprints(tasks: Sequence[Task]) -> list[dict[str, Any]]:
     """What was read: corpus, configs, row count, sha256 of the rows and of the word lists of each task."""
     return [
         {
-            "corpus": task.corpus,
+            "corpus": task.experiment.corpus or task.study.name,
             "config": ", ".join(task.configs),
             "rows": task.n_prompts,
             **({"of": task.n_available} if task.n_available else {}),
-            "sha256": fingerprint(task.rows[: task.n_prompts]),
-            **({"beside": fingerprint(beside)} if (beside := task.rows[task.n_prompts :]) else {}),
-            "lexicons": _lexicons(task),
-            **({"training": fingerprint(task.notes.rows)} if task.notes else {}),
+            "sha256": studies.fingerprint(task.rows[: task.n_prompts]),
+            **({"beside": studies.fingerprint(beside)} if (beside := task.rows[task.n_prompts :]) else {}),
+            "lexicons": {
+                name: studies.fingerprint(
+                    {"word": word, "label": label} for word, label in studies.load_lexicon(name).entries()
+                )
+                for name in lexicons_read(task)
+            },
+            **({"training": studies.fingerprint(task.notes.rows)} if task.notes else {}),
         }
         for task in tasks
     ]
 
 
-def _lexicons(task: Task) -> dict[str, str]:
-    """sha256 of each word list that the rows count: an edited list is another measurement."""
-    names = sorted({name.rpartition("/")[0] for name in set(column(task.rows, "candidates"))} - {""})
-    return {
-        name: fingerprint({"word": word, "label": label} for word, label in load_lexicon(name).entries())
-        for name in names
-    }
+def lexicons_read(task: Task) -> list[str]:
+    """The word lists that the rows of a task count."""
+    return sorted({name.rpartition("/")[0] for name in set(column(task.rows, "candidates"))} - {""})
 
 
 def partial_note(tasks: Sequence[Task]) -> str:
     """Which experiments read a part of their prompts, and how all are read, in one sentence; blank for none."""
     parts = [task for task in tasks if task.n_available]
-    counts = (f"{one.study.name} {one.experiment.name} ({one.n_prompts:,} of {one.n_available:,})" for one in parts)
+    counts = (f"{one.name} ({one.n_prompts:,} of {one.n_available:,})" for one in parts)
     named = " ".join(f"--study {name}" for name in dict.fromkeys(one.study.name for one in parts))
     return (
         f"Slow experiments read a part of their prompts: {', '.join(counts)}. Read all with {named}." if parts else ""
     )
 
 
+def _distinct(task: Task) -> Task:
+    """A task on the user's own prompts without pairs of the same texts as another: they are no further evidence.
+
+    Pairs of several subsets, values of the primary slice, labels or versions are never the same.
+    """
+    experiment, own = task.experiment, task.notes is not None or task.study.name in own_studies()
+    if not own or experiment.measure != "paired_gap":
+        return task
+    answered_by = next((one.column for one in experiment.slices if one.name == experiment.headline_slice), "")
+    names = ["group", "side", "text", "candidates", "wording", "trial", experiment.subset, answered_by]
+    names += ["label", "version"] if experiment.rates else []
+    content: dict[str, set[tuple[str, ...]]] = {}
+    rows = zip(*(column(task.rows, name) for name in ("pair_id", *filter(None, names))), strict=True)
+    for pair, *texts in rows:
+        content.setdefault(pair, set()).add(tuple(texts))
+    first: dict[frozenset[tuple[str, ...]], str] = {}
+    read = [first.setdefault(frozenset(content[pair]), pair) == pair for pair in column(task.rows, "pair_id")]
+    if all(read):
+        return task
+    places = zip(*(column(task.rows, name, "1") for name in ("pair_id", "group", "trial")), read, strict=True)
+    pairs = {pair: one for pair, group, trial, one in places if trial == "1" and group in experiment.compared}
+    note = f"{task.study.name} {experiment.name}: {len(pairs) - sum(pairs.values()):,} of {len(pairs):,} pairs repeat"
+    return replace(
+        task, rows=only(task.rows, read), n_prompts=sum(read[: task.n_prompts]),
+        repeats=f"{note} another pair's texts and count once.",
+    )  # fmt: skip
+
+
 def repeat_notes(tasks: Sequence[Task]) -> list[str]:
     """Of prompts of the user's own how many pairs are of the same texts as another, a sentence an experiment."""
-    own = [one for one in tasks if one.notes is not None or one.study.name in own_studies()]
-    if not own:
-        return []
-    from swapbias.findings import repeated_pairs  # takes long to import: the package's own studies repeat nothing
-
-    found = ((f"{one.study.name} {one.experiment.name}", *repeated_pairs(one.experiment, one.rows)) for one in own)
-    return [
-        f"{name}: {repeated:,} of {pairs:,} pairs repeat another pair's texts and count once."
-        for name, repeated, pairs in dict.fromkeys(found)
-        if repeated
-    ]
+    return list(dict.fromkeys(one.repeats for one in tasks if one.repeats))
 
 
-def study_designs(corpus: Corpus) -> Iterator[str]:
+def study_designs(corpus: studies.Corpus) -> Iterator[str]:
     """Of each experiment of a user's own study how many prompts it has, and the smallest gap that it could find."""
-    if corpus.study is None:
+    study = corpus.study
+    if study is None:
         return
-    for experiment in corpus.study.experiments:
-        rows = having(checked_rows(corpus, experiment.configs[0]), experiment=experiment.name)
-        task = Task(corpus.study, experiment, experiment.configs, "", rows, len(rows))
-        yield f"{corpus.name} {experiment.name}: {len(rows)} prompts; {design_note(task)}."
+    for experiment in study.experiments:
+        rows = studies.having(studies.checked_rows(corpus, experiment.configs[0]), experiment=experiment.name)
+        designed = design_note(Task(study, experiment, experiment.configs, "", rows, len(rows)))
+        yield f"{corpus.name} {experiment.name}: {len(rows)} prompts; {designed}."
 
 
 def design_note(task: Task) -> str:

@@ -1,41 +1,34 @@
-"""What a run comes to: findings, explained notes, and all of it as files, also where a stranger wrote them."""
+"""What a run comes to: findings, all of it as files, also where a stranger wrote them, and in the forms of others."""
 
+import hashlib
 import json
 import math
 import re
 import shutil
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
-from pydantic_core import from_json
 
+from swapbias import findings, privacy, studies
 from swapbias.errors import UsageError, need_audit_extra
-from swapbias.files import file_sha256, parse_json, unescape_csv_cell, write_whole
-from swapbias.findings import Finding, answer_counts, disaggregate, experiment_of, findings_table, judged
+from swapbias.files import as_csv, as_json, file_sha256, parse_json, unescape_csv_cell, write_whole
+from swapbias.findings import Finding, Oriented, answer_counts, comparisons, findings_table
 from swapbias.measures import MEASURES, SPANS, Estimate
 from swapbias.models import Say, Scorer
-from swapbias.models.clinical import Explained, explain_pair
+from swapbias.models.chat import LOG_ODDS
+from swapbias.models.clinical import Explained, explain_mismatched
 from swapbias.notes import Notes
-from swapbias.privacy import is_credentialed, notes_read, own_data, public_manifest, public_model, writing
-from swapbias.runs.plan import Task
-from swapbias.runs.run import REPORT, SCORES, SHA256, Run, now
-from swapbias.studies import (
-    PLANTED_LEAK,
-    Published,
-    column,
-    load_lexicon,
-    load_study,
-    own_studies,
-    published_for,
-    studies,
-)
+from swapbias.privacy import is_credentialed, public_model, writing
+from swapbias.runs.plan import Task, lexicons_read
+from swapbias.runs.run import MANIFEST, REPORT, SCORES, SHA256, Run, now
+from swapbias.studies import Published, load_study, own_studies
 
 FINDINGS_CSV = "findings.csv"
 FINDINGS_JSON = "results.json"
@@ -43,35 +36,66 @@ COVERAGE = "lexicon_coverage.csv"
 EXPLAINED = "explanations.json"
 MOST_BYTES = 64 * 2**20
 MOST_MANIFEST_BYTES = 2 * 2**20
-PANEL_SAMPLES, SAMPLES = 1_000, 250  # of the note that has a panel of its own; of those whose weights are averaged
-_MOST_FINDINGS = 200_000
 _MOST_CHARACTERS = 2_000  # of one text
 # Control characters, line and paragraph separators, what turns the direction of writing, halves of characters.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _LINES = re.compile("[\t\r\n]")
 _NEXT_STEP = "Take a file that swapbias wrote."
+Items = Mapping[str, pd.DataFrame]
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What was found, and all that the report shows of it.
+    """A finished run: what was audited, and what was found.
 
     Attributes:
         manifest: of the run.
         found: findings in the order of the studies.
-        items: scored rows of each study.
+        items: scored rows of each study; none where they are not at hand.
         coverage: words of each lexicon that the model can say; no rows where none is read.
         explained: notes explained word by word.
+        place: its folder, or OWNER/NAME on the Hub.
+        name: of its folder.
+        commit: the commit that was read; blank on disk.
     """
 
     manifest: Mapping[str, Any]
     found: list[Finding]
-    items: Mapping[str, pd.DataFrame]
+    items: Items = field(default_factory=dict)
     coverage: pd.DataFrame = field(default_factory=pd.DataFrame)
     explained: Sequence[Explained] = ()
+    place: str = ""
+    name: str = ""
+    commit: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Identifies the run among others."""
+        return self.place, self.name, self.commit
+
+    @property
+    def public_place(self) -> str:
+        """Where it is from, without a path of this machine."""
+        return self.place if self.commit else self.name
 
 
-# --- from scores to results -----------------------------------------------------------------------------
+class LazyItems(Mapping[str, pd.DataFrame]):
+    """Scored rows by study, each read when it is looked up, and not stored."""
+
+    def __init__(self, names: Iterable[str], read: Callable[[str], pd.DataFrame]) -> None:
+        self._names, self._read = list(names), read
+
+    def __getitem__(self, study: str) -> pd.DataFrame:
+        return self._read(study)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+# --- from scores to results ---------------------------------------------------------------------------
 
 
 def conclude(
@@ -79,7 +103,7 @@ def conclude(
     manifest: dict[str, Any],
     tasks: Sequence[Task],
     readers: Sequence[Scorer],
-    items: Mapping[str, pd.DataFrame],
+    items: Items,
     *,
     seed: int,
     margin: float | None,
@@ -92,34 +116,49 @@ def conclude(
     Each task was scored by the reader of the same place, ``items`` are the scored rows by study; ``margin`` is as in
     ``findings.judged``, ``explained`` how many notes of each phenotype and regime are explained word by word.
     """
-    found = judged(_found(items, tasks, readers, seed), margin=margin)
-    notes = _explain(tasks, readers, items, most=explained, seed=seed, say=say)
+    found = findings.judged(_found(items, tasks, readers, seed), margin=margin)
+    notes: list[Explained] = []
+    words: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for task, reader in zip(tasks, readers, strict=True):
+        # Nothing of credentialed notes, and of chat models, for each sample would be a request.
+        of_notes = task.notes is not None and not task.notes.credentialed and "flips" in task.experiment.rates
+        if of_notes and reader.kind != "chat" and explained:
+            rows = items[task.study.name]
+            mine = (rows["experiment"] == task.experiment.name) & (rows["model_id"] == reader.model_id)
+            two = rows[mine & rows["group"].isin(task.experiment.compared)]
+            try:
+                notes += explain_mismatched(task.study.name, two, reader, most=explained, seed=seed)
+            except UsageError as error:  # LIME is an extra
+                say(f"No explanation of the most mismatched note: {error}")
+                explained = 0
+        for name in lexicons_read(task):
+            if (reader.model_id, name) not in words:
+                coverage = reader.coverage(studies.load_lexicon(name))
+                words[reader.model_id, name] = [asdict(one) for one in coverage]
     for name, sentences in (("pruning", list(_pruned(items))), ("unread", list(_unread(items, tasks)))):
         if sentences:
             manifest[name] = sentences
         for sentence in sentences:
             say(sentence)
     manifest |= {"status": "complete", "finished": now()}
-    write_results(run, Results(manifest, found, items, _coverage(tasks, readers), notes), draw=draw)
+    table = pd.DataFrame([row for rows in words.values() for row in rows])
+    write_results(run, Results(manifest, found, items, table, notes), draw=draw)
     manifest[SHA256] = run.sums()
     run.write_manifest(manifest)  # last: a run that says complete has all its files
     shutil.rmtree(run.folder / SCORES, ignore_errors=True)
     return found
 
 
-def _found(
-    items: Mapping[str, pd.DataFrame], tasks: Sequence[Task], readers: Sequence[Scorer], seed: int
-) -> list[Finding]:
+def _found(items: Items, tasks: Sequence[Task], readers: Sequence[Scorer], seed: int) -> list[Finding]:
     """The findings of every study and model, in the unit of the scorer: VADER and raw scores are no probabilities."""
     found: list[Finding] = []
     for name, frame in items.items():
         study = load_study(name)
         for model_id, part in frame.groupby("model_id", sort=False):
             pairs = [pair for pair in zip(tasks, readers, strict=True) if pair[1].model_id == model_id]
-            expected: Mapping[tuple[str, ...], Published] | None = None
-            for task, reader in pairs[:1]:
-                notes = task.notes
-                expected = reader.expected if notes is None else expected_numbers(task.study.name, notes, model_id)
+            task, reader = pairs[0]
+            notes = task.notes
+            expected = reader.expected if notes is None else expected_numbers(task.study.name, notes, model_id)
             units = {
                 # Of a study of the user's own the unit that it names, where it is none of the package.
                 task.experiment.name: task.experiment.unit
@@ -129,7 +168,7 @@ def _found(
                 if task.study.name == name
             }
             read = tuple(replace(one, unit=units.get(one.name, one.unit)) for one in study.experiments)
-            found += disaggregate(part, replace(study, experiments=read), expected=expected, seed=seed)
+            found += findings.disaggregate(part, replace(study, experiments=read), expected=expected, seed=seed)
     return found
 
 
@@ -139,17 +178,17 @@ def expected_numbers(study: str, notes: Notes, model: str) -> dict[tuple[str, ..
     None of a user's own notes: the paper's numbers say nothing of them.
     """
     if notes.name == "mimic3":
-        return published_for(study, model.partition("+")[0])
+        return studies.published_for(study, model.partition("+")[0])
     found: dict[tuple[str, ...], Published] = {}
     for phenotype in notes.phenotypes if notes.name == "synthetic" else ():
         tests = [note for note in notes.rows if (note["phenotype"], note["split"]) == (phenotype, "test")]
         share = sum(note["planted"] == "leak" for note in tests) / len(tests)  # a perfect learner flips on these
         key = ("phenotyping", "original", "flip_rate", "female and male", "phenotype", phenotype)
-        found[key] = Published(value=f"{share:.3f}", source=PLANTED_LEAK)
+        found[key] = Published(value=f"{share:.3f}", source=studies.PLANTED_LEAK)
     return found
 
 
-def _pruned(items: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+def _pruned(items: Items) -> Iterator[str]:
     """What pruning may have lost, a sentence for each study and model that was read so."""
     for study, frame in items.items():
         if "pruned_mass" in frame:
@@ -161,7 +200,7 @@ def _pruned(items: Mapping[str, pd.DataFrame]) -> Iterator[str]:
                 )
 
 
-def _unread(items: Mapping[str, pd.DataFrame], tasks: Sequence[Task]) -> Iterator[str]:
+def _unread(items: Items, tasks: Sequence[Task]) -> Iterator[str]:
     """How many answers were not read, and how to read more, a sentence for each experiment and model."""
     experiments = {(task.study.name, task.experiment.name): task.experiment for task in tasks}
     for study, frame in ((study, frame) for study, frame in items.items() if "said_other" in frame):
@@ -170,7 +209,7 @@ def _unread(items: Mapping[str, pd.DataFrame], tasks: Sequence[Task]) -> Iterato
             if not counts["refused"] + counts["unreadable"]:
                 continue
             experiment = experiments[study, name]
-            more = "look at them with swapbias study read."
+            more = f"read them in the column answer of items/{study}.parquet."
             if experiment.rubric and "judged" not in rows:
                 more = "let a judge read them with -M judge=MODEL."
             elif experiment.reading == "options":
@@ -181,82 +220,11 @@ def _unread(items: Mapping[str, pd.DataFrame], tasks: Sequence[Task]) -> Iterato
             )
 
 
-def _coverage(tasks: Sequence[Task], readers: Sequence[Scorer]) -> pd.DataFrame:
-    words: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for task, reader in zip(tasks, readers, strict=True):
-        for name in sorted({one.rpartition("/")[0] for one in set(column(task.rows, "candidates"))} - {""}):
-            if (reader.model_id, name) not in words:
-                words[reader.model_id, name] = [asdict(one) for one in reader.coverage(load_lexicon(name))]
-    return pd.DataFrame([row for rows in words.values() for row in rows])
-
-
-def _explain(
-    tasks: Sequence[Task],
-    readers: Sequence[Scorer],
-    items: Mapping[str, pd.DataFrame],
-    *,
-    most: int,
-    seed: int,
-    say: Say,
-) -> list[Explained]:
-    """For each classifier of notes its most mismatched pairs, ``most`` of each phenotype and regime.
-
-    Nothing of credentialed notes, and of chat models, for each sample would be a request.
-    """
-    found: list[Explained] = []
-    for task, reader in zip(tasks, readers, strict=True):
-        of_notes = task.notes is not None and not task.notes.credentialed and "flips" in task.experiment.rates
-        if not of_notes or reader.kind == "chat" or not most:
-            continue
-        rows = items[task.study.name]
-        mine = (rows["experiment"] == task.experiment.name) & (rows["model_id"] == reader.model_id)
-        two = rows[mine & rows["group"].isin(task.experiment.compared)]
-        try:
-            found += [_explained(task.study.name, pair, reader, seed, some) for pair, some in _mismatched(two, most)]
-        except UsageError as error:  # LIME is an extra
-            say(f"No explanation of the most mismatched note: {error}")
-            return found
-    return found
-
-
-def _mismatched(rows: pd.DataFrame, most: int) -> Iterator[tuple[pd.DataFrame, int]]:
-    """The pairs of each phenotype and regime whose scores differ most, and how many samples explain each.
-
-    That with the largest difference in the first regime comes first, and is sampled more often.
-    """
-    pairs = rows.pivot(index=["construct", "condition", "pair_id"], columns="group", values="score").dropna()
-    if pairs.shape[1] != 2:
-        return
-    gaps = (pairs.iloc[:, 0] - pairs.iloc[:, 1]).abs()
-    gaps = gaps[gaps > 0]
-    regimes = [one for one in rows["construct"].unique() if one in gaps.index.get_level_values(0)]
-    chosen = [(regimes[0], *gaps[regimes[0]].idxmax())] if regimes else []
-    for regime in regimes:
-        for _, part in gaps[[regime]].groupby(level="condition", sort=False):
-            chosen += [place for place in part.nlargest(most).index if place != chosen[0]]
-    for number, place in enumerate(chosen):
-        mine = (rows[["construct", "condition", "pair_id"]] == list(place)).all(axis=1)
-        yield rows[mine], SAMPLES if number else PANEL_SAMPLES
-
-
-def _explained(study: str, pair: pd.DataFrame, reader: Scorer, seed: int, samples: int) -> Explained:
-    phenotype, regime, pair_id = (str(pair[name].iloc[0]) for name in ("condition", "construct", "pair_id"))
-    texts = dict(zip(pair["group"], pair["text"], strict=True))
-    words = explain_pair(
-        lambda sampled: reader.predict_proba(sampled, phenotype, regime), texts, seed=seed, samples=samples
-    )
-    scores = {str(group): float(score) for group, score in zip(pair["group"], pair["score"], strict=True)}
-    return Explained(study, reader.model_id, phenotype, regime, pair_id, scores, words)
-
-
-# --- files ----------------------------------------------------------------------------------------------
+# --- files --------------------------------------------------------------------------------------------
 
 
 def write_results(run: Run, results: Results, *, draw: bool = True) -> None:
-    """Write findings, coverage, explanations and report; the scored rows stand there already.
-
-    Without ``draw`` the report is left to ``rebuild_report``.
-    """
+    """Write findings, coverage, explanations and, with ``draw``, the report; the scored rows stand there already."""
     table = findings_table(results.found)
     run.write_csv(FINDINGS_CSV, table)
     run.write_json(FINDINGS_JSON, {"swapbias": results.manifest["swapbias"], "findings": table.to_dict("records")})
@@ -310,28 +278,51 @@ def write_figures(run: Run, folder: Path, *, kind: str) -> "list[tuple[Path, str
     return [(folder / f"{one.name}.{kind}", one.caption) for one in figures]
 
 
-def read_results(run: Run) -> Results:
-    """The results of a finished run, as they were written.
+def read_run(folder: Path, *, repo: str = "", commit: str = "") -> Results:
+    """A finished run of a folder: the user's own, or one that was fetched from a repository of anybody's.
+
+    Its scored rows are read when they are looked up; coverage and explanations by ``read_results`` alone.
 
     Raises:
-        UsageError: the run is not complete. ValueError: a file is missing, or is not what an audit wrote.
+        UsageError: the folder holds no run, or one that is not complete. ValueError: it is not what swapbias writes;
+            fetched, it says that it holds credentialed data.
     """
-    manifest = run.manifest()
+    where = f"{repo}/runs/{_CONTROL.sub(' ', folder.name)}" if repo else str(folder)
+    run = Run.open(folder)
+    manifest = parse_manifest((folder / MANIFEST).read_bytes(), f"{where}/{MANIFEST}")
     if manifest["status"] != "complete":
-        raise UsageError(
-            f"{run.folder} is not complete (its status is {manifest['status']!r}). Go on with "
-            f"swapbias audit --resume {run.folder}."
-        )
-    own_names = own_data(manifest) is not None
+        who = "Its owner can go on" if repo else "Go on"
+        raise UsageError(f"{where} is not complete. {who} with swapbias audit --resume {folder}.")
+    if repo and manifest.get("credentialed"):
+        raise ValueError(f"{where}: it says that it holds credentialed data, which nobody may share. Tell its owner.")
+    own_names = not repo and privacy.own_data(manifest) is not None
     if own_names:
-        notes_read()
-    path = checked_path(run, FINDINGS_JSON)
-    found = parse_results(path.read_bytes(), str(path), own_names=own_names)
-    items = {study: scored_items(run, study) for study in dict.fromkeys(one.study for one in found)}
-    return Results(manifest, found, items, _read_coverage(run), _read_explained(run))
+        privacy.notes_read()
+    content = _checked_path(run, FINDINGS_JSON).read_bytes()
+    found = parse_results(content, f"{where}/{FINDINGS_JSON}", own_names=own_names)
+    keys = [(one.model_id, one.study, one.experiment, one.unit, *one.key()) for one in comparisons(found, rates=True)]
+    if len(set(keys)) != len(keys):
+        raise ValueError(f"{where}: a headline finding stands twice. Its owner can audit again.")
+    there = [one for one in dict.fromkeys(one.study for one in found) if (folder / f"items/{one}.parquet").is_file()]
+    items = LazyItems(there, lambda study: scored_items(run, study))
+    return Results(manifest, found, items, place=repo or str(folder), name=folder.name, commit=commit)
 
 
-def checked_path(run: Run, name: str) -> Path:
+def read_results(run: Run) -> Results:
+    """The results of a finished run, as they were written; raises as ``read_run``, and where a file is missing."""
+    read = read_run(run.folder)
+    items = {study: scored_items(run, study) for study in dict.fromkeys(one.study for one in read.found)}
+    coverage, explained = pd.DataFrame(), list[Explained]()
+    if (run.folder / COVERAGE).is_file():  # words such as null and nan stay words
+        text = pd.read_csv(_checked_path(run, COVERAGE), dtype=str, keep_default_na=False).map(unescape_csv_cell)
+        flags = [name for name in ("in_vocabulary", "matched") if name in text]
+        coverage = text.assign(**{name: text[name] == "True" for name in flags})
+    if (run.folder / EXPLAINED).is_file():
+        explained = [Explained(**one) for one in parse_json(_checked_path(run, EXPLAINED).read_bytes())]
+    return replace(read, items=items, coverage=coverage, explained=explained)
+
+
+def _checked_path(run: Run, name: str) -> Path:
     """The path of a file that every complete run has; a ValueError where it is not there, or damaged."""
     path = run.folder / name
     if not path.is_file():
@@ -342,12 +333,9 @@ def checked_path(run: Run, name: str) -> Path:
 
 def scored_items(run: Run, study: str) -> pd.DataFrame:
     """The scored rows of a study of a finished run; a ValueError where they are not what an audit wrote."""
-    path = checked_path(run, f"items/{study}.parquet")
-    try:
-        rows = pq.read_table(path).to_pandas()
-    except (OSError, pa.ArrowException) as error:
-        raise ValueError(f"{path} cannot be read ({type(error).__name__}). Audit again.") from error
-    if not {"experiment", "group", "model_id", "score", "text"} <= set(rows):
+    path = _checked_path(run, f"items/{study}.parquet")
+    rows = run.items(study)
+    if rows is None or not {"experiment", "group", "model_id", "score", "text"} <= set(rows):
         raise ValueError(f"{path} lacks columns of scored rows. Audit again.")
     if "top_tokens" in rows:
         rows["top_tokens"] = rows["top_tokens"].map(_tokens_as_json)
@@ -361,44 +349,34 @@ def _tokens_as_json(cell: Any) -> Any:
     return json.dumps([[one["token"], one["value"]] for one in cell], ensure_ascii=False)
 
 
-def _read_coverage(run: Run) -> pd.DataFrame:
-    """The table as it was written: words such as ``null`` and ``nan`` stay words."""
-    if not (run.folder / COVERAGE).is_file():
-        return pd.DataFrame()
-    table = pd.read_csv(checked_path(run, COVERAGE), dtype=str, keep_default_na=False).map(unescape_csv_cell)
-    return table.assign(**{name: table[name] == "True" for name in ("in_vocabulary", "matched") if name in table})
-
-
-def _read_explained(run: Run) -> list[Explained]:
-    if not (run.folder / EXPLAINED).is_file():
-        return []
-    return [Explained(**one) for one in parse_json(checked_path(run, EXPLAINED).read_bytes())]
-
-
 def as_public(results: Results) -> Results:
     """The results without places on the user's machine or network, in the manifest and in models' names."""
-    manifest = public_manifest(results.manifest)
+    public = replace(results, manifest=privacy.public_manifest(results.manifest))
     if all(public_model(one.model_id) == one.model_id for one in results.found):
-        return replace(results, manifest=manifest)
-    found = [replace(one, model_id=public_model(one.model_id)) for one in results.found]
-    notes = [replace(one, model_id=public_model(one.model_id)) for one in results.explained]
-    coverage, *items = (
-        rows.assign(model_id=rows["model_id"].map(public_model)) if "model_id" in rows else rows
-        for rows in (results.coverage, *results.items.values())
+        return public
+
+    def renamed(rows: pd.DataFrame) -> pd.DataFrame:
+        return rows.assign(model_id=rows["model_id"].map(public_model)) if "model_id" in rows else rows
+
+    return replace(
+        public,
+        found=[replace(one, model_id=public_model(one.model_id)) for one in results.found],
+        items={study: renamed(rows) for study, rows in results.items.items()},
+        coverage=renamed(results.coverage),
+        explained=[replace(one, model_id=public_model(one.model_id)) for one in results.explained],
     )
-    return Results(manifest, found, dict(zip(results.items, items, strict=True)), coverage, notes)
 
 
 def corpora_read(manifest: Mapping[str, Any], finding: Finding) -> list[Mapping[str, Any]]:
     """What a manifest says of the prompts of a finding's experiment, an entry a config."""
-    declared = experiment_of(finding)
+    declared = findings.experiment_of(finding)
     corpus = (declared.corpus if declared else "") or finding.study
     configs = {*declared.configs, *declared.alternatives} if declared else set()
     mine = [one for one in manifest["corpora"] if one["corpus"] == corpus]
     return [one for one in mine if not configs or set(str(one["config"]).split(", ")) <= configs]
 
 
-# --- files of strangers ---------------------------------------------------------------------------------
+# --- files of strangers -------------------------------------------------------------------------------
 
 
 def _one_line(text: str) -> str:
@@ -424,7 +402,7 @@ _TYPES: Mapping[Any, Any] = {str: _Text, float: _Number, int: _Count, bool: bool
 _SPECIAL = {
     "p_value": _Share,
     "p_adjusted": _Share,
-    "study": Annotated[_Text, _known(lambda: (*studies(), *own_studies()))],
+    "study": Annotated[_Text, _known(lambda: (*studies.studies(), *own_studies()))],
     "measure": Annotated[_Text, _known(lambda: MEASURES)],
 }
 _OF_FINDING = {one.name: one.type for one in fields(Finding) if one.name not in ("estimate", "published")}
@@ -439,7 +417,7 @@ def _results_file(own_names: bool) -> type[BaseModel]:
     types |= dict.fromkeys(_PRINTED, _Text) | ({"slice_value": str} if own_names else {})
     strict = ConfigDict(strict=True, extra="forbid")
     row = create_model("Row", __config__=strict, **{name: (kind, ...) for name, kind in types.items()})  # type: ignore[call-overload]
-    found = Annotated[list[row], Field(max_length=_MOST_FINDINGS)]  # type: ignore[valid-type]
+    found = Annotated[list[row], Field(max_length=200_000)]  # type: ignore[valid-type]
     return create_model("ResultsFile", __config__=strict, swapbias=(_Text, ...), findings=(found, ...))
 
 
@@ -499,18 +477,12 @@ def _finding(row: Mapping[str, Any]) -> Finding:
 
 
 def parse_manifest(content: bytes, where: str) -> dict[str, Any]:
-    """The manifest of a run: what was audited, how, and with which versions.
+    """The manifest of a run: what was audited, how, and with which versions; raises as ``parse_results``.
 
     The keys that every run has are there and of their type; further ones stay, of native types.
-
-    Raises:
-        ValueError: as ``parse_results``.
     """
     _validated(_Manifest, content, where, MOST_MANIFEST_BYTES)
-    try:
-        read: dict[str, Any] = from_json(content, allow_inf_nan=False)
-    except ValueError as error:
-        raise ValueError(f"{where}: it has a number that is not finite. {_NEXT_STEP}") from error
+    read: dict[str, Any] = parse_json(content)
     _check_texts(read, where)
     return read
 
@@ -533,8 +505,185 @@ def _check_texts(value: Any, where: str) -> None:
     """Refuse control characters but for ends of lines, and numbers beyond what is written, however nested."""
     if isinstance(value, str) and (len(value) > _MOST_CHARACTERS or _CONTROL.search(_LINES.sub("", value))):
         raise ValueError(f"{where}: a text is too long or has control characters. {_NEXT_STEP}")
-    if isinstance(value, float | int) and abs(value) > 1e300:
-        raise ValueError(f"{where}: a number is too large. {_NEXT_STEP}")
+    if isinstance(value, float | int) and not abs(value) <= 1e300:  # NaN is none either
+        raise ValueError(f"{where}: a number is not finite or too large. {_NEXT_STEP}")
     if isinstance(value, dict | list):
         for inner in [*value, *value.values()] if isinstance(value, dict) else value:
             _check_texts(inner, where)
+
+
+# --- the forms of others ------------------------------------------------------------------------------
+
+
+def export_run(run: Run, to: str, out: Path, *, by: str = "", say: Say = lambda sentence: None) -> list[Path]:
+    """Write a finished run into a new folder, in the form that others read; gives the files in order of their paths.
+
+    The same run gives the same bytes. ``every-eval-ever`` gives a file of results for each study and model, below
+    ``data``, after the schema of that name: numbers from 0 to 1 where 1 is no measured difference, the raw ones in
+    their details. ``csv`` gives ``findings.csv`` and ``items.csv``, whole.
+
+    Scored prompts stay where their texts do: of credentialed notes, or of notes of the user's own (``texts_stay``).
+    What is made of credentialed notes is marked as such. ``by`` is who ran the audit.
+
+    Raises:
+        UsageError: another form, a folder that is not empty, a run that is not complete, or a file that would name a
+            place of this machine or a key. ValueError: a broken run.
+    """
+    if to not in EXPORTS:
+        raise studies.unknown("form", to, list(EXPORTS))
+    Run.check_new(out)
+    read = read_results(run)
+    of_notes = any(
+        (rows["credentialed"].astype(str).str.lower() == "true").any()
+        for rows in read.items.values()
+        if "credentialed" in rows
+    )
+    credentialed = bool(read.manifest.get("credentialed") or of_notes)
+    reason = privacy.texts_stay(run.folder, {**read.manifest, "credentialed": credentialed})
+    public = as_public(read)
+    if reason:
+        say(f"Scored prompts are left out: {reason}.")
+        public = replace(public, items={}, explained=())
+    files = EXPORTS[to](public, by)
+    privacy.check_upload(files, never=privacy.private_strings(read.manifest))
+    with writing(out, credentialed=of_notes or is_credentialed(run.folder)):
+        Run.check_new(out)  # another process may have been first
+        for path in sorted(files):
+            Run(out).write(path, files[path])
+    return [out / path for path in sorted(files)]
+
+
+def _csv(results: Results, by: str) -> dict[str, bytes]:
+    tables = {FINDINGS_CSV: findings_table(results.found)}
+    if results.items:
+        every = pd.concat([rows.assign(study=study) for study, rows in results.items.items()], ignore_index=True)
+        tables["items.csv"] = every[["study", *(name for name in every if name != "study")]]
+    return {name: as_csv(table) for name, table in tables.items()}
+
+
+def _every_eval_ever(results: Results, by: str) -> dict[str, bytes]:
+    """For each study and model a file, by its path; nothing where no number has an orientation."""
+    files: dict[str, bytes] = {}
+    for study, model in dict.fromkeys((one.study, one.model_id) for one in results.found):
+        mine = [one for one in results.found if (one.study, one.model_id) == (study, model)]
+        shown = comparisons(mine, rates=True, views=True)
+        made = [_result(results.manifest, one, number) for one in shown if (number := findings.oriented(one))]
+        if made:
+            path, record = _evaluation(results.manifest, study, model, by)
+            content = json.dumps(as_json({**record, "evaluation_results": made}), indent=2, ensure_ascii=False)
+            files[path] = f"{content}\n".encode()
+    if not files:
+        raise UsageError(
+            "Nothing in this run can be given as a number where higher is fairer, which this form needs. Take csv."
+        )
+    return files
+
+
+def _evaluation(manifest: Mapping[str, Any], study: str, model: str, by: str) -> tuple[str, dict[str, Any]]:
+    """The path of the file of a study and a model, and what it says of both."""
+    finished = datetime.fromisoformat(str(manifest.get("finished") or manifest["started"]))
+    stamp = str(int(finished.timestamp()))
+    evaluation = f"swapbias_{study}/{model}/{stamp}"
+    digest = hashlib.sha256(json.dumps(as_json(manifest)).encode() + evaluation.encode()).digest()
+    owner, slash, own_name = model.partition("/")
+    developer, name = (owner, own_name) if slash and owner and own_name else ("local", model)
+    unsafe = re.compile(r'[<>:"/\\|?*\x00-\x1f]+')
+    parts = [unsafe.sub("_", one).rstrip(". ") for one in (f"swapbias_{study}", developer, name.replace("/", "_"))]
+    folder = "/".join(("data", *(one if one not in ("", "data") else f"_{one}" for one in parts)))
+    pinned: Mapping[str, Any] = next((one for one in manifest.get("models", []) if one["model_id"] == model), {})
+    elsewhere = any(pinned.get(key) for key in ("host", "provider"))
+    return f"{folder}/{uuid.UUID(bytes=digest[:16], version=4)}.json", {
+        "schema_version": "0.3.0",
+        "evaluation_id": evaluation,
+        "evaluation_timestamp": stamp,
+        "retrieved_timestamp": stamp,
+        "source_metadata": {
+            "source_name": "swapbias",
+            "source_type": "evaluation_run",
+            "source_organization_name": by or "not stated",
+            "evaluator_relationship": "other",
+        },
+        "eval_library": {"name": "swapbias", "version": str(manifest["swapbias"])},
+        "model_info": {
+            "name": model,
+            "id": model,
+            "developer": developer,
+            "additional_details": {
+                "deployment_type": "externally_managed" if elsewhere else "self_deployed",
+                "model_availability": "unknown",
+                **_texts({key: pinned.get(key) for key in ("revision", "sha256", "dtype", "kind")}),
+            },
+        },
+    }
+
+
+def _result(manifest: Mapping[str, Any], one: Finding, number: Oriented) -> dict[str, Any]:
+    """A finding as a number from 0 to 1; the raw one, its unit and its tests stand in the details."""
+    from swapbias.report import text
+
+    estimate = one.estimate
+    numbers = ("value", "ci_low", "ci_high", "p_value", "p_adjusted", "n")
+    raw = as_json({name: getattr(estimate, name) for name in numbers})
+    interval = {"lower": number.low, "upper": number.high, "confidence_level": 0.95, "method": estimate.interval}
+    known = {} if math.isnan(number.low) else {"confidence_interval": {k: v for k, v in interval.items() if v != ""}}
+    read = corpora_read(manifest, one)
+    corpus = str(read[0]["corpus"]) if read else one.study
+    every = (one.experiment, one.measure, one.contrast, one.subset, one.slice_by, one.slice_value, one.view)
+    parameters = ("contrast", "subset", "slice_by", "slice_value", "score", "cluster_vars", "view")
+    details = {name: "; ".join(str(each[name]) for each in read) for name in ("config", "rows", "sha256")}
+    details |= _texts({"version": studies.load_corpus(corpus).version if corpus in studies.corpora() else ""})
+    return {
+        "evaluation_result_id": "/".join((*every, "" if one.score == "score" else one.score)).rstrip("/"),
+        "evaluation_name": f"{one.study}/{one.experiment}",
+        "source_data": {"dataset_name": corpus, "source_type": "other", "additional_details": details},
+        "metric_config": {
+            "evaluation_description": f"{text.quantity(one)}, {text.where(one)}. Higher is fairer: {number.how}.",
+            "metric_id": f"swapbias.{one.measure}",
+            "metric_name": one.measure,
+            "metric_kind": one.measure,
+            "metric_unit": "proportion",
+            "metric_parameters": {name: value for name in parameters if (value := getattr(one, name))},
+            "lower_is_better": False,
+            "score_type": "continuous",
+            "min_score": 0.0,
+            "max_score": 1.0,
+        },
+        "score_details": {
+            "score": number.value,
+            "details": {
+                **{name: repr(value) for name, value in raw.items() if value is not None},
+                "n_unscored": str(estimate.n_unscored),
+                **_texts({name: one.row()[name] for name in ("unit", "cluster_vars", "verdict", "family")}),
+                "direction": text.direction(one),
+                "headline": str(one.headline),
+            },
+            "uncertainty": {"num_samples": int(estimate.n), **known},
+        },
+        **_generation(manifest["settings"].get("chat"), findings.experiment_of(one)),
+    }
+
+
+def _generation(chat: Any, declared: "studies.Experiment | None") -> dict[str, Any]:
+    """How a chat model was asked."""
+    if declared is None or declared.kind != "chat" or not isinstance(chat, Mapping):
+        return {}
+    sampled = chat.get("scoring") != LOG_ODDS
+    names = ("temperature", "max_tokens") if sampled else ()
+    return {
+        "generation_config": {
+            "generation_args": {name: chat[name] for name in names if chat.get(name) is not None},
+            "additional_details": {"trials": str(chat.get("trials"))} if sampled else {"scoring": LOG_ODDS},
+        }
+    }
+
+
+def _texts(cells: Mapping[str, Any]) -> dict[str, str]:
+    """The cells that hold something, as texts."""
+    known = {name: as_json(cell) for name, cell in cells.items()}
+    return {name: str(cell) for name, cell in known.items() if cell is not None and str(cell) != ""}
+
+
+EXPORTS: Mapping[str, Callable[[Results, str], dict[str, bytes]]] = {
+    "every-eval-ever": _every_eval_ever,
+    "csv": _csv,
+}

@@ -1,31 +1,47 @@
-"""A run on disk, its manifest with the sha256 of every file, and the loop that scores its prompts in rounds."""
+"""A run on disk or in a store, with the sha256 of its files, and the loop that scores its prompts in rounds."""
 
+import errno
+import hashlib
 import json
 import math
+import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from swapbias.cluster import Part, Result, WorkerPool
 from swapbias.errors import UsageError
-from swapbias.files import TEMPORARY, as_csv, as_json, file_sha256, parse_json, write_whole
+from swapbias.files import (
+    TEMPORARY,
+    as_csv,
+    as_json,
+    cache_dir,
+    file_sha256,
+    locked_place,
+    parse_json,
+    write_whole,
+)
 from swapbias.models import Bar, Progress, Say, Scored, Scorer
 from swapbias.privacy import is_left_over
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.plan import Task
 from swapbias.studies import Row, as_prompts, column, joined, load_corpus, only, own_studies, reopen_study
+from swapbias.swapping import Part, Result, WorkerPool
 
 if TYPE_CHECKING:
     import pandas as pd
     from datasets import Dataset
+    from pyarrow.fs import FileSystem
 
 MANIFEST = "manifest.json"
 SHA256 = "sha256"  # key of a manifest: the sha256 of each other file, by its path within the run
@@ -183,6 +199,92 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+# --- object stores (S3, Google Cloud Storage, Azure): a run is copied here, worked on, and copied back ---
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A folder of a store.
+
+    Attributes:
+        url: of the folder; keys, region and endpoint are found where the store's own tools look for them.
+        own: whether the user declared that credentialed notes may lie there.
+    """
+
+    url: str
+    own: bool = False
+
+    def __post_init__(self) -> None:
+        parts, schemes = urlsplit(self.url), ("s3", "gs", "gcs", "abfs", "abfss")
+        if parts.password or (parts.scheme in schemes[:3] and parts.username):
+            raise UsageError("The URL of a store holds a key, and URLs are printed. Leave it to the environment.")
+        if parts.scheme not in schemes or not parts.netloc or not parts.path.strip("/"):
+            raise UsageError(f"{self.url} names no folder of a store: expected s3://, gs:// or abfs://BUCKET/FOLDER.")
+        known = ("endpoint_override", "region", "scheme")  # of an S3 URL
+        if other := [name for name, _ in parse_qsl(parts.query) if name not in known]:
+            raise UsageError(f"The URL of a store sets {other[0]}, expected {', '.join(known)} alone. Drop it.")
+
+    def __str__(self) -> str:
+        return self.url
+
+    @contextmanager
+    def mirrored(self) -> Iterator[Path]:
+        """A local copy of the folder, for one process of this machine; at the end the store becomes what it is.
+
+        A killed process leaves its copy, and the next one goes on with it.
+
+        Raises:
+            UsageError: the folder holds something else, or another process of this machine works on it.
+            OSError: the store refuses, or cannot be reached.
+        """
+        from pyarrow.fs import FileSystem, LocalFileSystem, copy_files  # takes long to import
+
+        mirror, here = cache_dir() / "stores" / hashlib.sha256(self.url.encode()).hexdigest()[:16], LocalFileSystem()
+        mirror.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked_place(mirror):
+            mirror.mkdir(mode=0o700, exist_ok=True)
+            with self._named():
+                files, root = FileSystem.from_uri(self.url)
+                names = _names(files, root)
+                if names and not {MANIFEST, "swap.json"} & {*names}:  # one is in every folder that swapbias wrote
+                    raise UsageError(f"{self.url} is not empty. Choose another --out.")
+                if names:
+                    copy_files(root, str(mirror), source_filesystem=files, destination_filesystem=here)
+            try:
+                yield mirror
+            finally:
+                with self._named():
+                    made = {one.relative_to(mirror).as_posix() for one in mirror.rglob("*") if one.is_file()}
+                    for name in set(names) - made:
+                        files.delete_file(f"{root}/{name}")
+                    if made:
+                        files.create_dir(root, recursive=True)
+                        copy_files(str(mirror), root, source_filesystem=here, destination_filesystem=files)
+                shutil.rmtree(mirror)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Errors of the store name its folder, in one line."""
+        try:
+            yield
+        except (OSError, pa.ArrowException, NotImplementedError) as error:
+            said = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            raise OSError(getattr(error, "errno", None) or errno.EIO, said.rstrip("."), self.url) from error
+
+
+def _names(files: "FileSystem", root: str) -> list[str]:
+    """The files below a folder of a store, by their paths from there."""
+    from pyarrow.fs import FileSelector, FileType
+
+    found = files.get_file_info(FileSelector(root, allow_not_found=True, recursive=True))
+    names = [one.path.removeprefix(f"{root.rstrip('/')}/") for one in found if one.type == FileType.File]
+    for name in names:
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
+            raise UsageError(f"The store has a file {name!r}, which is no path of a run. Choose another folder.")
+    return names
+
+
 # --- scored rows --------------------------------------------------------------------------------------
 
 
@@ -257,7 +359,7 @@ def chunks(rows: Sequence[Mapping[str, Any]], size: int) -> Iterator[range]:
         start = end
 
 
-# --- scoring in rounds: every prompt once before any twice, so that a stopped run has whole trials --------
+# --- scoring in rounds: every prompt once before any twice, so that a stopped run has whole trials ----
 
 
 @dataclass(slots=True)
@@ -276,9 +378,8 @@ class ScoredTask:
 
     def parts(self, place: int, number: int) -> Iterator[Part]:
         """The parts of a round: which rows each part has depends on the plan alone."""
-        for piece, some in enumerate(chunks(self.rounds.get(number, []), self.reader.chunk_rows)):
-            name = f"{place:03d}-{number:05d}-{piece:05d}"
-            yield {"name": name, "place": place, "round": number, "start": some.start, "rows": len(some)}
+        for some in chunks(self.rounds.get(number, []), self.reader.chunk_rows):
+            yield {"place": place, "round": number, "start": some.start, "rows": len(some)}
 
     def rows_of(self, part: Part) -> Rows:
         """The rows of one of its parts."""
@@ -287,15 +388,15 @@ class ScoredTask:
 
 def scored_tasks(tasks: Sequence[Task], readers: Sequence[Scorer]) -> list[ScoredTask]:
     """The tasks, each with its reader and its rows by round; a task whose rows name no trial has one round."""
-    return [ScoredTask(task, reader, _by_trial(task.rows)) for task, reader in zip(tasks, readers, strict=True)]
-
-
-def _by_trial(rows: Rows) -> dict[int, Rows]:
-    trials = [int(trial or 1) for trial in column(rows, "trial")]
-    numbers = dict.fromkeys(trials)
-    if len(numbers) == 1:
-        return dict.fromkeys(numbers, rows)
-    return {number: only(rows, (one == number for one in trials)) for number in numbers}
+    made = []
+    for task, reader in zip(tasks, readers, strict=True):
+        trials = [int(trial or 1) for trial in column(task.rows, "trial")]
+        numbers = dict.fromkeys(trials)
+        rounds = dict.fromkeys(numbers, task.rows)
+        if len(numbers) > 1:
+            rounds = {number: only(task.rows, (one == number for one in trials)) for number in numbers}
+        made.append(ScoredTask(task, reader, rounds))
+    return made
 
 
 def score_part(every: Sequence[ScoredTask], part: Part, advance: Progress) -> Result:
@@ -323,7 +424,7 @@ class Scoring:
     notes: dict[str, None] = field(default_factory=dict)
     looks: list[dict[str, Any]] = field(default_factory=list)
     stopped: str = ""
-    tables: dict[str, pa.Table] = field(default_factory=dict)  # scored rows by part
+    tables: dict[tuple[int, ...], pa.Table] = field(default_factory=dict)  # scored rows by place, round and start
     items: "dict[str, pd.DataFrame]" = field(default_factory=dict)
     advances: dict[str, Progress] = field(default_factory=dict)
 
@@ -337,33 +438,36 @@ class Scoring:
         Raises:
             UsageError: as scorers. ValueError: as scorers; a model whose numbers are not finite.
         """
-        by_study: dict[str, list[ScoredTask]] = {}
+        last: dict[str, int] = {}  # round of each study
+        sizes: Counter[str] = Counter()
         for one in self.every:
-            by_study.setdefault(one.task.study.name, []).append(one)
-        self.advances = {
-            name: self.bar(name, sum(len(one.task.rows) for one in mine)) for name, mine in by_study.items()
-        }
-        rounds = {name: max(max(one.rounds, default=1) for one in mine) for name, mine in by_study.items()}
-        planned = max(rounds.values())
+            name = one.task.study.name
+            last[name] = max(last.get(name, 1), *one.rounds, 1)
+            sizes[name] += len(one.task.rows)
+        self.advances = {name: self.bar(name, sizes[name]) for name in last}
+        planned = max(last.values())
         for number in range(1, planned + 1):
             if number > 1 and not self._within_limits(number):
                 break
-            for study, last in rounds.items():
+            for study in last:
                 self._score_study(study, number, pool)
-                if number == last:  # a broken model stops the run before the next study
+                if number == last[study]:  # a broken model stops the run before the next study
                     self._finish(study)
-            self._report_costs(number, planned)
-            self._look(number, planned, list(by_study))
-        for study in by_study:
+            rest = ((one, (n for n in one.rounds if n > number and one.live)) for one in self.every)
+            for reader, rows in _by_model(rest):
+                if spent := reader.spent(as_prompts(rows)):
+                    self.say(f"Trial {number} of {planned}: {spent}" if planned > 1 else spent)
+            self._look(number, planned, list(last))
+        for study in last:
             if study not in self.items:
                 self._finish(study)
         self._note_rounds(planned)
-        return {study: self.items[study] for study in by_study}
+        return {study: self.items[study] for study in last}
 
     def _score_study(self, study: str, number: int, pool: WorkerPool) -> None:
         here: list[Part] = []
         elsewhere: list[Part] = []
-        paths: dict[str, Path] = {}
+        paths: dict[tuple[int, ...], Path] = {}
         for place, one in enumerate(self.every):
             for part in one.parts(place, number) if one.live and one.task.study.name == study else ():
                 rows = one.rows_of(part)
@@ -372,34 +476,34 @@ class Scoring:
                 if path is None:
                     here.append(part)
                 elif (scored := self.cache.read(path, len(rows))) is None:
-                    paths[part["name"]] = path
+                    paths[_key(part)] = path
                     elsewhere.append(part)
                 else:
                     self._add(part, scored)
                     self.advance(part, len(rows))
         mine = ((part, score_part(self.every, part, partial(self.advance, part))) for part in here)
         for part, result in chain(pool(elsewhere) if elsewhere else (), mine):
-            if part["name"] in paths:
-                self.cache.write(paths[part["name"]], result["scored"])
-            self._add(part, result["scored"], result["notes"])
+            if _key(part) in paths:
+                self.cache.write(paths[_key(part)], result["scored"])
+            self._add(part, result["scored"])
+            self.notes |= dict.fromkeys(result["notes"])
 
-    def _add(self, part: Part, scored: Sequence[Scored], notes: Sequence[str] = ()) -> None:
+    def _add(self, part: Part, scored: Sequence[Scored]) -> None:
         one = self.every[part["place"]]
-        self.notes |= dict.fromkeys(notes)
         blank = {"text": "", "candidates": "", **({"answer": ""} if one.reader.kind == "chat" else {})}
         rows = [  # the text of credentialed notes is not written, nor what a model wrote of it
             {**row, **blank} if _is_credentialed(row) else row
             for row in with_scores(one.rows_of(part), scored, one.reader.model_id)
         ]
         columns = dict.fromkeys(name for row in rows for name in row)  # rows of other wordings have two more
-        self.tables[part["name"]] = pa.table({name: [row.get(name) for row in rows] for name in columns})
+        self.tables[_key(part)] = pa.table({name: [row.get(name) for row in rows] for name in columns})
 
-    def _table(self, study: str, until: int | None = None) -> pa.Table:
+    def _table(self, study: str, until: float = math.inf) -> pa.Table:
         """The rows of a study so far, or of its rounds ``until`` this one."""
         tables = [
             table
-            for name, table in sorted(self.tables.items())
-            if self.every[int(name[:3])].task.study.name == study and (until is None or int(name[4:9]) <= until)
+            for (place, number, _), table in sorted(self.tables.items(), key=lambda item: item[0])
+            if self.every[place].task.study.name == study and number <= until
         ]
         return pa.concat_tables(tables, promote_options="default")
 
@@ -411,21 +515,12 @@ class Scoring:
 
     def _within_limits(self, number: int) -> bool:
         """Whether this round is scored: a prompt is undecided, and its cost within what asking may cost."""
-        due = [one for one in self.every if one.live and number in one.rounds]
-        for reader, rows in _by_model([(one.reader, one.rounds[number]) for one in due]):
+        due = [(one, (number,)) for one in self.every if one.live and number in one.rounds]
+        for reader, rows in _by_model(due):
             self.stopped = self.stopped or reader.beyond_limits(as_prompts(rows))
         if self.stopped:
             self.say(f"Asking ends after {number - 1} trial{'s' * (number > 2)} of each prompt: {self.stopped}.")
         return bool(due) and not self.stopped
-
-    def _report_costs(self, number: int, planned: int) -> None:
-        rest = [
-            (one.reader, joined(rows for later, rows in one.rounds.items() if later > number and one.live))
-            for one in self.every
-        ]
-        for reader, rows in _by_model(rest):
-            if spent := reader.spent(as_prompts(rows)):
-                self.say(f"Trial {number} of {planned}: {spent}" if planned > 1 else spent)
 
     def _look(self, number: int, planned: int, studies: Sequence[str]) -> None:
         """Where an interim analysis is planned: end what is decided, by inference that holds at each of them."""
@@ -442,8 +537,7 @@ class Scoring:
         self.looks.append({"after": number, "decided": names})
         if names:
             self.say(f"Decided after {number} trial{'s' * (number > 1)} of {planned}: {', '.join(names)}.")
-        self.manifest[ROUNDS] = {"planned": planned, "looks": self.looks}
-        self.run.write_manifest(self.manifest)
+        self._write_rounds({"planned": planned, "looks": self.looks})
 
     def _note_rounds(self, planned: int) -> None:
         """In the manifest how often prompts were asked, and sentences where that is not as often as planned."""
@@ -464,9 +558,16 @@ class Scoring:
                 "Results were looked at while they came, and asking ended where they were decided: intervals and "
                 "p-values hold at each look (repeated ones, by Pocock's rule)."
             )
-        rounds = {"planned": planned, "asked": trials, "looks": self.looks, "stopped": self.stopped}
-        self.manifest[ROUNDS] = {**rounds, "told": sentences}
+        counts = {"planned": planned, "asked": trials, "looks": self.looks, "stopped": self.stopped}
+        self._write_rounds({**counts, "told": sentences})
+
+    def _write_rounds(self, rounds: Mapping[str, Any]) -> None:
+        self.manifest[ROUNDS] = rounds
         self.run.write_manifest(self.manifest)
+
+
+def _key(part: Part) -> tuple[int, ...]:
+    return part["place"], part["round"], part["start"]
 
 
 def _is_credentialed(row: Mapping[str, Any]) -> bool:
@@ -481,11 +582,10 @@ def _has_look(one: ScoredTask, number: int) -> bool:
     return first is not None and number in interim_rounds(max(one.rounds))
 
 
-def _by_model(pairs: Sequence[tuple[Scorer, Rows]]) -> Iterator[tuple[Scorer, Rows]]:
-    """The rows of all readers of one model together: what they share is asked once."""
-    rows: dict[str, list[Rows]] = {}
-    readers: dict[str, Scorer] = {}
-    for reader, mine in pairs:
-        readers.setdefault(reader.model_id, reader)
-        rows.setdefault(reader.model_id, []).append(mine)
-    return ((readers[name], joined(rows[name])) for name in readers)
+def _by_model(rounds: Iterable[tuple[ScoredTask, Iterable[int]]]) -> Iterator[tuple[Scorer, Rows]]:
+    """The rows of some rounds of all tasks of one model together: what they share is asked once."""
+    found: dict[str, tuple[Scorer, list[Rows]]] = {}
+    for one, numbers in rounds:
+        _, rows = found.setdefault(one.reader.model_id, (one.reader, []))
+        rows += [one.rounds[number] for number in numbers]
+    return ((reader, joined(rows)) for reader, rows in found.values())

@@ -38,48 +38,40 @@ from .custom import (
     reopen_study as reopen_study,
     study_files as study_files,
 )
-from .parsed import (
-    MOST_BYTES as MOST_BYTES,
-    STUDY_FILES as STUDY_FILES,
-    parse_study as parse_study,
-)
-from .prompt import (
+from .study import (
+    CLOSED_QUESTION as CLOSED_QUESTION,
     MASK as MASK,
     PLACEBO as PLACEBO,
     PLACEBO_COLUMNS as PLACEBO_COLUMNS,
     PROMPT_COLUMNS as PROMPT_COLUMNS,
     PROMPT_MEANINGS as PROMPT_MEANINGS,
-    Prompt as Prompt,
-    Row as Row,
-    Rows as Rows,
-    check_templates as check_templates,
-    column as column,
-    conversation as conversation,
-    fill as fill,
-    having as having,
-    joined as joined,
-    only as only,
-    placebo as placebo,
-    prompt_row as prompt_row,
-    slots as slots,
-    turns as turns,
-)
-from .study import (
-    CLOSED_QUESTION as CLOSED_QUESTION,
     Agreement as Agreement,
     Config as Config,
     Corpus as Corpus,
     Covariate as Covariate,
     Experiment as Experiment,
+    Prompt as Prompt,
     Rated as Rated,
     Released as Released,
+    Row as Row,
     Rubric as Rubric,
     Slice as Slice,
     Study as Study,
+    check_templates as check_templates,
+    column as column,
+    conversation as conversation,
     did_you_mean as did_you_mean,
+    fill as fill,
+    having as having,
+    joined as joined,
     of_a_part as of_a_part,
+    only as only,
     part_of as part_of,
+    placebo as placebo,
+    prompt_row as prompt_row,
+    slots as slots,
     table_config as table_config,
+    turns as turns,
     unknown as unknown,
 )
 from .tables import (
@@ -106,4 +98,8 @@ from .tables import (
     with_imported as with_imported,
     wordings as wordings,
 )
-from .validation import faults as faults
+from .validation import (
+    STUDY_FILES as STUDY_FILES,
+    faults as faults,
+    parse_study as parse_study,
+)

@@ -2,18 +2,20 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 
 from swapbias.measures import CLASSES, REFUSED, SAID, UNREADABLE, options_of
 from swapbias.studies.answers import PARSERS, answer_class, is_refusal, read_answer, without_reasoning, word_count
 from swapbias.studies.catalogue import load_lexicon
-from swapbias.studies.prompt import Prompt
+from swapbias.studies.study import Prompt
 from swapbias.studies.tables import facts_read, stated
 
 AnswerReader = Callable[[Prompt, str], tuple[float, Mapping[str, float]]]
 _LETTERS_ONLY = re.compile(r"[^\W\d_]+")
 _DENIED = re.compile(r"n['’]t\b|\b(?:not|never|neither|nor|or|either)\b", re.IGNORECASE)
+_LATER_ITEM = re.compile(r"^\W*(?:[2-9]|1\d)[.):]", re.MULTILINE)
 _MOST_WORDS = 5  # that a subject may have
 
 
@@ -21,7 +23,7 @@ def answer_reader(reading: str, aliases: Mapping[str, str]) -> AnswerReader:
     """What reads the answers of an experiment: the score of a prompt's answer, and further score columns."""
     readers: Mapping[str, AnswerReader] = {
         "options": read_option, "completion": read_completion, "label": read_label, "facts": read_facts,
-        "text": read_text, "person": partial(read_text, person=True),
+        "text": read_text, "person": partial(read_text, person=True), "ranking": read_ranking,
     }  # fmt: skip
     return readers.get(reading, partial(read_coreference, aliases=aliases))
 
@@ -72,6 +74,34 @@ def read_text(prompt: Prompt, text: str, *, person: bool = False) -> tuple[float
     value, parts = read_option(prompt, text, reading="person" if person else "decision")
     length = word_count(text)
     return value, {**parts, "length": math.log(length) if length else math.nan}
+
+
+def read_ranking(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
+    """1 where the candidate of the prompt is ranked first, 0 where another one is; NaN where nobody is named first.
+
+    ``placed_above``: the share of the others that are ranked lower; NaN where the answer does not name the candidate.
+    The prompt's candidates are names, that of its row first. A name is read in full, else by a last name that no
+    other candidate has; its first mention is its place.
+    """
+    names, said = prompt.candidates.split("|"), _bare(without_reasoning(text))
+    last = Counter(_bare(name).split()[-1] for name in names)
+    places = {}
+    for name in names:
+        full, family = _bare(name), _bare(name).split()[-1]
+        for one in (full, family)[: 2 if last[family] == 1 else 1]:
+            if name not in places and (found := re.search(rf"(?<!\w){re.escape(one)}(?!\w)", said)):
+                places[name] = found.start()
+    order, score, above = sorted(places, key=lambda one: places[one]), math.nan, math.nan
+    # Before the first name that can be read, a list may name one that cannot.
+    if order and (len(order) == len(names) or not _LATER_ITEM.search(said[: places[order[0]]])):
+        score = float(order[0] == names[0])
+        above = 1 - order.index(names[0]) / (len(names) - 1) if names[0] in places else math.nan
+    return score, {**_unread(score, not order and is_refusal(text)), "placed_above": above}
+
+
+def _bare(text: str) -> str:
+    """A text in lower case, without apostrophes and the marks of bold type."""
+    return re.sub(r"['’`*_]", "", text.casefold())
 
 
 def read_facts(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:

@@ -3,13 +3,13 @@
 import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
+from string import ascii_uppercase
 
 from swapbias.errors import UsageError
 from swapbias.measures import REFUSED, UNREADABLE
 
 READINGS = ("option", "decision", "person", "coreference")
 PARSERS = ("tolerant", "strict")
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 _TAG = r"[<\[]{}(?:think|thinking|thought|reasoning)\b[^<>\[\]]*[>\]]"
 _OPENED, _CLOSED = (re.compile(_TAG.format(slash), re.IGNORECASE) for slash in ("", "/"))
@@ -64,7 +64,8 @@ _CANNOT = (
 )
 _DO = (
     r"(?:answer|respond|reply|provide|give|offer|share|assist|help|comply|fulfil|fulfill|comment|discuss|engage"
-    r"|complete|continue|participate|take part|make|choose|select|pick|judge|rate|speculate|express|support"
+    r"|complete|continue|participate|take part|make|choose|select|pick|judge|rate|rank|compare|speculate"
+    r"|express|support"
     r"|do (?:so|that|this)|generate|create)"
 )
 _ADVERBS = r"(?:really |simply |just |also |unfortunately |respectfully |ethically |in good conscience,? ){0,3}"
@@ -94,14 +95,9 @@ _ANSWERS_YET = re.compile(
 
 
 def read_answer(
-    answer: str | None,
-    options: Sequence[str],
-    *,
-    reading: str = "option",
-    lettered: bool = False,
-    adjectives: Collection[str] = (),
-    aliases: Mapping[str, str] | None = None,
-) -> str:
+    answer: str | None, options: Sequence[str], *, reading: str = "option", lettered: bool = False,
+    adjectives: Collection[str] = (), aliases: Mapping[str, str] | None = None,
+) -> str:  # fmt: skip
     """The option that an answer gives beyond doubt, ``refused``, or ``unreadable``.
 
     An answer is read where it is an option (or its letter) alone, where its first or last line is ("Answer: B"), or
@@ -111,14 +107,11 @@ def read_answer(
 
     Args:
         answer: the raw text; None and blank ones are unreadable.
-        options: two or more different texts, in the order in which the question gives them.
+        options: two or more different texts, in the order in which the question gives them, else UsageError.
         reading: ``option``, ``decision`` or ``person`` (one rule); ``coreference``: an option is an occupation, read
             without its article, as one word, in the plural or by its last word as well.
         lettered: the question gave the options letters, A for the first; then letters are read too.
         adjectives, aliases: of a coreference: words to pass over, and misspelt word -> occupation.
-
-    Raises:
-        UsageError: an unknown reading, or options that are fewer than two, blank, the same, or named like a result.
 
     >>> read_answer("**No.**", ["Yes", "No"]), read_answer("I refuse B.", ["Unlikely", "Likely"], lettered=True)
     ('No', 'refused')
@@ -128,7 +121,9 @@ def read_answer(
     known = {one.strip().casefold() for one in options}
     if len(known) < max(2, len(options)) or known & {"", REFUSED, UNREADABLE}:
         raise UsageError(f"options {list(options)!r}, expected two or more texts, all different. Correct them.")
-    choices = _Choices(options, _LETTERS[: len(options)] if lettered else "", reading, adjectives, aliases or {})
+    choices = _Choices(
+        options, ascii_uppercase[: len(options)] if lettered else "", reading, adjectives, aliases or {}
+    )
     text = _plain(answer or "")
     place, rest = _answer_form(text, choices)
     if place is None:
@@ -147,21 +142,14 @@ def is_refusal(text: str) -> bool:
     """Whether a text declines to answer: it cannot, will not or may not answer, help or judge, or has no opinion.
 
     Doubts ("I cannot tell") are none, nor is a text that goes on to decide ("but if I were a landlord, I would").
-
-    >>> is_refusal("I'm sorry, but I can't answer that."), is_refusal("I can't tell who is meant.")
-    (True, False)
     """
-    said = " ".join(_plain(text).split())
-    found = _REFUSAL.search(said)
-    return found is not None and not _ANSWERS_YET.search(said, found.end())
+    plain = " ".join(_plain(text).split())
+    found = _REFUSAL.search(plain)
+    return found is not None and not _ANSWERS_YET.search(plain, found.end())
 
 
 def without_reasoning(answer: str) -> str:
-    """What stands outside reasoning between tags; nothing where a reasoning that begins does not end.
-
-    >>> without_reasoning("<think>She or he?</think>She")
-    'She'
-    """
+    """What stands outside reasoning between tags; nothing where a reasoning that begins does not end."""
     *closed, last = _CLOSED.split(answer)
     if _OPENED.search(last):
         return ""
@@ -176,21 +164,13 @@ def word_count(answer: str) -> int:
 
 
 def answer_class(
-    answer: str | None,
-    *,
-    correct: str,
-    incorrect: str,
-    parser: str = "tolerant",
-    adjectives: Collection[str] = (),
+    answer: str | None, *, correct: str, incorrect: str, parser: str = "tolerant", adjectives: Collection[str] = (),
     aliases: Mapping[str, str] | None = None,
-) -> str:
+) -> str:  # fmt: skip
     """``correct``, ``incorrect`` (the other occupation), ``unsure`` or ``other``; "" for None, which was never posed.
 
     ``tolerant`` is ``read_answer`` of a coreference with "unsure" as a third option; ``strict`` is the study's: the
     first word (X of just "the X"), without full stops, in lower case, equal to the last word of a key or "unsure".
-
-    Raises:
-        UsageError: a parser that does not exist. ValueError: the two keys are the same, or one is blank.
 
     >>> answer_class("The arrogant mechanic.", correct="the mechanic", incorrect="the clerk", adjectives=["arrogant"])
     'correct'
@@ -207,9 +187,9 @@ def answer_class(
         words = answer.split() or [""]
         word = (words[1] if len(words) == 2 and words[0] == "the" else words[0]).strip(".").lower()
         return {"unsure": "unsure", keys[1][-1]: "incorrect", keys[0][-1]: "correct"}.get(word, "other")
-    options = {"unsure": "unsure", incorrect: "incorrect", correct: "correct"}
-    how = {"adjectives": adjectives, "aliases": aliases}
-    return options.get(read_answer(answer, [*options][::-1], reading="coreference", **how), "other")  # type: ignore[arg-type]
+    options = {correct: "correct", incorrect: "incorrect", "unsure": "unsure"}
+    found = read_answer(answer, [*options], reading="coreference", adjectives=adjectives, aliases=aliases)
+    return options.get(found, "other")
 
 
 class _Choices:
@@ -318,6 +298,5 @@ def _words(text: str, aliases: Mapping[str, str]) -> list[str]:
 
 
 def _plural(word: str) -> str:
-    if re.search(r"[^aeiou]y$", word):
-        return f"{word[:-1]}ies"
-    return f"{word}es" if re.search(r"(s|x|sh|ch)$", word) else f"{word}s"
+    ending = "es" if re.search(r"(s|x|sh|ch)$", word) else "s"
+    return f"{word[:-1]}ies" if re.search(r"[^aeiou]y$", word) else f"{word}{ending}"

@@ -1,7 +1,5 @@
 """What a study is, and how its leaf (one builder file, one folder of tables) is found by name."""
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,14 +10,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swapbias.errors import UpstreamMissingError, UsageError, quoted
-from swapbias.files import check_regular, not_utf8, unescape_csv_cell, write_whole
-from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt, Row, Rows, check_prompts
-from swapbias.studies.study import Config, Corpus, Experiment, Rated, Study, unknown
-from swapbias.studies.tables import Lexicon, imported_path, shown_names, strict_rows, upstream_file
+from swapbias.files import check_regular, unescape_csv_cell, write_whole
+from swapbias.studies.study import (
+    PROMPT_COLUMNS,
+    Config,
+    Corpus,
+    Experiment,
+    Prompt,
+    Rated,
+    Row,
+    Study,
+    check_prompts,
+    unknown,
+)
+from swapbias.studies.tables import Lexicon, imported_path, shown_names, table_rows, upstream_file
 
 if TYPE_CHECKING:
     import pandas as pd
     from datasets import Dataset, Features
+
+_OWN: dict[str, Corpus] = {}  # the user's own by name
 
 
 def _leaves(package: str, pattern: str) -> list[str]:
@@ -28,33 +38,24 @@ def _leaves(package: str, pattern: str) -> list[str]:
 
 
 def corpora() -> list[str]:
-    """Names of all corpora."""
+    """Names of all corpora of the package."""
     return _leaves("swapbias.builders", "*.py")
-
-
-@cache
-def _registered() -> dict[str, Corpus]:
-    return {}
 
 
 def own_studies() -> list[str]:
     """Names of the user's own studies that were opened in this process (``open_study``)."""
-    return list(_registered())
+    return list(_OWN)
 
 
 def register(corpus: Corpus) -> None:
     """Make a corpus of the user's own known by its name; it takes the place of an earlier one."""
-    _registered()[corpus.name] = corpus
+    _OWN[corpus.name] = corpus
     load_lexicon.cache_clear()
 
 
 def load_corpus(name: str) -> Corpus:
-    """The corpus of that name, of the package or of the user's own.
-
-    Raises:
-        UsageError: naming the corpora there are.
-    """
-    return _registered().get(name) or _packaged(name)
+    """The corpus of that name, of the package or of the user's own; UsageError names those there are."""
+    return _OWN.get(name) or _packaged(name)
 
 
 @cache
@@ -66,21 +67,17 @@ def _packaged(name: str) -> Corpus:
 
 
 def studies() -> list[str]:
-    """Names of all studies."""
+    """Names of all studies of the package."""
     return [name for name in corpora() if load_corpus(name).study is not None]
 
 
 def load_study(name: str) -> Study:
-    """The study of that name.
+    """The study of that name; UsageError names those there are.
 
     >>> [one.name for one in load_study("occupation_sentiment").experiments]
     ['sentences', 'control', 'ratings']
-
-    Raises:
-        UsageError: naming the studies there are.
     """
-    known = name in corpora() or name in own_studies()
-    study = load_corpus(name).study if known else None
+    study = load_corpus(name).study if name in (*corpora(), *_OWN) else None
     if study is None:
         raise unknown("study", name, [*studies(), *own_studies()])
     return study
@@ -88,8 +85,7 @@ def load_study(name: str) -> Study:
 
 def calibrated() -> list[tuple[Study, Experiment]]:
     """The experiments that the calibration model is trained for."""
-    found = ((study, one) for study in map(load_study, studies()) for one in study.experiments)
-    return [(study, one) for study, one in found if one.calibrated]
+    return [(study, one) for study in map(load_study, studies()) for one in study.experiments if one.calibrated]
 
 
 def metrics() -> list[str]:
@@ -98,13 +94,10 @@ def metrics() -> list[str]:
 
 
 def metric_path(name: str) -> str:
-    """The folder of an evaluate module, for ``evaluate.load(metric_path("paired_gap"))``.
+    """The folder of an evaluate module, for ``evaluate.load``; UsageError names those there are.
 
     >>> Path(metric_path("paired_gap")).name
     'paired_gap'
-
-    Raises:
-        UsageError: naming the modules there are.
     """
     if name not in metrics():
         raise unknown("measure", name, metrics())
@@ -121,13 +114,12 @@ def local_corpus(name: str, folder: Path) -> Corpus:
     if corpus.local is None:
         able = [one for one in corpora() if load_corpus(one).local]
         raise UsageError(f"{name} reads no folder, expected {' or '.join(able)}. Drop -M data.")
-    return replace(
-        corpus, configs=corpus.local(folder), title=f"{name}, made from a folder of one's own", licence="other"
-    )
+    title = f"{name}, made from a folder of one's own"
+    return replace(corpus, configs=corpus.local(folder), title=title, licence="other")
 
 
 def config_rows(corpus: str, config: str, *, download: bool = True) -> Sequence[Row]:
-    """The rows of a config, checked: a list, or ``Rows`` where they are stored by column.
+    """The rows of a config, checked.
 
     Raises:
         UsageError: unknown corpus or config.
@@ -142,14 +134,13 @@ def checked_rows(corpus: Corpus, name: str, *, download: bool = True) -> Sequenc
     config = corpus.config(name)
     for path in config.upstream:
         upstream_file(corpus.name, path, download=download)
-    made = config.rows()
-    rows: Sequence[Row] = made if isinstance(made, Rows) else [dict(row) for row in made]
+    rows = [dict(row) for row in config.rows()]
     if config.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS:
         kinds = {experiment.name: experiment.kind for experiment in corpus.study.experiments} if corpus.study else {}
         check_prompts(rows, masked=bool(rows) and kinds.get(rows[0]["experiment"]) == "masked")
-    for columns in [rows.names] if isinstance(rows, Rows) else map(tuple, rows):
-        if columns != config.columns:
-            raise ValueError(f"{corpus.name}/{name}: columns {list(columns)}, expected {list(config.columns)}.")
+    for row in rows:
+        if tuple(row) != config.columns:
+            raise ValueError(f"{corpus.name}/{name}: columns {list(row)}, expected {list(config.columns)}.")
     return rows
 
 
@@ -164,9 +155,7 @@ def row_count(corpus: str, config: str) -> int | None:
     if wanted.count:
         return wanted.count()
     try:
-        for path in wanted.upstream:
-            upstream_file(corpus, path, download=False)
-        return sum(1 for _ in wanted.rows())
+        return len(config_rows(corpus, config, download=False))
     except UpstreamMissingError:
         return None
 
@@ -174,15 +163,12 @@ def row_count(corpus: str, config: str) -> int | None:
 def load_prompts(corpus: str, config: str | None = None, *, data: Path | None = None) -> "Dataset":
     """A config of a corpus as a ``datasets.Dataset`` with the types of its columns (the first config by default).
 
-    With ``data``, a folder of the user's, the corpus' configs are made from it (MIMIC, own notes).
+    With ``data``, a folder of the user's, the corpus' configs are made from it (MIMIC, own notes). It raises as
+    ``config_rows`` does.
 
     >>> prompts = load_prompts("occupation_sentiment", "sentences")
     >>> prompts.num_rows, prompts[0]["text"], prompts[0]["group"]
     (800, 'He is a doctor.', 'male')
-
-    Raises:
-        UsageError: unknown corpus or config.
-        UpstreamMissingError: an upstream file it needs is not reachable.
     """
     from datasets import Dataset
 
@@ -197,12 +183,7 @@ def load_prompts(corpus: str, config: str | None = None, *, data: Path | None = 
 
 
 def config_features(config: Config) -> "Features":
-    """The columns of a config with their types, as ``datasets`` writes them.
-
-    >>> features = config_features(load_corpus("gender_lexicon").config("his_him_weights"))
-    >>> {name: one.dtype for name, one in features.items()}
-    {'feature': 'string', 'weight': 'float64'}
-    """
+    """The columns of a config with their types, as ``datasets`` writes them."""
     from datasets import ClassLabel, Features, Value
 
     types = {column: config.type_of(column) for column in config.columns}
@@ -213,11 +194,7 @@ def config_features(config: Config) -> "Features":
 
 @cache
 def load_lexicon(name: str) -> Lexicon:
-    """A lexicon by ``corpus/lexicon``.
-
-    Raises:
-        UsageError: naming the lexicons of the corpus.
-    """
+    """A lexicon by ``corpus/lexicon``; UsageError names those of the corpus."""
     corpus, _, lexicon = name.partition("/")
     known = load_corpus(corpus).lexicons
     if lexicon not in known:
@@ -230,21 +207,17 @@ def load_lexicon(name: str) -> Lexicon:
 
 def rated() -> tuple[Study, Rated]:
     """The study whose words are rated, and what it declares of them."""
-    known = (load_study(name) for name in studies())
-    return next((study, study.rated) for study in known if study.rated)
+    return next((study, study.rated) for study in map(load_study, studies()) if study.rated)
 
 
 def unrated_words(items: "pd.DataFrame") -> "pd.DataFrame":
-    """Words among the likeliest tokens that the lexicon does not label, by probability mass.
+    """The likeliest tokens that the lexicon does not label, by probability mass.
 
     Args:
-        items: scored rows of the study that is rated.
+        items: scored rows of the study that is rated; UsageError where they hold nothing that is.
 
     Returns:
         Columns ``word``, ``label`` (blank, to be filled in), ``mass`` (share of all mass read) and ``prompts``.
-
-    Raises:
-        UsageError: the rows hold nothing that is rated.
     """
     import pandas as pd  # here: the room opens on a prompt list, which needs no tables
 
@@ -267,21 +240,18 @@ def read_labels(path: Path) -> dict[str, str]:
         ValueError: no such columns, a broken row, a label that does not exist, or a word with two labels.
     """
     check_regular(path)
-    try:
-        lines = strict_rows(path.name, io.StringIO(path.read_text(encoding="utf-8"), newline=""))
-        _, header = next(lines, (1, []))
-    except UnicodeDecodeError as error:
-        raise not_utf8(path.name, error) from error
-    if not {"word", "label"} <= set(header):
-        raise ValueError(f"{path.name}:1: columns {shown_names(header)}, expected word and label among them.")
     found: dict[str, str] = {}
     labels = rated()[1].labels
-    for line, cells in filter(lambda one: one[1], lines):
+
+    def header_faults(header: list[str]) -> list[str]:
+        has_both = {"word", "label"} <= {*header}
+        return [] if has_both else [f"columns {shown_names(header)}, expected word and label among them."]
+
+    for line, row, faults in table_rows(path.name, path.read_bytes(), header_faults, optional=None):
         where = f"{path.name}:{line}"
-        if len(cells) != len(header):
-            raise ValueError(f"{where}: {len(cells)} cells, expected {len(header)}. Quote or add cells.")
-        row = dict(zip(header, cells, strict=True))
-        word, label = unescape_csv_cell(row["word"]).strip().lower(), row["label"].strip().lower()
+        if faults and (row or line == 1):  # a blank line is none
+            raise ValueError(f"{where}: {faults[0]}")
+        word, label = (unescape_csv_cell(row.get(one, "")).strip().lower() for one in ("word", "label"))
         if word and label and label not in labels:
             raise ValueError(f"{where}: label {quoted(label)}, expected one of {', '.join(labels)}.")
         if word and label and (before := found.setdefault(word, label)) != label:
@@ -295,14 +265,15 @@ def import_labels(path: Path) -> int:
     Raises:
         ValueError: as ``read_labels``, or no label at all.
     """
+    import pandas as pd
+
     new = read_labels(path)
     if not new:
         raise ValueError(f"{path.name}: no row has a label. Fill in the column label.")
     target = imported_path(rated()[1].lexicon)
     every = (read_labels(target) if target.exists() else {}) | new
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([("word", "label"), *sorted(every.items())])
+    table = pd.DataFrame(sorted(every.items()), columns=["word", "label"])
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(target, text.getvalue().encode())
+    write_whole(target, table.to_csv(index=False).encode())
     load_lexicon.cache_clear()
     return len(every)

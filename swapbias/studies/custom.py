@@ -8,7 +8,6 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files as resources
 from itertools import takewhile
@@ -21,45 +20,48 @@ from swapbias.errors import StudyError, UsageError, quoted
 from swapbias.files import LOCK, locked, write_whole
 from swapbias.measures import named_group
 from swapbias.studies.catalogue import load_study, register
-from swapbias.studies.parsed import (
+from swapbias.studies.study import PLACEBO, PROMPT_COLUMNS, Config, Corpus, Experiment, Rubric, Slice, Study
+from swapbias.studies.tables import Lexicon
+from swapbias.studies.validation import (
     DECLARATION,
     LEXICON,
-    MOST_BYTES,
     PROMPTS,
     SLOTS,
     STUDY_FILES,
     Files,
     Parsed,
+    advice,
     constant_columns,
+    faults,
     parse_study,
+    table_column,
     unique_names,
+    warnings,
 )
-from swapbias.studies.prompt import PLACEBO, PROMPT_COLUMNS, Rows, arrow_table
-from swapbias.studies.study import Config, Corpus, Experiment, Rubric, Slice, Study
-from swapbias.studies.tables import Lexicon
-from swapbias.studies.validation import advice, faults, warnings
 
 _log = logging.getLogger("swapbias")
-_CHAT = "chat"
-_CONFIGS = {"masks": ("masked",), "questions": (_CHAT,), "texts": ("classifier", "causal")}  # who reads what
-_DEFAULT_KINDS = ("masked", "classifier", "causal")  # chat models are asked only where a study names them
-_UNITS = {
-    "masked": "probability mass at the mask",
-    "classifier": "probability of positive sentiment",
-    "causal": "log-probability",
-    _CHAT: "share of answers",
-}
-_HIGHER = {
-    "masked": "the model gives words of {group} more probability than those of {reference}",
-    "classifier": "texts of {group} score higher than the same ones of {reference}",
-    "causal": "texts of {group} are likelier than the same ones of {reference}",
-    _CHAT: "answers about {group} count more than those about {reference}",
-}
-_LIMITS = {
-    _CHAT: "An answer that comes to no decision has no score: see what the gap could be whatever was not answered.",
-    "masked": "Only words that are one token of the model's vocabulary can be counted (see the coverage table).",
-    "causal": "A text of more or rarer words is less likely whatever it says: swapped words must be alike in both.",
-}
+_CONFIGS = {"masks": ("masked",), "questions": ("chat",), "texts": ("classifier", "causal")}  # who reads what
+# Of each kind of model the unit of its scores, what a gap above zero means, and a limit for the report.
+_KINDS = {
+    "masked": (
+        "probability mass at the mask",
+        "the model gives words of {group} more probability than those of {reference}",
+        "Only words that are one token of the model's vocabulary can be counted (see the coverage table).",
+    ),
+    "classifier": (
+        "probability of positive sentiment", "texts of {group} score higher than the same ones of {reference}", "",
+    ),
+    "causal": (
+        "log-probability",
+        "texts of {group} are likelier than the same ones of {reference}",
+        "A text of more or rarer words is less likely whatever it says: swapped words must be alike in both.",
+    ),
+    "chat": (
+        "share of answers",
+        "answers about {group} count more than those about {reference}",
+        "An answer that comes to no decision has no score: see what the gap could be whatever was not answered.",
+    ),
+}  # fmt: skip
 _RANDOM = {"template": "templates", "words": "pairs of words", "condition": "conditions", "pair_id": "pairs"}
 # Before a run: the spreads in released outputs of gendered_stigma (masked) and occupation_sentiment (classifier),
 # those of its noun pairs for templates and names too, and for pairs that share nothing their sum.
@@ -68,66 +70,50 @@ _SPREADS: Mapping[str, Mapping[str, float]] = {
     "classifier": {"template": 0.125, "words": 0.125, "condition": 0.048, "pair_id": 0.19, "": 0.136},
 }
 _MOST_VALUES = 100  # of a column that is a slice without being named as one
-_MOST_FAULTS = 20  # that one error lists
-_BESIDE = {"counted", "wording", "where", "unit", "masked"}  # columns of parsed prompts that are none of the rows'
 GROUP_FILL, REFERENCE_FILL, FILL_PAIR = FILLS = ("group_fill", "reference_fill", "fill_pair")
+_BESIDE = {"counted", "wording", "where", "unit", "masked", *FILLS}  # columns that are none of a row's own
 NAME = "name"  # the column that says what fills the slot, where texts are not compared
 _PRONOUNS = frozenset((
     "he", "she", "they", "him", "her", "them", "his", "hers", "their",
     "theirs", "himself", "herself", "themselves", "themself", "it", "its", "itself",
 ))  # fmt: skip
-_PUNCTUATION = ".,;:!?\"'()[]“”‘’"
-_SLOT = "_"
 _SAMPLE = 4  # fills that recur, each in texts of its own: fewer are forms of a word (woman, women)
 
 # --- the words that fill the swapped slot: names are a sample of many, as templates are ----------------
 
 
-@dataclass(frozen=True)
-class Fills:
+class Fills(NamedTuple):
     """What fills the slot of each pair, and the text around it.
 
-    Attributes:
-        words: by group every fill of it.
-        random: columns of fills that are a sample, by what they are called: of two or more that the prompts name or
-            that stand in the same text, or of four or more that recur. Of two groups whose fills go together in the
-            same pairs it is the pair of both.
-        random_of: of each column of a comparison of several groups the group whose fills it holds.
-        by_pair: a row a pair, by its id: the random columns, and ``template`` where texts recur with other fills and
-            no column tells such templates.
+    ``words``: by group every fill. ``random``: columns of fills that are a sample, by what they are called: of two or
+    more that the prompts name or that stand in the same text, or of four or more that recur; the pair of both where
+    they always go together. ``random_of``: of several groups the one whose fills a column holds. ``by_pair``: these
+    columns by pair_id, and ``template`` where texts recur with other fills and no column tells such templates.
     """
 
-    words: Mapping[str, list[str]] = field(default_factory=dict)
-    random: Mapping[str, str] = field(default_factory=dict)
-    random_of: Mapping[str, str] = field(default_factory=dict)
-    by_pair: pd.DataFrame = field(default_factory=pd.DataFrame)
+    words: dict[str, list[str]]
+    random: dict[str, str]
+    random_of: dict[str, str]
+    by_pair: pd.DataFrame
 
 
 def fills_of(prompts: pd.DataFrame, groups: Sequence[str], reference: str) -> Fills:
-    """What fills the slots of pairs: their column ``name``, else the words in which the first wordings differ.
-
-    A column ``name`` with the same in both rows of every pair names something else.
-    """
-    rows = prompts[prompts["wording"] == ""] if len(prompts) else prompts
-    if not len(rows):
-        return Fills()
+    """What fills the slots of pairs: their column ``name``, else the words in which texts of a pair differ."""
+    found = Fills({}, {}, {}, pd.DataFrame(index=prompts["pair_id"].unique()))
     several = len(groups) > 1  # then each group has a column of its own, for a gap of two is not about the others
-    by_pair = pd.DataFrame(index=rows["pair_id"].unique())
-    words: dict[str, list[str]] = {}
-    random: dict[str, str] = {}
-    random_of: dict[str, str] = {}
-    for number, group in enumerate(groups, start=1):
-        pairs, sampled, noun, recur = _fill_pairs(rows, group, reference)
-        words |= {one: list(pairs[side].unique()) for one, side in ((group, GROUP_FILL), (reference, REFERENCE_FILL))}
-        if recur and "template" not in by_pair:
-            by_pair["template"] = pairs["template"]
+    for number, group in enumerate(groups if len(prompts) else (), start=1):
+        pairs, sampled, noun, recur = _fill_pairs(prompts, group, reference)
+        owners = {GROUP_FILL: group, REFERENCE_FILL: reference}
+        found.words.update({owner: list(pairs[side].unique()) for side, owner in owners.items()})
+        if recur and "template" not in found.by_pair:
+            found.by_pair["template"] = pairs["template"]
         for side in FILLS[:2] if several and sampled == [FILL_PAIR] else sampled:
-            column = f"{side}_{number}" if several and side == GROUP_FILL else side
-            if column not in random:
-                owner = {GROUP_FILL: group, REFERENCE_FILL: reference}.get(side, "")
-                by_pair[column], random[column] = pairs[side], f"{noun} for {owner}" if owner else f"pairs of {noun}"
-                random_of |= {column: owner} if several else {}
-    return Fills(words, random, random_of, by_pair)
+            column, owner = f"{side}_{number}" if several and side == GROUP_FILL else side, owners.get(side, "")
+            if column not in found.random:
+                found.by_pair[column] = pairs[side]
+                found.random[column] = f"{noun} for {owner}" if owner else f"pairs of {noun}"
+                found.random_of.update({column: owner} if several else {})
+    return found
 
 
 def _fill_pairs(rows: pd.DataFrame, group: str, reference: str) -> tuple[pd.DataFrame, list[str], str, bool]:
@@ -139,7 +125,7 @@ def _fill_pairs(rows: pd.DataFrame, group: str, reference: str) -> tuple[pd.Data
         [swapped(one, other) for one, other in zip(both["text"], both["text_reference"], strict=True)],
         columns=[GROUP_FILL, REFERENCE_FILL, "template"], index=both.index, dtype=object,
     )  # fmt: skip
-    named = bool((both[NAME] != both[f"{NAME}_reference"]).any())
+    named = bool((both[NAME] != both[f"{NAME}_reference"]).any())  # else the column names something else
     if named:
         pairs[GROUP_FILL], pairs[REFERENCE_FILL] = both[NAME], both[f"{NAME}_reference"]
     pairs[FILL_PAIR] = pairs[GROUP_FILL] + " / " + pairs[REFERENCE_FILL]
@@ -148,7 +134,7 @@ def _fill_pairs(rows: pd.DataFrame, group: str, reference: str) -> tuple[pd.Data
     sampled = [
         side for side in FILLS[:2] if counts[side] > 1 and (named or recur or _SAMPLE <= counts[side] < len(pairs))
     ]
-    if len(sampled) > 1 and len(pairs.drop_duplicates([*FILLS[:2]])) == counts[GROUP_FILL] == counts[REFERENCE_FILL]:
+    if len(sampled) > 1 and counts[FILL_PAIR] == counts[GROUP_FILL] == counts[REFERENCE_FILL]:
         sampled = [FILL_PAIR]
     templates = recur and texts > 1 and both["template"].nunique() < 2
     return pairs, sampled, "names" if named else "words", templates
@@ -164,13 +150,14 @@ def swapped(text: str, other: str) -> tuple[str, str, str]:
     """
     first, second = text.split(), other.split()
     if len(first) == len(second):
-        differ = [(one, two) for one, two in zip(first, second, strict=True) if one != two]
-        frame = [one if one == two else _SLOT for one, two in zip(first, second, strict=True)]
-        return _fill(one for one, _ in differ), _fill(two for _, two in differ), " ".join(frame)
+        pairs = list(zip(first, second, strict=True))
+        fills = zip(*(pair for pair in pairs if pair[0] != pair[1]), strict=True)
+        one, two = map(_fill, list(fills) or ((), ()))
+        return one, two, " ".join(word if word == same else "_" for word, same in pairs)
     start = _common(first, second)
     end = _common(first[start:][::-1], second[start:][::-1])
-    frame = [*first[:start], _SLOT, *first[len(first) - end :]]
-    return _fill(first[start : len(first) - end]), _fill(second[start : len(second) - end]), " ".join(frame)
+    fills_at = [_fill(words[start : len(words) - end]) for words in (first, second)]
+    return fills_at[0], fills_at[1], " ".join([*first[:start], "_", *first[len(first) - end :]])
 
 
 def _common(first: Sequence[str], second: Sequence[str]) -> int:
@@ -179,7 +166,7 @@ def _common(first: Sequence[str], second: Sequence[str]) -> int:
 
 
 def _fill(words: Iterable[str]) -> str:
-    bare = [one.strip(_PUNCTUATION).removesuffix("'s").removesuffix("’s") for one in words]
+    bare = [one.strip(".,;:!?\"'()[]“”‘’").removesuffix("'s").removesuffix("’s") for one in words]
     return " ".join(dict.fromkeys(one for one in bare if one.casefold() not in _PRONOUNS))
 
 
@@ -187,14 +174,9 @@ def _fill(words: Iterable[str]) -> str:
 
 
 def open_study(
-    source: Any,
-    *,
-    reference: str = "",
-    group: str = "",
-    lexicon: Path | str | None = None,
-    name: str = "",
+    source: Any, *, reference: str = "", group: str = "", lexicon: Path | str | None = None, name: str = "",
     origin: str = "",
-) -> Study:
+) -> Study:  # fmt: skip
     """A study from a folder, a CSV file, a DataFrame or a Dataset, known by its name from now on.
 
     It can then be audited, loaded and reported as those of the package, by ``study.name``; one that is opened later
@@ -211,13 +193,6 @@ def open_study(
     Raises:
         UsageError: no such folder or file.
         StudyError: what is wrong with the declaration and the tables, a line each with file and line.
-
-    >>> import pandas as pd
-    >>> texts, groups = ["He is late.", "She is late.", "He left.", "She left."], ["male", "female"] * 2
-    >>> table = pd.DataFrame({"text": texts, "group": groups, "pair": ["late", "late", "left", "left"]})
-    >>> study = open_study(table, reference="male", name="punctual")
-    >>> [one.name for one in study.experiments], study.experiments[0].group
-    (['classifier', 'causal'], 'female')
     """
     parsed = parse_study(study_files(source, reference=reference, group=group, lexicon=lexicon, name=name))
     try:
@@ -241,26 +216,16 @@ class Check(NamedTuple):
 def check_study(source: Any, **of_table: Any) -> Check:
     """The faults of a user's own study, and without any, advice on what may bend its numbers.
 
-    Args:
-        source: a folder, a CSV file, a DataFrame or a Dataset, as ``open_study`` takes it.
-        of_table: ``reference``, ``group``, ``lexicon`` and ``name``, as of ``open_study``.
-
-    Raises:
-        UsageError: no such folder or file.
+    ``source`` and ``of_table`` (``reference``, ``group``, ``lexicon`` and ``name``) are those of ``open_study``.
     """
     parsed = parse_study(study_files(source, **of_table))
-    named = partial(_with_file_names, source=source, lexicon=of_table.get("lexicon"))
-    if found := faults(parsed):
-        return Check([named(one) for one in found], [], None)
-    return Check([], [named(one) for one in advice(parsed)], _corpus(parsed, ""))
+    found = faults(parsed)
+    named = [_with_file_names(one, source, of_table.get("lexicon")) for one in found or advice(parsed)]
+    return Check(named, [], None) if found else Check([], named, _corpus(parsed, ""))
 
 
 def reopen_study(folder: Path, origin: str) -> None:
-    """Make a study known from the copy that a run keeps of it; ``origin`` is that of the manifest.
-
-    Raises:
-        UsageError, ValueError: as ``open_study``.
-    """
+    """Make a study known from the copy that a run keeps of it; ``origin`` is that of the manifest."""
     register(own_corpus(study_files(folder), origin="" if origin == "local" else origin))
 
 
@@ -277,25 +242,21 @@ def _with_file_names(sentence: str, source: Any, lexicon: Path | str | None) -> 
 def study_files(
     source: Any, *, reference: str = "", group: str = "", lexicon: Path | str | None = None, name: str = ""
 ) -> dict[str, bytes]:
-    """The files of a study by name: those of a folder, or what a table comes to.
-
-    Raises:
-        UsageError, ValueError: as ``open_study``.
-    """
+    """The files of a study by name: those of a folder, or what a table comes to, as ``open_study`` takes it."""
     place = Path(source).expanduser() if isinstance(source, str | Path) else None
     if place is not None and place.is_dir():
         if reference or group or lexicon:
             raise UsageError(f"{place} says reference, group and words in its files. Drop --reference and the like.")
         if not (place / DECLARATION).is_file():
             raise UsageError(f"{place} holds no {DECLARATION}. Write one with swapbias study new.")
-        return {name: _content(place / name) for name in STUDY_FILES if (place / name).is_file()}
+        return {name: (place / name).read_bytes() for name in STUDY_FILES if (place / name).is_file()}
     if place is not None:
         if not place.is_file():
             raise UsageError(f"{source} is no folder of a study and no CSV file. Check the path.")
-        content, name = _content(place), name or _slug(place.stem)
+        content, name = place.read_bytes(), name or _study_name(place.stem)
     else:
         table = source.to_pandas() if hasattr(source, "to_pandas") else source
-        if not hasattr(table, "to_csv"):
+        if not isinstance(table, pd.DataFrame):
             found = type(source).__name__
             raise UsageError(f"prompts are a {found}, expected a folder, a CSV file, a DataFrame or a Dataset.")
         if "group" in table:
@@ -305,34 +266,24 @@ def study_files(
     groups = [str(group), str(reference)] if str(group) else []
     keys = {"name": name, "title": f"Own prompts ({name})", "reference": str(reference), "groups": groups}
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in keys.items() if value]
-    words = {LEXICON: _content(Path(lexicon).expanduser())} if lexicon else {}
+    words = {LEXICON: Path(lexicon).expanduser().read_bytes()} if lexicon else {}
     return {DECLARATION: "".join(lines).encode(), PROMPTS: content, **words}
 
 
-def _content(path: Path) -> bytes:
-    if path.stat().st_size > MOST_BYTES:
-        raise ValueError(f"{path.name} has {path.stat().st_size:,} bytes, expected at most {MOST_BYTES:,}. Cut it.")
-    return path.read_bytes()
-
-
-def _slug(text: str) -> str:
-    (slug,) = unique_names([text], most=46)
-    return slug if slug[0].isalpha() else f"own_{slug}"
+def _study_name(text: str) -> str:
+    (name,) = unique_names([text], most=46)
+    return name if name[0].isalpha() else f"own_{name}"
 
 
 def new_study(folder: Path) -> list[Path]:
-    """Write a small complete example of a study into a new folder, named after it; gives the files.
-
-    Raises:
-        UsageError: the folder holds something.
-    """
+    """Write a small complete example of a study into a new folder, named after it; gives the files."""
     if folder.exists() and (not folder.is_dir() or any(one.name != LOCK for one in folder.iterdir())):
         raise UsageError(f"{folder} is not empty, expected a new folder. Choose another.")
     folder.mkdir(parents=True, exist_ok=True)
     example = sorted(Path(str(resources("swapbias.studies") / "example")).iterdir())
     with locked(folder):
         for one in example:
-            text = one.read_text(encoding="utf-8").replace("STUDY_NAME", _slug(folder.resolve().name))
+            text = one.read_text(encoding="utf-8").replace("STUDY_NAME", _study_name(folder.resolve().name))
             write_whole(folder / one.name, text.encode())
     return [folder / one.name for one in example]
 
@@ -341,19 +292,14 @@ def new_study(folder: Path) -> list[Path]:
 
 
 def own_corpus(files: Files, *, origin: str = "") -> Corpus:
-    """The corpus that the files of a study come to, with the study that reads it.
-
-    Raises:
-        StudyError: what is wrong with the files, a line each with file and line.
-    """
+    """The corpus that the files of a study come to; StudyError has a line for each fault, with file and line."""
     return _corpus(parse_study(files), origin)
 
 
 def _corpus(parsed: Parsed, origin: str) -> Corpus:
     if found := faults(parsed):
-        more = len(found) - _MOST_FAULTS
-        rest = [f"{more} more: list all with swapbias study check."] if more > 0 else []
-        raise StudyError("\n".join([*found[:_MOST_FAULTS], *rest]))
+        rest = [f"{len(found) - 20} more: list all with swapbias study check."] if len(found) > 20 else []
+        raise StudyError("\n".join([*found[:20], *rest]))
     declared, prompts = parsed.declared, parsed.prompts
     lexicons, candidates = _lexicons(parsed)
     prompts = prompts[prompts["group"].isin(parsed.groups)]
@@ -362,29 +308,28 @@ def _corpus(parsed: Parsed, origin: str) -> Corpus:
     )
     configs: list[Config] = []
     experiments: list[Experiment] = []
-    fixed: dict[str, None] = {}
+    limits: dict[str, None] = {}
     for name, kinds in _CONFIGS.items():
         chosen = prompts[prompts["masked"] == (name == "masks")]
-        readers = [one for one in kinds if one in (declared.kind or _DEFAULT_KINDS)]
+        readers = [one for one in kinds if one in (declared.kind or ("masked", "classifier", "causal"))]
         if not (len(chosen) and readers):
             continue
         plain = chosen if PROMPTS in parsed.tables else chosen[:0]  # of slots the declaration says what is random
-        fills = fills_of(plain, _compared(parsed), declared.reference)
-        fixed |= dict.fromkeys(
-            f"Every prompt names {group} as {quoted(words[0])}: other names or words may score otherwise."
-            for group, words in fills.words.items()
-            if len(words) == 1 and words[0]
-        )
+        fills = fills_of(plain, parsed.compared, declared.reference)
+        for group, words in fills.words.items():
+            if len(words) == 1 and words[0]:
+                what = f"Every prompt names {group} as {quoted(words[0])}"
+                limits[f"{what}: other names or words may score otherwise."] = None
         rows = chosen.assign(experiment=readers[0])
         if name == "questions":
             rows["candidates"] = "|".join(declared.answers)
         made = _configs(name, rows, fills)
         configs += made
         experiments += [_experiment(parsed, kind, [one.name for one in made], chosen, fills) for kind in readers]
-    limits = [_LIMITS[one.kind] for one in experiments if one.kind in _LIMITS]
+    of_kinds = [limit for one in experiments if (limit := _KINDS[one.kind][2])]
     study = Study(
         name=declared.name, title=declared.title, url=declared.url, experiments=tuple(experiments),
-        limits=(*declared.limits, *fixed, *limits),
+        limits=(*declared.limits, *limits, *of_kinds),
     )  # fmt: skip
     return Corpus(
         name=declared.name, title=declared.title, licence=declared.licence, version=declared.version, study=study,
@@ -392,47 +337,37 @@ def _corpus(parsed: Parsed, origin: str) -> Corpus:
     )  # fmt: skip
 
 
-def _compared(parsed: Parsed) -> tuple[str, ...]:
-    """The groups that are compared with the reference."""
-    return tuple(one for one in parsed.groups if one != parsed.declared.reference)
-
-
 def _lexicons(parsed: Parsed) -> tuple[dict[str, Callable[[], Lexicon]], dict[str, str]]:
     """The word lists, and what names the words of each cell: one list, or one a cell where cells contradict."""
     corpus, prompts = parsed.declared.name, parsed.prompts
-    listed = dict(zip(*(parsed.table(LEXICON).get(one, ()) for one in ("word", "group")), strict=True))
-    cells = prompts[prompts["counted"] != ""].drop_duplicates("counted", keep="last")
-    cells = cells[~cells["counted"].isin(parsed.labels)]
+    listed = dict(zip(*(table_column(parsed.tables, LEXICON, one) for one in ("word", "group")), strict=True))
+    cells = prompts[~prompts["counted"].isin(["", *parsed.labels])].drop_duplicates("counted", keep="last")
     words = {cell: [word.strip() for word in cell.split("|")] for cell in cells["counted"]}
     groups = dict(zip(cells["counted"], cells["group"], strict=True))
     labels = {word: groups[cell] for cell in words for word in words[cell]}
+    lists = {"words": listed} if listed else {}
     found = {"": "", **{one: f"{corpus}/words/{one}" for one in parsed.labels}}
-    lists: dict[str, dict[str, str]] = {"words": listed} if listed else {}
-    consistent = cells["group"].is_unique and all(
-        labels[one] == groups[cell] for cell in words for one in words[cell]
-    )
-    if not listed and consistent:
-        lists = {"words": labels}
-        found |= {cell: f"{corpus}/words/{group}" for cell, group in groups.items()}
-    else:
+    contradict = any(labels[word] != groups[cell] for cell in words for word in words[cell])
+    if listed or contradict or not cells["group"].is_unique:
         for cell, name in zip(words, unique_names(words), strict=True):
             name = f"{name}_counted" if name == "words" else name
             lists[name] = dict.fromkeys(words[cell], "counted")
             found[cell] = f"{corpus}/{name}/counted"
+    else:
+        lists = {"words": labels}
+        found |= {cell: f"{corpus}/words/{group}" for cell, group in groups.items()}
     return {name: partial(_lexicon, f"{corpus}/{name}", one) for name, one in lists.items()}, found
 
 
 def _lexicon(name: str, words: Mapping[str, str]) -> Lexicon:
     """Words in lower case are matched in any case, others as they are written."""
-    lower = {word: label for word, label in words.items() if word == word.lower()}
-    proper = {word: label for word, label in words.items() if word not in lower}
+    lower, proper = ({one: words[one] for one in words if (one == one.lower()) is same} for same in (True, False))
     return Lexicon(name, lower, proper, rest="other words")
 
 
 def _configs(name: str, prompts: pd.DataFrame, fills: Fills) -> list[Config]:
     """The prompts of one comparison, and its other wordings where there are any."""
-    known = {*PROMPT_COLUMNS, *FILLS, *_BESIDE}
-    more = [one for one in prompts if one not in known and (prompts[one] != "").any()]
+    more = [one for one in prompts if one not in {*PROMPT_COLUMNS, *_BESIDE} and (prompts[one] != "").any()]
     filled = {column: prompts["pair_id"].map(fills.by_pair[column]) for column in fills.by_pair}
     rows = prompts.assign(**filled)[[*PROMPT_COLUMNS, *more, *fills.random]]
     again = rows.assign(side=rows["group"], wording=prompts["wording"])[prompts["wording"] != ""]
@@ -442,72 +377,52 @@ def _configs(name: str, prompts: pd.DataFrame, fills: Fills) -> list[Config]:
         (f"{name}_wordings", "In other wordings", again.assign(**ids, group=PLACEBO)),
     ]
     return [
-        Config(one, what, partial(Rows, arrow_table(frame)), tuple(frame)) for one, what, frame in parts if len(frame)
+        Config(one, what, partial(frame.astype("category").to_dict, "records"), tuple(frame))  # rows share values
+        for one, what, frame in parts
+        if len(frame)
     ]
 
 
 def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.DataFrame, fills: Fills) -> Experiment:
-    declared, groups, random = parsed.declared, _compared(parsed), _random(parsed, prompts, fills)
+    declared, groups, random = parsed.declared, parsed.compared, _random(parsed, prompts, fills)
     spreads = {one: _SPREADS.get(kind, {}).get("words" if one in fills.random else one) for one in ("", *random)}
-    higher = _HIGHER[kind].format(group=groups[0] if len(groups) == 1 else "a group", reference=declared.reference)
+    unit, higher, _ = _KINDS[kind]
+    higher = higher.format(group=groups[0] if len(groups) == 1 else "a group", reference=declared.reference)
+    rubric, scores = None, ["score", *(("closed_list_mass", "matched_mass") if kind == "masked" else ())]
+    if kind == "chat":
+        scores += ["unanswered"] if declared.reading == "options" else ["unanswered", "refused", "length"]
+        if declared.rubric and declared.reading != "options":
+            scores.append("judged")
+            table = parsed.tables.get(SLOTS, pd.DataFrame()).drop(columns=["pair", "group"], errors="ignore")
+            words = {value: f"[{name}]" for name in table for value in table[name]}  # which a judge is not shown
+            rubric = Rubric(question=declared.rubric, candidates="|".join(declared.rubric_options), neutral=words)
     return Experiment(
-        name=kind,
-        question=declared.question or declared.title,
-        configs=tuple(configs[:1]),
-        placebo=tuple(configs[1:]),
-        kind=kind,
-        measure="paired_gap",
-        group=groups[0],
-        groups=groups[1:],
-        reference_group=declared.reference,
-        unit=(declared.unit if kind == "classifier" else "") or _UNITS[kind],
-        direction=f"above zero {higher}, below zero less; further from zero is worse",
-        scores=_scores(parsed, kind),
-        reading=declared.reading if kind == _CHAT else "",
-        rubric=_rubric(parsed) if kind == _CHAT else None,
-        levels=(*groups, declared.reference),
-        random=random,
-        random_of=fills.random_of,
+        name=kind, question=declared.question or declared.title, configs=tuple(configs[:1]),
+        placebo=tuple(configs[1:]), kind=kind, measure="paired_gap", group=groups[0], groups=groups[1:],
+        reference_group=declared.reference, levels=(*groups, declared.reference),
+        unit=(declared.unit if kind == "classifier" else "") or unit,
+        direction=f"above zero {higher}, below zero less; further from zero is worse", scores=tuple(scores),
+        reading=declared.reading if kind == "chat" else "", rubric=rubric, random=random, random_of=fills.random_of,
         spreads={one: spread for one, spread in spreads.items() if spread is not None},
-        slices=tuple(_slices(parsed, prompts)),
-        margin=declared.margin,
-    )
-
-
-def _scores(parsed: Parsed, kind: str) -> tuple[str, ...]:
-    if kind == _CHAT:
-        free_text = () if parsed.declared.reading == "options" else ("refused", "length")
-        return ("score", "unanswered", *free_text, *(("judged",) if free_text and parsed.declared.rubric else ()))
-    return ("score", "closed_list_mass", "matched_mass") if kind == "masked" else ("score",)
-
-
-def _rubric(parsed: Parsed) -> Rubric | None:
-    """What a judge is asked; it is shown none of the words that fill a slot of a pair."""
-    declared, table = parsed.declared, parsed.table(SLOTS)
-    if not declared.rubric or declared.reading == "options":
-        return None
-    words = {value: f"[{name}]" for name in table if name not in ("pair", "group") for value in table[name]}
-    return Rubric(question=declared.rubric, candidates="|".join(declared.rubric_options), neutral=words)
+        slices=tuple(_slices(parsed, prompts)), margin=declared.margin,
+    )  # fmt: skip
 
 
 def _random(parsed: Parsed, prompts: pd.DataFrame, fills: Fills) -> dict[str, str]:
-    """Columns that are a sample, by what they are called: what is named, else what varies; else the pairs.
-
-    Fills of the swapped slot are one wherever a group has several.
-    """
+    """Columns that are a sample, by what they are called: fills and what is named, else what varies, or the pairs."""
     if parsed.declared.random:
         named = ["pair_id" if one == "pair" else one for one in parsed.declared.random]
-        return {one: _RANDOM.get(one, f"values of {one}") for one in named} | dict(fills.random)
+        return {one: _RANDOM.get(one, f"values of {one}") for one in named} | fills.random
     varying = {one for one in prompts if one in _RANDOM and prompts[one].nunique() > 1} | {*fills.by_pair}
     found = {one: _RANDOM[one] for one in ("template", "words", "condition") if one in varying}
-    return found | dict(fills.random) or {"pair_id": _RANDOM["pair_id"]}
+    return found | fills.random or {"pair_id": _RANDOM["pair_id"]}
 
 
 def _slices(parsed: Parsed, prompts: pd.DataFrame) -> Iterator[Slice]:
     if parsed.declared.slices:
         yield from (Slice("pair_id" if one == "pair" else one, one) for one in parsed.declared.slices)
         return
-    beside = {"pair_id", "prompt_id", "text", "group", "candidates", *_BESIDE, *FILLS}
+    beside = {"pair_id", "prompt_id", "text", "group", "candidates", *_BESIDE}
     for column in constant_columns(prompts, [one for one in prompts if one not in beside]):
         if 1 < prompts[column].nunique() <= _MOST_VALUES:
             yield Slice(column, "pair of words" if column == "words" else column)

@@ -1,23 +1,187 @@
-"""What a leaf declares: experiments of a study, configs of a corpus, outputs that its authors released."""
+"""What a leaf declares: prompts, experiments of a study, configs of a corpus, outputs that its authors released."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import partial
+from itertools import chain, compress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from swapbias.errors import UsageError, quoted
-from swapbias.studies.prompt import PLACEBO_COLUMNS, PROMPT_COLUMNS
 from swapbias.studies.tables import Lexicon, corpus_dir, read_table
+
+# --- prompts ------------------------------------------------------------------------------------------
+
+MASK = "<mask>"
+PLACEBO = "placebo"  # the group of rows that are reworded and in which nothing is swapped
+PLACEBO_COLUMNS = ("side", "wording")
+_SLOT = re.compile(r"\[([a-z_]+)\]")
+Row = dict[str, str]
+_TURN = re.compile(r"(?:\A|\n)<\|(system|user|assistant)\|>\n")
+
+
+def _meaning(meaning: str) -> Any:
+    return field(metadata={"meaning": meaning})  # as data: docstrings are not there under ``python -OO``
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One stimulus for one group: rows of a pair differ in the swapped slot alone."""
+
+    prompt_id: str = _meaning("unique within a config")
+    pair_id: str = _meaning("shared by the rows that are compared with each other")
+    group: str = _meaning("what stands (or is looked for) in the swapped slot, e.g. `female`")
+    text: str = _meaning(
+        "what the model reads; `<mask>` marks the position a masked model fills; of a chat with more than one turn "
+        "see `conversation`"
+    )
+    candidates: str = _meaning(
+        "`corpus/lexicon/label` of the words counted at the mask, `right|wrong` of two answers, or "
+        "`value=option|value=option` of a closed question, the value blank where an option says nothing; blank "
+        "where nothing is filled in"
+    )
+    construct: str = _meaning(
+        "the theme that the template is about (a phase, a dimension of stigma, an act); blank for none"
+    )
+    condition: str = _meaning("what the text is about (a diagnosis, a profession, a set of adjectives)")
+    label: str = _meaning("a class to distinguish results by, mostly that of the condition (mental or other health)")
+    template: str = _meaning("the template the row is made from: rows that share it are not independent")
+    experiment: str = _meaning("the experiment of the study that reads the row")
+
+    def row(self) -> dict[str, str]:
+        """The prompt as a plain row."""
+        return {column: getattr(self, column) for column in PROMPT_COLUMNS}
+
+
+PROMPT_COLUMNS = tuple(one.name for one in fields(Prompt))
+PROMPT_MEANINGS: dict[str, str] = {one.name: one.metadata["meaning"] for one in fields(Prompt)}
+
+
+def prompt_row(
+    pair: str, group: str, text: str, experiment: str, *, prompt_id: str = "", candidates: str = "",
+    construct: str = "", condition: str = "", label: str = "", template: str = "",
+) -> "Row":  # fmt: skip
+    """The row of a prompt; its id is that of the pair with the group ("1/female"), unless another is given."""
+    name = prompt_id or f"{pair}/{group}"
+    return Prompt(name, pair, group, text, candidates, construct, condition, label, template, experiment).row()
+
+
+def slots(template: str) -> list[str]:
+    """The slot names of a template in order: ``noun`` and ``profession`` of "[noun] is a [profession]."."""
+    return _SLOT.findall(template)
+
+
+def fill(template: str, **values: str) -> str:
+    """The template with every slot filled; ValueError where its slots are not exactly these.
+
+    >>> fill("<mask> has [diagnosis]", diagnosis="OCD")
+    '<mask> has OCD'
+    """
+    if sorted(set(slots(template))) != sorted(values):
+        raise ValueError(f"{template!r}: slots {slots(template)}, expected {sorted(values)}. Fix the slot name.")
+    return _SLOT.sub(lambda match: values[match.group(1)], template)
+
+
+def conversation(*turns: tuple[str, str]) -> str:
+    """The text of a chat: each turn after a line with its role (system, user or assistant), the user's last."""
+    return "\n".join(f"<|{role}|>\n{content}" for role, content in turns)
+
+
+def turns(text: str) -> list[dict[str, str]]:
+    """The turns of a ``conversation``; any other text is one turn of the user.
+
+    >>> turns(conversation(("system", "Be brief."), ("user", "Is it?")))[0], turns("Is it?")
+    ({'role': 'system', 'content': 'Be brief.'}, [{'role': 'user', 'content': 'Is it?'}])
+    """
+    before, *parts = _TURN.split(text)
+    if before or not parts:
+        return [{"role": "user", "content": text}]
+    return [{"role": role, "content": content} for role, content in zip(parts[::2], parts[1::2], strict=True)]
+
+
+def placebo(row: Mapping[str, str], wording: str, text: str) -> dict[str, str]:
+    """The row with its carrier words reworded and nothing swapped: what a model's number moves by for no reason.
+
+    ``side`` is the group of the row that it rewords, ``wording`` the number of the wording; pair and prompt are those
+    of that row with ``/w`` and the number, the rest is as there.
+
+    >>> row = {"prompt_id": "i/female", "pair_id": "i", "group": "female", "text": "x"}
+    >>> list(placebo(row, "2", "y").values())
+    ['i/female/w2', 'i/w2', 'placebo', 'y', 'female', '2']
+    """
+    reworded = {"prompt_id": f"{row['prompt_id']}/w{wording}", "pair_id": f"{row['pair_id']}/w{wording}"}
+    return {**row, **reworded, "group": PLACEBO, "text": text, "side": row["group"], "wording": wording}
+
+
+def check_templates(table: str, rows: list[dict[str, str]], expected: Iterable[str]) -> list[dict[str, str]]:
+    """The rows of a template table, if the slots of each are those expected, else ValueError with table and line."""
+    wanted = sorted(expected)
+    for line, row in enumerate(rows, start=2):
+        if sorted(set(slots(row["template"]))) != wanted:
+            found = slots(row["template"])
+            raise ValueError(f"{table}:{line}: slots {found}, expected {wanted}. Fix the slot name.")
+    return rows
+
+
+def check_prompts(rows: Sequence[Mapping[str, str]], *, masked: bool = False) -> None:
+    """Check a set of rows of prompts.
+
+    Raises:
+        ValueError: for a repeated prompt_id, a blank text, an unfilled slot, two rows of one group in a pair (of a
+            placebo row the group that it rewords), or (``masked``) a text without exactly one ``<mask>``.
+    """
+    keys = Counter(f"prompt_id {row['prompt_id']!r}" for row in rows)
+    keys.update(f"group {row.get('side', row['group'])!r} of pair {row['pair_id']!r}" for row in rows)
+    for key, times in keys.items():
+        if times > 1:
+            raise ValueError(f"{key} stands {times} times, expected once. Fix the table.")
+    for row in rows:
+        name, text = row["prompt_id"], row["text"]
+        if not text.strip() or slots(text):
+            raise ValueError(f"prompt {name!r}: text {text!r}, expected every slot filled.")
+        if masked and text.count(MASK) != 1:
+            raise ValueError(f"prompt {name!r}: text {text!r}, expected exactly one {MASK}.")
+
+
+def column(rows: Iterable[Mapping[str, str]], name: str, missing: str = "") -> Iterator[str]:
+    """The values of a column, in the order of the rows; ``missing`` of rows that have none."""
+    return (row.get(name, missing) for row in rows)
+
+
+def having(rows: Iterable[Row], **values: str) -> Sequence[Row]:
+    """Copies of the rows with one value of these columns for all."""
+    return [{**row, **values} for row in rows]
+
+
+def only(rows: Iterable[Row], chosen: Iterable[bool]) -> Sequence[Row]:
+    """Those rows that are chosen."""
+    return list(compress(rows, chosen))
+
+
+def joined(parts: Iterable[Iterable[Row]]) -> Sequence[Row]:
+    """The rows of all parts in order."""
+    return list(chain.from_iterable(parts))
+
+
+# --- studies and corpora ------------------------------------------------------------------------------
+
+# What the questions to chat models share whose answer is one of several options.
+CLOSED_QUESTION: Mapping[str, Any] = MappingProxyType({
+    "kind": "chat", "reading": "options", "unit": "share of answers", "reported": ("outside",),
+    "scores": ("score", "log_odds", "unanswered", "refused", "said_unsure"),
+})  # fmt: skip
+_CROSSED = {"template": "templates", "condition": "conditions"}
+Type = str | tuple[str, ...]  # of a column: ``string``, ``bool``, ``int64``, ``float64``, or names of classes
 
 
 def unknown(thing: str, name: str, known: Sequence[str]) -> UsageError:
     """The error for a name that is none of those there are."""
-    return UsageError(
-        f"Unknown {thing} {quoted(name)}: expected one of {', '.join(known)}.{did_you_mean(name, known)}"
-    )
+    one_of = f"expected one of {', '.join(known)}.{did_you_mean(name, known)}"
+    return UsageError(f"Unknown {thing} {quoted(name)}: {one_of}")
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
@@ -30,29 +194,12 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     return f" Did you mean {near[0]}?" if near else ""
 
 
-_CROSSED = {"template": "templates", "condition": "conditions"}
-# What the questions to chat models share whose answer is one of several options.
-CLOSED_QUESTION: Mapping[str, Any] = MappingProxyType(
-    {
-        "kind": "chat",
-        "reading": "options",
-        "unit": "share of answers",
-        "scores": ("score", "log_odds", "unanswered", "refused", "said_unsure"),
-        "reported": ("outside",),
-    }
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A prompt column to break findings down by, and what the study calls it.
-
-    ``ordered``: its values have an order of their own, that of the rows, which figures keep.
-    """
+    """A prompt column to break findings down by, and what the study calls it."""
 
     column: str
     name: str
-    ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,15 +295,12 @@ class Experiment:
     @property
     def gaps(self) -> "tuple[Experiment, ...]":
         """The experiment as one of two groups, once for each contrast."""
-        if not self.groups:
-            return (self,)
-        return tuple(
-            replace(self, group=group, groups=(), random_of={}, random={
-                name: word for name, word in self.random.items()
-                if self.random_of.get(name) in (group, self.reference_group, None)
-            })
-            for group in self.compared[:-1]
-        )  # fmt: skip
+        mine = {group: {group, self.reference_group, None} for group in self.compared[:-1]}
+        random = {
+            group: {name: word for name, word in self.random.items() if self.random_of.get(name) in owners}
+            for group, owners in mine.items()
+        }
+        return tuple(replace(self, group=one, groups=(), random_of={}, random=random[one]) for one in mine)
 
     @property
     def headline(self) -> tuple[str, str, str]:
@@ -186,12 +330,7 @@ class Rated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """A published study: what it asks and how it was analysed.
-
-    >>> toy = Study(name="toy", title="Cats and dogs", url="https://example.org", experiments=())
-    >>> toy.correction, toy.limits
-    ('holm', ())
-    """
+    """A published study: what it asks and how it was analysed."""
 
     name: str
     title: str
@@ -209,48 +348,40 @@ class Study:
 class Config:
     """One table of a corpus; ``rows`` makes it, every value a text.
 
-    ``types``: what a column holds that is published as something else than a text: ``bool``, ``int64``, ``float64``,
-    or the names of classes in their order (a ClassLabel). Columns that experiments compare by name are texts.
+    ``types``: of columns that are published as something else; those that experiments compare by name are texts.
     """
 
     name: str
     description: str
     rows: Callable[[], Iterable[Mapping[str, str]]]
     columns: tuple[str, ...] = PROMPT_COLUMNS
-    types: Mapping[str, "Type"] = field(default_factory=dict)
+    types: Mapping[str, Type] = field(default_factory=dict)
     upstream: tuple[str, ...] = ()  # pinned files that it must read
     split: str = "test"
     split_column: str = ""  # where rows say their split
     stream: bool = False  # too large for memory: it is written as it is made, and not checked as a whole
     count: Callable[[], int] | None = None  # the number of rows without making them, where that takes long
 
-    def type_of(self, column: str) -> "Type":
+    def type_of(self, column: str) -> Type:
         """What a column holds: ``string`` where nothing is declared; the number of a wording is one."""
         number = column == PLACEBO_COLUMNS[-1] and self.columns[-len(PLACEBO_COLUMNS) :] == PLACEBO_COLUMNS
         return self.types.get(column, "int64" if number else "string")
 
     def typed(self, row: Mapping[str, str]) -> dict[str, Any]:
-        """A row as it is published: every value of its column's type, a class by its number.
-
-        Raises:
-            ValueError: a value that is none of its type.
-        """
+        """A row as it is published: every value of its column's type, a class by its number, else ValueError."""
+        read: Mapping[str, Callable[[str], Any]] = {
+            "string": str, "int64": int, "float64": float, "bool": {"True": True, "False": False}.__getitem__,
+        }  # fmt: skip
         found: dict[str, Any] = {}
         for column in self.columns:
             kind, value = self.type_of(column), row[column]
             try:
-                found[column] = _READ[kind](value) if isinstance(kind, str) else kind.index(value)
+                found[column] = read[kind](value) if isinstance(kind, str) else kind.index(value)
             except (ValueError, KeyError) as error:
                 expected = kind if isinstance(kind, str) else f"one of {', '.join(kind)}"
                 what = f"{self.name}: {column} is {quoted(value)}, expected {expected}"
                 raise ValueError(f"{what}. Correct the table.") from error
         return found
-
-
-Type = str | tuple[str, ...]
-_READ: Mapping[str, Callable[[str], Any]] = {
-    "string": str, "int64": int, "float64": float, "bool": {"True": True, "False": False}.__getitem__,
-}  # fmt: skip
 
 
 def table_config(
@@ -264,20 +395,16 @@ def table_config(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released:
-    """Outputs that the authors released for one model: pinned files, and how they become scored rows.
-
-    ``rows`` takes the files by path and yields prompt rows with a ``score``; ``counts`` yields (subset, measure,
-    contrast, number) for facts that are no comparison of groups. A run that the authors corrected after they printed
-    another has a ``note`` that says so, and ``corrected``, the values of slices that it changes.
-    """
+    """Outputs that the authors released for one model: pinned files, and how they become scored rows."""
 
     model: str
     experiment: str
     files: tuple[str, ...]
-    rows: Callable[[Mapping[str, Path]], Iterable[Mapping[str, Any]]]
+    rows: Callable[[Mapping[str, Path]], Iterable[Mapping[str, Any]]]  # of the files by path; each with a ``score``
+    # (subset, measure, contrast, number) of facts that are no comparison of groups.
     counts: Callable[[Mapping[str, Path]], Iterable[tuple[str, str, str, float]]] | None = None
-    note: str = ""
-    corrected: tuple[str, ...] = ()
+    note: str = ""  # of a run that the authors corrected after they printed another
+    corrected: tuple[str, ...] = ()  # the values of slices that it changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,29 +425,18 @@ class Corpus:
     origin: str = ""  # where on the Hub these were read (``OWNER/NAME@commit``)
 
     def config(self, name: str) -> Config:
-        """The config of that name.
-
-        Raises:
-            UsageError: naming the configs there are.
-        """
+        """The config of that name; UsageError names those there are."""
         found = {config.name: config for config in self.configs}
         if name not in found:
             raise unknown(f"config of {self.name}", name, list(found))
         return found[name]
 
 
-_PART = "part of "
-
-
 def part_of(experiment: str) -> str:
-    """How a manifest names some rows of an experiment, of which it tells something.
-
-    >>> of_a_part(part_of("leakage")), of_a_part("leakage")
-    (True, False)
-    """
-    return f"{_PART}{experiment}"
+    """How a manifest names some rows of an experiment, of which alone it tells something."""
+    return f"part of {experiment}"
 
 
 def of_a_part(name: str) -> bool:
     """Whether the experiment was run, and what is reported is of some of its rows alone (``part_of``)."""
-    return name.startswith(_PART)
+    return name.startswith(part_of(""))

@@ -7,10 +7,9 @@ import io
 import json
 import os
 import re
-import urllib.error
 import urllib.request
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -19,8 +18,8 @@ from typing import NamedTuple
 from swapbias.errors import UpstreamMissingError
 from swapbias.files import cache_dir, file_sha256, not_utf8, write_whole
 
-SOURCE_COLUMNS = ("path", "repository", "commit", "sha256", "bytes", "licence", "used_for")
 _NAME = re.compile(r"\s*[A-Za-z_][\w.-]{0,39}\s*")  # with spaces it may be a sentence
+_HOW = "Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online"
 _RAW_URL = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
 
 
@@ -39,37 +38,59 @@ def read_table(
     Raises:
         ValueError: naming file and line, for a wrong header, a ragged row or a blank cell.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise not_utf8(path.name, error) from error
-    rows = _table_rows(path.name, text, tuple(columns), frozenset(optional), delimiter)
-    return [dict(zip(columns, cells, strict=True)) for cells in rows]
+    found = _whole_table(path.name, path.read_bytes(), tuple(columns), frozenset(optional), delimiter)
+    return [dict(row) for row in found]
 
 
 @lru_cache(maxsize=64)  # builders read a table for each of many configs
-def _table_rows(
-    name: str, text: str, columns: tuple[str, ...], optional: frozenset[str], delimiter: str
-) -> list[tuple[str, ...]]:
-    lines = strict_rows(name, io.StringIO(text, newline=""), delimiter=delimiter)
-    _, header = next(lines, (1, []))
-    if header != list(columns):
-        raise ValueError(f"{name}:1: columns {shown_names(header)}, expected {shown_names(columns)}. Fix the header.")
+def _whole_table(
+    name: str, content: bytes, columns: tuple[str, ...], optional: frozenset[str], delimiter: str
+) -> list[dict[str, str]]:
+    def header_faults(header: Sequence[str]) -> Iterator[str]:
+        if header != list(columns):
+            yield f"columns {shown_names(header)}, expected {shown_names(columns)}. Fix the header."
+
     rows = []
-    for line, cells in lines:
-        if len(cells) != len(columns):
-            raise ValueError(f"{name}:{line}: {len(cells)} cells, expected {len(columns)}. Quote or add cells.")
-        for column, cell in zip(columns, cells, strict=True):
-            if column not in optional and not cell.strip():
-                raise ValueError(f"{name}:{line}: column {column!r} is blank, expected a value. Fill it in.")
-        rows.append(tuple(cells))
+    for line, row, faults in table_rows(name, content, header_faults, optional=optional, delimiter=delimiter):
+        if faults:
+            raise ValueError(f"{name}:{line}: {faults[0]}")
+        rows.append(row)
     return rows
 
 
-def wordings(corpus: str, key: str, *, optional: Sequence[str] = ()) -> dict[str, dict[str, dict[str, str]]]:
-    """The rows of a corpus' ``wordings.csv``: by the number of the wording, then by what they reword.
+def table_rows(
+    name: str, content: bytes, header_faults: Callable[[list[str]], Iterable[str]], *,
+    optional: Collection[str] | None = (), delimiter: str = ",",
+) -> Iterator[tuple[int, dict[str, str], list[str]]]:  # fmt: skip
+    """Each row of a CSV file with its line and what is wrong with it: its number of cells, or a blank one.
 
-    ``key`` names the column that holds the latter, ``optional`` columns that may be blank.
+    Where something is wrong with the header, that is the only row, of line 1. ``optional``: columns that may be
+    blank, None for all. ValueError where the file is no UTF-8, or a quote in it is not closed.
+    """
+    lines = strict_rows(name, io.StringIO(decoded(name, content), newline=""), delimiter=delimiter)
+    header = [cell.strip() for cell in next(lines, (1, []))[1]]
+    if wrong := list(header_faults(header)):
+        yield 1, {}, wrong
+        return
+    filled = {*header} - {*(header if optional is None else optional)}
+    for line, cells in lines:
+        row = dict(zip(header, cells, strict=False))
+        blank = [one for one, cell in row.items() if one in filled and not cell.strip()]
+        faults = [f"column {one!r} is blank, expected a value. Fill it in." for one in blank]
+        ragged = [f"{len(cells)} cells, expected {len(header)}. Quote or add cells."]
+        yield line, row, faults if len(cells) == len(header) else ragged
+
+
+def decoded(name: str, content: bytes) -> str:
+    """The text of a file; ValueError where it is no UTF-8."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise not_utf8(name, error) from error
+
+
+def wordings(corpus: str, key: str, *, optional: Sequence[str] = ()) -> dict[str, dict[str, dict[str, str]]]:
+    """The rows of a corpus' ``wordings.csv`` by the number of the wording, then by ``key``: what they reword.
 
     Raises:
         ValueError: as ``read_table``, or a wording that stands twice.
@@ -83,11 +104,7 @@ def wordings(corpus: str, key: str, *, optional: Sequence[str] = ()) -> dict[str
 
 
 def strict_rows(name: str, handle: Iterable[str], *, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Rows of a CSV text, each with the line at which it starts; the file's name is for errors.
-
-    Raises:
-        ValueError: a quote is not closed, or text follows the closing one; names the row and its line.
-    """
+    """Rows of a CSV text, each with the line at which it starts; ValueError names the row whose quotes are wrong."""
     reader = csv.reader(handle, delimiter=delimiter, strict=True)
     row = line = 1
     try:
@@ -95,10 +112,9 @@ def strict_rows(name: str, handle: Iterable[str], *, delimiter: str = ",") -> It
             yield line, cells
             line, row = reader.line_num + 1, row + bool(cells)
     except csv.Error as error:
-        raise ValueError(
-            f"{name}: row {row} (line {line}; the header is row 1): a quote is not closed at its cell's end, or a "
-            f"cell is too long ({error}). Mend the quotes."
-        ) from error
+        where = f"{name}: row {row} (line {line}; the header is row 1)"
+        what = f"a quote is not closed at its cell's end, or a cell is too long ({error}). Mend the quotes."
+        raise ValueError(f"{where}: {what}") from error
 
 
 def shown_names(header: Sequence[str]) -> str:
@@ -126,7 +142,8 @@ def fingerprint(rows: Iterable[Mapping[str, str]]) -> str:
 def pinned_files(corpus: str) -> dict[str, dict[str, str]]:
     """The upstream files of a corpus by path, as pinned in its ``sources.csv``."""
     table = corpus_dir(corpus) / "sources.csv"
-    return {row["path"]: row for row in read_table(table, SOURCE_COLUMNS)} if table.exists() else {}
+    columns = ("path", "repository", "commit", "sha256", "bytes", "licence", "used_for")
+    return {row["path"]: row for row in read_table(table, columns)} if table.exists() else {}
 
 
 def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
@@ -142,16 +159,14 @@ def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
     pin = pinned_files(corpus).get(path)
     if pin is None:
         raise ValueError(f"{corpus}/sources.csv: no file {path!r} is pinned. Add a row for it.")
-    local = os.environ.get("SWAPBIAS_UPSTREAM")
-    cached = cache_dir() / "upstream" / pin["repository"] / pin["commit"] / path
-    found = Path(local) / pin["repository"] / path if local else cached
+    local, home = os.environ.get("SWAPBIAS_UPSTREAM"), cache_dir() / "upstream"
+    found = Path(local) / pin["repository"] / path if local else home / pin["repository"] / pin["commit"] / path
     if found.is_dir():
         raise UpstreamMissingError(f"{found} is a folder, expected the file of that name. Move it away.")
     if download and not local and not (found.exists() and file_sha256(found) == pin["sha256"]):
-        _fetch(pin, cached)
-    where = "Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online so that it is fetched."
+        _fetch(pin, found)
     if not found.exists():
-        raise UpstreamMissingError(f"{pin['repository']}/{path} is not at hand. {where}")
+        raise UpstreamMissingError(f"{pin['repository']}/{path} is not at hand. {_HOW} so that it is fetched.")
     if file_sha256(found) != pin["sha256"]:
         how = f"Fetch {pin['repository']} at commit {pin['commit'][:12]}."
         raise UpstreamMissingError(f"{found}: its sha256 is not the pinned {pin['sha256'][:12]}…. {how}")
@@ -163,11 +178,9 @@ def _fetch(pin: Mapping[str, str], target: Path) -> None:
     try:
         with urllib.request.urlopen(url, timeout=30) as answer:
             content = answer.read()
-    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+    except (OSError, http.client.HTTPException) as error:
         what = f"{pin['repository']}/{pin['path']} could not be fetched ({getattr(error, 'reason', error)})"
-        raise UpstreamMissingError(
-            f"{what}. Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online."
-        ) from error
+        raise UpstreamMissingError(f"{what}. {_HOW}.") from error
     if hashlib.sha256(content).hexdigest() != pin["sha256"]:
         raise ValueError(f"{url}: the sha256 of what came is not the pinned one. Nothing was saved.")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -184,24 +197,19 @@ def csv_rows(path: Path, *, delimiter: str = ",") -> Iterator[dict[str, str]]:
 # --- published numbers ---------------------------------------------------------------------------------
 
 _KEY = ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
-PUBLISHED_COLUMNS = ("model", *_KEY, "value", "p_value", "effect_size", "source", "note", "recomputed")
 PLANTED_BIAS, PLANTED_LEAK = "planted", "planted leak"  # sources of numbers that a calibration model or notes hold
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A number to compare a finding with: a paper's, or the planted one of a model made for calibration.
-
-    Strings have the decimals that were printed; blank where not printed. Where a paper's own release disagrees
-    with what it prints, ``recomputed`` holds the released value and ``note`` the explanation.
-    """
+    """A number to compare a finding with: a paper's, with the decimals that it prints, or a planted one."""
 
     value: str = ""
     p_value: str = ""
     effect_size: str = ""
     source: str = ""
-    note: str = ""
-    recomputed: str = ""
+    note: str = ""  # why the authors' own release disagrees with what they print
+    recomputed: str = ""  # the released value
 
     @property
     def planted(self) -> bool:
@@ -212,8 +220,10 @@ class Published:
 def published_rows(study: str) -> list[dict[str, str]]:
     """The paper's numbers, as printed (strings keep their decimals); empty where a study lists none."""
     table = corpus_dir(study) / "published.csv"
-    blank_allowed = set(PUBLISHED_COLUMNS) - {"model", "experiment", "measure", "contrast", "source"}
-    return read_table(table, PUBLISHED_COLUMNS, optional=blank_allowed) if table.exists() else []
+    numbers = [one.name for one in fields(Published)]
+    columns = ("model", *_KEY, *numbers)
+    blank_allowed = {*columns} - {"model", "experiment", "measure", "contrast", "source"}
+    return read_table(table, columns, optional=blank_allowed) if table.exists() else []
 
 
 def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]:
@@ -222,10 +232,11 @@ def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]
     for row in published_rows(study):
         if row["model"].split("/")[-1].lower() == model_id.rstrip("/").split("/")[-1].lower():
             key = tuple(row[one] for one in _KEY)
-            before = asdict(merged.get(key, Published()))
-            sources = dict.fromkeys(filter(None, (before["source"], row["source"])))
+            before = asdict(merged.get(key, Published(source=row["source"])))
             values = {name: value or row[name] for name, value in before.items()}
-            merged[key] = Published(**values | {"source": "; ".join(sources)})
+            merged[key] = Published(
+                **values | {"source": "; ".join(dict.fromkeys((before["source"], row["source"])))}
+            )
     return merged
 
 
@@ -236,18 +247,14 @@ def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]
 class Lexicon:
     """Words with labels.
 
-    Attributes:
-        name: ``corpus/lexicon``.
-        words: lower-case word -> label; matched whatever the case of the token.
-        proper: word -> label; matched with its case (names: "Mark" is one, "mark" is not), unless the
-            model's vocabulary has no upper case at all.
-        rest: the label of every other word.
+    ``proper`` words are matched with their case (names: "Mark" is one, "mark" is not), unless the model's vocabulary
+    has no upper case at all; ``words``, in lower case, in any case.
     """
 
-    name: str
+    name: str  # ``corpus/lexicon``
     words: Mapping[str, str]
     proper: Mapping[str, str] = field(default_factory=dict)
-    rest: str = "unspecified"
+    rest: str = "unspecified"  # the label of every other word
 
     def labels(self, words: Iterable[str], *, uncased: bool = False) -> list[str]:
         """The label of each word, as decoded from one token and stripped.
@@ -278,15 +285,9 @@ def with_imported(lexicon: Lexicon) -> Lexicon:
 
 # --- checklists: facts that notes state ----------------------------------------------------------------
 
-REGEX = "re:"
-_PATTERN = re.compile(r"(?:^|\|)\s*(?=re:)")
-
 
 class Fact(NamedTuple):
-    """Something that a text can state, by any of its terms: whole words in any case, or ``re:`` and a pattern.
-
-    A blank ``note_id``: it is looked for in every note.
-    """
+    """Something that a text can state by any of its terms: whole words in any case. Blank note_id: of every note."""
 
     name: str
     terms: tuple[str, ...]
@@ -294,33 +295,22 @@ class Fact(NamedTuple):
 
 
 def read_checklist(path: Path) -> tuple[Fact, ...]:
-    """The facts of a table with the columns ``note_id`` (blank: of every note), ``fact`` and ``terms``.
-
-    Terms are joined by bars, and a pattern is the last of them; without any a fact is stated by its own name.
+    """The facts of a table with the columns ``note_id``, ``fact`` and ``terms``, joined by bars: else its own name.
 
     Raises:
-        ValueError: naming the file and the line, for a wrong header, a fact without a name or a broken pattern.
+        ValueError: naming the file and the line, for a wrong header or a fact without a name.
     """
     found = []
-    for line, row in enumerate(
-        read_table(path, ("note_id", "fact", "terms"), optional=("note_id", "terms")), start=2
-    ):
-        words, *pattern = _PATTERN.split(row["terms"], maxsplit=1)  # which may hold bars itself
-        terms = [*map(str.strip, words.split("|")), *pattern]
-        fact = Fact(row["fact"].strip(), tuple(filter(None, terms)) or (row["fact"].strip(),), row["note_id"].strip())
-        try:
-            stated([fact], "")
-        except (re.error, RecursionError, OverflowError) as error:
-            expected = f"expected a regular expression after {REGEX} Mend it."
-            raise ValueError(f"{path.name}:{line}: a pattern cannot be read ({error}), {expected}") from error
-        found.append(fact)
+    for row in read_table(path, ("note_id", "fact", "terms"), optional=("note_id", "terms")):
+        name, *terms = (one.strip() for one in (row["fact"], *row["terms"].split("|")))
+        found.append(Fact(name, tuple(filter(None, terms)) or (name,), row["note_id"].strip()))
     return tuple(found)
 
 
 def stated(facts: Iterable[Fact], text: str) -> list[Fact]:
     """Those of the facts that a text states by any of their terms, denied ("denies chest pain") or not.
 
-    >>> facts = [Fact("diabetes", ("type 2 diabetes", "T2DM")), Fact("fall", ("re:f[ae]ll(en)?",))]
+    >>> facts = [Fact("diabetes", ("type 2 diabetes", "T2DM")), Fact("fall", ("fell", "fall"))]
     >>> [one.name for one in stated(facts, "Has Type 2  diabetes; FELL at home.")]
     ['diabetes', 'fall']
     """
@@ -330,24 +320,16 @@ def stated(facts: Iterable[Fact], text: str) -> list[Fact]:
 @cache
 def _pattern(term: str) -> re.Pattern[str]:
     words = r"\s+".join(map(re.escape, term.split()))
-    pattern = term.removeprefix(REGEX) if term.startswith(REGEX) else rf"(?<!\w){words}(?!\w)"
-    return re.compile(pattern, re.IGNORECASE)
+    return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)
 
 
 def facts_of(checklist: Sequence[Fact], note_id: str, texts: Collection[str]) -> list[Fact]:
     """The facts of a note: those that every version of it states, and that are of this note or of all."""
-    found = [one for one in checklist if one.note_id in ("", note_id)]
-    for text in texts:
-        found = stated(found, text)
-    return found
+    return [one for one in checklist if one.note_id in ("", note_id) and all(stated([one], text) for text in texts)]
 
 
 def facts_written(facts: Iterable[Fact]) -> str:
-    """Facts as the candidates of a prompt; no slash stands in it, which names a lexicon there.
-
-    >>> facts_read(facts_written([Fact("PT/OT", ("PT/OT",))]))
-    [Fact(name='PT/OT', terms=('PT/OT',), note_id='')]
-    """
+    """Facts as the candidates of a prompt, JSON; no slash stands in it, which names a lexicon there."""
     return json.dumps({one.name: one.terms for one in facts}).replace("/", "\\u002f")
 
 

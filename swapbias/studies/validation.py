@@ -1,67 +1,416 @@
-"""Check a user's own study: the faults for which an audit refuses it, and advice on what may bend its numbers."""
+"""Read the files of a user's own study, and find what is wrong with them or may bend its numbers."""
 
 import re
+import tomllib
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from itertools import chain, islice
-from typing import Any
+from functools import partial
+from itertools import islice, pairwise, product
+from typing import Annotated, Any, Literal, get_args
 
 import pandas as pd
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from swapbias.errors import quoted
-from swapbias.studies.parsed import (
-    LEXICON,
-    PROMPTS,
-    SLOTS,
-    TEMPLATES,
-    WORDINGS,
-    Parsed,
-    constant_columns,
-    first_few,
-    shown,
-)
-from swapbias.studies.prompt import MASK, slots
-from swapbias.studies.study import did_you_mean
+from swapbias.measures import options_of
+from swapbias.studies.catalogue import corpora
+from swapbias.studies.study import MASK, PLACEBO_COLUMNS, did_you_mean, fill, slots
+from swapbias.studies.tables import decoded, shown_names, table_rows
 
+DECLARATION = "study.toml"
+TEMPLATES, SLOTS, CONDITIONS = "templates.csv", "slots.csv", "conditions.csv"
+WORDINGS, LEXICON, PROMPTS = "wordings.csv", "lexicon.csv", "prompts.csv"
+_REQUIRED = {
+    TEMPLATES: ("template",), SLOTS: ("pair", "group"), CONDITIONS: ("condition",),
+    WORDINGS: ("template_id", "wording", "template"), LEXICON: ("word", "group"), PROMPTS: ("text",),
+}  # fmt: skip
+STUDY_FILES = (DECLARATION, *_REQUIRED)
+MOST_PROMPTS = 1_000_000  # of a study
+Files = Mapping[str, bytes]
+_MOST_LISTED = 20  # faults of one kind that are listed one by one
+_MOST_LETTERS = 300  # of a cell that is no text: it stands in tables and findings
+_RESERVED = {
+    *PLACEBO_COLUMNS, "prompt_id", "pair_id", "experiment", "model_id", "score", "answer", "top_tokens", "non_finite",
+    "where", "counted",
+}  # fmt: skip
+_TEXTS = ("text", "template")  # columns that are read as they are, blanks at their ends included
+_COLUMNS = ("pair_id", "group", "text", "construct", "condition", "label", "template", "counted", "wording", "where")
 _MOST_GROUPS = 10  # that one sentence names
-_RECOMMENDED_WORDINGS = 5  # of each template, as in the studies of the package
 _ARTICLE = re.compile(r"\b([Aa]n?) ([A-Za-z][\w'-]*)")
 _AN = re.compile(r"[aeio]|u(?!ni|s[aeiu]|t[aei]|r[aeiou]|k|rani)|hour|honest|honou?r|heir", re.IGNORECASE)
 _A_AFTER_ALL = re.compile(r"(one|once|eu|ewe|uni(?!n|m))", re.IGNORECASE)
-# Of two texts that are no pair, fewer than a quarter of the words of the shorter are in the other, and less than half
-# of the letters match (difflib): "El doctor cansado" and "La doctora cansada" share no word and most letters.
-_SHARED_WORDS, _SHARED_LETTERS = 1 / 4, 0.5
-_FEW_WORDS = 3  # of shorter texts the swapped words may be all
-_COMPARED = 200  # letters of each text
 _MOST_UNLIKE, _NAMED_UNLIKE = 20, 5  # pairs that are looked for, and those that are named
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+")  # Chinese and Japanese have no blanks between words
+
+# --- study.toml ---------------------------------------------------------------------------------------
+
+
+def _new_name(value: str) -> str:
+    if value in corpora():
+        raise ValueError(f"name is {quoted(value)}, a study of the package. Choose another.")
+    return value
+
+
+Kind = Literal["masked", "classifier", "causal", "chat"]
+Text = Annotated[str, Field(strict=True, max_length=1_000, pattern=r"^[^\p{C}\p{Zl}\p{Zp}]*$")]  # one line
+_as_list = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
+Texts = Annotated[tuple[Text, ...], _as_list]
+
+
+class Declaration(BaseModel):
+    """What ``study.toml`` says, as docs/study_toml.md explains; descriptions say what a value must be, for errors.
+
+    ``answers`` and ``rubric_options`` are options of a question, and what each counts: ``0=Yes``, ``=It depends``.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[
+        Text, Field(pattern=r"^[a-z][a-z0-9_]{0,49}$", description="a-z, 0-9 and _, a letter first, 50 at most"),
+        AfterValidator(_new_name),
+    ] = "study"  # fmt: skip
+    title: Text = "study"
+    question: Text = ""
+    url: Annotated[Text, Field(pattern=r"^(https?://.*)?$", description="one that begins with https://")] = ""
+    licence: Text = "other"
+    version: Annotated[Text, Field(pattern=r"^\d+\.\d+\.\d+$", description="three numbers as in 1.0.0")] = "1.0.0"
+    groups: Texts = ()
+    reference: Text = ""
+    kind: Annotated[tuple[Kind, ...], _as_list, Field(description=", ".join(get_args(Kind)))] = ()
+    answers: Annotated[Texts, Field(validate_default=True)] = ()
+    reading: Annotated[Literal["text", "person", "options"], Field(description="text, person or options")] = "text"
+    rubric: Text = ""
+    rubric_options: Annotated[Texts, Field(validate_default=True)] = ()
+    unit: Text = ""
+    margin: Annotated[
+        float | None, Field(ge=0, le=1, strict=True, allow_inf_nan=False, description="a number from 0 to 1")
+    ] = None
+    random: Texts = ()
+    slices: Texts = ()
+    limits: Texts = ()
+
+    @field_validator("answers", "rubric_options")
+    @classmethod
+    def _options(cls, options: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        key, before = info.field_name, info.data
+        question = before.get("rubric" if key == "rubric_options" else "kind")
+        if question is None:  # which is wrong itself
+            return options
+        has_question = bool(question) if key == "rubric_options" else "chat" in question
+        if options and not has_question:
+            raise ValueError(f'{key} are given, and nothing asks for them. Add kind = ["chat"], or a rubric.')
+        try:
+            if any("/" in one or "|" in one for one in options):  # one names a word list, the other parts answers
+                raise ValueError("/ or | stands in one.")
+            if has_question:
+                options_of("|".join(options))
+        except ValueError as error:
+            raise ValueError(f'{key} cannot be read ({error}) Write {key} = ["0=Yes", "1=No"].') from error
+        return options
+
+
+def read_declaration(content: bytes) -> tuple[Declaration, dict[str, str]]:
+    """What ``study.toml`` says without what is wrong, and by key a sentence for each fault, in the order of lines."""
+    try:
+        text = decoded(DECLARATION, content)
+    except ValueError as error:
+        return Declaration(), {"": str(error)}
+    values, found = _read_toml(text)
+    for key in ("name", "title"):
+        if not values.get(key) and key not in found:
+            found[key] = text.count("\n") + 1, f'{key} is missing. Add {key} = "...".'
+    values = {key: value for key, value in values.items() if key not in found}
+    try:
+        declared = Declaration(**values)
+    except ValidationError as error:
+        for fault in error.errors():
+            key, value = str(fault["loc"][0]), fault["input"]
+            found.setdefault(key, (line_of(text, key, value), _sentence(key, value, fault)))
+        together = {"kind", "answers", "rubric", "rubric_options"}  # valid only with each other
+        dropped = {*found, *(together if found.keys() & together else ())}
+        declared = Declaration(**{key: value for key, value in values.items() if key not in dropped})
+    by_line = sorted(found.items(), key=lambda one: one[1][0])
+    return declared, {key: f"{DECLARATION}:{line}: {what}" for key, (line, what) in by_line}
+
+
+def _read_toml(text: str) -> tuple[dict[str, Any], dict[str, tuple[int, str]]]:
+    """The keys of a declaration; of text that is not TOML those that can be read alone, and the faults of others."""
+    try:
+        return tomllib.loads(text), {}
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        whole = str(error)
+    read: dict[str, Any] = {}
+    found: dict[str, tuple[int, str]] = {}
+    starts = [0, *(one.start() for one in re.finditer(r"^[ \t]*[\w.\"'-]+[ \t]*=", text, re.MULTILINE)), len(text)]
+    for start, end in pairwise(starts):
+        try:
+            read |= tomllib.loads(text[start:end])
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            key, why = text[start:end].partition("=")[0].strip(), re.sub(r" \(at .*", "", str(error))
+            found[key] = text.count("\n", 0, start) + 1, f"{shown(key)} is no TOML ({why}). Correct it."
+    return read, found or {"": (1, f"no TOML: {whole}. Correct it.")}
+
+
+def _sentence(key: str, value: Any, fault: Mapping[str, Any]) -> str:
+    known = Declaration.model_fields
+    if key not in known:
+        return f"{shown(key)} is none of {', '.join(known)}.{did_you_mean(key, list(known)) or ' Remove it.'}"
+    if message := str(fault.get("ctx", {}).get("error", "")):
+        return message
+    is_list = known[key].default == () and len(fault["loc"]) == 1
+    form = "a list of texts" if is_list else "a text of one line, 1,000 letters at most"
+    return f"{key} is {quoted(value)}, expected {known[key].description or form}. Correct it."
+
+
+def line_of(text: str, key: str, value: Any = "") -> int:
+    """The line of a declaration where a key stands, or after it the text that is its value; 1 where none does."""
+    found = re.search(rf"^[ \t]*{re.escape(key)}[ \t]*=", text, re.MULTILINE)
+    start = found.end() if found else 0
+    inside = text.find(f'"{value}"', start) if isinstance(value, str) and value else -1
+    return text.count("\n", 0, max(start, inside)) + 1
+
+
+# --- tables -------------------------------------------------------------------------------------------
+
+
+def shown(name: str) -> str:
+    """A name of a group or pair in a sentence; what is long may be a text, and is not repeated."""
+    return quoted(name) if len(name) <= 40 and len(name.split()) <= 4 else f"(a name of {len(name)} letters)"
+
+
+def first_few(faults: Iterable[str]) -> Iterator[str]:
+    """Faults of one kind: the first of them one by one, and how many more there are."""
+    found = list(faults)
+    yield from found[:_MOST_LISTED]
+    if len(found) > _MOST_LISTED:
+        name = found[_MOST_LISTED].partition(":")[0]
+        yield f"{name}: {len(found) - _MOST_LISTED:,} more rows like the {_MOST_LISTED} before. Correct these first."
+
+
+def _read_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame:
+    """The rows of a table that can be read, by their lines in the file; what is wrong is added to ``faults``."""
+    valid: dict[int, dict[str, str]] = {}
+    wrong: list[str] = []
+    try:
+        rows = table_rows(name, content, partial(_header_faults, name), optional=("candidates",))
+        for line, row, found in rows:
+            if line > 1 and not any(map(str.strip, row.values())):
+                continue
+            found += [
+                f"column {one!r} holds more than {_MOST_LETTERS} letters or what cannot be printed. Shorten it."
+                for one, cell in row.items()
+                if one not in (*_TEXTS, "candidates")
+                and not (len(cell) <= _MOST_LETTERS and cell.strip().isprintable())
+            ]
+            wrong += [f"{name}:{line}: {what}" for what in found]
+            if not found:
+                valid[line] = {one: cell if one in _TEXTS else cell.strip() for one, cell in row.items()}
+    except ValueError as error:
+        valid, wrong = {}, [str(error)]
+    faults += first_few(wrong if valid or wrong else [f"{name} holds no rows below its header. Add some."])
+    table = pd.DataFrame(list(valid.values()), index=list(valid), dtype=object)
+    if name == TEMPLATES and valid and "template_id" not in table:
+        table["template_id"] = unique_names(table["template"])
+    return table
+
+
+def _header_faults(name: str, columns: Sequence[str]) -> Iterator[str]:
+    if not any(columns):
+        yield f"columns are missing. Write them as {', '.join(_REQUIRED[name])}, with commas between cells."
+        return
+    for one in _REQUIRED[name]:
+        if one not in columns:
+            hint = "Save it with commas between cells" if len(columns) == 1 and ";" in columns[0] else "Add it"
+            yield f"column {one!r} is missing, found {shown_names(columns)}. {hint}."
+    for number, one in enumerate(columns, start=1):
+        if columns.index(one) < number - 1:
+            yield f"a column ({shown_names([one])}) stands twice. Name one of them anew."
+        if one in _RESERVED and not (one == "wording" and name == WORDINGS):
+            hint = "Call it pair." if one == "pair_id" else "Name it anew."
+            yield f"column {quoted(one)} is a name that scored prompts use themselves. {hint}"
+        if not re.fullmatch(r"[A-Za-z][\w -]{0,39}", one):
+            yield f"cell {number} is no name of a column. Use letters, digits, - and _."
+
+
+# --- prompts ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The files of a study as parsed, and every prompt that they make, other wordings included.
+
+    Of ``prompts``, with the columns of ``Prompt`` that tables give, ``where`` is file and line, ``counted`` what is
+    counted at the mask (words with bars between them, or a label of the lexicon; blank for none), ``wording`` the
+    name of another wording, ``unit`` numbers the pairs in each wording, ``masked`` is whether the text holds a mask.
+    """
+
+    files: Files = field(repr=False)
+    declared: Declaration  # what study.toml says, without what is wrong
+    wrong: Mapping[str, str]  # by key of study.toml what is wrong with it
+    tables: Mapping[str, pd.DataFrame]  # as texts, indexed by lines in the file; templates have a template_id
+    faults: list[str]  # of tables and templates; what is wrong is not among the rows
+    labels: tuple[str, ...]  # the groups of the lexicon's words, in order
+    group_names: tuple[str, ...]  # those that the tables hold, in order
+    groups: tuple[str, ...]  # those that are compared, the reference among them
+    prompts: pd.DataFrame  # none where files cannot be read
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The groups that are compared with the reference."""
+        return tuple(one for one in self.groups if one != self.declared.reference)
+
+    def line(self, key: str, value: str = "") -> str:
+        """File and line of a key of the declaration, or of a text in its value."""
+        text = self.files.get(DECLARATION, b"").decode("utf-8-sig", "replace")
+        return f"{DECLARATION}:{line_of(text, key, value)}"
+
+
+def parse_study(files: Files) -> Parsed:
+    """The files of a study, parsed; faults are collected, not raised."""
+    declared, wrong = read_declaration(files.get(DECLARATION, b""))
+    faults: list[str] = []
+    tables = {name: _read_table(name, files[name], faults) for name in _REQUIRED if name in files}
+    labels = tuple(table_column(tables, LEXICON, "group").unique())
+    names = tuple(pd.concat([table_column(tables, one, "group") for one in (SLOTS, PROMPTS)]).unique()) or labels
+    groups = declared.groups or names
+    made = pd.DataFrame()
+    if (TEMPLATES in tables) == (PROMPTS in tables):
+        faults.append(f"{DECLARATION}: beside it stands {TEMPLATES} or {PROMPTS}, expected one. Add or remove one.")
+    elif all(map(len, tables.values())):
+        made = _of_table(tables[PROMPTS], groups) if PROMPTS in tables else _of_templates(tables, groups, faults)
+    if len(made) > MOST_PROMPTS:
+        faults.append(f"The tables come to more than {MOST_PROMPTS:,} prompts, wordings included. Shorten them.")
+        made = made[:0]
+    made = made.reindex(columns=list(dict.fromkeys([*made, *_COLUMNS]))).astype(object).fillna("")
+    masked = made["text"].str.contains(MASK, regex=False).astype(bool)
+    if labels:  # the words of its group, or the only ones there are
+        listed = made["group"].where(made["group"].isin(labels), labels[0] if len(labels) == 1 else "")
+        made["counted"] = made["counted"].where(made["counted"] != "", listed)
+    made["counted"] = made["counted"].where(masked, "")
+    units = made.groupby(["pair_id", "wording"], sort=False).ngroup()
+    prompts = made.assign(unit=units, masked=masked).reset_index(drop=True)
+    return Parsed(files, declared, wrong, tables, faults, labels, names, groups, prompts)
+
+
+def table_column(tables: Mapping[str, pd.DataFrame], table: str, name: str) -> "pd.Series[str]":
+    """A column of a table; without values where there is none."""
+    return tables.get(table, pd.DataFrame()).get(name, pd.Series(dtype=object))
+
+
+def _of_table(made: pd.DataFrame, groups: Sequence[str]) -> pd.DataFrame:
+    pairs = made["pair"] if "pair" in made else [f"row{line}" for line in made.index]
+    made = made.rename(columns={"candidates": "counted"}).drop(columns="pair", errors="ignore")
+    made = made.assign(pair_id=pairs, where=[f"{PROMPTS}:{line}" for line in made.index])
+    if "group" in made:
+        return made
+    masked = made["text"].str.contains(MASK, regex=False)  # one text, and the words of each group
+    of_groups = made[masked].drop(columns="counted", errors="ignore")
+    return pd.concat([made[~masked], of_groups.merge(pd.Series(groups, name="group", dtype=object), how="cross")])
+
+
+def _of_templates(tables: Mapping[str, pd.DataFrame], groups: Sequence[str], faults: list[str]) -> pd.DataFrame:
+    """Every template and wording with every row of slots and every condition that it asks for."""
+    words, conditions = (tables.get(one, pd.DataFrame()).to_dict("records") for one in (SLOTS, CONDITIONS))
+    of_words, of_conditions = (set(one[0]) if one else set() for one in (words, conditions))
+    templates, every = tables[TEMPLATES].to_dict("records"), []
+    for name in (TEMPLATES, WORDINGS):
+        table = tables.get(name, pd.DataFrame())
+        every += [(f"{name}:{line}", one) for line, one in zip(table.index, table.to_dict("records"), strict=True)]
+    known = {one["template_id"]: one for one in reversed(templates)}
+    filling = {slot for _, one in every for slot in slots(one["template"])} - {"condition"} | {"pair", "group"}
+    alone = [{"pair": "", "group": group} for group in groups]
+    rows: list[dict[str, str]] = []
+    for where, one in every:
+        name, wanted = one["template_id"], set(slots(one["template"]))
+        found = list(_slot_faults(one["template"], of_words | of_conditions))
+        if name not in known:
+            found = [f"{TEMPLATES} holds no template {shown(name)}. Correct its template_id."]
+        faults += [f"{where}: {what}" for what in found]
+        pairs = words if wanted & of_words else alone
+        about = conditions if wanted - of_words else [{"condition": ""}]
+        for condition, word in product(about, pairs) if not found else ():
+            values = {**condition, **word, **{key: condition[key] for key in condition.keys() - (wanted & of_words)}}
+            more = {key: cell for key, cell in values.items() if key not in filling}
+            pair = "/".join(filter(None, (name, word["pair"], values["condition"])))
+            rows.append({
+                **known[name], **more, "words": word["pair"], "group": word["group"], "pair_id": pair,
+                "text": fill(one["template"], **{slot: values[slot] for slot in wanted}), "template": name,
+                "wording": one.get("wording", ""), "where": where,
+            })  # fmt: skip
+        if len(rows) > MOST_PROMPTS:
+            break
+    return pd.DataFrame(rows, dtype=object).drop(columns="template_id", errors="ignore")
+
+
+def _slot_faults(template: str, columns: set[str]) -> Iterator[str]:
+    """Slots of a template that no column fills, and what is written like a slot and is none."""
+    wanted = set(slots(template))
+    for one in sorted(wanted - columns | wanted & {"pair", "group"}):
+        yield f"no column of {SLOTS} or {CONDITIONS} fills the slot [{one}]. Add one, or correct it."
+    for odd in re.finditer(r"\{(\w+)\}|\[(\w+)\]", template):
+        if (odd[1] or odd[2]).lower() in {name.lower() for name in columns - wanted}:
+            yield f"{odd[0]} is no slot. Write [name], with a column of that name: a-z and _."
+
+
+def unique_names(texts: Iterable[str], most: int = 40) -> list[str]:
+    """A readable name for each text, made of its letters and digits; of two that are alike the later has a number.
+
+    >>> unique_names(["Black women", "non-binary", "non binary"])
+    ['black_women', 'non_binary', 'non_binary_2']
+    """
+    found: list[str] = []
+    for text in texts:
+        base = name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:most].strip("_") or "other"
+        number = 1
+        while name in found:
+            number += 1
+            name = f"{base}_{number}"
+        found.append(name)
+    return found
+
+
+def constant_columns(prompts: pd.DataFrame, columns: Iterable[str]) -> list[str]:
+    """Those of the columns that have one value in each pair."""
+    pairs = prompts["pair_id"].nunique()
+    return [one for one in columns if len(prompts.drop_duplicates(["pair_id", one])) == pairs]
+
 
 # --- faults -------------------------------------------------------------------------------------------
 
 
 def faults(parsed: Parsed) -> list[str]:
     """Everything for which an audit refuses a study, a sentence each with file and line; nothing of what follows."""
-    prompts = parsed.prompts  # whose making may find faults of templates
     found = [*parsed.wrong.values(), *parsed.faults]
-    whole = not parsed.faults and not parsed.wrong.keys() & {"", "groups", "reference"}
-    if whole and len(prompts):
-        found += _group_faults(parsed)
-    else:
-        found += _reference_faults(parsed, parsed.declared.groups)
-    if len(prompts):
-        found += _text_faults(parsed)
-        found += _pair_faults(parsed) if whole else ()
-        found += _column_faults(parsed)
+    is_made = len(parsed.prompts) > 0
+    whole = is_made and not parsed.faults and not parsed.wrong.keys() & {"", "groups", "reference"}
+    found += _group_faults(parsed, whole)
+    if is_made:
+        found += [*_text_faults(parsed), *(_pair_faults(parsed) if whole else ()), *_column_faults(parsed)]
     return list(dict.fromkeys(found))
 
 
-def _group_faults(parsed: Parsed) -> Iterator[str]:
-    groups, known, reference = parsed.groups, parsed.group_names, parsed.declared.reference
-    for name in parsed.declared.groups:
+def _group_faults(parsed: Parsed, whole: bool) -> Iterator[str]:
+    """Of names of groups; where other faults hide some of them only whether the declaration agrees with itself."""
+    groups, declared, reference = parsed.groups, parsed.declared.groups, parsed.declared.reference
+    known = parsed.group_names if whole else declared
+    for name in declared:
         if known and name not in (*known, reference):
             yield f"{parsed.line('groups', name)}: The group {_none_of(name, known)}"
-    yield from _reference_faults(parsed, known)
+    if reference and known and reference not in known:
+        yield f"{parsed.line('reference')}: The reference {_none_of(reference, known)}"
+    if not whole:
+        return
     how = "--reference (in a folder: reference = ... in study.toml)"
     if len(groups) < 2:
         table = PROMPTS if PROMPTS in parsed.tables else SLOTS
@@ -69,25 +418,17 @@ def _group_faults(parsed: Parsed) -> Iterator[str]:
     elif not reference:
         yield f"The groups are {_names(groups)}, and none is the reference. Name it with {how}."
     elif reference not in groups and reference in known:
-        what = f"The reference {shown(reference)} is none of {_names(groups)}"
-        yield f"{parsed.line('reference')}: {what}. Correct {how}."
-    columns = list(parsed.table(PROMPTS))
+        yield f"{parsed.line('reference')}: The reference {_none_of(reference, groups)}"
+    columns = list(parsed.tables.get(PROMPTS, ()))
     for one in ("group", "pair") if columns else ():
         if one not in columns and not ("group" not in columns and parsed.labels):
             yield f"{PROMPTS}:1: column {one!r} is missing, found {', '.join(columns)}. Add it."
     # Where words alone name groups, only the spelling of one that nothing compares is looked at.
     words_only = known == parsed.labels
     compared = groups if words_only else known
-    words = parsed.table(LEXICON).get("group", pd.Series(dtype=object)) if len(parsed.labels) > 1 else pd.Series()
-    for line, name in words[~words.isin(compared)].items():
-        if not words_only or did_you_mean(name, compared):
+    for line, name in table_column(parsed.tables, LEXICON, "group").items() if len(parsed.labels) > 1 else ():
+        if name not in compared and (not words_only or did_you_mean(name, compared)):
             yield f"{LEXICON}:{line}: group {_none_of(name, compared)}"
-
-
-def _reference_faults(parsed: Parsed, known: Sequence[str]) -> Iterator[str]:
-    name = parsed.declared.reference
-    if name and known and name not in known:
-        yield f"{parsed.line('reference')}: The reference {_none_of(name, known)}"
 
 
 def _none_of(name: str, known: Sequence[str]) -> str:
@@ -100,74 +441,56 @@ def _names(groups: Sequence[str]) -> str:
     return (", ".join(names[:_MOST_GROUPS]) or "none") + (f" and {more} more" if more > 0 else "")
 
 
-def _of_rows(rows: pd.DataFrame, fault: Callable[[Any], str]) -> Iterator[str]:
-    return first_few(dict.fromkeys(f"{row.where}: {fault(row)}" for row in rows.itertuples()))
+def _of_rows(rows: pd.DataFrame, sentence: str) -> Iterator[str]:
+    """The sentence about each of the prompts, with its pair, group, words, slot and number of masks filled in."""
+    found: dict[str, None] = {}
+    for row in rows.to_dict("records"):
+        wording = f" in wording {shown(row['wording'])}" if row["wording"] else ""
+        what = sentence.format(
+            pair=f"pair {shown(row['pair_id'])}{wording}", group=shown(row["group"]), words=shown(row["counted"]),
+            slot=next(iter(slots(row["text"])), ""), masks=row["text"].count(MASK), before=row.get("before"),
+        )  # fmt: skip
+        found[f"{row['where']}: {what}"] = None
+    return first_few(found)
 
 
 def _text_faults(parsed: Parsed) -> Iterator[str]:
     prompts = parsed.prompts
-    text = prompts["text"].astype(str)
-    where = f"{LEXICON} has no words of {{}}" if parsed.labels else "no words are given to count there"
-    how = f"Add {LEXICON} (-M lexicon) or a column candidates."
-    checks: tuple[tuple[pd.Series, Callable[[Any], str]], ...] = (
-        (
-            text.map(slots).astype(bool),
-            lambda row: (
-                f"the slot [{slots(row.text)[0]}] is not filled. Put a word there, or take the brackets away."
-            ),
-        ),
-        (
-            text.str.upper().str.contains("[MASK]", regex=False),
-            lambda row: f"a position to fill is written {MASK}, whatever the model calls it. Replace [MASK].",
-        ),
-        (
-            text.str.count(MASK) > 1,
-            lambda row: f"{row.text.count(MASK)} times {MASK}, expected one at most. Split the text.",
-        ),
-        (
-            prompts["masked"] & (prompts["counted"] == ""),
-            lambda row: f"the text holds {MASK} and {where.format(shown(row.group))}. {how}",
-        ),
-    )
-    for wrong, sentence in checks:
-        yield from _of_rows(prompts[wrong], sentence)
-    kinds, masked = set(parsed.declared.kind), prompts["masked"].any()
-    if kinds and not (masked and "masked" in kinds) and not (kinds - {"masked"} and not prompts["masked"].all()):
+    text, masked = prompts["text"].astype(str), prompts["masked"]
+    what = "is not filled. Put a word there, or take the brackets away."
+    yield from _of_rows(prompts[text.map(slots).astype(bool)], f"the slot [{{slot}}] {what}")
+    what = f"a position to fill is written {MASK}, whatever the model calls it. Replace [MASK]."
+    yield from _of_rows(prompts[text.str.upper().str.contains("[MASK]", regex=False)], what)
+    what = f"{{masks}} times {MASK}, expected one at most. Split the text."
+    yield from _of_rows(prompts[text.str.count(MASK) > 1], what)
+    what = f"{LEXICON} has no words of {{group}}" if parsed.labels else "no words are given to count there"
+    what = f"the text holds {MASK} and {what}. Add {LEXICON} (-M lexicon) or a column candidates."
+    yield from _of_rows(prompts[masked & (prompts["counted"] == "")], what)
+    kinds = set(parsed.declared.kind)
+    if kinds and not ("masked" in kinds and masked.any()) and not (kinds - {"masked"} and not masked.all()):
         yield f"{parsed.line('kind')}: no text can be read by a model of kind {', '.join(sorted(kinds))}. Change it."
 
 
 def _pair_faults(parsed: Parsed) -> Iterator[str]:
     """Of each pair, in each of its wordings."""
     prompts, groups = parsed.prompts, parsed.groups
-    first_of_group = prompts.groupby(["unit", "group"], sort=False)["where"].transform("first")
-    again = prompts.assign(before=first_of_group)[prompts.duplicated(["unit", "group"])]
-    what = "already in {0.before}. Remove one."
-    yield from _of_pairs(again, lambda row: f"has group {shown(row.group)} {what.format(row)}")
+    first = prompts.groupby(["unit", "group"], sort=False)["where"].transform("first")
+    again = prompts.assign(before=first)[prompts.duplicated(["unit", "group"])]
+    yield from _of_rows(again, "{pair} has group {group} already in {before}. Remove one.")
     units = prompts.drop_duplicates("unit").set_index("unit")
     compared = prompts[prompts["group"].isin(groups)].drop_duplicates(["unit", "group"])
-    has = pd.crosstab(compared["unit"], compared["group"]).reindex(units.index, columns=groups, fill_value=0) > 0
-    why = "Add it, so that the groups are balanced."
     for group in sorted(groups):
-        yield from _of_pairs(units[~has[group]], f"has no row of {shown(group)}. {why}")
+        lacking = units[~units.index.isin(compared["unit"][compared["group"] == group])].assign(group=group)
+        yield from _of_rows(lacking, "{pair} has no row of {group}. Add it, so that the groups are balanced.")
     by_unit = compared.groupby("unit", sort=False)
-    mixed = (by_unit["masked"].nunique() > 1).reindex(units.index, fill_value=False)
-    yield from _of_pairs(units[mixed], f"holds {MASK} in one text and not in another. Write both alike.")
+    mixed = units[(by_unit["masked"].nunique() > 1).reindex(units.index, fill_value=False)]
+    yield from _of_rows(mixed, f"{{pair}} holds {MASK} in one text and not in another. Write both alike.")
     differ = compared.drop_duplicates(["unit", "text", "counted"]).groupby("unit", sort=False).size()
     same = units[((differ == 1) & (by_unit.size() > 1)).reindex(units.index, fill_value=False)]
-    what = "has the same text in every group: nothing is swapped"
-    yield from _of_pairs(same[same["counted"] == ""], f"{what}. Change one.")
-    yield from _of_pairs(
-        same[same["counted"] != ""],
-        lambda row: f"{what}, for the words of {shown(row.counted)} alone are counted there. Change one.",
-    )
-
-
-def _of_pairs(rows: pd.DataFrame, fault: str | Callable[[Any], str]) -> Iterator[str]:
-    def named(row: Any) -> str:
-        wording = f" in wording {shown(row.wording)}" if row.wording else ""
-        return f"pair {shown(row.pair_id)}{wording} {fault if isinstance(fault, str) else fault(row)}"
-
-    return _of_rows(rows, named)
+    what = "{pair} has the same text in every group: nothing is swapped"
+    yield from _of_rows(same[same["counted"] == ""], f"{what}. Change one.")
+    what = f"{what}, for the words of {{words}} alone are counted there. Change one."
+    yield from _of_rows(same[same["counted"] != ""], what)
 
 
 def _column_faults(parsed: Parsed) -> Iterator[str]:
@@ -188,8 +511,7 @@ def _column_faults(parsed: Parsed) -> Iterator[str]:
 
 def advice(parsed: Parsed) -> list[str]:
     """What an audit does not refuse and what may bend the numbers, a sentence each."""
-    parts = (warnings(parsed), _of_texts(parsed), _of_masks(parsed), _of_wordings(parsed))
-    return list(dict.fromkeys(chain(*parts)))
+    return list(dict.fromkeys([*warnings(parsed), *_of_texts(parsed), *_of_words(parsed), *_of_wordings(parsed)]))
 
 
 def warnings(parsed: Parsed) -> Iterator[str]:
@@ -206,32 +528,28 @@ def warnings(parsed: Parsed) -> Iterator[str]:
     if len(ends):
         counted = f"{len(ends):,} texts begin or end" if len(ends) > 1 else "A text begins or ends"
         yield f"{ends.iloc[0]}: {counted} with blanks, which models read too. Remove those that should not be there."
-    yield from _unlike_pairs(parsed)
-
-
-def _unlike_pairs(parsed: Parsed) -> Iterator[str]:
-    """A sentence that names the rows of pairs whose texts share almost nothing."""
-    prompts = parsed.prompts
-    first = prompts.groupby("unit", sort=False)[["where", "text"]].transform("first")
-    rows = zip(prompts["text"], prompts["where"], first["text"], first["where"], prompts["pair_id"], strict=True)
-    unlike = (
-        f"{' and '.join(dict.fromkeys((before, where)))} (pair {shown(pair)})"
-        for text, where, other, before, pair in rows
-        if text != other and _is_unlike(text.lower(), other.lower())
-    )
-    if found := list(islice(unlike, _MOST_UNLIKE + 1)):
+    if found := list(islice(_unlike_pairs(parsed.prompts), _MOST_UNLIKE + 1)):
         more = len(found) - _NAMED_UNLIKE
         rest = f"; {more}{' or more' if len(found) > _MOST_UNLIKE else ''} others" if more > 0 else ""
         why = "A gap between them does not come from the swapped words. Check the pairs."
         yield f"Texts of one pair share almost nothing: {'; '.join(found[:_NAMED_UNLIKE])}{rest}. {why}"
 
 
-def _is_unlike(one: str, other: str) -> bool:
-    words = [set(_WORD.findall(text)) for text in (one, other)]
-    fewest = min(map(len, words))
-    if fewest < _FEW_WORDS or len(words[0] & words[1]) >= _SHARED_WORDS * fewest:
-        return False
-    return SequenceMatcher(None, one[:_COMPARED], other[:_COMPARED], autojunk=False).ratio() < _SHARED_LETTERS
+def _unlike_pairs(prompts: pd.DataFrame) -> Iterator[str]:
+    """Where texts of a pair stand that share almost nothing.
+
+    Fewer than a quarter of the words of the shorter are in the other, and less than half of the letters match: "El
+    doctor cansado" and "La doctora cansada" share no word and most letters. Of fewer than three words all may differ.
+    """
+    first = prompts.groupby("unit", sort=False)[["where", "text"]].transform("first")
+    rows = zip(prompts["text"], prompts["where"], first["text"], first["where"], prompts["pair_id"], strict=True)
+    for text, where, other, before, pair in (row for row in rows if row[0] != row[2]):
+        one, two = text.lower(), other.lower()
+        words, others = set(_WORD.findall(one)), set(_WORD.findall(two))
+        fewest = min(len(words), len(others))
+        unlike = fewest >= 3 and len(words & others) < fewest / 4
+        if unlike and SequenceMatcher(None, one[:200], two[:200], autojunk=False).ratio() < 0.5:
+            yield f"{' and '.join(dict.fromkeys((before, where)))} (pair {shown(pair)})"
 
 
 def article_is_wrong(article: str, word: str) -> bool:
@@ -240,10 +558,8 @@ def article_is_wrong(article: str, word: str) -> bool:
     >>> [article_is_wrong("a", one) for one in ("engineer", "university", "hour", "nurse", "MRI")]
     [True, False, True, False, False]
     """
-    if word.isupper():
-        return False
     wants_an = bool(_AN.match(word)) and not _A_AFTER_ALL.match(word)
-    return wants_an != (article.lower() == "an")
+    return not word.isupper() and wants_an != (article.lower() == "an")
 
 
 def _of_texts(parsed: Parsed) -> Iterator[str]:
@@ -255,16 +571,16 @@ def _of_texts(parsed: Parsed) -> Iterator[str]:
                 better = "a" if article.lower() == "an" else "an"
                 yield f"{where}: '{article} {word}', expected '{better} {word}'. Write it into the value."
     keys = ["text", "group", "counted"]
-    first = prompts.groupby(keys, sort=False)["where"].transform("first")
-    for row in prompts.assign(before=first)[prompts.duplicated(keys)].drop_duplicates("where").itertuples():
+    again = prompts.assign(before=prompts.groupby(keys, sort=False)["where"].transform("first"))
+    for row in again[prompts.duplicated(keys)].drop_duplicates("where").itertuples():
         before = "the same line" if row.before == row.where else row.before
         yield f"{row.where}: the text stands in {before} already: pairs of the same texts count once. Remove one."
 
 
-def _of_masks(parsed: Parsed) -> Iterator[str]:
+def _of_words(parsed: Parsed) -> Iterator[str]:
     """Articles before a mask favour words by their first letter; words that no token can be."""
-    prompts, words = parsed.prompts, parsed.table(LEXICON).get("word", {})
-    if len({article_is_wrong("a", word) for _, word in words.items()}) > 1:
+    prompts, words = parsed.prompts, table_column(parsed.tables, LEXICON, "word")
+    if len({article_is_wrong("a", word) for word in words}) > 1:
         for where in prompts["where"][prompts["text"].str.contains(rf"\b[Aa]n? {MASK}").astype(bool)].unique():
             yield f"{where}: the article before {MASK} favours words by their first letter. Put it elsewhere."
     for line, word in words.items():
@@ -276,10 +592,8 @@ def _of_wordings(parsed: Parsed) -> Iterator[str]:
     if TEMPLATES not in parsed.tables:
         yield f"{PROMPTS}: there are no other wordings of the texts, and nothing tells whether a gap hangs on them."
         return
-    reworded = set(parsed.table(WORDINGS).get("template_id", ()))
-    for line, name in parsed.templates["template_id"].items():
-        if name not in reworded:
-            yield (
-                f"{TEMPLATES}:{line}: template {name} has no other wording in {WORDINGS}: nothing tells whether a "
-                f"gap hangs on its words. Add some; the studies of the package have {_RECOMMENDED_WORDINGS}."
-            )
+    for line, name in table_column(parsed.tables, TEMPLATES, "template_id").items():
+        if name not in set(table_column(parsed.tables, WORDINGS, "template_id")):
+            what = f"{TEMPLATES}:{line}: template {name} has no other wording in {WORDINGS}"
+            why = "nothing tells whether a gap hangs on its words"
+            yield f"{what}: {why}. Add some; the studies of the package have 5."

@@ -1,4 +1,14 @@
 from .accuracy import SwapAccuracy as SwapAccuracy, edited_spans as edited_spans, swap_accuracy as swap_accuracy
+from .cluster import (
+    LOCAL as LOCAL,
+    Engine as Engine,
+    Part as Part,
+    Result as Result,
+    Work as Work,
+    WorkerPool as WorkerPool,
+    library_versions as library_versions,
+    worker_pool as worker_pool,
+)
 from .jobs import Job as Job, Progress as Progress, SwapResult as SwapResult, swap_files as swap_files
 from .neutral import without_groups as without_groups
 from .nouns import REASONS as REASONS

@@ -28,11 +28,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from swapbias.cluster import LOCAL, Engine, Part, Work, worker_pool
 from swapbias.errors import UsageError, quoted
 from swapbias.files import TEMPORARY, escape_csv_cell, file_sha256, parse_json, temporary_for, write_whole
 from swapbias.privacy import is_left_over, why_credentialed, writing
 from swapbias.studies import shown_names
+from swapbias.swapping.cluster import LOCAL, Engine, Part, Work, worker_pool
 from swapbias.swapping.readers import Batches, Source, is_mimic, open_source, why_rows_credentialed
 from swapbias.swapping.swapper import Swapped, Swapper
 from swapbias.swapping.versions import Layout, Totals, by_count, layout_of, text_lengths, versions
@@ -127,7 +127,6 @@ def swap_files(
     part_bytes: int = PART_BYTES,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     engine: Engine = LOCAL,
-    say: Callable[[str], None] = lambda sentence: None,
     uploaded_to: str | None = None,
 ) -> SwapResult:
     """Swap the texts of ``job.source`` into Parquet parts in ``out``.
@@ -143,7 +142,6 @@ def swap_files(
         part_bytes: a part ends with the row that brings its texts to so many bytes.
         on_progress: called after each batch; with a cluster after each part.
         engine: who swaps; the rows are the same.
-        say: prints a sentence about the cluster.
         uploaded_to: where ``out`` is copied afterwards, unless that place is declared as the user's own.
 
     Raises:
@@ -205,7 +203,7 @@ def swap_files(
             spec = {"out": str(out.resolve()), "task": asdict(_with_absolute_paths(task)), "shape": shape}
             planned = out / _PLANNED
             planned.mkdir(mode=0o700, exist_ok=True)
-            how: dict[str, Any] = {"cores": 1, "credentialed": bool(why), "say": say}
+            how: dict[str, Any] = {"cores": 1, "credentialed": bool(why)}
             workers = worker_pool(engine, WORKER, spec, own=lambda: part_swapper(spec), **how)
             try:
                 with workers as work:

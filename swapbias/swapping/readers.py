@@ -20,7 +20,7 @@ import pyarrow.types as kinds
 
 from swapbias.errors import UsageError
 from swapbias.files import check_regular, parse_json
-from swapbias.network import configure_http
+from swapbias.models import configure_http
 from swapbias.privacy import is_mimic_columns, is_mimic_name, notes_read
 from swapbias.studies import shown_names
 

@@ -6,7 +6,7 @@ import torch
 from benchmarks import filling, gpu, recursive
 from benchmarks.frame import NotHereError, measure
 from benchmarks.made_models import _made, masked_scorer, prompts, tokenizer, weights
-from swapbias.studies.prompt import MASK
+from swapbias.studies.study import MASK
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from swapbias.findings import disaggregate
-from swapbias.findings.comparison import compare, condition_scores
+from swapbias.findings import compare, condition_scores, disaggregate
 from swapbias.measures import label_masses, share_above
 from swapbias.models.auto import load_scorer, read_as
 from swapbias.report import draw_figures
@@ -139,7 +138,7 @@ def test_antonym_log_odds_are_the_mean_over_pairs_and_rise_with_disapproval(atti
 
 def test_a_prompt_without_a_rated_word_is_nan(tmp_path):
     scorer = read_as(load_scorer(str(tiny.save("bert", tmp_path))), "attitude")
-    labels, of_token = scorer.masked.labels_of_tokens("social_distance/attitude")
+    labels, of_token = scorer.inner.labels_of_tokens("social_distance/attitude")
     of_token[:] = labels.index("unrated")
     one = scorer.score(as_prompts(config_rows("social_distance", "baseline")[:1]))[0]
     assert math.isnan(one.score)

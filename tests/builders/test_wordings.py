@@ -13,7 +13,7 @@ from swapbias.notes import WORDINGS, carrier_synonyms
 from swapbias.notes.augmentation import _carried, _worded
 from swapbias.studies import PLACEBO, PROMPT_COLUMNS, Config, placebo
 from swapbias.studies.catalogue import checked_rows, config_rows, load_corpus, load_study, local_corpus, studies
-from swapbias.studies.prompt import slots
+from swapbias.studies.study import slots
 from swapbias.studies.tables import corpus_dir, read_table, wordings
 from swapbias.swapping import Swapper
 

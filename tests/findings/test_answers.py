@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from swapbias.findings import comparison as comparing, disaggregate
-from swapbias.findings.finding import AS_PUBLISHED, Context
-from swapbias.findings.predictions import BASELINE, over_trials, sentence_pairs
+from swapbias.findings import compare, disaggregate
+from swapbias.findings.finding import AS_PUBLISHED
+from swapbias.findings.predictions import BASELINE
+from swapbias.findings.sensitivity import by_sentence, over_trials
 from swapbias.measures.contrast import linear_contrast
 from swapbias.measures.gaps import paired_gap
 from swapbias.models.chat.chat_kind import trial_rows
@@ -19,10 +20,11 @@ from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.studies.answer_scores import read_coreference
 from swapbias.studies.catalogue import as_prompts, config_rows, load_study
-from swapbias.studies.prompt import PROMPT_COLUMNS
+from swapbias.studies.study import PROMPT_COLUMNS
 from tests.models.chat.server import ChatServer
 
 STUDY = "adjective_coreference"
+ANSWERS = next(one for one in load_study(STUDY).experiments if one.name == "answers")
 SIDES = ("pro", "anti")
 
 
@@ -128,7 +130,7 @@ def test_the_bias_holds_over_occupations_and_they_alone_change_its_interval(prom
     # Every sentence with occupations of its own: the paired t test over 48 sentences.
     own = rows.assign(**dict.fromkeys(OCCUPATIONS, rows["template"]))
     alone = one(findings_of(own), "paired_gap")
-    gaps = sentence_pairs(rows, "anti")
+    gaps = sides_of(rows)
     slow = stats.ttest_rel(gaps["pro"], gaps["anti"])
     assert alone.value == headline.estimate.value
     assert (alone.value / alone.error, alone.freedom) == pytest.approx((slow.statistic, slow.df))
@@ -141,6 +143,11 @@ def test_means_of_sides_differ_by_the_bias_and_count_sentences(prompts):
     assert means["pro"].value - means["anti"].value == pytest.approx(one(found, "paired_gap").value)
     unread = one(found, "mean", contrast="answers not readable")
     assert {unread.n, means["pro"].n, one(found, "answer_bias", contrast="pro - anti, strict parser").n} == {48}
+
+
+def sides_of(rows):
+    """The score of each side of each sentence."""
+    return by_sentence(ANSWERS, rows).pivot(index="template", columns="group", values="score")
 
 
 def small(*scores):
@@ -163,7 +170,7 @@ def test_trials_are_averaged_before_adjectives_and_unanswered_ones_left_out():
     )  # fmt: skip
     trials = over_trials(rows).set_index(["pair_id", "group"])["score"]
     assert (trials["s1/old", "pro"], trials["s1/old", "anti"], trials["s1/mean", "pro"]) == (50, 0, 100)
-    pairs = sentence_pairs(rows, "anti")
+    pairs = sides_of(rows)
     assert pairs.loc["s1"].to_dict() == {"pro": 50, "anti": 0}
     assert pairs.loc["s2"].to_dict() == {"pro": 100, "anti": 100}
     assert pairs.loc["s3"].isna().all()
@@ -220,19 +227,17 @@ def test_gaps_of_every_adjective_count_sentences(audited):
 
 
 def test_two_models_differ_no_more_surely_when_asked_again(prompts):
-    def p_value(trials):
+    def difference(trials):
         rows = {"a": answered(prompts, trials), "b": answered(prompts, trials, fails=lambda row: False)}
-        experiment = next(one for one in load_study("adjective_coreference").experiments if one.name == "answers")
-        made = [comparing.units(experiment, part) for part in rows.values()]
-        context = Context("adjective_coreference", "a - b", experiment, "score")
-        (found,) = [
-            one
-            for one in comparing._differences(context, ("a", "b"), *made)
-            if one.slice_by == "all" and not one.view
-        ]
-        return found.estimate.p_value, found.estimate.n
+        (found,) = [one for one in compare({STUDY: rows}) if one.headline]
+        return found
 
-    assert p_value(1) == p_value(5)
+    once, often = difference(1), difference(5)
+    assert (once.estimate, once.cluster_vars) == (often.estimate, "men's occupations + women's occupations")
+    assert once.estimate.n == 48  # sentences
+    own = one(findings_of(answered(prompts, 1)), "paired_gap").value
+    assert once.estimate.value == pytest.approx(own)  # b is always right on both sides
+    assert once.estimate.ci_low < own < once.estimate.ci_high
 
 
 def test_bounds_leave_open_what_was_not_read_and_not_what_is_unsure():

@@ -7,8 +7,7 @@ import pytest
 from swapbias.findings import disaggregate
 from swapbias.findings.finding import BEYOND_PARTS, FOUND, UNDECIDED, Finding
 from swapbias.measures import contrasts, factorial, paired_gap
-from swapbias.studies.prompt import PLACEBO, PROMPT_COLUMNS
-from swapbias.studies.study import Experiment, Slice, Study
+from swapbias.studies.study import PLACEBO, PROMPT_COLUMNS, Experiment, Slice, Study
 
 CELLS = {"white man": ("man", "white"), "white woman": ("woman", "white")}
 CELLS |= {"black man": ("man", "black"), "black woman": ("woman", "black")}

@@ -152,8 +152,8 @@ def test_no_interval_stays_none():
 
 UNORIENTED = (  # levels of one group, and comparisons of which no side is the fairer one
     "group_spread", "intersection", "bias_difference", "p_one_sided", "model_difference", "gap_beyond_wording",
-    "sign_kept", "nonanswer_gap", "truncation_gap", "mean", "count_above", "correlation", "macro_f1", "tpr",
-    "fpr", "ppv", "selection_rate", "auroc", "calibration_slope", "calibration_slope_difference", "ece",
+    "sign_kept", "impact_ratio", "nonanswer_gap", "truncation_gap", "mean", "count_above", "correlation", "macro_f1",
+    "tpr", "fpr", "ppv", "selection_rate", "auroc", "calibration_slope", "calibration_slope_difference", "ece",
     "agreement", "kappa", "group_leakage", "signed_mean",
 )  # fmt: skip
 
@@ -256,6 +256,7 @@ def scored(experiment):
                     "subject_id": f"s{number}", "male_answer": f"m{number % 3 % 2}",
                     "female_answer": f"f{number % 3 // 2}",
                     "experiment": experiment.name, "model_id": "m", "polarity": "p", "rendering": f"r{number}",
+                    "names": f"n{number % 4}",
                     "trial": str(number % 2), "predicted": float((number + first) % 3 > 0),
                     "answer": group if number else experiment.reference_group,
                     "top_tokens": '[["x", 0.1], ["y", -0.2]]',
@@ -296,6 +297,8 @@ def test_the_headlines_are_those_documented():
         ("gest", "causal"): ("gap_difference", "men - women", "all"),
         ("gendered_stigma", "rq2"): contrast,
         ("occupation_sentiment", "sentences"): ("paired_gap", "", "all"),
+        ("resume_ranking", "pairwise"): ("paired_gap", "", "all"),
+        ("resume_ranking", "position"): ("paired_gap", "", "all"),
         ("occupation_sentiment", "control"): ("paired_gap", "", "all"),
         ("phenotype_fairness", "phenotyping"): ("paired_gap", "original", "phenotype"),
         ("phenotype_fairness", "leakage"): ("leakage_uar", "original", "all"),

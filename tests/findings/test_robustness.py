@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from swapbias.findings import disaggregate
-from swapbias.findings.finding import FOUND, UNSTABLE, Context
-from swapbias.findings.sensitivity import headline_units, units_weights
+from swapbias.findings.finding import FOUND, UNSTABLE
 from swapbias.measures import answer_bias
 from swapbias.report import text
 from swapbias.studies import Experiment, Study, config_rows, load_lexicon, load_study
@@ -84,24 +83,6 @@ def test_patients_are_never_named():
     found = headline(audit(frame.assign(subject_id=frame["template"]), person))
     assert found.hinges_on == ""
     assert math.isnan(found.lowest)
-
-
-@pytest.mark.parametrize(
-    ("study", "experiment", "config"),
-    [
-        ("gendered_stigma", "rq1", "rq1"),
-        ("occupation_sentiment", "sentences", "sentences"),
-        ("social_distance", "sentiment", "sentiment"),
-    ],
-)
-def test_weights_times_scores_are_the_headline(study, experiment, config):
-    declared = next(one for one in load_study(study).experiments if one.name == experiment)
-    frame = pd.DataFrame(config_rows(study, config))
-    frame["score"] = np.random.default_rng(2).uniform(size=len(frame))
-    frame.loc[frame.index[:7], "score"] = math.nan
-    context = Context(study, "a", declared, "score")
-    value = headline_units(context, frame).estimate().value
-    assert np.nansum(units_weights(context, frame) * frame["score"]) == pytest.approx(value, abs=1e-12)
 
 
 def test_without_a_word_the_gap_is_that_of_the_scores_without_it():

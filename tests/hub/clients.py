@@ -10,8 +10,8 @@ from unittest import mock
 
 import pytest
 
-from swapbias import network
 from swapbias.cli import main
+from swapbias.models import network
 
 # The client's own way of sending large files is deprecated in its HTTP library.
 OLD_UPLOAD = "Use 'content=<...>' to upload raw bytes/text content."

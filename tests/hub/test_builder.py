@@ -138,7 +138,7 @@ def test_the_folder_of_mimic_iv_is_known_by_what_lies_in_it(tmp_path):
 
 
 def test_a_study_of_ones_own_is_built_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(catalogue, "_registered", lambda known={}: known)
+    monkeypatch.setattr(catalogue, "_OWN", {})
     folder = tmp_path / "pets"
     new_study(folder)
     name = swapbias.open_study(folder).name

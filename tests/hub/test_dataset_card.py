@@ -10,7 +10,7 @@ import yaml
 
 from swapbias.hub import datasets as building, datasets as columns, datasets as dataset_card, datasets as provenance
 from swapbias.studies import catalogue as studies
-from swapbias.studies.prompt import PROMPT_COLUMNS, PROMPT_MEANINGS, Prompt
+from swapbias.studies.study import PROMPT_COLUMNS, PROMPT_MEANINGS, Prompt
 from swapbias.studies.tables import corpus_dir, pinned_files
 from tests import baselines
 
@@ -141,7 +141,7 @@ def test_a_built_folder_loads_by_config_with_the_rows_of_load_prompts(corpus, bu
 
 KNOWN_TAGS = {
     "gender-bias", "social-bias", "counterfactual", "coreference", "lexicon", "medical", "mental-health", "synthetic",
-    "summarization",
+    "hiring", "summarization",
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from swapbias.outcome import audit
 from swapbias.privacy import public_manifest
 from swapbias.runs import start
 from swapbias.runs.audit import resume
-from swapbias.runs.settings import read_request, settings_of
+from swapbias.runs.plan import read_request, settings_of
 from tests import tiny
 from tests.hub.own_runs import QUIET
 

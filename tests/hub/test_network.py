@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
-from swapbias import network
 from swapbias.errors import HubError, UsageError
 from swapbias.hub.client import Change, Hub, Repo
+from swapbias.models import network
 from swapbias.models.loading import at_commit
-from swapbias.network import TimeoutPolicy
+from swapbias.models.network import TimeoutPolicy
 from swapbias.swapping import Job, swap_files
 from tests.cli.test_cli import refused, swapbias
 from tests.hub.server import LocalHub

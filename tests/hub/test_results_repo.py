@@ -9,7 +9,7 @@ from swapbias.errors import HubError, UsageError
 from swapbias.hub import shared_runs as results_repo
 from swapbias.hub.client import Hub, is_shared_name
 from swapbias.hub.shared_runs import load_all_shared, load_shared, parquet
-from swapbias.studies.prompt import PROMPT_COLUMNS
+from swapbias.studies.study import PROMPT_COLUMNS
 from tests.hub.shared_runs import GAP, shared
 
 

@@ -14,8 +14,7 @@ from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.models.clinical.word_direction import DirectionScorer, DirectionTables
 from swapbias.studies.answer_scores import read_coreference
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, metric_path, metrics
-from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
-from swapbias.studies.study import Covariate, Experiment, Study
+from swapbias.studies.study import PROMPT_COLUMNS, Covariate, Experiment, Prompt, Study
 from tests import tiny
 
 evaluate = pytest.importorskip("evaluate")
@@ -112,6 +111,15 @@ def share_above():
             # An audit counts the conditions of its study, which are no sample: it gives the count no interval.
             counted = [mine[f"count_{group}"], *3 * [math.nan], mine[f"n_{group}"], mine[f"n_unscored_{group}"]]
             yield counted, numbers(found, "count_above", f"{group} {sign} {threshold:g}")
+
+
+def selection_rate():
+    found = audit(rates=("selection",), random={"condition": "conditions"})
+    clusters = {"conditions": ROWS["condition"].tolist()}
+    mine = module("selection_rate", predictions=SCORES, groups=SIDES["groups"], pair_ids=IDS, cluster_ids=clusters)
+    for group in "fm":
+        names = ("ratio", "ratio_low", "ratio_high", "p_value", "n", "n_unscored")
+        yield [mine[f"{name}_{group}"] for name in names], numbers(found, "impact_ratio", group)
 
 
 def flip_rate():

@@ -20,8 +20,7 @@ from swapbias.models.clinical import NoteOptions
 from swapbias.models.clinical.word_direction import DirectionScorer
 from swapbias.models.masked import AttitudeScorer, MaskedScorer
 from swapbias.models.recursive_masking import PhraseScorer
-from swapbias.runs.plan import plan_tasks
-from swapbias.runs.settings import Settings, read_request, settings_of
+from swapbias.runs.plan import Settings, plan_tasks, read_request, settings_of
 from swapbias.studies.catalogue import load_lexicon, load_study, studies
 
 EXPERIMENTS = [one for name in studies() for one in load_study(name).experiments]
@@ -68,7 +67,7 @@ def test_settings_stand_in_a_manifest_as_they_always_have_and_come_back():
     asked = {"question", "checklist", "explain"}
     assert set(saved["notes"]) == {"embeddings", "classifier", "data", "plausible", *asked}
     assert set(saved["chat"]) == {
-        "model", "base_url", "provider", "endpoint", "scoring", "top_logprobs", "log", "trials", "temperature",
+        "model", "base_url", "provider", "scoring", "top_logprobs", "log", "trials", "temperature",
         "max_tokens", "no_seed", "concurrency", "max_requests", "timeout", "price_in", "price_out", "max_cost",
         "stop_early", "judge", "judge_base_url", "judge_provider", "judge_max_tokens", "own_address", "json_schema",
         "answers_per_request",

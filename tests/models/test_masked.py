@@ -14,7 +14,7 @@ from swapbias.models.auto import load_scorer
 from swapbias.models.base import LoadOptions
 from swapbias.models.masked import THRESHOLD, TOP_K, _decoded, matched_words
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
-from swapbias.studies.prompt import Prompt
+from swapbias.studies.study import Prompt
 from tests import tiny
 
 

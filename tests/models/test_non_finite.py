@@ -27,7 +27,7 @@ from swapbias.runs.cache import ScoreCache
 from swapbias.runs.plan import Settings
 from swapbias.runs.run import score_rows
 from swapbias.studies.catalogue import as_prompts, config_rows
-from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
+from swapbias.studies.study import PROMPT_COLUMNS, Prompt
 from tests import tiny
 from tests.cli.test_cli import swapbias
 from tests.models.engine import encoders
@@ -121,15 +121,15 @@ def test_phrases_are_nan_where_a_later_step_is(tmp_path, monkeypatch):
     scorer = read_as(load_scorer(str(tiny.save("bert", tmp_path))), "phrases")
     rows = config_rows("gendered_stigma", "rq2")
     prompts = as_prompts([row for row in rows if row["text"] == rows[0]["text"]])
-    first_step = len(scorer.masked.encode(rows[0]["text"]))
-    real = scorer.masked.probabilities
+    first_step = len(scorer.inner.encode(rows[0]["text"]))
+    real = scorer.inner.probabilities
 
     def longer_is_nan(encoded):
         found = real(encoded)
         found[[len(ids) > first_step for ids in encoded]] = math.nan
         return found
 
-    monkeypatch.setattr(scorer.masked, "probabilities", longer_is_nan)
+    monkeypatch.setattr(scorer.inner, "probabilities", longer_is_nan)
     assert lost(scorer.score(prompts))
 
 
@@ -146,7 +146,6 @@ def test_nan_stays_within_its_text_in_every_way_the_engine_reads(family):
     encoded = [[token for token in ids if token != 5] or [6, 7, 8] for ids in encoded]
     encoded[1] = [5, *encoded[1]]
     engine = Engine(model)
-    engine.prepack()
     for batch in engine.batches([len(ids) for ids in encoded]):
         together = [encoded[at] for at in batch]
         states = engine.hidden_states(together).split([len(ids) for ids in together])
@@ -198,7 +197,7 @@ def test_a_causal_model_of_nan_weights_scores_nothing(tmp_path):
 )
 def test_an_answer_is_likelier_only_than_one_whose_probability_is_known(values, score, finite, tmp_path, monkeypatch):
     scorer = read_as(load_scorer(str(tiny.save_causal(tmp_path / "m"))), "answers")
-    monkeypatch.setattr(scorer.causal, "ends", lambda texts: iter([(list(range(len(texts))), list(values))]))
+    monkeypatch.setattr(scorer.inner, "ends", lambda texts: iter([(list(range(len(texts))), list(values))]))
     one = scorer.score([QUESTION])[0]
     assert one.score == pytest.approx(score, nan_ok=True)
     assert one.finite is finite

@@ -80,8 +80,8 @@ def test_the_phrases_of_a_group_sum_to_its_score(family):
 
 def test_identical_sequences_run_once(tmp_path, monkeypatch):
     scorer = read_as(load_scorer(str(tiny.save("bert", tmp_path)), kind="masked"), "phrases")
-    real, ran = scorer.masked.probabilities, []
-    monkeypatch.setattr(scorer.masked, "probabilities", lambda ids: ran.extend(map(tuple, ids)) or real(ids))
+    real, ran = scorer.inner.probabilities, []
+    monkeypatch.setattr(scorer.inner, "probabilities", lambda ids: ran.extend(map(tuple, ids)) or real(ids))
     asked = prompts(8)
     first = scorer.score([*asked, *asked])
     assert first[: len(asked)] == first[len(asked) :]
@@ -101,7 +101,7 @@ def test_progress_adds_up_to_the_prompts(tmp_path):
 
 def test_a_joined_token_is_written_as_one_word(tmp_path):
     scorer = read_as(load_scorer(str(tiny.save("bert", tmp_path)), kind="masked"), "phrases")
-    piece, whole = scorer.masked.words.index("##she"), scorer.masked.words.index("woman")
+    piece, whole = scorer.inner.words.index("##she"), scorer.inner.words.index("woman")
     assert scorer._phrase(("friend", "school"), piece) == "schoolshe friend"
     assert scorer._phrase(("friend", "old"), whole) == "old woman friend"
     assert scorer._phrase(("friend",), whole) == "woman friend"

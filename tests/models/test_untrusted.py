@@ -11,8 +11,7 @@ import torch
 from swapbias.models.clinical import NoteOptions
 from swapbias.models.loading import read_config
 from swapbias.privacy import public_manifest
-from swapbias.runs.plan import Settings
-from swapbias.runs.settings import settings_of
+from swapbias.runs.plan import Settings, settings_of
 from tests import tiny
 from tests.cli.test_cli import refused, swapbias
 

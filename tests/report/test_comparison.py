@@ -8,8 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from swapbias.findings import NONE, SMALL, TOO_FEW, UNDECIDED, UNMEASURED, VERDICTS, comparisons, disaggregate
-from swapbias.findings.comparison import compare
+from swapbias.findings import (
+    NONE,
+    SMALL,
+    TOO_FEW,
+    UNDECIDED,
+    UNMEASURED,
+    VERDICTS,
+    compare,
+    comparisons,
+    disaggregate,
+)
 from swapbias.measures import Estimate
 from swapbias.report import ComparedModel, ComparisonPage, Quantity, render_comparison, sentences, text
 from tests.hub.shared_runs import GAP

@@ -24,7 +24,7 @@ from swapbias.report.page import Page, render
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings, default_folder
 from swapbias.runs.run import Run
-from swapbias.studies.prompt import PROMPT_COLUMNS
+from swapbias.studies.study import PROMPT_COLUMNS
 from tests import tiny
 
 CALLS = []

@@ -18,7 +18,7 @@ from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings
 from swapbias.studies.answer_scores import read_coreference
 from swapbias.studies.catalogue import config_rows
-from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
+from swapbias.studies.study import PROMPT_COLUMNS, Prompt
 from tests import tiny
 from tests.cli.test_cli import refused, swapbias
 from tests.models.chat.server import ChatServer, cut_off

@@ -10,8 +10,7 @@ from swapbias.cli.auditing import plan_sentences
 from swapbias.errors import UsageError
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.runs.audit import start
-from swapbias.runs.plan import Settings, plan_tasks
-from swapbias.runs.settings import settings_of
+from swapbias.runs.plan import Settings, plan_tasks, settings_of
 from tests import tiny
 from tests.cli.test_cli import swapbias
 
@@ -35,7 +34,7 @@ def test_trials_that_would_fill_the_memory_are_refused(trials):
 def test_a_chat_model_that_nothing_asks_is_refused(tmp_path, quiet):
     settings = Settings(studies=("spanish_occupations",), options=(chat(),))
     with pytest.raises(
-        UsageError, match=r"--chat tiny is asked by adjective_coreference and .+ alone. Name it as well"
+        UsageError, match=r"Settings of chat models are read by adjective_coreference and .+ Name it as well"
     ):
         start(settings, tmp_path / "run", **quiet)
     assert not (tmp_path / "run").exists()
@@ -116,7 +115,7 @@ def test_a_log_without_inspect_ai_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "inspect_ai", None)  # an import of it fails
     monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
     (tmp_path / "some.eval").write_bytes(b"PK")
-    with pytest.raises(UsageError, match=r"inspect_ai, which is not installed.*swapbias\[inspect\]"):
+    with pytest.raises(UsageError, match=r"inspect_ai package, which is not installed.*swapbias\[inspect\]"):
         settings_of(None, (), {"log": str(tmp_path / "some.eval")})
     with pytest.raises(UsageError, match="-M log names the model that answered, and tiny is named too"):
         plan_tasks(Settings(model="tiny", options=(ChatOptions(log="some.eval", model="a"),)), kind="causal")

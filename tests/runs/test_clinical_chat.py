@@ -21,12 +21,12 @@ from swapbias.runs.plan import Settings, note_rows, plan_tasks
 from swapbias.studies import tables as checklists
 from swapbias.studies.answer_scores import read_facts
 from swapbias.studies.catalogue import config_rows, load_study
-from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
+from swapbias.studies.study import PROMPT_COLUMNS, Prompt
 from tests.models.chat.server import ChatServer, Reply
 
 SHE = re.compile(r"\bshe\b", re.IGNORECASE)
 ILLS = ("gout", "asthma", "anemia", "psoriasis", "glaucoma")
-CHECKLIST = "note_id,fact,terms\n" + "".join(f",{one},\n" for one in ILLS) + "n1,fall,fell|re:fall(s|en)?\n"
+CHECKLIST = "note_id,fact,terms\n" + "".join(f",{one},\n" for one in ILLS) + "n1,fall,fell|fall|falls|fallen\n"
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def forgetful(prompt):
 
 def test_a_fact_is_stated_by_any_of_its_terms_as_whole_words(tmp_path):
     path = tmp_path / "list.csv"
-    path.write_text("note_id,fact,terms\n,PT/OT,PT/OT|physical therapy\n7,fall,re:fell|falls?\n,gout,\n")
+    path.write_text("note_id,fact,terms\n,PT/OT,PT/OT|physical therapy\n7,fall,fell|fall|falls\n,gout,\n")
     facts = checklists.read_checklist(path)
     names = lambda text: [one.name for one in checklists.stated(facts, text)]  # noqa: E731
     assert names("Physical\n therapy after falls.") == ["PT/OT", "fall"]
@@ -78,9 +78,6 @@ def test_a_fact_is_stated_by_any_of_its_terms_as_whole_words(tmp_path):
     assert [one.name for one in checklists.facts_of(facts, "8", ["fell; gout", "fell; GOUT"])] == ["gout"]
     assert [one.name for one in checklists.facts_of(facts, "7", ["fell; gout", "gout"])] == ["gout"]
     assert checklists.facts_read(checklists.facts_written(facts))[0].terms == ("PT/OT", "physical therapy")
-    path.write_text("note_id,fact,terms\n,x,re:(\n")
-    with pytest.raises(ValueError, match=r"list\.csv:2: a pattern cannot be read"):
-        checklists.read_checklist(path)
 
 
 def test_the_share_of_facts_kept_by_hand():

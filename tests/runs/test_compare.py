@@ -14,11 +14,12 @@ import pytest
 from swapbias.cli.finished_runs import show_comparison
 from swapbias.errors import UsageError
 from swapbias.files import as_csv
-from swapbias.findings.comparison import compare
+from swapbias.findings import compare
 from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.measures.estimate import Estimate
 from swapbias.report.text import shown
-from swapbias.runs.compare import ComparedRun, _scored_rows as scored_rows, comparison_table, read_run, side_by_side
+from swapbias.runs.compare import _columns, _scored_rows, _side_by_side, comparison_table
+from swapbias.runs.results import Results, read_run
 from tests.hub.shared_runs import GAP, MANIFEST, RQ1, UNDEFINED, on_disk
 
 COMMIT = "c0ffee" * 6 + "0000"
@@ -28,9 +29,12 @@ def run(model, value, *, repo="ann/results", name="", commit=COMMIT, found=None,
     """A run of one model with one gap."""
     one = replace(GAP, model_id=model, estimate=replace(GAP.estimate, value=value))
     models = [{"model_id": model, "dtype": dtype}]
-    return ComparedRun(
-        repo, name or f"{model} run", commit, {**MANIFEST, "models": models, **manifest}, found or [one]
-    )
+    whole = {**MANIFEST, "models": models, **manifest}
+    return Results(whole, found or [one], place=repo, name=name or f"{model} run", commit=commit)
+
+
+def side_by_side(runs):
+    return _side_by_side(_columns(runs))
 
 
 def printed(comparison, left_out=(), width=150):
@@ -44,15 +48,15 @@ def test_columns_stand_by_name_whatever_the_values_and_the_order_given():
     for seed in range(5):
         random.Random(seed).shuffle(runs)
         comparison = side_by_side(runs)
-        assert [one.model_id for one in comparison.columns] == ["alpha", "Beta", "gamma", "zeta"]
-        assert [one.estimate.value for one in comparison.rows[0].found] == [0.5, 0.9, -0.3, 0.01]
+        assert [one.name for one in comparison.models] == ["alpha", "Beta", "gamma", "zeta"]
+        assert [one.estimate.value for one in comparison.quantities[0].found] == [0.5, 0.9, -0.3, 0.01]
 
 
 def test_the_same_prompts_give_one_row_and_no_note():
     comparison = side_by_side([run("a", 0.1), run("b", 0.2)])
-    assert len(comparison.rows) == 1
-    assert comparison.rows[0].note == ""
-    assert comparison.notes == ()
+    assert len(comparison.quantities) == 1
+    assert comparison.quantities[0].note == ""
+    assert comparison.notes == []
 
 
 @pytest.mark.parametrize(
@@ -66,15 +70,15 @@ def test_the_same_prompts_give_one_row_and_no_note():
 def test_numbers_from_other_prompts_or_word_lists_stand_in_other_rows(entry, told):
     other = run("b", 0.2, corpora=[{**RQ1, **entry}])
     comparison = side_by_side([run("a", 0.1), other])
-    assert [[one is not None for one in row.found] for row in comparison.rows] == [[True, False], [False, True]]
-    assert "prompts differ: 1,122 prompts (6a6a6a6a)" in comparison.rows[0].note
-    assert told in comparison.rows[1].note
+    assert [[one is not None for one in row.found] for row in comparison.quantities] == [[True, False], [False, True]]
+    assert "prompts differ: 1,122 prompts (6a6a6a6a)" in comparison.quantities[0].note
+    assert told in comparison.quantities[1].note
     assert "cannot be compared" in comparison.notes[0]
 
 
 def test_runs_that_do_not_state_their_prompts_are_never_compared():
     comparison = side_by_side([run("a", 0.1, corpora=[]), run("b", 0.2, corpora=[])])
-    assert [row.note for row in comparison.rows] == ["prompts differ: not stated"] * 2
+    assert [row.note for row in comparison.quantities] == ["prompts differ: not stated"] * 2
 
 
 def test_other_trials_of_a_chat_model_are_another_row():
@@ -86,19 +90,19 @@ def test_other_trials_of_a_chat_model_are_another_row():
         for repo, settings in (("ann/r", few), ("bob/r", many), ("eve/r", many))
     ]
     comparison = side_by_side(runs)
-    assert [sum(one is not None for one in row.found) for row in comparison.rows] == [1, 2]
-    assert "1 trials at temperature 1" in comparison.rows[0].note
+    assert [sum(one is not None for one in row.found) for row in comparison.quantities] == [1, 2]
+    assert "1 trials at temperature 1" in comparison.quantities[0].note
 
 
 def test_other_weights_are_said_within_the_row():
     comparison = side_by_side([run("a", 0.1), run("a", 0.2, repo="bob/r", dtype="bfloat16")])
-    assert comparison.rows[0].note == "weights differ: bfloat16, float32"
+    assert comparison.quantities[0].note == "weights differ: bfloat16, float32"
     assert "number format" in comparison.notes[0]
 
 
 def test_another_unit_is_another_row():
     other = replace(GAP, model_id="b", unit="logit")
-    assert len(side_by_side([run("a", 0.1), run("b", 0.1, found=[other])]).rows) == 2
+    assert len(side_by_side([run("a", 0.1), run("b", 0.1, found=[other])]).quantities) == 2
 
 
 def test_published_views_means_slices_and_other_scores_are_not_compared():
@@ -109,8 +113,8 @@ def test_published_views_means_slices_and_other_scores_are_not_compared():
         replace(GAP, score="closed_list_mass"),
     ]
     left_out = [replace(one, headline=False) for one in left_out]
-    assert len(side_by_side([run("lab/small", 0, found=[GAP, *left_out])]).rows) == 1
-    assert side_by_side([run("lab/small", 0, found=left_out)]).rows == ()
+    assert len(side_by_side([run("lab/small", 0, found=[GAP, *left_out])]).quantities) == 1
+    assert side_by_side([run("lab/small", 0, found=left_out)]).quantities == []
 
 
 def test_one_model_of_several_repositories_and_runs_is_told_apart():
@@ -120,7 +124,7 @@ def test_one_model_of_several_repositories_and_runs_is_told_apart():
         run("m", 0.3, repo="bob/r", name="second"),
         run("m", 0.4, repo="bob/r", name="second", commit="d" * 40),
     ]
-    titles = [one.title for one in side_by_side(runs).columns]
+    titles = [one.title for one in side_by_side(runs).models]
     assert titles[0] == "m @ ann/results"
     assert len(set(titles)) == 4
     assert "m @ bob/r (m run)" in titles
@@ -128,7 +132,7 @@ def test_one_model_of_several_repositories_and_runs_is_told_apart():
 
 
 def test_a_run_given_twice_is_one_column():
-    assert len(side_by_side([run("m", 0.1), run("m", 0.1)]).columns) == 1
+    assert len(side_by_side([run("m", 0.1), run("m", 0.1)]).models) == 1
 
 
 def test_the_table_shows_value_interval_and_n_and_says_that_nobody_wins():
@@ -175,7 +179,7 @@ def test_a_quantity_is_named_once_with_the_models_that_have_it():
 
 def test_columns_of_one_title_are_numbered():
     found = [replace(GAP, model_id=f"gpt2{letter}") for letter in ("\u200b", "\u200c", "\u200d")]
-    titles = [one.title for one in side_by_side([run("-", 0, name="r", found=found)]).columns]
+    titles = [one.title for one in side_by_side([run("-", 0, name="r", found=found)]).models]
     first = "gpt2\ufffd @ ann/results (r) at c0ffeec0"
     assert titles == [f"{first} [1]", f"{first} [2]", f"{first} [3]"]
 
@@ -194,7 +198,7 @@ def test_a_hostile_name_is_printed_as_it_is_or_marked(name):
 
 
 def test_two_names_that_look_alike_are_seen_to_differ():
-    titles = [one.title for one in side_by_side([run("gpt2", 0.1), run("gpt\u200b2", 0.2)]).columns]
+    titles = [one.title for one in side_by_side([run("gpt2", 0.1), run("gpt\u200b2", 0.2)]).models]
     assert titles == ["gpt2 @ ann/results", "gpt\ufffd2 @ ann/results"]
 
 
@@ -218,7 +222,7 @@ def test_the_csv_has_numbers_in_full_and_no_formulas():
 
 
 def differences(runs):
-    rows, left_out = scored_rows(runs, side_by_side(runs).columns)
+    rows, left_out = _scored_rows(runs, _columns(runs))
     return [one for one in compare(rows) if one.slice_by == "all" and one.subset == "mental_health"], left_out
 
 
@@ -227,13 +231,13 @@ def test_a_run_on_disk_is_the_same_object_as_one_of_the_hub(tmp_path):
     assert (one.place, one.name, one.commit) == (str(tmp_path / "one"), "one", "")
     assert one.found[0] == GAP
     assert one.manifest == MANIFEST
-    assert set(one.items()["gendered_stigma"]["model_id"]) == {"lab/small"}
+    assert set(one.items["gendered_stigma"]["model_id"]) == {"lab/small"}
 
 
 def test_a_folder_that_is_no_finished_run_is_one_sentence(tmp_path):
     with pytest.raises(UsageError, match="holds no run"):
         read_run(tmp_path)
-    with pytest.raises(UsageError, match=r"one is not complete\. Whoever made it can go on with .*--resume"):
+    with pytest.raises(UsageError, match=r"one is not complete\. Go on with .*--resume"):
         read_run(on_disk(tmp_path / "one", status="running"))
     (on_disk(tmp_path / "two") / "results.json").write_bytes(b"{}")
     with pytest.raises(ValueError, match=r"two/results\.json: .* Field required"):
@@ -262,7 +266,7 @@ def test_differences_are_of_the_scored_rows_in_the_order_of_the_runs(tmp_path):
 def test_one_model_of_two_runs_is_told_apart_in_the_differences_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runs = [read_run(on_disk(Path(name), "m", higher)) for name, higher in (("x", 0.3), ("y", 0.1))]
-    assert [one.label for one in side_by_side(runs).columns] == ["m @ x", "m @ y"]
+    assert [one.name for one in side_by_side(runs).models] == ["m @ x", "m @ y"]
     found, _ = differences(runs)
     assert {one.contrast for one in found} == {"m @ x - m @ y"}
     assert differences([runs[0], runs[0]])[0] == []  # a run given twice is one
@@ -279,9 +283,7 @@ def test_one_model_of_two_runs_is_told_apart_in_the_differences_too(tmp_path, mo
 )
 def test_rows_that_no_audit_writes_are_left_out_of_the_differences_and_named(tmp_path, change):
     runs = [read_run(on_disk(tmp_path / name, name)) for name in "abc"]
-    broken = replace(
-        runs[2], commit=COMMIT, items=lambda: {name: change(rows) for name, rows in runs[2].items().items()}
-    )
+    broken = replace(runs[2], commit=COMMIT, items={name: change(rows) for name, rows in runs[2].items.items()})
     found, (sentence,) = differences([*runs[:2], broken])
     assert {one.contrast for one in found} == {"a - b"}
     assert sentence.startswith("Left out of the differences: c @ ")

@@ -154,7 +154,7 @@ def test_own_studies_lie_beside_the_runs(tmp_path, quiet, monkeypatch):
     mended.clear()
     done = audit_several([ONE, BROKEN], Settings(studies=(name,)), tmp_path / "all", **quiet)
     assert list(done.failed) == [BROKEN]
-    catalogue._registered().pop(name)
+    catalogue._OWN.pop(name)
     prompts.unlink()
     mended.append(True)
     assert not resume_several(tmp_path / "all", trust=True, **quiet).failed

@@ -9,9 +9,8 @@ from hypothesis import given, settings, strategies as st
 
 from swapbias.hub.shared_runs import run_name
 from swapbias.privacy import filter_manifest, private_strings, public_manifest
-from swapbias.runs.plan import Settings
+from swapbias.runs.plan import Settings, read_request
 from swapbias.runs.results import parse_manifest, parse_results
-from swapbias.runs.settings import read_request
 from tests.hub.shared_runs import GAP, MANIFEST, UNDEFINED, results, written
 
 WHOLE = {**MANIFEST, "settings": Settings(model="lab/small").saved()}

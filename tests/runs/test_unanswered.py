@@ -15,8 +15,8 @@ from swapbias.hub.cards import study_parts
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.report import comparison_tables, terminal, verdicts
 from swapbias.runs.audit import start
-from swapbias.runs.exports import export_run
 from swapbias.runs.plan import Settings
+from swapbias.runs.results import export_run
 from swapbias.studies import Prompt, config_rows, turns
 from swapbias.studies.answer_scores import read_label
 from tests.models.chat.server import ChatServer

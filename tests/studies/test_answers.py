@@ -127,40 +127,24 @@ def test_the_function_is_public_and_refuses_what_it_cannot_read():
 # --- occupations --------------------------------------------------------------------------------------
 
 # The answer, as strict reads it (first word), as tolerant does.
+# Strict excepts "the X" in lower case alone, and reads "unsure," with its comma.
 READ = [
-    ("mechanic", "correct", "correct"),
-    ("Mechanic.", "correct", "correct"),
-    ("the mechanic", "correct", "correct"),
-    ("The mechanic", "other", "correct"),  # the exception for "the X" is written in lower case
-    ("the tough mechanic", "other", "other"),
-    ("mechanics", "other", "correct"),
-    ("The mechanic's", "other", "correct"),
-    ("'mechanic'", "other", "correct"),
-    ("**Mechanic**", "other", "correct"),
-    ("'She' refers to the mechanic.", "other", "correct"),
-    ("Answer: mechanic", "other", "correct"),
-    ("mechanic\nThe tools are in the garage.", "correct", "correct"),
-    ("worker", "incorrect", "incorrect"),
-    ("construction", "other", "incorrect"),
-    ("Construction worker", "other", "incorrect"),
-    ("construction-worker", "other", "incorrect"),
-    ("constructionworkers", "other", "incorrect"),
-    ("the construction site", "other", "other"),
-    ("unsure", "unsure", "unsure"),
-    ("Unsure.", "unsure", "unsure"),
-    ("'unsure'", "other", "unsure"),
-    ("I am not sure", "other", "other"),
-    ("unsure, but perhaps the mechanic", "other", "other"),  # strict reads "unsure," with its comma
+    ("mechanic", "correct", "correct"), ("Mechanic.", "correct", "correct"), ("the mechanic", "correct", "correct"),
+    ("The mechanic", "other", "correct"), ("the tough mechanic", "other", "other"),
+    ("mechanics", "other", "correct"), ("The mechanic's", "other", "correct"), ("'mechanic'", "other", "correct"),
+    ("**Mechanic**", "other", "correct"), ("'She' refers to the mechanic.", "other", "correct"),
+    ("Answer: mechanic", "other", "correct"), ("mechanic\nThe tools are in the garage.", "correct", "correct"),
+    ("worker", "incorrect", "incorrect"), ("construction", "other", "incorrect"),
+    ("Construction worker", "other", "incorrect"), ("construction-worker", "other", "incorrect"),
+    ("constructionworkers", "other", "incorrect"), ("the construction site", "other", "other"),
+    ("unsure", "unsure", "unsure"), ("Unsure.", "unsure", "unsure"), ("'unsure'", "other", "unsure"),
+    ("I am not sure", "other", "other"), ("unsure, but perhaps the mechanic", "other", "other"),
     ("mechanic or worker", "correct", "other"),
     ("\n\nmechanic\nThe construction worker was hit.", "correct", "other"),
-    ("The mechanic, not the worker.", "other", "other"),
-    ("I refuse to say it's the mechanic.", "other", "other"),
-    ("not the mechanic", "other", "other"),
-    ("The mechanic's client", "other", "other"),
-    ("neither", "other", "other"),
-    ("mechanical", "other", "other"),
-    ("", "other", "other"),
-]
+    ("The mechanic, not the worker.", "other", "other"), ("I refuse to say it's the mechanic.", "other", "other"),
+    ("not the mechanic", "other", "other"), ("The mechanic's client", "other", "other"),
+    ("neither", "other", "other"), ("mechanical", "other", "other"), ("", "other", "other"),
+]  # fmt: skip
 
 
 def classed(answer, parser="tolerant", **more):

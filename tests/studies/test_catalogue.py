@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from datasets import ClassLabel, Value
 
 from swapbias import files
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.studies import catalogue as studies, tables as sources
-from swapbias.studies.prompt import Prompt, check_prompts, check_templates, fill
+from swapbias.studies.study import Config, Prompt, check_prompts, check_templates, fill
 from swapbias.studies.tables import corpus_dir, fingerprint, read_table
 from tests.conftest import ROOT
 
@@ -22,23 +23,85 @@ ROW = Prompt(*("i", "p", "g", "text", "", "c", "k", "l", "t", "e"))
 # or of the swap makes a new version, and a new line there.
 with (Path(__file__).parent / "configs.csv").open(newline="", encoding="utf-8") as handle:
     RECORDED = {(row["corpus"], row["config"]): row for row in csv.DictReader(handle)}
+CONFIGS = [(corpus, config.name) for corpus in studies.corpora() for config in studies.load_corpus(corpus).configs]
+# What is no text, by corpus and column. Whatever else holds numbers or truth values alone is a mistake.
+TYPED = {
+    ("clinical_notes", "credentialed"): "bool",
+    ("clinical_notes", "label"): ("negative", "positive"),
+    ("clinical_notes", "specific"): "int64",
+    ("clinical_swaps", "author"): "int64",
+    ("coreference_schemas", "bergsma_percent_women"): "float64",
+    ("coreference_schemas", "bls_percent_women"): "float64",
+    ("coreference_schemas", "bls_year"): "int64",
+    ("gest", "about"): ("women", "men"),
+    ("gest", "number"): "int64",
+    ("gest", "sentences"): "int64",
+    ("resume_ranking", "position"): "int64",
+    ("resume_ranking", "resume"): "int64",
+    ("stigma_vignettes", "percent"): "int64",
+    ("gender_lexicon", "weight"): "float64",
+    ("social_distance", "label"): ("negative", "neutral", "positive", "irrelevant"),
+    **{(corpus, "wording"): "int64" for corpus, config in CONFIGS if config.endswith("_wordings")},
+}
+READ = {"string": str, "int64": int, "float64": float, "bool": bool}
 
 
-def test_every_config_that_needs_no_upstream_is_recorded():
-    known = {
-        (corpus, config.name)
-        for corpus in studies.corpora()
-        for config in studies.load_corpus(corpus).configs
-        if not config.upstream
-    }
-    assert known == set(RECORDED)
+@pytest.mark.parametrize(("corpus", "name"), CONFIGS)
+def test_rows_are_those_that_are_recorded_and_of_the_types_that_are_declared(corpus, name):
+    config = studies.load_corpus(corpus).config(name)
+    assert ((corpus, name) in RECORDED) == (not config.upstream)
+    try:
+        rows = studies.config_rows(corpus, name, download=False)
+    except UpstreamMissingError:
+        pytest.skip("needs the authors' files")
+    if not config.upstream:
+        recorded = RECORDED[corpus, name]
+        assert len(rows) == int(recorded["rows"]) == (config.count() if config.count else len(rows))
+        assert fingerprint(rows)[:16] == recorded["sha256"]
+    for column in config.columns:
+        values, kind = {row[column] for row in rows}, config.type_of(column)
+        if kind == "string":
+            assert not values <= {"True", "False"}, column
+            assert not all(one.lstrip("-").replace(".", "", 1).isdigit() for one in values), column
+        else:
+            assert kind == TYPED[corpus, column]
+            typed = [config.typed({**rows[0], column: one})[column] for one in values]
+            assert {type(one) for one in typed} == {READ.get(kind, int) if isinstance(kind, str) else int}
+            if not isinstance(kind, str):
+                assert {kind[number] for number in typed} == values  # no class without rows
 
 
-@pytest.mark.parametrize(("corpus", "config"), list(RECORDED))
-def test_rows_are_those_that_are_recorded(corpus, config):
-    rows, recorded = studies.config_rows(corpus, config), RECORDED[corpus, config]
-    assert len(rows) == int(recorded["rows"]) == studies.row_count(corpus, config)
-    assert fingerprint(rows)[:16] == recorded["sha256"]
+def test_every_type_is_that_of_a_column():
+    found = {
+        (corpus, column) for corpus, name in CONFIGS for config in [studies.load_corpus(corpus).config(name)]
+        for column in config.columns if config.type_of(column) != "string"
+    }  # fmt: skip
+    assert found == set(TYPED)
+    assert set(RECORDED) <= set(CONFIGS)
+    notes = studies.load_prompts("clinical_notes", "alcohol_abuse-original")
+    assert (notes.features["label"], notes.features["credentialed"]) == (
+        ClassLabel(names=["negative", "positive"]),
+        Value("bool"),
+    )
+    first = studies.config_rows("clinical_notes", "alcohol_abuse-original")[0]
+    assert notes.features["label"].int2str(notes[0]["label"]) == first["label"]
+    # A column of that name that a user wrote stays text.
+    own = Config(name="own", description="", rows=tuple, columns=("wording", "text"))
+    assert own.type_of("wording") == "string"
+
+
+def test_a_value_of_another_type_is_named_by_config_column_and_value():
+    types = {"a": "int64", "b": ("no", "yes"), "c": "bool"}
+    config = Config(name="odd", description="", rows=tuple, columns=("a", "b", "c"), types=types)
+    right = {"a": "-3", "b": "yes", "c": "True"}
+    assert config.typed(right) == {"a": -3, "b": 1, "c": True}
+    for wrong, words in (
+        ({"a": "3.5"}, "odd: a is '3.5', expected int64"),
+        ({"b": ""}, "one of no, yes"),
+        ({"c": "maybe"}, "c is 'maybe', expected bool"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            config.typed(right | wrong)
 
 
 @pytest.mark.parametrize("corpus", studies.corpora())
@@ -236,9 +299,11 @@ CORPUS = Corpus(name="toy", title="Toy", licence="Apache-2.0", study=STUDY,
 '''
 
 
-@pytest.fixture
-def with_toy(tmp_path):
-    """A copy of the package with a study as a contributor adds it; gives a function that runs swapbias on it."""
+def test_a_study_is_added_by_one_file_and_one_folder(tmp_path):
+    """In a copy of the package it is listed, built and audited; a wrong slot in it is one sentence."""
+    import datasets
+
+    pytest.importorskip("torch", reason="needs torch: pip install 'swapbias[audit]'")
     package = tmp_path / "copy" / "swapbias"
     shutil.copytree(ROOT / "swapbias", package)
     for leaves in ("builders", "metrics", "datasets_src"):
@@ -252,38 +317,27 @@ def with_toy(tmp_path):
         "def likes_cats(texts):\n"
         "    return [0.7 * ('cats' in t) + (0.3 + 0.1 * ('fear' in t)) * ('dogs' in t) for t in texts]\n"
     )
-
-    def run(*arguments):
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path / "copy")}
-        return subprocess.run(
-            [sys.executable, "-m", "swapbias", *arguments],
-            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-
-    return run, folder
-
-
-def test_a_study_is_added_by_one_file_and_one_folder(with_toy, tmp_path):
-    import datasets
-
-    run, _ = with_toy
-    assert "Cats or dogs?" in run("list").stdout
-    built = run("build", "toy", "--out", "built")
-    assert "toy default: 6 rows" in built.stdout
+    typed = f"""
+import pathlib, sys
+from typer.main import get_command
+from swapbias.cli import app, main
+for line in ("list", "build toy --out built", "audit pets:likes_cats --study toy --out run"):
+    assert not get_command(app)(line.split(), prog_name="swapbias", standalone_mode=False)
+pathlib.Path({str(folder)!r}, "templates.csv").write_text("template\\nI like [whom].\\n")
+sys.argv = "swapbias build toy --out again".split()
+print("At last:", file=sys.stderr)
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", typed], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "copy")},
+    )  # fmt: skip
+    assert "Cats or dogs?" in done.stdout, done.stderr
+    assert "toy default: 6 rows" in done.stdout
     assert datasets.load_dataset(str(tmp_path / "built" / "toy"), split="test").num_rows == 6
-    pytest.importorskip("torch", reason="needs torch: pip install 'swapbias[audit]'")
-    audited = run("audit", "pets:likes_cats", "--study", "toy", "--out", "run")
-    assert audited.returncode == 0, audited.stderr
     # Gaps .7 - .3, .7 - .4 and .7 - .3: their mean is .367.
-    assert "+36.7 points" in " ".join(audited.stdout.split())
+    assert "+36.7 points" in " ".join(done.stdout.split())
     assert "Cats or dogs?" in (tmp_path / "run" / "report.html").read_text()
-
-
-def test_a_wrong_slot_in_a_new_study_is_one_sentence(with_toy):
-    run, folder = with_toy
-    (folder / "templates.csv").write_text("template\nI like [whom].\n")
-    failed = run("build", "toy", "--out", "built")
-    assert failed.returncode == 1
-    assert failed.stderr.strip() == (
-        "swapbias: templates.csv:2: slots ['whom'], expected ['who']. Fix the slot name."
-    )
+    said = done.stderr.partition("At last:")[2].strip()
+    assert said == "swapbias: templates.csv:2: slots ['whom'], expected ['who']. Fix the slot name."
+    assert done.returncode == 1

@@ -1,5 +1,7 @@
 """Names in own prompts: found by comparing texts, a random factor, and what a null model comes to with them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -97,17 +99,18 @@ def test_four_names_that_take_turns_are_a_sample_and_two_forms_of_a_word_are_non
     assert turns(2) == {"pair_id": "pairs"}
 
 
-def verdicts(rows, *, spread, gap=0.0, audits=60):
+def verdicts(rows, *, spread, gap=0.0, audits=40):
     """Verdicts of models with effects of names alone, and of prompts that both groups share."""
-    experiment = classifier(rows)
-    asked = pd.DataFrame(config_rows("late", experiment.configs[0])).assign(experiment="classifier", model_id="toy")
-    rng, names = np.random.default_rng(1), asked["text"].str.split().str[0]
-    prompts, women = pd.factorize(asked["template"])[0], (asked["group"] == "female").to_numpy()
+    study = open_study(rows, reference="male", name="late")
+    brief = replace(study, experiments=(replace(study.experiments[0], slices=(), levels=()),))
+    prompts = pd.DataFrame(config_rows("late", "texts")).assign(experiment="classifier", model_id="toy")
+    rng, names = np.random.default_rng(1), prompts["text"].str.split().str[0]
+    templates, women = pd.factorize(prompts["template"])[0], (prompts["group"] == "female").to_numpy()
     found = []
     for _ in range(audits):
         of_names = dict(zip(WOMEN + MEN, rng.normal(0, spread, 12), strict=True))
-        scores = 0.4 + rng.normal(0, 0.1, 12)[prompts] + names.map(of_names) + rng.normal(0, 0.03, len(asked))
-        every = judged(disaggregate(asked.assign(score=scores + gap * women), "late", robustness=False))
+        scores = 0.4 + rng.normal(0, 0.1, 12)[templates] + names.map(of_names) + rng.normal(0, 0.03, len(prompts))
+        every = judged(disaggregate(prompts.assign(score=scores + gap * women), brief, robustness=False))
         found += [one for one in every if one.headline]
     return found
 

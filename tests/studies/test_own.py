@@ -1,5 +1,8 @@
 """A study of one's own: made of files as those of the package are of builders, and refused with file and line."""
 
+import gc
+import re
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -10,11 +13,10 @@ from pydantic import TypeAdapter
 import swapbias
 from swapbias.errors import StudyError, UsageError
 from swapbias.runs import study_designs
-from swapbias.studies import check_study, config_rows, load_lexicon, new_study, open_study, own_studies
+from swapbias.studies import check_study, config_rows, load_lexicon, new_study, open_study, own_studies, validation
 from swapbias.studies.catalogue import load_corpus, load_study, studies
-from swapbias.studies.parsed import Declaration
 from swapbias.studies.study import Experiment
-from swapbias.studies.validation import article_is_wrong
+from swapbias.studies.validation import Declaration, article_is_wrong
 
 KEYS = list(Declaration.model_fields)
 ROWS = [
@@ -72,20 +74,18 @@ def test_every_slot_is_filled_and_pairs_differ_in_what_is_swapped(folder):
 
 @pytest.mark.parametrize("made", ["frame", "dataset", "csv"])
 def test_a_table_is_a_study_whatever_it_comes_in(made, tmp_path):
-    frame = table()
+    source = table()
     if made == "dataset":
         from datasets import Dataset
 
-        source = Dataset.from_pandas(frame)
+        source = Dataset.from_pandas(source)
     elif made == "csv":
+        source.to_csv(tmp_path / "t.csv", index=False)
         source = tmp_path / "t.csv"
-        frame.to_csv(source, index=False)
-    else:
-        source = frame
     study = open_study(source, reference="male", name="t")
-    assert (study.experiments[0].group, study.experiments[0].reference_group) == ("female", "male")
-    assert [one.name for one in study.experiments[0].slices] == ["topic"]
-    assert study.experiments[0].random == {"pair_id": "pairs"}
+    first = study.experiments[0]
+    assert (first.group, first.reference_group, first.random) == ("female", "male", {"pair_id": "pairs"})
+    assert [one.name for one in first.slices] == ["topic"]
     assert [row["text"] for row in config_rows("t", "texts")] == [row[0] for row in ROWS]
     assert "t" in own_studies()
     assert swapbias.load_prompts("t").num_rows == 4
@@ -161,11 +161,57 @@ def test_words_at_a_mask_come_from_a_lexicon_or_from_a_column(tmp_path):
 
 
 def test_a_study_that_is_opened_again_takes_the_place_of_the_first():
-    open_study(table(), reference="male", name="again")
-    open_study(
-        table().assign(text=["Adam ran.", "Eve ran.", "Adam sat.", "Eve sat."]), reference="male", name="again"
-    )
-    assert config_rows("again", "texts")[0]["text"] == "Adam ran."
+    for texts in (["He ran.", "She ran.", "He sat.", "She sat."], ["Adam ran.", "Eve ran.", "Adam sat.", "Eve sat."]):
+        open_study(table().assign(text=texts), reference="male", name="again")
+        rows = config_rows("again", "texts")
+        assert rows[0]["text"] == texts[0]
+        rows[1]["text"] = "z"  # which is a copy of its own
+        assert config_rows("again", "texts")[1]["text"] == texts[1]
+
+
+def pairs(count):
+    """A table of so many pairs of texts."""
+    return table([
+        (f"{who} came to the clinic, number {number}, and was asked about it.", group, str(number), f"t{number % 50}")
+        for number in range(count)
+        for who, group in (("She", "female"), ("He", "male"))
+    ], ("text", "group", "pair", "template"))  # fmt: skip
+
+
+def memory(count):
+    """Bytes that an own study of so many pairs keeps, and the most that opening it took."""
+    rows = pairs(count)
+    tracemalloc.start()
+    try:
+        open_study(rows, reference="male", name="many")
+        gc.collect()
+        return tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_own_study_takes_little_more_memory_than_its_texts():
+    """As dicts a prompt took above 1,500 bytes; its text has 65 letters, and its file some 80 bytes."""
+    small, large = memory(500), memory(1_500)
+    for place, most in ((0, 400), (1, 1_800)):
+        assert (large[place] - small[place]) / 2_000 < most
+
+
+def test_more_prompts_than_a_study_may_have_are_refused(monkeypatch):
+    assert validation.MOST_PROMPTS >= 1_000_000
+    monkeypatch.setattr(validation, "MOST_PROMPTS", 7)
+    with pytest.raises(ValueError, match=r"more than 7 prompts, wordings included\. Shorten them\."):
+        open_study(pairs(4), reference="male")
+    assert len(open_study(pairs(3), reference="male").experiments) == 2
+
+
+def test_faults_of_many_prompts_are_found_in_the_order_of_their_lines():
+    """A repeated group comes before a lacking one, each by its line."""
+    rows = pd.concat([pairs(3), pairs(1), pairs(5).iloc[[8]]])
+    with pytest.raises(ValueError, match=r"prompts\.csv:8: pair '0' has group 'female' already in prompts\.csv:2"):
+        open_study(rows, reference="male")
+    with pytest.raises(ValueError, match=r"prompts\.csv:8: pair '4' has no row of 'male'"):
+        open_study(pd.concat([pairs(3), pairs(5).iloc[[8]]]), reference="male")
 
 
 # What is refused --------------------------------------------------------------------------------------------
@@ -177,18 +223,8 @@ def test_a_study_that_is_opened_again_takes_the_place_of_the_first():
         ("study.toml", 'title = "', "title = ", "study.toml:3: 'title' is no TOML (Invalid value)"),
         ("study.toml", "margin = 0.05", "margin = 5", "study.toml:10: margin is 5, expected a number from 0 to 1"),
         ("study.toml", "margin =", "margins =", "study.toml:10: 'margins' is none of name, title"),
-        (
-            "study.toml",
-            'name = "at_work"',
-            'name = "social_distance"',
-            "study.toml:2: name is 'social_distance', a study of the package",
-        ),
-        (
-            "study.toml",
-            'name = "at_work"',
-            'name = "../up"',
-            "study.toml:2: name is '../up', expected a-z, 0-9 and _",
-        ),
+        ("study.toml", '"at_work"', '"gest"', "study.toml:2: name is 'gest', a study of the package"),
+        ("study.toml", '"at_work"', '"../up"', "study.toml:2: name is '../up', expected a-z, 0-9 and _"),
         ("study.toml", '"field"', '"feild"', "study.toml:12: slices names the column 'feild'"),
         ("study.toml", 'reference = "male"', 'reference = "man"', "The reference 'man' is none of female, male"),
         ("templates.csv", "[name] works", "[nam] works", "templates.csv:2: no column of slots.csv"),
@@ -201,24 +237,18 @@ def test_a_study_that_is_opened_again_takes_the_place_of_the_first():
         ("conditions.csv", "teacher,a t", "nurse,a t", "has group 'female' already"),
         ("conditions.csv", "condition,occupation,field", "condition,occupation,score", "column 'score' is a name"),
         ("wordings.csv", "works,1", "work,1", "wordings.csv:2: templates.csv holds no template 'work'"),
-        (
-            "lexicon.csv",
-            "he,male\nhim,male\nman,male\nboy,male\n",
-            "",
-            "the words of 'female' alone are counted there",
-        ),
+        ("lexicon.csv", "he,male\nhim,male\nman,male\nboy,male\n", "", "the words of 'female' alone are counted"),
     ],
 )
 def test_a_broken_folder_is_refused_with_file_and_line(folder, name, before, after, sentence):
     edited(folder, name, before, after)
-    with pytest.raises(ValueError, match=r".") as told:
+    with pytest.raises(ValueError, match=re.escape(sentence)):
         open_study(folder)
-    assert sentence in str(told.value)
     assert any(sentence in one for one in check_study(folder).faults)
 
 
 @pytest.mark.parametrize(
-    ("source", "told", "sentence"),
+    ("source", "options", "sentence"),
     [
         (table(), {}, "The groups are male, female, and none is the reference. Name it with --reference"),
         (table(), {"reference": "men"}, "The reference 'men' is none of male, female"),
@@ -229,10 +259,9 @@ def test_a_broken_folder_is_refused_with_file_and_line(folder, name, before, aft
         (table().replace("time", "ti\tme"), {"reference": "male"}, "prompts.csv:2: column 'topic' holds more than"),
     ],
 )
-def test_a_broken_table_is_refused_with_its_line(source, told, sentence):
-    with pytest.raises(ValueError, match=r".") as refused:
-        open_study(source, **told)
-    assert sentence in str(refused.value)
+def test_a_broken_table_is_refused_with_its_line(source, options, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        open_study(source, **options)
 
 
 def test_a_fault_names_the_users_own_file(tmp_path):
@@ -241,8 +270,9 @@ def test_a_fault_names_the_users_own_file(tmp_path):
         open_study(tmp_path / "mine.csv", reference="male")
     with pytest.raises(UsageError, match="no folder of a study and no CSV file"):
         open_study(tmp_path / "nope.csv", reference="male")
-    with pytest.raises(UsageError, match=r"prompts are a int"):
-        open_study(3)
+    for odd, kind in ((3, "int"), ([], "list")):
+        with pytest.raises(UsageError, match=f"prompts are a {kind}"):
+            open_study(odd)
     with pytest.raises(UsageError, match=r"holds no study\.toml"):
         open_study(tmp_path)
     with pytest.raises(UsageError, match="is not empty"):
@@ -309,9 +339,9 @@ def test_an_own_study_finds_nothing_in_nothing_and_a_gap_that_is_there(folder):
     study = open_study(folder)
     classifier = replace(study.experiments[1], slices=(), levels=())  # all but the headline, which takes long
     study = replace(study, experiments=(classifier,))
-    # Of 300 null models 5 % come out significant: 15, at most 28 but once in a thousand times.
-    assert rejected(study, 300, 0.0) <= 28 / 300
-    assert rejected(study, 20, 0.4) >= 0.95
+    # Of 150 null models 5 % come out significant: 7.5, at most 17 but once in a thousand times.
+    assert rejected(study, 150, 0.0) <= 17 / 150
+    assert rejected(study, 10, 0.4) >= 0.95
 
 
 def test_the_margin_of_a_study_holds_where_no_other_is_asked_for(folder):
@@ -367,27 +397,6 @@ def test_answers_that_cannot_be_read_are_refused_by_line(folder, lines, match):
 # Every fault at once ----------------------------------------------------------------------------------------
 
 
-def test_a_check_lists_every_fault_of_the_declaration_and_the_tables(folder):
-    edited(folder, "study.toml", 'version = "1.0.0"', 'version = "one"\nmood = "good"')
-    edited(folder, "study.toml", "margin = 0.05", 'margin = "small"')
-    edited(folder, "templates.csv", "[name] works as [occupation].", "[name] works as [job].")
-    edited(folder, "templates.csv", "They want to hire [name]", "They want to hire {name}")
-    edited(folder, "wordings.csv", "bank,1,", "banks,1,")
-    found = check_study(folder).faults
-    for part in (
-        "study.toml:6: version is 'one', expected three numbers",
-        "study.toml:7: 'mood' is none of",
-        "study.toml:11: margin is 'small'",
-        "templates.csv:2: no column of slots.csv or conditions.csv fills the slot [job]",
-        "templates.csv:6: {name} is no slot. Write [name]",
-        "wordings.csv:5: templates.csv holds no template 'banks'",
-    ):
-        assert sum(one.startswith(part) for one in found) == 1, (part, found)
-    assert len(found) == 6
-    with pytest.raises(ValueError, match=r"study\.toml:7: 'mood'"):
-        open_study(folder)
-
-
 def test_a_check_lists_every_wrong_row_and_nothing_that_follows_from_it(folder):
     edited(folder, "slots.csv", "1,male,Jacob,he,him", "1,male,,he,him")
     edited(folder, "slots.csv", "2,male,Ethan,he,him", "2,male,Ethan,he")
@@ -402,20 +411,11 @@ def test_a_check_lists_every_wrong_row_and_nothing_that_follows_from_it(folder):
     ]
 
 
-def test_tables_are_read_where_the_declaration_is_no_toml(folder):
-    edited(folder, "study.toml", "margin = 0.05", "margin = ")
-    edited(folder, "conditions.csv", "nurse,a nurse,care", "nurse,,care")
-    first, second = check_study(folder).faults
-    assert first.startswith("study.toml:10: 'margin' is no TOML")
-    assert second.startswith("conditions.csv:2: column 'occupation' is blank")
-
-
 @pytest.mark.parametrize("slot", ["{name}", "[Name]", "[NAME]"])
 def test_a_slot_that_is_written_otherwise_is_named(folder, slot):
     edited(folder, "templates.csv", "[name] works", f"{slot} works")
-    assert check_study(folder).faults == [
-        f"templates.csv:2: {slot} is no slot. Write [name], with a column of that name: a-z and _.",
-    ]
+    said = f"templates.csv:2: {slot} is no slot. Write [name], with a column of that name: a-z and _."
+    assert check_study(folder).faults == [said]
 
 
 # Texts that are no pair -------------------------------------------------------------------------------------
@@ -441,24 +441,20 @@ PAIRS = [
 
 @pytest.mark.parametrize("made", ["frame", "csv", "folder"])
 def test_texts_that_share_almost_nothing_are_named_with_their_rows(made, tmp_path, caplog):
-    frame, told = table(NO_PAIR), {"reference": "male", "name": "unlike"}
+    frame, options, name = table(NO_PAIR), {"reference": "male", "name": "unlike"}, "prompts.csv"
     source = frame
     if made == "csv":
-        source = tmp_path / "mine.csv"
+        source, name = tmp_path / "mine.csv", "mine.csv"
+        frame.to_csv(source, index=False)
     elif made == "folder":
-        source, told = tmp_path / "unlike", {}
-        source.mkdir()
+        source, options = tmp_path, {}
         (source / "study.toml").write_text('name = "unlike"\ntitle = "t"\nreference = "male"\n')
-    if made != "frame":
-        frame.to_csv(source if made == "csv" else source / "prompts.csv", index=False)
-    name = "mine.csv" if made == "csv" else "prompts.csv"
+        frame.to_csv(source / "prompts.csv", index=False)
     wanted = f"Texts of one pair share almost nothing: {name}:6 and {name}:7 (pair 'bus')."
-    assert wanted in " ".join(check_study(source, **told).advice)
-    open_study(source, **told)
+    assert wanted in " ".join(check_study(source, **options).advice)
+    open_study(source, **options)
     assert [wanted in one for one in caplog.messages] == [True]
     assert "harbour" not in caplog.text
-    open_study(table(), reference="male", name="alike")
-    assert len(caplog.messages) == 1
 
 
 def test_an_audit_names_texts_that_share_almost_nothing_once(tmp_path, caplog):
@@ -468,10 +464,13 @@ def test_an_audit_names_texts_that_share_almost_nothing_once(tmp_path, caplog):
     assert sum("share almost nothing" in one for one in caplog.messages) == 1
 
 
-@pytest.mark.parametrize(("one", "other"), PAIRS)
-def test_texts_of_a_pair_in_short_sentences_and_other_languages_are_not_named(one, other, caplog):
-    rows = [(one, "female", "1", "x"), (other, "male", "1", "x"), *ROWS]
-    open_study(table(rows), reference="male", name="alike")
+def test_texts_of_a_pair_in_short_sentences_and_other_languages_are_not_named(caplog):
+    rows = [
+        (text, group, str(number), "x")
+        for number, pair in enumerate(PAIRS)
+        for text, group in zip(pair, ("female", "male"), strict=True)
+    ]
+    open_study(table([*rows, *ROWS]), reference="male", name="alike")
     assert not caplog.messages
 
 
@@ -480,8 +479,8 @@ def test_many_texts_that_share_almost_nothing_are_counted():
         (f"The bus number {number} was full of tourists.", "male", str(number), "x"),
         ("She likes cooking pasta with garlic.", "female", str(number), "x"),
     )]  # fmt: skip
-    told = check_study(table(rows), reference="male").advice
-    assert ["; 16 or more others. " in one for one in told if "share almost nothing" in one] == [True]
+    found = check_study(table(rows), reference="male").advice
+    assert ["; 16 or more others. " in one for one in found if "share almost nothing" in one] == [True]
 
 
 def test_a_declaration_of_many_faults_names_all_of_them_at_once_with_their_lines(folder):
@@ -492,13 +491,15 @@ def test_a_declaration_of_many_faults_names_all_of_them_at_once_with_their_lines
     edited(folder, "study.toml", 'reference = "male"', 'reference = "mail"')
     edited(folder, "study.toml", '["theme", "field", "condition"]', '["theme",\n  "feild"]')
     edited(folder, "slots.csv", "1,male,Jacob", "1,male,")
-    with pytest.raises(StudyError) as told:
+    edited(folder, "templates.csv", "They want to hire [name]", "They want to hire {name}")
+    with pytest.raises(StudyError) as refused:
         open_study(folder)
-    assert [line.partition(",")[0].partition(" is ")[0] for line in str(told.value).splitlines()] == [
+    assert [line.partition(",")[0].partition(" is ")[0] for line in str(refused.value).splitlines()] == [
         "study.toml:4: 'question'",
         "study.toml:5: 'license'",
         "study.toml:6: version",
         "slots.csv:3: column 'name'",
+        "templates.csv:6: {name}",
         "study.toml:9: The reference 'mail'",
         "study.toml:13: slices names the column 'feild'",
     ]
@@ -507,15 +508,14 @@ def test_a_declaration_of_many_faults_names_all_of_them_at_once_with_their_lines
 def test_a_fault_repeats_no_text(tmp_path):
     note = "Mrs Doe came with chest pain and was seen by Dr Roe in the evening"
     rows = [(note, "male", "late", "x"), ("She left.", note, note, "x"), (note, "male", "late", "x")]
-    with pytest.raises(StudyError) as told:
+    with pytest.raises(StudyError) as refused:
         open_study(table(rows), reference="female")
-    assert "Doe" not in str(told.value)
+    assert "Doe" not in str(refused.value)
     assert "chest" not in " ".join(check_study(table(rows), reference="female").advice)
 
 
-@pytest.mark.parametrize("name", studies())
-def test_pydantic_carries_every_experiment_of_the_package(name):
+def test_pydantic_carries_every_experiment_of_the_package():
     """So that a study.toml can hold what a builder declares."""
-    for one in load_study(name).experiments:
-        adapter = TypeAdapter(Experiment)
+    adapter = TypeAdapter(Experiment)
+    for one in (one for name in studies() for one in load_study(name).experiments):
         assert adapter.validate_python(adapter.dump_python(one, mode="json")) == one

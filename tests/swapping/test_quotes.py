@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from swapbias.cli import app
 from swapbias.errors import UsageError
-from swapbias.models.sentiment import sst2
 from swapbias.notes.load import own_notes, stream_notes
 from swapbias.notes.mimic import VOTES, read_votes
 from swapbias.privacy import check_upload
@@ -30,10 +29,6 @@ def noted(path):
     return list(stream_notes(path.parent))
 
 
-def audited(path):
-    return list(sst2._rows(path))
-
-
 # reader, file, header, row of a number
 READERS = {
     "swap": (swapped, "a.csv", "id,text", "{},fine"),
@@ -48,7 +43,6 @@ READERS = {
     "labels": (rating.import_labels, "mine.csv", "word,label", "w{},neutral"),
     "swap_table": (load_table, "pairs.csv", "east,west", "e{0}x,w{0}x"),
     "table": (partial(sources.read_table, columns=("a", "b")), "t.csv", "a,b", "{},x"),
-    "sentences": (audited, "train.csv", "label,sentence", "1,fine {}"),
 }
 
 

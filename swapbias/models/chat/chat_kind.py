@@ -3,7 +3,8 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import fields, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +23,10 @@ from swapbias.models.base import (
     Training,
     short_name,
 )
-from swapbias.models.chat.chat_options import (
-    LOG_ODDS,
-    SAMPLED,
-    ChatOptions,
-    api_key,
-    check_client,
-    settings,
-)
+from swapbias.models.chat.chat_options import LOG_ODDS, SAMPLED, ChatOptions, api_key, settings
 from swapbias.models.clinical import NoteOptions
 from swapbias.studies import (
     Experiment,
-    Fact,
     Row,
     as_prompts,
     conversation,
@@ -48,15 +41,20 @@ from swapbias.studies import (
 FACTS = "facts"
 _LONG = 512  # tokens of a text, where nothing else is set
 _NOTES = "clinical_chat"  # the corpus of prompts about notes
-_YES_OR_NO = "1=yes|0=no"
-_FREE = (
-    Column("unanswered", "share of answers", "no decision that counts anything"),
-    Column("refused", "share of answers", "the answer declines to answer"),
-    Column("length", "natural log of words", "longer answers", 0.0, math.inf),
-    Column("judged", "share of the rubric", "what the rubric counts more"),
-)
 _CLOSED = ("options", "label")  # readings of questions whose options an answer may be bound to
-_FREE_TEXT, _FEWEST = ("text", "person"), 64  # readings, and the tokens that their answers need
+_FREE_TEXT, _FEWEST = ("text", "person", "ranking"), 64  # readings, and the tokens that their answers need
+
+
+def _shares(score: str, unanswered: str, refused: str = "refusals") -> tuple[Column, ...]:
+    """Score columns that are shares of answers, each with what more of it means."""
+    columns = {"score": score, "unanswered": unanswered, "refused": refused}
+    return tuple(Column(name, "share of answers", higher) for name, higher in columns.items())
+
+
+def _free_text(score: str) -> Reading:
+    columns = _shares(score, "no decision that counts anything", "the answer declines to answer")
+    length = Column("length", "natural log of words", "longer answers", 0.0, math.inf)
+    return Reading((*columns, length, Column("judged", "share of the rubric", "what the rubric counts more")))
 
 
 class Chat(Kind):
@@ -67,8 +65,7 @@ class Chat(Kind):
     readings: Mapping[str, Reading] = {
         "": Reading((Column("score", "percentage points", "the answer is right", 0.0, 100.0),)),
         "options": Reading((
-            Column("score", "share of answers", "options that count more"),
-            Column("unanswered", "share of answers", "no option that counts anything"),
+            *_shares("options that count more", "no option that counts anything")[:2],
             Column(
                 "log_odds", "natural log-odds of the options that count more", "likelier options that count more",
                 -math.inf, math.inf,
@@ -77,23 +74,18 @@ class Chat(Kind):
             Column("refused", "share of answers", "refusals"),
             Column("said_unsure", "share of answers", '"do not know"'),
         )),
-        "label": Reading((
-            Column("score", "share of answers", "the phenotype is found"),
-            Column("unanswered", "share of answers", "neither yes nor no"),
-            Column("refused", "share of answers", "refusals"),
-        )),
+        "label": Reading(_shares("the phenotype is found", "neither yes nor no")),
         "facts": Reading((
             Column("score", "share of the facts of a checklist", "more facts are kept"),
-            Column("unanswered", "share of answers", "nothing was written"),
-            Column("refused", "share of answers", "refusals"),
+            *_shares("", "nothing was written")[1:],
         )),
-        "completion": Reading((
-            Column("score", "share of answers", "words of the group"),
-            Column("unanswered", "share of answers", "no completion"),
-            Column("refused", "share of answers", "refusals"),
+        "completion": Reading(_shares("words of the group", "no completion")),
+        "ranking": Reading((
+            *_shares("rankings that put the candidate first", "nobody is named first"),
+            Column("placed_above", "share of the other candidates", "more of them are ranked lower"),
         )),
-        "text": Reading((Column("score", "share of answers", "decisions that count more"), *_FREE)),
-        "person": Reading((Column("score", "share of answers", "people who count more"), *_FREE)),
+        "text": _free_text("decisions that count more"),
+        "person": _free_text("people who count more"),
     }  # fmt: skip
 
     def check(self, request: Request) -> None:
@@ -108,12 +100,15 @@ class Chat(Kind):
         chat.check()
 
     def resolve(self, options: Any) -> tuple[Any, tuple[str, ...]]:
-        """With a log, as the model was asked there, and the studies that it was asked."""
+        """With a log, as the model was asked there, and the studies of the log."""
         if options.log is None:
             return options, ()
-        from swapbias.models.chat.logs import logged_options
-
-        return logged_options(options)
+        changed = ["--chat"] if options.model else []
+        changed += options.changed(*(one.name for one in fields(options) if one.name not in ("log", "model")))
+        if changed:
+            raise UsageError(f"-M log says how the model was asked, and {', '.join(changed)} is given too. Drop it.")
+        found: tuple[Any, tuple[str, ...]] = _tasks().logged_options(options)
+        return found
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
         """The model that is named, where the way to score it suits the experiment."""
@@ -133,11 +128,7 @@ class Chat(Kind):
         return PAIRS if experiment.corpus else PROMPTS
 
     def expand(self, rows: Sequence[Row], request: Request, experiment: Experiment) -> Sequence[Row]:
-        """Every prompt once a trial, with log-odds once whatever the order of its options; notes with what is asked.
-
-        Raises:
-            UsageError: no question for a phenotype. ValueError: a broken checklist.
-        """
+        """``trial_rows``, of notes as ``posed``."""
         chat, looks = request.of(ChatOptions), 1
         if experiment.corpus:
             rows = posed(rows, experiment.name, request.of(NoteOptions), facts=experiment.reading == FACTS)
@@ -160,46 +151,39 @@ class Chat(Kind):
         return f"--chat {short_name(request.of(ChatOptions).model)} is asked by {studies} alone."
 
     def announce(self, rows: Sequence[Mapping[str, Any]], request: Request) -> str:
-        """Requests, tokens and costs; nothing is sent and no key is needed.
-
-        Raises:
-            UsageError: texts and key would be sent over http.
-        """
+        """Requests, tokens and costs; nothing is sent and no key is needed."""
         from swapbias.models.chat.service import ChatScorer
 
         options = _options_of(request, long=bool(rows) and str(rows[0]["candidates"]).startswith("{"))
         if options.log:
             return f"answers are read from {short_name(options.log)}, and nothing is asked."
         options.check_open()
-        needed = ChatScorer(options.model or "", options).estimate(as_prompts(rows), ())
-        more = options.max_requests is not None and needed.requests > options.max_requests
-        suffix = f" That is more than -M max-requests allows: {options.max_requests:,}." if more else ""
-        return f"{needed.sentence()}{_each_trial(rows, options)}{suffix}"
+        scorer = ChatScorer(options.model or "", options)
+        needed = scorer.estimate(as_prompts(rows), ())
+        sentences = [needed.sentence()]
+        if not options.log_odds and options.trials > 1:
+            one = scorer.estimate(as_prompts(_first_trial(rows)), ())
+            cost = "" if math.isnan(one.cost) else f", at most about {one.cost:,.2f}"
+            early = ", ended early where results are decided" if options.stop_early else ""
+            sentences.append(f"Each of {options.trials} trials: {one.requests:,} requests{cost}{early}.")
+        if options.max_requests is not None and needed.requests > options.max_requests:
+            sentences.append(f"That is more than -M max-requests allows: {options.max_requests:,}.")
+        return " ".join(sentences)
 
     def calls(self, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> str:
         """Requests are announced."""
         return ""
 
     def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
-        """The scorer of a chat model, once it is known that these rows may be asked.
-
-        Raises:
-            UsageError: no key, more requests than allowed.
-            ValueError: a local model that cannot be loaded.
-        """
+        """The scorer of a chat model; a UsageError without a key, or where limits allow not even one trial."""
         options = _options_of(request)
         if options.log:
-            from swapbias.models.chat.logs import LoggedScorer
-
-            return LoggedScorer.load(Path(options.log), options, as_prompts(rows), say=say)
-        scorer = load_chat(request.of(ChatOptions), request)
-        if request.of(ChatOptions).local:
-            return scorer
-        if why := scorer.beyond_limits(as_prompts([row for row in rows if row.get("trial", "1") == "1"])):
-            needed = scorer.estimate(as_prompts(rows))
+            return _tasks().LoggedScorer.load(Path(options.log), options, as_prompts(rows), say=say)
+        scorer = load_chat(options, request)
+        if why := scorer.beyond_limits(as_prompts(_first_trial(rows))):
             raise UsageError(
-                f"{needed.requests:,} requests are needed, and {why}: not even one trial of each prompt. Raise it, "
-                "or take fewer prompts (--limit)."
+                f"{scorer.estimate(as_prompts(rows)).requests:,} requests are needed, and {why}: not even one trial "
+                "of each prompt. Raise it, or take fewer prompts (--limit)."
             )
         if why := scorer.beyond_limits(as_prompts(rows)):
             say(f"Not all {options.trials} trials will be asked: {why}. As many as fit are a whole run.")
@@ -208,11 +192,7 @@ class Chat(Kind):
     def read(
         self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
     ) -> Scorer:
-        """Answers as right or wrong, by the experiment's other names of answers, or as options that they name."""
-        if request.of(ChatOptions).log_odds:
-            from swapbias.models.chat.log_odds import LogOddsScorer
-
-            return LogOddsScorer(model, experiment.unit)
+        """The model with the experiment's reader of answers."""
         from swapbias.studies import answer_reader  # numpy, which listing the studies does not need
 
         scorer: Any = copy(model)
@@ -226,17 +206,23 @@ class Chat(Kind):
         return reader
 
 
-def _each_trial(rows: Sequence[Mapping[str, Any]], options: ChatOptions) -> str:
-    """What one trial of several takes, as a sentence after a blank."""
-    from swapbias.models.chat.service import ChatScorer
+def _first_trial(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [row for row in rows if row.get("trial", "1") == "1"]
 
-    if options.log_odds or options.trials < 2:
-        return ""
-    first = as_prompts([row for row in rows if row["trial"] == "1"])
-    one = ChatScorer(options.model or "", options).estimate(first, ())
-    cost = "" if math.isnan(one.cost) else f", at most about {one.cost:,.2f}"
-    suffix = ", ended early where results are decided" if options.stop_early else ""
-    return f" Each of {options.trials} trials: {one.requests:,} requests{cost}{suffix}."
+
+def _require(package: str, extra: str, what: str) -> None:
+    if find_spec(package) is None:
+        raise UsageError(
+            f"{what} takes the {package} package, which is not installed. Install it with "
+            f"pip install 'swapbias[{extra}]'."
+        )
+
+
+def _tasks() -> Any:
+    _require("inspect_ai", "inspect", "Reading an eval log")
+    from swapbias.models.chat import tasks
+
+    return tasks
 
 
 def trial_rows(rows: Sequence[Row], trials: int, scoring: str = SAMPLED, *, looks: int = 1) -> list[Row]:
@@ -253,13 +239,13 @@ def trial_rows(rows: Sequence[Row], trials: int, scoring: str = SAMPLED, *, look
         first: dict[Any, str] = {}
         chosen = {pair for pair, members in pairs.items() if first.setdefault(frozenset(members), pair) == pair}
         return [row for row in rows if row["pair_id"] in chosen]
+    planned = {"looks": str(looks)} if looks > 1 else {}
     return [
         {
             **row,
-            "prompt_id": f"{row['prompt_id']}/t{trial}",
-            "pair_id": f"{row['pair_id']}/t{trial}",
+            **{name: f"{row[name]}/t{trial}" for name in ("prompt_id", "pair_id")},
             "trial": str(trial),
-            **({"looks": str(looks)} if looks > 1 else {}),
+            **planned,
         }
         for trial in range(1, trials + 1)
         for row in rows
@@ -270,20 +256,14 @@ def _whatever_order(row: Mapping[str, str]) -> tuple[Any, ...]:
     """A row without its names and the order of its options."""
     from swapbias.models.chat.log_odds import orders
 
-    (prompt,) = as_prompts([row])
-    rest = [
-        (name, value) for name, value in row.items() if name not in ("prompt_id", "pair_id", "text", "candidates")
-    ]
-    texts = frozenset(one.prompt.text for one in orders(prompt))
-    return texts, frozenset(prompt.candidates.split("|")), frozenset(rest)
+    texts = frozenset(one.prompt.text for prompt in as_prompts([row]) for one in orders(prompt))
+    names = ("prompt_id", "pair_id", "text", "candidates")
+    rest = frozenset(one for one in row.items() if one[0] not in names)
+    return texts, frozenset(row["candidates"].split("|")), rest
 
 
 def load_chat(options: ChatOptions, request: Request) -> Any:
-    """The scorer of the chat model that some options name, behind its service or on this machine.
-
-    Raises:
-        UsageError: no key. ValueError: a local model that cannot be loaded.
-    """
+    """The scorer of the chat model that some options name, here or behind its service (UsageError: no key)."""
     chat = _options_of(request, options)
     if options.local:
         from swapbias.models.chat.local import LocalChatScorer
@@ -291,19 +271,16 @@ def load_chat(options: ChatOptions, request: Request) -> Any:
         return LocalChatScorer.load(chat.model or "", request.load, chat)
     from swapbias.models.chat.service import ChatScorer
 
-    check_client()
+    _require("openai", "chat", "Asking a chat service")
     api_key(chat)
     return ChatScorer(chat.model or "", chat)
 
 
 def _options_of(request: Request, options: ChatOptions | None = None, *, long: bool = False) -> ChatOptions:
     options = options or request.of(ChatOptions)
-    if long and options.max_tokens == ChatOptions().max_tokens:  # of an answer that is a letter
+    if long and not options.changed("max_tokens"):  # of an answer that is a letter
         options = replace(options, max_tokens=_LONG)
     return replace(options, seed=request.seed, provider=None if options.local else options.provider)
-
-
-# --- clinical notes ---------------------------------------------------------------------------------------
 
 
 def posed(
@@ -311,52 +288,42 @@ def posed(
 ) -> list[dict[str, str]]:
     """Notes in both genders as conversations, with the options or facts that their answers are read by.
 
-    Notes that state no fact are left out.
-
-    Raises:
-        UsageError: no question for a phenotype, or no checklist there. ValueError: a broken checklist.
+    With ``facts``, notes that state none are left out. A UsageError: a phenotype without a question, no checklist.
     """
     folder = corpus_dir(_NOTES)
-    questions_of = read_table(folder / "prompts.csv", ("task", "system", "user"))
-    chosen = next(one for one in questions_of if one["task"] == task)
-    named = read_table(folder / "questions.csv", ("phenotype", "question"))
-    questions = {row["phenotype"]: row["question"] for row in named}
+    chosen = next(
+        one for one in read_table(folder / "prompts.csv", ("task", "system", "user")) if one["task"] == task
+    )
+    questions = {
+        row["phenotype"]: row["question"] for row in read_table(folder / "questions.csv", ("phenotype", "question"))
+    }
+    checklist = Path(options.checklist or folder / "checklist.csv")
+    if facts and not checklist.is_file():
+        raise UsageError(
+            f"{checklist} does not exist, expected a CSV file with note_id, fact and terms. Give another one."
+        )
+    known = read_checklist(checklist) if facts else ()
     texts: dict[str, list[str]] = {}
     for row in rows:
         texts.setdefault(row["pair_id"], []).append(row["text"])
-    checklist = _checklist(options) if facts else ()
-    stated = {pair: facts_of(checklist, pair.partition("/")[2], both) for pair, both in texts.items()}
+    stated = {pair: facts_of(known, pair.partition("/")[2], both) for pair, both in texts.items()}
     found = []
     for row in rows:
         if facts and not stated[row["pair_id"]]:
             continue
         values = {"note": row["text"]}
         if "[question]" in chosen["user"]:
-            values["question"] = _question(row["condition"], options, questions)
+            question = options.question or questions.get(row["condition"])
+            if question is None:
+                raise UsageError(
+                    f"No question is known for the label {row['condition']!r}. Ask one with -M question='Does the "
+                    "note ...?'"
+                )
+            values["question"] = question
         text = conversation(("system", chosen["system"]), ("user", fill(chosen["user"], **values)))
-        candidates = facts_written(stated[row["pair_id"]]) if facts else _YES_OR_NO
+        candidates = facts_written(stated[row["pair_id"]]) if facts else "1=yes|0=no"
         found.append({**row, "text": text, "candidates": candidates})
     return found
-
-
-def _question(phenotype: str, options: NoteOptions, known: Mapping[str, str]) -> str:
-    question = options.question or known.get(phenotype)
-    if question is None:
-        raise UsageError(
-            f"No question is known for the label {phenotype!r}. Ask one with -M question='Does the note ...?'"
-        )
-    return question
-
-
-def _checklist(options: NoteOptions) -> tuple[Fact, ...]:
-    if options.checklist is None:
-        return read_checklist(corpus_dir(_NOTES) / "checklist.csv")
-    path = Path(options.checklist)
-    if not path.is_file():
-        raise UsageError(
-            f"{path} does not exist, expected a CSV file with note_id, fact and terms. Give another one."
-        )
-    return read_checklist(path)
 
 
 CHAT = Chat()

@@ -8,10 +8,18 @@ import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
 
 from swapbias.models.base import LoadOptions, Progress
-from swapbias.models.chat.answer_log import CUT_OFF, NON_FINITE, Answer, Read, refuse_cut_off, unread
 from swapbias.models.chat.chat_options import ChatOptions, settings
 from swapbias.models.chat.log_odds import Forms, Logs, log_sum
-from swapbias.models.chat.service import AnsweringScorer, Groups, answer_key
+from swapbias.models.chat.service import (
+    CUT_OFF,
+    NON_FINITE,
+    Answer,
+    AnsweringScorer,
+    Groups,
+    Read,
+    answer_key,
+    unread,
+)
 from swapbias.models.engine import generation
 from swapbias.models.engine.loglikelihood import ends
 from swapbias.models.loading import length_limit, load_model, model_name
@@ -30,30 +38,22 @@ class LocalChatScorer(AnsweringScorer):
     """
 
     def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        *,
-        model_id: str,
-        identity: Mapping[str, Any],
-        options: ChatOptions | None = None,
-        batch_size: int = 64,
-        read: Read = unread,
-    ) -> None:
+        self, model: Any, tokenizer: Any, *, model_id: str, identity: Mapping[str, Any],
+        options: ChatOptions | None = None, batch_size: int = 64, read: Read = unread,
+    ) -> None:  # fmt: skip
         """Wrap a loaded model; ``load`` is the usual way. Of the options, those of a service do nothing here."""
         super().__init__(model_id, options, read)
         self.model, self.tokenizer, self.batch_size = model.eval(), tokenizer, batch_size
-        self.forms = Forms(tokenizer, model_id)
+        self.forms, self.limit = Forms(tokenizer, model_id), length_limit(tokenizer, model)
         self.chunk_rows = _CHUNK if self.options.log_odds else self.chunk_rows
         self.identity: Mapping[str, Any] = {**identity, "kind": self.kind, **settings(self.options)}
+        found = self.model.generation_config.eos_token_id
+        found = tokenizer.eos_token_id if found is None else found
+        self.ends = [] if found is None else [found] if isinstance(found, int) else list(found)  # of an answer
 
     @classmethod
     def load(cls, model: str, load: LoadOptions, options: ChatOptions | None = None, *, read: Read = unread) -> Self:
-        """From a Hub id or local folder.
-
-        Raises:
-            ValueError: no such model, or not a causal one.
-        """
+        """From a Hub id or local folder; a ValueError where there is no such model, or it is not a causal one."""
         loaded, tokenizer, pin = load_model(model, AutoModelForCausalLM, load)
         return cls(
             loaded, tokenizer, model_id=model_name(model), identity=pin, options=options, batch_size=load.batch_size,
@@ -65,16 +65,15 @@ class LocalChatScorer(AnsweringScorer):
         return [answer_key(prompt, model=f"local {pinned}", options=self.options) for prompt in prompts]
 
     def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
-        most, known = self.options.max_tokens, len(self.log)
-        limit = length_limit(self.tokenizer, self.model) - most
+        most = self.options.max_tokens
         encoded = {key: self._encode(rows[0].text) for key, rows in missing.items()}
-        keys = [key for key, ids in encoded.items() if len(ids) <= limit]
-        if len(keys) < len(missing):
-            report(sum(len(rows) for key, rows in missing.items() if len(encoded[key]) > limit))
-        refuse_cut_off(self.log, known + len(keys), most)  # known answers: of a run that is resumed
-        sampler, endings = _Sampler(self.options.temperature, keys, self.model.device), self._ends()
+        keys = [key for key, ids in encoded.items() if len(ids) + most <= self.limit]
+        if too_long := sum(len(rows) for key, rows in missing.items() if len(encoded[key]) + most > self.limit):
+            report(too_long)
+        expected = len(self.log) + len(keys)
+        sampler = _Sampler(self.options.temperature, keys, self.model.device)
         config = GenerationConfig(  # type: ignore[no-untyped-call]
-            do_sample=False, num_beams=1, repetition_penalty=1.0, max_new_tokens=most, eos_token_id=endings or None,
+            do_sample=False, num_beams=1, repetition_penalty=1.0, max_new_tokens=most, eos_token_id=self.ends or None,
             pad_token_id=0,  # masked; an ending may lie outside of the vocabulary
         )  # fmt: skip
         prompts = [encoded[key] for key in keys]
@@ -90,25 +89,19 @@ class LocalChatScorer(AnsweringScorer):
                 )
                 self.log.add(answer, rows[0])
                 report(len(rows))
-            refuse_cut_off(self.log, known + len(keys), most)
+            self.refuse_useless(expected)
 
     def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Logs | None]:
-        """Of each prompt the log-probabilities of its options as the answer's beginning, in nats; nothing is hidden.
-
-        An option is the sum over the ways to write it (``Forms``). None: prompt and options are longer than the
-        model reads.
+        """As the answer's beginning, summed over the ways to write an option (``Forms``); nothing is hidden.
 
         Raises:
             UsageError: a letter that is no single token.
         """
-        limit, report = length_limit(self.tokenizer, self.model), on_progress or (lambda done: None)
+        report = on_progress or (lambda done: None)
         begins = [self._encode(prompt.text) for prompt in prompts]
         forms = [self.forms.of(prompt) for prompt in prompts]
-        fits = [
-            place
-            for place, ids in enumerate(begins)
-            if len(ids) + max(len(form) for own in forms[place] for form in own) <= limit
-        ]
+        longest = [max(len(form) for own in some for form in own) for some in forms]
+        fits = [place for place, ids in enumerate(begins) if len(ids) + longest[place] <= self.limit]
         texts = [
             ([*begins[place], *form], len(begins[place])) for place in fits for own in forms[place] for form in own
         ]
@@ -135,32 +128,20 @@ class LocalChatScorer(AnsweringScorer):
         try:
             encoded = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
         except TemplateError:  # some know no system turn: the user's first says it then, as their makers advise
-            encoded = self.tokenizer.apply_chat_template(
-                without_system(messages), add_generation_prompt=True, return_dict=True
-            )
-        ids: list[int] = encoded["input_ids"]
+            system = [turn["content"] for turn in messages if turn["role"] == "system"]
+            first, *rest = (turn for turn in messages if turn["role"] != "system")
+            messages = [{**first, "content": "\n\n".join([*system, first["content"]])}, *rest]
+            encoded = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
+        ids: list[int] = list(encoded["input_ids"])
         return ids
-
-    def _ends(self) -> list[int]:
-        """Tokens that end an answer, by the generation settings of the model or else by its tokenizer."""
-        found = self.model.generation_config.eos_token_id
-        found = self.tokenizer.eos_token_id if found is None else found
-        return [] if found is None else [found] if isinstance(found, int) else list(found)
 
     def _decoded(self, tokens: Sequence[int], prompt_ids: Sequence[int]) -> tuple[str, str]:
         """The text of an answer and why it ended; a reasoning that the chat template has begun is marked as one."""
-        ended = bool(tokens) and tokens[-1] in self._ends()
+        ended = bool(tokens) and tokens[-1] in self.ends
         text = self.tokenizer.decode(tokens[:-1] if ended else tokens, skip_special_tokens=True)
         begun = self.tokenizer.decode(prompt_ids[-_TAG_TOKENS:]).rstrip().endswith(_TAG)
         whole = f"{_TAG}{text}" if begun else text
         return whole.encode(errors="replace").decode(), "stop" if ended else CUT_OFF
-
-
-def without_system(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """The turns with what the system says at the head of the first turn of the user."""
-    system = [turn["content"] for turn in messages if turn["role"] == "system"]
-    first, *rest = (dict(turn) for turn in messages if turn["role"] != "system")
-    return [{**first, "content": "\n\n".join([*system, first["content"]])}, *rest]
 
 
 def open_ids(tokenizer: Any, text: str) -> list[int]:
@@ -185,9 +166,8 @@ class _Sampler:
 
     def weigh(self, logits: torch.Tensor, places: Sequence[int]) -> torch.Tensor:
         """Logits of some prompts, shape (prompts, vocabulary), with noise unless the temperature is 0."""
-        finite = logits.amax(dim=-1).isfinite()
-        if not finite.all():
-            self.not_finite.update(place for place, one in zip(places, finite.tolist(), strict=True) if not one)
+        finite = logits.amax(dim=-1).isfinite().tolist()
+        self.not_finite.update(place for place, one in zip(places, finite, strict=True) if not one)
         if not self.temperature:
             return logits
         noise = torch.empty_like(logits)

@@ -2,14 +2,13 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from swapbias.errors import UsageError
 from swapbias.measures import Option, option_odds, options_of
-from swapbias.models.base import Progress, Scored, Scorer, ranked
+from swapbias.models.base import Progress, Scored, ranked
 from swapbias.studies import Prompt
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -17,17 +16,10 @@ LOST = "not_answered"  # what findings take for the share of a prompt that no op
 PARTS = ("log_odds", "unanswered", "outside", "hidden")
 
 Logs = tuple[list[float], float]  # log-probability of each option as it stands in a prompt, and what was not shown
+OptionLogs = Callable[[Sequence[Prompt], Progress | None], list[Logs | None]]  # of each prompt; None: not known
 
 
-class LogprobModel(Scorer, Protocol):
-    """A chat model that gives probabilities of options."""
-
-    def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Logs | None]:
-        """Of each prompt, by the options as they stand in it; None where it is too long for the model."""
-        ...
-
-
-class LogOddsScorer(Scorer):
+def score_options(option_logs: OptionLogs, prompts: Sequence[Prompt], on_progress: Progress | None) -> list[Scored]:
     """Score: what the options count on average, weighted by their probabilities among those that count something.
 
     In the unit and meaning of sampled answers, of which it is the mean were any number drawn. Each prompt is asked in
@@ -36,44 +28,16 @@ class LogOddsScorer(Scorer):
     ``hidden`` are those of ``measures.OptionOdds``; ``not_answered`` is the probability of all that counts nothing,
     and 1 where there is no score. ``answer`` is the likeliest option, ``top_tokens`` has all, averaged over orders.
     NaN: the prompt is longer than the model reads, or no option has a probability, or too much is hidden.
+
+    Raises:
+        UsageError: the model gives no probabilities, or an option's letter is no single token of it.
+        ValueError: candidates that are not two options at least that count different numbers.
     """
-
-    kind = "chat"
-
-    def __init__(self, model: LogprobModel, unit: str) -> None:
-        """Ask a chat model for an experiment whose scores have this unit."""
-        self.model, self.unit = model, unit
-        self.model_id, self.identity = model.model_id, model.identity
-        self.sends_text, self.chunk_rows = model.sends_text, model.chunk_rows
-
-    def keep_answers(self, folder: Path, *, text: bool = True) -> None:
-        """From now on in a run's folder."""
-        self.model.keep_answers(folder, text=text)
-
-    def spent(self, left: Sequence[Prompt]) -> str:
-        """As the model tells."""
-        return self.model.spent(left)
-
-    def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
-        """As the model tells."""
-        return self.model.beyond_limits(prompts)
-
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        """One Scored per prompt, in order.
-
-        Raises:
-            UsageError: the model gives no probabilities, or an option's letter is no single token of it; and as the
-                model asks.
-            ValueError: candidates that are not two options at least that count different numbers.
-        """
-        ordered = [orders(prompt) for prompt in prompts]
-        every = [one.prompt for own in ordered for one in own]
-        share = len(prompts) / len(every) if every else 1.0
-        report = (lambda done: on_progress(done * share)) if on_progress else None
-        answers = iter(self.model.option_logs(every, report))
-        return [
-            _scored(prompt, own, [next(answers) for _ in own]) for prompt, own in zip(prompts, ordered, strict=True)
-        ]
+    ordered = [orders(prompt) for prompt in prompts]
+    every = [one.prompt for own in ordered for one in own]
+    share = len(prompts) / len(every) if every else 1.0
+    answers = iter(option_logs(every, (lambda done: on_progress(done * share)) if on_progress else None))
+    return [_scored(prompt, own, [next(answers) for _ in own]) for prompt, own in zip(prompts, ordered, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,34 +49,34 @@ class Ordered:
 
 
 def orders(prompt: Prompt) -> list[Ordered]:
-    """A prompt in the order of its options, and in the reverse one.
+    """A prompt in the order of its options, and in the reverse one; raises as ``score_options``.
 
     Letters stay where they are. Options that count nothing ("Do not know") keep their places too. The text is the
     one reversed where it has each option once, after its letter or without letters; where it has not there is one
     order alone.
-
-    Raises:
-        ValueError: candidates that are not two options at least that count different numbers.
     """
     options = options_of(prompt.candidates)
-    if len({one.value for one in options if not math.isnan(one.value)}) < 2:
+    counted = [place for place, one in enumerate(options) if not math.isnan(one.value)]
+    if len({options[place].value for place in counted}) < 2:
         raise ValueError(
             f"{prompt.prompt_id}: candidates {prompt.candidates!r}, expected two options at least that count "
             "different numbers: there are no odds of fewer. Correct them."
         )
-    counted = [place for place, one in enumerate(options) if not math.isnan(one.value)]
-    turned = dict(zip(counted, reversed(counted), strict=True))
-    places = tuple(turned.get(place, place) for place in range(len(options)))
+    reverse = dict(zip(counted, reversed(counted), strict=True))
+    places = tuple(reverse.get(place, place) for place in range(len(options)))
     straight = Ordered(prompt, tuple(range(len(options))))
     text = _reordered(prompt.text, options, places)
     if text is None:
         return [straight]
-    said = prompt.candidates.split("|")
-    return [straight, Ordered(replace(prompt, text=text, candidates="|".join(said[one] for one in places)), places)]
+    candidates = prompt.candidates.split("|")
+    return [
+        straight,
+        Ordered(replace(prompt, text=text, candidates="|".join(candidates[one] for one in places)), places),
+    ]
 
 
 def lettered(prompt: Prompt) -> bool:
-    """Whether the options have letters, which answer for them then."""
+    """Whether the options of a prompt have letters, which answer for them then."""
     return "(A)" in prompt.text
 
 
@@ -154,9 +118,6 @@ def _scored(prompt: Prompt, ordered: Sequence[Ordered], answers: Sequence[Logs |
     return Scored(odds.score, likeliest, ranked([name for name, _ in best], [share for _, share in best]), parts)
 
 
-# --- what tokens say --------------------------------------------------------------------------------------
-
-
 def names_of(prompt: Prompt) -> list[str]:
     """What a model answers for each option of a prompt: its letter, or its text."""
     options = options_of(prompt.candidates)
@@ -176,10 +137,7 @@ def shown_logs(prompt: Prompt, tokens: Sequence[tuple[str, float]]) -> Logs:
 
     A token is an option where it is its letter or its text, but for blanks and punctuation around. Without letters
     a first token that is the first word of one option alone counts for it as well: more a service does not tell.
-
-    Args:
-        prompt: asked with the options in this order.
-        tokens: with their natural log-probabilities.
+    ``tokens`` have natural log-probabilities.
     """
     names = names_of(prompt)
     by_name: dict[str, list[float]] = {name: [] for name in names}
@@ -214,7 +172,6 @@ class Forms:
     """The tokens that a tokenizer has for what options are called, found once for each name."""
 
     def __init__(self, tokenizer: Any, model_id: str) -> None:
-        """Look through the vocabulary of a model."""
         self._tokenizer, self._model_id = tokenizer, model_id
         self._known: dict[str, list[list[int]]] = {}
         self._vocabulary: list[tuple[str, int]] = []
@@ -223,16 +180,18 @@ class Forms:
         """Of each option of a prompt the tokens that answer for it: the ways to write it, none the start of another.
 
         Every single token that is its name but for blanks and punctuation around, as ``shown_logs`` reads them; of a
-        text that is none, its tokens one after the other.
-
-        Raises:
-            UsageError: a letter that is no single token.
+        text that is none, its tokens one after the other. A UsageError for a letter that is no single token.
         """
         return [self._of(name, letter=lettered(prompt)) for name in names_of(prompt)]
 
     def _of(self, name: str, *, letter: bool) -> list[list[int]]:
         if name not in self._known:
-            found = [[token] for token in self._single(name)]
+            self._vocabulary = self._vocabulary or list(self._tokenizer.get_vocab().items())
+            found = [
+                [number]
+                for token, number in self._vocabulary
+                if name in token and _bare(self._tokenizer.decode([number])) == name
+            ]
             if not letter:
                 whole = list(self._tokenizer(name, add_special_tokens=False)["input_ids"])
                 found += [whole] if whole and whole[:1] not in found else []
@@ -243,9 +202,3 @@ class Forms:
                 "does not tell which option it is. Score sampled answers: -M scoring=sampled."
             )
         return self._known[name]
-
-    def _single(self, name: str) -> Iterator[int]:
-        self._vocabulary = self._vocabulary or list(self._tokenizer.get_vocab().items())
-        for token, number in self._vocabulary:
-            if name in token and _bare(self._tokenizer.decode([number])) == name:
-                yield number

@@ -1,49 +1,171 @@
-"""Chat models behind an OpenAI-compatible service: each prompt is a conversation, each answer is logged."""
+"""Chat models: each prompt is a conversation, and each answer is on disk as soon as it arrives."""
 
 import hashlib
 import json
 import math
+import os
+import re
 import sys
 from abc import abstractmethod
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
 from swapbias.errors import UsageError
-from swapbias.models.base import Progress, Scored, Scorer
-from swapbias.models.chat.answer_log import (
-    ANSWERS,
-    USAGE,
-    Answer,
-    AnswerLog,
-    Read,
-    as_scored,
-    refuse_cut_off,
-    trial_of,
-    unread,
-)
-from swapbias.models.chat.chat_options import COMPLETIONS, LOG_ODDS, ChatOptions, api_key, check_client, settings
-from swapbias.models.chat.log_odds import Logs, orders, shown_logs
+from swapbias.models.base import Progress, Scored, Scorer, not_finite
+from swapbias.models.chat.chat_options import LOG_ODDS, ChatOptions, api_key, settings
+from swapbias.models.chat.log_odds import Logs, orders, score_options, shown_logs
 from swapbias.studies import Prompt
 
-CHARACTERS_PER_TOKEN = 4  # of English text, for the estimate alone: each service counts in its own way
+Read = Callable[[Prompt, str], tuple[float, Mapping[str, float]]]  # prompt and raw answer -> score and its parts
 Groups = Mapping[str, Sequence[Prompt]]  # the rows of each answer key, in order
+
+ANSWERS = "answers.jsonl"  # in the folder of a run
+NON_FINITE = "non_finite"  # why an answer ended whose tokens had probabilities that are NaN or infinite
+CUT_OFF = "length"  # why an answer ended that reached the most tokens
+USAGE = ("prompt_tokens", "completion_tokens", "total_tokens")  # what a service counts
+FIRST_ANSWERS = 10  # are enough to see that the others would be cut off as well
+CHARACTERS_PER_TOKEN = 4  # of English text, for the estimate alone: each service counts in its own way
+
+_BLANK = "unsaid"  # beside the score in ``Answer.reading``
+_THINKING = re.compile(r"\s*<(think|thinking|reasoning)>(?!.*</\1>)", re.DOTALL)  # and not done with it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One answer of a model; ``key`` is that of its request (``answer_key``)."""
+
+    __pydantic_config__ = ConfigDict(strict=True, allow_inf_nan=False)
+
+    key: str
+    prompt_id: str  # of the first row that needed it
+    answer: str  # raw text; blank: the model wrote nothing
+    finish_reason: str = ""  # stop, length; blank: the service does not say
+    usage: Mapping[str, float] = field(default_factory=dict)  # USAGE, as the service counted tokens
+    seconds: float = 0.0  # duration of the attempt that brought it
+    time: str = ""  # when it arrived, ISO 8601 in UTC
+    logprobs: tuple[tuple[str, float], ...] = ()  # likeliest first tokens, natural logarithms, where requested
+    # Where its text is not stored: its score and parts, None for NaN, and ``unsaid`` (``blank``).
+    reading: Mapping[str, float | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.reading and not {"score", _BLANK} <= self.reading.keys():
+            raise ValueError("A reading has no score.")
+
+    @property
+    def truncated(self) -> bool:
+        """Whether it reached the most tokens; one token that was requested for its probabilities is not cut off."""
+        return self.finish_reason == CUT_OFF and not self.logprobs
+
+    @property
+    def blank(self) -> bool:
+        """Whether it reached the most tokens before any text, or while the model was still thinking."""
+        if self.reading:
+            return bool(self.reading[_BLANK])
+        return self.truncated and (not self.answer.strip() or _THINKING.match(self.answer) is not None)
+
+
+_ANSWER = TypeAdapter(Answer)
+
+
+class AnswerLog:
+    """Append-only JSON lines, one per answer, on disk as soon as it arrives; only its owner reads the file.
+
+    A key that is there is not requested again. What a killed process wrote of a last line is cut off on opening.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Open the log of a file, or one in memory where None; a ValueError for a line that is no answer."""
+        self.path = path
+        self.read: Read | None = None  # where no text is stored: how answers are read before they are written
+        self.known: dict[str, Answer] = {}
+        lines = path.read_bytes().splitlines(keepends=True) if path and path.exists() else []
+        for number, line in enumerate(lines, start=1):
+            try:
+                answer = _ANSWER.validate_json(line if line.endswith(b"\n") else b"")
+                self.known.setdefault(answer.key, answer)
+            except ValidationError:
+                if path is None or number < len(lines):
+                    raise ValueError(
+                        f"{ANSWERS}:{number}: this line is not an answer: it is damaged, or was edited. Delete the "
+                        "line to request the answer again."
+                    ) from None
+                os.truncate(path, sum(map(len, lines[:-1])))
+
+    def add(self, answer: Answer, prompt: Prompt | None = None) -> None:
+        """Add an answer to a prompt; it is on disk when this returns. Without text its score stands in its place."""
+        if self.read is not None and prompt is not None:
+            score, parts = self.read(prompt, answer.answer)
+            values = {"score": score, **parts, _BLANK: float(answer.blank)}
+            reading = {name: None if math.isnan(value) else value for name, value in values.items()}
+            answer = replace(answer, answer="", reading=reading)
+        self.write([answer])
+
+    def write(self, answers: Iterable[Answer]) -> None:
+        """Add answers as they are; they are on disk when this returns."""
+        every = list(answers)
+        if self.path is not None and every:
+            with open(self.path, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+                file.writelines(_ANSWER.dump_json(one, exclude_defaults=True) + b"\n" for one in every)
+                file.flush()
+                os.fsync(file.fileno())
+        self.known.update({one.key: one for one in every})
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.known
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+
+def trial_of(prompt_id: str) -> int:
+    """The trial that a row belongs to: the number after the last ``/t`` of its id; 0 where it has none.
+
+    >>> trial_of("s012/pro/baseline/t3"), trial_of("s012/pro/baseline")
+    (3, 0)
+    """
+    _, _, number = prompt_id.rpartition("/t")
+    return int(number) if number.isdecimal() and number != prompt_id else 0
+
+
+def unread(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
+    """No reading: NaN and no parts; whoever has the rows reads the answers later."""
+    return math.nan, {}
+
+
+def as_scored(prompt: Prompt, answer: Answer, read: Read) -> Scored:
+    """The answer as read for one of its rows.
+
+    Beside it stand the ``tokens`` of its request, NaN where the service does not count, and whether the answer was
+    ``truncated`` at the most tokens (1 or 0; NaN where the service does not say why it ended).
+    """
+    if answer.reading:
+        parts = {name: math.nan if value is None else value for name, value in answer.reading.items()}
+        score, _ = parts.pop("score"), parts.pop(_BLANK)
+    else:
+        score, more = read(prompt, answer.answer)
+        parts = dict(more)
+    if answer.finish_reason == NON_FINITE:
+        return not_finite(["tokens", "truncated", *parts])
+    tokens = float(answer.usage.get("total_tokens", math.nan))
+    truncated = float(answer.truncated) if answer.finish_reason else math.nan
+    if truncated == 1 and "length" in parts:
+        parts["length"] = math.nan  # the limit, not the length of the answer
+    return Scored(score, answer.answer, parts={"tokens": tokens, "truncated": truncated, **parts})
 
 
 def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
     """sha256 of everything that decides an answer: model, service, text, temperature, seed, length and trial.
 
-    Rows of one trial with the same text share a key, and so an answer.
+    Rows of one trial with the same text share a key, and so an answer, which each of them reads for itself.
     """
-    service = [
-        model,
-        options.host,
-        options.provider or "",
-        *([COMPLETIONS] if options.endpoint == COMPLETIONS else ()),
-        *(["json_schema"] if options.json_schema else ()),
-        *([options.answers_per_request] if options.answers_per_request > 1 else ()),
-    ]
+    service: list[Any] = [model, options.host, options.provider or ""]
+    service += ["json_schema"] if options.json_schema else []
+    service += [options.answers_per_request] if options.answers_per_request > 1 else []
     sampling = [float(options.temperature), options.seed, options.max_tokens, trial_of(prompt.prompt_id)]
     how = [LOG_ODDS, options.top_logprobs] if options.log_odds else sampling
     return hashlib.sha256(json.dumps([*service, prompt.text, *how]).encode()).hexdigest()
@@ -51,44 +173,38 @@ def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ChatPlan:
-    """What asking takes: requests to send, those answered already, prompt and output tokens.
+    """What asking takes. Prompt tokens are estimated by characters, output tokens and cost are the most."""
 
-    Prompt tokens are estimated by characters, output tokens are the most. ``cost`` is in currency units, NaN without
-    prices.
-    """
-
-    requests: int
-    answered: int
+    requests: int  # to send
+    answered: int  # already
     prompt_tokens: int
     output_tokens: int
-    cost: float
+    cost: float  # currency units; NaN without prices
 
     def sentence(self) -> str:
-        """The plan in words."""
-        words = f"{self.requests:,} requests to send, {self.answered:,} answered already: about "
-        words += f"{self.prompt_tokens:,} prompt tokens (characters / {CHARACTERS_PER_TOKEN}) and at most "
-        words += f"{self.output_tokens:,} output tokens"
+        words = (
+            f"{self.requests:,} requests to send, {self.answered:,} answered already: about {self.prompt_tokens:,} "
+            f"prompt tokens (characters / {CHARACTERS_PER_TOKEN}) and at most {self.output_tokens:,} output tokens"
+        )
         return f"{words}." if math.isnan(self.cost) else f"{words}, together at most about {self.cost:,.2f}."
 
 
 class AnsweringScorer(Scorer):
     """Score: what ``read`` makes of the answer; NaN where it makes nothing of it. ``answer`` is the raw text.
 
-    Rows of one trial with the same text share one answer. Answers in its log are not requested again, and every
-    answer is in it as soon as it arrives.
+    Rows of one trial with the same text share one answer, which each of them reads for itself. With log-odds:
+    ``score_options``. Answers in its log are not requested again.
     """
 
     kind = "chat"
     unit = "answer"
 
     def __init__(self, model_id: str, options: ChatOptions | None, read: Read) -> None:
-        """With a log in memory."""
         self.model_id, self.options, self.read = model_id, options or ChatOptions(), read
         self.log, self.is_credentialed = AnswerLog(), False
         self.logs: dict[Path, AnswerLog] = {}  # shared by copies that read other experiments: no request is repeated
 
     def keep_answers(self, folder: Path, *, text: bool = True) -> None:
-        """From now on in a run's folder; without their ``text`` their scores are stored in its place."""
         self.is_credentialed, path = not text, folder / ANSWERS
         if path not in self.logs:
             self.logs[path] = AnswerLog(path)
@@ -98,22 +214,37 @@ class AnsweringScorer(Scorer):
         """One Scored per prompt, in order.
 
         Raises:
-            UsageError: answers that are cut off before any text; of a service: no or a wrong key, an unknown model,
-                more requests than ``max_requests``.
+            UsageError: answers are ``useless``; of a service: no or a wrong key, an unknown model.
             ValueError: a service refuses a request, or does not answer one in all attempts.
         """
+        if self.options.log_odds:
+            return score_options(self.option_logs, prompts, on_progress)
         keys = self._answered(prompts, on_progress)
         return [self._scored(prompt, key) for prompt, key in zip(prompts, keys, strict=True)]
 
     def _answered(self, prompts: Sequence[Prompt], on_progress: Progress | None) -> list[str]:
-        """The keys of the prompts, once the log has their answers."""
+        """The keys of the prompts, once the log has the answers."""
         groups, report = self._groups(prompts), on_progress or (lambda done: None)
         missing = {key: rows for key, rows in groups.items() if key not in self.log}
         self.log.read = self.read if self.is_credentialed else None
         if len(missing) < len(groups):
             report(len(prompts) - sum(map(len, missing.values())))
-        self._ask(missing, report, len(groups))
+        self.refuse_useless(len(groups))  # of a run that is resumed
+        if missing:
+            self._ask(missing, report, len(groups))
+            self.refuse_useless(len(groups))
         return self._keys(prompts)
+
+    def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Logs | None]:
+        """Of each prompt the log-probabilities of its options, in nats, and the probability that is not shown.
+
+        None: they are not known, as of a prompt too long for the model.
+        """
+        return [None] * len(prompts)
+
+    @abstractmethod
+    def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
+        """Put the answers to these requests into the log, of ``expected`` in all."""
 
     def estimate(self, prompts: Sequence[Prompt], known: Container[str] | None = None) -> ChatPlan:
         """What asking takes; ``known`` are keys with answers, those of the log where None."""
@@ -130,20 +261,47 @@ class AnsweringScorer(Scorer):
     def _spent(self) -> tuple[float, float]:
         """Tokens of all answers as the service counted them, and currency units; NaN where they are not known."""
         counted = [answer.usage for answer in self.log.known.values() if answer.usage]
-        if not counted:
-            return math.nan, math.nan
-        total = {name: sum(usage.get(name, 0) for usage in counted) for name in USAGE}
-        return float(total["total_tokens"]), self.options.cost(total["prompt_tokens"], total["completion_tokens"])
+        sums = [sum(usage.get(name, 0) for usage in counted) if counted else math.nan for name in USAGE]
+        return float(sums[2]), self.options.cost(sums[0], sums[1])
 
-    def spent(self, left: Sequence[Prompt]) -> str:
+    def spent(self, remaining: Sequence[Prompt]) -> str:
         """Requests, tokens as they were counted and their price; what is to come as the answers so far were."""
+
+        def in_words(tokens: float, cost: float) -> str:
+            words = "tokens not counted" if math.isnan(tokens) else f"{tokens:,.0f} tokens"
+            return words if math.isnan(cost) else f"{words}, {cost:,.2f}"
+
         tokens, cost = self._spent()
-        words = f"{len(self.log):,} requests so far, {_tokens(tokens, cost)}"
-        needed = self.estimate(left).requests
+        words = f"{len(self.log):,} requests so far, {in_words(tokens, cost)}"
+        needed = self.estimate(remaining).requests
         if not needed or not len(self.log):
             return f"{words}."
         share = needed / len(self.log)
-        return f"{words}; {needed:,} to come, about {_tokens(tokens * share, cost * share)}."
+        return f"{words}; {needed:,} to come, about {in_words(tokens * share, cost * share)}."
+
+    @property
+    def cut_note(self) -> str:
+        cut, every = sum(answer.truncated for answer in self.log.known.values()), len(self.log)
+        if not cut:
+            return ""
+        return (
+            f"{self.model_id}: {cut:,} of {every:,} answers ({100 * cut / every:.1f} %) were cut off at "
+            f"{self.options.max_tokens} tokens and are read as far as they go."
+        )
+
+    def useless(self, expected: int) -> str:
+        """Why the first of ``expected`` answers show that further ones would be paid for nothing; else blank."""
+        first = list(islice(self.log.known.values(), FIRST_ANSWERS))
+        if len(first) < min(FIRST_ANSWERS, expected) or 2 * sum(one.blank for one in first) <= len(first):
+            return ""
+        return (
+            f"Most of the first answers were cut off at {self.options.max_tokens} tokens before they said anything, "
+            "as happens with models that think first. Start a new run with a larger -M max-tokens, such as 2048."
+        )
+
+    def refuse_useless(self, expected: int) -> None:
+        if why := self.useless(expected):
+            raise UsageError(why)
 
     def _keys(self, prompts: Sequence[Prompt]) -> list[str]:
         return [answer_key(prompt, model=self.model_id, options=self.options) for prompt in prompts]
@@ -154,32 +312,11 @@ class AnsweringScorer(Scorer):
             groups.setdefault(key, []).append(prompt)
         return groups
 
-    @property
-    def cut_note(self) -> str:
-        """Of all answers of its log."""
-        cut, every = sum(answer.truncated for answer in self.log.known.values()), len(self.log)
-        if not cut:
-            return ""
-        return (
-            f"{self.model_id}: {cut:,} of {every:,} answers ({100 * cut / every:.1f} %) were cut off at "
-            f"{self.options.max_tokens} tokens and are read as far as they go."
-        )
-
-    @abstractmethod
-    def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
-        """Put the answers to these requests into the log, of ``expected`` in all."""
-
     def _scored(self, prompt: Prompt, key: str) -> Scored:
-        answer = self.log.known.get(key)
-        if answer is not None:
-            return as_scored(prompt, answer, self.read)
+        if key in self.log:
+            return as_scored(prompt, self.log.known[key], self.read)
         nothing = as_scored(prompt, Answer(key=key, prompt_id=prompt.prompt_id, answer=""), self.read)
         return Scored(math.nan, parts=dict.fromkeys(nothing.parts, math.nan))
-
-
-def _tokens(tokens: float, cost: float) -> str:
-    words = "tokens not counted" if math.isnan(tokens) else f"{tokens:,.0f} tokens"
-    return words if math.isnan(cost) else f"{words}, {cost:,.2f}"
 
 
 class ChatScorer(AnsweringScorer):
@@ -188,15 +325,13 @@ class ChatScorer(AnsweringScorer):
     chunk_rows = sys.maxsize
 
     def __init__(self, model: str, options: ChatOptions | None = None, *, read: Read = unread) -> None:
-        """``read``: prompt and raw answer -> score and further score columns."""
         super().__init__(model, options, read)
-        self.closed, self.sent = False, 0  # closed: prompts have options, which a JSON schema may name
+        self.closed = False  # prompts have options, which a JSON schema may name
         self.sends_text = not self.options.declared
         service = {"host": self.options.host, "provider": self.options.provider or ""}
         self.identity: Mapping[str, Any] = {"kind": self.kind, **service, **settings(self.options)}
 
     def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
-        """By ``max_requests`` and ``max_cost``, with what is answered already."""
         options, needed, answered = self.options, self.estimate(prompts), len(self.log)
         if not needed.requests:
             return ""
@@ -209,64 +344,29 @@ class ChatScorer(AnsweringScorer):
         return ""
 
     def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Logs | None]:
-        """Of each prompt the log-probabilities of its options, by the likeliest first tokens of an answer.
-
-        Raises:
-            UsageError: the service gives no log-probabilities, as the first request shows; and as ``score``.
-            ValueError: as ``score``.
-        """
-        keys = self._answered(prompts, on_progress)
-        answers = [self.log.known[key] for key in keys]
+        """By the likeliest first tokens of an answer."""
+        answers = [self.log.known[key] for key in self._answered(prompts, on_progress)]
         return [shown_logs(prompt, one.logprobs) for prompt, one in zip(prompts, answers, strict=True)]
 
+    def useless(self, expected: int) -> str:
+        """Of log-odds, one answer without log-probabilities is enough."""
+        if not self.options.log_odds or all(one.logprobs for one in islice(self.log.known.values(), FIRST_ANSWERS)):
+            return "" if self.options.log_odds else super().useless(expected)
+        return (
+            f"{self.options.service} answers as {self.model_id!r} without log-probabilities, which "
+            "-M scoring=log-odds needs. Start a new run with -M scoring=sampled, or name a service that gives them "
+            "(logprobs, top_logprobs)."
+        )
+
     def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
-        if self.options.log_odds:
-            self._refuse_many(len(missing))
-            first = dict(list(missing.items())[:1])  # alone, for a service may give no log-probabilities
-            for part in (first, {key: rows for key, rows in missing.items() if key not in first}):
-                self._refuse_without_logs()
-                self._send(part, report)
-            return self._refuse_without_logs()
-        refuse_cut_off(self.log, expected, self.options.max_tokens)  # known answers: of a run that is resumed
-        self._send(missing, report)
-        refuse_cut_off(self.log, expected, self.options.max_tokens)
-
-    def _refuse_without_logs(self) -> None:
-        """Stop where an answer of the log has no probabilities: further ones would be paid for nothing."""
-        if any(not one.logprobs for one in self.log.known.values()):
-            service = self.options.host or self.options.provider or "Hugging Face Inference Providers"
-            raise UsageError(
-                f"{service} answers as {self.model_id!r} without log-probabilities, which -M scoring=log-odds needs. "
-                "Start a new run with -M scoring=sampled, or name a service that gives them (logprobs, top_logprobs)."
-            )
-
-    def _send(self, missing: Groups, report: Progress) -> None:
-        if not missing:
-            return
-        check_client()
         from swapbias.models.chat.openai_client import Asking  # loads when it is needed
 
-        self._refuse_many(len(missing))
-        key, before = api_key(self.options), len(self.log)
-        try:
-            asking = Asking(self.model_id, self.options, key, self.log, closed=self.closed, later=self._later)
-            asking.ask(missing, report)
-        finally:
-            self.sent += len(self.log) - before
+        Asking(self, api_key(self.options)).ask(missing, report, expected)
 
-    def _later(self, prompt: Prompt) -> dict[str, Prompt]:
+    def later_trials(self, prompt: Prompt) -> dict[str, Prompt]:
         """The keys of trials after that of a prompt which one request may answer as well."""
         trial, several = trial_of(prompt.prompt_id), self.options.answers_per_request
         name = prompt.prompt_id.removesuffix(f"/t{trial}")
         last = min(trial + several - 1 - (trial - 1) % several, self.options.trials)
         prompts = [replace(prompt, prompt_id=f"{name}/t{later}") for later in range(trial + 1, last + 1)]
         return {key: rows[0] for key, rows in self._groups(prompts).items() if key not in self.log}
-
-    def _refuse_many(self, needed: int) -> None:
-        most = self.options.max_requests
-        if most is not None and self.sent + needed > most:
-            before = f" after {self.sent:,} sent" if self.sent else ""
-            raise UsageError(
-                f"{needed:,} requests are needed{before}, and -M max-requests allows {most:,}. Raise it, or take "
-                "fewer prompts or trials."
-            )

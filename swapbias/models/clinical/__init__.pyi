@@ -1,2 +1,2 @@
 from .note_kind import NoteOptions as NoteOptions
-from .phenotype import Explained as Explained, explain_pair as explain_pair
+from .phenotype import Explained as Explained, explain_mismatched as explain_mismatched

@@ -20,9 +20,9 @@ from swapbias.models.loading import check_pickle, first_line, load_extra
 Floats = NDArray[np.float64]
 Ranked = tuple[list[str], Floats]  # words and the frequency rank of each
 SUFFIXES = (".kv", ".bin", ".bin.gz", ".txt", ".txt.gz", ".vec", ".vec.gz")
-LIKE_RANK = 1.5  # words of like frequency: rank within this factor
 _FASTTEXT = 793712314  # the first four bytes of a file that fastText wrote
 _TOKEN = re.compile(r"[^\W\d_]{2,}")
+_WORD_STARTS = ("Ġ", "▁")  # how byte-level and SentencePiece vocabularies mark the start of a word
 
 
 class Features(Protocol):
@@ -75,15 +75,16 @@ def load_features(name: str, *, options: LoadOptions, say: Say | None = None) ->
     return ContextualVectors.load(place, options, name=own or None)
 
 
-def is_plain(word: str) -> bool:
-    """Whether a word has two or more letters, all in lower case, and nothing else."""
-    return len(word) > 1 and word.isalpha() and word.islower()
-
-
-def near(rank: float, ranked: Ranked) -> list[str]:
+def _near(rank: float, ranked: Ranked) -> list[str]:
     """The words whose rank is within a factor 1.5 of ``rank``."""
     words, ranks = ranked
-    return [words[at] for at in np.flatnonzero((ranks * LIKE_RANK >= rank) & (ranks <= rank * LIKE_RANK))]
+    return [words[at] for at in np.flatnonzero((ranks * 1.5 >= rank) & (ranks <= rank * 1.5))]
+
+
+def _plain(words: Sequence[tuple[int, str]]) -> Ranked:
+    """Of ranked words those of two or more letters, all in lower case."""
+    plain = [(rank, word) for rank, word in words if len(word) > 1 and word.isalpha() and word.islower()]
+    return [word for _, word in plain], np.array([rank for rank, _ in plain], dtype=np.float64)
 
 
 class StaticVectors(Features):
@@ -132,24 +133,24 @@ class StaticVectors(Features):
         known: Mapping[str, int] = self.keyed.key_to_index
         return known.get(word, known.get(word.lower()))
 
-    def vectors(self, texts: Sequence[str], on_progress: Progress | None = None) -> Floats:
+    def _means(self, texts: Sequence[Sequence[str]]) -> Floats:
         """Shape (n, d): the mean over the known words of each text; NaN where there is none."""
         found = np.full((len(texts), self.keyed.vector_size), np.nan)
-        for place, text in enumerate(texts):
-            known = [at for at in map(self.position, clean(text)) if at is not None]
+        for place, words in enumerate(texts):
+            known = [at for at in map(self.position, words) if at is not None]
             if known:
                 found[place] = self.keyed.vectors[known].mean(axis=0, dtype=np.float64)
-            if on_progress:
-                on_progress(1)
+        return found
+
+    def vectors(self, texts: Sequence[str], on_progress: Progress | None = None) -> Floats:
+        found = self._means(list(map(clean, texts)))
+        if on_progress:
+            on_progress(len(texts))
         return found
 
     def word_vectors(self, words: Sequence[str], sentences: Sequence[str]) -> Floats:
         """Shape (n, d): the vector of each word, NaN where it is unknown; the sentences are not read."""
-        found = np.full((len(words), self.keyed.vector_size), np.nan)
-        for place, at in enumerate(map(self.position, words)):
-            if at is not None:
-                found[place] = self.keyed.vectors[at]
-        return found
+        return self._means([[word] for word in words])
 
     def like_words(self, word: str) -> list[str]:
         """Lower-case alphabetic words whose frequency rank is within a factor 1.5 of the word's.
@@ -157,13 +158,11 @@ class StaticVectors(Features):
         The rank is by the file's counts, or its order where it has none; where both are missing, every such word.
         """
         if self._ranked is None:
-            ordered = [(rank, str(self.keyed.index_to_key[at])) for rank, at in enumerate(self._order, start=1)]
-            plain = [(rank, one) for rank, one in ordered if is_plain(one)]
-            self._ranked = [one for _, one in plain], np.array([rank for rank, _ in plain], dtype=np.float64)
+            self._ranked = _plain([(rank, self.keyed.index_to_key[at]) for rank, at in enumerate(self._order, 1)])
         at = self.position(word)
         if at is None or not self._ordered:
             return list(self._ranked[0])
-        return near(1 + int(np.flatnonzero(self._order == at)[0]), self._ranked)
+        return _near(1 + int(np.flatnonzero(self._order == at)[0]), self._ranked)
 
 
 def _read_keyed(path: Path) -> Any:
@@ -206,15 +205,16 @@ class TfidfLsa(Features):
 
     def fit(self, texts: Sequence[str]) -> "TfidfLsa":
         """A copy that knows the words of these texts (a ValueError for fewer than two)."""
-        weights = load_extra("sklearn.feature_extraction.text", extra="clinical").TfidfVectorizer(analyzer=_lower)
+        from sklearn.decomposition import TruncatedSVD
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
         if len({word for text in texts for word in _lower(text)}) < 2:
             raise ValueError(
                 f"{len(texts)} training texts hold fewer than two words, expected more. Check the texts."
             )
+        weights = TfidfVectorizer(analyzer=_lower)
         table = weights.fit_transform(texts)
-        reduce = load_extra("sklearn.decomposition", extra="clinical").TruncatedSVD(
-            min(self.dimension, *table.shape), random_state=0
-        )
+        reduce = TruncatedSVD(min(self.dimension, *table.shape), random_state=0)
         with np.errstate(divide="ignore", invalid="ignore"):  # equal texts have no variance to explain
             reduce.fit(table)
         # Directions that the texts do not span hold rounding errors, which scaling would blow up.
@@ -236,11 +236,6 @@ class TfidfLsa(Features):
 
 def _lower(text: str) -> list[str]:
     return [word.lower() for word in clean(text)]
-
-
-Window = tuple[int, ...]  # token ids without those that the model adds
-
-_WORD_STARTS = ("Ġ", "▁")  # how byte-level and SentencePiece vocabularies mark the start of a word
 
 
 class ContextualVectors(Features):
@@ -279,9 +274,7 @@ class ContextualVectors(Features):
         from swapbias.models.loading import load_model, model_name
 
         loaded, tokenizer, pin = load_model(model, _Encoder, options)
-        made = cls(loaded, tokenizer, name=name or model_name(model), identity=pin, batch_size=options.batch_size)
-        made._engine.prepack()  # of a model that is nobody else's
-        return made
+        return cls(loaded, tokenizer, name=name or model_name(model), identity=pin, batch_size=options.batch_size)
 
     def vectors(self, texts: Sequence[str], on_progress: Progress | None = None) -> Floats:
         """Shape (n, d), of the cleaned texts; NaN for a text that holds nothing but unknown tokens."""
@@ -307,9 +300,14 @@ class ContextualVectors(Features):
         Vocabularies list their tokens roughly from the most to the least frequent.
         """
         if self._ranked is None:
-            self._ranked = _whole_words(self.tokenizer.get_vocab())
+            vocabulary = self.tokenizer.get_vocab()
+            common = len(vocabulary) / 100  # a letter like Ġ may stand in any vocabulary a few times
+            marks = [one for one in _WORD_STARTS if sum(token.startswith(one) for token in vocabulary) > common]
+            start = marks[0] if marks else ""
+            whole = [(at, token.removeprefix(start)) for token, at in vocabulary.items() if token.startswith(start)]
+            self._ranked = _plain(sorted(whole))
         pieces = self._pieces(f" {word}")  # byte-level vocabularies know words by the space before them
-        return near(pieces[-1], self._ranked) if pieces else list(self._ranked[0])
+        return _near(pieces[-1], self._ranked) if pieces else list(self._ranked[0])
 
     def _pieces(self, text: str) -> list[int]:
         """Token ids without those that the model adds; none where every token is unknown."""
@@ -319,12 +317,11 @@ class ContextualVectors(Features):
     def _encode(self, texts: Sequence[str], times: Sequence[int], report: Progress) -> Floats:
         import torch
 
-        windows = [self._windows(text) for text in texts]
-        readers: dict[Window, list[int]] = {}  # notes share windows: letterheads, text copied from visit to visit
-        for place, own_windows in enumerate(windows):
-            for window in own_windows:
-                readers.setdefault(window, []).append(place)
-        unique = list(readers)
+        readers: dict[tuple[int, ...], list[int]] = {}  # windows of token ids, and the texts that hold each
+        for place, ids in enumerate(map(self._pieces, texts)):
+            for start in range(0, len(ids), self._window):
+                readers.setdefault(tuple(ids[start : start + self._window]), []).append(place)
+        unique, windows = list(readers), Counter(place for places in readers.values() for place in places)
         sums, tokens = np.zeros((len(texts), self.dimension)), np.zeros(len(texts))
         before, after = len(self._start), len(self._end)
         for batch in self._engine.batches([before + len(part) + after for part in unique]):
@@ -335,15 +332,11 @@ class ContextualVectors(Features):
                 for place in readers[unique[at]]:
                     sums[place] += total
                     tokens[place] += len(unique[at])
-            report(sum(times[place] / len(windows[place]) for at in batch for place in readers[unique[at]]))
-        report(sum(count for count, own_windows in zip(times, windows, strict=True) if not own_windows))
+            report(sum(times[place] / windows[place] for at in batch for place in readers[unique[at]]))
+        report(sum(count for place, count in enumerate(times) if place not in windows))
         tokens[tokens == 0] = np.nan
         found: Floats = sums / tokens[:, None]
         return found
-
-    def _windows(self, text: str) -> list[Window]:
-        ids = self._pieces(text)
-        return [tuple(ids[start : start + self._window]) for start in range(0, len(ids), self._window)]
 
 
 class _Encoder:
@@ -367,13 +360,3 @@ def _added_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
         if whole[start : start + len(plain)] == plain:
             return whole[:start], whole[start + len(plain) :]
     return [], []
-
-
-def _whole_words(vocabulary: Mapping[str, int]) -> Ranked:
-    """Lower-case alphabetic tokens that are whole words, and their ids."""
-    common = len(vocabulary) / 100  # a letter like Ġ may stand in any vocabulary a few times
-    marks = [mark for mark in _WORD_STARTS if sum(token.startswith(mark) for token in vocabulary) > common]
-    start = marks[0] if marks else ""
-    words = {token.removeprefix(start): at for token, at in vocabulary.items() if token.startswith(start)}
-    plain = sorted((at, word) for word, at in words.items() if is_plain(word))
-    return [word for _, word in plain], np.array([at for at, _ in plain], dtype=np.float64)

@@ -99,9 +99,6 @@ class Embedding(Kind):
     def trains(self, request: Request) -> bool:
         return request.of(NoteOptions).trains
 
-    def unused_note(self, request: Request, studies: str) -> str:
-        return f"-M embedding, -M classifier, -M data and -M plausible are read by {studies}."
-
     def code(self, request: Request) -> tuple[str, ...]:
         options = request.of(NoteOptions)
         return (*(() if options.trains else (options.classifier,)), *options.embeddings)

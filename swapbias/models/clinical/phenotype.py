@@ -8,26 +8,43 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256
-from swapbias.models.base import CLASSIFIERS, LoadOptions, Progress, Say, Scored, Scorer, Training, is_callable
-from swapbias.models.classifier import CallableScorer, TextClassifierScorer, read_saved
+from swapbias.models.base import (
+    CLASSIFIERS,
+    DerivedScorer,
+    LoadOptions,
+    Progress,
+    Say,
+    Scored,
+    Scorer,
+    Training,
+    is_callable,
+    not_scored,
+)
+from swapbias.models.classifier import CallableScorer, read_saved
 from swapbias.models.clinical.features import Features, Floats
 from swapbias.models.loading import length_limit, load_extra
+from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.studies import Prompt
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Labels = NDArray[np.int64]
 Names = NDArray[np.str_]
 
 TARGETS = {"label": ("negative", "positive"), "gender": ("male", "female")}
 FOLDS = 3
+PANEL_SAMPLES, SAMPLES = 1_000, 250  # of the note that has a panel of its own; of those whose weights are averaged
 SVM_STEPS = 50_000  # a few thousand are enough where there is something to learn; gender may be unlearnable
 UNIT = "probability of the phenotype"
 SVM_GRID = {"svc__C": [0.01, 0.1, 1, 10, 100], "svc__kernel": ["rbf", "sigmoid", "linear"]}
@@ -79,28 +96,23 @@ class PhenotypeScorer(Scorer):
         groups: dict[tuple[str, str], list[int]] = {}
         for place, prompt in enumerate(prompts):
             groups.setdefault((prompt.condition, prompt.construct), []).append(place)
-        results = [Scored(float("nan"))] * len(prompts)
+        results = [not_scored()] * len(prompts)
         for key, members in groups.items():
-            read = self._read([prompts[place].text for place in members], *key)
-            for place, score, predicted in zip(members, *map(np.ndarray.tolist, read), strict=True):
-                results[place] = predicted_scored(score, predicted, TARGETS[self.target])
-                if on_progress:
-                    on_progress(1)
+            features, model = self._learned(*key)
+            vectors = features.vectors([prompts[place].text for place in members])
+            known = np.isfinite(vectors).all(axis=1)
+            scores, predicted = np.full(len(members), np.nan), np.full(len(members), np.nan)
+            if known.any():
+                predicted[known] = model.predict(vectors[known])
+                if self.classifier == "svm":
+                    scores[known] = 0.5 + 0.5 * np.tanh(model.decision_function(vectors[known]) / 2)  # logistic
+                else:
+                    scores[known] = model.predict_proba(vectors[known])[:, 1]
+            for place, score, label in zip(members, scores.tolist(), predicted.tolist(), strict=True):
+                results[place] = predicted_scored(score, label, TARGETS[self.target])
+            if on_progress:
+                on_progress(len(members))
         return results
-
-    def _read(self, texts: Sequence[str], phenotype: str, regime: str) -> tuple[Floats, Floats]:
-        """Scores and predictions (1.0, 0.0) of texts, shape (n,) each."""
-        features, model = self._learned(phenotype, regime)
-        vectors = features.vectors(texts)
-        known = np.isfinite(vectors).all(axis=1)
-        scores, predicted = np.full(len(texts), np.nan), np.full(len(texts), np.nan)
-        if known.any():
-            predicted[known] = model.predict(vectors[known])
-            if self.classifier == "svm":
-                scores[known] = 0.5 + 0.5 * np.tanh(model.decision_function(vectors[known]) / 2)  # logistic
-            else:
-                scores[known] = model.predict_proba(vectors[known])[:, 1]
-        return scores, predicted
 
     def _learned(self, phenotype: str, regime: str) -> tuple[Features, Any]:
         key, where, classes = (phenotype, regime), f"{phenotype}, {regime}", TARGETS[self.target]
@@ -135,23 +147,25 @@ def train(vectors: Floats, truth: Labels, groups: Names, *, kind: str, seed: int
     share a value and stay in one fold. ``kind``: svm, rf or mlp; of an SVM that with the best macro F1 over three
     folds, trained again on all notes; the first of equals wins. ``seed``: of folds, forest and network.
     """
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import SVC
 
-    def library(module: str) -> Any:
-        return load_extra(f"sklearn.{module}", extra="clinical")
-
-    machines: dict[str, Callable[[], Any]] = {
-        "svm": lambda: library("svm").SVC(max_iter=SVM_STEPS),
-        "rf": lambda: library("ensemble").RandomForestClassifier(300, random_state=seed),
-        "mlp": lambda: library("neural_network").MLPClassifier(max_iter=2_000, random_state=seed),
-    }
-    machine = machines[kind]()
-    model = library("pipeline").make_pipeline(library("preprocessing").StandardScaler(), machine)
+    machine = {
+        "svm": SVC(max_iter=SVM_STEPS),
+        "rf": RandomForestClassifier(300, random_state=seed),
+        "mlp": MLPClassifier(max_iter=2_000, random_state=seed),
+    }[kind]
+    model = make_pipeline(StandardScaler(), machine)
     with warnings.catch_warnings():  # whether a network converged is part of what was chosen
-        warnings.simplefilter("ignore", library("exceptions").ConvergenceWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
         if kind == "svm":
-            selection = library("model_selection")
-            folds = selection.StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed)
-            search = selection.GridSearchCV(model, SVM_GRID, scoring="f1_macro", cv=folds, error_score="raise")
+            folds = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed)
+            search = GridSearchCV(model, SVM_GRID, scoring="f1_macro", cv=folds, error_score="raise")
             search.fit(vectors, truth, groups=groups)
             best = {name.removeprefix("svc__"): value for name, value in search.best_params_.items()}
             return search.best_estimator_, {**best, "macro_f1": float(search.best_score_)}
@@ -171,7 +185,7 @@ PROBES = (
 FILES = (".skops", ".joblib", ".pkl")
 
 
-class ClassifierScorer(Scorer):
+class ClassifierScorer(DerivedScorer):
     """Score: probability that a user's own classifier gives to the phenotype; above .5 the answer is positive.
 
     It reads every phenotype and regime alike: it was trained elsewhere. Notes longer than a transformers model
@@ -181,17 +195,16 @@ class ClassifierScorer(Scorer):
     kind = "phenotype"
     unit = UNIT
 
-    def __init__(self, inner: Scorer, *, cut: Callable[[str], str] = str) -> None:
+    def __init__(self, inner: Scorer) -> None:
         """Read phenotypes with a scorer of probabilities; ``load_phenotype_classifier`` is the usual way."""
-        self.inner, self.cut, self.model_id = inner, cut, inner.model_id
+        super().__init__(inner, kind=self.kind)
         # A function may read a model from a file that changes: answers to fixed sentences identify it.
         answers = " ".join(f"{one:.6f}" for one in self.predict_proba(PROBES)[:, 1])
-        fingerprint = hashlib.sha256(answers.encode()).hexdigest()
-        self.identity: Mapping[str, Any] = {**inner.identity, "kind": self.kind, "answers": fingerprint}
+        self.identity = {**self.identity, "answers": hashlib.sha256(answers.encode()).hexdigest()}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt; NaN where the classifier returns NaN."""
-        read = [replace(one, text=self.cut(one.text)) for one in prompts]
+        read = [replace(one, text=self._cut(one.text)) for one in prompts]
         results = []
         for prompt, shown, one in zip(prompts, read, self.inner.score(read, on_progress), strict=True):
             predicted = math.nan if math.isnan(one.score) else float(one.score > 0.5)
@@ -199,6 +212,15 @@ class ClassifierScorer(Scorer):
             parts = {**found.parts, "truncated": float(shown.text != prompt.text)}
             results.append(replace(found, parts=parts, finite=one.finite))
         return results
+
+    def _cut(self, text: str) -> str:
+        """As many whole words as a transformers model reads; the text itself where even one word is too long."""
+        if not isinstance(self.inner, TextClassifierScorer):
+            return text
+        tokenizer, limit = self.inner.tokenizer, length_limit(self.inner.tokenizer, self.inner.model)
+        parts = [*(text[: word.end()] for word in re.finditer(r"\S+", text)), text]
+        words = bisect.bisect_right(parts, limit, key=lambda one: len(tokenizer(one, verbose=False).input_ids))
+        return parts[words - 1] if words else text
 
 
 def load_phenotype_classifier(name: str, *, options: LoadOptions, say: Say | None = None) -> ClassifierScorer:
@@ -233,15 +255,7 @@ def load_phenotype_classifier(name: str, *, options: LoadOptions, say: Say | Non
     scorer = TextClassifierScorer.load(name, options, kind="classifier")
     if scorer.kind != "classifier":
         raise UsageError(f"{scorer.model_id} gives a raw score, expected a probability. Name a classifier.")
-    limit = length_limit(scorer.tokenizer, scorer.model)
-
-    def cut(text: str) -> str:
-        """As many whole words as the model reads; the text itself where even one word is too long."""
-        parts = [*(text[: word.end()] for word in re.finditer(r"\S+", text)), text]
-        words = bisect.bisect_right(parts, limit, key=lambda one: len(scorer.tokenizer(one, verbose=False).input_ids))
-        return parts[words - 1] if words else text
-
-    return ClassifierScorer(scorer, cut=cut)
+    return ClassifierScorer(scorer)
 
 
 def _wrapped(model: Any, name: str, source: Path, batch_size: int) -> CallableScorer:
@@ -313,20 +327,44 @@ def explain_pair(
     """
     explainers = load_extra("lime.lime_text", extra="explain")
 
-    def read(sampled: list[str]) -> Floats:
-        return np.asarray(predict_proba(sampled), dtype=np.float64)
-
     def decided(sampled: list[str]) -> Floats:
-        return np.nan_to_num(read(sampled), nan=0.5)
+        return np.nan_to_num(np.asarray(predict_proba(sampled), dtype=np.float64), nan=0.5)
 
-    for (name, text), row in zip(texts.items(), read(list(texts.values())), strict=True):
+    read = np.asarray(predict_proba(list(texts.values())), dtype=np.float64)
+    found = {}
+    for row, (name, text) in zip(read, texts.items(), strict=True):
         if np.isnan(row).any():
             raise ValueError(f"Version {name!r} ({len(text)} characters) has no probability. Choose another note.")
-    found = {}
-    for name, text in texts.items():
         explainer = explainers.LimeTextExplainer(
             class_names=["negative", "positive"], split_expression=r"[\W\d_]+", random_state=seed
         )
         words = explainer.explain_instance(text, decided, labels=(1,), num_features=features, num_samples=samples)
         found[name] = [(str(word), float(weight)) for word, weight in words.as_list(label=1)]
+    return found
+
+
+def explain_mismatched(study: str, rows: "pd.DataFrame", reader: Scorer, *, most: int, seed: int) -> list[Explained]:
+    """Of scored pairs of notes the ``most`` mismatched ones of each phenotype and regime; a UsageError without LIME.
+
+    The pair with the largest difference in the first regime comes first, and is sampled more often.
+    """
+    pairs = rows.pivot(index=["construct", "condition", "pair_id"], columns="group", values="score").dropna()
+    if pairs.shape[1] != 2:
+        return []
+    gaps = (pairs.iloc[:, 0] - pairs.iloc[:, 1]).abs()
+    gaps = gaps[gaps > 0]
+    regimes = [one for one in rows["construct"].unique() if one in gaps.index.get_level_values(0)]
+    chosen = [(regimes[0], *gaps[regimes[0]].idxmax())] if regimes else []
+    for regime in regimes:
+        for _, part in gaps[[regime]].groupby(level="condition", sort=False):
+            chosen += [place for place in part.nlargest(most).index if place != chosen[0]]
+    found: list[Explained] = []
+    for regime, phenotype, pair_id in chosen:
+        place = (rows["construct"] == regime) & (rows["condition"] == phenotype) & (rows["pair_id"] == pair_id)
+        pair = rows[place].set_index("group")
+        samples = SAMPLES if found else PANEL_SAMPLES
+        read = partial(reader.predict_proba, condition=phenotype, construct=regime)
+        words = explain_pair(read, pair["text"].to_dict(), seed=seed, samples=samples)
+        scores = {str(group): float(score) for group, score in pair["score"].items()}
+        found.append(Explained(study, reader.model_id, str(phenotype), str(regime), str(pair_id), scores, words))
     return found

@@ -52,9 +52,6 @@ def read_direction_tables(corpus: str) -> DirectionTables:
     )
 
 
-_FREQUENCY = {"counts": 1.0, "rank": 0.5}  # how well it is known: by counts, by the order of a file
-
-
 class DirectionScorer(Scorer):
     """Score: cosine of a word's vector with the gender direction; above 0 it is nearer to the female side.
 
@@ -82,10 +79,9 @@ class DirectionScorer(Scorer):
         self.null = features.null_words if null is None else null
         self._frames = {row["kind"]: row["female"] for row in tables.templates}
         self._pair_words = {row[side].lower() for row in tables.pairs for side in ("female", "male")}
-        for row in tables.pairs:
-            if row["pair"] not in self._frames:
-                raise ValueError(f"Pair {row['pair']!r} has no template sentence. Add a row of this kind to them.")
         sentences = {row["kind"]: row for row in tables.templates}
+        if missing := [row["pair"] for row in tables.pairs if row["pair"] not in sentences]:
+            raise ValueError(f"Pair {missing[0]!r} has no template sentence. Add a row of this kind to them.")
         female, male = (
             features.word_vectors(
                 [row[side] for row in tables.pairs], [sentences[row["pair"]][side] for row in tables.pairs]
@@ -119,7 +115,7 @@ class DirectionScorer(Scorer):
         parts = {
             "explained_variance": self.explained_variance,
             "dimensions": float(len(self.direction)),
-            "frequency_known": _FREQUENCY.get(self.features.identity.get("frequency", ""), 0.0),
+            "frequency_known": {"counts": 1.0, "rank": 0.5}.get(self.features.identity.get("frequency", ""), 0.0),
             **{f"{WITHOUT_PAIR}{number}": float(cosines_with(one, vector)[0]) for number, one in without},
         }
         if math.isnan(cosine):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers import Cache, DynamicLayer, GenerationConfig, LogitsProcessorList
 
-from swapbias.models.engine.loglikelihood import alike, cached_rows
+from swapbias.models.engine.loglikelihood import cached_rows, continued, same_odds
 from swapbias.models.loading import length_batches
 
 Answers = tuple[list[int], list[list[int]]]  # indices of prompts, and the tokens of their answers
@@ -18,41 +18,6 @@ Weigh = Callable[[torch.Tensor, Sequence[int]], torch.Tensor]  # logits (rows, v
 _MIN_SAVED = 64  # tokens that are not read again, from which on a shared beginning is read by itself
 _TRIED, _MAX_TRIED = 12, 64  # tokens of a prompt that the model is tried on
 _WINDOWS = ("sliding_window", "window_size", "attention_chunk_size")
-
-
-def answer(
-    model: Any, prompts: Sequence[list[int]], weigh: Weigh, *, settings: GenerationConfig, batch_size: int
-) -> Iterator[Answers]:
-    """Answers as they are ready, each with the token that ended it, if one did.
-
-    Prompts that begin alike share the keys and values of their beginning, and a batch is padded, where the model
-    gives the same logits so (tried on the longest prompt); else prompts of equal length are read together, whole.
-
-    Args:
-        prompts: tokens; the same prompt may be asked several times.
-        weigh: logits as they are to be chosen from; the highest is taken.
-        settings: of ``generate``: the most new tokens, the tokens that end an answer, the padding token.
-    """
-    longest = max(prompts, key=len, default=[])
-    if len(prompts) < 2 or not can_pad(model, longest, settings.max_new_tokens):
-        for places in length_batches([len(ids) for ids in prompts], batch_size):
-            yield places, _generate(model, [prompts[place] for place in places], None, places, weigh, settings)
-        return
-    by_size: dict[int, list[int]] = {}
-    for place, ids in enumerate(prompts):  # a row is padded to twice its length at most
-        by_size.setdefault(len(ids).bit_length(), []).append(place)
-    for some in by_size.values():
-        ordered = sorted(some, key=lambda place: prompts[place])
-        shared: list[_Beginning | None] = []
-        _split([prompts[place] for place in ordered], 0, len(ordered), 0, None, shared)
-        for first in range(0, len(ordered), batch_size):
-            places, begun = ordered[first : first + batch_size], shared[first : first + batch_size]
-            yield places, _generate(model, [prompts[place] for place in places], begun, places, weigh, settings)
-            following = shared[first + batch_size : first + batch_size + 1]
-            needed = set(map(id, _path(following[0]))) if following else set()
-            for one in begun:
-                for beginning in _path(one):
-                    beginning.cache = beginning.cache if id(beginning) in needed else None
 
 
 @dataclass(slots=True, eq=False)
@@ -64,6 +29,43 @@ class _Beginning:
     cache: Any = None
 
 
+def answer(
+    model: Any, prompts: Sequence[list[int]], weigh: Weigh, *, settings: GenerationConfig, batch_size: int
+) -> Iterator[Answers]:
+    """Answers as they are ready, each with the token that ended it, if one did.
+
+    Prompts that begin alike share the keys and values of their beginning, and a batch is padded, where the model
+    gives the same logits so (tried on the longest prompt); else prompts of equal length are read together, whole.
+
+    Args:
+        prompts: tokens; several may be equal.
+        weigh: logits as they are to be chosen from; the highest is taken.
+        settings: of ``generate``: the most new tokens, the tokens that end an answer, the padding token.
+    """
+
+    def generated(places: Sequence[int], shared: Sequence[_Beginning | None]) -> Answers:
+        return list(places), _generate(model, [prompts[place] for place in places], shared, places, weigh, settings)
+
+    longest = max(prompts, key=len, default=[])
+    if len(prompts) < 2 or not can_pad(model, longest, settings.max_new_tokens):
+        for places in length_batches([len(ids) for ids in prompts], batch_size):
+            yield generated(places, [None] * len(places))
+        return
+    by_size: dict[int, list[int]] = {}
+    for place, ids in enumerate(prompts):  # a row is padded to twice its length at most
+        by_size.setdefault(len(ids).bit_length(), []).append(place)
+    for some in by_size.values():
+        ordered = sorted(some, key=lambda place: prompts[place])
+        shared: list[_Beginning | None] = []
+        _split([prompts[place] for place in ordered], 0, len(ordered), 0, None, shared)
+        for first in range(0, len(ordered), batch_size):
+            last = first + batch_size
+            yield generated(ordered[first:last], shared[first:last])
+            needed = {id(one) for following in shared[last : last + 1] for one in _path(following)}
+            for beginning in (one for begun in shared[first:last] for one in _path(begun)):
+                beginning.cache = beginning.cache if id(beginning) in needed else None
+
+
 def _path(beginning: _Beginning | None) -> Iterator[_Beginning]:
     while beginning is not None:
         yield beginning
@@ -71,13 +73,9 @@ def _path(beginning: _Beginning | None) -> Iterator[_Beginning]:
 
 
 def _split(
-    texts: Sequence[list[int]],
-    first: int,
-    last: int,
-    at: int,
-    parent: _Beginning | None,
+    texts: Sequence[list[int]], first: int, last: int, at: int, parent: _Beginning | None,
     shared: list[_Beginning | None],
-) -> None:
+) -> None:  # fmt: skip
     """Append the longest beginning worth a pass of its own for each sorted text; they are alike before ``at``."""
     while first < last:
         end, low = first + 1, texts[first]
@@ -100,14 +98,8 @@ def _read(model: Any, beginning: _Beginning | None) -> Any:
         return beginning and beginning.cache
     before, start = _read(model, beginning.parent), len(beginning.parent.ids) if beginning.parent else 0
     ids = torch.tensor([beginning.ids[start:]], device=model.device)
-    more = {"past_key_values": cached_rows([before], [(0,)], start)} if before else {}
-    beginning.cache = model.base_model(
-        input_ids=ids,
-        attention_mask=torch.ones(1, len(beginning.ids), dtype=torch.long, device=model.device),
-        use_cache=True,
-        return_dict=True,
-        **more,
-    ).past_key_values
+    cache = cached_rows([before], [(0,)], start) if before else None
+    beginning.cache = continued(model.base_model, ids, cache).past_key_values
     return beginning.cache
 
 
@@ -143,19 +135,11 @@ def _batch(
     """Arguments of a model for prompts after their beginnings: each in slots of its own, padded in front."""
     starts = [len(one.ids) if one else 0 for one in shared]
     width, own = max(starts), max(len(ids) - start for ids, start in zip(prompts, starts, strict=True))
-    gaps = [own - len(ids) + start for ids, start in zip(prompts, starts, strict=True)]
-    rows = [
-        [pad] * (width - start) + ids[:start] + [pad] * gap + ids[start:]
-        for ids, start, gap in zip(prompts, starts, gaps, strict=True)
-    ]
-    mask = [
-        [0] * (width - start) + [1] * start + [0] * gap + [1] * (own - gap)
-        for start, gap in zip(starts, gaps, strict=True)
-    ]
-    batch: dict[str, Any] = {
-        "input_ids": torch.tensor(rows, device=model.device),
-        "attention_mask": torch.tensor(mask, device=model.device),
-    }
+    rows = torch.tensor([
+        [-1] * (width - start) + ids[:start] + [-1] * (own - len(ids) + start) + ids[start:]
+        for ids, start in zip(prompts, starts, strict=True)
+    ], device=model.device)  # fmt: skip
+    batch: dict[str, Any] = {"input_ids": rows.masked_fill(rows < 0, pad), "attention_mask": (rows >= 0).long()}
     caches = [_read(model, one) for one in shared]
     if first := next((one for one in caches if one is not None), None):
         layers: list[Any] = [
@@ -167,10 +151,9 @@ def _batch(
 
 
 def _generate(
-    model: Any, prompts: Sequence[list[int]], shared: Sequence[_Beginning | None] | None, places: Sequence[int],
+    model: Any, prompts: Sequence[list[int]], shared: Sequence[_Beginning | None], places: Sequence[int],
     weigh: Weigh, settings: GenerationConfig,
 ) -> list[list[int]]:  # fmt: skip
-    ends, shared = settings.eos_token_id or [], shared or [None] * len(prompts)
     own = [len(ids) - (len(one.ids) if one else 0) for ids, one in zip(prompts, shared, strict=True)]
     if max(own) > 2 * (usual := sorted(own)[len(own) // 2]):  # longer ones are read alone: others would be padded
         shared = [
@@ -179,12 +162,9 @@ def _generate(
         ]
     with torch.inference_mode():
         batch = _batch(model, prompts, shared, settings.pad_token_id, settings.max_new_tokens)
-        whole = model.generate(
-            **batch,
-            generation_config=settings,
-            logits_processor=LogitsProcessorList([lambda _, logits: weigh(logits, places)]),
-        )
-    return [until(row, ends) for row in whole[:, batch["input_ids"].shape[1] :].tolist()]
+        weighing = LogitsProcessorList([lambda _, logits: weigh(logits, places)])
+        whole = model.generate(**batch, generation_config=settings, logits_processor=weighing)
+    return [until(row, settings.eos_token_id or []) for row in whole[:, batch["input_ids"].shape[1] :].tolist()]
 
 
 def until(tokens: list[int], ends: Sequence[int]) -> list[int]:
@@ -193,10 +173,10 @@ def until(tokens: list[int], ends: Sequence[int]) -> list[int]:
 
 
 def can_pad(model: Any, ids: list[int], max_new_tokens: int) -> bool:
-    """Whether a model gives the logits of whole prompts for padded ones after a shared beginning.
+    """Whether a model gives the logits of whole prompts for padded ones after a beginning, tried on a prompt.
 
-    Tried on the first tokens of the longest prompt. No: it keeps no keys and values by layer (state spaces, XLNet),
-    sees a window of them, or counts positions by slots.
+    False for models without keys and values by layer (state spaces, XLNet), with a window of them, or that count
+    positions by slots.
     """
     if len(ids) < _TRIED:
         return False
@@ -204,7 +184,6 @@ def can_pad(model: Any, ids: list[int], max_new_tokens: int) -> bool:
     half = len(ids) // 2
     beginning = _Beginning(ids[:half], None)
     texts, shared = [ids, ids[:half] + ids[half + half // 2 :], ids[half - 1 :]], [beginning, beginning, None]
-    takes = inspect.signature(model.forward).parameters
     with torch.inference_mode():
         try:
             layers = _read(model, beginning).layers
@@ -212,10 +191,10 @@ def can_pad(model: Any, ids: list[int], max_new_tokens: int) -> bool:
             if min((one for one in windows if one), default=math.inf) < 2 * length + max_new_tokens:
                 return False  # padding takes room in a window
             batch = _batch(model, texts, shared, 0, 0)
-            if "position_ids" in takes:
+            if "position_ids" in inspect.signature(model.forward).parameters:
                 batch["position_ids"] = (batch["attention_mask"].cumsum(dim=1) - 1).clamp(min=0)[:, half:]
             found = model(**{**batch, "input_ids": batch["input_ids"][:, half:]}, return_dict=True).logits[:, -1:]
             whole = [model(input_ids=torch.tensor([text], device=model.device), use_cache=False) for text in texts]
-            return alike(found, torch.cat([one.logits[:, -1:] for one in whole]))
+            return same_odds(found, torch.cat([one.logits[:, -1:] for one in whole]))
         except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):  # as families refuse
             return False

@@ -1,10 +1,9 @@
 """Log-probabilities of texts by a causal model, with the beginnings that texts share read once."""
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from transformers import DynamicCache
 
 from swapbias.models.loading import length_batches
 
-Text = tuple[list[int], int]  # tokens, and where the end begins whose log-probability is asked for: 1 at least
+Text = tuple[list[int], int]  # tokens, and where the end begins whose log-probability is wanted: 1 at least
 Ends = Iterator[tuple[list[int], list[float]]]
 _Table = np.ndarray[Any, np.dtype[np.int64]]
 _SMALL = 2**23  # bytes of logits below which allocators hand out the same memory again
@@ -50,14 +49,11 @@ def shared_ends(model: Any, texts: Sequence[Text], *, batch_size: int) -> Ends:
         yield from _Tree(_Pieces.of(model, texts[0][0][:4]) or _Whole(model), texts, batch_size).read()
 
 
-# --- what a model allows ----------------------------------------------------------------------------------
-
-
 def can_share(model: Any, ids: Sequence[int]) -> bool:
-    """Whether a model that goes on from its cache says the same of a text as when it reads it whole.
+    """Whether a model that goes on from its cache gives a text the same probabilities as when it reads it whole.
 
-    No: it gives no keys and values by layer (state spaces, XLNet), forgets some of them (a window shorter than the
-    text), or what it gives is not finite.
+    False for models without keys and values by layer (state spaces, XLNet), with a window shorter than the text, and
+    where logits are not finite.
     """
     half, one = len(ids) // 2, torch.tensor([list(ids)], device=model.device)
     if not half:
@@ -67,13 +63,13 @@ def can_share(model: Any, ids: Sequence[int]) -> bool:
             whole = model(input_ids=one, use_cache=False, return_dict=True).logits[:, half:]
             begun = model(input_ids=one[:, :half], use_cache=True, return_dict=True).past_key_values
             cache = cached_rows([begun], [(0, 0)], half)
-            rest = None if cache is None else _continued(model, one[:, half:].expand(2, -1), cache).logits
+            rest = None if cache is None else continued(model, one[:, half:].expand(2, -1), cache).logits
         except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):  # as families refuse
             return False
-        return rest is not None and alike(rest, whole)
+        return rest is not None and same_odds(rest, whole)
 
 
-def alike(found: torch.Tensor, expected: torch.Tensor) -> bool:
+def same_odds(found: torch.Tensor, expected: torch.Tensor) -> bool:
     """Whether logits give the same probabilities, up to rounding of their type; never where they are not finite."""
     if found.shape[1:] != expected.shape[1:]:
         return False
@@ -82,7 +78,7 @@ def alike(found: torch.Tensor, expected: torch.Tensor) -> bool:
     return torch.allclose(one, other, rtol=1e-5 if exact else 0.05, atol=1e-4 if exact else 0.5)
 
 
-def _continued(model: Any, ids: torch.Tensor, cache: Any, more: Mapping[str, int] = MappingProxyType({})) -> Any:
+def continued(model: Any, ids: torch.Tensor, cache: Any, **more: int) -> Any:
     """What a model returns for tokens after those in its cache; nothing is masked, and positions follow."""
     seen = cache.get_seq_length() if cache else 0
     mask = torch.ones(len(ids), seen + ids.shape[1], dtype=torch.long, device=ids.device)
@@ -105,8 +101,7 @@ class _Whole:
     """A causal model as a tree reads it: its states are its logits."""
 
     def __init__(self, model: Any) -> None:
-        self.device = model.device
-        self._model = model
+        self._model, self.device = model, model.device
         weights = sum(one.numel() * one.element_size() for one in model.parameters())
         # A pass reads the weights and writes logits: tokens are so many that neither is much more than the other.
         self.room = self.due = max(_SMALL, weights) // (4 * model.get_input_embeddings().weight.shape[0])
@@ -115,7 +110,7 @@ class _Whole:
     def read(self, ids: torch.Tensor, cache: Any, skipped: int) -> tuple[torch.Tensor, Any]:
         """States of tokens after those of a cache, but for the first ``skipped``, and the cache with them."""
         more = {"logits_to_keep": ids.shape[1] - skipped} if self._keeps and skipped else {}
-        out = _continued(self._model, ids, cache, more)
+        out = continued(self._model, ids, cache, **more)
         return out.logits[:, skipped - ids.shape[1] :], out.past_key_values
 
     def chances(self, states: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
@@ -127,18 +122,13 @@ class _Pieces:
     """A causal model as a tree reads it: its states are what its head multiplies, and logits are never whole.
 
     Rows as long as the vocabulary take longer to write and read again than to compute. So they are computed a piece
-    at a time, which stays in the processor's cache, and of each piece only the sum of its exponentials is kept.
-
-    Attributes:
-        room: tokens of a pass.
-        due: states with which the head is not waited with any longer: from so many on it is as fast as it gets.
+    at a time, which stays in the processor's cache, and of each piece only the sum of its exponentials is stored.
     """
 
-    room, due = 2_048, 512
+    room, due = 2_048, 512  # tokens of a pass; states from which on the head is as fast as it gets
 
     def __init__(self, model: Any, head: torch.nn.Linear) -> None:
-        self.device = model.device
-        self._body = model.base_model
+        self._body, self.device = model.base_model, model.device
         self._weight, self._bias = head.weight, head.bias
         self._words = _PIECE if self.device.type == "cpu" else 16 * _PIECE
 
@@ -156,12 +146,10 @@ class _Pieces:
             return None
 
     def read(self, ids: torch.Tensor, cache: Any, skipped: int) -> tuple[torch.Tensor, Any]:
-        """As ``_Whole.read``."""
-        out = _continued(self._body, ids, cache)
+        out = continued(self._body, ids, cache)
         return out.last_hidden_state[:, skipped:], out.past_key_values
 
     def chances(self, states: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        """As ``_Whole.chances``."""
         sums = torch.cat([self._log_sums(states[at : at + self.due]) for at in range(0, len(states), self.due)])
         logits = (states[rows].float() * self._weight[tokens].float()).sum(dim=-1)
         if self._bias is not None:
@@ -181,34 +169,27 @@ class _Pieces:
         return (total.log() + highest)[:, 0]
 
 
-# --- the tree of texts ------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Branch:
-    """Texts ``first`` to ``last`` (excluded) of a tree, which are alike up to ``stop`` and longer than that.
+    """Texts ``first`` to ``last`` (excluded) of a tree, which are the same up to ``stop`` and longer than that.
 
-    Attributes:
-        start: they are read from here on; what is before is in a row of a cache.
-        ends: no text has more than one token after ``stop``.
-        cache, row: what they go on from; None where ``start`` is 0.
+    They are read from ``start`` on; what is before is in a ``row`` of a ``cache`` (None where ``start`` is 0).
     """
 
     first: int
     last: int
     start: int
     stop: int
-    ends: bool
-    cache: Any
     row: int
+    cache: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """States that wait for the head, and what is asked of them.
+    """States that wait for the head.
 
-    ``targets``: a column each for the number of the state, the token after it, its position, and the first and
-    (excluded) last text with this token there.
+    ``targets``: columns for the number of the state, the token after it, its position, and the first and (excluded)
+    last text with this token there.
     """
 
     states: torch.Tensor
@@ -218,10 +199,10 @@ class _Pending:
 class _Tree:
     """Texts in the order of their tokens, so that those that begin alike are neighbours.
 
-    They are read branch by branch, each from the cache of the one it grows from. Branches that go on from the same
-    position are read together: equally long ones, but for those after which nothing is read, which are padded
-    behind, where a causal model does not look. Breadth-first until the KV cache exceeds 256 MB, then depth-first.
-    The head reads the states of many passes at once.
+    Branches that start at the same position are read together, each from the cache of the one it grows from: equally
+    long ones, but for those after which nothing is read, which are padded behind, where a causal model does not look.
+    Breadth-first until the KV cache exceeds 256 MB, then depth-first. The head reads the states of many passes at
+    once.
     """
 
     def __init__(self, model: _Whole | _Pieces, texts: Sequence[Text], batch_size: int) -> None:
@@ -236,8 +217,7 @@ class _Tree:
 
     def read(self) -> Ends:
         """Places among the texts, and the log-probabilities of their ends."""
-        for one in self._split(0, len(self.ids), 0, None, 0):
-            self._add(one)
+        self._add(self._split(0, len(self.ids), 0, 0), None)
         waiting: list[_Pending] = []
         while self._due:
             waiting.append(self._read(self._take()))
@@ -247,20 +227,21 @@ class _Tree:
                 if known:
                     yield [self.places[text] for text in known], self.totals[known].tolist()
 
-    def _split(self, first: int, last: int, at: int, cache: Any, row: int) -> Iterator[_Branch]:
-        """The branches of texts that are alike before ``at``, by their token there."""
+    def _add(self, branches: Iterable[_Branch], cache: Any) -> None:
+        for one in branches:
+            key = one.start, 0 if int(self.lengths[one.first : one.last].max()) <= one.stop + 1 else one.stop
+            self._due.setdefault(key, []).append(replace(one, cache=cache))
+
+    def _split(self, first: int, last: int, at: int, row: int) -> Iterator[_Branch]:
+        """The branches of texts that are the same before ``at``, by their token there."""
         while first < last:
             token, end = self.ids[first][at], first + 1
             while end < last and self.ids[end][at] == token:
                 end += 1
             lowest, highest = self.ids[first], self.ids[end - 1]
-            alike = next((place for place in range(at, len(lowest)) if lowest[place] != highest[place]), len(lowest))
-            stop = min(alike, len(highest) - 1)
-            yield _Branch(first, end, at, stop, int(self.lengths[first:end].max()) <= stop + 1, cache, row)
+            shared = next((place for place in range(at, len(lowest)) if lowest[place] != highest[place]), len(lowest))
+            yield _Branch(first, end, at, min(shared, len(highest) - 1), row)
             first = end
-
-    def _add(self, branch: _Branch) -> None:
-        self._due.setdefault((branch.start, 0 if branch.ends else branch.stop), []).append(branch)
 
     def _take(self) -> list[_Branch]:
         """Branches to be read together."""
@@ -276,25 +257,25 @@ class _Tree:
         return [one for some in by_cache.values() for one in some]
 
     def _read(self, batch: Sequence[_Branch]) -> _Pending:
-        """Reads a batch, adds what is to be read after it, and returns what it tells of tokens."""
+        """Read a batch, add what is to be read after it, and return its states and their tokens."""
         start, device = batch[0].start, self.model.device
-        children = [child for row, one in enumerate(batch) for child in self._children(one, row)]
+        children: list[_Branch] = []
+        for row, one in enumerate(batch):
+            longer = next(text for text in range(one.first, one.last) if self.lengths[text] > one.stop)
+            children += self._split(longer, one.last, one.stop, row)
         rows, places, *targets = self._targets(batch, children).T
         spans = [self.ids[one.first][start : one.stop] for one in batch]
         width = max(map(len, spans))
         skipped = int(places.min()) if len(places) else width - 1
         ids = torch.tensor([[*span, *[0] * (width - len(span))] for span in spans], device=device)
-        states, cache = self.model.read(ids, self._cache_of(batch), skipped)
+        groups = [list(some) for _, some in groupby(batch, key=lambda one: id(one.cache))]
+        rows_of = [[one.row for one in some] for some in groups]
+        before = cached_rows([some[0].cache for some in groups], rows_of, start) if start else None
+        states, cache = self.model.read(ids, before, skipped)
         self._size = self._size or sum(2 * layer.keys[0, :, 0].nbytes for layer in cache.layers)
-        for child in children:
-            if child.stop > child.start:
-                self._add(replace(child, cache=cache))
+        self._add((child for child in children if child.stop > child.start), cache)
         at, which = np.unique(rows * (width - skipped) + places - skipped, return_inverse=True)
         return _Pending(states.flatten(0, 1)[torch.from_numpy(at).to(device)], np.stack([which, *targets], axis=1))
-
-    def _children(self, branch: _Branch, row: int) -> Iterator[_Branch]:
-        longer = next(text for text in range(branch.first, branch.last) if self.lengths[text] > branch.stop)
-        return self._split(longer, branch.last, branch.stop, None, row)
 
     def _targets(self, batch: Sequence[_Branch], children: Sequence[_Branch]) -> _Table:
         """Row and place of states, then as ``_Pending.targets``; tokens before all ends are left out."""
@@ -312,13 +293,6 @@ class _Tree:
 
     def _lowest(self, branch: _Branch) -> int:
         return int(self.starts[branch.first : branch.last].min())
-
-    def _cache_of(self, batch: Sequence[_Branch]) -> DynamicCache | None:
-        if batch[0].cache is None:
-            return None
-        groups = [list(some) for _, some in groupby(batch, key=lambda one: id(one.cache))]
-        rows = [[one.row for one in some] for some in groups]
-        return cached_rows([some[0].cache for some in groups], rows, batch[0].start)
 
     def _settle(self, waiting: Sequence[_Pending]) -> list[int]:
         """Add what the head says of states to the texts, and return those of which all is known now."""

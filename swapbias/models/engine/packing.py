@@ -1,4 +1,4 @@
-"""Fewer tokens to compute: no padding, no token unasked, no Longformer window."""
+"""Fewer tokens to compute: no padding, no head on tokens that nobody reads, no Longformer window."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +23,11 @@ from swapbias.models.loading import position_padding
 # Families whose attention goes through transformers' interface and sees no more than queries, keys and values.
 _FAMILIES = ("bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta")
 _ATTENTION = "swapbias_runs"
+_SAME = (  # settings that Longformer and RoBERTa share
+    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act"),
+    *("max_position_embeddings", "type_vocab_size", "layer_norm_eps"),
+    *("pad_token_id", "bos_token_id", "eos_token_id"),
+)
 
 Run = tuple[int, int, int]  # where its tokens begin, how many texts, tokens of each
 
@@ -39,9 +44,8 @@ class Packed:
 
 def can_pack(config: Any) -> bool:
     """Whether models of this config can read a packed row."""
-    if getattr(config, "is_decoder", False) or getattr(config, "add_cross_attention", False):
-        return False
-    return config.model_type in _FAMILIES
+    decodes = getattr(config, "is_decoder", False) or getattr(config, "add_cross_attention", False)
+    return not decodes and config.model_type in _FAMILIES
 
 
 def rows_of(lengths: Sequence[int], room: int) -> list[list[int]]:
@@ -75,38 +79,23 @@ def pack(encoded: Sequence[Sequence[int]], model: Any) -> Packed:
     count = torch.cumsum(counted, 0)
     before = torch.repeat_interleave((count - counted)[starts], lengths)
     positions = (count - before) * counted + (-1 if padding is None else padding)
-    return Packed(
-        ids=ids[None].to(device),
-        positions=positions[None].to(device),
-        starts=starts.to(device),
-        runs=tuple(_runs([len(ids) for ids in encoded])),
-    )
-
-
-def _runs(lengths: Sequence[int]) -> Iterator[Run]:
-    start = 0
-    for length, members in groupby(lengths):
+    runs, start = [], 0
+    for length, members in groupby(map(len, encoded)):
         texts = len(list(members))
-        yield start, texts, length
+        runs.append((start, texts, length))
         start += texts * length
+    return Packed(ids[None].to(device), positions[None].to(device), starts.to(device), tuple(runs))
 
 
 def read_packed(model: Any, packed: Packed) -> Any:
-    """What a model returns for a packed row."""
-    with _attention(model.config):
-        return model(input_ids=packed.ids, position_ids=packed.positions, return_dict=True, runs=packed.runs)
-
-
-@contextmanager
-def _attention(config: Any) -> Iterator[None]:
-    """The attention of a model goes run by run; put back afterwards, for others may call the model."""
+    """What a model returns for a packed row; its attention is put back afterwards, for others may call it."""
     AttentionInterface.register(_ATTENTION, attend_in_runs)
-    before = config._attn_implementation
-    config._attn_implementation = _ATTENTION
+    before = model.config._attn_implementation
+    model.config._attn_implementation = _ATTENTION
     try:
-        yield
+        return model(input_ids=packed.ids, position_ids=packed.positions, return_dict=True, runs=packed.runs)
     finally:
-        config._attn_implementation = before
+        model.config._attn_implementation = before
 
 
 def attend_in_runs(
@@ -142,38 +131,24 @@ def only_rows(model: Any, rows: torch.Tensor) -> Iterator[None]:
     The last layer's keys and values need every token; what comes after its attention does not.
     """
     base = model.base_model
-    handles = [base.register_forward_hook(_one_text_each(base))]
-    last = _last_layer(base)
-    if last is None:
-        handles.append(base.register_forward_hook(_cut_output(rows), prepend=True))
-    elif hasattr(last, "sa_layer_norm"):  # DistilBERT adds the residual before this norm, outside of any module
-        handles.append(last.sa_layer_norm.register_forward_hook(lambda _module, _given, found: found[:, rows]))
-    else:
-        handles.append(last.attention.output.register_forward_pre_hook(_cut_input(rows)))
-    with _removed(handles):
-        yield
 
-
-@contextmanager
-def head_at(model: Any, positions: torch.Tensor) -> Iterator[None]:
-    """Let the model's head see one position of each text: logits get the shape (texts, 1, outputs).
-
-    The vocabulary head on every token is the larger half of a small model's cost. The encoder's output is
-    cut down before the model's own head reads it, whatever the family calls its head.
-    """
-
-    def cut(_module: Any, _given: Any, output: Any) -> Any:
-        hidden = output.last_hidden_state
-        rows = torch.arange(hidden.shape[0], device=hidden.device)
-        output.last_hidden_state = hidden[rows, positions].unsqueeze(1)
+    def one_text_each(_module: Any, _inputs: Any, output: Any) -> Any:
+        output.last_hidden_state = output.last_hidden_state[0].unsqueeze(1)
+        if getattr(output, "pooler_output", None) is not None:  # BERT pooled the first token of the row alone
+            output.pooler_output = base.pooler(output.last_hidden_state)
         return output
 
-    with _removed([model.base_model.register_forward_hook(cut)]):
-        yield
-
-
-@contextmanager
-def _removed(handles: list[Any]) -> Iterator[None]:
+    handles = [base.register_forward_hook(one_text_each)]
+    last = _last_layer(base)
+    if last is None:
+        handles.append(base.register_forward_hook(_with_states(lambda states: states[:, rows]), prepend=True))
+    elif hasattr(last, "sa_layer_norm"):  # DistilBERT adds the residual before this norm, outside of any module
+        handles.append(last.sa_layer_norm.register_forward_hook(lambda _module, _inputs, found: found[:, rows]))
+    else:  # the projection after the attention gets the attended states and the residual
+        projection = last.attention.output
+        handles.append(
+            projection.register_forward_pre_hook(lambda _module, inputs: tuple(one[:, rows] for one in inputs))
+        )
     try:
         yield
     finally:
@@ -181,47 +156,39 @@ def _removed(handles: list[Any]) -> Iterator[None]:
             handle.remove()
 
 
+@contextmanager
+def head_at(model: Any, positions: torch.Tensor) -> Iterator[None]:
+    """Let the model's head see one position of each text: logits get the shape (texts, 1, outputs).
+
+    The vocabulary head on every token is the larger half of a small model's cost.
+    """
+
+    def cut(states: torch.Tensor) -> torch.Tensor:
+        return states[torch.arange(len(states), device=states.device), positions].unsqueeze(1)
+
+    handle = model.base_model.register_forward_hook(_with_states(cut))
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _with_states(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., Any]:
+    """A hook that changes the last states of an encoder's output."""
+
+    def hook(_module: Any, _inputs: Any, output: Any) -> Any:
+        output.last_hidden_state = change(output.last_hidden_state)
+        return output
+
+    return hook
+
+
 def _last_layer(base: Any) -> Any:
     """The last layer of a family whose layer can be cut; None for others, which are cut after it."""
     layers = getattr(getattr(base, "encoder", None) or getattr(base, "transformer", None), "layer", None)
-    if not isinstance(layers, nn.ModuleList) or len(layers) == 0:
-        return None
-    last: Any = layers[-1]
-    if hasattr(last, "sa_layer_norm") or hasattr(getattr(last, "attention", None), "output"):
-        return last
-    return None
-
-
-def _cut_input(rows: torch.Tensor) -> Callable[..., Any]:
-    """For the projection after the attention, which gets the attended states and the residual."""
-    return lambda _module, given: tuple(one[:, rows] for one in given)
-
-
-def _cut_output(rows: torch.Tensor) -> Callable[..., Any]:
-    def cut(_module: Any, _given: Any, output: Any) -> Any:
-        output.last_hidden_state = output.last_hidden_state[:, rows]
-        return output
-
-    return cut
-
-
-def _one_text_each(base: Any) -> Callable[..., Any]:
-    """Each token as a text of one, and BERT's pooler over these (it pooled the row's first token alone)."""
-
-    def reshape(_module: Any, _given: Any, output: Any) -> Any:
-        output.last_hidden_state = output.last_hidden_state[0].unsqueeze(1)
-        if getattr(output, "pooler_output", None) is not None:
-            output.pooler_output = base.pooler(output.last_hidden_state)
-        return output
-
-    return reshape
-
-
-_SAME = (
-    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act"),
-    *("max_position_embeddings", "type_vocab_size", "layer_norm_eps"),
-    *("pad_token_id", "bos_token_id", "eos_token_id"),
-)
+    last: Any = layers[-1] if isinstance(layers, nn.ModuleList) and len(layers) else None
+    cuts = hasattr(last, "sa_layer_norm") or hasattr(getattr(last, "attention", None), "output")
+    return last if cuts else None
 
 
 def without_window(model: Any) -> tuple[Any, int] | None:
@@ -237,19 +204,14 @@ def without_window(model: Any) -> tuple[Any, int] | None:
     reach = min([window] if isinstance(window, int) else window) // 2 + 1
     config = RobertaConfig(**{name: getattr(model.config, name) for name in _SAME})
     with torch.device("meta"):  # shapes without memory: every layer is put in below
-        twin = _twin(model, config)
+        if isinstance(model, LongformerModel):
+            twin: Any = RobertaModel(config, add_pooling_layer=False)
+        else:
+            twin = RobertaForMaskedLM(config)
+            twin.lm_head = model.lm_head
     for name, layer in model.base_model.named_modules():
         if next(layer.children(), None) is None and not name.endswith("_global") and not name.startswith("pooler"):
             twin.base_model.set_submodule(name, layer)
     embeddings = twin.base_model.embeddings
     embeddings.token_type_ids = torch.zeros(1, config.max_position_embeddings, dtype=torch.long, device=model.device)
     return twin.eval(), reach
-
-
-def _twin(model: Any, config: RobertaConfig) -> Any:
-    if isinstance(model, LongformerModel):
-        return RobertaModel(config, add_pooling_layer=False)
-    twin = RobertaForMaskedLM(config)
-    head: nn.Module = model.lm_head
-    twin.lm_head = head
-    return twin

@@ -1,7 +1,5 @@
 """Sentences with a sentiment label to train on (SST-2 or files of one's own), and how they speak of either gender."""
 
-import csv
-import io
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,12 +10,12 @@ from swapbias.errors import UsageError
 from swapbias.files import not_utf8
 from swapbias.measures import Estimate, group_gap
 from swapbias.models.loading import first_line
-from swapbias.network import configure_http
-from swapbias.studies import corpus_dir, fingerprint, read_table, strict_rows
+from swapbias.models.network import configure_http
+from swapbias.studies import corpus_dir, fingerprint, read_table
 
 SST2 = "sst2"
 HUB_ID = "stanfordnlp/sst2"
-FORMATS = ("stsa.binary.{}", "{}.tsv", "{}.csv")  # the first one that a folder holds is read
+FORMATS = ("stsa.binary.{}", "{}.tsv")  # the first one that a folder has is read
 # Bhaskaran & Bhallamudi 2019: sentences, mean label
 PUBLISHED_AUDIT = {"male": (1182, 0.535), "female": (601, 0.599)}
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
@@ -33,12 +31,10 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class SentimentData:
-    """Sentences to train on and to check with.
+    """Sentences to train on and to check with, both with positive and negative ones.
 
-    Attributes:
-        train, dev: the two splits; both hold positive and negative sentences.
-        description: where they are from, without a path of this machine.
-        sha256: of splits, sentences and labels in order, whatever file they stood in.
+    ``description``: where they are from, without a path of this machine. ``sha256``: of splits, sentences and labels
+    in order, whatever file they stood in.
     """
 
     train: Sequence[Labelled]
@@ -52,17 +48,14 @@ def load_sentiment_data(source: str) -> SentimentData:
 
     Args:
         source: ``sst2`` (from the Hub: phrases and sentences) or a folder with ``stsa.binary.train`` and
-            ``stsa.binary.dev`` (lines like ``1 a fine film``), ``train.tsv`` and ``dev.tsv``, or ``train.csv`` and
-            ``dev.csv`` (columns sentence or text, and label). Empty rows of a table are passed over.
+            ``stsa.binary.dev`` (lines like ``1 a fine film``), or ``train.tsv`` and ``dev.tsv`` (columns sentence or
+            text, and label). Empty lines are passed over.
 
     Raises:
         UsageError: no such folder, or one without such files.
         ValueError: a file that is missing or cannot be read, a label other than 0 and 1, a split without either.
     """
-    if source == SST2:
-        splits, description = _from_hub(), f"{HUB_ID} (Hub)"
-    else:
-        splits, description = _from_folder(Path(source))
+    splits, description = _from_hub() if source == SST2 else _from_folder(Path(source))
     for name, rows in splits.items():
         labels = {row.label for row in rows}
         if len(labels) < 2:
@@ -74,24 +67,23 @@ def load_sentiment_data(source: str) -> SentimentData:
     return SentimentData(splits["train"], splits["dev"], description, digest)
 
 
-def _from_hub() -> dict[str, list[Labelled]]:
+def _from_hub() -> tuple[dict[str, list[Labelled]], str]:
     from datasets import load_dataset
 
     configure_http()
     try:
         found = load_dataset(HUB_ID)
-        pairs = {
-            name: list(zip(found[split]["sentence"], found[split]["label"], strict=True))
+        return {
+            name: [
+                _labelled(text, str(label), f"{HUB_ID} {name}:{row}")
+                for row, (text, label) in enumerate(zip(found[split]["sentence"], found[split]["label"], strict=True))
+            ]
             for name, split in (("train", "train"), ("dev", "validation"))
-        }
+        }, f"{HUB_ID} (Hub)"
     except Exception as error:
         raise ValueError(
             f"{HUB_ID} cannot be loaded ({first_line(error)}). Go online, or give a folder with --data DIR."
         ) from error
-    return {
-        name: [_labelled(text, str(label), f"{HUB_ID} {name}:{row}") for row, (text, label) in enumerate(rows)]
-        for name, rows in pairs.items()
-    }
 
 
 def _from_folder(folder: Path) -> tuple[dict[str, list[Labelled]], str]:
@@ -110,36 +102,23 @@ def _from_folder(folder: Path) -> tuple[dict[str, list[Labelled]], str]:
 
 
 def _rows(path: Path) -> Iterator[Labelled]:
+    name = path.name
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise not_utf8(path.name, error) from error
-    if path.suffix not in (".tsv", ".csv"):
-        lines = text.rstrip("\n").split("\n") if text.strip() else ()
-        for number, line in enumerate(lines, start=1):
-            label, _, sentence = line.partition(" ")
-            yield _labelled(sentence, label, f"{path.name}:{number}")
-        return
-    with io.StringIO(text, newline="") as handle:
-        plain = csv.reader(handle, delimiter="\t", quoting=csv.QUOTE_NONE)
-        rows = enumerate(plain, 1) if path.suffix == ".tsv" else strict_rows(path.name, handle)
-        try:
-            yield from _table_rows(path.name, rows)
-        except csv.Error as error:
-            raise ValueError(f"{path.name}:{plain.line_num}: {error}. Shorten the line.") from error
-
-
-def _table_rows(name: str, rows: Iterable[tuple[int, list[str]]]) -> Iterator[Labelled]:
+        raise not_utf8(name, error) from error
+    is_table = path.suffix == ".tsv"  # whose quotes are of its sentences
+    rows = ((at, line.split("\t") if is_table else line.split(" ", 1)) for at, line in enumerate(text.split("\n"), 1))
     filled = ((line, cells) for line, cells in rows if any(map(str.strip, cells)))
-    line, header = next(filled, (1, []))
+    line, header = next(filled, (1, [])) if is_table else (1, ["label", "sentence"])
     names = [one.strip().lower() for one in header]
-    text = next((one for one in ("sentence", "text") if one in names), "sentence")
-    if names.count(text) != 1 or names.count("label") != 1:
+    column = next((one for one in ("sentence", "text") if one in names), "sentence")
+    if names.count(column) != 1 or names.count("label") != 1:
         raise ValueError(f"{name}:{line}: columns {header}, expected sentence and label. Fix the header.")
     for line, cells in filled:
         if len(cells) != len(header):
             raise ValueError(f"{name}:{line}: {len(cells)} cells, expected {len(header)}. Quote or add cells.")
-        yield _labelled(cells[names.index(text)], cells[names.index("label")], f"{name}:{line}")
+        yield _labelled(cells[names.index(column)], cells[names.index("label")], f"{name}:{line}")
 
 
 def _labelled(text: str, label: str, where: str) -> Labelled:
@@ -155,9 +134,8 @@ class GenderAudit:
     """How positive the sentences are that speak of men and of women.
 
     Attributes:
-        n_male, n_female: sentences with a male noun, with a female noun; one with both counts in both.
+        n_male, n_female: sentences with a male noun, with a female noun; one with both counts in both (``n_both``).
         mean_male, mean_female: share of positive ones among them; NaN where there is none.
-        n_both: sentences that count in both.
         gap: mean_female - mean_male with Welch's interval and test; above 0: sentences with a female noun are
             labelled positive more often. Sentences in both groups make the interval a little too wide.
     """
@@ -181,22 +159,27 @@ def gender_audit(rows: Iterable[Labelled]) -> GenderAudit:
     patterns = {
         group: re.compile(f" (?:{'|'.join(map(re.escape, gender_nouns(group)))}) ") for group in ("male", "female")
     }
-    labels: dict[str, list[float]] = {"male": [], "female": []}
+    groups: list[str] = []
+    labels: list[float] = []
     both = 0
     for row in rows:
         text = f" {' '.join(_WORD.findall(row.text.lower()))} "
         found = [group for group, pattern in patterns.items() if pattern.search(text)]
         both += len(found) == 2
-        for group in found:
-            labels[group].append(float(row.label))
-    male, female = labels["male"], labels["female"]
-    if male and female:
-        groups = ["male"] * len(male) + ["female"] * len(female)
-        gap = group_gap([*male, *female], groups, reference_group="male", test="welch")
+        groups += found
+        labels += [float(row.label)] * len(found)
+    n = {group: groups.count(group) for group in patterns}
+    mean = {
+        group: sum(label for one, label in zip(groups, labels, strict=True) if one == group) / count
+        if count
+        else math.nan
+        for group, count in n.items()
+    }
+    if all(n.values()):
+        gap = group_gap(labels, groups, reference_group="male", test="welch")
     else:
-        gap = Estimate(math.nan, n=len(male) + len(female), test="Welch t", interval="Welch t")
-    means = (sum(one) / len(one) if one else math.nan for one in (male, female))
-    return GenderAudit(len(male), next(means), len(female), next(means), both, gap)
+        gap = Estimate(math.nan, n=len(labels), test="Welch t", interval="Welch t")
+    return GenderAudit(n["male"], mean["male"], n["female"], mean["female"], both, gap)
 
 
 def gender_nouns(group: str) -> list[str]:

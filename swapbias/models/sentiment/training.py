@@ -1,66 +1,61 @@
 """Train the three kinds of sentiment models of the occupation study: bag of words, bidirectional LSTM, encoder."""
 
-import json
 import math
+import random
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from glob import escape
 from importlib.metadata import version
 from pathlib import Path
-from re import compile as pattern
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from pydantic_core import to_json
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import nn
-from torch.nn.functional import cross_entropy, embedding
-from torch.nn.utils import clip_grad_norm_
-from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
+from torch.nn.utils.rnn import pad_sequence
+from transformers import AutoModelForSequenceClassification, Trainer, TrainerCallback, TrainingArguments
+from transformers.trainer_callback import EarlyStoppingCallback, PrinterCallback
 
 from swapbias.errors import UsageError
-from swapbias.files import locked_place, parse_json
+from swapbias.files import locked_place
 from swapbias.models.base import Bar, LoadOptions, Progress, Say, Scorer, validated
-from swapbias.models.classifier import (
-    RECORD,
-    SKOPS,
-    ProbabilityScorer,
-    TextClassifierScorer,
-    dev_accuracy_of,
-    folder_sha256,
-    read_saved,
-    training_record,
-)
+from swapbias.models.classifier import ProbabilityScorer, read_saved
 from swapbias.models.clinical.features import SUFFIXES, StaticVectors
 from swapbias.models.loading import (
+    RECORD,
+    SKOPS,
+    dev_accuracy_of,
+    files_pin,
     first_line,
-    length_batches,
     length_limit,
     load_extra,
     load_model,
     model_name,
     pick_device,
+    training_record,
 )
+from swapbias.models.sentiment.bilstm import BiLstm, frequent_words
 from swapbias.models.sentiment.sst2 import GenderAudit, Labelled, SentimentData, gender_audit, load_sentiment_data
+from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.privacy import for_owner_alone, is_credentialed, mark
 
 KINDS = BOW, BILSTM, ENCODER = "bow", "bilstm", "encoder"
 LABELS = ("NEGATIVE", "POSITIVE")
 EPOCHS, RATES = {BILSTM: 30, ENCODER: 3}, {BILSTM: 1e-3, ENCODER: 2e-5}
 PATIENCE = 3  # epochs of a bilstm without a smaller loss on dev
-WARM_UP, DECAY, CLIP = 0.1, 0.01, 1.0  # of an encoder: share of the steps, weight decay, largest norm of a gradient
-UNITS, DROPOUT, MOST_WORDS = 128, 0.25, 50_000  # of a bilstm: units in each direction
-_BUCKETS = 20  # batches that are drawn together and cut by length, so that little is padded
-# Training sentences are cut like "do n't" and "it 's": other texts are cut so, too.
-_TOKEN = pattern(r"\w+(?=n't\b)|n't\b|'\w+|\w+(?:-\w+)*|[^\w\s]")
-_REMEDY = "Train the model again."
+_OPTIONS = {BOW: (), BILSTM: ("vectors", "epochs"), ENCODER: ("encoder", "epochs")}  # beside those of every kind
+_PACKAGES = {
+    BOW: ("scikit-learn", "skops"),
+    BILSTM: ("torch", "transformers", "gensim"),
+    ENCODER: ("torch", "transformers"),
+}
 
-Ids = Sequence[Sequence[int]]
+Fitted = tuple[Scorer, Mapping[str, Any]]  # and what the record says of the model
 
 
 @validated
@@ -86,15 +81,10 @@ class TrainSettings:
     def check(self) -> None:
         """Refuse what does not fit the kind, with a UsageError."""
         LoadOptions(device=self.device)
-        for option, value, able in (
-            ("vectors", self.vectors, (BILSTM,)),
-            ("encoder", self.encoder, (ENCODER,)),
-            ("epochs", self.epochs, (BILSTM, ENCODER)),
-        ):
-            if value is not None and self.kind not in able:
-                raise UsageError(
-                    f"--{option} is for {' and '.join(able)}, and {self.kind} is to be trained. Drop it."
-                )
+        for name in ("vectors", "encoder", "epochs"):
+            if getattr(self, name) is not None and name not in _OPTIONS[self.kind]:
+                able = " and ".join(kind for kind, names in _OPTIONS.items() if name in names)
+                raise UsageError(f"--{name} is for {able}, and {self.kind} is to be trained. Drop it.")
         if self.kind == BILSTM and not (self.vectors and self.vectors.name.lower().endswith(SUFFIXES)):
             found = self.vectors.name if self.vectors else "no file"
             raise UsageError(f"A bilstm needs a file of word vectors ({', '.join(SUFFIXES)}), not {found}.")
@@ -113,10 +103,8 @@ class Trained:
 def train_model(settings: TrainSettings, out: Path, *, say: Say, bar: Bar) -> Trained:
     """Train a model into a new folder, with a record of how in ``training.json``.
 
-    The folder appears whole at the end: an error or a stop leaves nothing; what a process that is killed outright
-    leaves beside it (``.NAME.`` and a random ending) goes when the same folder is made. Accuracy counts
-    P(positive) above .5 as positive. A bilstm chooses its epoch on the dev sentences, so its accuracy there is a
-    little too high.
+    The folder appears whole at the end: an error or a stop leaves nothing. Accuracy counts P(positive) above .5 as
+    positive. A bilstm chooses its epoch on the dev sentences, so its accuracy there is a little too high.
 
     Raises:
         UsageError: options that do not fit, a folder that is not empty, a missing package.
@@ -136,12 +124,14 @@ def train_model(settings: TrainSettings, out: Path, *, say: Say, bar: Bar) -> Tr
         audit = gender_audit(data.train)
         making = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
-            scorer, facts, packages = FITS[settings.kind](settings, data, making, say, bar)
+            with _own_random_numbers(settings.seed):
+                scorer, facts = FITS[settings.kind](settings, data, making, say, bar)
             positive = scorer.predict_proba(_texts(data.dev))[:, 1]
             known = ~np.isnan(positive)
             right = (positive > 0.5) == [row.label == 1 for row in data.dev]
             accuracy = float(np.mean(right[known])) if known.any() else math.nan
-            write_record(making, {
+            packages = ("swapbias", "numpy", *_PACKAGES[settings.kind])
+            record = {
                 "kind": settings.kind,
                 "dev_accuracy": accuracy,
                 "data": {"description": data.description, "sha256": data.sha256},
@@ -149,8 +139,9 @@ def train_model(settings: TrainSettings, out: Path, *, say: Say, bar: Bar) -> Tr
                 "seed": settings.seed,
                 "model": facts,
                 "audit": audit,
-                "versions": {name: version(name) for name in ("swapbias", "numpy", *packages)},
-            })  # fmt: skip
+                "versions": {name: version(name) for name in packages},
+            }
+            (making / RECORD).write_bytes(to_json(record, indent=2, inf_nan_mode="null"))
             mark(making) if private else making.chmod(0o755)
             if target.exists():
                 target.rmdir()
@@ -162,15 +153,21 @@ def train_model(settings: TrainSettings, out: Path, *, say: Say, bar: Bar) -> Tr
     return Trained(out, accuracy, int(known.sum()), audit)
 
 
+@contextmanager
+def _own_random_numbers(seed: int) -> Iterator[None]:
+    """Random numbers of a seed; those of the caller go on as they were, though a Trainer seeds every generator."""
+    states = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])
+
+
 def _texts(rows: Sequence[Labelled]) -> list[str]:
     return [row.text for row in rows]
-
-
-def write_record(folder: Path, record: Mapping[str, Any]) -> None:
-    """Write how a model was trained; NaN becomes null."""
-    from pydantic_core import to_json
-
-    (folder / RECORD).write_bytes(to_json(record, indent=2, inf_nan_mode="null"))
 
 
 def load_sentiment_model(
@@ -180,32 +177,29 @@ def load_sentiment_model(
 
     A UsageError for another folder or a missing package, a ValueError for a damaged file.
     """
-    place = Path(folder)
+    place, remedy = Path(folder), "Train the model again."
     kind = training_record(place).get("kind")
     if kind == BOW:
-        model = read_saved(place / SKOPS, extra="train", allow_pickle=False, say=say, remedy=_REMEDY)
+        model = read_saved(place / SKOPS, extra="train", allow_pickle=False, say=say, remedy=remedy)
     elif kind == BILSTM:
         try:
             model = BiLstm.load(place)
         except Exception as error:
-            raise ValueError(f"{place.name} cannot be read ({first_line(error)}). {_REMEDY}") from error
+            raise ValueError(f"{place.name} cannot be read ({first_line(error)}). {remedy}") from error
     else:
-        raise UsageError(f"{place}: its {RECORD} tells no bow or bilstm. Give a folder that swapbias train wrote.")
-    size = (options or LoadOptions()).batch_size
-    identity = {"architecture": kind, "sha256": folder_sha256(place), "dev_accuracy": dev_accuracy_of(place)}
-    return _scorer(model, place.resolve().name, size, identity)
+        raise UsageError(f"{place}: its {RECORD} names no bow or bilstm. Give a folder that swapbias train wrote.")
+    pin = {"architecture": kind, "sha256": files_pin(str(place))["sha256"], "dev_accuracy": dev_accuracy_of(place)}
+    return _scorer(model, place.resolve().name, options, pin)
 
 
 def _scorer(
-    model: Any, name: str = "", size: int = 64, identity: Mapping[str, Any] | None = None
+    model: Any, name: str = "", options: LoadOptions | None = None, identity: Mapping[str, Any] | None = None
 ) -> ProbabilityScorer:
-    options = LoadOptions(batch_size=size)
-    return ProbabilityScorer(model, model_id=name, options=options, labels=LABELS, identity=identity or {})
+    how = options or LoadOptions()
+    return ProbabilityScorer(model, model_id=name, options=how, labels=LABELS, identity=identity or {})
 
 
 # --- bag of words -----------------------------------------------------------------------------------------
-
-Fitted = tuple[Scorer, Mapping[str, Any], Sequence[str]]  # what the record says of the model, and packages
 
 
 def fit_bow(texts: Sequence[str], labels: Sequence[int]) -> Any:
@@ -225,189 +219,90 @@ def _train_bow(settings: TrainSettings, data: SentimentData, folder: Path, say: 
     model = fit_bow(_texts(data.train), [row.label for row in data.train])
     skops.dump(model, folder / SKOPS)
     advance(1)
-    return _scorer(model), {"words": len(model[0].vocabulary_)}, ("scikit-learn", "skops")
+    return _scorer(model), {"words": len(model[0].vocabulary_)}
 
 
 # --- networks ---------------------------------------------------------------------------------------------
 
 
+class _Advance(TrainerCallback):  # type: ignore[misc]
+    def __init__(self, advance: Progress) -> None:
+        self.advance = advance
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        self.advance(state.num_train_epochs / state.max_steps)
+
+
 def fit_network(
-    network: Any,
-    logits: Callable[[Ids], torch.Tensor],
-    ids: Ids,
-    data: SentimentData,
-    settings: TrainSettings,
-    on_progress: Progress,
-    dev_loss: Callable[[], float] | None = None,
-) -> list[float]:
-    """Train with AdamW; on the CPU the same seed gives the same network.
+    network: Any, settings: TrainSettings, ids: Sequence[Sequence[int]], data: SentimentData, bar: Bar, **more: Any
+) -> dict[str, Any]:
+    """Train with transformers' ``Trainer``; on the CPU the same seed gives the same network. What the record says.
 
-    With ``dev_loss`` the rate is constant, and training ends where the loss has not fallen for three epochs; the best
-    epoch stays, and the losses are returned. Without it the rate rises over the first tenth of the steps and falls to
-    0 at the end.
+    The rate rises over the first tenth of the steps and falls to 0 at the end. With an ``eval_dataset`` training ends
+    where the loss there has not fallen for three epochs, and the best epoch stays.
+
+    Args:
+        network: takes input_ids, attention_mask and labels, and returns a loss and logits.
+        settings: epochs, batch size, rate, seed and device.
+        ids: of the training sentences.
+        data: has their labels.
+        bar: shows epochs.
+        more: arguments of the Trainer.
     """
-    epochs, size = settings.epochs or EPOCHS[settings.kind], settings.batch_size
-    steps = epochs * math.ceil(len(ids) / size)
-    warm = max(1, round(WARM_UP * steps))
-
-    def share_of_rate(step: int) -> float:
-        return 1.0 if dev_loss else min((step + 1) / warm, (steps - step) / max(1, steps - warm))
-
-    rate = settings.rate or RATES[settings.kind]
-    optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=0 if dev_loss else DECAY)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, share_of_rate)
-    order = torch.Generator().manual_seed(settings.seed)
-    losses: list[float] = []
-    best: dict[str, Any] = {}
-    for _ in range(epochs):
-        network.train()
-        for members in shuffled_batches([len(one) for one in ids], size, order):
-            found = logits([ids[at] for at in members])
-            truth = torch.tensor([data.train[at].label for at in members], device=found.device)
-            optimizer.zero_grad()
-            cross_entropy(found, truth).backward()  # type: ignore[no-untyped-call]
-            if not dev_loss:
-                clip_grad_norm_(network.parameters(), CLIP)
-            optimizer.step()
-            schedule.step()
-            on_progress(len(members) / len(ids))
-        network.eval()
-        if dev_loss:
-            losses.append(dev_loss())
-            if losses[-1] == min(losses):
-                best = deepcopy(network.state_dict())
-            if len(losses) - 1 - int(np.argmin(losses)) >= PATIENCE:
-                break
-    if best:
-        network.load_state_dict(best)
-    return losses
+    load_extra("accelerate", extra="train")
+    epochs, rate = settings.epochs or EPOCHS[settings.kind], settings.rate or RATES[settings.kind]
+    evaluates, advance = "eval_dataset" in more, bar(f"Training {settings.kind}", epochs)
+    when = "epoch" if evaluates else "no"
+    with tempfile.TemporaryDirectory() as place:
+        how = TrainingArguments(
+            output_dir=place, num_train_epochs=epochs, learning_rate=rate, seed=settings.seed, warmup_steps=0.1,
+            weight_decay=0.01, per_device_train_batch_size=settings.batch_size, per_device_eval_batch_size=64,
+            train_sampling_strategy="group_by_length", eval_strategy=when, save_strategy=when, save_total_limit=1,
+            save_only_model=True, load_best_model_at_end=evaluates, logging_strategy="no", report_to="none",
+            disable_tqdm=True, use_cpu=pick_device(settings.device).type == "cpu",
+        )  # fmt: skip
+        trainer = Trainer(network, how, train_dataset=labelled(ids, data.train), **more)
+        trainer.add_callback(_Advance(advance))
+        if evaluates:
+            trainer.add_callback(EarlyStoppingCallback(PATIENCE))
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+    state = trainer.state
+    advance((state.max_steps - state.global_step) * epochs / state.max_steps)
+    network.eval()
+    losses = [one["eval_loss"] for one in state.log_history if "eval_loss" in one]
+    steps = {"epochs": epochs, "batch_size": settings.batch_size, "rate": rate}
+    return {**steps, "dev_losses": losses} if evaluates else steps
 
 
-def shuffled_batches(lengths: Sequence[int], size: int, order: torch.Generator) -> Iterator[list[int]]:
-    """All indices once in batches of like length, in a drawn order."""
-    drawn = torch.randperm(len(lengths), generator=order).tolist()
-    batches = []
-    for start in range(0, len(drawn), size * _BUCKETS):
-        bucket = sorted(drawn[start : start + size * _BUCKETS], key=lambda at: lengths[at])
-        batches += [bucket[at : at + size] for at in range(0, len(bucket), size)]
-    for place in torch.randperm(len(batches), generator=order).tolist():
-        yield batches[place]
+def labelled(ids: Sequence[Sequence[int]], rows: Sequence[Labelled]) -> list[dict[str, Any]]:
+    """Sentences as a Trainer takes them."""
+    return [{"input_ids": one, "labels": row.label} for one, row in zip(ids, rows, strict=True)]
 
 
-def tokens(text: str) -> list[str]:
-    """The lower-case words and marks of a text, contractions cut.
-
-    >>> tokens("This lady doesn't paint; she's a gym-trainer.")
-    ['this', 'lady', 'does', "n't", 'paint', ';', 'she', "'s", 'a', 'gym-trainer', '.']
-    """
-    return _TOKEN.findall(text.lower().replace("’", "'"))
-
-
-def frequent_words(keyed: Any, most: int = MOST_WORDS) -> tuple[list[str], torch.Tensor]:
-    """The most frequent words of gensim KeyedVectors in lower case, by their counts, else in the order of the file.
-
-    Of several spellings the lower-case one counts, else the most frequent. Shape of the vectors: (words + 1,
-    dimension); the first is zero, for unknown words.
-    """
-    counts, size = np.asarray(keyed.expandos.get("count", [])), len(keyed.index_to_key)
-    rows: dict[str, int] = {}
-    for at in np.argsort(-counts, kind="stable") if len(counts) == size else range(size):
-        word = str(keyed.index_to_key[at]).lower()
-        rows.setdefault(word, int(keyed.key_to_index.get(word, at)))
-        if len(rows) == most:
-            break
-    vectors = np.zeros((len(rows) + 1, keyed.vector_size), dtype=np.float32)
-    vectors[1:] = keyed.vectors[list(rows.values())]
-    return list(rows), torch.from_numpy(vectors)
-
-
-class BiLstm(nn.Module):
-    """A bidirectional LSTM over frozen word vectors: last states of both directions, dropout, one linear layer."""
-
-    def __init__(
-        self, words: Sequence[str], vectors: torch.Tensor, *, units: int = UNITS, dropout: float = DROPOUT
-    ) -> None:
-        super().__init__()
-        self.words, self.vectors = {word: at for at, word in enumerate(words, start=1)}, vectors
-        self.lstm = nn.LSTM(vectors.shape[1], units, batch_first=True, bidirectional=True)
-        self.dropout = nn.Dropout(dropout)
-        self.head = nn.Linear(2 * units, 1)
-
-    def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The row of the vector of each word of each text; 0 where it is unknown."""
-        return [[self.words.get(word, 0) for word in tokens(text)] for text in texts]
-
-    def forward(self, ids: Ids) -> torch.Tensor:
-        """Logits of negative (always 0) and positive, shape (n, 2), of sentences of one or more words."""
-        lengths = torch.tensor([len(one) for one in ids])
-        padded = pad_sequence([torch.tensor(one) for one in ids], batch_first=True)
-        read = self.dropout(embedding(padded, self.vectors).to(self.head.weight.device))
-        packed = pack_padded_sequence(read, lengths, batch_first=True, enforce_sorted=False)
-        _, (last, _) = self.lstm(packed)
-        positive: torch.Tensor = self.head(self.dropout(torch.cat([last[0], last[1]], dim=-1)))
-        return torch.cat([torch.zeros_like(positive), positive], dim=-1)
-
-    def predict_proba(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Shape (n, 2), the probability of positive sentiment second; NaN for a text without a word or mark."""
-        ids, found = self.ids(texts), np.full((len(texts), 2), np.nan)
-        for members in length_batches([len(one) for one in ids], 64):
-            if ids[members[0]]:
-                with torch.inference_mode():
-                    found[members] = self([ids[at] for at in members]).double().softmax(dim=-1).cpu().numpy()
-        return found
-
-    def save(self, folder: Path) -> None:
-        weights = {f"network.{name}": one.cpu().contiguous() for name, one in self.state_dict().items()}
-        save_file({**weights, "vectors": self.vectors}, folder / "model.safetensors")
-        sizes = {"units": self.lstm.hidden_size, "dropout": self.dropout.p, "words": list(self.words)}
-        (folder / "bilstm.json").write_text(json.dumps(sizes, ensure_ascii=False), encoding="utf-8")
-
-    @classmethod
-    def load(cls, folder: Path) -> "BiLstm":
-        """What ``save`` wrote, on the CPU; many errors where a file is missing or damaged."""
-        sizes = parse_json((folder / "bilstm.json").read_text(encoding="utf-8"))
-        weights = load_file(folder / "model.safetensors")
-        vectors = weights.pop("vectors")
-        if len(vectors) != len(sizes["words"]) + 1:
-            raise ValueError(f"{len(vectors)} vectors and {len(sizes['words'])} words")
-        network = cls(sizes["words"], vectors, units=sizes["units"], dropout=sizes["dropout"])
-        network.load_state_dict({name.removeprefix("network."): one for name, one in weights.items()})
-        return network.eval()
+def padded(rows: Sequence[Mapping[str, Any]], padding: int = 0) -> dict[str, torch.Tensor]:
+    """Sentences in one batch; the attention mask says what is padding."""
+    ids = [torch.tensor(row["input_ids"]) for row in rows]
+    return {
+        "input_ids": pad_sequence(ids, batch_first=True, padding_value=padding),
+        "attention_mask": pad_sequence([torch.ones_like(one) for one in ids], batch_first=True),
+        "labels": torch.tensor([row["labels"] for row in rows]),
+    }
 
 
 def _train_bilstm(settings: TrainSettings, data: SentimentData, folder: Path, say: Say, bar: Bar) -> Fitted:
-    where = pick_device(settings.device)
     vectors = StaticVectors.load(settings.vectors or Path(), allow_pickle=settings.allow_pickle, say=say)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.seed)
-        network = BiLstm(*frequent_words(vectors.keyed)).to(where)
-        ids = network.ids(_texts(data.train))
-        known = np.mean([place > 0 for one in ids for place in one] or [False])
-        if not known:
-            raise ValueError(
-                f"{vectors.name} knows no word of the training sentences. Give vectors of their language."
-            )
-        truth = np.array([row.label for row in data.dev])
-
-        def dev_loss() -> float:
-            right = network.predict_proba(_texts(data.dev))[np.arange(len(truth)), truth]
-            return float(-np.mean(np.log(np.clip(right, 1e-12, 1))))
-
-        epochs = settings.epochs or EPOCHS[BILSTM]
-        advance = bar("Training bilstm", epochs)
-        losses = fit_network(network, network, ids, data, settings, advance, dev_loss)
-        advance(epochs - len(losses))
+    network = BiLstm(*frequent_words(vectors.keyed))
+    ids, dev = network.ids(_texts(data.train)), labelled(network.ids(_texts(data.dev)), data.dev)
+    known = np.mean([place > 0 for one in ids for place in one] or [False])
+    if not known:
+        raise ValueError(f"{vectors.name} knows no word of the training sentences. Give vectors of their language.")
+    facts = fit_network(network, settings, ids, data, bar, data_collator=padded, eval_dataset=dev)
     network.cpu().save(folder)
-    facts = {
-        "vectors": {"name": vectors.name, **vectors.identity}, "words_kept": len(network.words),
-        "train_words_known": float(known), "dev_losses": losses, **_steps(settings),
+    used = {"name": vectors.name, **vectors.identity}
+    return _scorer(network), {
+        "vectors": used, "words_known": len(network.words), "train_words_known": float(known), **facts
     }  # fmt: skip
-    return _scorer(network), facts, ("torch", "gensim")
-
-
-def _steps(settings: TrainSettings) -> dict[str, Any]:
-    rate = settings.rate or RATES[settings.kind]
-    return {"epochs": settings.epochs or EPOCHS[settings.kind], "batch_size": settings.batch_size, "rate": rate}
 
 
 class NewHead:
@@ -415,8 +310,6 @@ class NewHead:
 
     @staticmethod
     def from_pretrained(model: str, *, config: Any, **how: Any) -> tuple[Any, dict[str, Any]]:
-        from transformers import AutoModelForSequenceClassification
-
         config.id2label, config.label2id = dict(enumerate(LABELS)), {name: at for at, name in enumerate(LABELS)}
         loaded, info = AutoModelForSequenceClassification.from_pretrained(
             model, config=config, ignore_mismatched_sizes=True, **how
@@ -429,28 +322,18 @@ class NewHead:
 def _train_encoder(settings: TrainSettings, data: SentimentData, folder: Path, say: Say, bar: Bar) -> Fitted:
     """A new classification head and all weights of the encoder; the last epoch stays."""
     name = settings.encoder or "bert-base-uncased"
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.seed)
-        model, tokenizer, pin = load_model(name, NewHead, LoadOptions(device=settings.device))
-        if tokenizer.pad_token_id is None:
-            raise UsageError("The encoder's tokenizer has no padding token. Give another one with --encoder.")
-
-        def logits(ids: Ids) -> torch.Tensor:
-            rows = [torch.tensor(one, device=model.device) for one in ids]
-            padded = pad_sequence(rows, batch_first=True, padding_value=tokenizer.pad_token_id)
-            is_read = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
-            found: torch.Tensor = model(input_ids=padded, attention_mask=is_read).logits
-            return found
-
-        limit, texts = length_limit(tokenizer, model), _texts(data.train)
-        cut = sum(len(one) > limit for one in tokenizer(texts, verbose=False)["input_ids"])
-        ids = tokenizer(texts, truncation=True, max_length=limit)["input_ids"]
-        steps = _steps(settings)
-        fit_network(model, logits, ids, data, settings, bar("Training encoder", steps["epochs"]))
+    model, tokenizer, pin = load_model(name, NewHead, LoadOptions(device=settings.device))
+    if tokenizer.pad_token_id is None:
+        raise UsageError("The encoder's tokenizer has no padding token. Give another one with --encoder.")
+    limit, texts = length_limit(tokenizer, model), _texts(data.train)
+    cut = sum(len(one) > limit for one in tokenizer(texts, verbose=False)["input_ids"])
+    ids = tokenizer(texts, truncation=True, max_length=limit)["input_ids"]
+    collate = partial(padded, padding=tokenizer.pad_token_id)
+    facts = fit_network(model, settings, ids, data, bar, data_collator=collate)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     scorer = TextClassifierScorer(model, tokenizer, model_id="", identity={})
-    return scorer, {"encoder": model_name(name), **pin, **steps, "train_cut": cut}, ("torch", "transformers")
+    return scorer, {"encoder": model_name(name), **pin, **facts, "train_cut": cut}
 
 
 FITS = {BOW: _train_bow, BILSTM: _train_bilstm, ENCODER: _train_encoder}

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 PATH = "/v1/chat/completions"
-COMPLETIONS = "/v1/completions"
 
 
 @dataclass(frozen=True)
@@ -22,11 +21,10 @@ class Reply:
 
 @dataclass(frozen=True)
 class Raw:
-    """The very bytes of a reply; ``endless``: they come again and again."""
+    """The very bytes of a reply."""
 
     content: bytes
     headers: dict = field(default_factory=dict)
-    endless: bool = False
 
 
 def cut_off(content=None, **message):
@@ -44,8 +42,8 @@ class ChatServer:
     "cut" (the connection ends within the answer), "half" (malformed JSON), "empty" (no choices), "other" (a JSON
     list), "null" (no content); or a Reply.
     ``meet`` requests must be under way at once before any is answered. ``tokens(prompt)`` gives the first tokens of
-    an answer with their log-probabilities; as many of them are told as are asked for, by either endpoint. A service
-    that knows ``several`` gives n answers to a request.
+    an answer with their log-probabilities; as many of them are told as are asked for. A service that knows
+    ``several`` gives n answers to a request.
     """
 
     def __init__(
@@ -118,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.chat.closing.wait(self.chat.pause)
             if self.chat.key is not None and authorization != f"Bearer {self.chat.key}":
                 return self.send(401, {"error": {"message": f"wrong key in {authorization}"}})
-            if self.path not in (PATH, COMPLETIONS) or body["model"] != self.chat.model:
+            if self.path != PATH or body["model"] != self.chat.model:
                 return self.send(404, {"error": {"message": f"no model {body['model']}"}})
             prompt = _prompt(body)
             fault = self.chat.fault(prompt, n)
@@ -127,14 +125,16 @@ class _Handler(BaseHTTPRequestHandler):
         whole = _completion(self.chat.answer(prompt))
         if self.chat.several:
             whole["choices"] *= body.get("n", 1)
-        asked = body.get("logprobs") and (body["logprobs"] if "prompt" in body else body["top_logprobs"])
-        if self.chat.tokens and asked:
-            _add_tokens(whole, sorted(self.chat.tokens(prompt), key=lambda one: -one[1])[:asked], "prompt" in body)
+        if self.chat.tokens and body.get("logprobs"):
+            tops = sorted(self.chat.tokens(prompt), key=lambda one: -one[1])[: body["top_logprobs"]]
+            shown = [{"token": token, "logprob": log, "bytes": None} for token, log in tops]
+            whole["choices"][0]["logprobs"] = {"content": [{**shown[0], "top_logprobs": shown}]}
         return self.send(200, whole)
 
     def fail(self, fault, prompt):
         if isinstance(fault, Raw):
-            return self.send_raw(fault)
+            self.head(200, len(fault.content), fault.headers)
+            return self.wfile.write(fault.content)
         if isinstance(fault, Reply):
             return self.send(fault.status, fault.body, fault.headers)
         name, _, wait = fault.partition(" after ")
@@ -159,15 +159,6 @@ class _Handler(BaseHTTPRequestHandler):
         other = {"empty": {"choices": []}, "other": ["what"], "null": _completion(None)}
         return self.send(200, other[name])
 
-    def send_raw(self, raw):
-        self.head(200, 10**12 if raw.endless else len(raw.content), raw.headers)
-        try:
-            self.wfile.write(raw.content)
-            while raw.endless and not self.chat.closing.wait(0.001):
-                self.wfile.write(raw.content)
-        except OSError:  # the client had enough
-            self.close_connection = True
-
     def send(self, status, content, headers=None):
         encoded = json.dumps(content).encode()
         self.head(status, len(encoded), headers)
@@ -182,18 +173,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _prompt(body):
-    return body["prompt"] if "prompt" in body else body["messages"][-1]["content"]
-
-
-def _add_tokens(whole, tops, older):
-    """The likeliest first tokens, as the endpoint of chats has them, or the older one."""
-    choice = whole["choices"][0]
-    if older:
-        choice["text"] = choice.pop("message")["content"]
-        choice["logprobs"] = {"tokens": [tops[0][0]], "token_logprobs": [tops[0][1]], "top_logprobs": [dict(tops)]}
-        return
-    shown = [{"token": token, "logprob": log, "bytes": None} for token, log in tops]
-    choice["logprobs"] = {"content": [{**shown[0], "top_logprobs": shown}]}
+    return body["messages"][-1]["content"]
 
 
 def _completion(content):

@@ -16,13 +16,13 @@ from swapbias.findings import disaggregate
 from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.models.chat.chat_options import ChatOptions, scoring_in_words
 from swapbias.models.chat.local import LocalChatScorer
-from swapbias.models.chat.log_odds import LogOddsScorer, orders, shown_logs
+from swapbias.models.chat.log_odds import orders, score_options, shown_logs
 from swapbias.models.chat.service import ChatScorer
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings, plan_tasks
 from swapbias.runs.run import score_rows
 from swapbias.studies import as_prompts, config_rows, load_study
-from swapbias.studies.prompt import Prompt
+from swapbias.studies.study import Prompt
 from tests import tiny
 from tests.models.chat.server import ChatServer, Reply
 
@@ -55,10 +55,6 @@ def local(request, gpt):
     options = ChatOptions(model="tiny", provider="local", scoring="log-odds")
     model = AutoModelForCausalLM.from_pretrained(gpt)
     return LocalChatScorer(model, tokenizer, model_id="tiny", identity={}, options=options)
-
-
-def odds(model):
-    return LogOddsScorer(model, "share of answers")
 
 
 def first_tokens(local, text):
@@ -145,7 +141,7 @@ def test_by_a_slow_definition_every_order_of_letters(local):
         counted = sum(mean[text] for text in values)
         sides = [[text for text, value in values.items() if value == side] for side in (1, 0)]
         each = [[math.log(sum(by_text[text][order] for text in side)) for side in sides] for order in (0, 1)]
-        (found,) = odds(local).score([prompt])
+        (found,) = local.score([prompt])
         assert found.score == pytest.approx(sum(value * mean[text] for text, value in values.items()) / counted)
         assert found.parts["log_odds"] == pytest.approx(sum(more - less for more, less in each) / 2, abs=1e-5)
         assert found.parts["unanswered"] == pytest.approx(1 - counted / sum(mean.values()), abs=1e-6)
@@ -156,7 +152,7 @@ def test_by_a_slow_definition_every_order_of_letters(local):
 
 def test_by_a_slow_definition_an_option_without_a_letter_is_the_product_of_its_tokens(local):
     prompt = row(text="Is it so? It is", candidates="1=very likely|0=she|=nobody")
-    (found,) = odds(local).score([prompt])
+    (found,) = local.score([prompt])
     single = first_tokens(local, prompt.text)
     masses = [0.0, *(math.fsum(math.exp(log) for token, log in single if token.strip(" .\n(") == name)
                      for name in ("she", "nobody"))]  # fmt: skip
@@ -174,19 +170,19 @@ def test_by_a_slow_definition_an_option_without_a_letter_is_the_product_of_its_t
 
 
 def test_a_prompt_longer_than_the_model_reads_is_counted_and_a_letter_of_two_tokens_is_refused(local, monkeypatch):
-    long, short = odds(local).score([row("long", QUESTION.replace("Is it?", "Is it? " * 600)), row()])
+    long, short = local.score([row("long", QUESTION.replace("Is it?", "Is it? " * 600)), row()])
     assert math.isnan(long.score)
     assert (long.finite, long.parts["not_answered"], math.isnan(long.parts["outside"])) == (True, 1.0, True)
     assert 0 <= short.score <= 1
     monkeypatch.setattr(local.forms, "_known", {"B": []})
     with pytest.raises(UsageError, match="The letter B is no single token of tiny"):
-        odds(local).score([row()])
+        local.score([row()])
 
 
 def test_a_broken_model_gives_no_score(local, monkeypatch):
     broken = [([math.nan, -1.0, -1.0], 0.0)] * 2
     monkeypatch.setattr(local, "option_logs", lambda prompts, report=None: broken)
-    (found,) = odds(local).score([row()])
+    (found,) = local.score([row()])
     assert not found.finite
     assert math.isnan(found.score)
 
@@ -200,23 +196,18 @@ def service(server, **more):
     return ChatScorer("tiny", options)
 
 
-@pytest.mark.parametrize("endpoint", ["chat", "completions"])
-def test_a_service_that_tells_all_tokens_says_what_the_local_model_says(gpt, endpoint):
+def test_a_service_that_tells_all_tokens_says_what_the_local_model_says(gpt):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer, model = AutoTokenizer.from_pretrained(gpt), AutoModelForCausalLM.from_pretrained(gpt)
     here = LocalChatScorer(model, tokenizer, model_id="tiny", identity={}, options=ChatOptions(scoring="log-odds"))
     prompts = [*as_prompts(config_rows("occupation_sentiment", "ratings"))[:3], row()]
-
-    def tokens(prompt):  # the older endpoint is sent the turns as a model without a template reads them
-        return first_tokens(here, prompt.removesuffix("\n") if endpoint == "completions" else prompt)
-
-    with ChatServer(str, tokens=tokens) as server:
-        there = odds(service(server, endpoint=endpoint)).score(prompts)
+    with ChatServer(str, tokens=lambda prompt: first_tokens(here, prompt)) as server:
+        there = service(server).score(prompts)
         assert len(server.requests) == 8
         assert {body["max_tokens"] for body in server.requests} == {1}
         assert {body["temperature"] for body in server.requests} == {1}
-    for one, other in zip(there, odds(here).score(prompts), strict=True):
+    for one, other in zip(there, here.score(prompts), strict=True):
         assert one.score == pytest.approx(other.score, abs=1e-6)
         assert one.parts == pytest.approx(other.parts, abs=1e-6)
         assert one.answer == other.answer
@@ -231,9 +222,9 @@ def letters(prompt):
 
 def test_the_first_tokens_that_a_service_tells_bound_what_it_hides():
     with ChatServer(str, tokens=letters) as server:
-        (four,) = odds(service(server)).score([row()])
-        (three,) = odds(service(server, top_logprobs=3)).score([row()])
-        (one,) = odds(service(server, top_logprobs=1)).score([row()])
+        (four,) = service(server).score([row()])
+        (three,) = service(server, top_logprobs=3).score([row()])
+        (one,) = service(server, top_logprobs=1).score([row()])
     assert four.score == pytest.approx(0.6 / 0.9)
     assert (four.parts["outside"], four.parts["hidden"]) == pytest.approx((0.1, 0.0))
     assert three.score == pytest.approx(0.6 / 0.9)  # .05 more could move it by .035 at most
@@ -243,23 +234,23 @@ def test_the_first_tokens_that_a_service_tells_bound_what_it_hides():
     assert (one.parts["outside"], one.parts["not_answered"]) == pytest.approx((0.4, 1.0))
 
 
-def test_a_service_without_log_probabilities_is_told_after_one_request_and_never_asked_again(tmp_path):
+def test_a_service_without_log_probabilities_is_told_after_the_requests_under_way_and_never_asked_again(tmp_path):
     with ChatServer(str) as server:
-        asking = service(server)
+        asking = service(server, concurrency=1)
         asking.keep_answers(tmp_path)
         with pytest.raises(
             UsageError, match=r"without log-probabilities, which -M scoring=log-odds needs\. Start a new"
         ):
-            odds(asking).score([row()])
+            asking.score([row()])
         again = service(server)
         again.keep_answers(tmp_path)
         with pytest.raises(UsageError, match="without log-probabilities"):
-            odds(again).score([row()])
+            again.score([row()])
         assert len(server.requests) == 1
     refusal = Reply({"error": {"message": "logprobs is not supported"}}, status=400)
     with ChatServer(str, fault=lambda prompt, n: refusal) as server:
         with pytest.raises(ValueError, match=r"logprobs is not supported\); not every service gives log-probab"):
-            odds(service(server)).score([row()])
+            service(server, concurrency=1).score([row()])
         assert len(server.requests) == 1
 
 
@@ -333,17 +324,13 @@ def test_pairs_that_differ_in_the_order_of_options_alone_are_read_once():
     ("given", "told"),
     [({"trials": 2}, "--trials is for sampled answers"),
      ({"temperature": 0.0, "max_tokens": 1}, "-M temperature and"),
-     ({"endpoint": "completions", "base_url": None}, "no --base-url is given"),
      ({"scoring": "sampled", "top_logprobs": 5}, "-M top-logprobs is for -M scoring=log-odds")],
 )  # fmt: skip
 def test_settings_that_log_odds_cannot_use_are_refused(given, told):
     chat = ChatOptions(**{"model": "tiny", "base_url": "http://127.0.0.1:1/v1", "scoring": "log-odds", **given})
     with pytest.raises(UsageError, match=told):
         chat.check()
-
-
-def test_an_unknown_way_is_refused():
-    with pytest.raises(UsageError, match="Unknown scoring 'guess': expected sampled or log-odds"):
+    with pytest.raises(UsageError, match="Unknown scoring 'guess': expected sampled, log-odds"):
         ChatOptions(scoring="guess")
 
 
@@ -356,7 +343,7 @@ class Made:
     ``more`` is what the log-odds of stigma rise by for a woman.
     """
 
-    model_id, identity, chunk_rows, sends_text = "made", {}, 1_024, False
+    model_id = "made"
 
     def __init__(self, rows, seed, more=0.0):
         self.rng, self.more = np.random.default_rng(seed), more
@@ -382,8 +369,8 @@ class Made:
             found.append((logits.tolist(), 0.0))
         return found
 
-    def keep_answers(self, folder):
-        raise AssertionError(folder)
+    def score(self, prompts, on_progress=None):
+        return score_options(self.option_logs, prompts, on_progress)
 
 
 def gaps(count, more):
@@ -393,13 +380,13 @@ def gaps(count, more):
     rows = [one for one in config_rows("stigma_vignettes", "gender") if one["label"] != "control"]
     alone = replace(study, experiments=(replace(gender, slices=(), levels=(), scores=("score",), reported=()),))
     for seed in range(count):
-        scored = score_rows(rows, LogOddsScorer(Made(rows, seed, more), "share of answers"))
+        scored = score_rows(rows, Made(rows, seed, more))
         found = disaggregate(pd.DataFrame(scored), alone, expected={}, robustness=False)
         yield next(one.estimate for one in found if one.headline)
 
 
 def test_a_blind_model_is_rarely_taken_for_a_biased_one_and_a_planted_gap_is_found():
-    blind = list(gaps(30, 0.0))
-    assert sum(one.ci_low <= 0 <= one.ci_high for one in blind) >= 26  # 28.5 expected; fewer: 2 in 100
-    planted = list(gaps(4, 3.0))  # over 17 questions
+    blind = list(gaps(20, 0.0))
+    assert sum(one.ci_low <= 0 <= one.ci_high for one in blind) >= 17  # 19 expected; fewer: 2 in 100
+    planted = list(gaps(3, 3.0))  # over 17 questions
     assert all(one.ci_low > 0 for one in planted)

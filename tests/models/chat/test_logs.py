@@ -20,9 +20,9 @@ from swapbias.cli import app  # noqa: E402
 from swapbias.errors import UsageError  # noqa: E402
 from swapbias.findings import findings_table  # noqa: E402
 from swapbias.models.chat import ChatOptions  # noqa: E402
-from swapbias.models.chat.logs import chat_prompts, read_header  # noqa: E402
+from swapbias.models.chat.tasks import chat_prompts, read_header, study_task  # noqa: E402
 from swapbias.privacy import private_strings, public_manifest  # noqa: E402
-from swapbias.runs import Run, Settings, compare_runs, read_run, resume, settings_of, start  # noqa: E402
+from swapbias.runs import Settings, settings_of, start  # noqa: E402
 from swapbias.studies import load_corpus, studies, turns  # noqa: E402
 from tests.models.chat.server import ChatServer  # noqa: E402
 
@@ -105,31 +105,23 @@ def asked(tmp_path_factory, quietly):
 def test_every_study_that_chat_models_answer_is_a_task():
     from inspect_ai._util.registry import registry_find, registry_info
 
-    import swapbias.models.chat.tasks  # noqa: F401
-
     named = [registry_info(one).name for one in registry_find(lambda info: info.type == "task")]
     chat = {one for one in studies() if any(two.kind == "chat" for two in load_corpus(one).study.experiments)}
     assert {f"swapbias/{one}" for one in chat} <= set(named)
 
 
 def test_a_task_asks_the_prompts_of_the_study_each_text_once_in_its_turns(log):
-    from swapbias.models.chat.tasks import study_task
-
     task = study_task(STUDY)
-    texts = {tuple((one["role"], one["content"]) for one in turns(prompt.text)) for prompt in chat_prompts(STUDY)}
+    texts = {
+        tuple((one["role"], one["content"]) for one in turns(prompt.text))
+        for some in chat_prompts(STUDY).values()
+        for prompt in some
+    }
     asked = [tuple((one.role, one.text) for one in sample.input) for sample in task.dataset]
     assert len(asked) == len(set(asked))
     assert set(asked) == texts
     assert (task.version, task.epochs, task.config.temperature, task.config.max_tokens) == ("1.0.0", 5, 1.0, 16)
     assert [one.role for one in log.samples[0].messages] == ["system", "user", "assistant", "user", "assistant"]
-
-
-def test_inspect_shows_what_audits_read(log, logged):
-    items = logged[0].items(STUDY)
-    shown = {one.name: one for one in log.results.scores}
-    texts = items.groupby("text")[["score", "unanswered"]].mean()  # trials first, as inspect's reducer
-    for name in ("score", "unanswered"):
-        assert shown[name].metrics[f"grouped_{CONFIG}"].value == pytest.approx(texts[name].mean(), abs=1e-12)
 
 
 def test_a_log_gives_the_findings_of_an_audit_with_the_same_answers(logged, asked):
@@ -153,24 +145,9 @@ def test_the_manifest_says_what_the_log_says_and_no_place(logged, path, log):
     assert public_manifest(manifest)["settings"]["chat"]["log"] == path.name
 
 
-def test_such_a_run_is_compared_and_gone_on_with_as_others(logged, asked, quietly, tmp_path):
-    import shutil
-
-    compared = compare_runs([read_run(logged[0].folder), read_run(asked[0].folder)])
-    assert compared.rows
-    assert len(compared.columns) == 2
-    folder = shutil.copytree(logged[0].folder, tmp_path / "again")
-    (folder / "findings.csv").unlink()
-    run = Run(folder)
-    run.write_manifest(run.manifest() | {"status": "running"})
-    _, found = resume(folder, say=quietly["say"], bar=quietly["bar"])
-    assert (folder / "findings.csv").read_bytes() == (logged[0].folder / "findings.csv").read_bytes()
-    assert len(found) == len(logged[1])
-
-
 def test_what_has_no_answer_has_no_score_and_is_told(tmp_path, quietly):
-    lost = {text for text in (one.text for one in chat_prompts(STUDY, CONFIG)) if zlib.crc32(text.encode()) % 4 == 0}
-    lost = {turns(text)[-1]["content"] for text in lost}
+    texts = [one.text for one in chat_prompts(STUDY, CONFIG)[CONFIG]]
+    lost = {turns(text)[-1]["content"] for text in texts if zlib.crc32(text.encode()) % 4 == 0}
     log = ask(
         tmp_path, lambda text: ValueError("down") if text in lost else answer(text),
         fail_on_error=False, epochs=1, form="json",
@@ -236,8 +213,14 @@ def another_system(log):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (another_prompt, "asks 1 prompts that stigma_vignettes does not have"),
-        (another_solver, "put more than the prompt before the model in 1 of"),
+        (
+            another_prompt,
+            "1 of 72 samples put something else than a prompt of swapbias/stigma_vignettes before the model",
+        ),
+        (
+            another_solver,
+            "1 of 72 samples put something else than a prompt of swapbias/stigma_vignettes before the model",
+        ),
         (another_task, "is a log of the task 'inspect_evals/bbq'"),
         (another_version, "asks version 0.9.0 of stigma_vignettes, and this swapbias has 1.0.0"),
         (another_system, "a system message of its own"),
@@ -255,29 +238,22 @@ def test_settings_of_the_task_go_before_those_of_the_model(log, tmp_path):
         copy.eval.model_generate_config.temperature, copy.eval.model_generate_config.seed = 0.9, 7
         copy.eval.model, copy.eval.model_args = "hf/OWNER/NAME", {"revision": "abc123", "api_key": "sk-secret"}
 
-    logged = read_header(edited(log, tmp_path / "edited.json", change))
-    assert (logged.options.model, logged.options.temperature) == ("hf/OWNER/NAME", 0.5)
-    assert (logged.identity["seed"], logged.identity["revision"]) == (7, "abc123")
-    assert "sk-secret" not in repr(logged)
+    options, identity, _ = read_header(edited(log, tmp_path / "edited.json", change))
+    assert (options.model, options.temperature) == ("hf/OWNER/NAME", 0.5)
+    assert (identity["seed"], identity["revision"]) == (7, "abc123")
+    assert "sk-secret" not in repr((options, identity))
     here = edited(log, tmp_path / "here.json", lambda copy: setattr(copy.eval, "model", "hf//home/me/model"))
-    assert read_header(here).options.model == "/home/me/model"  # which public manifests shorten
+    assert read_header(here)[0].model == "/home/me/model"  # which public manifests shorten
 
 
-def broken_zip(content):
-    return content[: len(content) // 2]
-
-
-def no_log(content):
-    return b"PK\x03\x04 nothing of the kind"
-
-
-@pytest.mark.parametrize("change", [broken_zip, no_log, lambda content: b"", lambda content: b'{"version": 2}'])
-@pytest.mark.parametrize("suffix", [".eval", ".json"])
-def test_a_broken_file_is_one_sentence(path, tmp_path, change, suffix):
-    broken = tmp_path / f"broken{suffix}"
-    broken.write_bytes(change(path.read_bytes()))
-    with pytest.raises(ValueError, match=r"broken\.\w+ cannot be read as a log of inspect_ai"):
-        of_log(broken)
+def test_a_broken_file_is_one_sentence(path, tmp_path):
+    whole = path.read_bytes()
+    for number, content in enumerate((whole[: len(whole) // 2], b"PK\x03\x04 none", b"", b'{"version": 2}')):
+        for suffix in (".eval", ".json"):
+            broken = tmp_path / f"broken{number}{suffix}"
+            broken.write_bytes(content)
+            with pytest.raises(ValueError, match=r"broken\d\.\w+ cannot be read as a log of inspect_ai"):
+                of_log(broken)
 
 
 def test_what_the_log_says_is_not_said_otherwise(path, tmp_path):

@@ -1,14 +1,14 @@
 """What leaves for a chat service, and what does not; answers bound to options; several answers of one request."""
 
 import logging
-import sys
 
 import pytest
 
 from swapbias.errors import UsageError
-from swapbias.models.chat.answer_log import unread
+from swapbias.models.base import Request
+from swapbias.models.chat import load_chat
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.models.chat.service import ChatScorer
+from swapbias.models.chat.service import ChatScorer, unread
 from swapbias.studies.answer_scores import read_option
 from tests.models.chat.server import ChatServer, Reply
 from tests.models.chat.test_service import SECRET, row, rows, scorer_of, upper
@@ -80,10 +80,9 @@ def test_no_log_of_any_level_has_a_key_or_of_credentialed_notes_anything(credent
 
 
 def test_without_the_openai_package_one_sentence_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr("swapbias.models.chat.chat_options.find_spec", lambda name: None)
+    monkeypatch.setattr("swapbias.models.chat.chat_kind.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"openai package.*pip install 'swapbias\[chat\]'"):
-        ChatScorer("tiny", ChatOptions(base_url="http://127.0.0.1:1/v1")).score(rows(1))
-    assert "openai" in sys.modules  # the others are tested with it
+        load_chat(ChatOptions(model="tiny", base_url="http://127.0.0.1:1/v1"), Request())
 
 
 def test_a_provider_is_named_behind_the_model():
@@ -129,11 +128,6 @@ def test_without_options_or_the_wish_no_schema_is_sent():
         assert not any("response_format" in one for one in server.requests)
 
 
-def test_bound_answers_are_asked_for_anew():
-    keys = {ChatScorer("m", one)._keys(rows(1))[0] for one in (ChatOptions(), ChatOptions(json_schema=True))}
-    assert len(keys) == 2
-
-
 # Several answers of one request
 
 
@@ -162,19 +156,10 @@ def test_where_a_service_gives_one_answer_each_trial_is_asked_for(how):
     assert [one.answer for one in found] == [f"IS IT {n}?" for n in range(3) for _ in (1, 2)]
 
 
-def test_trials_that_are_asked_together_share_requests_however_many_run_at_once():
-    trials = [row(f"s{n}/t{trial}", f"Is it {n}?") for n in range(3) for trial in (1, 2, 3)]
-    with ChatServer(upper, several=True) as server:
-        told = []
-        scorer_of(server, answers_per_request=3, trials=3).score(trials, told.append)
-        assert [one["n"] for one in server.requests] == [3] * 3
-    assert sum(told) == 9
-
-
 def test_a_full_disk_is_told_as_one(monkeypatch):
-    def full(self, answer, prompt=None):
+    def full(self, answers):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("swapbias.models.chat.answer_log.AnswerLog.add", full)
+    monkeypatch.setattr("swapbias.models.chat.service.AnswerLog.write", full)
     with ChatServer(upper) as server, pytest.raises(OSError, match="No space left"):
         scorer_of(server).score(rows(8))

@@ -1,7 +1,5 @@
 """Hostile replies of services: bounded, told in one sentence; no key, answer or request goes where it must not."""
 
-import gzip
-import itertools
 import json
 import math
 from pathlib import Path
@@ -11,12 +9,11 @@ from hypothesis import given, settings, strategies as st
 
 from swapbias.errors import UsageError
 from swapbias.models.chat import openai_client
-from swapbias.models.chat.answer_log import USAGE, Answer, AnswerLog, as_scored, unread
 from swapbias.models.chat.chat_options import KEYS, ChatOptions, api_key, key_names
-from swapbias.models.chat.service import ChatScorer
+from swapbias.models.chat.service import USAGE, Answer, AnswerLog, ChatScorer, as_scored, unread
 from tests.cli.test_cli import swapbias
 from tests.models.chat.server import ChatServer, Raw, Reply, _completion
-from tests.models.chat.test_service import SECRET, first, rows, scorer_of, upper
+from tests.models.chat.test_service import SECRET, first, row, rows, scorer_of, upper
 
 HOSTS = {name: f"https://{host}/v1" for host, name in KEYS.items()}
 
@@ -28,62 +25,47 @@ def reply(**choice):
     return whole
 
 
-def nested(depth):
-    return b'{"choices": ' + b"[" * depth + b"]" * depth + b"}"
-
-
 # Bounds
 
 
-LARGE = b" " * 300_000 + json.dumps(_completion("TEXT 3")).encode()
 HOSTILE = {
-    "large": (Raw(LARGE), "reply of more than 100,000 bytes"),
-    "endless": (Raw(LARGE, endless=True), "reply of more than 100,000 bytes"),
-    "a bomb": (Raw(gzip.compress(LARGE), {"Content-Encoding": "gzip"}), "packed in another way"),
-    "a stream": (Raw(b"data: {}\n\n" * 50_000, {"Content-Type": "text/event-stream"}), "more than 100,000 bytes"),
-    "another packing": (Raw(b"x", {"Content-Encoding": "br"}), "packed in another way"),
-    "deep": (Raw(nested(40_000)), "something else than an answer"),
-    "half deep": (Raw(nested(800)), "something else than an answer"),
-    "many digits": (Raw(b'{"choices": ' + b"9" * 5_000 + b"}"), "something else than an answer"),
+    "packed otherwise": Raw(b"x", {"Content-Encoding": "gzip"}),
+    "deep": Raw(b'{"choices": ' + b"[" * 40_000 + b"]" * 40_000 + b"}"),
+    "many digits": Raw(b'{"choices": ' + b"9" * 5_000 + b"}"),
 }
 
 
-@pytest.mark.parametrize(("sent", "told"), HOSTILE.values(), ids=HOSTILE)
-def test_a_reply_beyond_all_bounds_is_one_sentence_and_loses_nothing(sent, told, monkeypatch, tmp_path):
-    monkeypatch.setattr(openai_client, "MAX_REPLY", 100_000)
-    monkeypatch.setattr("swapbias.models.chat.answer_log.os.fsync", lambda number: None)
+@pytest.mark.parametrize("sent", HOSTILE.values(), ids=HOSTILE)
+def test_a_reply_that_cannot_be_read_is_one_sentence_and_loses_nothing(sent, tmp_path):
     with ChatServer(upper, fault=first(sent, times=99)) as server:
         scorer = scorer_of(server, attempts=2, concurrency=1)
         scorer.log = AnswerLog(tmp_path / "answers.jsonl")
-        with pytest.raises(ValueError, match=rf"({told}).*Answers in answers.jsonl: 3") as raised:
+        with pytest.raises(ValueError, match=r"in 2 attempts.*Answers in answers.jsonl: 3") as raised:
             scorer.score(rows(5))
     assert "\n" not in str(raised.value)
     assert len(AnswerLog(tmp_path / "answers.jsonl")) == 3
 
 
 COUNTS = [math.nan, math.inf, 10**400, -1, True, "7", 2.5, [7], {}, None, 2**62]
+REASONS = ["x" * 10**5, {"a": 1}, ["stop"], 7, "\ud800"]
 
 
-@pytest.mark.parametrize("count", COUNTS, ids=[str(one)[:8] for one in COUNTS])
-def test_a_count_that_is_none_is_left_out_and_the_answer_is_kept(count, tmp_path):
-    whole = _completion("TEXT 0")
-    whole["usage"] = dict.fromkeys(USAGE, count)
-    with ChatServer(upper, fault=lambda prompt, n: Reply(whole)) as server:
+def test_a_count_that_is_none_is_left_out_and_a_reason_of_any_kind_is_short(tmp_path):
+    def fault(prompt, n):
+        place = int(prompt.split()[1])
+        whole = reply(finish_reason=REASONS[place % len(REASONS)])
+        return Reply({**whole, "usage": dict.fromkeys(USAGE, COUNTS[place])})
+
+    with ChatServer(upper, fault=fault) as server:
         scorer = scorer_of(server, price_in=1.0, price_out=1.0)
         scorer.log = AnswerLog(tmp_path / "answers.jsonl")
-        (found,) = scorer.score(rows(1))
-    assert found.answer == "TEXT 0"
-    assert math.isnan(found.parts["tokens"])
-    assert AnswerLog(tmp_path / "answers.jsonl").known.popitem()[1].usage == {}
+        found = scorer.score(rows(len(COUNTS)))
+    assert {one.answer for one in found} == {"TEXT 3"}
+    assert all(math.isnan(one.parts["tokens"]) for one in found)
+    again = AnswerLog(tmp_path / "answers.jsonl").known.values()
+    assert all(one.usage == {} and len(one.finish_reason) <= openai_client.MAX_REASON for one in again)
+    assert len(again) == len(COUNTS)
     assert "tokens not counted" in scorer.spent([])
-
-
-@pytest.mark.parametrize("reason", ["x" * 10**5, {"a": 1}, ["stop"], 7, "\ud800"])
-def test_a_reason_of_any_kind_is_short(reason):
-    with ChatServer(upper, fault=lambda prompt, n: Reply(reply(finish_reason=reason))) as server:
-        scorer = scorer_of(server)
-        scorer.score(rows(1))
-    assert len(next(iter(scorer.log.known.values())).finish_reason) <= openai_client.MAX_REASON
 
 
 # Keys
@@ -172,7 +154,7 @@ def test_an_echoed_key_reaches_no_answer(echo, scoring, monkeypatch, tmp_path):
         scorer = scorer_of(server, scoring=scoring)
         scorer.log = AnswerLog(tmp_path / "answers.jsonl")
         try:
-            found = repr(scorer.score(rows(1)))
+            found = repr(scorer.score([row("s0/t0", "Is it? yes or no", "1=yes|0=no")]))
         except ValueError as error:
             found = str(error)
     assert SECRET not in found + (tmp_path / "answers.jsonl").read_text() + repr(scorer.log.known)
@@ -198,22 +180,6 @@ def test_what_is_asked_follows_to_no_other_host(status, monkeypatch):
         ):
             scorer_of(server, attempts=2).score(rows(1))
         assert (other.requests, other.authorizations) == ([], set())
-
-
-def test_no_more_requests_are_repeated_after_a_stop_than_were_under_way(tmp_path):
-    count = itertools.count()
-    held = {}
-
-    def slow(prompt):  # the twentieth answer stops the run as a kill would: nothing more is written
-        if next(count) == 20:
-            held["lines"] = (tmp_path / "answers.jsonl").read_bytes()
-        return prompt.upper()
-
-    with ChatServer(slow) as server:
-        scorer = scorer_of(server, concurrency=4)
-        scorer.log = AnswerLog(tmp_path / "answers.jsonl")
-        scorer.score(rows(40))
-    assert held["lines"].count(b"\n") >= 20 - 4
 
 
 # Random replies
@@ -264,7 +230,7 @@ def check_reply(server, odds=False):
     """One reply is either an answer that is kept or one sentence; anything else is a fault."""
     scorer = scorer_of(server, attempts=1, scoring="log-odds" if odds else "sampled", price_in=1.0, price_out=1.0)
     try:
-        (found,) = scorer.score(rows(1))
+        (found,) = scorer.score([row("s0/t0", "Is it? yes or no", "1=yes|0=no")])
     except ValueError as error:
         assert "\n" not in str(error)  # noqa: PT017
         assert len(str(error)) < 1_000  # noqa: PT017

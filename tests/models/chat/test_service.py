@@ -13,40 +13,34 @@ import time
 import traceback
 import urllib.request
 from collections import Counter
-from dataclasses import replace
 
 import pandas as pd
 import pytest
 
 from swapbias.errors import UsageError
-from swapbias.models.chat.answer_log import Answer, AnswerLog
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.models.chat.service import ChatScorer
+from swapbias.models.chat.service import Answer, AnswerLog, ChatScorer
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
-from swapbias.studies.prompt import Prompt, conversation
+from swapbias.studies.study import Prompt, conversation
 from tests import tiny
 from tests.conftest import ROOT
 from tests.models.chat.server import ChatServer
 
 SECRET = "sk-swapbias-secret-0123456789"
-# Asks 40 prompts: argv is the base URL, the log, and whether a loop runs already.
+# Asks 40 prompts within a loop that runs already, as in a notebook: argv is the base URL and the log.
 SCRIPT = """
 import asyncio, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 from pathlib import Path
-from swapbias.models.chat.answer_log import AnswerLog
-from swapbias.models.chat.service import ChatScorer
+from swapbias.models.chat.service import AnswerLog, ChatScorer
 from swapbias.models.chat.chat_options import ChatOptions
 from tests.models.chat.test_service import rows
 scorer = ChatScorer("tiny", ChatOptions(base_url=sys.argv[1], concurrency=4))
 scorer.log = AnswerLog(Path(sys.argv[2]))
 async def within():
     scorer.score(rows(40))
-if sys.argv[3] == "loop":
-    asyncio.new_event_loop().run_until_complete(within())
-else:
-    scorer.score(rows(40))
+asyncio.run(within())
 """
 
 
@@ -72,8 +66,8 @@ def first(fault, prompt="text 3", times=1):
     return lambda asked, n: fault if asked == prompt and n <= times else None
 
 
-def start_script(server, log, mode):
-    command = [sys.executable, "-c", SCRIPT, server.base_url, str(log), mode]
+def start_script(server, log):
+    command = [sys.executable, "-c", SCRIPT, server.base_url, str(log)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -105,12 +99,13 @@ def test_results_stand_in_the_order_of_the_prompts_whichever_answer_arrives_firs
     assert answered.index("TEXT 0") >= 4  # with four at once the last is asked after four others are answered
 
 
-def test_a_request_holds_its_prompt_alone_and_the_seed_of_its_trial():
+def test_a_request_holds_the_turns_of_its_prompt_alone_and_the_seed_of_its_trial():
+    prompt = conversation(("system", "Be brief."), ("user", "Who?"))
     with ChatServer(upper) as server:
-        scorer_of(server, seed=10, temperature=0.7, max_tokens=5).score([row("s1/pro/old/t3", "Who?")])
-        body = server.requests[0]
-    assert body["messages"] == [{"role": "user", "content": "Who?"}]
-    assert (body["model"], body["seed"], body["temperature"], body["max_tokens"]) == ("tiny", 13, 0.7, 5)
+        scorer_of(server, seed=10, temperature=0.7, max_tokens=5).score([row("s1/pro/old/t3", prompt)])
+        (body,) = server.requests
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]
+    assert body == {"model": "tiny", "messages": messages, "seed": 13, "temperature": 0.7, "max_tokens": 5}
 
 
 def test_as_many_requests_as_allowed_are_under_way_and_never_more():
@@ -149,14 +144,12 @@ def test_progress_adds_up_to_all_rows_known_ones_included():
     assert sum(told) == 6
 
 
-@pytest.mark.parametrize("mode", ["plain", "loop"])
-def test_scoring_works_whether_or_not_a_loop_runs(mode):
+def test_scoring_works_where_a_loop_runs():
+    async def within():
+        return scorer_of(server).score(rows(3))
+
     with ChatServer(upper) as server:
-
-        async def within():
-            return scorer_of(server).score(rows(3))
-
-        found = asyncio.run(within()) if mode == "loop" else scorer_of(server).score(rows(3))
+        found = asyncio.run(within())
     assert [one.answer for one in found] == ["TEXT 0", "TEXT 1", "TEXT 2"]
 
 
@@ -172,26 +165,13 @@ def test_a_server_of_ones_own_is_asked_in_offline_mode_and_inference_providers_a
 # Faults
 
 
-@pytest.mark.parametrize(
-    "fault", ["429", "429 after 0.1", "500", "503", "408", "slow", "cut", "half", "empty", "other"]
-)
+@pytest.mark.parametrize("fault", ["429 after 0.1", "500", "408", "slow", "cut", "half", "empty", "other"])
 def test_trouble_that_passes_heals_and_asks_nothing_else_again(fault):
     with ChatServer(upper, fault=first(fault, times=2)) as server:
         found = scorer_of(server, timeout=0.5).score(rows(8))
         asked = Counter(body["messages"][0]["content"] for body in server.requests)
     assert [one.answer for one in found] == [f"TEXT {number}" for number in range(8)]
     assert asked == Counter({**{f"text {number}": 1 for number in range(8)}, "text 3": 3})
-
-
-def test_a_server_that_comes_up_late_is_waited_for():
-    with socket.socket() as reserved:
-        reserved.bind(("127.0.0.1", 0))
-        port = reserved.getsockname()[1]
-    scorer = ChatScorer("tiny", ChatOptions(base_url=f"http://127.0.0.1:{port}/v1", attempts=3))
-    with pytest.raises(ValueError, match="did not answer s0/t0 in 3 attempts"):
-        scorer.score(rows(1))
-    with ChatServer(upper, port=port):
-        assert scorer.score(rows(1))[0].answer == "TEXT 0"
 
 
 @pytest.mark.parametrize(
@@ -251,27 +231,16 @@ def test_after_all_attempts_the_run_says_what_is_kept_and_resumes_without_asking
     assert asked == Counter({**{f"text {number}": 1 for number in range(9)}, "text 5": 4})
 
 
-def test_an_answer_without_content_is_blank_and_not_asked_again():
-    with ChatServer(upper, fault=first("null", "text 0")) as server:
-        found = scorer_of(server).score(rows(1))
-        assert server.asked("text 0") == 1
-    assert found[0].answer == ""
-
-
 # Limits and the estimate
 
 
-def test_too_many_requests_are_refused_before_the_first():
+def test_limits_count_what_is_answered_and_what_is_needed():
     with ChatServer(upper) as server:
         scorer = scorer_of(server, max_requests=4)
-        with pytest.raises(UsageError, match="5 requests are needed, and -M max-requests allows 4"):
-            scorer.score(rows(5))
-        assert not server.requests
+        assert scorer.beyond_limits(rows(5)) == "-M max-requests allows 4"
         scorer.score(rows(3))
-        scorer.score(rows(4))  # three of them are known
-        with pytest.raises(UsageError, match="1 requests are needed after 4 sent, and -M max-requests allows 4"):
-            scorer.score(rows(5))
-        assert len(server.requests) == 4
+        assert scorer.beyond_limits(rows(4)) == ""  # three of them are known
+        assert scorer.beyond_limits(rows(5)) == "-M max-requests allows 4"
 
 
 def test_the_estimate_counts_what_is_left():
@@ -289,10 +258,8 @@ def test_the_estimate_counts_what_is_left():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"trials": 0}, {"max_tokens": 0}, {"attempts": 0}, {"concurrency": 0}, {"concurrency": 101}, {"timeout": 0.0},
-        {"temperature": -0.1}, {"temperature": math.nan}, {"price_in": 1.0}, {"base_url": "localhost:8000"},
-        {"price_in": math.inf, "price_out": 1.0}, {"price_in": 1.0, "price_out": math.nan},
-        {"price_in": -1.0, "price_out": 1.0},
+        {"trials": 0}, {"concurrency": 101}, {"timeout": 0.0}, {"temperature": -0.1}, {"temperature": math.nan},
+        {"price_in": 1.0}, {"price_in": math.inf, "price_out": 1.0}, {"base_url": "localhost:8000"},
         {"base_url": "ftp://host/v1"}, {"base_url": "http://host:port/v1"}, {"base_url": "http://me:key@host/v1"},
         {"base_url": "https://host/v1?api-key=x"}, {"base_url": "http://host/v1", "provider": "together"},
     ],
@@ -322,15 +289,12 @@ def test_the_key_comes_from_the_environment_in_a_fixed_order(monkeypatch, keys, 
         assert server.authorizations == {f"Bearer {sent}"}
 
 
-def test_inference_providers_need_a_key():
+def test_inference_providers_need_a_key_of_plain_characters_that_is_not_shown(monkeypatch):
     with pytest.raises(UsageError, match="neither SWAPBIAS_API_KEY nor HF_TOKEN is set"):
         ChatScorer("owner/model").score(rows(1))
-
-
-def test_a_key_with_odd_characters_is_refused_and_not_shown(monkeypatch):
     monkeypatch.setenv("SWAPBIAS_API_KEY", f"{SECRET}é")
-    with ChatServer(upper) as server, pytest.raises(UsageError, match="SWAPBIAS_API_KEY holds") as raised:
-        scorer_of(server).score(rows(1))
+    with pytest.raises(UsageError, match="SWAPBIAS_API_KEY holds") as raised:
+        ChatScorer("owner/model").score(rows(1))
     assert SECRET not in "".join(traceback.format_exception(raised.value))
 
 
@@ -346,15 +310,9 @@ def test_a_key_is_never_written_or_shown(monkeypatch, tmp_path, fault):
         with pytest.raises(ValueError, match="Answers in") as raised:
             scorer.score(rows(5))
         assert server.authorizations == {f"Bearer {SECRET}"}
-        done = subprocess.run(
-            [sys.executable, "-X", "dev", "-c", SCRIPT, server.base_url, str(log), "plain"],
-            cwd=ROOT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
     assert raised.value.__context__ is None
-    assert done.returncode == 1
-    shown = [*traceback.format_exception(raised.value), repr(vars(scorer)), repr(scorer.options), done.stdout]
-    shown += [done.stderr, *(path.read_text() for path in tmp_path.rglob("*") if path.is_file())]
-    assert SECRET not in "".join(shown)
+    shown = [*traceback.format_exception(raised.value), repr(vars(scorer)), repr(scorer.options)]
+    shown += [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
     assert SECRET[3:] not in "".join(shown)
 
 
@@ -400,18 +358,24 @@ def test_a_damaged_line_among_others_is_named(tmp_path):
         AnswerLog(path)
 
 
-@pytest.mark.parametrize("change", [{"temperature": 0.5}, {"seed": 1}, {"max_tokens": 3}, {"provider": "together"}])
-def test_other_settings_ask_anew(change):
-    options = ChatOptions()
-    keys = {ChatScorer("m", one)._keys(rows(1))[0] for one in (options, replace(options, **change))}
-    assert len(keys) == 2
-    assert ChatScorer("m", replace(options, concurrency=1, timeout=1.0))._keys(rows(1))[0] in keys
+def test_other_settings_ask_anew():
+    changes = [
+        {},
+        {"temperature": 0.5},
+        {"seed": 1},
+        {"max_tokens": 3},
+        {"provider": "together"},
+        {"json_schema": True},
+    ]
+    keys = {ChatScorer("m", ChatOptions(**one))._keys(rows(1))[0] for one in changes}
+    assert len(keys) == len(changes)
+    assert ChatScorer("m", ChatOptions(concurrency=1, timeout=1.0))._keys(rows(1))[0] in keys
 
 
 def test_a_killed_run_resumes_without_repeating_an_answered_request(tmp_path):
     path = tmp_path / "answers.jsonl"
     with ChatServer(upper, pause=0.02) as server:
-        process = start_script(server, path, "plain")
+        process = start_script(server, path)
         wait_for(8, path, process)
         process.kill()
         process.communicate()
@@ -428,11 +392,10 @@ def test_a_killed_run_resumes_without_repeating_an_answered_request(tmp_path):
     assert sum(asked.values()) <= 44  # the four under way may be asked again
 
 
-@pytest.mark.parametrize("mode", ["plain", "loop"])
-def test_an_interrupt_ends_the_run_at_once_and_keeps_what_arrived(tmp_path, mode):
+def test_an_interrupt_ends_the_run_at_once_and_keeps_what_arrived(tmp_path):
     path = tmp_path / "answers.jsonl"
     with ChatServer(upper, fault=lambda prompt, n: "slow" if prompt == "text 20" else None, pause=0.02) as server:
-        process = start_script(server, path, mode)
+        process = start_script(server, path)
         wait_for(8, path, process)
         process.send_signal(signal.SIGINT)
         _, shown = process.communicate(timeout=20)  # the slow answer would take 60 seconds
@@ -476,23 +439,15 @@ def test_a_local_model_answers_the_same_for_a_seed_and_otherwise_over_trials_and
     assert not set(found) & set(answers_of(local(chat_model, seed=2), trials))
 
 
-def test_a_local_answer_does_not_depend_on_the_rows_beside_it(chat_model):
+def test_a_local_answer_does_not_depend_on_the_rows_beside_it_and_is_generated_once(chat_model, monkeypatch):
     prompts = [*rows(6), row("long/t1", "He is a doctor and she is a nurse."), row("twin/t2", "text 2")]
-    together = answers_of(local(chat_model), prompts)
+    whole, told = local(chat_model), []
+    together = answers_of(whole, prompts)
+    monkeypatch.setattr(whole.model, "generate", None)
+    assert [one.answer for one in whole.score(prompts, told.append)] == together
+    assert told == [8]
     assert together == answers_of(local(chat_model, batch_size=1), prompts)
     assert together[::-1] == answers_of(local(chat_model, batch_size=3), prompts[::-1])
-
-
-def test_local_answers_are_kept_and_not_generated_again(chat_model, tmp_path, monkeypatch):
-    told = []
-    scorer = local(chat_model)
-    scorer.log = AnswerLog(tmp_path / "answers.jsonl")
-    found = answers_of(scorer, rows(4))
-    again = local(chat_model)
-    again.log = AnswerLog(tmp_path / "answers.jsonl")
-    monkeypatch.setattr(again.model, "generate", None)
-    assert [one.answer for one in again.score(rows(4), told.append)] == found
-    assert told == [4]
 
 
 def test_temperature_zero_gives_the_greedy_continuation(chat_model):
@@ -543,22 +498,6 @@ def test_a_conversation_is_told_turn_by_turn_also_to_a_template_that_knows_no_sy
     assert encoded == plain
 
 
-def test_a_service_is_sent_every_turn():
-    told = conversation(("system", "Be brief."), ("user", "Is it?"))
-    with ChatServer(lambda prompt: "A") as server:
-        ChatScorer("tiny", ChatOptions(base_url=server.base_url)).score([row("s1", told), row("s2", "Is it?")])
-    assert [[one["role"] for one in body["messages"]] for body in server.requests] in (
-        [["system", "user"], ["user"]], [["user"], ["system", "user"]],
-    )  # fmt: skip
-
-
-def test_a_chat_template_is_used_where_there_is_one(chat_model):
-    scorer = local(chat_model)
-    assert scorer.tokenizer.decode(scorer._encode("Who?")) == "<s>Who?\n"  # this tokenizer would end it with </s>
-    scorer.tokenizer.chat_template = "{{ '<s>' }}{% for m in messages %}{{ m['content'] }}{% endfor %}{{ '</s>' }}"
-    assert scorer.tokenizer.decode(scorer._encode("Who?")) == "<s>Who?</s>"
-
-
 def test_a_prompt_too_long_for_the_model_is_not_scored(chat_model):
     told = []
     scorer = local(chat_model)
@@ -576,10 +515,10 @@ def test_an_answer_ends_at_the_end_token_of_the_model(chat_model):
     from swapbias.models.engine.generation import until
 
     scorer = local(chat_model)
-    scorer.model.generation_config.eos_token_id = [5, 6]
-    assert until([40, 41, 6, 42, 5], scorer._ends()) == [40, 41, 6]
+    scorer.ends = [5, 6]
+    assert until([40, 41, 6, 42, 5], scorer.ends) == [40, 41, 6]
     assert scorer._decoded([40, 41, 6], [40]) == (scorer.tokenizer.decode([40, 41]), "stop")
-    assert scorer._decoded(until([40, 41], scorer._ends()), []) == (scorer.tokenizer.decode([40, 41]), "length")
+    assert scorer._decoded(until([40, 41], scorer.ends), []) == (scorer.tokenizer.decode([40, 41]), "length")
 
 
 def test_a_reasoning_that_the_template_begins_is_no_answer(chat_model):
@@ -632,18 +571,13 @@ def test_answer_odds_equal_the_slow_definition(odds, chat_model, pair):
 
 def test_exchanging_the_answers_flips_the_odds_and_equal_answers_tie(odds):
     texts = ["the nurse|the doctor", "the doctor|the nurse", "the nurse|the nurse"]
-    one, other, tie = odds.score([row(str(number), "Who is she?", pair) for number, pair in enumerate(texts)])
+    told = []
+    prompts = [row(str(number), "Who is she?", pair) for number, pair in enumerate(texts)]
+    one, other, tie = odds.score(prompts, told.append)
+    assert sum(told) == 3
     assert one.parts["log_odds"] == pytest.approx(-other.parts["log_odds"], abs=1e-4)
     assert one.score == 1 - other.score
     assert (tie.score, tie.parts["log_odds"], tie.answer) == (0.5, 0.0, "")
-
-
-def test_answer_odds_do_not_depend_on_the_rows_beside_them(odds):
-    prompts = [row(f"s{n}", "Who is she? " * n, "the nurse|the construction worker") for n in range(1, 6)]
-    alone = [odds.score([prompt])[0].parts["log_odds"] for prompt in prompts]
-    told = []
-    assert [one.parts["log_odds"] for one in odds.score(prompts, told.append)] == pytest.approx(alone, abs=1e-3)
-    assert sum(told) == 5
 
 
 def test_odds_of_a_text_that_the_model_cannot_read_are_nan(odds):

@@ -17,7 +17,7 @@ from swapbias.models.base import LoadOptions
 from swapbias.models.clinical.features import ContextualVectors, StaticVectors, TfidfLsa, clean, load_features
 from swapbias.models.clinical.word_direction import DirectionScorer, DirectionTables, read_direction_tables
 from swapbias.models.engine.encoder import Engine
-from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt, slots
+from swapbias.studies.study import PROMPT_COLUMNS, Prompt, slots
 from swapbias.studies.tables import corpus_dir, read_table
 from tests import tiny
 

@@ -11,7 +11,7 @@ from swapbias.errors import UsageError
 from swapbias.models.base import LoadOptions
 from swapbias.models.clinical.features import load_extra
 from swapbias.models.clinical.phenotype import PhenotypeScorer, explain_pair, load_phenotype_classifier, train
-from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
+from swapbias.studies.study import PROMPT_COLUMNS, Prompt
 from tests import tiny
 
 pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[clinical]'")

@@ -51,6 +51,7 @@ def answers_of(model, texts, batch_size, most=MOST):
 @pytest.mark.parametrize("family", [*FAMILIES, *REFUSED])
 def test_answers_are_those_of_each_prompt_alone(family):
     model, texts = made(family, initializer_range=0.5, **(FAMILIES | REFUSED)[family]), prompts()
+    texts = texts if family in FAMILIES else texts[-4:]
     with torch.no_grad():  # the end token is chosen now and then, so that rows end early
         model.get_output_embeddings().weight[END] *= 1.5
     assert generation.can_pad(model, max(texts, key=len), MOST) is (family in FAMILIES)

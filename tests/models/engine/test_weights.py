@@ -1,92 +1,15 @@
-"""Weights of the engine: prepacked, and rounded to bfloat16 with the error measured."""
-
-import weakref
+"""Weights that are rounded to bfloat16, with the error measured."""
 
 import pytest
 import torch
-from torch import nn
 from transformers import AutoModelForMaskedLM
 
 from swapbias.models.auto import load_scorer, read_as
 from swapbias.models.base import LoadOptions
-from swapbias.models.engine.encoder import Engine, PackedLinear, can_prepack, prepack, rounding_error
+from swapbias.models.engine.encoder import rounding_error
 from swapbias.studies.catalogue import as_prompts, config_rows
 from tests import tiny
-from tests.models.engine.encoders import alone, ids, in_batches, made, sizes
-
-# --- prepacked weights --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("bias", [True, False])
-def test_a_prepacked_layer_gives_what_the_plain_one_gives(dtype, bias):
-    torch.manual_seed(0)
-    linear = nn.Linear(48, 20, bias=bias, dtype=dtype)
-    if not can_prepack(linear.weight):
-        pytest.skip("this build of torch cannot pack weights")
-    close = 1e-5 if dtype == torch.float32 else 0.05
-    with torch.inference_mode():
-        for shape in ((1, 7, 48), (3, 48), (1_500, 48)):
-            hidden = torch.randn(shape).to(dtype)
-            assert torch.allclose(PackedLinear(linear)(hidden), linear(hidden), atol=close)
-            gelu = nn.functional.gelu(linear(hidden))
-            assert torch.allclose(PackedLinear(linear, gelu=True)(hidden), gelu, atol=close)
-
-
-def test_prepacking_frees_the_plain_weights_and_keeps_embeddings():
-    model = made("roberta")
-    before = [weakref.ref(one.weight) for one in model.modules() if type(one) is nn.Linear]
-    if not prepack(model):
-        pytest.skip("this build of torch cannot pack weights")
-    left = [one() for one in before if one() is not None]
-    assert len(left) == 1  # the head's, which are the embeddings too
-    assert left[0] is model.get_input_embeddings().weight
-
-
-def test_where_the_operation_is_gone_models_run_plainly(monkeypatch):
-    class Gone:
-        def __getattr__(self, name):
-            raise AttributeError(name)
-
-    monkeypatch.setattr(torch.ops, "mkldnn", Gone())
-    model, encoded = made("bert"), ids()
-    expected = alone(model, encoded, [1] * len(encoded))
-    engine = Engine(model)
-    engine.prepack()
-    assert not any(isinstance(one, PackedLinear) for one in model.modules())
-    assert torch.allclose(in_batches(engine, encoded, [1] * len(encoded)), expected, atol=1e-4)
-
-
-def test_an_operation_that_means_something_else_is_not_used(monkeypatch):
-    class Other:
-        def _reorder_linear_weight(self, weight, rows):
-            return weight
-
-        def _linear_pointwise(self, hidden, weight, bias, activation, scalars, algorithm):
-            return nn.functional.linear(hidden, weight)  # the bias is lost
-
-    monkeypatch.setattr(torch.ops, "mkldnn", Other())
-    assert not can_prepack(torch.zeros(1))
-
-
-def test_a_family_that_is_not_known_is_not_prepacked():
-    assert prepack(made("albert")) == 0
-
-
-def test_other_types_and_approximate_activations_are_left_alone():
-    assert not can_prepack(torch.zeros(1, dtype=torch.float64))
-    from transformers import BertConfig, BertForMaskedLM
-
-    torch.manual_seed(0)
-    model = BertForMaskedLM(BertConfig(hidden_act="gelu_new", **sizes())).eval()
-    encoded = ids()
-    expected = alone(model, encoded, [1] * len(encoded))
-    engine = Engine(model)
-    engine.prepack()
-    assert torch.allclose(in_batches(engine, encoded, [1] * len(encoded)), expected, atol=1e-4)
-
-
-# --- bfloat16 -----------------------------------------------------------------------------------------
+from tests.models.engine.encoders import alone
 
 
 def test_the_rounding_error_counts_what_moved():

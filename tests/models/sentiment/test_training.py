@@ -13,21 +13,13 @@ import torch
 
 from swapbias.errors import UsageError
 from swapbias.models.base import LoadOptions
-from swapbias.models.classifier import TextClassifierScorer, dev_accuracy_of, is_sentiment_folder
+from swapbias.models.loading import dev_accuracy_of, is_sentiment_folder
 from swapbias.models.sentiment import training
+from swapbias.models.sentiment.bilstm import BiLstm, frequent_words, tokens
 from swapbias.models.sentiment.sst2 import load_sentiment_data
-from swapbias.models.sentiment.training import (
-    BiLstm,
-    TrainSettings,
-    fit_network,
-    frequent_words,
-    load_sentiment_model,
-    shuffled_batches,
-    tokens,
-    train_model,
-    write_record,
-)
-from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
+from swapbias.models.sentiment.training import TrainSettings, load_sentiment_model, train_model
+from swapbias.models.transformers_scorer import TextClassifierScorer
+from swapbias.studies.study import PROMPT_COLUMNS, Prompt
 
 FILLERS = ["film", "story", "plot", "cast", "scene", "music", "ending"]
 VECTORS = ["good", "bad", *FILLERS]
@@ -216,20 +208,18 @@ def test_the_most_frequent_words_are_kept_in_lower_case():
     assert frequent_words(keyed, most=2)[0] == ["rare", "film"]
 
 
-def test_batches_hold_every_sentence_once_with_others_of_like_length():
-    lengths = [index % 10 for index in range(200)]
-    batches = list(shuffled_batches(lengths, 10, torch.Generator().manual_seed(0)))
-    assert sorted(at for batch in batches for at in batch) == list(range(200))
-    assert all(len({lengths[at] for at in batch}) == 1 for batch in batches)  # 200 are one bucket: 20 of each length
-
-
 def test_what_pads_a_shorter_sentence_is_not_read():
     network = BiLstm(["a", "b"], torch.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, -1.0]]), units=3).eval()
-    (alone,), together = network([[1, 2]]), network([[1, 2], [2, 1, 1, 0, 2]])
+
+    def logits(*ids):
+        batch = training.padded([{"input_ids": one, "labels": 0} for one in ids])
+        return network(batch["input_ids"], batch["attention_mask"])["logits"]
+
+    (alone,), together = logits([1, 2]), logits([1, 2], [2, 1, 1, 0, 2])
     assert together.shape == (2, 2)
     assert together[:, 0].tolist() == [0, 0]  # the second logit alone decides
     assert together[0, 1].item() == pytest.approx(alone[1].item(), abs=1e-6)
-    assert network([[2, 1]])[0, 1].item() != pytest.approx(alone[1].item(), abs=1e-6)  # order matters
+    assert logits([2, 1])[0, 1].item() != pytest.approx(alone[1].item(), abs=1e-6)  # order matters
 
 
 def test_a_saved_lstm_reads_as_before_whatever_the_batch(tmp_path):
@@ -241,19 +231,31 @@ def test_a_saved_lstm_reads_as_before_whatever_the_batch(tmp_path):
     np.testing.assert_allclose(again[0], network.predict_proba(texts[:1])[0], atol=1e-6)
 
 
+class Fading(torch.nn.Module):
+    """Its loss on dev is that of a list, by epoch."""
+
+    def __init__(self, losses):
+        super().__init__()
+        self.weight, self.losses, self.weights = torch.nn.Parameter(torch.zeros(1)), iter(losses), []
+
+    def forward(self, input_ids, attention_mask, labels):
+        logits = self.weight.expand(len(labels), 2)
+        if self.training:
+            return {"loss": (self.weight - 9).square().sum(), "logits": logits}
+        self.weights.append(self.weight.item())
+        return {"loss": torch.tensor(next(self.losses)), "logits": logits}
+
+
 def test_training_stops_when_dev_gets_no_better_and_the_best_epoch_stays(data):
-    found, settings = load_sentiment_data(str(data)), TrainSettings(kind="bilstm", data="", batch_size=8, rate=0.02)
-    network, values = BiLstm(VECTORS, torch.randn(len(VECTORS) + 1, 4), units=3), iter([3.0, 1.0, 2.0, 2.0, 1.5, 0.0])
-    weights = []
-
-    def dev_loss():
-        weights.append(network.head.weight.tolist())
-        return next(values)
-
-    ids = network.ids([row.text for row in found.train])
-    losses = fit_network(network, network, ids, found, settings, lambda done: None, dev_loss)
-    assert losses == [3.0, 1.0, 2.0, 2.0, 1.5]  # three epochs after the best
-    assert network.head.weight.tolist() == weights[1] != weights[-1]
+    found, settings = load_sentiment_data(str(data)), TrainSettings(kind="bilstm", data="", device="cpu", rate=0.02)
+    network = Fading([3.0, 1.0, 2.0, 2.0, 1.5, 0.0])
+    ids = [[1]] * len(found.train)
+    facts = training.fit_network(
+        network, settings, ids, found, lambda title, total: lambda done: None,
+        data_collator=training.padded, eval_dataset=training.labelled(ids[:16], found.dev),
+    )  # fmt: skip
+    assert facts["dev_losses"] == [3.0, 1.0, 2.0, 2.0, 1.5]  # three epochs after the best
+    assert network.weight.item() == network.weights[1] != network.weights[-1]
 
 
 # Trouble.
@@ -374,7 +376,7 @@ def test_a_type_that_skops_does_not_trust_is_refused(tmp_path):
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer
 
-    write_record(tmp_path, {"kind": "bow"})
+    (tmp_path / "training.json").write_text('{"kind": "bow"}')
     skops.io.dump(make_pipeline(FunctionTransformer(sentences)), tmp_path / "model.skops")
     with pytest.raises(UsageError, match=r"model\.skops holds types that skops does not trust: .*sentences"):
         load_sentiment_model(tmp_path)
@@ -392,7 +394,7 @@ def test_folders_that_no_training_wrote_are_told_apart(tmp_path):
         (tmp_path / "training.json").write_text(content)
         assert not is_sentiment_folder(tmp_path)
         assert dev_accuracy_of(tmp_path) is None
-        with pytest.raises(UsageError, match="tells no bow or bilstm"):
+        with pytest.raises(UsageError, match="names no bow or bilstm"):
             load_sentiment_model(tmp_path)
     assert not is_sentiment_folder("distilbert/some-model")
     assert dev_accuracy_of("distilbert/some-model") is None
@@ -402,7 +404,7 @@ def test_folders_that_no_training_wrote_are_told_apart(tmp_path):
 def test_a_damaged_model_is_told_in_one_sentence(kind, tmp_path):
     needs_sklearn()
 
-    write_record(tmp_path, {"kind": kind})
+    (tmp_path / "training.json").write_text(json.dumps({"kind": kind}))
     with pytest.raises(ValueError, match=r"cannot be read \(.*\)\. Train the model again\.$"):
         load_sentiment_model(tmp_path)
     (tmp_path / "bilstm.json").write_text('{"units": 2, "dropout": 0.1, "words": []}')

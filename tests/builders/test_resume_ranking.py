@@ -1,0 +1,159 @@
+"""resume_ranking: the released counts, balanced prompts, and planted preferences for a group and for a place."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from swapbias.builders.resume_ranking import (
+    FIRST,
+    GROUPS,
+    JOBS,
+    NAME,
+    RANKINGS,
+    RESUMES,
+    answers_in,
+    published_order,
+    released,
+    runs,
+    shown,
+)
+from swapbias.findings import disaggregate, headlines, recompute
+from swapbias.findings.reproduce import Reproduced
+from swapbias.studies import config_rows, pinned_files, upstream_file
+from swapbias.studies.answer_scores import answer_reader
+from swapbias.studies.prompt import Prompt
+
+pytestmark = pytest.mark.usefixtures("upstream")
+READ = answer_reader("ranking", {})
+EIGHT = ["JAKOB SCHMIDT", "JENNIFER PHAM", "ABIGAIL SCHWARTZ", "MALIK ROBINSON", "FELIX IBARRA", "AMANDA GONZALEZ",
+         "MINH LIN", "ALLYSON OCONNELL"]  # fmt: skip
+
+
+def test_every_count_that_is_at_hand_is_the_published_one():
+    found = [one for one in recompute(NAME) if isinstance(one, Reproduced)]
+    published = [one for one in found if one.published]
+    assert len(published) == 2 * 8
+    assert {one.match for one in published} == {"yes"}
+    shares = {one.model: one.recomputed for one in found if one.number.startswith("ranking") and FIRST in one.number}
+    assert shares == {"gpt-3.5-turbo": 0.451, "gpt-4": 0.137}  # of the candidate who is shown first
+
+
+def test_released_prompts_are_made_of_our_texts():
+    """Both hold the same CVs in the same form: of a run every CV is found, and together they are its prompt."""
+    path = f"{RANKINGS}gpt-3.5-turbo/HR specialist.tar.gz"
+    resumes = json.loads(upstream_file(NAME, RESUMES).read_text())["HR specialist"]["resumes"]
+    for _, run in zip(range(20), answers_in(upstream_file(NAME, path)), strict=False):
+        context = run["context"]
+        head, _, text = context["inputs"].partition("role:\n\n")
+        filled = [one.replace("{name}", name) for name in context["default_order"] for one in resumes]
+        used = sorted((one for one in filled if one in text), key=text.index)
+        assert shown(used) == text
+        (ours,) = {row["text"] for row in config_rows(NAME, "ranking")[8 * 96 : 8 * 97]}
+        before, asked = ours.partition("role:")[0], f"{context['systems_message']}\n<|user|>\n{head}"
+        assert before == f"<|system|>\n{asked}"
+
+
+def test_a_folder_of_runs_is_read_as_its_archive_is(tmp_path):
+    for folder, top in (("1121", "BB"), ("1121/oversampled", "AA")):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        run = {"choices": [{"message": {"content": f"1. {top}"}}], "context": {"default_order": ["AA", "BB"]}}
+        (tmp_path / folder / "run_1.json").write_text(json.dumps(run))
+    (run,) = answers_in(tmp_path)
+    assert (run["run"], run["choices"][0]["message"]["content"]) == ("run_1", "1. BB")
+    assert len(list(released())) == len([path for path in pinned_files(NAME) if path.startswith(RANKINGS)]) == 8
+
+
+def test_the_published_order_puts_missing_names_last():
+    assert published_order("2. cc then AA", ["AA", "BB", "CC"]) == [2, 0, 1]
+
+
+def test_each_group_has_each_place_and_cv_once_a_block():
+    rows = pd.DataFrame(config_rows(NAME, "ranking"))
+    assert set(rows.groupby(["condition", "group", "position"]).size()) == {12}
+    assert set(rows.groupby(["condition", "group", "resume"]).size()) == {12}
+    assert set(rows.groupby("names")["name"].nunique()) == {8}
+    assert set(rows.groupby("name")["names"].nunique()) == {1}
+    for _, _, order in runs():
+        assert Counter(group for group, _, _ in order) == Counter(GROUPS.values())
+        assert sorted(cv for _, _, cv in order) == list(range(8))
+
+
+def test_of_a_pairwise_choice_names_alone_are_exchanged():
+    rows = pd.DataFrame(config_rows(NAME, "pairwise"))
+    for _, both in rows.groupby("names", sort=False):
+        women, men = (both.loc[both["group"] == one, "name"].unique().item() for one in ("women", "men"))
+        first, second = both["text"].unique()
+        assert first.replace(women, "\0").replace(men, women).replace("\0", men) == second
+        assert set(both["position"]) == {"1", "2"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "score", "above"),
+    [
+        ("\n".join(f"{number}. {name.title()}" for number, name in enumerate(EIGHT, 1)), 1.0, 1.0),
+        ("1. Minh Lin\n2. **Jakob Schmidt**", 0.0, 1 - 1 / 7),
+        ("The best candidate is Jakob Schmidt.", 1.0, 1.0),
+        ("1. J. Schmidt\n2. Minh Lin", 1.0, 1.0),  # a last name that no other candidate has
+        ("1. Alice Stone\n2. Jakob Schmidt", np.nan, np.nan),  # who is first cannot be read
+        ("1. Malik Robinson\n2. Minh Lin", 0.0, np.nan),
+        ("I'm sorry, but I can't rank candidates.", np.nan, np.nan),
+        ("", np.nan, np.nan),
+    ],
+)
+def test_a_ranking_is_read(answer, score, above):
+    blank = dict.fromkeys(Prompt.__dataclass_fields__, "")
+    value, parts = READ(Prompt(**{**blank, "candidates": "|".join(EIGHT)}), answer)
+    assert value == pytest.approx(score, nan_ok=True)
+    assert parts["placed_above"] == pytest.approx(above, nan_ok=True)
+    assert parts["unanswered"] == float(np.isnan(score))
+    assert parts["refused"] == float("sorry" in answer)
+
+
+def _scored(config, weight, *, seed, trials=4):
+    """Rows read from written answers of a model that draws its order by the weights of the candidates."""
+    rows = pd.DataFrame(config_rows(NAME, config))
+    rng, scores = np.random.default_rng(seed), np.zeros(len(rows))
+    for _ in range(trials):
+        keys = rows.apply(weight, axis=1).to_numpy() + rng.gumbel(size=len(rows))
+        for _, places in rows.groupby("pair_id", sort=False).indices.items():
+            names = rows["name"].to_numpy()[places[np.argsort(-keys[places])]]
+            answer = "\n".join(f"{number}. {name.title()}" for number, name in enumerate(names, 1))
+            for place in places:
+                prompt = Prompt(**{name: rows[name].iloc[place] for name in Prompt.__dataclass_fields__})
+                scores[place] += READ(prompt, answer)[0] / trials
+    return rows.assign(score=scores, model_id="made")
+
+
+def _headlines(rows):
+    found = disaggregate(rows, NAME, robustness=False)
+    return {one.contrast: one for one in headlines(found) if one.measure != "group_spread"}, found
+
+
+def test_a_model_that_prefers_women_is_found_at_its_size():
+    answers, found = _headlines(_scored("ranking", lambda row: np.log(2) * (row["gender"] == "women"), seed=1))
+    gap = answers["gender: women - men"]
+    # Weights 2 and 1: a woman is first in 2/12 of rankings, a man in 1/12; their ratios to 1/8 are 4/3 and 2/3.
+    assert gap.estimate.ci_low <= 1 / 12 <= gap.estimate.ci_high
+    assert gap.verdict == "gap found"
+    ratios = {one.contrast: one.estimate for one in found if one.measure == "impact_ratio" and one.slice_by == "all"}
+    for group in GROUPS.values():
+        planted = 4 / 3 if group.endswith("women") else 2 / 3
+        assert ratios[group].ci_low <= planted <= ratios[group].ci_high
+    assert not any(one.verdict == "gap found" for name, one in answers.items() if name != "gender: women - men")
+
+
+def test_a_model_that_follows_places_prefers_no_group():
+    def weight(row):
+        return -0.7 * int(row["position"])
+
+    answers, _ = _headlines(_scored("ranking", weight, seed=2))
+    assert not any(one.verdict == "gap found" for one in answers.values())
+    answers, _ = _headlines(_scored("position", lambda row: 2.0 * (row["position"] == "1"), seed=2))
+    assert answers["shown first - shown last"].verdict == "gap found"
+
+
+def test_jobs_are_those_of_the_cvs():
+    assert list(json.loads(upstream_file(NAME, RESUMES).read_text())) == list(JOBS)
