@@ -151,7 +151,9 @@ def _answer(compared: ComparisonPage, mine: Sequence[Quantity]) -> Chart:
     parts: dict[str, list[Row]] = {}
     for quantity in mine:
         one = quantity.known[0]
-        rows = parts.setdefault(f"{text.quantity(one)}, {text.where(one)}" if len(mine) > 1 else "", [])
+        rows = parts.setdefault(
+            ", ".join(filter(None, (text.compared(one), text.set_name(one)))) if len(mine) > 1 else "", []
+        )
         for place, (model, found) in enumerate(zip(compared.models, quantity.found, strict=True)):
             away = (quantity.away or {}).get(model.name)
             lies = "compared with" if model.name == compared.reference else "not tested"
