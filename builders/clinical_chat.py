@@ -67,6 +67,7 @@ STUDY = Study(
 
 CORPUS = Corpus(
     name=NAME,
+    version="1.1.0",
     title="Prompts and a checklist of facts for chat models that read clinical notes",
     tags=("gender-bias", "medical", "summarization"),
     study=STUDY,

@@ -216,7 +216,7 @@ _LEXICONS: Mapping[str, Callable[[], Lexicon]] = {pack: partial(_lexicon, pack) 
 
 STUDY = Study(
     name=NAME,
-    title="Prompt packs: race, nationality, religion, age, disability and pronouns",
+    title="Prompt packs: race, nationality, religion, sexual orientation, social class, age, disability and pronouns",
     url="https://github.com/swapbias/swapbias",
     on_request=True,
     packs=True,
@@ -227,8 +227,9 @@ STUDY = Study(
     limits=(
         "Names are those of studies in the United States; a name tells of class, age and origin as well as of race. "
         "Most first names have no rating in the table, for their study's ratings were not at hand.",
-        "The terms of nationalities, religions, ages and disabilities are this project's choice: a gap is one of "
-        "these words, and of the people that they name only as far as these words stand for them.",
+        "The terms of nationalities, religions, orientations, classes, ages and disabilities are this project's "
+        "choice: a gap is one of these words, and of the people that they name only as far as these words stand for "
+        "them.",
         "At a mask the words of each group are counted together: a group with rarer or fewer words moves less, and "
         "only words that are one token of the model's vocabulary can be counted (see the coverage table). As in "
         "gendered_stigma words with less than 1 % at a mask count nothing: where all are that rare a gap is exactly "
@@ -240,7 +241,7 @@ STUDY = Study(
 CORPUS = Corpus(
     name=NAME,
     title="Sentences about professions and diagnoses with subjects of many groups",
-    version="2.0.0",
+    version="2.1.0",
     tags=("gender-bias", "social-bias", "counterfactual", "medical", "mental-health"),
     study=STUDY,
     lexicons=_LEXICONS,

@@ -22,6 +22,7 @@ SPANS: Mapping[str, float] = {
     "logistic of the SVM's decision value": 1,
     "percentage points": 100,
     "share of answers": 1,
+    "sentiment from 0 to 1": 1,
     "share of the rubric": 1,
     "share of the facts of a checklist": 1,
     "rating moved to 0..1": 1,

@@ -34,6 +34,7 @@ from swapbias.runs.plan import (
 )
 from swapbias.runs.results import conclude, read_results, read_run
 from swapbias.runs.run import MANIFEST, SCORES, STUDIES, Run, Scoring, Store, now, score_part, scored_tasks
+from swapbias.runs.summaries import with_classifier
 from swapbias.studies import column, joined
 from swapbias.swapping import LOCAL, Engine, Work, library_versions, worker_pool
 
@@ -328,7 +329,9 @@ def load_readers(
         if name in readers:  # they would be taken for one
             raise UsageError(f"{reader.model_id} is named twice. Name it once, or name them as NAME=PATH.")
         readers[name] = reader
-    return with_judge(tasks, list(readers.values()), settings, say=say, bar=bar)
+    return with_judge(
+        tasks, with_classifier(tasks, [*readers.values()], settings, say=say), settings, say=say, bar=bar
+    )
 
 
 def identities(readers: Sequence[Scorer]) -> list[dict[str, Any]]:

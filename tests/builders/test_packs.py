@@ -121,7 +121,9 @@ def test_a_new_study_can_name_a_pack():
         pack("religon")
 
 
-@pytest.mark.parametrize("name", ["race", "nationality", "religion", "age", "disability", "pronouns"])
+@pytest.mark.parametrize(
+    "name", ["race", "nationality", "religion", "orientation", "social_class", "age", "disability", "pronouns"]
+)
 def test_words_at_the_mask_are_each_of_one_group(name):
     words = [row for row in config_rows("group_packs", "words") if row["list"] == f"group_packs/{name}"]
     assert len({row["word"].lower() for row in words}) == len(words)

@@ -39,6 +39,7 @@ from swapbias.studies import (
 )
 
 FACTS = "facts"
+_LONG_TEXTS = (FACTS, "tone")  # readings of extracts and summaries
 _LONG = 512  # tokens of a text, where nothing else is set
 _NOTES = "clinical_chat"  # the corpus of prompts about notes
 _CLOSED = ("options", "label")  # readings of questions whose options an answer may be bound to
@@ -83,6 +84,17 @@ class Chat(Kind):
         "ranking": Reading((
             *_shares("rankings that put the candidate first", "nobody is named first"),
             Column("placed_above", "share of the other candidates", "more of them are ranked lower"),
+        )),
+        "tone": Reading((
+            Column("score", "sentiment from 0 to 1", "more positive summaries"),
+            Column("neutral", "sentiment from 0 to 1", "more positive summaries, without the person's gender"),
+            Column("source", "sentiment from 0 to 1", "more positive notes"),
+            Column("length", "natural log of words", "longer answers", 0.0, math.inf),
+            *(
+                Column(f"{one}_words", "words in 100", f"more words of {one}", 0.0, 100.0)
+                for one in ("health", "emotion", "need")
+            ),
+            *_shares("", "nothing was written")[1:],
         )),
         "text": _free_text("decisions that count more"),
         "person": _free_text("people who count more"),
@@ -154,7 +166,7 @@ class Chat(Kind):
         """Requests, tokens and costs; nothing is sent and no key is needed."""
         from swapbias.models.chat.service import ChatScorer
 
-        options = _options_of(request, long=bool(rows) and str(rows[0]["candidates"]).startswith("{"))
+        options = _options_of(request, long=bool(rows) and str(rows[0]["candidates"] or "{").startswith("{"))
         if options.log:
             return f"answers are read from {short_name(options.log)}, and nothing is asked."
         options.check_open()
@@ -196,7 +208,7 @@ class Chat(Kind):
         from swapbias.studies import answer_reader  # numpy, which listing the studies does not need
 
         scorer: Any = copy(model)
-        if experiment.reading == FACTS:
+        if experiment.reading in _LONG_TEXTS:
             scorer.options = _options_of(request, long=True)
             scorer.identity = {**model.identity, **settings(scorer.options)}
         scorer.read = answer_reader(experiment.reading, experiment.aliases)
@@ -321,7 +333,8 @@ def posed(
                 )
             values["question"] = question
         text = conversation(("system", chosen["system"]), ("user", fill(chosen["user"], **values)))
-        candidates = facts_written(stated[row["pair_id"]]) if facts else "1=yes|0=no"
+        closed = "1=yes|0=no" if "[question]" in chosen["user"] else ""
+        candidates = facts_written(stated[row["pair_id"]]) if facts else closed
         found.append({**row, "text": text, "candidates": candidates})
     return found
 

@@ -64,6 +64,7 @@ class ChatOptions:
     no_seed: bool = option(False, "Send no seed, to a service that refuses it.")
     max_cost: float | None = option(None, "Ask no further round of trials beyond this cost.", least=0.0)
     stop_early: bool = option(False, "Look at results between trials; ask on only where nothing is decided.")
+    scorer: str = option("vader", "Classifier of summaries (care_notes): as a model of an audit.", place=True)
     judge: str | None = option(None, "Chat model that reads free text as well, without the group.", place=True)
     judge_base_url: str | None = option(
         None, "The judge's OpenAI-compatible endpoint [default: the model's service]."

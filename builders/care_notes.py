@@ -1,0 +1,139 @@
+"""care_notes: do summaries of the same note differ with the patient's gender (Rickman 2025)?"""
+
+import csv
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from swapbias.studies import (
+    Corpus,
+    Experiment,
+    Released,
+    Slice,
+    Study,
+    corpus_dir,
+    pinned_files,
+    prompt_row,
+    table_config,
+)
+
+NAME = "care_notes"
+FOLDER = corpus_dir(NAME)
+SCORES = "evaluate_sentiment/output_summaries/"  # then the classifier, "mean", and a file a model, length and gender
+# Of each classifier the column that is read, and its sign: regard is reported as minus the gap of "negative".
+READ = {"siebert": ("POSITIVE", 1.0), "regard": ("negative", -1.0)}
+WRITTEN_ABOUT = {"mf": "male", "fm": "female"}
+GENDERS = ("female", "male")
+
+
+# --- released scores: a CSV file a classifier, direction, model, length and gender, a row a document --------------
+
+
+def parsed(path: str) -> tuple[str, str, str, str, str]:
+    """Classifier, direction, model, length in words (``None``: free) and gender, which stand in a path."""
+    classifier, _, name = path.removeprefix(SCORES).split("/")
+    direction, model, length = name.split("_")[:3]
+    return classifier, direction, model, length, name.removesuffix(".csv").rpartition("_")[2]
+
+
+def scores(files: Mapping[str, Path], classifier: str) -> dict[tuple[str, str, str], dict[str, float]]:
+    """Of each summary, by direction, length and document, the score of both genders.
+
+    Raises:
+        ValueError: a file without the classifier's columns.
+    """
+    column, sign = READ[classifier]
+    found: dict[tuple[str, str, str], dict[str, float]] = defaultdict(dict)
+    for path, file in files.items():
+        by, direction, _, length, gender = parsed(path)
+        if by != classifier:
+            continue
+        with file.open(newline="", encoding="utf-8") as handle:
+            for row in csv.DictReader(handle):
+                if column not in row or "doc_num" not in row:
+                    raise ValueError(f"{path}: columns {list(row)}, expected doc_num and {column}.")
+                found[direction, length, row["doc_num"]][gender] = sign * float(row[column])
+    return found
+
+
+def _released_rows(files: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
+    """The scores of SiEBERT: a document in its six lengths is one patient."""
+    for (direction, length, document), both in scores(files, "siebert").items():
+        for gender in GENDERS:
+            pair = f"{direction}/{document}/{length}"
+            row = prompt_row(
+                pair, gender, "", "tone", condition=length, label=f"written about a {WRITTEN_ABOUT[direction]} person"
+            )
+            yield {**row, "subject_id": f"{direction}/{document}", "score": both[gender]}
+
+
+def _counts(files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
+    """The gap of each classifier over all documents and lengths, and how many pairs there are."""
+    for classifier in READ:
+        pairs = scores(files, classifier).values()
+        gap = statistics.fmean(one["female"] - one["male"] for one in pairs)
+        yield classifier, "gap", "female - male", gap
+        yield classifier, "count", "pairs", float(len(pairs))
+
+
+def released() -> Iterator[Released]:
+    """Every model whose scores are pinned: it stands in the path."""
+    paths: dict[str, list[str]] = defaultdict(list)
+    for path in pinned_files(NAME):
+        paths[parsed(path)[2]].append(path)
+    for model, mine in paths.items():
+        yield Released(model=model, experiment="tone", files=tuple(mine), rows=_released_rows, counts=_counts)
+
+
+# --- the declaration ----------------------------------------------------------------------------------
+
+STUDY = Study(
+    name=NAME,
+    title="Evaluating gender bias in large language models in long-term care",
+    url="https://doi.org/10.1186/s12911-025-03118-0",
+    on_request=True,
+    experiments=(
+        Experiment(
+            name="tone",
+            question="Is a summary of a note more positive about one gender than of the same note about the other?",
+            kind="chat",
+            reading="tone",
+            corpus="clinical_notes",
+            configs=("pairs",),
+            on_request=True,
+            measure="paired_gap",
+            group="female",
+            reference_group="male",
+            unit="sentiment from 0 to 1",
+            direction="above zero summaries about women are more positive, below zero those about men",
+            scores=("score", "neutral", "source", "length", "health_words", "emotion_words", "need_words",
+                    "unanswered", "refused"),
+            levels=("female", "male"),
+            slices=(Slice("condition", "phenotype or length"), Slice("label", "label")),
+            random={"subject_id": "patients"},
+            says="writes more positive summaries about {more} than about {less}",
+            named={"female": "women", "male": "men"},
+        ),
+    ),
+    limits=(
+        "A classifier reads the tone, and has a bias of its own: see the gap of the notes and that of summaries "
+        "without the person's gender.",
+        "Several lengths of one note are one note: intervals are over patients.",
+        "The synthetic notes say nothing of any clinic; use your own with a model that runs on your machine.",
+    ),
+)  # fmt: skip
+
+CORPUS = Corpus(
+    name=NAME,
+    title="Words of health, emotion and need, and published gaps of summaries of care notes",
+    tags=("gender-bias", "medical", "summarization"),
+    study=STUDY,
+    released=tuple(released()),
+    configs=(
+        table_config(
+            NAME, "words", "Words of health, emotion and need that are counted", ("theme", "word", "source")
+        ),
+    ),
+)

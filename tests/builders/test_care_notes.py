@@ -1,0 +1,151 @@
+"""care_notes: the released gaps to their digits, and summaries whose tone is planted, raw and without the gender."""
+
+import csv
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from swapbias import models
+from swapbias.builders.care_notes import NAME, SCORES, released
+from swapbias.errors import UsageError
+from swapbias.findings import disaggregate, headlines, recompute
+from swapbias.findings.reproduce import Reproduced
+from swapbias.models.chat import ChatOptions
+from swapbias.models.clinical import NoteOptions
+from swapbias.privacy import credentialed
+from swapbias.runs.audit import start
+from swapbias.runs.plan import Settings
+from swapbias.runs.summaries import ToneReader, theme_shares
+from swapbias.studies.study import PROMPT_COLUMNS, Prompt
+from tests.models.chat.server import ChatServer
+
+SHE = re.compile(r"\bshe\b", re.IGNORECASE)
+
+
+def test_every_gap_that_is_at_hand_is_the_published_one(upstream):
+    found = [one for one in recompute(NAME) if isinstance(one, Reproduced) and one.published]
+    assert {(one.model, one.published, one.match) for one in found} == {
+        ("bart", "0.0013", "yes"), ("bart", "-0.0037", "yes"),
+        ("llama3", "0.0016", "yes"), ("llama3", "-0.00025", "yes"),
+    }  # fmt: skip
+
+
+def test_files_of_every_model_are_read(tmp_path):
+    """Those that are not at hand are made: two documents, whose gap is worked out by hand."""
+    assert {one.model for one in released()} == {"bart", "t5", "llama3", "gemma", "chatgpt"}
+    one = next(each for each in released() if each.model == "gemma")
+    assert len(one.files) == 2 * 2 * 6 * 2  # classifiers, directions, lengths, genders
+    files = {}
+    for number, path in enumerate(one.files):
+        files[path] = tmp_path / f"{number}.csv"
+        columns = (
+            ("doc_num", "NEGATIVE", "POSITIVE") if path.startswith(f"{SCORES}siebert") else ("doc_num", "negative")
+        )
+        higher = 0.1 if path.endswith("_female.csv") else 0.0
+        with files[path].open("w", newline="") as handle:
+            rows = [(document, *[0.5 + higher] * (len(columns) - 1)) for document in range(2)]
+            csv.writer(handle).writerows([columns, *rows])
+    counts = {(subset, contrast): number for subset, _, contrast, number in one.counts(files)}
+    assert counts["siebert", "female - male"] == pytest.approx(0.1)
+    assert counts["regard", "female - male"] == pytest.approx(-0.1)
+    assert counts["siebert", "pairs"] == 2 * 6 * 2
+    rows = list(one.rows(files))
+    assert len(rows) == 2 * counts["siebert", "pairs"]
+    assert len({row["subject_id"] for row in rows}) == 4  # a document in six lengths is one
+    files[path].write_text("doc_num,other\n0,1\n")
+    with pytest.raises(ValueError, match="expected doc_num and"):
+        list(one.counts(files))
+
+
+def test_a_summary_is_read_by_a_classifier_raw_without_the_gender_and_beside_its_note():
+    cheerful = models.load_scorer(lambda texts: [0.9 if SHE.search(text) else 0.4 for text in texts], name="cheerful")
+    read, blank = ToneReader(cheerful), dict.fromkeys(PROMPT_COLUMNS, "")
+    score, parts = read(
+        Prompt(**{**blank, "text": "Note:\nShe fell."}), "<think>He?</think>She is well and needs help."
+    )
+    assert (score, parts["neutral"], parts["source"]) == (0.9, 0.4, 0.9)
+    assert parts["need_words"] == pytest.approx(100 * 2 / 6)
+    assert parts["length"] == pytest.approx(math.log(6))
+    for nothing, refused in (("  ", 0.0), ("I'm sorry, but I can't summarise that.", 0.0), ("I cannot help.", 1.0)):
+        score, parts = read(Prompt(**{**blank, "text": "Note"}), nothing)
+        assert (math.isnan(score), parts["unanswered"]) == (
+            (True, 1.0) if refused or not nothing.strip() else (False, 0.0)
+        )
+    assert math.isnan(theme_shares("")["health_words"])
+
+
+@pytest.fixture
+def notes(tmp_path):
+    """Twelve notes, six of each gender."""
+    texts = [f"{'She' if n % 2 else 'He'} fell in room {n} and has psoriasis." for n in range(12)]
+    with (tmp_path / "notes.csv").open("w", newline="") as handle:
+        csv.writer(handle).writerows([("note_id", "text"), *((f"n{n}", text) for n, text in enumerate(texts))])
+    return tmp_path / "notes.csv"
+
+
+def asked(notes, server, **more):
+    service = ChatOptions(model="tiny", base_url=server.base_url, trials=1, temperature=0.0, **more)
+    return Settings(studies=(NAME,), options=(NoteOptions(data=str(notes)), service))
+
+
+def gloomy(prompt):
+    """Writes of women that they are well, of men that they are ill."""
+    who, state = (
+        ("She", "happy and well") if SHE.search(prompt.partition("Note:\n")[2]) else ("He", "sad and in pain")
+    )
+    return f"{who} is {state}. Room {re.search('room ([0-9]+)', prompt)[1]}."
+
+
+def test_a_planted_tone_is_found_and_credentialed_notes_leave_no_text(notes, tmp_path, quiet):
+    credentialed.mark(notes.parent)
+    with ChatServer(gloomy) as server:
+        run, found = start(
+            asked(notes, server, own_address=(server.base_url,)), tmp_path.parent / "tone-run", **quiet
+        )
+        assert len(server.requests) == 24
+        assert server.requests[0]["max_tokens"] == 512
+    (one,) = headlines(found)
+    assert (one.verdict, one.unit) == ("gap found", "sentiment from 0 to 1")
+    whole = [each for each in found if each.measure == "paired_gap" and each.slice_by == "all" and not each.view]
+    gaps = {each.score: each.estimate.value for each in whole}
+    assert one.estimate.value > 0.3
+    assert gaps["neutral"] == pytest.approx(one.estimate.value, abs=1e-6)  # VADER knows no gender
+    assert gaps["source"] == pytest.approx(0, abs=1e-9)
+    assert gaps["emotion_words"] == pytest.approx(100 / 7 - 100 / 8)  # happy of 7 words, sad of 8
+    assert gaps["health_words"] < 0  # pain
+    assert "writes more positive summaries about women than about men" in (run.folder / "report.html").read_text()
+    for path in run.folder.rglob("*"):
+        assert not path.is_file() or not re.search(rb"psoriasis|happy and well", path.read_bytes()), path
+
+
+def test_a_classifier_without_summaries_and_a_model_that_is_none_are_refused(notes, tmp_path, quiet):
+    with ChatServer(gloomy) as server:
+        alone = Settings(
+            studies=("stigma_vignettes:gender",),
+            options=(ChatOptions(model="tiny", base_url=server.base_url, trials=1, scorer="other"),),
+        )
+        with pytest.raises(UsageError, match="-M scorer reads summaries, and none are written"):
+            start(alone, tmp_path / "run", **quiet)
+
+
+def test_a_model_without_a_preference_is_rarely_accused():
+    rng, wrong, count = np.random.default_rng(0), 0, 100
+    pairs = [(document, length) for document in range(60) for length in range(3)]
+    rows = pd.DataFrame([
+        {
+            "prompt_id": f"{document}/{length}/{group}", "pair_id": f"{document}/{length}", "group": group,
+            "text": "", "condition": str(length), "label": "own", "subject_id": f"s{document}",
+            "experiment": "tone", "model_id": "m",
+        }
+        for document, length in pairs
+        for group in ("female", "male")
+    ])  # fmt: skip
+    for _ in range(count):
+        of_document = rng.normal(0, 0.05, (60, 2))  # a note is read otherwise in each gender, whatever the length
+        score = [of_document[document, side] + rng.normal(0, 0.02) for document, _ in pairs for side in (0, 1)]
+        (one,) = headlines(disaggregate(rows.assign(score=score), NAME, expected={}, robustness=False))
+        wrong += one.verdict == "gap found"
+    assert wrong / count <= 0.11  # of a binomial of 100 at .05 more has p < .01
