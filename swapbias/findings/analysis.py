@@ -211,7 +211,7 @@ def _gaps(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 
 
 def _as_published(context: Context, rows: pd.DataFrame) -> Estimate:
-    """The gap by the paper's own test, which takes units for independent; of two models between their gaps."""
+    """The gap by the paper's own test, which treats units as independent; of two models between their gaps."""
     experiment, scores, groups = context.experiment, rows[context.score].to_numpy(), rows["group"].to_numpy()
     if OTHER in rows and experiment.measure == "paired_gap":
         gaps = [pair_gaps(replace(context, score=name), rows)["gap"] for name in ("score", OTHER)]
