@@ -134,7 +134,6 @@ def swap(
         bool, ui.option("Leave out rows with gender-specific clinical terms (pregnant).", "--plausible")
     ] = False,
     names: Annotated[bool, ui.option("Swap given names too, by how common they are.", "--names")] = False,
-    batch_rows: Annotated[int, ui.option("Most rows swapped at once.")] = 2000,
     model_settings: ui.ModelSettings = None,
     as_json: ui.AsJson = False,
 ) -> None:
@@ -165,7 +164,7 @@ def swap(
                 position = step.position
 
         done = swapping.swap_files(
-            job, here, processes=processes, batch_rows=batch_rows, on_progress=on_progress, engine=engine,
+            job, here, processes=processes, on_progress=on_progress, engine=engine,
             uploaded_to=None if store is None or store.own else str(store),
         )  # fmt: skip
     if as_json:
