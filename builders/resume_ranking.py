@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import tarfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,18 +12,23 @@ from typing import Any
 from swapbias.studies import (
     CLOSED_QUESTION,
     PROMPT_COLUMNS,
+    Candidate,
     Config,
     Corpus,
     Experiment,
     Released,
     Slice,
     Study,
+    balanced_rankings,
     conversation,
     corpus_dir,
+    drawn_names,
     fill,
+    names_of,
     pinned_files,
     prompt_row,
     read_table,
+    shown_cvs,
     table_config,
     upstream_file,
 )
@@ -38,7 +42,7 @@ JOBS = ("software engineer", "HR specialist", "retail", "financial analyst")
 RACES = {"B": "Black", "A": "Asian", "H": "Hispanic", "W": "White"}
 GENDERS = {"W": "women", "M": "men"}
 GROUPS = {f"{race}_{gender}": f"{RACES[race]} {GENDERS[gender]}" for race in RACES for gender in GENDERS}
-BLOCKS = 12  # of eight runs a job: in a block each group has each place and each CV once
+BLOCKS = 12  # of eight runs a job
 USED = 8 * BLOCKS  # names of a group
 FIRST, LAST = "shown first", "shown last"
 _OVERSAMPLED = "oversampled"  # the folder of runs that the authors exchanged for others
@@ -60,59 +64,38 @@ def _jobs() -> dict[str, dict[str, Any]]:
 @cache
 def names() -> dict[str, list[str]]:
     """The names of each group that prompts use, in an order drawn once."""
-    found = {}
+    found: dict[str, list[str]] = {group: [] for group in GROUPS.values()}
     for gender, path in NAMES.items():
-        by_race = json.loads(upstream_file(NAME, path).read_text(encoding="utf-8"))
-        for race, every in by_race.items():
-            group = f"{RACES[race]} {gender}"
-            found[group] = random.Random(f"names of {group}").sample(sorted(every), USED)
-    return found
+        for race, every in json.loads(upstream_file(NAME, path).read_text(encoding="utf-8")).items():
+            found[f"{RACES[race]} {gender}"] = every
+    return drawn_names(found)
 
 
 def _asked(form: str, job: str, resumes: Sequence[str]) -> str:
     """The conversation that poses some CVs; the authors put ``<hr>`` after each."""
     (row,) = (one for one in read_table(FOLDER / "questions.csv", QUESTIONS) if one["form"] == form)
     system = fill(row["system"], description=_jobs()[job]["jd"])
-    return conversation(("system", system), ("user", fill(row["user"], job=job, resumes=shown(resumes))))
-
-
-def shown(resumes: Sequence[str]) -> str:
-    """CVs as the authors show them."""
-    return "".join(f"{one}<hr>\n" for one in resumes)
+    return conversation(("system", system), ("user", fill(row["user"], job=job, resumes=shown_cvs(resumes))))
 
 
 # --- rows ---------------------------------------------------------------------------------------------
 
 
-def runs() -> Iterator[tuple[str, str, list[tuple[str, str, int]]]]:
-    """Of each run its job, its id, and group, name and CV (from 0) of the candidates in the order shown.
-
-    Names of a run are a set that every job has once, so that sets are the one sample that a gap is over.
-    """
-    groups = list(GROUPS.values())
-    for job in JOBS:
-        drawn = random.Random(f"places of {job}")
-        for block in range(BLOCKS):
-            places, resumes = drawn.sample(range(8), 8), drawn.sample(range(8), 8)
-            for step in range(8):
-                run = 8 * block + step
-                found = {
-                    (places[number] + step) % 8: (group, names()[group][run], (resumes[number] + 3 * step) % 8)
-                    for number, group in enumerate(groups)
-                }
-                yield job, f"{job}/{run + 1}", [found[place] for place in range(8)]
+def runs() -> Iterator[tuple[str, str, list[Candidate]]]:
+    """Of each run its job, its id, and the candidates in the order shown."""
+    for job, number, order in balanced_rankings(dict.fromkeys(JOBS, 8), names()):
+        yield job, f"{job}/{number + 1}", order
 
 
 def _candidate(
-    experiment: str, job: str, pair: str, text: str, order: Sequence[tuple[str, str, int]], place: int,
+    experiment: str, job: str, pair: str, text: str, order: Sequence[Candidate], place: int,
     names_of_run: str, group: str = "",
 ) -> dict[str, str]:  # fmt: skip
     """The row of one candidate of a run; candidates are the names with the candidate's own first."""
     own, name, resume = order[place]
     race, gender = own.split(" ")
-    others = [one for number, (_, one, _) in enumerate(order) if number != place]
     row = prompt_row(
-        pair, group or own, text, experiment, candidates="|".join([name, *others]), condition=job,
+        pair, group or own, text, experiment, candidates=names_of(order, place), condition=job,
         template=f"{job}, CV {resume + 1}",
     )  # fmt: skip
     facts = {"race": race, "gender": gender, "name": name, "names": names_of_run}
@@ -145,7 +128,7 @@ def _pairwise() -> Iterator[dict[str, str]]:
                 ]
                 cvs = (run % 8, (run + 1 + run // 8 + number) % 8)
                 for turned in (False, True):
-                    order = [(*one, cv) for one, cv in zip(people[:: -1 if turned else 1], cvs, strict=True)]
+                    order = [Candidate(*one, cv) for one, cv in zip(people[:: -1 if turned else 1], cvs, strict=True)]
                     text = _asked("pairwise", job, [_named(job, cv, name) for _, name, cv in order])
                     pair = f"{job}/{race}/{run + 1}"
                     for place, (group, _, _) in enumerate(order):
@@ -159,7 +142,7 @@ def _single() -> Iterator[dict[str, str]]:
     """Each CV by itself with a name of each group: the plain swap."""
     for job in JOBS:
         for run in range(USED):
-            order = [(group, every[run], run % 8) for group, every in names().items()]
+            order = [Candidate(group, every[run], run % 8) for group, every in names().items()]
             for place, (_, name, cv) in enumerate(order):
                 text = _asked("single", job, [_named(job, cv, name)])
                 row = _candidate("single", job, f"{job}/{run + 1}", text, order, place, f"set {run + 1}")
@@ -213,7 +196,7 @@ def _released_rows(path: str, files: Mapping[str, Path]) -> Iterator[dict[str, A
     for run in _answers(path):
         context, first = run["context"], _first_of(run)
         order = [
-            (GROUPS[code], name, 0)
+            Candidate(GROUPS[code], name, 0)
             for code, name in zip(context["demo_order"], context["default_order"], strict=True)
         ]
         for place in range(len(order)):

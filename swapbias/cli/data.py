@@ -227,11 +227,14 @@ Folder = Annotated[Path, ui.argument("FOLDER", "Folder of the study.")]
 
 
 @study.command("new", cls=ui.Sectioned)
-def new(folder: Folder) -> None:
+def new(
+    folder: Folder, template: Annotated[str, ui.option("slots, or ranking: candidates with CVs and names.")] = "slots"
+) -> None:
     """Write a small complete example to edit: it can be audited at once."""
-    made = studies.new_study(folder)
+    made = studies.new_study(folder, template)
     ui.show(f"Written to {folder}: {', '.join(one.name for one in made)}.")
-    ui.show(f"Next: edit them, swapbias study check {folder}, swapbias audit MODEL --study {folder}")
+    model = "--chat MODEL" if template == "ranking" else "MODEL"
+    ui.show(f"Next: edit them, swapbias study check {folder}, swapbias audit {model} --study {folder}")
 
 
 @study.command("check", cls=ui.Sectioned)

@@ -38,6 +38,13 @@ from .custom import (
     reopen_study as reopen_study,
     study_files as study_files,
 )
+from .rankings import (
+    Candidate as Candidate,
+    balanced_rankings as balanced_rankings,
+    drawn_names as drawn_names,
+    names_of as names_of,
+    shown_cvs as shown_cvs,
+)
 from .study import (
     CLOSED_QUESTION as CLOSED_QUESTION,
     MASK as MASK,

@@ -20,11 +20,23 @@ from swapbias.errors import StudyError, UsageError, quoted
 from swapbias.files import LOCK, locked, write_whole
 from swapbias.measures import named_group
 from swapbias.studies.catalogue import load_study, register
-from swapbias.studies.study import PLACEBO, PROMPT_COLUMNS, Config, Corpus, Experiment, Rubric, Slice, Study
+from swapbias.studies.study import (
+    PLACEBO,
+    PROMPT_COLUMNS,
+    Config,
+    Corpus,
+    Experiment,
+    Rubric,
+    Slice,
+    Study,
+    unknown,
+)
 from swapbias.studies.tables import Lexicon
 from swapbias.studies.validation import (
+    CVS,
     DECLARATION,
     LEXICON,
+    NAMES,
     PROMPTS,
     SLOTS,
     STUDY_FILES,
@@ -39,6 +51,7 @@ from swapbias.studies.validation import (
     warnings,
 )
 
+EXAMPLES = {"slots": "example", "ranking": "example_ranking"}  # folders of new studies
 _log = logging.getLogger("swapbias")
 _CONFIGS = {"masks": ("masked",), "questions": ("chat",), "texts": ("classifier", "causal")}  # who reads what
 # Of each kind of model the unit of its scores, what a gap above zero means, and a limit for the report.
@@ -69,13 +82,11 @@ _SPREADS: Mapping[str, Mapping[str, float]] = {
     "masked": {"template": 0.042, "words": 0.042, "condition": 0.115, "pair_id": 0.13, "": 0.035},
     "classifier": {"template": 0.125, "words": 0.125, "condition": 0.048, "pair_id": 0.19, "": 0.136},
 }
-_MOST_VALUES = 100  # of a column that is a slice without being named as one
 GROUP_FILL, REFERENCE_FILL, FILL_PAIR = FILLS = ("group_fill", "reference_fill", "fill_pair")
 _BESIDE = {"counted", "wording", "where", "unit", "masked", *FILLS}  # columns that are none of a row's own
-NAME = "name"  # the column that says what fills the slot, where texts are not compared
 _PRONOUNS = frozenset((
-    "he", "she", "they", "him", "her", "them", "his", "hers", "their",
-    "theirs", "himself", "herself", "themselves", "themself", "it", "its", "itself",
+    "he", "she", "they", "him", "her", "them", "his", "hers", "their", "theirs", "himself", "herself", "themselves",
+    "themself", "it", "its", "itself",
 ))  # fmt: skip
 _SAMPLE = 4  # fills that recur, each in texts of its own: fewer are forms of a word (woman, women)
 
@@ -118,16 +129,16 @@ def fills_of(prompts: pd.DataFrame, groups: Sequence[str], reference: str) -> Fi
 
 def _fill_pairs(rows: pd.DataFrame, group: str, reference: str) -> tuple[pd.DataFrame, list[str], str, bool]:
     """The fills of each pair, which of them are a sample, what they are called, and whether texts are templates."""
-    rows = rows.assign(**{NAME: rows.get(NAME, "")}).drop_duplicates(["pair_id", "group"]).set_index("pair_id")
-    sides = [rows.loc[rows["group"] == one, ["text", NAME, "template"]] for one in (group, reference)]
+    rows = rows.assign(name=rows.get("name", "")).drop_duplicates(["pair_id", "group"]).set_index("pair_id")
+    sides = [rows.loc[rows["group"] == one, ["text", "name", "template"]] for one in (group, reference)]
     both = sides[0].merge(sides[1], left_index=True, right_index=True, suffixes=("", "_reference"))
     pairs = pd.DataFrame(
         [swapped(one, other) for one, other in zip(both["text"], both["text_reference"], strict=True)],
         columns=[GROUP_FILL, REFERENCE_FILL, "template"], index=both.index, dtype=object,
     )  # fmt: skip
-    named = bool((both[NAME] != both[f"{NAME}_reference"]).any())  # else the column names something else
+    named = bool((both["name"] != both["name_reference"]).any())  # else the column names something else
     if named:
-        pairs[GROUP_FILL], pairs[REFERENCE_FILL] = both[NAME], both[f"{NAME}_reference"]
+        pairs[GROUP_FILL], pairs[REFERENCE_FILL] = both["name"], both["name_reference"]
     pairs[FILL_PAIR] = pairs[GROUP_FILL] + " / " + pairs[REFERENCE_FILL]
     texts, counts = pairs["template"].nunique(), pairs.nunique()
     recur = any(len(pairs.drop_duplicates([side, "template"])) > texts for side in FILLS[:2])
@@ -195,14 +206,11 @@ def open_study(
         StudyError: what is wrong with the declaration and the tables, a line each with file and line.
     """
     parsed = parse_study(study_files(source, reference=reference, group=group, lexicon=lexicon, name=name))
-    try:
-        corpus = _corpus(parsed, origin)
-    except StudyError as error:
-        raise StudyError(_with_file_names(str(error), source, lexicon)) from error
+    named = partial(_with_file_names, source=source, lexicon=lexicon)
+    register(_corpus(parsed, origin, named))
     for sentence in warnings(parsed):
-        _log.warning("%s", _with_file_names(sentence, source, lexicon))
-    register(corpus)
-    return load_study(corpus.name)
+        _log.warning("%s", named(sentence))
+    return load_study(parsed.declared.name)
 
 
 class Check(NamedTuple):
@@ -221,7 +229,7 @@ def check_study(source: Any, **of_table: Any) -> Check:
     parsed = parse_study(study_files(source, **of_table))
     found = faults(parsed)
     named = [_with_file_names(one, source, of_table.get("lexicon")) for one in found or advice(parsed)]
-    return Check(named, [], None) if found else Check([], named, _corpus(parsed, ""))
+    return Check(named, [], None) if found else Check([], named, _corpus(parsed))
 
 
 def reopen_study(folder: Path, origin: str) -> None:
@@ -275,12 +283,17 @@ def _study_name(text: str) -> str:
     return name if name[0].isalpha() else f"own_{name}"
 
 
-def new_study(folder: Path) -> list[Path]:
-    """Write a small complete example of a study into a new folder, named after it; gives the files."""
+def new_study(folder: Path, template: str = "slots") -> list[Path]:
+    """Write a small complete example of a study into a new folder, named after it; gives the files.
+
+    ``template``: ``slots`` (templates whose slots are swapped) or ``ranking`` (candidates with CVs and names).
+    """
+    if template not in EXAMPLES:
+        raise unknown("template", template, list(EXAMPLES))
     if folder.exists() and (not folder.is_dir() or any(one.name != LOCK for one in folder.iterdir())):
         raise UsageError(f"{folder} is not empty, expected a new folder. Choose another.")
     folder.mkdir(parents=True, exist_ok=True)
-    example = sorted(Path(str(resources("swapbias.studies") / "example")).iterdir())
+    example = sorted(Path(str(resources("swapbias.studies") / EXAMPLES[template])).iterdir())
     with locked(folder):
         for one in example:
             text = one.read_text(encoding="utf-8").replace("STUDY_NAME", _study_name(folder.resolve().name))
@@ -296,12 +309,13 @@ def own_corpus(files: Files, *, origin: str = "") -> Corpus:
     return _corpus(parse_study(files), origin)
 
 
-def _corpus(parsed: Parsed, origin: str) -> Corpus:
+def _corpus(parsed: Parsed, origin: str = "", named: Callable[[str], str] = str) -> Corpus:
     if found := faults(parsed):
         rest = [f"{len(found) - 20} more: list all with swapbias study check."] if len(found) > 20 else []
-        raise StudyError("\n".join([*found[:20], *rest]))
+        raise StudyError(named("\n".join([*found[:20], *rest])))
     declared, prompts = parsed.declared, parsed.prompts
-    lexicons, candidates = _lexicons(parsed)
+    ranks = CVS in parsed.tables
+    lexicons, candidates = ({}, {one: one for one in prompts["counted"]}) if ranks else _lexicons(parsed)
     prompts = prompts[prompts["group"].isin(parsed.groups)]
     prompts = prompts.assign(
         prompt_id=prompts["pair_id"] + "/" + prompts["group"], candidates=prompts["counted"].map(candidates)
@@ -321,7 +335,7 @@ def _corpus(parsed: Parsed, origin: str) -> Corpus:
                 what = f"Every prompt names {group} as {quoted(words[0])}"
                 limits[f"{what}: other names or words may score otherwise."] = None
         rows = chosen.assign(experiment=readers[0])
-        if name == "questions":
+        if name == "questions" and not ranks:
             rows["candidates"] = "|".join(declared.answers)
         made = _configs(name, rows, fills)
         configs += made
@@ -389,7 +403,13 @@ def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.D
     unit, higher, _ = _KINDS[kind]
     higher = higher.format(group=groups[0] if len(groups) == 1 else "a group", reference=declared.reference)
     rubric, scores = None, ["score", *(("closed_list_mass", "matched_mass") if kind == "masked" else ())]
-    if kind == "chat":
+    factors: tuple[str, ...] = ()
+    if ranks := declared.reading == "ranking":
+        scores += ["unanswered", "refused"]
+        named = [one for one in parsed.tables[NAMES] if one not in ("group", "name")]
+        crossed = prompts.groupby("group")[named].nunique().eq(1).all(axis=None) if len(named) > 1 else False
+        factors = tuple(named) if crossed else ()
+    elif kind == "chat":
         scores += ["unanswered"] if declared.reading == "options" else ["unanswered", "refused", "length"]
         if declared.rubric and declared.reading != "options":
             scores.append("judged")
@@ -404,12 +424,16 @@ def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.D
         direction=f"above zero {higher}, below zero less; further from zero is worse", scores=tuple(scores),
         reading=declared.reading if kind == "chat" else "", rubric=rubric, random=random, random_of=fills.random_of,
         spreads={one: spread for one, spread in spreads.items() if spread is not None},
-        slices=tuple(_slices(parsed, prompts)), margin=declared.margin,
+        slices=(Slice("condition", "job"),) if ranks else tuple(_slices(parsed, prompts)), margin=declared.margin,
+        factors=factors, rates=("selection",) if ranks else (),
+        says="ranks {more} first more often than {less}" if ranks else "",
     )  # fmt: skip
 
 
 def _random(parsed: Parsed, prompts: pd.DataFrame, fills: Fills) -> dict[str, str]:
     """Columns that are a sample, by what they are called: fills and what is named, else what varies, or the pairs."""
+    if CVS in parsed.tables:
+        return {"names": "sets of names"}
     if parsed.declared.random:
         named = ["pair_id" if one == "pair" else one for one in parsed.declared.random]
         return {one: _RANDOM.get(one, f"values of {one}") for one in named} | fills.random
@@ -424,5 +448,5 @@ def _slices(parsed: Parsed, prompts: pd.DataFrame) -> Iterator[Slice]:
         return
     beside = {"pair_id", "prompt_id", "text", "group", "candidates", *_BESIDE}
     for column in constant_columns(prompts, [one for one in prompts if one not in beside]):
-        if 1 < prompts[column].nunique() <= _MOST_VALUES:
+        if 1 < prompts[column].nunique() <= 100:  # one of more is a slice only where it is named as one
             yield Slice(column, "pair of words" if column == "words" else column)

@@ -25,32 +25,33 @@ from pydantic import (
 from swapbias.errors import quoted
 from swapbias.measures import options_of
 from swapbias.studies.catalogue import corpora
-from swapbias.studies.study import MASK, PLACEBO_COLUMNS, did_you_mean, fill, slots
+from swapbias.studies.rankings import balanced_rankings, drawn_names, names_of, shown_cvs
+from swapbias.studies.study import MASK, PLACEBO_COLUMNS, conversation, did_you_mean, fill, slots
 from swapbias.studies.tables import decoded, shown_names, table_rows
 
 DECLARATION = "study.toml"
 TEMPLATES, SLOTS, CONDITIONS = "templates.csv", "slots.csv", "conditions.csv"
 WORDINGS, LEXICON, PROMPTS = "wordings.csv", "lexicon.csv", "prompts.csv"
+CVS, NAMES = "cvs.csv", "names.csv"  # of candidates to rank
 _REQUIRED = {
     TEMPLATES: ("template",), SLOTS: ("pair", "group"), CONDITIONS: ("condition",),
     WORDINGS: ("template_id", "wording", "template"), LEXICON: ("word", "group"), PROMPTS: ("text",),
+    CVS: ("job", "cv"), NAMES: ("group", "name"),
 }  # fmt: skip
 STUDY_FILES = (DECLARATION, *_REQUIRED)
 MOST_PROMPTS = 1_000_000  # of a study
 Files = Mapping[str, bytes]
-_MOST_LISTED = 20  # faults of one kind that are listed one by one
 _MOST_LETTERS = 300  # of a cell that is no text: it stands in tables and findings
 _RESERVED = {
     *PLACEBO_COLUMNS, "prompt_id", "pair_id", "experiment", "model_id", "score", "answer", "top_tokens", "non_finite",
     "where", "counted",
 }  # fmt: skip
-_TEXTS = ("text", "template")  # columns that are read as they are, blanks at their ends included
+_TEXTS = ("text", "template", "cv", "description")  # columns that are read as they are, blanks at their ends included
 _COLUMNS = ("pair_id", "group", "text", "construct", "condition", "label", "template", "counted", "wording", "where")
-_MOST_GROUPS = 10  # that one sentence names
 _ARTICLE = re.compile(r"\b([Aa]n?) ([A-Za-z][\w'-]*)")
-_AN = re.compile(r"[aeio]|u(?!ni|s[aeiu]|t[aei]|r[aeiou]|k|rani)|hour|honest|honou?r|heir", re.IGNORECASE)
-_A_AFTER_ALL = re.compile(r"(one|once|eu|ewe|uni(?!n|m))", re.IGNORECASE)
-_MOST_UNLIKE, _NAMED_UNLIKE = 20, 5  # pairs that are looked for, and those that are named
+_AN = re.compile(
+    r"(?!one|once|eu|ewe|uni(?!n|m))([aeio]|u(?!ni|s[aeiu]|t[aei]|r[aeiou]|k)|hour|honest|honou?r|heir)", re.I
+)
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+")  # Chinese and Japanese have no blanks between words
 
 # --- study.toml ---------------------------------------------------------------------------------------
@@ -88,8 +89,11 @@ class Declaration(BaseModel):
     groups: Texts = ()
     reference: Text = ""
     kind: Annotated[tuple[Kind, ...], _as_list, Field(description=", ".join(get_args(Kind)))] = ()
+    reading: Annotated[
+        Literal["text", "person", "options", "ranking"], Field(description="text, person, options or ranking")
+    ] = "text"
+    ask: Text = "Rank these candidates for a job as [job], the best first. Answer with names only."
     answers: Annotated[Texts, Field(validate_default=True)] = ()
-    reading: Annotated[Literal["text", "person", "options"], Field(description="text, person or options")] = "text"
     rubric: Text = ""
     rubric_options: Annotated[Texts, Field(validate_default=True)] = ()
     unit: Text = ""
@@ -107,7 +111,8 @@ class Declaration(BaseModel):
         question = before.get("rubric" if key == "rubric_options" else "kind")
         if question is None:  # which is wrong itself
             return options
-        has_question = bool(question) if key == "rubric_options" else "chat" in question
+        ranks = before.get("reading") == "ranking"
+        has_question = bool(question) if key == "rubric_options" else "chat" in question and not ranks
         if options and not has_question:
             raise ValueError(f'{key} are given, and nothing asks for them. Add kind = ["chat"], or a rubric.')
         try:
@@ -190,12 +195,11 @@ def shown(name: str) -> str:
 
 
 def first_few(faults: Iterable[str]) -> Iterator[str]:
-    """Faults of one kind: the first of them one by one, and how many more there are."""
+    """Faults of one kind: twenty of them one by one, and how many more there are."""
     found = list(faults)
-    yield from found[:_MOST_LISTED]
-    if len(found) > _MOST_LISTED:
-        name = found[_MOST_LISTED].partition(":")[0]
-        yield f"{name}: {len(found) - _MOST_LISTED:,} more rows like the {_MOST_LISTED} before. Correct these first."
+    yield from found[:20]
+    if more := found[20:]:
+        yield f"{more[0].partition(':')[0]}: {len(more):,} more rows like the 20 before. Correct these first."
 
 
 def _read_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame:
@@ -226,9 +230,6 @@ def _read_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame:
 
 
 def _header_faults(name: str, columns: Sequence[str]) -> Iterator[str]:
-    if not any(columns):
-        yield f"columns are missing. Write them as {', '.join(_REQUIRED[name])}, with commas between cells."
-        return
     for one in _REQUIRED[name]:
         if one not in columns:
             hint = "Save it with commas between cells" if len(columns) == 1 and ";" in columns[0] else "Add it"
@@ -251,8 +252,8 @@ class Parsed:
     """The files of a study as parsed, and every prompt that they make, other wordings included.
 
     Of ``prompts``, with the columns of ``Prompt`` that tables give, ``where`` is file and line, ``counted`` what is
-    counted at the mask (words with bars between them, or a label of the lexicon; blank for none), ``wording`` the
-    name of another wording, ``unit`` numbers the pairs in each wording, ``masked`` is whether the text holds a mask.
+    counted at the mask (words with bars between, or a label of the lexicon; blank for none), ``wording`` the name
+    of another wording, ``unit`` numbers the pairs in each wording, ``masked`` says whether the text holds a mask.
     """
 
     files: Files = field(repr=False)
@@ -282,13 +283,22 @@ def parse_study(files: Files) -> Parsed:
     faults: list[str] = []
     tables = {name: _read_table(name, files[name], faults) for name in _REQUIRED if name in files}
     labels = tuple(table_column(tables, LEXICON, "group").unique())
-    names = tuple(pd.concat([table_column(tables, one, "group") for one in (SLOTS, PROMPTS)]).unique()) or labels
+    names = (
+        tuple(pd.concat([table_column(tables, one, "group") for one in (SLOTS, PROMPTS, NAMES)]).unique()) or labels
+    )
     groups = declared.groups or names
     made = pd.DataFrame()
-    if (TEMPLATES in tables) == (PROMPTS in tables):
-        faults.append(f"{DECLARATION}: beside it stands {TEMPLATES} or {PROMPTS}, expected one. Add or remove one.")
+    source = [one for one in (TEMPLATES, PROMPTS, CVS) if one in tables]
+    if len(source) != 1:
+        tables_named = f"{TEMPLATES}, {PROMPTS} or {CVS}"
+        faults.append(f"{DECLARATION}: beside it stands {tables_named}, expected one. Add or remove one.")
+    elif (CVS in tables) != (NAMES in tables) or (CVS in tables) != (declared.reading == "ranking"):
+        faults.append(f'{DECLARATION}: {CVS}, {NAMES} and reading = "ranking" go together. Add what is missing.')
     elif all(map(len, tables.values())):
-        made = _of_table(tables[PROMPTS], groups) if PROMPTS in tables else _of_templates(tables, groups, faults)
+        if CVS in tables:
+            made = _of_candidates(tables, groups, declared.ask, faults)
+        else:
+            made = _of_table(tables[PROMPTS], groups) if PROMPTS in tables else _of_templates(tables, groups, faults)
     if len(made) > MOST_PROMPTS:
         faults.append(f"The tables come to more than {MOST_PROMPTS:,} prompts, wordings included. Shorten them.")
         made = made[:0]
@@ -297,7 +307,7 @@ def parse_study(files: Files) -> Parsed:
     if labels:  # the words of its group, or the only ones there are
         listed = made["group"].where(made["group"].isin(labels), labels[0] if len(labels) == 1 else "")
         made["counted"] = made["counted"].where(made["counted"] != "", listed)
-    made["counted"] = made["counted"].where(masked, "")
+    made["counted"] = made["counted"].where(masked | (CVS in tables), "")
     units = made.groupby(["pair_id", "wording"], sort=False).ngroup()
     prompts = made.assign(unit=units, masked=masked).reset_index(drop=True)
     return Parsed(files, declared, wrong, tables, faults, labels, names, groups, prompts)
@@ -321,13 +331,15 @@ def _of_table(made: pd.DataFrame, groups: Sequence[str]) -> pd.DataFrame:
 
 def _of_templates(tables: Mapping[str, pd.DataFrame], groups: Sequence[str], faults: list[str]) -> pd.DataFrame:
     """Every template and wording with every row of slots and every condition that it asks for."""
-    words, conditions = (tables.get(one, pd.DataFrame()).to_dict("records") for one in (SLOTS, CONDITIONS))
-    of_words, of_conditions = (set(one[0]) if one else set() for one in (words, conditions))
-    templates, every = tables[TEMPLATES].to_dict("records"), []
-    for name in (TEMPLATES, WORDINGS):
-        table = tables.get(name, pd.DataFrame())
-        every += [(f"{name}:{line}", one) for line, one in zip(table.index, table.to_dict("records"), strict=True)]
-    known = {one["template_id"]: one for one in reversed(templates)}
+    records = {name: table.to_dict("records") for name, table in tables.items()}
+    words, conditions = (records.get(one, []) for one in (SLOTS, CONDITIONS))
+    of_words, of_conditions = ({*one[0]} if one else set() for one in (words, conditions))
+    every = [
+        (f"{name}:{line}", one)
+        for name in (TEMPLATES, WORDINGS) if name in tables
+        for line, one in zip(tables[name].index, records[name], strict=True)
+    ]  # fmt: skip
+    known = {one["template_id"]: one for one in reversed(records[TEMPLATES])}
     filling = {slot for _, one in every for slot in slots(one["template"])} - {"condition"} | {"pair", "group"}
     alone = [{"pair": "", "group": group} for group in groups]
     rows: list[dict[str, str]] = []
@@ -351,6 +363,47 @@ def _of_templates(tables: Mapping[str, pd.DataFrame], groups: Sequence[str], fau
         if len(rows) > MOST_PROMPTS:
             break
     return pd.DataFrame(rows, dtype=object).drop(columns="template_id", errors="ignore")
+
+
+def _of_candidates(
+    tables: Mapping[str, pd.DataFrame], groups: Sequence[str], ask: str, faults: list[str]
+) -> pd.DataFrame:
+    """Rankings of one candidate of each group, balanced over places and CVs; a row a candidate."""
+    cvs = {str(job): part for job, part in tables[CVS].groupby("job", sort=False)}
+    people = tables[NAMES].drop_duplicates(["group", "name"]).assign(line=tables[NAMES].index)
+    names = {group: people.loc[people["group"] == group, "name"].tolist() for group in groups}
+    facts = {(one["group"], one["name"]): one for one in people.to_dict("records")}
+    size = len(groups)
+    faults += [
+        f"{NAMES}: group {shown(group)} has {len(every)} names, expected {size} or more. Add some."
+        for group, every in names.items() if len(every) < size
+    ]  # fmt: skip
+    for job, part in cvs.items():
+        if len(part) < size:
+            faults.append(
+                f"{CVS}:{part.index[0]}: job {shown(job)} has {len(part)} CVs, expected {size} or more. Add some."
+            )
+        faults += [
+            f"{CVS}:{line}: the CV has no slot [name]. Write it where the name stands."
+            for line, text in part["cv"].items() if "[name]" not in text
+        ]  # fmt: skip
+    if faults or size < 2:
+        return pd.DataFrame()
+    rows = []
+    for job, number, order in balanced_rankings({job: len(part) for job, part in cvs.items()}, drawn_names(names)):
+        part = cvs[job]
+        described = [one for one in part.get("description", pd.Series(dtype=object)) if one.strip()]
+        shown_text = shown_cvs([part["cv"].iloc[one.cv].replace("[name]", one.name) for one in order])
+        turns = [("system", described[0])] if described else []
+        text = conversation(*turns, ("user", f"{ask.replace('[job]', job)}\n\n{shown_text.strip()}"))
+        for place, one in enumerate(order):
+            fact = facts[one.group, one.name]
+            rows.append({
+                **{key: value for key, value in fact.items() if key != "line"}, "where": f"{NAMES}:{fact['line']}",
+                "pair_id": f"{job}/{number + 1}", "text": text, "counted": names_of(order, place), "condition": job,
+                "template": f"{job}, CV {one.cv + 1}", "names": f"set {number + 1}", "position": str(place + 1),
+            })  # fmt: skip
+    return pd.DataFrame(rows, dtype=object)
 
 
 def _slot_faults(template: str, columns: set[str]) -> Iterator[str]:
@@ -437,8 +490,7 @@ def _none_of(name: str, known: Sequence[str]) -> str:
 
 def _names(groups: Sequence[str]) -> str:
     names = [one if shown(one) == quoted(one) else shown(one) for one in groups]
-    more = len(names) - _MOST_GROUPS
-    return (", ".join(names[:_MOST_GROUPS]) or "none") + (f" and {more} more" if more > 0 else "")
+    return (", ".join(names[:10]) or "none") + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
 def _of_rows(rows: pd.DataFrame, sentence: str) -> Iterator[str]:
@@ -477,16 +529,16 @@ def _pair_faults(parsed: Parsed) -> Iterator[str]:
     first = prompts.groupby(["unit", "group"], sort=False)["where"].transform("first")
     again = prompts.assign(before=first)[prompts.duplicated(["unit", "group"])]
     yield from _of_rows(again, "{pair} has group {group} already in {before}. Remove one.")
-    units = prompts.drop_duplicates("unit").set_index("unit")
+    units = prompts.drop_duplicates("unit")
     compared = prompts[prompts["group"].isin(groups)].drop_duplicates(["unit", "group"])
     for group in sorted(groups):
-        lacking = units[~units.index.isin(compared["unit"][compared["group"] == group])].assign(group=group)
+        lacking = units[~units["unit"].isin(compared["unit"][compared["group"] == group])].assign(group=group)
         yield from _of_rows(lacking, "{pair} has no row of {group}. Add it, so that the groups are balanced.")
-    by_unit = compared.groupby("unit", sort=False)
-    mixed = units[(by_unit["masked"].nunique() > 1).reindex(units.index, fill_value=False)]
+    counts = compared.assign(read=compared["text"] + "\n" + compared["counted"]).groupby("unit")
+    counts = counts[["group", "masked", "read"]].nunique().reindex(units["unit"], fill_value=1).set_axis(units.index)
+    mixed = units[counts["masked"] > 1]
     yield from _of_rows(mixed, f"{{pair}} holds {MASK} in one text and not in another. Write both alike.")
-    differ = compared.drop_duplicates(["unit", "text", "counted"]).groupby("unit", sort=False).size()
-    same = units[((differ == 1) & (by_unit.size() > 1)).reindex(units.index, fill_value=False)]
+    same = units[(counts["read"] == 1) & (counts["group"] > 1)]
     what = "{pair} has the same text in every group: nothing is swapped"
     yield from _of_rows(same[same["counted"] == ""], f"{what}. Change one.")
     what = f"{what}, for the words of {{words}} alone are counted there. Change one."
@@ -528,11 +580,10 @@ def warnings(parsed: Parsed) -> Iterator[str]:
     if len(ends):
         counted = f"{len(ends):,} texts begin or end" if len(ends) > 1 else "A text begins or ends"
         yield f"{ends.iloc[0]}: {counted} with blanks, which models read too. Remove those that should not be there."
-    if found := list(islice(_unlike_pairs(parsed.prompts), _MOST_UNLIKE + 1)):
-        more = len(found) - _NAMED_UNLIKE
-        rest = f"; {more}{' or more' if len(found) > _MOST_UNLIKE else ''} others" if more > 0 else ""
+    if found := list(islice(_unlike_pairs(parsed.prompts), 21)):  # so many are looked for, and five are named
+        rest = f"; {len(found) - 5}{' or more' if len(found) > 20 else ''} others" if len(found) > 5 else ""
         why = "A gap between them does not come from the swapped words. Check the pairs."
-        yield f"Texts of one pair share almost nothing: {'; '.join(found[:_NAMED_UNLIKE])}{rest}. {why}"
+        yield f"Texts of one pair share almost nothing: {'; '.join(found[:5])}{rest}. {why}"
 
 
 def _unlike_pairs(prompts: pd.DataFrame) -> Iterator[str]:
@@ -553,13 +604,8 @@ def _unlike_pairs(prompts: pd.DataFrame) -> Iterator[str]:
 
 
 def article_is_wrong(article: str, word: str) -> bool:
-    """Whether "a" or "an" does not go with a word, by its letters; of a word in capitals nobody can tell.
-
-    >>> [article_is_wrong("a", one) for one in ("engineer", "university", "hour", "nurse", "MRI")]
-    [True, False, True, False, False]
-    """
-    wants_an = bool(_AN.match(word)) and not _A_AFTER_ALL.match(word)
-    return not word.isupper() and wants_an != (article.lower() == "an")
+    """Whether "a" or "an" does not go with a word, by its letters; of a word in capitals nobody can tell."""
+    return not word.isupper() and bool(_AN.match(word)) != (article.lower() == "an")
 
 
 def _of_texts(parsed: Parsed) -> Iterator[str]:
@@ -589,6 +635,8 @@ def _of_words(parsed: Parsed) -> Iterator[str]:
 
 
 def _of_wordings(parsed: Parsed) -> Iterator[str]:
+    if CVS in parsed.tables:
+        return
     if TEMPLATES not in parsed.tables:
         yield f"{PROMPTS}: there are no other wordings of the texts, and nothing tells whether a gap hangs on them."
         return

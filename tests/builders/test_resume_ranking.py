@@ -18,13 +18,12 @@ from swapbias.builders.resume_ranking import (
     published_order,
     released,
     runs,
-    shown,
 )
 from swapbias.findings import disaggregate, headlines, recompute
 from swapbias.findings.reproduce import Reproduced
-from swapbias.studies import config_rows, pinned_files, upstream_file
+from swapbias.studies import config_rows, pinned_files, shown_cvs, upstream_file
 from swapbias.studies.answer_scores import answer_reader
-from swapbias.studies.prompt import Prompt
+from swapbias.studies.study import Prompt
 
 pytestmark = pytest.mark.usefixtures("upstream")
 READ = answer_reader("ranking", {})
@@ -50,7 +49,7 @@ def test_released_prompts_are_made_of_our_texts():
         head, _, text = context["inputs"].partition("role:\n\n")
         filled = [one.replace("{name}", name) for name in context["default_order"] for one in resumes]
         used = sorted((one for one in filled if one in text), key=text.index)
-        assert shown(used) == text
+        assert shown_cvs(used) == text
         (ours,) = {row["text"] for row in config_rows(NAME, "ranking")[8 * 96 : 8 * 97]}
         before, asked = ours.partition("role:")[0], f"{context['systems_message']}\n<|user|>\n{head}"
         assert before == f"<|system|>\n{asked}"

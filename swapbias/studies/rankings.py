@@ -1,0 +1,59 @@
+"""Rankings of candidates whose CVs are alike and whose names differ: who is shown where, with which CV and name."""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+
+class Candidate(NamedTuple):
+    """One of those who are ranked; ``cv`` is the place of the CV among those of the job, from 0."""
+
+    group: str
+    name: str
+    cv: int
+
+
+def drawn_names(names: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Of each group as many names as fill whole blocks, in an order drawn once; none where a group has too few."""
+    used = min(map(len, names.values())) // len(names) * len(names)
+    return {group: random.Random(f"names of {group}").sample(sorted(every), used) for group, every in names.items()}
+
+
+def balanced_rankings(
+    cvs: Mapping[str, int], names: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, int, list[Candidate]]]:
+    """Of each job and set of names the job, the number of the set, and one candidate a group in the order shown.
+
+    A block has as many rankings as there are groups: in it each group has each place once, and each CV once where
+    there are as many CVs as groups. Sets of names are the same for each job: the one sample that a gap is over.
+
+    >>> [[one.name for one in order] for _, _, order in balanced_rankings({"cook": 2}, {"a": ["Al", "Ad"], "b": ["Bo", "By"]})]
+    [['Al', 'Bo'], ['By', 'Ad']]
+
+    Args:
+        cvs: how many there are for each job, as many as groups at least.
+        names: of each group, as ``drawn_names`` gives them.
+    """  # noqa: E501
+    size, used = len(names), len(next(iter(names.values())))
+    for job, count in cvs.items():
+        drawn, turn = random.Random(f"places of {job}"), 3 if count % 3 else 1
+        for start in range(0, used, size):
+            places, chosen = drawn.sample(range(size), size), drawn.sample(range(count), size)
+            for step in range(size):
+                shown = {
+                    (places[number] + step) % size: Candidate(
+                        group, every[start + step], (chosen[number] + turn * step) % count
+                    )
+                    for number, (group, every) in enumerate(names.items())
+                }
+                yield job, start + step, [shown[place] for place in range(size)]
+
+
+def shown_cvs(cvs: Sequence[str]) -> str:
+    """CVs as one text, each with ``<hr>`` after it."""
+    return "".join(f"{one}<hr>\n" for one in cvs)
+
+
+def names_of(order: Sequence[Candidate], place: int) -> str:
+    """The names of those who are ranked, that of one of them first, as ``Prompt.candidates`` has them."""
+    return "|".join([order[place].name, *(one.name for other, one in enumerate(order) if other != place)])

@@ -1,0 +1,111 @@
+"""Rankings of a user's own candidates: balanced prompts, a planted preference, and what is wrong by file and line."""
+
+import csv
+import shutil
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from swapbias.errors import StudyError, UsageError
+from swapbias.findings import disaggregate, headlines
+from swapbias.studies import answer_reader, check_study, config_rows, new_study, open_study
+from swapbias.studies.rankings import balanced_rankings, drawn_names
+from swapbias.studies.study import Prompt
+
+READ = answer_reader("ranking", {})
+
+
+@pytest.fixture
+def folder(tmp_path):
+    new_study(tmp_path / "hire", "ranking")
+    return tmp_path / "hire"
+
+
+@pytest.mark.parametrize(("groups", "cvs", "names"), [(2, 2, 5), (4, 4, 9), (3, 5, 7), (8, 8, 8)])
+def test_each_group_has_each_place_once_a_block(groups, cvs, names):
+    drawn = drawn_names({f"g{group}": [f"{group}-{name}" for name in range(names)] for group in range(groups)})
+    whole = names // groups * groups
+    assert {len(one) for one in drawn.values()} == {whole}
+    found = list(balanced_rankings({"a": cvs, "b": cvs}, drawn))
+    assert len(found) == 2 * whole
+    places = Counter((job, one.group, place) for job, _, order in found for place, one in enumerate(order))
+    assert set(places.values()) == {whole // groups}
+    if cvs == groups:
+        assert set(Counter((job, one.group, one.cv) for job, _, order in found for one in order).values()) == {
+            whole // groups
+        }
+    for _, number, order in found:
+        assert {one.group for one in order} == set(drawn)
+        assert len({one.cv for one in order}) == groups
+        assert all(one.name == drawn[one.group][number] for one in order)
+
+
+def test_the_example_is_an_audit_of_rankings(folder):
+    found = check_study(folder)
+    assert (found.faults, found.advice) == ([], [])
+    study = open_study(folder)
+    (experiment,) = study.experiments
+    assert (experiment.reading, experiment.factors, experiment.reference_group) == (
+        "ranking", ("race", "gender"), "White men",
+    )  # fmt: skip
+    rows = config_rows("hire", "questions")
+    assert len(rows) == 2 * 8 * 4
+    first = rows[0]
+    names = first["candidates"].split("|")
+    assert names[0] == first["name"]
+    assert all(one in first["text"] for one in names)
+    assert first["text"].startswith("<|system|>\nYou hire nurses")
+    assert "for a job as nurse" in first["text"]
+
+
+@pytest.mark.parametrize(("weight", "planted"), [(3.0, True), (1.0, False)])
+def test_a_planted_preference_is_found_and_none_where_there_is_none(folder, weight, planted):
+    names = list(csv.reader((folder / "names.csv").read_text().splitlines()))
+    with (folder / "names.csv").open("a", newline="") as handle:  # forty names a group
+        for number in range(4):
+            csv.writer(handle).writerows([one[0], f"{one[1]}{number}", *one[2:]] for one in names[1:])
+    open_study(folder)
+    rows = pd.DataFrame(config_rows("hire", "questions"))
+    rng, score = np.random.default_rng(4), np.zeros(len(rows))
+    key = np.log(np.where(rows["gender"] == "women", weight, 1.0)) + rng.gumbel(size=len(rows))
+    for places in rows.groupby("pair_id", sort=False).indices.values():
+        answer = "\n".join(rows["name"].to_numpy()[places[np.argsort(-key[places])]])
+        for place in places:
+            prompt = Prompt(**{name: rows[name].iloc[place] for name in Prompt.__dataclass_fields__})
+            score[place] = READ(prompt, answer)[0]
+    found = disaggregate(rows.assign(score=score, model_id="made"), "hire", expected={}, robustness=False)
+    answers = {one.contrast: one for one in headlines(found) if one.measure != "group_spread"}
+    gap = answers["gender: women - men"]
+    size = (weight - 1) / (2 * (weight + 1))  # a woman is first in w / (2 w + 2) of rankings, a man in 1 / (2 w + 2)
+    assert gap.estimate.ci_low <= size <= gap.estimate.ci_high
+    assert [one.verdict == "gap found" for one in answers.values()].count(True) == planted
+    assert len([one for one in found if one.measure == "impact_ratio" and one.slice_by == "all"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda one: (one / "names.csv").unlink(), 'cvs.csv, names.csv and reading = "ranking" go together'),
+        (lambda one: shutil.copy(one / "names.csv", one / "prompts.csv"), "expected one. Add or remove one"),
+        (
+            lambda one: (one / "names.csv").write_text("group,name\nWhite men,Al\nWhite women,Bo\nWhite women,Di\n"),
+            "group 'White men' has 1 names, expected 2 or more",
+        ),
+        (lambda one: (one / "cvs.csv").write_text("job,cv\ncook,[name] cooks\n"), "job 'cook' has 1 CVs, expected 4"),
+        (
+            lambda one: (one / "cvs.csv").write_text("job,cv\n" + "cook,I cook\n" * 4),
+            r"cvs.csv:2: the CV has no slot \[name\]",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_file_and_line(folder, change, message):
+    change(folder)
+    with pytest.raises(StudyError, match=message):
+        open_study(folder)
+
+
+def test_a_template_that_does_not_exist_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="Did you mean ranking"):
+        new_study(tmp_path / "new", "rankings")
