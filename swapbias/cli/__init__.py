@@ -10,10 +10,9 @@ from typer.main import get_command
 
 from swapbias import __version__
 from swapbias.cli.auditing import audit, plan
-from swapbias.cli.building import build, lexicon, study, swap, train
+from swapbias.cli.data import build, cache, help_on, list_, reproduce, study, swap, train
 from swapbias.cli.finished_runs import check, compare, export, figures, pull, push, redraw, share
-from swapbias.cli.listing import WithSettings, cache, help_on, list_, reproduce
-from swapbias.cli.terminal import Sectioned, option, say, show
+from swapbias.cli.terminal import Sectioned, WithSettings, option, say, show
 from swapbias.errors import StudyError, UsageError, extras_named
 from swapbias.privacy import TRACEBACKS, forget_notes, log_traceback, safe_message
 
@@ -34,10 +33,9 @@ app.command("swap", cls=WithSettings)(swap)
 app.command("list", cls=Sectioned)(list_)
 app.command("help", cls=Sectioned)(help_on)
 app.command("report", cls=Sectioned)(redraw)
-for _command in (check, compare, figures, export, share, build, train, reproduce, cache):
+for _command in (check, compare, figures, export, share, push, pull, build, train, reproduce, cache):
     app.command(cls=Sectioned)(_command)
-for _name, _group in {"study": study, "lexicon": lexicon, "push": push, "pull": pull}.items():
-    app.add_typer(_group, name=_name)
+app.add_typer(study, name="study")
 
 
 def main() -> NoReturn:

@@ -13,19 +13,17 @@ import typer
 from swapbias import findings, hub, report, runs, studies
 from swapbias.cli import terminal as ui
 from swapbias.cli.finished_runs import comparison_record, show_comparison
-from swapbias.cli.listing import CLUSTER, RUN, ModelSettings, engine_of, model_settings, read_settings
 from swapbias.errors import UsageError
 from swapbias.files import is_url
 from swapbias.models import FLAGS, model_kind, model_kinds
 
 _ACCESS = ("api_key_env", "plain_http")  # what no manifest says
-_WITH_RESUME = ("resume", "no_cache", "allow_pickle", "trust", "as_json", "verbose", *_ACCESS, *CLUSTER)
+_WITH_RESUME = ("resume", "no_cache", "allow_pickle", "trust", "as_json", "verbose", *_ACCESS, *ui.CLUSTER)
 _WITH_FILE = (*_WITH_RESUME, "models", "folder", "dry_run")
 _MODELS = (
     "Hub id (OWNER/NAME[@REVISION]), folder, vader, module:function; audit.toml or manifest.json. "
     "Without a model: a four-minute demonstration."
 )
-_MOST_SHOWN = 20  # models whose numbers and reports a terminal lists; of more it names the folder
 _ASK, _MODEL, _CHAT, _RUN = "What to ask", "The model", "Chat models", "Run and output"
 
 
@@ -34,7 +32,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     parameters = dict(inspect.signature(command).parameters)
     del parameters["options"]
     last = {name: parameters.pop(name) for name in [*parameters][list(parameters).index("folder") :]}
-    for one in (each for each in model_settings() if each.name in FLAGS):
+    for one in (each for each in ui.model_settings() if each.name in FLAGS):
         under = _MODEL if one.group == "model" else _CHAT
         flag = ui.option(one.help, f"--{one.key}", under=under, min=one.least, max=one.most)
         named: Any = {"default": one.default, "annotation": Annotated[one.type, flag]}
@@ -62,7 +60,7 @@ def audit(
     ] = None,
     kind: Annotated[str | None, ui.option(f"{', '.join(model_kinds())}; if not detected.", under=_MODEL)] = None,
     revision: Annotated[str | None, ui.option("Branch, tag or commit on the Hub.")] = None,
-    settings: ModelSettings = None,
+    settings: ui.ModelSettings = None,
     folder: Annotated[
         str | None, ui.option("Folder or s3://BUCKET/FOLDER [default: in swapbias-runs].", "--out", under=_RUN)
     ] = None,
@@ -83,33 +81,33 @@ def audit(
 
     swapbias audit --chat MODEL --base-url URL --study stigma_vignettes
     """
-    options |= (more := read_settings(settings))
+    options |= (more := ui.read_settings(settings))
     sources = {name: context.get_parameter_source(name) for name in context.params if name != "settings"}
     explicit = [*(name for name, source in sources.items() if source and source.name == "COMMANDLINE"), *more]
     if twice := [name for name in more if explicit.count(name) > 1]:
         raise UsageError(f"{twice[0]} is an option and a setting of -M. Drop one of them.")
-    run = {name: options.pop(name) for name in RUN if name in options}
+    run = {name: options.pop(name) for name in ui.RUN if name in options}
     access = {name: options[name] for name in _ACCESS if name in explicit}
+    how: dict[str, Any] = {"cache": not no_cache, "engine": ui.engine_of(run, resume or folder)}
     show: dict[str, Any] = {"own": run.get("own_store", False), "as_json": as_json, "verbose": verbose}
-    how: dict[str, Any] = {"cache": not no_cache, "engine": engine_of(run, resume or folder)}
-    pickles = options.get("allow_pickle", False)
+    pickles = trust or options.get("allow_pickle", False)
     if resume:
         _only_these(explicit, _WITH_RESUME, "--resume takes everything from the run")
-        _work(_resumed, resume, **show, trust=trust, allow_pickle=pickles, access=access, **how)
+        how |= {"trust": trust, "allow_pickle": options.get("allow_pickle", False), "access": access}
+        _work(lambda here, store, **more: _resumed(here, store, **how, **more), resume, **show)
         return
-    options["allow_pickle"] = trust or pickles
+    options["allow_pickle"] = pickles
     files = [one for one in models or () if Path(one).suffix in (".toml", ".json") and Path(one).is_file()]
-    manifest, trusted = None, trust or dry_run
     if files:
         if len(models or ()) > 1:
             raise UsageError(f"{files[0]} says which models are audited. Drop the others.")
         _only_these(explicit, _WITH_FILE, f"{files[0]} says what is audited and how")
-        chosen, names, manifest = _from_file(files[0], access, options["allow_pickle"], trusted=trusted)
+        chosen, names, manifest = _from_file(files[0], access, pickles, trusted=trust or dry_run)
     else:
         more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
-        studies = _studies(study, prompts, reference, run)
-        chosen, names = _from_options(models or (), studies, options, revision, **more)
-        remote = chosen.load.trust_remote_code
+        study_names = _studies(study, prompts, reference, run)
+        chosen, names = _from_options(models or (), study_names, options, revision, **more)
+        manifest, remote = None, chosen.load.trust_remote_code
         if remote and not trust:
             raise UsageError("-M trust-remote-code runs code of the model's maker. Read it, then add --trust.")
         if trust and not remote:
@@ -121,17 +119,21 @@ def audit(
         for one in names or (None,):
             for sentence in plan_sentences(replace(chosen, model=one)):
                 ui.show_text(sentence)
-            ui.show("Nothing was loaded or sent.")
+        ui.show("Nothing was loaded or sent.")
         return
-
     if len(names) > 1 and folder and is_url(folder):
         raise UsageError(
             f"{folder} is in a store, which holds runs of one model each. Audit one model into each folder of it, or "
             "choose an --out on a file system that all machines share."
         )
     named = replace(chosen, model=f"{len(names)}-models") if len(names) > 1 else chosen
-    place = folder or str(runs.default_folder(named))
-    _work(_started, place, **show, settings=chosen, models=names, expected=manifest, **how)
+
+    def start(here: Path, store: Any, **more: Any) -> Any:
+        if len(names) > 1:
+            return runs.audit_several(dict.fromkeys(names, ""), chosen, here, **how, **more)
+        return runs.start(chosen, here, expected=manifest, store=store, **how, **more)
+
+    _work(start, folder or str(runs.default_folder(named)), **show)
 
 
 def plan(
@@ -155,8 +157,8 @@ def plan(
 
 def _from_options(
     names: Sequence[str], studies: Sequence[str], options: Mapping[str, Any], revision: str | None, **more: Any
-) -> tuple["runs.Settings", dict[str, str]]:
-    """Settings of the command line and the models, with names of their runs."""
+) -> tuple["runs.Settings", list[str]]:
+    """Settings of the command line and the models."""
     if revision is not None and len(names) > 1:
         raise UsageError("--revision is of one model, and several are named. Name each as OWNER/NAME@REVISION.")
     each = [runs.settings_of(one, studies, options, revision=revision, **more) for one in names or (None,)]
@@ -165,28 +167,26 @@ def _from_options(
 
 def _from_file(
     file: str, access: Mapping[str, Any], allow_pickle: bool, *, trusted: bool
-) -> tuple["runs.Settings", dict[str, str], Mapping[str, Any] | None]:
+) -> tuple["runs.Settings", list[str], Mapping[str, Any] | None]:
     """Settings and models of an ``audit.toml``, or those of a run, which is to be repeated, by its ``manifest.json``.
 
     Both may be anybody's: code that they name runs only where it is ``trusted``.
     """
     names, settings, manifest = runs.read_request(Path(file))
     settings = runs.with_access(replace(settings, load=replace(settings.load, allow_pickle=allow_pickle)), access)
-    models = _unique(names)
     if manifest is not None:
         runs.check_code("The manifest", settings, manifest.get("models"), trust=trusted)
         if not trusted:
             runs.check_keys("The manifest", settings)
     for one in names or (None,) if manifest is None else ():
         runs.check_code(file, replace(settings, model=one), None, trust=trusted)
-    return settings, models, manifest
+    return settings, _unique(names), manifest
 
 
-def _unique(models: Sequence[str]) -> dict[str, str]:
-    for one in models:
-        if models.count(one) > 1:
-            raise UsageError(f"{one} is named twice, expected each model once. Drop one of them.")
-    return dict.fromkeys(models, "")
+def _unique(models: Sequence[str]) -> list[str]:
+    if twice := [one for one in models if models.count(one) > 1]:
+        raise UsageError(f"{twice[0]} is named twice, expected each model once. Drop one of them.")
+    return list(models)
 
 
 def _only_these(explicit: Sequence[str], allowed: Sequence[str], why: str) -> None:
@@ -210,11 +210,11 @@ def _studies(study: list[str] | None, prompts: Path | None, reference: str, run:
 # --- runs -------------------------------------------------------------------------------------------------
 
 
-def _work(work: Callable[..., Any], place: str, *, own: bool, as_json: bool, verbose: bool, **how: Any) -> None:
+def _work(work: Callable[..., Any], place: str, *, own: bool, as_json: bool, verbose: bool) -> None:
     """Start or go on with an audit in a folder or store, and show what it found."""
     with ui.working_folder(place, own=own) as (here, store):
         with ui.stoppable(lambda: _stopped(here, store)), ui.progress() as bar:
-            done = work(here, store, say=ui.say, bar=bar, **how)
+            done = work(here, store, say=ui.say, bar=bar)
         if isinstance(done, tuple):
             run, found = done
             _show(run, found, as_json, verbose)
@@ -222,17 +222,7 @@ def _work(work: Callable[..., Any], place: str, *, own: bool, as_json: bool, ver
             _show_several(done, as_json, verbose)
 
 
-def _started(
-    folder: Path, store: Any, *, settings: "runs.Settings", models: Mapping[str, str], expected: Any, **how: Any
-) -> Any:
-
-    if len(models) > 1:
-        return runs.audit_several(models, settings, folder, **how)
-    return runs.start(settings, folder, expected=expected, store=store, **how)
-
-
 def _resumed(folder: Path, store: Any, **how: Any) -> Any:
-
     return runs.resume(folder, store=store, **how)
 
 
@@ -261,7 +251,8 @@ def _show(run: "runs.Run", found: "Sequence[findings.Finding]", as_json: bool, v
     ui.show_text(f"\n{not_run}".rstrip())
     ui.show(f"Report  {run.place}/report.html")
     demo = manifest["settings"].get("model") is None
-    ui.show(f"Next    swapbias {'audit YOUR_MODEL' if demo else f'check {run.place} --max-gap 0.05'}")
+    command = "swapbias audit YOUR_MODEL" if demo else report.next_steps(found, str(run.place))[0][1]
+    ui.show(f"Next    {command}{'' if demo else '  # 0.05 is 5 points'}")
 
 
 def _show_several(done: "runs.Several", as_json: bool, verbose: bool) -> None:
@@ -271,14 +262,13 @@ def _show_several(done: "runs.Several", as_json: bool, verbose: bool) -> None:
         record = comparison_record(done.compared) if done.compared else {}
         ui.show_json({"folder": str(done.folder), "reports": reports, "failed": done.failed, "comparison": record})
     else:
-        few = len(reports) <= _MOST_SHOWN
-        if done.compared and few:
+        if done.compared:
             show_comparison(done.compared, verbose=verbose)
-        lines = [f"Comparison: {done.folder / 'comparison' / 'report.html'}"] if done.compared else []
-        lines += [f"Report: {path}" for path in reports.values() if few]
-        lines += [] if few else [f"Reports: {len(reports):,} folders in {done.folder}"]
-        for line in (*lines, *(f"Failed: {model}: {why}" for model, why in done.failed.items())):
-            ui.show(line)
+            ui.show(f"Comparison: {done.folder / 'comparison' / 'report.html'}")
+        for path in reports.values():
+            ui.show(f"Report: {path}")
+        for model, why in done.failed.items():
+            ui.show(f"Failed: {model}: {why}")
     if done.failed:
         count = f"{len(done.failed):,} of {len(done.failed) + len(reports):,} models failed"
         ui.say(f"{count}. Run the same command to try them again")
@@ -322,20 +312,15 @@ def _task_sentences(task: "runs.Task", settings: "runs.Settings", sent: set[tupl
 def skipped_note(skipped: "Sequence[runs.Skipped]", ran: Iterable[str]) -> str:
     """What was not run, by reason, and what is to be known of the rest; blank for nothing.
 
-    Args:
-        skipped: what and why; experiments of kinds of models that did not run are counted alone, and what
-            holds of a part of an experiment's rows stands once for all experiments.
-        ran: the kinds of the experiments that were run.
+    Experiments of kinds of models other than those that ``ran`` are counted alone.
     """
     ran, others, reasons = set(ran), Counter[str](), dict[str, list[str]]()
-    for one in skipped:
-        if not studies.of_a_part(one.experiment):
-            known = (each.kind for each in studies.load_study(one.study).experiments if each.name == one.experiment)
-            kind = next(known, "")
-            if kind and kind not in ran:
-                others[kind] += 1
-            else:
-                reasons.setdefault(one.reason, []).append(f"{one.study} {one.experiment}")
+    for one in (each for each in skipped if not studies.of_a_part(each.experiment)):
+        known = (each.kind for each in studies.load_study(one.study).experiments if each.name == one.experiment)
+        if (kind := next(known, "")) and kind not in ran:
+            others[kind] += 1
+        else:
+            reasons.setdefault(one.reason, []).append(f"{one.study} {one.experiment}")
     parts = [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
     if others:
         counted = ", ".join(f"{count} {name}" for name, count in others.items())

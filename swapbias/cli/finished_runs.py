@@ -1,7 +1,7 @@
 """swapbias check, compare, report, figures, export, share, push and pull: finished runs, and the Hub."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 from xml.etree import ElementTree
@@ -24,9 +24,6 @@ def check(
     baseline: Annotated[str | None, ui.option("A run whose gaps may be exceeded by --max-gap, and no more.")] = None,
     study: Annotated[list[str] | None, ui.option("NAME[:EXPERIMENT]; repeatable. [default: all]")] = None,
     junit: Annotated[Path | None, ui.option("Write the checks to this file as JUnit XML.")] = None,
-    annotations: Annotated[
-        bool, ui.option("Print annotations for GitHub [default: on its runners].", "--annotations")
-    ] = False,
     verbose: ui.Verbose = False,
     as_json: ui.AsJson = False,
 ) -> None:
@@ -46,13 +43,13 @@ def check(
         records = [{"run": name, **_record(one)} for name, one in gates.items()]
         ui.show_json(records[0] if len(records) == 1 else {"outcome": _OUTCOMES[code], "runs": records})
         raise typer.Exit(code)
-    annotations = annotations or os.environ.get("GITHUB_ACTIONS") == "true"
+    annotated = os.environ.get("GITHUB_ACTIONS") == "true"
     for name, gate in gates.items():
         for sentence in (*([f"{name}:"] if len(gates) > 1 else []), report.gated(gate), *gate.notes):
             ui.show(sentence)
         for one in gate.checks:
             _show_check(one, verbose=verbose)
-            if annotations:
+            if annotated:
                 escaped = report.checked(one).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
                 ui.show(f"::{_WORDS[one.outcome][1]} title=swapbias check::{escaped}")
     ui.show(f"Exit code {code} (0 pass, 1 fail, 3 undecided).{'' if verbose else ' Details: --verbose'}")
@@ -69,7 +66,7 @@ def _show_check(check: "findings.Check", *, verbose: bool) -> None:
     value, ends = text.value(check.finding), text.interval(check.finding)
     numbers = value if ends == "–" else f"{value} ({ends})"
     outcome = f"  {_WORDS[check.outcome][0]:<10}"
-    room = 80 - len(outcome) - len(numbers) - 2
+    room = text.WIDTH - len(outcome) - len(numbers) - 2
     ui.show(f"{outcome}{text.shown(report.check_name(check), room):<{room}}  {numbers}")
 
 
@@ -77,14 +74,15 @@ def _record(gate: "findings.Gate") -> dict[str, object]:
     """The outcome and its checks, for programs."""
     rows = []
     for one in gate.checks:
-        found, levels = one.finding, [(each.subset, each.estimate.value, each.unit) for each in one.levels]
+        row = one.finding.row()
         rows.append({
-            "study": found.study, "experiment": found.experiment, "model": found.model_id, "outcome": one.outcome,
-            "value": found.estimate.value, "ci_low": found.estimate.ci_low, "ci_high": found.estimate.ci_high,
-            "unit": found.unit, "margin": one.margin, "baseline": one.baseline.value if one.baseline else None,
+            "outcome": one.outcome, "model": row["model_id"], "margin": one.margin, "sentence": report.checked(one),
+            **{name: row[name] for name in ("study", "experiment", "value", "ci_low", "ci_high", "unit")},
+            "baseline": one.baseline.value if one.baseline else None,
             "change": one.change.value if one.change else None,
-            "levels_not_gated": [dict(zip(("subset", "value", "unit"), each, strict=True)) for each in levels],
-            "sentence": report.checked(one),
+            "levels_not_gated": [
+                {"subset": each.subset, "value": each.estimate.value, "unit": each.unit} for each in one.levels
+            ],
         })  # fmt: skip
     return {"outcome": gate.outcome, "sentence": report.gated(gate), "notes": list(gate.notes), "checks": rows}
 
@@ -145,26 +143,12 @@ def comparison_record(compared: "report.ComparisonPage") -> dict[str, object]:
 
 
 def show_comparison(compared: "report.ComparisonPage", *, verbose: bool) -> None:
-    """The page's sentences, what is not comparable, and that nobody wins; every number with ``verbose``."""
-    from swapbias.report import text
-
+    """The page's sentences, what is not comparable, and that nobody wins; the differences with ``verbose``."""
     longest = 4_000  # characters: names may be anybody's
     for one, sentence in report.sentences(compared):
         ui.out.print(report.shown(f"{one.study} {one.experiment}: {sentence}", longest))
-    if verbose:
-        ui.show("\nEach quantity by model, with its 95 % interval and n")
-        for row in compared.quantities:
-            first = row.known[0]
-            where = f"{first.study} {first.experiment}, {text.where(first)}"
-            what = f"{where}: {text.quantity(first)} ({first.unit}) {row.note}"
-            ui.out.print(report.shown(what, 400))
-            for model, found in zip(compared.models, row.found, strict=True):
-                if found:
-                    size = f"{text.value(found, own=True)} ({text.interval(found, own=True)})"
-                    value = f"{size}, n {text.counted(found.estimate)}"
-                    ui.out.print(f"  {report.shown(model.title, 120)}: {value}")
-        if differences := [one for one in compared.differences if one.slice_by == "all"]:
-            ui.out.print(report.terminal_table("Models compared", differences))
+    if verbose and compared.over_all_rows:
+        ui.out.print(report.terminal_table("Models compared, the first minus the second", compared.over_all_rows))
     for sentence in (*compared.notes, report.NO_RANKING):
         ui.out.print(report.shown(sentence, longest))
 
@@ -214,23 +198,19 @@ def export(
 
 # --- the Hub ------------------------------------------------------------------------------------------
 
-push = typer.Typer(no_args_is_help=True, help="Publish corpora, measures, runs on the Hub.")
-pull = typer.Typer(no_args_is_help=True, help="Fetch what was published, of one commit.")
-
-Namespace = Annotated[str, ui.option("Your name or an organisation's on the Hub.")]
-Private = Annotated[bool, ui.option("Make new repositories private.", "--private")]
+_TAKES = {  # what each kind of push takes besides --dry-run
+    "datasets": ("namespace", "private"),
+    "metrics": ("namespace", "private", "untagged"),
+    "results": ("results", "public", "findings_only"),
+}
 Public = Annotated[bool, ui.option("Everybody may read the results.", "--public")]
 FindingsOnly = Annotated[bool, ui.option("No scored prompts, answers or notes.", "--findings-only")]
-Results = Annotated[str, ui.option("Your results repository; made, private, if needed.", metavar="OWNER/NAME")]
-Owner = Annotated[str, ui.argument("OWNER", "User or organisation on the Hub.")]
-Revision = Annotated[str, ui.option("A tag (v and the version on the card) or commit.")]
-Corpora = Annotated[list[str] | None, ui.argument("[CORPUS]...")]
-Metrics = Annotated[list[str] | None, ui.argument("[METRIC]...")]
+_RESULTS = "Your results repository; made, private, if needed."
 
 
 def share(
     run: ui.RunFolder,
-    results: Results,
+    results: Annotated[str, ui.option(_RESULTS, metavar="OWNER/NAME")],
     model: Annotated[str | None, ui.option("The audited model on the Hub, OWNER/NAME.")] = None,
     commit: Annotated[bool, ui.option("Write to the card of your own model.", "--commit")] = False,
     create_pr: Annotated[bool, ui.option("Propose it to the model's owners.", "--create-pr")] = False,
@@ -245,14 +225,11 @@ def share(
     dry_run: ui.DryRun = False,
 ) -> None:
     """Share a run on the Hub, and on a model's page."""
-    for name_of, value, requires, required in (
-        ("--commit", commit, "--model", model),
-        ("--create-pr", create_pr, "--model", model),
-        ("--audited", audited, "--model", model),
-        ("--again", again, "--create-pr", create_pr),
-    ):
-        if value and not required:
-            raise UsageError(f"{name_of} needs {requires}. Add it, or drop {name_of}.")
+    needs = {"--commit": (commit, "--model", model), "--create-pr": (create_pr, "--model", model),
+             "--audited": (audited, "--model", model), "--again": (again, "--create-pr", create_pr)}  # fmt: skip
+    for name, (value, needed, known) in needs.items():
+        if value and not known:
+            raise UsageError(f"{name} needs {needed}. Add it, or drop {name}.")
     if commit and create_pr:
         raise UsageError("--commit and --create-pr are both given, expected one. Drop the other.")
     how = hub.COMMIT if commit else hub.PULL_REQUEST if create_pr else ""
@@ -260,72 +237,75 @@ def share(
         results=results, model=model, how=how, audited=audited, public=public, findings_only=findings_only,
         phenotypes=tuple(phenotype or ()), again=again, namespace=namespace, dry_run=dry_run,
     )  # fmt: skip
-    with ui.stoppable(lambda: f"Stopped. What is on the Hub stays, and {run} as it was: the same command goes on."):
+    with ui.stoppable(f"Stopped. What is on the Hub stays, and {run} as it was: the same command goes on."):
         for one in hub.share_run(runs.Run.open(run), options, hub.Hub(), say=ui.say):
             ui.show(f"{one.repo.name}: {one.status}. {one.url}")
     if dry_run:
         ui.show("Dry run: nothing was published.")
 
 
-@push.command("datasets", cls=ui.Sectioned)
-def push_datasets(
-    namespace: Namespace, corpora: Corpora = None, private: Private = False, dry_run: ui.DryRun = False
-) -> None:
-    """Publish corpora as datasets, each tagged with its version."""
-    _end_with("push_all", "dataset", corpora or (), namespace=namespace, private=private, dry_run=dry_run)
-
-
-@push.command("metrics", cls=ui.Sectioned)
-def push_metrics(
-    namespace: Namespace,
-    metrics: Metrics = None,
-    private: Private = False,
-    dry_run: ui.DryRun = False,
-    untagged: Annotated[bool, ui.option("Do not ask git for the tag of the release.", "--untagged")] = False,
-) -> None:
-    """Publish measures as static Spaces that evaluate.load reads."""
-    more = {"private": private, "dry_run": dry_run, "untagged": untagged}
-    _end_with("push_all", "metric", metrics or (), namespace=namespace, **more)
-
-
-@push.command("results", cls=ui.Sectioned)
-def push_results(
-    places: Annotated[list[Path], ui.argument("RUN...", "Folders of finished runs.")],
-    results: Results,
+def push(
+    kind: Annotated[str, ui.argument("KIND", f"{', '.join(_TAKES)}.")],
+    names: Annotated[list[str] | None, ui.argument("[NAME]...", "Corpora, measures or runs.")] = None,
+    namespace: Annotated[str, ui.option("Datasets, metrics: your name or an organisation's on the Hub.")] = "",
+    results: Annotated[str, ui.option(_RESULTS, metavar="OWNER/NAME")] = "",
+    private: Annotated[bool, ui.option("Make new repositories private.", "--private")] = False,
     public: Public = False,
     findings_only: FindingsOnly = False,
+    untagged: Annotated[bool, ui.option("Do not ask git for the tag of the release.", "--untagged")] = False,
     dry_run: ui.DryRun = False,
 ) -> None:
-    """Share several runs in one repository; of a model's page see swapbias share."""
-    options = hub.ShareOptions(results=results, public=public, findings_only=findings_only, dry_run=dry_run)
-    _end_with("push_results", places, options)
+    """Publish corpora, measures or runs on the Hub.
+
+    swapbias push datasets|metrics [NAME]... --namespace OWNER: each with the version of its tag.
+
+    swapbias push results RUN... --results OWNER/NAME: of a model's page see swapbias share.
+    """
+    names = list(names or ())
+    options = {"namespace": namespace, "results": results, "private": private, "public": public,
+               "findings_only": findings_only, "untagged": untagged}  # fmt: skip
+    _check_kind("push", kind, {name: value for name, value in options.items() if value}, _TAKES)
+    if kind == "results":
+        shares = hub.ShareOptions(results=results, public=public, findings_only=findings_only, dry_run=dry_run)
+        _end_with("push_results", [Path(one) for one in names], shares)
+    else:
+        more = {"untagged": untagged} if kind == "metrics" else {}
+        _end_with(
+            "push_all", kind.removesuffix("s"), names, namespace=namespace, private=private, dry_run=dry_run, **more
+        )
 
 
-@pull.command("datasets", cls=ui.Sectioned)
-def pull_datasets(namespace: Owner, folder: ui.OutFolder, names: Corpora = None, revision: Revision = "main") -> None:
-    """Fetch corpora to folders that datasets.load_dataset reads."""
-    _end_with("pull_all", "dataset", names or (), namespace=namespace, out=folder, revision=revision)
-
-
-@pull.command("metrics", cls=ui.Sectioned)
-def pull_metrics(namespace: Owner, folder: ui.OutFolder, names: Metrics = None, revision: Revision = "main") -> None:
-    """Fetch measures to folders that evaluate.load reads; they are code of their owner."""
-    _end_with("pull_all", "metric", names or (), namespace=namespace, out=folder, revision=revision)
-
-
-@pull.command("results", cls=ui.Sectioned)
-def pull_results(
-    repos: Annotated[list[str], ui.argument("OWNER/NAME...", "Repositories of results.")],
+def pull(
+    kind: Annotated[str, ui.argument("KIND", "datasets, metrics or results.")],
+    places: Annotated[list[str], ui.argument("OWNER [NAME]...", "Of results OWNER/NAME, of any number.")],
     folder: ui.OutFolder,
-    revision: Revision = "main",
+    revision: Annotated[str, ui.option("A tag (v and the version on the card) or commit.")] = "main",
 ) -> None:
-    """Fetch runs that somebody shared."""
-    _end_with("pull_all", "results", repos, out=folder, revision=revision)
+    """Fetch corpora, measures or runs from the Hub, of one commit.
+
+    Measures are code of their owner; reports are pages of a stranger.
+    """
+    _check_kind("pull", kind, {}, {"datasets": (), "metrics": (), "results": ()})
+    owner, *names = places
+    more = {"names": places} if kind == "results" else {"names": names, "namespace": owner}
+    _end_with(
+        "pull_all", kind.removesuffix("s") if kind != "results" else kind, out=folder, revision=revision, **more
+    )
+
+
+def _check_kind(command: str, kind: str, options: Mapping[str, Any], takes: Mapping[str, Sequence[str]]) -> None:
+    """Refuse another kind, and options of another kind; of those that it needs the owner is one."""
+    if kind not in takes:
+        raise UsageError(f"swapbias {command} {kind} is no command. Choose one of {', '.join(takes)}.")
+    if others := [name.replace("_", "-") for name in options if name not in takes[kind]]:
+        raise UsageError(f"--{others[0]} is not for {command} {kind}. Drop it.")
+    if missing := [name for name in takes[kind][:1] if name in ("namespace", "results") and name not in options]:
+        raise UsageError(f"{command} {kind} needs --{missing[0]}. Add it.")
 
 
 def _end_with(function: str, *arguments: Any, **options: Any) -> None:
     """Call a function of the Hub's room, and end with the exit code that it returns."""
-    with ui.stoppable(lambda: "Stopped. What is complete stays: the same command goes on."):
+    with ui.stoppable("Stopped. What is complete stays: the same command goes on."):
         code = getattr(hub, function)(*arguments, say=ui.show, complain=ui.say, **options)
     if code:
         raise typer.Exit(code)

@@ -1,19 +1,23 @@
-"""What all commands share: consoles, options, help in sections, progress, an end by Ctrl-C or a signal."""
+"""What all commands share: consoles, options, settings of -M, help in sections, progress, an end by a signal."""
 
 import json
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_origin
 
 import typer
 from rich.console import Console
 from typer.core import TyperCommand
 
+from swapbias.errors import UsageError, quoted
 from swapbias.files import as_json as plain_json, is_url
+from swapbias.models import FLAGS, LoadOptions, kinds, settable
+from swapbias.swapping import Engine
 
 if TYPE_CHECKING:
     from swapbias.runs import Store
@@ -39,6 +43,9 @@ Verbose = Annotated[bool, option("Print every number.", "--verbose")]
 RunFolder = Annotated[Path, argument("RUN", "Folder of a finished run.")]
 Runs = Annotated[list[str], argument("RUN...", "Folders, or OWNER/NAME[/RUN] on the Hub.")]
 OutFolder = Annotated[Path, option("Folder to write to.", "--out")]
+ModelSettings = Annotated[
+    list[str] | None, option("Further setting: swapbias help settings.", "-M", metavar="KEY=VALUE")
+]
 
 
 class Sectioned(TyperCommand):
@@ -46,7 +53,7 @@ class Sectioned(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        with _signals_raise(), stoppable(lambda: "Stopped. The same command begins anew."):
+        with _signals_raise(), stoppable("Stopped. The same command begins anew."):
             return super().invoke(ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -61,6 +68,120 @@ class Sectioned(TyperCommand):
         for title, records in sections.items():
             with formatter.section(title):
                 formatter.write_dl(records, col_max=26)
+
+
+# --- settings of -M ------------------------------------------------------------------------------------
+
+
+class Setting(NamedTuple):
+    """A setting of an audit: its group, type, default, meaning and range."""
+
+    name: str
+    group: str
+    type: Any
+    default: Any
+    help: str
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def key(self) -> str:
+        """As it is written."""
+        return self.name.replace("_", "-")
+
+
+_RUN = (
+    Setting("group", "prompts", str, "", "Own prompts: the group compared with the reference; each by default."),
+    Setting("lexicon", "prompts", str, "", "Own prompts: a CSV file of words (word, group) counted at <mask>."),
+    Setting("engine", "cluster", str, "local", "local, or ray: workers on machines of a cluster."),
+    Setting("address", "cluster", str | None, None, "Your Ray cluster, as HOST:PORT or auto; none: this machine."),
+    Setting("workers", "cluster", int | None, None, "Number of workers; as the cluster has room for by default."),
+    Setting("gpus_per_worker", "cluster", float, 0.0, "GPUs of a worker; may be a part of one."),
+    Setting("own_store", "cluster", bool, False, "The store is yours alone: credentialed notes may lie there."),
+)
+RUN = tuple(one.name for one in _RUN)
+CLUSTER = tuple(one.name for one in _RUN if one.group == "cluster")
+
+
+def model_settings() -> Iterator[Setting]:
+    """What a user sets of models: options of ``swapbias audit`` (``FLAGS``), and settings of ``-M``."""
+    every: list[Any] = [LoadOptions, *(one.options for one in kinds() if one.options)]
+    for made in every:
+        for one, hint in settable(made):
+            more, default = one.metadata, None if get_origin(hint) is tuple else one.default
+            group, name = "model" if made is LoadOptions else made.key, more.get("name", one.name)
+            yield Setting(name, group, hint, default, more["help"], more.get("least"), more.get("most"))
+
+
+def known_settings() -> list[Setting]:
+    """Every setting of ``-M``, in the order of the help."""
+    return [*model_settings(), *_RUN]
+
+
+def read_settings(pairs: Sequence[str] | None, only: Sequence[str] = ()) -> dict[str, Any]:
+    """The settings that ``KEY=VALUE`` pairs name, of ``only`` these or all; of a key with several values a list.
+
+    Raises:
+        UsageError: an unknown key, one named twice, or a value that does not fit.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    known = {one.name: one for one in known_settings() if not only or one.name in only}
+    found: dict[str, Any] = {}
+    for pair in pairs or ():
+        key, _, text = pair.partition("=")
+        name = key.strip().replace("-", "_")
+        if name in FLAGS and name not in known:
+            raise UsageError(f"{key} has an option of its own. Write --{key.replace('_', '-')}.")
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"Did you mean {near[0].replace('_', '-')}?" if near else "See swapbias help settings."
+            raise UsageError(f"Unknown setting {quoted(key)}. {hint}")
+        one = known[name]
+        if get_origin(one.type) is tuple:
+            found.setdefault(name, []).append(text)
+            continue
+        if name in found:
+            raise UsageError(f"-M {one.key} is given twice. Drop one of them.")
+        if not text and one.type is not bool:
+            raise UsageError(f"-M {one.key} has no value. Write -M {one.key}=VALUE.")
+        try:
+            found[name] = TypeAdapter(one.type).validate_python(text or "true")
+        except ValidationError as error:
+            why = error.errors(include_url=False)[0]["msg"]
+            raise UsageError(f"-M {one.key} is {quoted(text)}. {why}.") from None
+    return found
+
+
+def engine_of(settings: Mapping[str, Any], place: str | None) -> Engine:
+    """Where the work is done that writes to a place, of settings of the cluster.
+
+    Raises:
+        UsageError: settings that do not fit together.
+    """
+    if settings.get("own_store") and not (place and is_url(place)):
+        raise UsageError("own-store is about a store, and a folder of this machine is written. Drop it.")
+    names = {"engine": "name", "gpus_per_worker": "gpus", "address": "address", "workers": "workers"}
+    engine = Engine(**{names[one]: value for one, value in settings.items() if one in names})
+    engine.check()
+    return engine
+
+
+class WithSettings(Sectioned):
+    """A command with ``-M``; a setting that is written as an option gets one sentence."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse ``--temperature 0``, which is ``-M temperature=0``."""
+        options = {name for one in self.params for name in one.opts}
+        keys = {f"--{one.key}": one for one in known_settings()}
+        for written in (one.partition("=")[0] for one in args):
+            if written in keys and written not in options:
+                key = f"{keys[written].key}{'' if keys[written].type is bool else '=VALUE'}"
+                raise UsageError(f"{written} is a setting. Write -M {key} (all: swapbias help settings).")
+        return super().parse_args(ctx, args)
+
+
+# --- output and progress -------------------------------------------------------------------------------
 
 
 def show(sentence: object) -> None:
@@ -102,12 +223,12 @@ def working_folder(place: str, *, own: bool) -> Iterator[tuple[Path, "Store | No
 
 
 @contextmanager
-def stoppable(sentence: Callable[[], str]) -> Iterator[None]:
+def stoppable(sentence: str | Callable[[], str]) -> Iterator[None]:
     """Ctrl-C and signals end the block with 128 + the signal, and one sentence: what was saved, where, what next."""
     try:
         yield
     except KeyboardInterrupt as stop:
-        say(sentence())
+        say(sentence if isinstance(sentence, str) else sentence())
         raise typer.Exit(stop.args[0] if stop.args else 130) from None
 
 

@@ -56,6 +56,7 @@ from .gate import (
 from .predictions import (
     GOAL as GOAL,
     RANDOM_DIRECT as RANDOM_DIRECT,
+    answer_counts as answer_counts,
     blinding as blinding,
     by_the_judge as by_the_judge,
 )

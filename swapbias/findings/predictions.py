@@ -339,3 +339,25 @@ RATES: Mapping[str, Callable[[Context, pd.DataFrame], Iterator[Finding]]] = {
     "flips": _flips, "ratios": _ratios, "f1": _f1, "actual": _actual, "leakage": _leakage, "direction": _direction,
     "selection": _selection, ANSWERS: _answers,
 }  # fmt: skip
+
+
+# --- answers by class ---------------------------------------------------------------------------------
+
+
+def answer_counts(rows: pd.DataFrame) -> dict[str, int]:
+    """How many answers are right, wrong, unsure, refused, unreadable or missing; every answer is of one class."""
+
+    def marked(column: str) -> "pd.Series[bool]":
+        return rows[column].astype(float) > 0 if column in rows else pd.Series(False, index=rows.index)
+
+    wrong, unsure, other, refused = (
+        marked(one) for one in ("said_incorrect", "said_unsure", "said_other", "refused")
+    )
+    silent = rows["said_other"].isna()
+    text = rows["answer"].fillna("").astype(str).str.strip() if "answer" in rows else pd.Series("", index=rows.index)
+    if (text != "").any():  # texts of credentialed notes are not stored
+        silent |= other & (text == "")
+    read = marked("said_correct") if "said_correct" in rows else ~other & ~unsure & ~silent
+    classes = (read, wrong, unsure, other & ~silent & refused, other & ~silent & ~refused, silent)
+    names = ("right", "wrong", "unsure", "refused", "unreadable", "no answer")  # the last: nothing came
+    return {name: int(one.sum()) for name, one in zip(names, classes, strict=True)}

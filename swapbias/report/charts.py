@@ -39,6 +39,7 @@ class Row:
     picture: Markup
     cells: tuple[tuple[str, float | None], ...]
     find: str = ""
+    headline: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Chart:
     parts: Mapping[str, Sequence[Row]]
     ruler: Markup
     keys: tuple[tuple[Markup, str], ...] = ()
+    first: str = "what"  # the head of the first column
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,6 @@ class Drawn:
     """A figure, with the sentence that says what it shows."""
 
     name: str
-    study: str
     caption: str
     figure: "Figure"
 
@@ -177,62 +178,67 @@ class Drawn:
 
 def draw_figures(found: Sequence[Finding]) -> list[Drawn]:
     """Forest plots of a run: its answers on one scale, then means and gaps by slice of each experiment and model."""
-    plots: dict[str, list[Finding]] = {}
+    plots: dict[tuple[str, str], list[Finding]] = {}
     answers = [one for one in headlines(found) if MEASURES[one.measure].reach and text.in_points(one.unit)]
     if any(not math.isnan(one.estimate.value) for one in answers):
-        plots["results"] = answers
-    models = {study: {one.model_id for one in found if one.study == study} for study in {one.study for one in found}}
+        plots["results", "Result of each question"] = answers
+    several = len({one.model_id for one in found}) > 1
     for one in found:
-        experiment, kind = experiment_of(one), "gap" if MEASURES[one.measure].reach else "levels"
-        shown = kind == "gap" or (one.measure == "mean" and experiment and one.contrast in experiment.levels)
-        if shown and one.slice_by != "all" and one.score == "score" and not one.view:
-            model = f", {text.shown(one.model_id)}" if len(models[one.study]) > 1 else ""
-            plots.setdefault(f"{one.study}-{one.experiment}-{one.slice_by}-{kind}{model}", []).append(one)
-    figures = []
-    for name, rows in plots.items():
-        values = {round(one.estimate.value, 9) for one in rows if not math.isnan(one.estimate.value)}
-        if name == "results" or len(values) > 1:
-            first, unit = rows[0], text.unit_head(rows[0])
-            what = f"{'Gap' if MEASURES[first.measure].reach else 'Mean'} by {first.slice_by} of {first.experiment}"
-            what = "Result of each question" if name == "results" else what
-            caption = f"{what}, in {unit}, with 95 % intervals. The band is the margin."
-            file = re.sub(r"[^A-Za-z0-9._-]+", "-", name)
-            figures.append(Drawn(file, first.study, caption, forest(rows, name == "results")))
-    return figures
+        experiment, is_gap = experiment_of(one), MEASURES[one.measure].reach > 0
+        drawn = is_gap or (one.measure == "mean" and experiment and one.contrast in experiment.levels)
+        if drawn and one.slice_by != "all" and one.score == "score" and not one.view:
+            model = f", {text.shown(one.model_id)}" * several
+            file = f"{one.study}-{one.experiment}-{one.slice_by}-{'gap' if is_gap else 'levels'}{model}"
+            what = f"{'Gap' if is_gap else 'Mean'} by {one.slice_by} of {one.experiment}"
+            plots.setdefault((re.sub(r"[^A-Za-z0-9._-]+", "-", file), what), []).append(one)
+    return [
+        Drawn(
+            name, f"{what}, in {text.form(rows[0]).unit}, with 95 % intervals. The band is the margin.", forest(rows)
+        )
+        for (name, what), rows in plots.items()
+        if rows is answers
+        or len({round(one.estimate.value, 9) for one in rows if not math.isnan(one.estimate.value)}) > 1
+    ]
 
 
-def forest(found: Sequence[Finding], answers: bool = False) -> "Figure":
+def forest(found: Sequence[Finding]) -> "Figure":
     """Values on one scale with their intervals; means of one slice share a row, each group in colour and shape."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    names = [", ".join(filter(None, (text.plain(one.subset), text.value_name(one.slice_value)))) for one in found]
-    if answers:
-        names = [f"{one.study}:{one.experiment}, {text.row_name(one)}, {text.shown(one.model_id)}" for one in found]
-    rows, labels = list(dict.fromkeys(names)), {""}
+    rows: dict[str, list[Finding]] = {}
+    for one in found:
+        name = ", ".join(filter(None, (text.plain(one.subset), text.value_name(one.slice_value))))
+        name = (
+            f"{one.study}:{one.experiment}, {text.row_name(one)}, {text.shown(one.model_id)}"
+            if one.headline
+            else name
+        )
+        rows.setdefault(name, []).append(one)
+    labels = {""}
     with rc_context(dict(STYLE)):
         figure = Figure(figsize=(6.9, 0.8 + 0.22 * len(rows)), layout="constrained")
         axis = figure.add_subplot()
-        if margins := [one.margin * text.shown_factor(one) for one in found if not math.isnan(one.margin)]:
+        if margins := [one.margin * text.form(one).factor for one in found if not math.isnan(one.margin)]:
             axis.axvspan(-max(margins), max(margins), color="#dfe7ef", zorder=0)
-        for one, name in zip(found, names, strict=True):
-            colour, marker, label = "#222222", "o", ""
-            if one.measure == "mean" and (experiment := experiment_of(one)):
-                place = text.group_place(experiment, one.contrast) % len(COLOURS)
-                colour, marker, label = COLOURS[place], MARKERS[place], text.group_name(experiment, one.contrast)
-            scale, (low, high) = text.shown_factor(one), text.within(one)
-            beside = [each for each, other in zip(found, names, strict=True) if other == name]
-            y = rows.index(name) + 0.5 * (beside.index(one) - (len(beside) - 1) / 2) / len(beside)
-            axis.hlines(y, scale * low, scale * high, color=colour, linewidth=1.2)
-            axis.plot(
-                [scale * one.estimate.value], [y], marker=marker, color=colour, markersize=4, linestyle="",
-                label="_" if label in labels else label,
-            )  # fmt: skip
-            labels.add(label)
+        for row, mine in enumerate(rows.values()):
+            for place, one in enumerate(mine):
+                colour, marker, label, scale = "#222222", "o", "", text.form(one).factor
+                if one.measure == "mean" and (experiment := experiment_of(one)):
+                    look = text.group_place(experiment, one.contrast) % len(COLOURS)
+                    colour, marker, label = COLOURS[look], MARKERS[look], text.group_name(experiment, one.contrast)
+                y = row + 0.5 * (place - (len(mine) - 1) / 2) / len(mine)
+                low, high = text.within(one)
+                axis.hlines(y, scale * low, scale * high, color=colour, linewidth=1.2)
+                axis.plot(
+                    [scale * one.estimate.value], [y], marker=marker, color=colour, markersize=4, linestyle="",
+                    label="_" if label in labels else label,
+                )  # fmt: skip
+                labels.add(label)
         axis.axvline(0, color="#777777", linewidth=0.8, zorder=0)
-        axis.set_yticks(range(len(rows)), rows)
+        axis.set_yticks(range(len(rows)), list(rows))
         axis.set_ylim(len(rows) - 0.5, -0.5)
-        axis.set_xlabel(text.unit_head(found[0]))
+        axis.set_xlabel(text.form(found[0]).unit)
         if len(labels) > 1:
             axis.legend(loc="upper left", bbox_to_anchor=(0, -0.3 / figure.get_figheight()), ncols=3, frameon=False)
     return figure

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from swapbias import __version__
-from swapbias.findings import Finding, experiment_rows
+from swapbias.findings import DIFFERENCE, Finding, experiment_rows
 from swapbias.measures import MEASURES
 from swapbias.privacy import public_manifest
 from swapbias.report import page, text
@@ -72,6 +73,18 @@ class ComparisonPage:
         """The findings of all models."""
         return [one for model in self.models for one in model.found]
 
+    @property
+    def over_all_rows(self) -> list[Finding]:
+        """The differences over all rows, each the second model minus the first, as sentences say them."""
+        pairs = {
+            f"{one} - {other}": (other, one) for one, other in permutations([one.name for one in self.models], 2)
+        }
+        every = [one for one in self.differences if one.slice_by == "all"]
+        return [
+            text.turned(one, *pairs[one.contrast]) if one.measure == DIFFERENCE and one.contrast in pairs else one
+            for one in every
+        ]
+
 
 def render_comparison(compared: ComparisonPage) -> str:
     """The page as HTML; every value from outside is escaped, no place on this machine is named."""
@@ -81,7 +94,7 @@ def render_comparison(compared: ComparisonPage) -> str:
         if one.headline:
             questions.setdefault((one.known[0].study, one.known[0].experiment), []).append(one)
     names = [one.name for one in compared.models]
-    tested = [one for one in compared.differences if one.slice_by == "all"]
+    tested = compared.over_all_rows
     return page.html(
         "comparison.html.j2",
         packed,
@@ -117,12 +130,10 @@ def _section(
 ) -> dict[str, Any]:
     """Everything about one question: sentences, a table of all models, gaps by slice, pairs."""
     first, place = mine[0].known[0], page.anchor(study, name)
-    declared = next((one for one in load_study(study).experiments if one.name == name), None)
-    experiment = declared and page.in_unit_read(study, declared, compared.found)
+    experiment = next((one for one in load_study(study).experiments if one.name == name), None)
     return {
         "place": place,
         "question": experiment.question if experiment else name,
-        "unit": experiment.unit if experiment else first.unit,
         "said": [(*_texts(compared, one), one.note) for one in mine],
         "meaning": text.meaning(first),
         "inference": text.inference(first),
@@ -134,23 +145,27 @@ def _section(
 
 def _answer(compared: ComparisonPage, mine: Sequence[Quantity]) -> Chart:
     """A row for each model: its own value with its verdict, and how far it lies from the reference."""
-    first, unit = mine[0].known[0], text.unit_head(mine[0].known[0])
+    first, unit = mine[0].known[0], text.form(mine[0].known[0]).unit
     every = [one for each in compared.quantities if each.headline for one in each.known]
     axis = page.axis_of([one for one in every if page.scaled_alike(one, first)])
     parts: dict[str, list[Row]] = {}
     for quantity in mine:
         one = quantity.known[0]
-        rows = parts.setdefault(f"{text.quantity(one)}, {text.where(one)}" if len(mine) > 1 else "", [])
+        rows = parts.setdefault(
+            ", ".join(filter(None, (text.compared(one), text.set_name(one)))) if len(mine) > 1 else "", []
+        )
         for place, (model, found) in enumerate(zip(compared.models, quantity.found, strict=True)):
             away = (quantity.away or {}).get(model.name)
             lies = "compared with" if model.name == compared.reference else "not tested"
             if away is not None:
-                lies = f"{text.own_value(text.turned(away))}: {text.word(away).lower()}".rstrip(": ")
+                size = text.own_value(text.turned(away, model.name, compared.reference))
+                lies = f"{size}: {text.word(away).lower()}".rstrip(": ")
             if found is not None:
                 cells = (text.own_value(found), text.word(found) if found.verdict else "", lies)
                 picture = strip([page.dot_of(found, place)], axis)
                 rows.append(Row(page.seen(model.name), picture, tuple((cell, None) for cell in cells)))
-    return Chart("", "", (f"{unit} (95 % interval)", "verdict", "minus reference"), parts, ruler(axis, unit))
+    heads = (f"{unit} (95 % interval)", "verdict", f"minus {page.seen(text.shown(compared.reference, 20))}")
+    return Chart("", "", heads, parts, ruler(axis, unit))
 
 
 def _charts(compared: ComparisonPage, study: str, experiment: Experiment) -> Iterator[Chart]:
@@ -158,7 +173,7 @@ def _charts(compared: ComparisonPage, study: str, experiment: Experiment) -> Ite
     columns = {one.name: (page.seen(one.name), place) for place, one in enumerate(compared.models)}
     for by in [one.name for one in experiment.slices] if len(columns) <= MOST_DRAWN else ():
         rows = [
-            (", ".join(filter(None, (text.plain(one.contrast) * bool(experiment.groups), text.plain(one.subset)))),
+            (", ".join(filter(None, (text.plain(one.contrast) * bool(experiment.groups), text.set_name(one)))),
              text.value_name(one.slice_value), model.name, one)
             for model in compared.models
             for one in model.found
@@ -166,8 +181,7 @@ def _charts(compared: ComparisonPage, study: str, experiment: Experiment) -> Ite
             and MEASURES[one.measure].reach and one.score == "score" and not one.view
         ]  # fmt: skip
         if rows:
-            caption = f"Gap by {by}, in {text.unit_head(rows[0][-1])}. {page.BAND}"
-            yield page.chart_of(f"gaps by {by}", caption, rows, columns)
+            yield page.chart_of(f"gaps by {by}", "", rows, columns)
 
 
 def _packed(compared: ComparisonPage) -> dict[str, str] | None:

@@ -16,10 +16,18 @@ from urllib.parse import urlencode
 import pandas as pd
 from markupsafe import Markup
 
-from swapbias.findings import ANSWERS, AS_PUBLISHED, Finding, by_the_judge, comparisons, experiment_of, headlines
-from swapbias.measures import CLASSES, MEASURES, SAID
+from swapbias.findings import (
+    ANSWERS,
+    AS_PUBLISHED,
+    Finding,
+    answer_counts,
+    by_the_judge,
+    comparisons,
+    experiment_of,
+    headlines,
+)
+from swapbias.measures import MEASURES, SAID
 from swapbias.models.chat import scoring_in_words
-from swapbias.models.clinical import Explained
 from swapbias.privacy import public_manifest
 from swapbias.report import text
 from swapbias.report.charts import Axis, Chart, Dot, Row, key, ruler, strip
@@ -30,19 +38,11 @@ if TYPE_CHECKING:
 
 EXAMPLES = 4  # pairs shown at each end
 MOST_BYTES = 20_000_000  # of compressed scored prompts in one page
-_WORDS = 8  # of each phenotype and training condition
-_CLASSES = ("right", "wrong", "unsure", "refused", "unreadable", "no answer")  # the last: nothing came
 _FIELDS = ("model_id", "construct", "label", "condition", "template", "wording")  # what pairs are searched by
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-BAND = "Line: 95 % interval. Filled: p < 0.05 after correction. Shaded: the margin."
-_BEYOND = " An intersection's value is how much further it lies from the mean of all than its parts add up to."
+_BEYOND = "An intersection's value is how much further it lies from the mean of all than its parts add up to."
 _ANSWERED = "What was answered to each side, as a share of all answers. Unreadable: no option was clearly chosen."
-_EXPLAINED = (
-    "Weights by LIME, averaged over notes. Above zero a word speaks for the phenotype. A dash: not a heavy word."
-)
-Columns = Mapping[
-    str, tuple[str, int | None]
-]  # title and colour of each column; those without a colour are not drawn
+Columns = Mapping[str, tuple[str, int | None]]  # title and colour of each; those without a colour are not drawn
 Placed = tuple[str, str, str, Finding]  # its part of a chart, its row, and its column where there are several
 
 
@@ -54,17 +54,6 @@ class Page:
     found: list[Finding]
     items: Mapping[str, pd.DataFrame]
     coverage: pd.DataFrame
-    explained: Sequence[Explained] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows of cells as they are shown, in parts with a heading each."""
-
-    name: str
-    caption: str
-    heads: tuple[str, ...]
-    parts: Mapping[str, Sequence[tuple[str, ...]]]
 
 
 def render(page: Page) -> str:
@@ -74,17 +63,21 @@ def render(page: Page) -> str:
     """
     manifest, packed = public_manifest(page.manifest), _packed(page)
     studies = [load_study(name) for name in dict.fromkeys(one.study for one in page.found)]
-    questions = dict.fromkeys((one.study, one.experiment) for one in page.found)
     skipped = [(one, of_a_part(one["experiment"])) for one in manifest["skipped"]]
     return html(
         "page.html.j2",
         packed,
         manifest=manifest,
         models=manifest["models"],
+        size=_size(page),
         answers=_answers(page.found),
+        next_steps=text.next_steps(page.found),
         several=_several(page.found),
         planted=[one for one in page.found if not one.view and one.published and one.published.planted],
-        sections=[_section(page, *names, packed or {}) for names in questions],
+        sections=[
+            _section(page, *names, packed or {})
+            for names in dict.fromkeys((one.study, one.experiment) for one in page.found)
+        ],
         studies=studies,
         limits=dict.fromkeys(limit for one in studies for limit in one.limits),
         not_run=[one for one, in_part in skipped if not in_part],
@@ -146,25 +139,36 @@ def _several(found: Sequence[Finding]) -> bool:
     return len({one.model_id for one in found}) > 1
 
 
+def _size(page: Page) -> str:
+    """How much was asked: ``1,173 prompts from 17 templates``; without scored rows the prompts alone."""
+    count = sum(one["rows"] for one in page.manifest["corpora"])
+    if not page.items:
+        return f"{count:,} prompts"
+    rows = [each[each["group"] != PLACEBO] for each in page.items.values()]
+    templates = sum(len(each[["experiment", "template"]].drop_duplicates()) for each in rows if "template" in each)
+    return f"{sum(map(len, rows)):,} prompts from {templates:,} template{'s' * (templates != 1)}"
+
+
 # --- charts -------------------------------------------------------------------------------------------
 
 
 def _answers(found: Sequence[Finding]) -> list[dict[str, Any]]:
     """For each question and model the sentences and their picture; gaps in points share one scale."""
     answers, questions = [], text.questions(found)
-    shown = [[one for each in results for one in (*text.parts(each, found), each)] for results in questions]
-    for results, rows in zip(questions, shown, strict=True):
+    drawn = [[one for each in results for one in (*text.parts(each, found), each)] for results in questions]
+    for results, rows in zip(questions, drawn, strict=True):
         alone = results if len(results) == 1 else [one for one in results if one.tests_all_groups][:1]
         beside = [(text.certainty(one), *text.cautions(one, every=False)) for one in alone]
         if any(one.tests_all_groups for one in results):  # a sentence, not a point on the scale
             rows[:] = [one for one in rows if MEASURES[one.measure].reach] or rows
         first, experiment = rows[0], experiment_of(rows[0])
-        axis = axis_of([one for each in shown for one in each if scaled_alike(one, first)])
+        axis = axis_of([one for each in drawn for one in each if scaled_alike(one, first)])
         answers.append({
             "of": first, "place": anchor(first.study, first.experiment),
             "question": experiment.question if experiment else first.experiment,
             "verdicts": text.verdicts(results, found), "beside": [*filter(None, sum(beside, ()))],
-            "meaning": text.meaning(first),
+            "meaning": text.meaning(first), "several": len(rows) > len(results),
+            "known": any(not math.isnan(one.estimate.value) for one in rows),
             "chart": chart_of("", "", [("", text.row_name(one), "", one) for one in rows], axis=axis),
         })  # fmt: skip
     return answers
@@ -178,24 +182,21 @@ def scaled_alike(one: Finding, other: Finding) -> bool:
 
 def axis_of(found: Sequence[Finding]) -> Axis:
     """One scale for all of them: no interval reaches beyond what their quantity can be."""
-    first, scale, record = found[0], text.shown_factor(found[0]), MEASURES[found[0].measure]
+    first, scale, record = found[0], text.form(found[0]).factor, MEASURES[found[0].measure]
     margins = [one.margin * scale for one in found if not math.isnan(one.margin)]
     span = 100.0 if text.in_points(first.unit) or text.in_percent(first.measure) else math.inf
     most = span * (2 if any(MEASURES[one.measure].reach == 2 for one in found) else 1)
     least = -most
     if not record.signed:
         least, most = 0.0, 1.0 if scale == 1 and not record.whole and math.isinf(span) else span
-    ends = [
-        text.shown_factor(one) * end
-        for one in found
-        for end in (one.estimate.value, one.estimate.ci_low, one.estimate.ci_high)
-    ]
+    dots = [dot_of(one) for one in found]
+    ends = [end for one in dots for end in (one.value, one.low, one.high)]
     return Axis.over(ends, margin=max(margins, default=math.nan), least=least, most=most)
 
 
 def dot_of(finding: Finding, group: int | None = None) -> Dot:
     """A value on its scale; hollow where it may be zero, by its corrected test or by its interval without one."""
-    scale, one = text.shown_factor(finding), finding.estimate
+    scale, one = text.form(finding).factor, finding.estimate
     sure = one.p_adjusted < 0.05 or (math.isnan(one.p_adjusted) and (one.ci_low > 0 or one.ci_high < 0))
     hollow = MEASURES[finding.measure].signed and not sure
     return Dot(scale * one.value, scale * one.ci_low, scale * one.ci_high, group, hollow)
@@ -204,26 +205,33 @@ def dot_of(finding: Finding, group: int | None = None) -> Dot:
 def chart_of(
     name: str, caption: str, placed: Sequence[Placed], columns: Columns | None = None, axis: Axis | None = None
 ) -> Chart:
-    """Findings as rows on one scale; without a name it is that of an answer, which has no p-values."""
-    unit, axis = text.unit_head(placed[0][-1]), axis or axis_of([one for *_, one in placed])
+    """Findings as rows on one scale; without a name it is that of an answer, which has no p-values.
+
+    p-value and interval are those of a row alone; only the filling of a dot is by the corrected p-value.
+    """
+    unit, axis = text.form(placed[0][-1]).unit, axis or axis_of([one for *_, one in placed])
     rows: dict[tuple[str, str, int], dict[str, Finding]] = {}
     for at, (part, row, column, one) in enumerate(placed):
         rows.setdefault((part, row, 0 if columns else at), {})[column] = one
     parts: dict[str, list[Row]] = {}
     for (part, row, _), mine in rows.items():
         first = next(iter(mine.values()))
-        size, p, dots = first.estimate, first.estimate.p_adjusted, [dot_of(first)]
-        cells = [(text.level(size.value, first), size.value), (text.interval(first), size.ci_low)]
-        cells += [*[(text.p_value(p), p)] * bool(name), (text.counted(size), size.n)]
+        size, dots = first.estimate, [dot_of(first)]
+        cells = [(text.form(first)(size.value), size.value), (text.interval(first), size.ci_low)]
+        cells += [*[(text.own_p(first), size.p_value)] * bool(name), (text.counted(size), size.n)]
         if columns:
             dots = [dot_of(mine[at], look) for at, (_, look) in columns.items() if at in mine and look is not None]
             values = [mine.get(at) for at in columns]
             cells = [(text.own_value(each), each.estimate.value) if each else ("", math.nan) for each in values]
-        parts.setdefault(part, []).append(Row(row, strip(dots, axis), tuple(cells), _find(first)))
-    heads = [unit, "95 % interval", *["p corrected"] * bool(name), "n"]
+        parts.setdefault(part, []).append(Row(row, strip(dots, axis), tuple(cells), _find(first), first.headline))
+    heads = [unit, "95 % interval", *["p"] * bool(name), "n"]
     heads = [title for title, _ in columns.values()] if columns else heads
     keys = [(key(look), title) for title, look in (columns or {}).values() if look is not None]
-    return Chart(name, caption, tuple(heads), parts, ruler(axis, unit), tuple(keys))
+    one = placed[0][-1]
+    plain = " minus ".join(text.sides(one)) if not name and text.form(one).unit == "points" else "what"
+    return Chart(
+        name, caption, tuple(heads), parts, ruler(axis, unit), tuple(keys), name.rpartition("by ")[2] or plain
+    )
 
 
 def _find(finding: Finding) -> str:
@@ -245,7 +253,6 @@ def _section(page: Page, study: str, name: str, packed: Mapping[str, str]) -> di
     experiment = next(one for one in load_study(study).experiments if one.name == name)
     rows, place = page.items.get(study), anchor(study, name)
     items = None if rows is None else rows[rows["experiment"] == name]
-    explained = [one for one in page.explained if one.study == study and "flips" in experiment.rates]
     answers = headlines(mine)
     known = [one for one in mine if one.published and not one.published.planted]
     views = {(one.model_id, *one.key()) for one in known if one.view == AS_PUBLISHED}
@@ -256,15 +263,15 @@ def _section(page: Page, study: str, name: str, packed: Mapping[str, str]) -> di
         "several": _several(mine),
         "answers": [one for one in answers if MEASURES[one.measure].reach] or answers,
         "found": mine,
-        "unit": (answers or mine)[0].unit,
-        "charts": [*slice_charts(experiment, mine), *rate_charts(experiment, mine)],
-        "tables": [*answer_tables(experiment, items), *word_tables(experiment, explained)],
+        "charts": [
+            *slice_charts(experiment, mine), *rate_charts(experiment, mine), *answer_tables(experiment, items),
+        ],
         # what papers print a number for, by their own statistics where there are such
         "compared": [one for one in known if one.view == AS_PUBLISHED or (one.model_id, *one.key()) not in views],
         "examples": [] if items is None else _examples(in_unit_read(study, experiment, mine), items),
         "judged": by_the_judge(mine),
         "pairs": place if place in packed else "",
-    }
+    }  # fmt: skip
 
 
 def slice_charts(experiment: Experiment, found: Sequence[Finding]) -> Iterator[Chart]:
@@ -273,30 +280,25 @@ def slice_charts(experiment: Experiment, found: Sequence[Finding]) -> Iterator[C
     several = _several(found)
 
     def placed(one: Finding, more: str, row: str, column: str = "") -> Placed:
-        sets = [one.within, one.against] if one.measure == "gap_difference" else [one.subset]
-        subset = " minus ".join(text.group_name(experiment, each) for each in sets if each)
-        return ", ".join(filter(None, (one.model_id if several else "", more, subset))), row, column, one
+        return ", ".join(filter(None, (one.model_id * several, more, text.set_name(one)))), row, column, one
 
     kinds = ("intersection", *(name for name, one in MEASURES.items() if one.reach))
     groups = [one for one in found if one.measure in kinds and (one.slice_by == "all" or one.measure == kinds[0])]
     if experiment.groups and groups:
-        caption = f"In {text.unit_head(groups[0])}. {BAND}{_BEYOND * any(one.measure == kinds[0] for one in groups)}"
-        yield chart_of(
-            "groups", caption, [placed(one, text.plain(one.measure), text.compared(one)) for one in groups]
-        )
+        rows = [placed(one, text.plain(one.measure), text.compared(one)) for one in groups]
+        yield chart_of("groups", _BEYOND * any(one.measure == kinds[0] for one in groups), rows)
     for by in [one.name for one in experiment.slices]:
         mine = [(one, text.value_name(one.slice_value)) for one in found if one.slice_by == by]
         gaps = [(one, row) for one, row in mine if MEASURES[one.measure].reach]
         means = [(one, row) for one, row in mine if one.measure == "mean" and one.contrast in experiment.levels]
-        if gaps:
+        if any(not math.isnan(one.estimate.value) for one, _ in gaps):
             names = {one.contrast: text.compared(one) for one, _ in gaps}
-            more = f" ({text.compared(gaps[0][0])})" if len(names) == 1 else ""
-            rows = [placed(one, "" if more else names[one.contrast], row) for one, row in gaps]
-            yield chart_of(f"gaps by {by}", f"Gap{more} by {by}, in {text.unit_head(gaps[0][0])}. {BAND}", rows)
+            rows = [placed(one, names[one.contrast] * (len(names) > 1), row) for one, row in gaps]
+            yield chart_of(f"gaps by {by}", "", rows)
         elif means:
-            caption = f"Mean {means[0][0].unit} by {by}, in {text.unit_head(means[0][0])}, with 95 % intervals."
             rows = [placed(one, "", row, one.contrast) for one, row in means]
-            yield chart_of(f"means by {by}", caption, rows, _columns(experiment, experiment.levels, rows))
+            columns = _columns(experiment, experiment.levels, rows)
+            yield chart_of(f"means by {by}", f"Mean {means[0][0].unit}, with 95 % intervals.", rows, columns)
 
 
 def _columns(experiment: Experiment, groups: Sequence[str], rows: Sequence[Placed]) -> Columns:
@@ -328,71 +330,28 @@ def rate_charts(experiment: Experiment, found: Sequence[Finding]) -> Iterator[Ch
         yield chart_of(f"{name}{f', {model}' if _several(found) else ''}", caption, rows, columns or None)
 
 
-def answer_tables(experiment: Experiment, rows: pd.DataFrame | None) -> Iterator[Table]:
+def answer_tables(experiment: Experiment, rows: pd.DataFrame | None) -> Iterator[Chart]:
     """For each model what was answered, by side: over everything, and for each value of the first slice."""
     if rows is None or f"{SAID}other" not in rows:
         return
-    names = _CLASSES if f"{SAID}correct" in rows else ("read", *_CLASSES[1:])
     for model, mine in rows.groupby("model_id", sort=False):
         parts = {"all of them": mine}
         for by in experiment.slices[:1]:
             parts |= {text.value_name(str(value)): part for value, part in mine.groupby(by.column, sort=False)}
         counts = {
-            (part, side): list(answer_counts(of_part[of_part["group"] == side]).values())
+            (part, side): answer_counts(of_side)
             for part, of_part in parts.items()
             for side in experiment.compared
-            if (of_part["group"] == side).any()
+            if len(of_side := of_part[of_part["group"] == side])
         }
-        used = [place for place in range(len(names)) if any(each[place] for each in counts.values())]
-        cells: dict[str, list[tuple[str, ...]]] = {}
+        used = [name for name in answer_counts(mine) if any(each[name] for each in counts.values())]
+        cells: dict[str, list[Row]] = {}
         for (part, side), each in counts.items():
-            shares = [f"{100 * each[place] / sum(each):.1f} % ({each[place]})" for place in used]
-            cells.setdefault(part, []).append((text.group_name(experiment, side), *shares))
+            shares = [(f"{100 * each[name] / sum(each.values()):.1f} % ({each[name]})", each[name]) for name in used]
+            cells.setdefault(part, []).append(Row(text.group_name(experiment, side), Markup(), tuple(shares)))
+        heads = [name if f"{SAID}correct" in rows or name != "right" else "read" for name in used]
         title = "answers by class" + (f", {model}" if rows["model_id"].nunique() > 1 else "")
-        yield Table(title, _ANSWERED, ("group", *(names[place] for place in used)), cells)
-
-
-def answer_counts(rows: pd.DataFrame) -> dict[str, int]:
-    """How many answers are right, wrong, unsure, refused, unreadable or missing; every answer is of one class."""
-
-    def marked(column: str) -> "pd.Series[bool]":
-        return rows[column].astype(float) > 0 if column in rows else pd.Series(False, index=rows.index)
-
-    said = {name: marked(f"{SAID}{name}") for name in CLASSES}
-    refused, silent = marked("refused"), rows[f"{SAID}other"].isna()
-    text = rows["answer"].fillna("").astype(str).str.strip() if "answer" in rows else pd.Series("", index=rows.index)
-    if (text != "").any():  # texts of credentialed notes are not stored
-        silent = silent | said["other"] & (text == "")
-    read = said["correct"] if f"{SAID}correct" in rows else ~said["other"] & ~said["unsure"] & ~silent
-    unread = said["other"] & ~silent
-    classes = (read, said["incorrect"], said["unsure"], unread & refused, unread & ~refused, silent)
-    return {name: int(one.sum()) for name, one in zip(_CLASSES, classes, strict=True)}
-
-
-def word_tables(experiment: Experiment, explained: Sequence[Explained]) -> Iterator[Table]:
-    """For each model the words of its most mismatched notes by mean weight, by phenotype and training condition."""
-    models: dict[str, dict[tuple[str, str], list[Explained]]] = {}
-    for one in explained:
-        models.setdefault(one.model_id, {}).setdefault((one.phenotype, one.regime), []).append(one)
-    for model, notes in models.items():
-        names = {one: text.group_name(experiment, one) for one in experiment.compared if one in explained[0].words}
-        parts = {}
-        for (phenotype, regime), mine in notes.items():
-            scores = ", ".join(f"{mine[0].scores[one]:.2f} as {name}" for one, name in names.items())
-            which = f"{len(mine)} notes" if len(mine) > 1 else f"1 note: {scores}"
-            part = f"{text.value_name(phenotype)}, training notes {text.plain(regime)} ({which})"
-            parts[part] = _weights(mine, [*names])
-        title = "words of the most mismatched notes" + (f", {model}" if len(models) > 1 else "")
-        yield Table(title, _EXPLAINED, ("word", *names.values()), parts)
-
-
-def _weights(notes: Sequence[Explained], groups: Sequence[str]) -> list[tuple[str, ...]]:
-    """The heaviest words in either version, with their mean weight in each."""
-    pairs = [(group, *pair) for one in notes for group in groups for pair in one.words[group]]
-    table = pd.DataFrame(pairs, columns=["group", "word", "weight"])
-    wide = table.pivot_table(index="word", columns="group", values="weight", aggfunc="sum").reindex(columns=groups)
-    heaviest = wide.abs().max(axis=1).sort_values(ascending=False, kind="stable").index[:_WORDS]
-    return [(str(word), *(text.number(one / len(notes), signed=True) for one in wide.loc[word])) for word in heaviest]
+        yield Chart(title, _ANSWERED, tuple(heads), cells, Markup())
 
 
 # --- pairs --------------------------------------------------------------------------------------------
@@ -500,7 +459,7 @@ def entries(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
         "values": values,
         "tokens": tokens,
         "sides": [experiment.group, experiment.reference_group],
-        "scale": text.factor(experiment.unit),
+        "scale": text.form_in(experiment.unit).factor,
         "unit": experiment.unit,
         "entries": list(pairs.values()),
     }

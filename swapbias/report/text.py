@@ -27,13 +27,43 @@ _CLAIMS = {
     "causal": "finds texts about {more} likelier than those about {less}",
 }
 _RATIOS = {"log-odds": "odds", "log-probability": "probability", "log of words": "length"}
-_PERCENT = ("flip_rate", "sign_kept", "leakage_uar")
 _SHARES = ("TPR", "FPR", "PPV", "called positive", "equalised odds")  # of performance, beside AUROC and calibration
 _SIGNED = ("nonanswer_gap", "truncation_gap", "intersection", "gap_beyond_wording", DIFFERENCE)  # written as gaps
 _RATES = {
     "flip_rate": "the share of notes whose prediction changes with the patient's gender",
     "leakage_uar": "the average recall of the patient's gender from notes (50 % is chance)",
     "direct_bias": "the mean absolute cosine of the words with the gender direction (0 is none)",
+}
+_FURTHER = (
+    "above zero the gap lies further toward {one.group} with {one.within} than with {one.against}, "
+    "below zero further toward {one.reference_group}"
+)
+# What the sign or the size of a value means; of other measures as their experiment declares it, or nothing.
+_SIGNS = {
+    DIFFERENCE: "above zero the first model is higher: {declared}",
+    "main_effect": "above zero the first is higher, averaged over the other factors; of groups: {declared}",
+    "gap_difference": _FURTHER,
+    "interaction": f"{_FURTHER}; 0: the factors add up",
+    "interaction_of_three": "above zero toward the first of each factor; 0: the factors add up",
+    "intersection": (
+        "above zero {one.intersection} lies further {side} the mean than its parts add up to: {one.from_mean:+.3g} "
+        "from the mean of all groups, its parts add up to {one.parts:+.3g}"
+    ),
+    "nonanswer_gap": "above zero more {first} prompts get no answer",
+    "truncation_gap": "above zero more {first} prompts get an answer that is cut off",
+    "group_spread": "0: no group differs from the others",
+    "bias_difference": "above zero: more bias than without adjectives",
+    "gap_beyond_wording": "the gap over the prompts and their rewordings together",
+    "sign_kept": "the share of rewordings in which the gap has its sign",
+    "correlation": "above zero both rise together",
+    "leakage_uar": "0.5 is chance; 1: the gender is predicted from every note",
+    "kappa": "1: always alike; 0: no more than by chance",
+    "group_leakage": "1: the group is predicted from every answer",
+    "direct_bias": "0: the words stand at right angles to the gender direction",
+    "signed_mean": "above zero toward female, below toward male",
+    **dict.fromkeys(
+        ("flip_rate", "tpr_difference", "log_tprr", "tprr", "fpr_difference", "log_fprr", "fprr"), "{higher}"
+    ),
 }
 _VARIATIONS = {
     "matched_mass": "only words with an equally frequent match",
@@ -58,6 +88,7 @@ _REASONS = {
     "same_model_scores": "both models score these prompts the same",
     "sign_test_of_change": "all {changed.n} change by the same: sign test",
 }
+_CHANGES = {"sign": "other sign without", "lost": "not significant without", "gained": "significant without"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +112,13 @@ def questions(found: Sequence[Finding]) -> list[list[Finding]]:
 
 
 def verdicts(results: Sequence[Finding], found: Sequence[Finding] = ()) -> list[Verdict]:
-    """What the headlines of an experiment and model come to; of many alike one sentence for all of them."""
+    """What the headlines of an experiment and model come to; of many alike one sentence for all of them.
+
+    Only the answer has a word: both gaps of a difference, and what follows a test of all groups, have none.
+    """
     if whole := next((one for one in results if one.tests_all_groups), None):
-        return _of_groups(whole, results)
+        first, *others = _of_groups(whole, results)
+        return [first, *(Verdict("", str(one)) for one in others)]
     if len(results) == 1:
         return [verdict(results[0]), *_of_sets(parts(results[0], found))]
     if all(one.verdict for one in results):
@@ -97,8 +132,8 @@ def word(finding: Finding) -> str:
         return "Not measured"
     if finding.verdict == TOO_FEW:
         return f"Too few {finding.estimate.fewest_of}"
-    said = _WORDS.get(finding.verdict, "")
-    return said if finding.measure != DIFFERENCE else said.replace("gap", "difference").replace("Gap", "Difference")
+    named = _WORDS.get(finding.verdict, "")
+    return named if finding.measure != DIFFERENCE else named.replace("gap", "difference").replace("Gap", "Difference")
 
 
 def verdict(finding: Finding, place: str = "") -> Verdict:
@@ -109,9 +144,7 @@ def verdict(finding: Finding, place: str = "") -> Verdict:
 
 
 def _sentence(finding: Finding) -> str:
-    """Subject, verb, number, interval, and what follows from them."""
     one, model, (first, second) = finding.estimate, shown(finding.model_id), sides(finding)
-    all_pairs = "" if finding.measure == DIFFERENCE else f"all {one.n} pairs about "
     if word(finding) == "Not measured" and finding.measure == DIFFERENCE:
         return f"{first} could not be compared with {second}"
     if finding.verdict == UNMEASURED:
@@ -124,6 +157,7 @@ def _sentence(finding: Finding) -> str:
     if not finding.verdict or not _is_gap(finding):
         return f"{model}: {_RATES.get(finding.measure) or quantity(finding)} is {_size(finding)}"
     if one.value == 0 and math.isnan(one.error) and finding.verdict in (NONE, UNDECIDED):
+        all_pairs = "" if finding.measure == DIFFERENCE else f"all {one.n} pairs about "
         same = f"{all_pairs}{first} and {second} score the same"
         return same if finding.verdict == NONE else equal_pairs(finding, finding.margin)
     few = f"{few_levels(one)}. Among them " if finding.verdict == TOO_FEW else ""
@@ -135,12 +169,10 @@ def _is_gap(finding: Finding) -> bool:
 
 
 def _is_claim(finding: Finding) -> bool:
-    """Whether a sentence says which side is higher, without a sign, and not the value alone."""
     return finding.verdict in _SURE and bool(finding.group or finding.measure not in EFFECTS)
 
 
 def _toward(finding: Finding) -> str:
-    """Where a value lies whose sign is certain: ``toward women``."""
     experiment, place = experiment_of(finding), int(finding.estimate.value <= 0)
     if finding.measure != DIFFERENCE:
         return f"toward {sides(finding)[place]}"
@@ -158,7 +190,7 @@ def _claim(finding: Finding) -> str:
     if finding.measure == "gap_difference" or (is_effect and finding.within):
         names = " instead of ".join(group_name(experiment, one) for one in (finding.within, finding.against))
         change = experiment.change if experiment and not is_effect and experiment.change else names
-        return f"{change} moves {model}'s gap between {first} and {second}{f' {_toward(finding)}' * claimed} by"
+        return f"{change} moves {model}'s gap {_toward(finding) if claimed else f'between {first} and {second}'} by"
     if claimed:
         more, less = (first, second) if finding.estimate.value > 0 else (second, first)
         says = (experiment.says or _CLAIMS.get(experiment.kind, "")) if experiment else ""
@@ -192,7 +224,7 @@ def _ending(finding: Finding) -> str:
         ratio = f". The ratio of the two rates is {finding.ratio:.2f}{ends}"
     same = "few" if math.isnan(finding.sign_agreement) else f"only {100 * finding.sign_agreement:.0f} % of"
     more = {
-        FOUND: ratio, TOO_FEW: ratio, NONE: f", within {limit}{ratio}",
+        FOUND: ratio, TOO_FEW: ratio, NONE: f". The whole interval is within {limit}{ratio}",
         SMALL: f"{ratio}. The gap is smaller than {limit}",
         UNSTABLE: f"{ratio}. Not robust: {same} rewordings have the same sign",
     }  # fmt: skip
@@ -201,7 +233,7 @@ def _ending(finding: Finding) -> str:
         return rest + more[finding.verdict]
     if math.isnan(one.error):
         return f"{ratio}. There is no interval, because too little varies or was scored"
-    if one.p_adjusted < LEVEL and not math.isnan(finding.missing_data_low):
+    if one.p_adjusted < LEVEL and finding.bounds:
         ends = _ends(finding, *finding.bounds)
         return f" among the scored prompts{ratio}. Counting the others either way, the gap is {ends}"
     return f"{ratio}. This may be chance{'' if math.isnan(finding.margin) else f', and may be larger than {limit}'}"
@@ -225,9 +257,21 @@ def _of_sets(both: Sequence[Finding]) -> list[Verdict]:
     """The gap of each set of a difference: one sentence where both are found, with one direction."""
     names = [f"with {group_name(experiment_of(one), one.subset)}" for one in both]
     if len(both) < 2 or {FOUND} != {one.verdict for one in both} or _toward(both[0]) != _toward(both[1]):
-        return [verdict(one, name) for one, name in zip(both, names, strict=True)]
+        return [Verdict("", capital(verdict(one, name).text)) for one, name in zip(both, names, strict=True)]
     first, second = (amount(one.estimate.value, one.unit) for one in both)
-    return [Verdict("Gap", f"{_claim(both[0])} {first} {names[0]} and by {second} {names[1]}.")]
+    return [Verdict("", f"In both sets {_claim(both[0])} {first} {names[0]} and by {second} {names[1]}.")]
+
+
+def next_steps(found: Sequence[Finding], run: str = "RUN") -> list[tuple[str, str]]:
+    """What a reader does after these verdicts: sentences, each with a command."""
+    reached = {one.verdict for one in findings.headlines(found)}
+    steps = [("Fail a release whose gap is not within 5 points", f"swapbias check {run} --max-gap 0.05")]
+    if reached & {UNDECIDED, TOO_FEW}:
+        steps += [("See which gap a study with more templates detects", "swapbias plan MODEL --study FOLDER")]
+    if reached & {*_SURE}:
+        more = "swapbias audit MODEL --prompts my.csv --reference GROUP"
+        steps += [("See whether your own texts show the gap", more)]
+    return [*steps, ("See whether another model differs", f"swapbias compare {run} OTHER_RUN --out FOLDER")]
 
 
 # --- several findings ---------------------------------------------------------------------------------
@@ -262,7 +306,6 @@ def _several(found: Sequence[Finding], name: Callable[[Finding], str], start: st
 
 
 def _range_of_rates(results: Sequence[Finding]) -> Iterator[Verdict]:
-    """The lowest and the highest of rates."""
     known = sorted((one for one in results if word(one) != "Not measured"), key=lambda one: one.estimate.value)
     if known:
         low, high = (f"{value(one)} ({value_name(one.slice_value)})" for one in (known[0], known[-1]))
@@ -272,47 +315,58 @@ def _range_of_rates(results: Sequence[Finding]) -> Iterator[Verdict]:
         yield verdict(missing[0], f"for {listed([value_name(one.slice_value) for one in missing], MOST_NAMES)}")
 
 
-def _of_groups(whole: Finding, results: Sequence[Finding]) -> list[Verdict]:
+def _of_groups(whole: Finding, results: Sequence[Finding]) -> Iterator[Verdict]:
     """The test of all groups, the intersection that it names, then gaps or effects, those alike together."""
     experiment, one, model = experiment_of(whole), whole.estimate, shown(whole.model_id)
     judged = [one for one in results if MEASURES[one.measure].reach and one.verdict]
+    groups = f"the {len(experiment.compared)} groups" if experiment else "the groups"
     p = one.p_value if math.isnan(one.p_adjusted) else one.p_adjusted
-    if whole.verdict == UNMEASURED or (math.isnan(one.value) and math.isnan(p)):
-        return [verdict(whole), *(_several(judged, compared) if whole.verdict != UNMEASURED else ())]
-    groups, reached = f"the {len(experiment.compared)} groups" if experiment else "the groups", "Undecided"
-    test = f"one test of all, p {p_value(p)}"
-    if p < LEVEL:
-        reached, text = "Gap", f"{model} scores {groups} differently ({test})"
-    elif math.isnan(p) and one.value == 0:
-        reached = "No gap" if {one.verdict for one in judged} == {NONE} else reached
-        text = f"{model} scores {groups} the same"
-    else:
-        test = "too little varies for a test" if math.isnan(p) else test
-        text = f"no difference among {groups} of {model} was found ({test})"
-    if whole.contrast == findings.ALL_GAPS and experiment and experiment.contrast and not math.isnan(p):
+    known, test, reached = (
+        not math.isnan(p),
+        f"(one test of all, p {p_value(p)})",
+        "Gap" if p < LEVEL else "Undecided",
+    )
+    if whole.verdict == UNMEASURED or not (known or one.value == one.value):
+        yield verdict(whole)
+        judged *= whole.verdict != UNMEASURED
+    elif known and whole.contrast == findings.ALL_GAPS and experiment and experiment.contrast:
         change = experiment.change or " instead of ".join(group_name(experiment, one) for one in experiment.contrast)
         moves = "changes" if p < LEVEL else "is not shown to change"
-        text = f"{change} {moves} {model}'s gaps between {groups} ({test})"
-    texts = [Verdict(reached, f"{text}.")]
+        yield Verdict(reached, f"{change} {moves} {model}'s gaps between {groups} {test}.")
+    elif p < LEVEL:
+        yield Verdict(reached, f"{model} scores {groups} differently {test}.")
+    elif not known and one.value == 0:
+        reached = "No gap" if {one.verdict for one in judged} == {NONE} else reached
+        yield Verdict(reached, f"{model} scores {groups} the same.")
+    else:
+        test = test if known else "(too little varies for a test)"
+        yield Verdict(reached, f"no difference among {groups} of {model} was found {test}.")
     if whole.intersection:
         size = f"{amount(whole.from_mean, whole.unit)} {'below' if whole.from_mean < 0 else 'above'} the mean of all"
         name, added = plain(whole.group or whole.intersection), amount(whole.parts, whole.unit, signed=True)
-        texts.append(Verdict("", f"{name} lies {size}, further than its parts, which add up to {added}."))
-    return [*texts, *_several(judged, compared)]
+        yield Verdict("", f"{name} lies {size}, further than its parts, which add up to {added}.")
+    yield from _several(judged, compared)
 
 
 def certainty(finding: Finding) -> str:
-    """What the interval is over, for how many questions at once, and which gap such a run detects."""
+    """What the interval allows for, for how many questions it holds at once, and which gap such a run detects."""
     one = finding.estimate
     if math.isnan(one.value):
         return ""
     if math.isnan(one.ci_low):
         why = "too little varies or was scored" if one.value else "all pairs score the same"
         return f"There is no interval: {why}."
-    over = f", simultaneous over the {finding.questions} questions of this study" if finding.questions > 1 else ""
-    least = finding.minimum_detectable_effect
-    design = f" The design {detects(least, finding.unit)}." if least > 0 else ""
-    return f"95 % interval {inference(finding)}{over}.{design}"
+    random = finding.cluster_vars.replace(" + ", " and ")
+    allows = f"allows for other {random} of the same kind" if random else "is about these rows only"
+    texts = [f"The 95 % interval {allows}."]
+    if (looks := finding.interim_analyses) > 1:
+        texts += [f"It holds at each of {looks} looks (level {interim_level(looks):.3g})."]
+    if finding.questions > 1:
+        several = f"This study has {finding.questions} questions for such a model"
+        texts += [f"{several}: intervals are widened so that all hold at once."]
+    if finding.minimum_detectable_effect > 0:
+        texts += [f"For the answer this design {detects(finding.minimum_detectable_effect, finding.unit)}."]
+    return " ".join(texts)
 
 
 def detects(gap: float, unit: str) -> str:
@@ -343,17 +397,16 @@ def cautions(finding: Finding, *, every: bool = True) -> list[str]:
     if every and not math.isnan(finding.loo_min):
         ends = _ends(finding, finding.loo_min, finding.loo_max)
         texts.append(f"Without any one template or condition the value is {ends}.")
-    changes = {"sign": "other sign without", "lost": "not significant without", "gained": "significant without"}
     influences = [
-        f"{changes[change]} {item} ({factor})" if change in changes
+        f"{_CHANGES[change]} {item} ({factor})" if change in _CHANGES
         else f"{plain(factor)} has the other sign ({item})" if change == "score" else f"and {item} more"
         for change, factor, item in finding.influences
     ]  # fmt: skip
     texts += [f"Not robust: {'; '.join(influences)}."] if influences else []
     if every and not math.isnan(finding.sign_agreement):
         texts.append(f"{100 * finding.sign_agreement:.0f} % of rewordings have the same sign.")
-    if not math.isnan(finding.missing_data_low):
-        could = ": they alone could turn its sign" if finding.missing_data_low < 0 < finding.missing_data_high else ""
+    if finding.bounds:
+        could = ": they alone could turn its sign" if min(finding.bounds) < 0 < max(finding.bounds) else ""
         texts.append(f"Counting missing answers either way, the value is {_ends(finding, *finding.bounds)}{could}.")
     if one.n_unscored:
         units = one.n + one.n_unscored
@@ -371,7 +424,7 @@ def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, s
         if other and place == (one.model_id, one.subset, one.contrast, one.slice_by, one.slice_value):
             name = _VARIATIONS.get(one.measure) or _VARIATIONS.get(one.score, plain(one.score))
             name = "the paper's test, which treats prompts as independent" if one.view else name
-            reached = word(one) if one.verdict else f"p {tested(one.estimate)}"
+            reached = word(one) if one.verdict else f"p {own_p(one)}"
             rows.append((name, value(one), interval(one), reached))
     return rows if len(rows) > 1 and not math.isnan(finding.estimate.value) else []
 
@@ -408,9 +461,10 @@ def reason(check: Check) -> str:
 
 
 def check_name(check: Check) -> str:
-    """Which gap a check is of: ``gendered_stigma:rq1, mental health minus other health``."""
+    """Which gap a check is of: ``occupation_sentiment:control, women minus men``."""
     one = check.finding
-    return shown(", ".join(filter(None, (f"{one.study}:{one.experiment}", compared(one), where(one, every="")))), 300)
+    place = set_name(one) if one.slice_by == "all" else where(one, every="")
+    return shown(", ".join(filter(None, (f"{one.study}:{one.experiment}", compared(one), place))), 300)
 
 
 def checked(check: Check) -> str:
@@ -425,7 +479,7 @@ def checked(check: Check) -> str:
         moved = f"{amount(change.value, one.unit, signed=True)} ({low} to {high})"
         texts.append(f"baseline {before}, change {moved} over {change.n} units")
     texts.append(reason(check) or f"{ends[check.outcome]} {margin(replace(one, margin=check.margin))}")
-    levels = [f"{amount(each.estimate.value, each.unit, signed=True)} ({where(each)})" for each in check.levels]
+    levels = [f"{amount(each.estimate.value, each.unit, signed=True)} ({set_name(each)})" for each in check.levels]
     also = f" Levels not gated: {listed(levels)}." if levels else ""
     return shown(f"{check_name(check)}: {check.outcome}: {'; '.join(texts)}.{also}", 600)
 
@@ -442,11 +496,12 @@ def gated(gate: Gate) -> str:
 # --- several models -----------------------------------------------------------------------------------
 
 
-def turned(finding: Finding, name: str = "", reference: str = "") -> Finding:
+def turned(finding: Finding, name: str, reference: str) -> Finding:
     """A model minus the reference, by their names: a difference is the reference's value minus the model's."""
     one = finding.estimate
     one = replace(one, value=-one.value + 0.0, ci_low=-one.ci_high + 0.0, ci_high=-one.ci_low + 0.0)
-    return replace(finding, estimate=one, group=shown(name), reference_group=shown(reference))
+    contrast = f"{shown(name)} minus {shown(reference)}"
+    return replace(finding, estimate=one, group=shown(name), reference_group=shown(reference), contrast=contrast)
 
 
 def of_models(found: Sequence[Finding]) -> str:
@@ -463,14 +518,47 @@ def of_models(found: Sequence[Finding]) -> str:
 
 def own_value(finding: Finding) -> str:
     """A value with its 95 % interval, and its bounds if answers are missing: ``+3.1 (−0.4 to +6.6)``."""
-    ends, low, high = interval(finding), finding.missing_data_low, finding.missing_data_high
-    text = level(finding.estimate.value, finding) + (f" ({ends})" if ends != "–" else "")
-    if math.isnan(low) or finding.measure != "mean":
+    ends, written = interval(finding), form(finding)
+    text = written(finding.estimate.value) + (f" ({ends})" if ends != "–" else "")
+    if not finding.bounds or finding.measure != "mean":
         return text
-    return f"{text}; {level(low, finding)} to {level(high, finding)} whatever was not answered"
+    return f"{text}; {' to '.join(map(written, finding.bounds))} whatever was not answered"
 
 
 # --- numbers ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a value is written: multiplied by ``factor``, with decimals, a sign or none, and ``ending`` behind it."""
+
+    factor: float = 1.0
+    digits: int = 3
+    unit: str = ""
+    signed: bool = False
+    ending: str = ""
+
+    def __call__(self, value: float) -> str:
+        """The value as text; a dash for NaN."""
+        text = number(self.factor * value, signed=self.signed, digits=self.digits)
+        return text if math.isnan(value) else f"{text}{self.ending}"
+
+
+def form_in(unit: str, *, signed: bool = True) -> Form:
+    """How a difference of scores is written: in points, hundredths of the range of its unit, where that has one."""
+    if in_points(unit):
+        return Form(100 / SPANS[unit], 1, "points", signed)
+    return Form(1.0, 3, "log-odds" if "log-odds" in unit else unit, signed)
+
+
+def form(finding: Finding, *, own: bool = False) -> Form:
+    """How a finding is written: a gap signed and in points, a share in percent; with ``own`` in its own unit."""
+    record = MEASURES[finding.measure]
+    if own:
+        return Form(digits=0 if record.whole else 3, signed=record.signed)
+    if in_percent(finding.measure) and not _is_gap(finding):
+        return Form(100.0, 1, finding.unit, record.signed, "" if record.signed else " %")
+    return form_in(finding.unit, signed=_is_gap(finding))
 
 
 def in_points(unit: str) -> bool:
@@ -478,21 +566,11 @@ def in_points(unit: str) -> bool:
     return math.isfinite(SPANS.get(unit, math.inf))
 
 
-def factor(unit: str) -> float:
-    """What a value is multiplied by to be written in points: 100 for the range of its unit; 1 where it has none."""
-    return 100 / SPANS[unit] if in_points(unit) else 1.0
-
-
 def in_percent(measure: str) -> bool:
     """Whether a measure is a share, or a difference of two, which is written in percent or in points."""
     record = MEASURES[measure]
     share = record.scale is not None and record.scale.most == 1 and measure != "direct_bias"
-    return measure in _PERCENT or (record.performed in _SHARES if record.performed else share)
-
-
-def shown_factor(finding: Finding) -> float:
-    """What a finding's value is multiplied by where it is drawn, as it is written."""
-    return 100.0 if in_percent(finding.measure) else factor(finding.unit)
+    return measure == "sign_kept" or (record.performed in _SHARES if record.performed else share)
 
 
 def number(value: float, *, signed: bool = False, digits: int = 3) -> str:
@@ -505,9 +583,8 @@ def number(value: float, *, signed: bool = False, digits: int = 3) -> str:
 
 def points(value: float, unit: str, *, signed: bool = True, named: bool = False) -> str:
     """A value in points, or in its own unit where that has no range: ``+12.3``, or ``+12.3 points``."""
-    text = number(value * factor(unit), signed=signed, digits=1 if in_points(unit) else 3)
-    short = "points" if in_points(unit) else "log-odds" if "log-odds" in unit else unit
-    return f"{text} {short}" if named and not math.isnan(value) else text
+    written = form_in(unit, signed=signed)
+    return f"{written(value)} {written.unit}" if named and not math.isnan(value) else written(value)
 
 
 def amount(value: float, unit: str, *, signed: bool = False) -> str:
@@ -525,11 +602,6 @@ def _ratio_of(unit: str) -> str:
     return next((name for ending, name in _RATIOS.items() if ending in unit), "")
 
 
-def unit_head(finding: Finding) -> str:
-    """The unit of a column: points, or the finding's own."""
-    return "points" if MEASURES[finding.measure].reach and in_points(finding.unit) else finding.unit
-
-
 def margin(finding: Finding) -> str:
     """The margin in the words of a sentence: ``5 points``, of a ratio ``1.22``; of rates that are rare two ratios."""
     if finding.mean_level < findings.RARE:
@@ -540,31 +612,20 @@ def margin(finding: Finding) -> str:
 
 
 def _ends(finding: Finding, low: float, high: float) -> str:
-    """Two ends of a range: ``−4.0 to +9.5 points``."""
     return f"{points(low, finding.unit)} to {points(high, finding.unit, named=True)}"
-
-
-def level(value: float, finding: Finding, *, own: bool = False) -> str:
-    """A value as tables show it: a gap signed and in points, a share in percent; with ``own`` in its own unit."""
-    record, percent = MEASURES[finding.measure], in_percent(finding.measure)
-    if own:
-        return number(value, signed=record.signed, digits=0 if record.whole else 3)
-    if _is_gap(finding) or not percent:
-        return points(value, finding.unit, signed=_is_gap(finding))
-    return number(100 * value, signed=record.signed, digits=1) + ("" if record.signed or math.isnan(value) else " %")
 
 
 def value(finding: Finding, *, own: bool = False) -> str:
     """The value, a gap with its unit; with ``own`` in its own unit, without its name."""
     if _is_gap(finding) and not own:
         return points(finding.estimate.value, finding.unit, named=True)
-    return level(finding.estimate.value, finding, own=own)
+    return form(finding, own=own)(finding.estimate.value)
 
 
 def interval(finding: Finding, *, own: bool = False) -> str:
     """The 95 % interval as tables show it: ``−1.6 to +3.1``; a dash where there is none."""
     low, high = (finding.estimate.ci_low, finding.estimate.ci_high) if own else within(finding)
-    return "–" if math.isnan(low) else f"{level(low, finding, own=own)} to {level(high, finding, own=own)}"
+    return "–" if math.isnan(low) else " to ".join(map(form(finding, own=own), (low, high)))
 
 
 def within(finding: Finding) -> tuple[float, float]:
@@ -581,6 +642,12 @@ def within(finding: Finding) -> tuple[float, float]:
 def p_value(value: float) -> str:
     """A p-value, never printed as zero; a dash for NaN."""
     return "<0.001" if value < 0.001 else number(value)
+
+
+def own_p(finding: Finding) -> str:
+    """The p-value that belongs to the interval: of an answer for all questions at once, else of the row alone."""
+    one = finding.estimate
+    return p_value(one.p_value) if math.isnan(one.p_adjusted) or not finding.headline else p_value(one.p_adjusted)
 
 
 def tested(estimate: Estimate) -> str:
@@ -652,14 +719,19 @@ def compared(finding: Finding) -> str:
     return f"{both} for {' against '.join(names)}" if names else both
 
 
+def set_name(finding: Finding) -> str:
+    """The conditions that a finding is of: a set of them, or one minus another; blank for all."""
+    sets = (finding.within, finding.against) if finding.measure == "gap_difference" else (finding.subset,)
+    return " minus ".join(group_name(experiment_of(finding), one) for one in sets if one)
+
+
 def row_name(finding: Finding) -> str:
     """What the row of a headline, or of a part of one, is called in a table or chart."""
     experiment = experiment_of(finding)
     if experiment and experiment.groups:
         return compared(finding)
-    if finding.subset and finding.slice_by == "all":
-        return group_name(experiment, finding.subset)
-    return where(finding, every="") or compared(finding)
+    named = set_name(finding) if finding.slice_by == "all" else where(finding, every="")
+    return named or compared(finding)
 
 
 def quantity(finding: Finding) -> str:
@@ -683,6 +755,49 @@ def where(finding: Finding, every: str = "all") -> str:
     return ", ".join(names) or every
 
 
+def direction(finding: Finding) -> str:
+    """What the value's sign means, or who has the higher rate; blank for what has no direction."""
+    experiment, record = experiment_of(finding), MEASURES[finding.measure]
+    if record.performed and finding.measure not in _SIGNS:
+        own = "0: equal; patients of either gender in their own notes, which differ in more than words"
+        return own if finding.reference_group else ""
+    declared = experiment.direction if experiment else f"above zero {finding.group or 'the first'} is higher"
+    return _SIGNS.get(finding.measure, "{declared}" if record.reach else "").format(
+        one=finding, declared=declared, first=finding.group or "of the first", higher=_higher(finding),
+        side="below" if finding.from_mean < 0 else "above",
+    )  # fmt: skip
+
+
+def _higher(finding: Finding) -> str:
+    """Which group has the higher rate; of flips how many notes are positive in the version of one group alone."""
+    text = f"{finding.higher_group} higher" if finding.higher_group else "equal"
+    text = "not defined" if math.isnan(finding.estimate.value) else text
+    if math.isnan(finding.only_group):
+        return text
+    experiment = experiment_of(finding)
+    group, reference = (experiment.group, experiment.reference_group) if experiment else ("first", "second")
+    counts = f"{group} version alone: {finding.only_group:.0f}, {reference}: {finding.only_reference:.0f}"
+    return f"{text} (positive in the {counts})"
+
+
+def inference(finding: Finding) -> str:
+    """What interval and p-value are over: ``over templates and diagnoses``; blank where nothing was tested."""
+    over = finding.view or ("" if finding.estimate.test == "none" else "these rows only")
+    if finding.cluster_vars:
+        written = " as written" if MEASURES[finding.measure].performed else ""
+        paired = ", paired" if finding.measure == DIFFERENCE else ""
+        over = f"over {finding.cluster_vars.replace(' + ', ' and ')}{written}{paired}"
+    each = (
+        f"at each of {finding.interim_analyses} looks (level {interim_level(finding.interim_analyses):.3g})"
+        if finding.interim_analyses > 1
+        else ""
+    )
+    return ", ".join(filter(None, (each, over)))
+
+
+# --- the terminal -------------------------------------------------------------------------------------
+
+
 def terminal(found: Sequence[Finding], *, verbose: bool = False) -> str:
     """What each experiment found about each model: verdicts, of a single question its numbers, and warnings.
 
@@ -704,19 +819,26 @@ def terminal(found: Sequence[Finding], *, verbose: bool = False) -> str:
 
 
 def _numbers(found: Sequence[Finding]) -> list[str]:
-    """A small table, where there are several numbers and all are gaps in points."""
     if len(found) < 2 or not all(MEASURES[one.measure].reach and in_points(one.unit) for one in found):
         return []
-    rows = [("", "points", "95 % interval", "n", "verdict")]
-    for one in found:
-        size = level(one.estimate.value, one)
-        rows.append((row_name(one), size, interval(one), counted(one.estimate), word(one).lower()))
-    first, *widths, last = (max(len(row[place]) for row in rows) for place in range(5))
-    room = min(first, WIDTH - 10 - sum(widths) - last)
-    lines = []
-    for name, *cells, end in rows:
-        numbers = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-        lines.append(f"  {shown(name, room):<{room}}  {numbers}  {end}".rstrip())
+    heads = {" minus ".join(sides(one)) for one in found}
+    rows = [(heads.pop() if len(heads) == 1 else "", "points", "95 % interval", "n", "verdict")]
+    rows += [
+        (
+            row_name(one) if len(found) != 3 or not one.within else "the first minus the second",
+            form(one)(one.estimate.value),
+            interval(one),
+            counted(one.estimate),
+            word(one).lower(),
+        )
+        for one in found
+    ]
+    first, size, ends, count, last = (max(len(row[place]) for row in rows) for place in range(5))
+    room = min(first, WIDTH - 10 - size - ends - count - last)
+    lines = [
+        f"  {shown(row[0], room):<{room}}  {row[1]:>{size}}  {row[2]:>{ends}}  {row[3]:>{count}}  {row[4]}".rstrip()
+        for row in rows
+    ]
     return ["", *lines, f"  {point(found[0].unit)}"]
 
 
@@ -739,80 +861,7 @@ def terminal_table(title: str, found: Sequence[Finding]) -> str:
         name = f"{one.study}:{one.experiment}, {where(one)}: {quantity(one)}, {inference(one)}"
         ends = blinding(one) if one.measure == "group_leakage" else word(one) if one.verdict else ""
         known = f"{one.published.source} {one.published.value}" if one.published and one.published.value else ""
-        numbers = f"{value(one, own=True)} ({interval(one, own=True)}), p {tested(one.estimate)}"
+        numbers = f"{value(one, own=True)} ({interval(one, own=True)}), p {own_p(one)}"
         numbers = ", ".join(filter(None, (numbers, f"n {counted(one.estimate)}", ends, known)))
         lines += [*_wrapped(shown(name, 500), 2), *_wrapped(numbers, 4)]
     return "\n".join(lines)
-
-
-# --- what a sign means, what an interval is over ---------------------------------------------------------
-
-
-_SIGNS = {
-    "group_spread": "0: no group differs from the others",
-    "interaction_of_three": "above zero toward the first of each factor; 0: the factors add up",
-    "bias_difference": "above zero: more bias than without adjectives",
-    "gap_beyond_wording": "the gap over the prompts and their rewordings together",
-    "sign_kept": "the share of rewordings in which the gap has its sign",
-    "correlation": "above zero both rise together",
-    "leakage_uar": "0.5 is chance; 1: the gender is predicted from every note",
-    "kappa": "1: always alike; 0: no more than by chance",
-    "group_leakage": "1: the group is predicted from every answer",
-    "direct_bias": "0: the words stand at right angles to the gender direction",
-    "signed_mean": "above zero toward female, below toward male",
-}
-_WITH_HIGHER = ("flip_rate", "tpr_difference", "log_tprr", "tprr", "fpr_difference", "log_fprr", "fprr")
-_MORE = {"nonanswer_gap": "no answer", "truncation_gap": "an answer that is cut off"}
-
-
-def direction(finding: Finding) -> str:
-    """What the value's sign means, or who has the higher rate; blank for what has no direction."""
-    name, experiment, record = finding.measure, experiment_of(finding), MEASURES[finding.measure]
-    declared = experiment.direction if experiment else f"above zero {finding.group or 'the first'} is higher"
-    if name == DIFFERENCE:
-        return f"above zero the first model is higher: {declared}"
-    if name == EFFECTS[0]:
-        return f"above zero the first is higher, averaged over the other factors; of groups: {declared}"
-    if name in ("gap_difference", EFFECTS[1]):
-        adds = "; 0: the factors add up" if name == EFFECTS[1] else ""
-        return (
-            f"above zero the gap lies further toward {finding.group} with {finding.within} than with "
-            f"{finding.against}, below zero further toward {finding.reference_group}{adds}"
-        )
-    if name == "intersection":
-        side = "below" if finding.from_mean < 0 else "above"
-        sizes = f"{finding.from_mean:+.3g} from the mean of all groups, its parts add up to {finding.parts:+.3g}"
-        return f"above zero {finding.intersection} lies further {side} the mean than its parts add up to: {sizes}"
-    if name in _MORE:
-        return f"above zero more {finding.group or 'of the first'} prompts get {_MORE[name]}"
-    if record.performed:
-        own = "0: equal; patients of either gender in their own notes, which differ in more than words"
-        return own if finding.reference_group else ""
-    if name in _WITH_HIGHER:
-        return _higher(finding)
-    return declared if record.reach else _SIGNS.get(name, "")
-
-
-def _higher(finding: Finding) -> str:
-    """Which group has the higher rate; of flips how many notes are positive in the version of one group alone."""
-    said = f"{finding.higher_group} higher" if finding.higher_group else "equal"
-    if math.isnan(finding.estimate.value):
-        said = "not defined"
-    if math.isnan(finding.only_group):
-        return said
-    experiment = experiment_of(finding)
-    group, reference = (experiment.group, experiment.reference_group) if experiment else ("first", "second")
-    counts = f"{group} version alone: {finding.only_group:.0f}, {reference}: {finding.only_reference:.0f}"
-    return f"{said} (positive in the {counts})"
-
-
-def inference(finding: Finding) -> str:
-    """What interval and p-value are over: ``over templates and diagnoses``; blank where nothing was tested."""
-    over = finding.view or ("" if finding.estimate.test == "none" else "these rows only")
-    if finding.cluster_vars:
-        written = " as written" if MEASURES[finding.measure].performed else ""
-        paired = ", paired" if finding.measure == DIFFERENCE else ""
-        over = f"over {finding.cluster_vars.replace(' + ', ' and ')}{written}{paired}"
-    looks = finding.interim_analyses
-    each = f"at each of {looks} looks (level {interim_level(looks):.3g})" if looks > 1 else ""
-    return ", ".join(filter(None, (each, over)))

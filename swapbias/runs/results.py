@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from swapbias import findings, privacy, studies
 from swapbias.errors import UsageError, need_audit_extra
 from swapbias.files import as_csv, as_json, file_sha256, parse_json, unescape_csv_cell, write_whole
-from swapbias.findings import Finding, Oriented, comparisons, findings_table
+from swapbias.findings import Finding, Oriented, answer_counts, comparisons, findings_table
 from swapbias.measures import MEASURES, SPANS, Estimate
 from swapbias.models import Say, Scorer
 from swapbias.models.clinical import Explained, explain_mismatched
@@ -201,8 +201,6 @@ def _pruned(items: Items) -> Iterator[str]:
 
 def _unread(items: Items, tasks: Sequence[Task]) -> Iterator[str]:
     """How many answers were not read, and how to read more, a sentence for each experiment and model."""
-    from swapbias.report import answer_counts  # takes long to import, and few audits have answers
-
     experiments = {(task.study.name, task.experiment.name): task.experiment for task in tasks}
     for study, frame in ((study, frame) for study, frame in items.items() if "said_other" in frame):
         for (name, model_id), rows in frame.groupby(["experiment", "model_id"], sort=False):
@@ -242,9 +240,7 @@ def _write_report(run: Run, results: Results) -> None:
     from swapbias.report import Page, render  # takes long to import
 
     shown = as_public(results)
-    run.write(
-        REPORT, render(Page(shown.manifest, shown.found, shown.items, shown.coverage, shown.explained)).encode()
-    )
+    run.write(REPORT, render(Page(shown.manifest, shown.found, shown.items, shown.coverage)).encode())
 
 
 def rebuild_report(run: Run) -> Path:

@@ -14,9 +14,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from swapbias.cli import app, main, terminal
-from swapbias.cli.listing import known_settings, read_settings
+from swapbias.cli.terminal import known_settings, read_settings
 from swapbias.errors import UsageError
-from swapbias.models.loading import pick_device, read_config
 from swapbias.studies import corpora, load_corpus, load_study, metrics, studies
 from tests import tiny
 from tests.conftest import ROOT
@@ -90,13 +89,12 @@ def test_the_version_is_shown():
     ("arguments", "code", "parts"),
     [
         (["compare", "tests"], 2, ["holds no run"]),
-        (["lexicon", "export", "tests"], 2, ["holds no run"]),
-        (["lexicon", "import", "README.md"], 1, ["README.md:1: columns"]),
-        (["lexicon", "import", "nope.csv"], 1, ["nope.csv: No such file"]),
         (["audit", "--study", "nope"], 2, ["Unknown study 'nope'", "gendered_stigma"]),
         (["audit", "--study", "gendered_stigma:nope"], 2, ["Unknown config 'nope'"]),
         (["audit", "no/such-model"], 1, ["'no/such-model' cannot be loaded"]),
         (["audit", "./no/such/folder"], 1, ["does not exist"]),
+        (["audit", "./no/:smile:/:x:"], 1, ["no/:smile:/:x: does not exist"]),
+        (["audit", "owner/not-there"], 1, ["cannot be loaded: it is neither", "HF_HUB_OFFLINE is set"]),
         (["audit", "tests"], 1, ["tests is no model folder: it has no config.json"]),
         (["audit", "no_module:f"], 2, ["no_module:f"]),
         (["audit", "vader", "--kind", "masked"], 2, ["Drop --kind"]),
@@ -120,6 +118,9 @@ def test_the_version_is_shown():
         (["audit", "vader", "--out", "README.md"], 2, ["is a file"]),
         (["build", "nope"], 2, ["Unknown corpus 'nope'"]),
         (["reproduce", "nope"], 2, ["Unknown study 'nope'"]),
+        (["plan", "--study", "nope"], 2, ["Unknown study 'nope'"]),
+        (["plan", "someone/model"], 2, ["Pass --kind"]),
+        (["plan", "vader", "--study", "gendered_stigma"], 2, ["No experiment fits"]),
     ],
 )
 def test_bad_input_is_one_sentence(arguments, code, parts):
@@ -140,7 +141,14 @@ def test_bad_input_is_one_sentence_of_a_fresh_process():
         (["audit", "--studdy", "x"], "No such option: --studdy"),
         (["plan", "--studdy", "x"], "No such option: --studdy"),
         (["check"], "See swapbias check --help."),
-        (["push"], "swapbias push needs a command: datasets, metrics, results, comparison."),
+        (["push"], "Missing argument 'KIND'. See swapbias push --help."),
+        (
+            ["push", "dataset"],
+            "swapbias push dataset is no command. Choose one of datasets, metrics, results, comparison.",
+        ),
+        (["push", "datasets", "--public"], "--public is not for push datasets. Drop it."),
+        (["push", "results", "RUN"], "push results needs --results. Add it."),
+        (["study"], "swapbias study needs a command: new, check, push."),
         (["adit"], "Did you mean 'audit'? See swapbias --help."),
     ],
 )
@@ -260,7 +268,7 @@ def test_an_audit_names_its_report_last(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().splitlines()[-2:] == [
         f"Report  {tmp_path}/run/report.html",
-        f"Next    swapbias check {tmp_path}/run --max-gap 0.05",
+        f"Next    swapbias check {tmp_path}/run --max-gap 0.05  # 0.05 is 5 points",
     ]
     assert "occupation_sentiment:control, " in done.stdout
     assert "4840/4840" in done.stderr  # 840, and 800 in each of five wordings
@@ -299,10 +307,10 @@ def test_a_built_corpus_is_built_again_and_a_strange_folder_left_alone(tmp_path)
 def test_reproduce_matches_and_names_what_is_not_at_hand(upstream):
     done = swapbias("reproduce")
     assert done.returncode == 0, done.stdout
-    assert "293 of 293 numbers match" in done.stdout
     lines = done.stdout.splitlines()
-    assert len(lines) == 8  # a line a study and the sum: nothing differs
-    assert "gendered_stigma: 162 of 162 numbers match, 0 explained, 0 do not; 9 sets of outputs" in lines[1]
+    assert re.fullmatch(r"(3\d\d) of \1 numbers match, 0 explained, 0 do not\.", lines[-1])
+    assert len({line.partition(":")[0] for line in lines[:-1]} & {*studies()}) == len(lines) - 1  # a line a study
+    assert "gendered_stigma: 162 of 162 numbers match, 0 explained, 0 do not; 9 sets of outputs" in done.stdout
 
 
 def test_reproduce_prints_every_row_where_it_is_asked_to(upstream):
@@ -311,12 +319,6 @@ def test_reproduce_prints_every_row_where_it_is_asked_to(upstream):
     assert "Skipped: occupation_sentiment" in every.output
     assert every.output.count("yes") == 14
     assert len(json.loads(invoke("reproduce", "occupation_sentiment", "--json").output)["numbers"]) == 14
-
-
-def test_reproduce_without_any_file_says_what_to_fetch(tmp_path):
-    done = swapbias("reproduce", SWAPBIAS_UPSTREAM=tmp_path)
-    refused(done, 1, "nothing was recomputed", "set SWAPBIAS_UPSTREAM")
-    assert "0 of 0" not in done.stdout
 
 
 # --- what is read, printed and asked ------------------------------------------------------------------
@@ -415,20 +417,6 @@ def test_progress_ends_with_all_that_there_was_in_one_line(capsys):
     assert told.splitlines()[-1].startswith("study: 100 % (3/3)")
 
 
-def test_a_name_that_looks_like_a_picture_is_told_as_it_is(tmp_path):
-    refused(swapbias("audit", "./no/:smile:/:x:"), 1, "no/:smile:/:x: does not exist")
-
-
-def test_a_hub_id_offline_is_one_sentence_at_once():
-    with pytest.raises(ValueError, match=r"cannot be loaded: it is neither .* and HF_HUB_OFFLINE is set"):
-        read_config("owner/not-kept-here")
-
-
-def test_an_apple_gpu_that_is_not_there_is_one_sentence():
-    with pytest.raises(UsageError, match="device mps: torch finds none on this machine"):
-        pick_device("mps")
-
-
 def test_several_models_are_named_with_their_reports(tmp_path):
     (tmp_path / "pair.py").write_text(
         "def one(texts):\n    return [.5 + .01 * (len(text) % 7) for text in texts]\n"
@@ -453,23 +441,20 @@ def test_a_command_collects_garbage_rarely():
     assert int(done.stdout.splitlines()[-1]) >= 10_000
 
 
-@pytest.mark.parametrize("damage", ["weights", "config", "tokenizer"])
+@pytest.mark.parametrize("damage", ["weights", "config"])
 def test_a_damaged_model_is_one_sentence_and_leaves_no_folder(tmp_path, damage):
     folder = tiny.save("bert", tmp_path / "model")
     if damage == "weights":
         (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:1000])
-    elif damage == "config":
-        (folder / "config.json").write_text("{ no json")
     else:
-        for name in ("tokenizer.json", "tokenizer_config.json"):
-            (folder / name).unlink()
+        (folder / "config.json").write_text("{ no json")
     done = swapbias("audit", folder, "--study", "gendered_stigma:rq1", "--out", tmp_path / "run")
-    refused(done, 1, {"weights": "cannot be loaded", "config": "config.json", "tokenizer": "tokenizer"}[damage])
+    refused(done, 1, {"weights": "cannot be loaded", "config": "config.json"}[damage])
     assert "bug in swapbias" not in done.stderr
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("body", ["import sys; sys.exit()", "1 / 0", "def broken(:"])
+@pytest.mark.parametrize("body", ["import sys; sys.exit()", "def broken(:"])
 def test_a_module_that_cannot_be_imported_is_one_sentence(tmp_path, body):
     (tmp_path / "mine.py").write_text(body + "\n")
     refused(swapbias("audit", "mine:f", "--out", "run", cwd=tmp_path), 2, "mine:f")
@@ -514,12 +499,6 @@ def test_a_plan_says_what_is_not_known_before_a_run():
     assert "the gap that it could find is unknown before a run; at most 64 model calls." in done.stdout
 
 
-def test_a_plan_is_refused_as_an_audit_is():
-    refused(swapbias("plan", "--study", "nope"), 2, "Unknown study 'nope'")
-    refused(swapbias("plan", "someone/model"), 2, "Pass --kind")
-    refused(swapbias("plan", "vader", "--study", "gendered_stigma"), 2, "No experiment fits")
-
-
 def test_the_list_answers_without_numpy_or_a_corpus():
     program = (
         "import sys\nfrom swapbias.cli import main\nsys.argv = ['swapbias', 'list']\n"
@@ -529,3 +508,8 @@ def test_the_list_answers_without_numpy_or_a_corpus():
     *shown, loaded = done.stdout.splitlines()
     assert loaded == "[]"
     assert 20 < len(shown) <= 60
+
+
+def test_an_apple_gpu_that_is_not_there_is_one_sentence():
+    with pytest.raises(UsageError, match="device mps: torch finds none on this machine"):
+        importlib.import_module("swapbias.models.loading").pick_device("mps")

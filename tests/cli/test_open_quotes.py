@@ -11,7 +11,6 @@ PAIRS = [
     f"{who} left {number}.,{group},{number}" for number in range(5) for who, group in (("She", "f"), ("He", "m"))
 ]
 WORDS = ["she,f", "he,m", "woman,f", "man,m"]
-LABELS = [f"word{number},positive" for number in range(5)]
 FACTS = [f"{number},fact{number},term{number}" for number in range(4)]
 SWAPS = ["she,he", "woman,man", "girl,boy"]
 NOTES = ("plan", "--study", "phenotype_fairness", "-M", "data=FILE")
@@ -26,7 +25,6 @@ FILES = {
     "own prompts": ("text,group,pair", PAIRS, ("plan", "vader", "--prompts", "FILE", "--reference", "m")),
     "study check": ("text,group,pair", PAIRS, ("study", "check", "FILE", "--reference", "m")),
     "lexicon of prompts": ("word,group", WORDS, (*PROMPTS, "-M", "lexicon=FILE")),
-    "labels": ("word,label", LABELS, ("lexicon", "import", "FILE")),
     "swap table": ("female,male", SWAPS, ("swap", "GOOD", "--table", "FILE", "--out", "OUT")),
     "checklist": ("note_id,fact,terms", FACTS, ("plan", *CHAT, "--study", "clinical_chat", "-M", "checklist=FILE")),
 }
@@ -44,8 +42,11 @@ def filled(argument, places):
     return f"{key}={places.get(value, value)}" if equals else places.get(argument, argument)
 
 
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize(("at", "ended"), [(0, False), (-1, False), (2, True)])
+PLACES = [(0, False), (-1, False), (2, True)]  # of the opened quote, and whether it is closed before the cell's end
+EACH = [(name, *PLACES[number % 3]) for number, name in enumerate(FILES)]
+
+
+@pytest.mark.parametrize(("name", "at", "ended"), dict.fromkeys([*EACH, *(("notes", *place) for place in PLACES)]))
 def test_a_file_with_an_open_quote_is_refused_with_the_row(name, at, ended, tmp_path):
     header, rows, command = FILES[name]
     at %= len(rows)
@@ -69,12 +70,10 @@ def test_a_file_with_an_open_quote_is_refused_with_the_row(name, at, ended, tmp_
     assert "Traceback" not in told
 
 
-@pytest.mark.parametrize("name", ["swap", "notes"])
-def test_so_is_a_compressed_one(name, tmp_path):
-    header, rows, command = FILES[name]
+def test_so_is_a_compressed_one(tmp_path):
+    header, rows, _ = FILES["swap"]
     with gzip.open(tmp_path / "file.csv.gz", "wt") as handle:
         handle.write("\n".join([header, *opened(rows, 3), ""]))
-    places = {"FILE": tmp_path / "file.csv.gz", "OUT": tmp_path / "out"}
-    done = swapbias(*(filled(one, places) for one in command))
+    done = swapbias("swap", tmp_path / "file.csv.gz", "--out", tmp_path / "out")
     assert done.returncode == 1
     assert "row 5" in done.stderr

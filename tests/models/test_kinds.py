@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from swapbias.cli import app
-from swapbias.cli.listing import read_settings
+from swapbias.cli.terminal import read_settings
 from swapbias.errors import UsageError
 from swapbias.models import auto
 from swapbias.models.base import Column, Kind, LoadOptions, Reading, Scored, Scorer, option, validated

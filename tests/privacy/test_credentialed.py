@@ -192,18 +192,16 @@ WRITES = {
 }
 REFUSES = {
     "share": lambda notes, runs, out: ("share", runs[0].folder, "--results", "me/r", "--findings-only", "--dry-run"),
-    "push results": lambda notes, runs, out: ("push", "results", runs[0].folder, "--results", "me/r", "--dry-run"),
+    "push": lambda notes, runs, out: ("push", "results", runs[0].folder, "--results", "me/r", "--dry-run"),
     "study push": lambda notes, runs, out: ("study", "push", notes.parent, "me/study", "--dry-run"),
     "study check": None,  # reads; of credentialed prompts no study is made
 }
 ELSEWHERE = {
     "audit": "test_a_run_of_credentialed_notes_is_marked_and_its_users_alone",
     "train": "tests/models/sentiment/test_training.py",
-    "lexicon export": "words of a masked model that reads no notes",
 }
 NOTHING = {
-    "list", "plan", "reproduce", "cache", "lexicon import", "study new", "push datasets",
-    "push metrics", "pull datasets", "pull metrics", "pull results", "help",
+    "list", "plan", "reproduce", "cache", "study new", "pull", "help",
 }  # fmt: skip
 
 

@@ -74,7 +74,6 @@ def test_a_broken_file_is_told_without_its_cells(name, tmp_path):
             ("build", "clinical_notes", "--data", path, "--out", tmp_path / "b", "--debug"),
             ("swap", path, "--out", tmp_path / "c", "--table", path, "--debug"),
             ("plan", "vader", *lexicon, "--debug"),
-            ("lexicon", "import", path, "--debug"),
         )
     ):
         done = swapbias(*command)

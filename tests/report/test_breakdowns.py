@@ -6,8 +6,7 @@ import pandas as pd
 
 from swapbias.findings import Finding
 from swapbias.measures import CLASSES, MEASURES, Estimate, Measure
-from swapbias.models.clinical import Explained
-from swapbias.report.page import answer_tables, rate_charts, word_tables
+from swapbias.report.page import answer_tables, rate_charts
 from swapbias.studies import load_study
 
 NOTES = load_study("phenotype_fairness").experiments[0]
@@ -86,24 +85,13 @@ def answered():
 
 def test_answers_stand_by_class_with_shares_and_counts():
     (table,) = answer_tables(ANSWERS, answered())
-    assert table.heads == ("group", "right", "wrong", "unsure", "refused", "no answer")
+    assert table.heads == ("right", "wrong", "unsure", "refused", "no answer")
     assert [*table.parts] == ["all of them", "baseline"]
     fit, against = table.parts["all of them"]
-    assert fit == ("pronouns that fit the stereotype", "75.0 % (3)", "25.0 % (1)", *["0.0 % (0)"] * 3)
-    assert against[1:] == ("25.0 % (1)", "0.0 % (0)", *["25.0 % (1)"] * 3)
+    assert fit.name == "pronouns that fit the stereotype"
+    assert [cell for cell, _ in fit.cells] == ["75.0 % (3)", "25.0 % (1)", *["0.0 % (0)"] * 3]
+    assert [cell for cell, _ in against.cells] == ["25.0 % (1)", "0.0 % (0)", *["25.0 % (1)"] * 3]
     readable = answered()[lambda rows: rows["said_other"] == 0]
     (table,) = answer_tables(ANSWERS, readable)
-    assert table.heads == ("group", "right", "wrong", "unsure")
+    assert table.heads == ("right", "wrong", "unsure")
     assert not list(answer_tables(ANSWERS, None))
-
-
-def test_words_of_an_explained_note_are_text_and_the_heaviest_come_first():
-    words = {"male": [("he", -0.2), (HOSTILE, 0.1)], "female": [("she", 0.3), (HOSTILE, 0.05)]}
-    explained = Explained(
-        "phenotype_fairness", "m", "depression", "original", "p", {"male": 0.3, "female": 0.8}, words
-    )
-    (table,) = word_tables(NOTES, [explained])
-    assert table.heads == ("word", "women", "men")
-    ((name, rows),) = table.parts.items()
-    assert rows == [("she", "+0.300", "–"), ("he", "–", "−0.200"), (HOSTILE, "+0.050", "+0.100")]
-    assert "0.80 as women, 0.30 as men" in name

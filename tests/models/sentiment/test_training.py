@@ -414,7 +414,7 @@ def command(*arguments):
     import typer
     from typer.testing import CliRunner
 
-    from swapbias.cli.building import train as function
+    from swapbias.cli.data import train as function
     from swapbias.cli.terminal import Sectioned
 
     app = typer.Typer()

@@ -1,0 +1,346 @@
+"""swapbias list, help, build, swap, train, study, reproduce and cache: what can be asked, and of which data."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from swapbias import findings, hub, report, runs, studies, swapping
+from swapbias.cli import terminal as ui
+from swapbias.errors import UsageError, quoted
+from swapbias.files import cache_dir
+
+_KINDS = {
+    "masked": "Masked language models (BERT, RoBERTa)",
+    "causal": "Causal language models (GPT-2, Llama)",
+    "classifier": "Classifiers, Python functions, vader",
+    "chat": "Chat models (--chat)",
+    "embedding": "Clinical notes (word vectors, encoders)",
+}
+_MOST_NAMED = 3  # experiments of a study for one kind of model; more are one line
+_MOST_TERMS = 10  # that a terminal shows; report.csv has them all
+
+
+def help_on(
+    topic: Annotated[str, ui.argument("settings", "What to explain.")] = "settings",
+    group: Annotated[str | None, ui.argument("[KIND]", "Settings of one kind.")] = None,
+) -> None:
+    """List the settings of -M with defaults and meanings."""
+    every = ui.known_settings()
+    groups = dict.fromkeys(one.group for one in every)
+    if topic != "settings" or (group and group not in groups):
+        what = f"settings, or settings and one of {', '.join(groups)}"
+        raise UsageError(f"No help on {quoted(group or topic)}. Expected {what}.")
+    for name in [group] if group else groups:
+        ui.show(f"{name}:")
+        for one in every:
+            default = "" if one.default is None else str(one.default).lower() if one.type is bool else one.default
+            if one.group == name:
+                ui.show(f"  {one.key}={default}  {one.help}")
+
+
+def list_(
+    with_corpora: Annotated[bool, ui.option("Corpora, their configs and row counts.", "--corpora")] = False,
+    with_measures: Annotated[bool, ui.option("Measures (evaluate modules).", "--measures")] = False,
+    as_json: ui.AsJson = False,
+) -> None:
+    """List what can be asked of each kind of model."""
+    fields = ("name", "kind", "configs", "question")
+    known = [studies.load_study(name) for name in studies.studies()]
+    configs = [
+        {
+            "corpus": name,
+            "config": one.name,
+            "rows": studies.row_count(name, one.name),
+            "description": one.description,
+        }
+        for name in studies.corpora() * (as_json or with_corpora)
+        for one in studies.load_corpus(name).configs
+    ]
+    if as_json:
+        experiments = [
+            {"study": each.name, **{field: getattr(one, field) for field in fields}}
+            for each in known
+            for one in each.experiments
+        ]
+        ui.show_json({"studies": experiments, "corpora": configs, "measures": studies.metrics()})
+        return
+    if with_measures:
+        ui.show(f"Measures (evaluate modules): {', '.join(studies.metrics())}")
+    for name in dict.fromkeys(one["corpus"] for one in configs):
+        ui.show(f"\nCorpus {name}")
+        for config in (each for each in configs if each["corpus"] == name):
+            count = "needs upstream" if config["rows"] is None else config["rows"]
+            _show_line(f"{config['config']} ({count})", str(config["description"]))
+    if with_corpora or with_measures:
+        return
+    ui.show("Name a study to run it: swapbias audit MODEL --study STUDY[:EXPERIMENT]")
+    for kind, title in _KINDS.items():
+        ui.show(f"\n{title}")
+        for study in known:
+            mine = [one for one in study.experiments if one.kind == kind and one.configs]
+            if len(mine) > _MOST_NAMED:
+                _show_line(f"{study.name} ({len(mine)} experiments)", study.title)
+            for one in mine if len(mine) <= _MOST_NAMED else ():
+                _show_line(f"{study.name}:{one.name}", one.question)
+
+
+def _show_line(name: str, description: str) -> None:
+    """A name that must be typed, never cut, and as much of what it is as there is room for."""
+    ui.out.print(f"  {name:<34} {description}", no_wrap=True, overflow="ellipsis")
+
+
+def build(
+    names: Annotated[list[str] | None, ui.argument("[CORPUS]...")] = None,
+    folder: ui.OutFolder = Path("swapbias-corpora"),
+    data: Annotated[Path | None, ui.option("Your notes (MIMIC-III, MIMIC-IV-Note, own CSV).")] = None,
+) -> None:
+    """Write corpora for datasets.load_dataset."""
+    from swapbias.hub import datasets
+
+    names = names or [name for name in studies.corpora() if data is None or studies.load_corpus(name).local]
+    for name in names:
+        studies.load_corpus(name)  # an unknown name is refused before anything is written
+    with ui.stoppable(f"Stopped. Corpora that are whole stay in {folder}: the same command builds all."):
+        for name in names:
+            skipped: dict[str, list[str]] = {}
+            for built in datasets.build(name, folder, data=data):
+                if built.reason:
+                    skipped.setdefault(built.reason, []).append(built.config)
+                else:
+                    ui.show(f"{name} {built.config}: {built.rows} rows")
+            for reason, configs in skipped.items():
+                ui.show(f"{name} {', '.join(configs)}: left out: {reason}")
+    ui.show(f"Built in {folder}")
+
+
+def swap(
+    source: Annotated[str, ui.argument("INPUT", "CSV, TSV, JSON lines, Parquet, folder or Hub id.")],
+    folder: Annotated[str, ui.option("Folder, new or begun, or s3://BUCKET/FOLDER.", "--out", metavar="PATH")],
+    column: Annotated[str, ui.option("Column of texts.")] = "text",
+    mode: Annotated[str, ui.option("swap, neutralise, augment or pairs.")] = "swap",
+    table: Annotated[
+        str, ui.option("resolved, paper, race, age, two pronouns (she-they) or a CSV file.")
+    ] = "resolved",
+    whose: Annotated[str | None, ui.option("everyone, or patient: relatives and staff stay. MIMIC: patient.")] = None,
+    spouses: Annotated[str, ui.option("With --whose patient: swap or keep husbands and wives.")] = "swap",
+    gender: Annotated[str | None, ui.option("Column of the patient's gender; none: gender, or text.")] = None,
+    processes: Annotated[int, ui.option("Processes that swap.")] = 1,
+    split: Annotated[str | None, ui.option("Split of a Hub dataset that has several.")] = None,
+    credentialed: Annotated[bool, ui.option("Mark rows as not to be shared.", "--credentialed")] = False,
+    plausible: Annotated[
+        bool, ui.option("Leave out rows with gender-specific clinical terms (pregnant).", "--plausible")
+    ] = False,
+    names: Annotated[bool, ui.option("Swap given names too, by how common they are.", "--names")] = False,
+    model_settings: ui.ModelSettings = None,
+    as_json: ui.AsJson = False,
+) -> None:
+    """Swap gendered words in texts.
+
+    It writes Parquet; the same command goes on after a stop.
+
+    More than one machine: -M engine=ray -M workers=N (swapbias help settings cluster).
+    """
+    job = swapping.Job(
+        source, column, mode, table, split, credentialed, whose=whose, spouses=spouses, gender=gender,
+        plausible=plausible, names=names,
+    )  # fmt: skip
+    cluster = ui.read_settings(model_settings, ui.CLUSTER)
+    engine = ui.engine_of(cluster, folder)
+    with (
+        ui.stoppable(f"Stopped. Whole parts are kept in {folder}: the same command goes on."),
+        ui.progress() as bar,
+        ui.working_folder(folder, own=cluster.get("own_store", False)) as (here, store),
+    ):
+        advance, position = None, 0
+
+        def on_progress(step: "swapping.Progress") -> None:
+            nonlocal advance, position
+            if step.size:  # bytes of the input
+                advance = advance or bar("Swapping (bytes)", step.size)
+                advance(step.position - position)
+                position = step.position
+
+        done = swapping.swap_files(
+            job, here, processes=processes, on_progress=on_progress, engine=engine,
+            uploaded_to=None if store is None or store.own else str(store),
+        )  # fmt: skip
+    if as_json:
+        ui.show_json({"folder": folder, "credentialed": done.credentialed, **done.totals.counts()})
+        return
+    for name, total in done.totals.counts().items():
+        if isinstance(total, int):
+            ui.show(f"{name.replace('_', ' ')}: {total:,}")
+    for kind, terms in done.totals.by_kind().items():
+        for term, count in terms.most_common(_MOST_TERMS):
+            ui.show(f"{kind}: {term}: {count:,}")
+        if len(terms) > _MOST_TERMS:
+            ui.show(f"{kind}: {len(terms) - _MOST_TERMS} more in report.csv")
+    speed = f", {done.last.text_bytes / 1e6 / max(done.last.seconds, 1e-9):.1f} MB/s" if done.last.text_bytes else ""
+    ui.say(f"{done.totals.text_bytes / 1e6:,.1f} MB of text{speed}.")
+    if done.credentialed:
+        ui.say(f"Every row is marked credentialed ({done.credentialed}): publish, upload or send none to an API.")
+    ui.show(f"Swapped: {folder}")
+
+
+def train(
+    kind: Annotated[str, ui.argument("KIND", "bow, bilstm or encoder.")],
+    data: Annotated[str, ui.option("sst2 (from the Hub), or a folder with train and dev (.tsv, stsa).")],
+    folder: Annotated[Path, ui.option("New folder for the model.", "--out")],
+    vectors: Annotated[Path | None, ui.option("Of a bilstm: .kv, .bin, .txt or .vec word vectors.")] = None,
+    encoder: Annotated[str | None, ui.option("Hub id or folder; none: bert-base-uncased.")] = None,
+    epochs: Annotated[int | None, ui.option("Of an encoder (3), or most of a bilstm (30).", min=1)] = None,
+    seed: Annotated[int, ui.option("Seed of weights, dropout and order.", min=0)] = 0,
+    device: Annotated[str, ui.option("auto, cpu, cuda or mps.")] = "auto",
+    allow_pickle: Annotated[
+        bool, ui.option("Read .kv vectors: runs what their maker put in them.", "--allow-pickle")
+    ] = False,
+) -> None:
+    """Train a sentiment model that swapbias audit takes."""
+    from swapbias.models.sentiment import PUBLISHED_AUDIT, TrainSettings, train_model
+
+    settings = TrainSettings(
+        kind=kind, data=data, vectors=vectors, encoder=encoder, epochs=epochs, seed=seed, device=device,
+        allow_pickle=allow_pickle,
+    )  # fmt: skip
+    stopped = f"Stopped. Nothing is kept in {folder}: the same command begins anew."
+    with ui.stoppable(stopped), ui.progress() as bar:
+        trained = train_model(settings, folder, say=ui.say, bar=bar)
+    number, found = report.number, trained.audit
+    each = {"male": (found.n_male, found.mean_male), "female": (found.n_female, found.mean_female)}
+    for group, (count, mean) in each.items():
+        published = "published: {:,}, {:.3f}".format(*PUBLISHED_AUDIT[group])
+        ui.show(f"Training sentences with a {group} noun: {count:,}, mean label {number(mean)} ({published})")
+    ends = " to ".join(number(end, signed=True) for end in (found.gap.ci_low, found.gap.ci_high))
+    ui.show(f"Female - male: {number(found.gap.value, signed=True)} (95 % interval {ends}, Welch)")
+    ui.show(f"Accuracy on {trained.n_dev} dev sentences: {trained.dev_accuracy:.3f}")
+    ui.show(f"Trained: {trained.folder}")
+
+
+# --- studies of one's own ------------------------------------------------------------------------------
+
+study = typer.Typer(no_args_is_help=True, help="Make a study of your own: a folder of tables.")
+
+Folder = Annotated[Path, ui.argument("FOLDER", "Folder of the study.")]
+
+
+@study.command("new", cls=ui.Sectioned)
+def new(
+    folder: Folder, template: Annotated[str, ui.option("slots, or ranking: candidates with CVs and names.")] = "slots"
+) -> None:
+    """Write a small complete example to edit: it can be audited at once."""
+    made = studies.new_study(folder, template)
+    ui.show(f"Written to {folder}: {', '.join(one.name for one in made)}.")
+    model = "--chat MODEL" if template == "ranking" else "MODEL"
+    ui.show(f"Next: edit them, swapbias study check {folder}, swapbias audit {model} --study {folder}")
+
+
+@study.command("check", cls=ui.Sectioned)
+def check_folder(
+    source: Annotated[Path, ui.argument("SOURCE", "Folder of the study, or a CSV file of prompts.")],
+    reference: Annotated[str, ui.option("Of a CSV file: the group that is subtracted.")] = "",
+    words: Annotated[
+        Path | None, ui.option("Of a CSV file: words (word,group) counted at <mask>.", "--lexicon")
+    ] = None,
+    as_json: ui.AsJson = False,
+) -> None:
+    """Find faults by file and line; exit 1 where an audit would refuse the study."""
+    found = studies.check_study(source, reference=reference, lexicon=words)
+    designs = [*runs.study_designs(found.corpus)] if found.corpus else []
+    if as_json:
+        ui.show_json({"faults": found.faults, "advice": found.advice, "designs": designs})
+    else:
+        for sentence in (*found.faults, *found.advice, *designs):
+            ui.show(sentence)
+        sound = f"It can be audited{f'; {len(found.advice)} remarks' if found.advice else ''}."
+        ui.show(f"{len(found.faults)} to mend before an audit." if found.faults else sound)
+    raise typer.Exit(bool(found.faults))
+
+
+@study.command("push", cls=ui.Sectioned)
+def push_folder(
+    folder: Folder,
+    repo: Annotated[str, ui.argument("OWNER/NAME", "A dataset on the Hub; made if need be.")],
+    public: Annotated[bool, ui.option("Everybody may read it.", "--public")] = False,
+    dry_run: ui.DryRun = False,
+) -> None:
+    """Publish a study as a dataset: others run it with --study OWNER/NAME."""
+    done = hub.push_study(hub.Hub(), folder, repo, private=not public, dry_run=dry_run, say=ui.say)
+    at = f" at {done.commit[:12]}" if done.commit else ""
+    ui.show(f"{done.repo.name}: {done.status}{' (private)' if done.private else ''}, {done.tag}{at}")
+    if done.commit:
+        ui.show(f"Others run it with swapbias audit MODEL --study {repo}@{done.commit}")
+
+
+# --- published numbers, and what is stored here ----------------------------------------------------------
+
+
+def reproduce(
+    names: Annotated[list[str] | None, ui.argument("[STUDY]...")] = None,
+    every: Annotated[bool, ui.option("Print every number, and what is not at hand.", "--all")] = False,
+    as_json: ui.AsJson = False,
+) -> None:
+    """Recompute published numbers.
+
+    They come from the outputs that the authors released.
+
+    Exit code 1: a number differs, or no released output is at hand.
+    """
+    names = [studies.load_study(name).name for name in names or studies.studies()]
+    found = [one for name in names for one in findings.recompute(name)]
+    missing = [one for one in found if isinstance(one, findings.NotAtHand)]
+    rows = [one for one in found if not isinstance(one, findings.NotAtHand)]
+    if as_json:
+        ui.show_json({"numbers": [asdict(one) for one in rows], "not_at_hand": [asdict(one) for one in missing]})
+    else:
+        for row in (one for one in rows if every or one.match == "no"):
+            match = f"{row.match}: {row.note}" if row.match == "explained" else row.match or "nothing printed"
+            numbers = f"published {row.published or '–'}, recomputed {row.recomputed:.6g}"
+            ui.show(f"{row.study} {row.number} of {row.model}: {numbers} ({match}), {row.file}")
+        for gone in missing if every else ():
+            ui.show(f"Skipped: {gone.study} {gone.experiment} of {gone.model}: {gone.reason}")
+        for name in dict.fromkeys(one.study for one in found):
+            count = sum(one.study == name for one in missing)
+            matches = _count_matches([row for row in rows if row.study == name])
+            ui.show(f"{name}: {matches}; {count} sets of outputs are not at hand.")
+        if rows:
+            ui.show(f"{_count_matches(rows)}.")
+    if not rows:
+        raise ValueError(
+            "No released output is at hand, so nothing was recomputed. Go online, where the files of the pinned "
+            "commits are fetched, or set SWAPBIAS_UPSTREAM to a folder that holds them as OWNER/REPOSITORY/PATH; "
+            "--all names each."
+        )
+    if any(row.match == "no" for row in rows):
+        raise typer.Exit(1)
+
+
+def _count_matches(rows: "Sequence[findings.Reproduced]") -> str:
+    matches = [row.match for row in rows if row.published]
+    wrong, explained = matches.count("no"), matches.count("explained")
+    right = len(matches) - wrong - explained
+    all_of_them = f"{right} of {len(matches)} numbers match, {explained} explained, {wrong} do not"
+    return all_of_them if matches else "nothing to compare"
+
+
+def cache(
+    clear: Annotated[str | None, ui.option("Remove scores, upstream, models or all.")] = None,
+    as_json: ui.AsJson = False,
+) -> None:
+    """Show what is stored here, or remove it."""
+    from rich.filesize import decimal
+
+    from swapbias.runs import cache as store
+
+    if clear is not None:
+        for one in [store.clear(kind) for kind in (store.CLEARED if clear == "all" else (clear,))]:
+            ui.show(f"{one.kind}: {one.entries} removed, {decimal(one.bytes)} freed.")
+    elif as_json:
+        ui.show_json({"kept": [asdict(one) for one in store.usage()], "place": str(cache_dir())})
+    else:
+        for one in store.usage():
+            ui.show(f"{one.kind}: {one.entries} kept, {decimal(one.bytes)}")
+        ui.show(f"At most {decimal(store.cache_limit())} of scores are kept ({store.LIMIT}).")
+        ui.show(f"Place: {cache_dir()}")
