@@ -163,6 +163,7 @@ def _answers(found: Sequence[Finding]) -> list[dict[str, Any]]:
             rows[:] = [one for one in rows if MEASURES[one.measure].reach] or rows
         first, experiment = rows[0], experiment_of(rows[0])
         axis = axis_of([one for each in drawn for one in each if scaled_alike(one, first)])
+        axis = replace(axis, margin=axis_of(rows).margin)  # that of this question
         answers.append({
             "of": first, "place": anchor(first.study, first.experiment),
             "question": experiment.question if experiment else first.experiment,

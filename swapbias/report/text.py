@@ -353,12 +353,12 @@ def certainty(finding: Finding) -> str:
     one = finding.estimate
     if math.isnan(one.value):
         return ""
-    if math.isnan(one.ci_low):
+    if math.isnan(one.ci_low) and not finding.tests_all_groups:
         why = "too little varies or was scored" if one.value else "all pairs score the same"
         return f"There is no interval: {why}."
     random = finding.cluster_vars.replace(" + ", " and ")
     allows = f"allows for other {random} of the same kind" if random else "is about these rows only"
-    texts = [f"The 95 % interval {allows}."]
+    texts = [f"The {'test of all groups' if finding.tests_all_groups else '95 % interval'} {allows}."]
     if (looks := finding.interim_analyses) > 1:
         texts += [f"It holds at each of {looks} looks (level {interim_level(looks):.3g})."]
     if finding.questions > 1:
