@@ -404,6 +404,7 @@ def _audited(design: Design, found: Sequence[Finding]) -> Audit:
 
 def _compared(design: Design, first: Floats, second: Floats) -> Audit:
     rows = design.rows.drop(columns="condition")  # no slice by adjectives, of which there are none
+    rows = rows.assign(prompt_id=rows.index)
     models = {name: rows.assign(score=scores) for name, scores in (("a", first), ("b", second))}
     found = [one for one in compare({design.study.name: models}) if one.slice_by == "all"]
     return Audit([one for one in found if not one.view], [one for one in found if one.view == AS_PUBLISHED])

@@ -232,7 +232,7 @@ def _stopped(folder: Path, store: Any) -> str:
     if (folder / runs.MANIFEST).is_file():
         return f"Stopped. What was scored is saved: go on with swapbias audit --resume {quote(place)}."
     if any(folder.glob(f"*/{runs.MANIFEST}")):
-        return "Stopped. What was scored is saved: the same command goes on."
+        return f"Stopped. What was scored is saved in {place}: the same command goes on."
     return f"Stopped before anything was scored: nothing is saved in {place}. The same command begins anew."
 
 

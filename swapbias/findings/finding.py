@@ -37,6 +37,13 @@ _ROUNDING = 1e-6  # cosines and probabilities are stored as float32
 class Finding(Record):
     """One estimate and everything needed to read it.
 
+    >>> one = Finding(
+    ...     study="occupation_sentiment", experiment="control", model_id="toy", measure="paired_gap",
+    ...     contrast="female - male", unit="probability of positive sentiment", estimate=Estimate(-0.02, n=20),
+    ... )
+    >>> one.estimate.value, one.row()["value"], one.slice_by
+    (-0.02, -0.02, 'all')
+
     Attributes:
         study, experiment, model_id: what was audited.
         score: the score column: ``score`` is the published one.

@@ -137,7 +137,7 @@ def columns_of(path: Path) -> list[str]:
         if ".parquet" in name:
             return list(pq.read_schema(path).names)
         if ".jsonl" in name or ".ndjson" in name:
-            return list(pd.read_json(path, lines=True, nrows=1, encoding_errors="replace"))
+            return list(map(str, pd.read_json(path, lines=True, nrows=1, encoding_errors="replace")))
         gap = "\t" if ".tsv" in name else ","
         return list(pd.read_csv(path, nrows=0, sep=gap, index_col=False, encoding_errors="replace").columns)
     return []

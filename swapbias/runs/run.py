@@ -173,7 +173,10 @@ class Run:
         if not (self.folder / name).exists():
             return None
         self.check(name)
-        return _as_frame(pq.read_table(self.folder / name))
+        try:
+            return _as_frame(pq.read_table(self.folder / name))
+        except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
+            raise ValueError(f"{name} is no Parquet file of texts and numbers. Its owner can audit again.") from error
 
 
 def _as_frame(table: pa.Table) -> "pd.DataFrame":

@@ -204,6 +204,13 @@ def open_study(
     Raises:
         UsageError: no such folder or file.
         StudyError: what is wrong with the declaration and the tables, a line each with file and line.
+
+    >>> import pandas as pd
+    >>> texts, groups = ["He is late.", "She is late.", "He left.", "She left."], ["male", "female"] * 2
+    >>> table = pd.DataFrame({"text": texts, "group": groups, "pair": ["late", "late", "left", "left"]})
+    >>> study = open_study(table, reference="male", name="punctual")
+    >>> [one.name for one in study.experiments], study.experiments[0].group
+    (['classifier', 'causal'], 'female')
     """
     parsed = parse_study(study_files(source, reference=reference, group=group, lexicon=lexicon, name=name))
     named = partial(_with_file_names, source=source, lexicon=lexicon)

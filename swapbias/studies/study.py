@@ -30,7 +30,13 @@ def _meaning(meaning: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One stimulus for one group: rows of a pair differ in the swapped slot alone."""
+    """One stimulus for one group: rows of a pair differ in the swapped slot alone.
+
+    >>> blank = dict.fromkeys(PROMPT_COLUMNS, "")
+    >>> one = Prompt(**{**blank, "prompt_id": "1/female", "pair_id": "1", "group": "female", "text": "She is here."})
+    >>> one.text, one.row()["group"]
+    ('She is here.', 'female')
+    """
 
     prompt_id: str = _meaning("unique within a config")
     pair_id: str = _meaning("shared by the rows that are compared with each other")
@@ -330,7 +336,12 @@ class Rated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """A published study: what it asks and how it was analysed."""
+    """A published study: what it asks and how it was analysed.
+
+    >>> toy = Study(name="toy", title="Cats and dogs", url="https://example.org", experiments=())
+    >>> toy.correction, toy.limits
+    ('holm', ())
+    """
 
     name: str
     title: str

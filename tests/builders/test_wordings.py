@@ -287,7 +287,8 @@ def test_every_experiment_with_groups_declares_its_placebo_rows_and_its_baseline
             # Whose groups share phrases or templates, which reword each other as it is.
             without |= name == "group_packs" and one.measure == "paired_gap"
             without |= name in ("coreference_schemas", "gest")  # sentences that are published as they are
-            without |= one.reading in ("options", "completion", "text", "label", "facts", "ranking")  # more requests
+            # Further requests.
+            without |= one.reading in ("options", "completion", "text", "label", "facts", "ranking", "tone")
             assert bool(one.placebo) != without
     assert load_study("gendered_stigma").experiments[0].baseline == ("rq1_baseline",)
 

@@ -280,7 +280,8 @@ def test_trials_are_told_apart_and_differences_use_them():
     assert difference.estimate.n == 1  # sentences, not trials
     gap = next(one for one in found if one.measure == "paired_gap" and one.slice_value == "old")
     assert gap.estimate.value == pytest.approx(100)
-    assert math.isnan(gap.estimate.p_value)  # nothing varies
+    assert gap.estimate.p_value == 1  # the sign of one sentence says nothing
+    assert math.isnan(gap.estimate.ci_low)
 
 
 def test_a_manifest_of_a_chat_run_holds_its_settings(rows, tmp_path, quiet):

@@ -158,7 +158,7 @@ def test_a_model_that_keeps_as_much_of_both_is_rarely_accused_and_an_omission_of
 def test_notes_and_a_chat_model_ask_for_the_study_of_both_and_all_notes_are_tested(notes):
     about, service = NoteOptions(data=str(notes), question="Does it?"), ChatOptions(model="tiny", trials=1)
     tasks, _ = plan_tasks(Settings(options=(about, service)))
-    assert {task.study.name for task in tasks} == {"clinical_chat"}
+    assert {task.study.name for task in tasks} == {"care_notes", "clinical_chat"}
     assert {task.n_prompts for task in tasks} == {24}
     others, _ = plan_tasks(Settings(options=(ChatOptions(model="tiny", trials=1),)))
     assert "clinical_chat" not in {task.study.name for task in others}

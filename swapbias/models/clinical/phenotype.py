@@ -33,7 +33,6 @@ from swapbias.models.base import (
 from swapbias.models.classifier import CallableScorer, read_saved
 from swapbias.models.clinical.features import Features, Floats
 from swapbias.models.loading import length_limit, load_extra
-from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.studies import Prompt
 
 if TYPE_CHECKING:
@@ -214,6 +213,8 @@ class ClassifierScorer(DerivedScorer):
 
     def _cut(self, text: str) -> str:
         """As many whole words as a transformers model reads; the text itself where even one word is too long."""
+        from swapbias.models.transformers_scorer import TextClassifierScorer  # torch, which results do not need
+
         if not isinstance(self.inner, TextClassifierScorer):
             return text
         tokenizer, limit = self.inner.tokenizer, length_limit(self.inner.tokenizer, self.inner.model)
@@ -251,6 +252,8 @@ def load_phenotype_classifier(name: str, *, options: LoadOptions, say: Say | Non
                 raise
             found = _wrapped(model, name, Path(sys.modules[module].__file__ or ""), size)
         return ClassifierScorer(found)
+    from swapbias.models.transformers_scorer import TextClassifierScorer
+
     scorer = TextClassifierScorer.load(name, options, kind="classifier")
     if scorer.kind != "classifier":
         raise UsageError(f"{scorer.model_id} gives a raw score, expected a probability. Name a classifier.")
