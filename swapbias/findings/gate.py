@@ -140,7 +140,8 @@ def _moved_to(finding: Finding, value: float) -> Finding:
     low, high = one.ci_low + away, one.ci_high + away
     p_adjusted = one.p_adjusted if finding.headline else 0.0 if low > 0 or high < 0 else 1.0
     estimate = replace(one, value=value, ci_low=low, ci_high=high, p_adjusted=p_adjusted)
-    return replace(finding, estimate=estimate, ratio=finding.ratio + away / finding.baseline)
+    ratio = finding.ratio + (away / finding.baseline if finding.baseline else 0)
+    return replace(finding, estimate=estimate, ratio=ratio)
 
 
 def _verdict(finding: Finding, margin: float) -> str:

@@ -329,7 +329,7 @@ def dataset_card(
     for moved in filter(None, (columns, recipe)):
         readme = readme.replace(moved, "")
     readme = _REFERENCES.sub(lambda _: f"```bibtex\n{citation(corpus.name)}\n```", readme)
-    title, about, rest = readme.strip().split("\n\n", 2)
+    title, about, rest = [*readme.strip().split("\n\n", 2), "", ""][:3]
     rows = [
         (f"`{name}`", f"`{split.name}`", f"{split.num_examples:,}", markdown(corpus.config(name).description))
         for name, info in infos.items()

@@ -132,7 +132,7 @@ def _not_found(model: str, error: Exception) -> str:
         return f"Model {name!r} has no revision {revision!r} on the Hub. Look at its branches, tags and commits."
     unread = f"Model {name!r} cannot be loaded: it is neither a local folder nor"
     if offline := offline_reason():
-        where = f"kept on this machine at revision {revision}" if revision else "kept on this machine"
+        where = f"stored on this machine at revision {revision}" if revision else "stored on this machine"
         return f"{unread} {where}, and {offline}. Go online, or give a local folder."
     return f"{unread} a model that the Hub gave ({first_line(error)}). Check the name and the connection."
 

@@ -182,7 +182,7 @@ def test_a_manifest_is_made_anew_from_what_swapbias_writes(classifier_run, class
     manifest = run.manifest()
     planted = "patient Smith, 81"
     manifest |= {"note": planted, "from_cache": planted, planted: 1, "rounds": {"told": [planted * 900]}}
-    manifest["versions"]["python"] = [planted]
+    manifest["versions"]["python"] = planted
     manifest["settings"]["memo"] = manifest["settings"]["load"]["memo"] = {"deep": {"deeper": planted}}
     manifest["settings"]["chat"]["trials"] = planted
     manifest["models"][0]["memo"] = manifest["corpora"][0]["memo"] = planted

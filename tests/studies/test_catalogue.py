@@ -165,7 +165,7 @@ def test_names_are_unambiguous_and_lists_do_not_overlap():
 
 
 def test_unknown_names_say_which_there_are():
-    known = "expected one of adjective_coreference, clinical_chat, clinical_notes"
+    known = "expected one of adjective_coreference, care_notes, clinical_chat, clinical_notes"
     for call, sentence in (
         (lambda: studies.load_corpus("nope"), f"Unknown corpus 'nope': {known}"),
         (lambda: studies.load_study("gender_lexicon"), "Unknown study"),
