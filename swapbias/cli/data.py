@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated
 
 import typer
@@ -277,6 +279,9 @@ def push_folder(
 # --- published numbers, and what is stored here ----------------------------------------------------------
 
 
+_WIDE = 100  # columns of what reproduce prints
+
+
 def reproduce(
     names: Annotated[list[str] | None, ui.argument("[STUDY]...")] = None,
     every: Annotated[bool, ui.option("Print every number, and what is not at hand.", "--all")] = False,
@@ -295,12 +300,18 @@ def reproduce(
     if as_json:
         ui.show_json({"numbers": [asdict(one) for one in rows], "not_at_hand": [asdict(one) for one in missing]})
     else:
-        for row in (one for one in rows if every or one.match == "no"):
-            match = f"{row.match}: {row.note}" if row.match == "explained" else row.match or "nothing printed"
-            numbers = f"published {row.published or '–'}, recomputed {row.recomputed:.6g}"
-            ui.show(f"{row.study} {row.number} of {row.model}: {numbers} ({match}), {row.file}")
+        shown = [one for one in rows if every or one.match == "no"]
+        for (study, model, file), mine in groupby(shown, key=lambda one: (one.study, one.model, one.file)):
+            lines = wrap(f"{study}, {model}{f' ({file})' if file else ''}: published, recomputed", _WIDE)
+            for row in mine:
+                *before, last = wrap(row.number, 60, initial_indent="  ", subsequent_indent="    ")
+                numbers = f"{row.published or '–':>10}  {row.recomputed:>12.6g}  {row.match}"
+                lines += [*before, f"{last:<60}  {numbers}"]
+                lines += [f"    {line}" for line in wrap(row.note if row.match == "explained" else "", _WIDE - 4)]
+            ui.show("\n".join(lines))
         for gone in missing if every else ():
-            ui.show(f"Skipped: {gone.study} {gone.experiment} of {gone.model}: {gone.reason}")
+            skipped = f"Skipped: {gone.study} {gone.experiment} of {gone.model}: {gone.reason}"
+            ui.show("\n".join(wrap(skipped, _WIDE)))
         for name in dict.fromkeys(one.study for one in found):
             count = sum(one.study == name for one in missing)
             matches = _count_matches([row for row in rows if row.study == name])

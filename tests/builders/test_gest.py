@@ -46,7 +46,8 @@ def test_every_released_rate_that_is_at_hand_is_the_published_one():
     published = [one for one in found if one.published]
     assert len(published) == 3 * 4 + 2 * 2
     assert {one.match for one in published} == {"yes"}
-    assert len(found) == (3 * 4 + 2 * 2) * 17  # and the means of 16 stereotypes
+    rates_found = [one for one in found if "male" not in one.number]
+    assert len(rates_found) == (3 * 4 + 2 * 2) * 17  # and the means of 16 stereotypes
 
 
 def test_every_pinned_model_is_read_from_files_of_its_shape(tmp_path):
