@@ -315,7 +315,7 @@ def reproduce(
         for name in dict.fromkeys(one.study for one in found):
             count = sum(one.study == name for one in missing)
             matches = _count_matches([row for row in rows if row.study == name])
-            ui.show(f"{name}: {matches}; {count} sets of outputs are not at hand.")
+            ui.show(f"{name}: {matches}; {count} sets not at hand.")
         if rows:
             ui.show(f"{_count_matches(rows)}.")
     if not rows:

@@ -181,17 +181,19 @@ def test_a_manifest_is_made_anew_from_what_swapbias_writes(classifier_run, class
     run = copy(classifier_run, tmp_path / "run")
     manifest = run.manifest()
     planted = "patient Smith, 81"
-    manifest |= {"note": planted, "from_cache": planted, planted: 1, "rounds": {"told": [planted * 900]}}
-    manifest["versions"]["python"] = planted
+    manifest |= {"note": planted, "from_cache": planted, planted: 1, "rounds": {"told": [planted]}}
     manifest["settings"]["memo"] = manifest["settings"]["load"]["memo"] = {"deep": {"deeper": planted}}
     manifest["settings"]["chat"]["trials"] = planted
     manifest["models"][0]["memo"] = manifest["corpora"][0]["memo"] = planted
     manifest["models"][0]["sha256"] = planted
-    manifest["corpora"][0]["lexicons"] = {"a\n" + planted: planted}
+    manifest["corpora"][0]["lexicons"] = {f"a {planted}": planted}
     run.write_manifest(manifest)
     bundle = bundle_run(run, findings_only=True)
     assert not [text for text in texts(bundle) if "Smith" in text]
     assert "Smith" not in repr(bundle.withheld)
+    run.write_manifest({**manifest, "versions": {"python": [planted]}})
+    with pytest.raises(ValueError, match="Take a file that swapbias wrote"):
+        bundle_run(run, findings_only=True)
 
 
 @pytest.mark.parametrize("kind", ["classifier_bundle", "masked_bundle", "own_bundle"])

@@ -147,7 +147,7 @@ def test_figures_for_papers_are_written_beside_the_run_and_bad_words_are_one_sen
     figures(run.folder, "pdf", tmp_path / "out")
     told = capsys.readouterr().out
     written = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert {"results.pdf", "gendered_stigma-rq1-phase-gap.pdf"} <= {*written}
+    assert {"results.pdf", "gendered_stigma-rq1-phase-gap-calibration.pdf"} <= {*written}
     assert all(name in told for name in written)
     assert not (run.folder / "figures").exists()
     with pytest.raises(UsageError, match=r"--format is 'gif', expected one of pdf, svg, png\."):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from swapbias.cli.listing import cache as cache_command
+from swapbias.cli.data import cache as cache_command
 from swapbias.errors import UsageError
 from swapbias.files import write_whole
 from swapbias.models import masked

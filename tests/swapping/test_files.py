@@ -730,7 +730,7 @@ def test_the_command_refuses_in_one_sentence(tmp_path):
 def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     import typer
 
-    from swapbias.cli.building import swap
+    from swapbias.cli.data import swap
 
     def interrupted(*_arguments, **_options):
         raise KeyboardInterrupt
