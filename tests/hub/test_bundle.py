@@ -181,7 +181,7 @@ def test_a_manifest_is_made_anew_from_what_swapbias_writes(classifier_run, class
     run = copy(classifier_run, tmp_path / "run")
     manifest = run.manifest()
     planted = "patient Smith, 81"
-    manifest |= {"note": planted, "from_cache": planted, planted: 1, "rounds": {"told": [planted]}}
+    manifest |= {"note": planted, "from_cache": planted, planted: 1}
     manifest["settings"]["memo"] = manifest["settings"]["load"]["memo"] = {"deep": {"deeper": planted}}
     manifest["settings"]["chat"]["trials"] = planted
     manifest["models"][0]["memo"] = manifest["corpora"][0]["memo"] = planted
@@ -191,9 +191,11 @@ def test_a_manifest_is_made_anew_from_what_swapbias_writes(classifier_run, class
     bundle = bundle_run(run, findings_only=True)
     assert not [text for text in texts(bundle) if "Smith" in text]
     assert "Smith" not in repr(bundle.withheld)
-    run.write_manifest({**manifest, "versions": {"python": [planted]}})
-    with pytest.raises(ValueError, match="Take a file that swapbias wrote"):
-        bundle_run(run, findings_only=True)
+    for broken in ({"versions": {"python": [planted]}}, {"rounds": {"told": [planted * 900]}}):
+        run.write_manifest({**manifest, **broken})
+        with pytest.raises(ValueError, match="Take a file that swapbias wrote") as error:
+            bundle_run(run, findings_only=True)
+        assert "Smith" not in str(error.value)
 
 
 @pytest.mark.parametrize("kind", ["classifier_bundle", "masked_bundle", "own_bundle"])
