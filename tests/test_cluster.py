@@ -63,7 +63,7 @@ def written(folder):
     [
         (Engine(name="spark"), "Unknown engine 'spark': expected local or ray."),
         (Engine(workers=2), "workers is about workers of ray, and the engine is local. Choose the engine ray."),
-        (Engine(name="ray", gpus=-1.0), "workers with -1 GPUs: expected 1 or more"),
+        (Engine(name="ray", gpus=-1.0), "GPUs per worker is -1, expected 0 or more."),
     ],
 )
 def test_an_engine_that_cannot_be_meant_is_refused(engine, told):
@@ -191,7 +191,7 @@ def test_parts_of_a_node_that_is_removed_go_to_others(cluster, tmp_path):
 @needs_ray
 def test_a_part_that_ends_every_worker_ends_the_job_with_a_sentence(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "MOST_DEATHS", 2)
-    with pytest.raises(ValueError, match=r"A worker died 2 times, most likely for want of memory\."):
+    with pytest.raises(ValueError, match=r"2 workers died on part 00\d, most likely for want of memory\."):
         list(squares(tmp_path, Engine(name="ray", workers=1), 3, maker="deadly"))
 
 

@@ -371,7 +371,8 @@ class ScoredTask:
     def parts(self, place: int, number: int) -> Iterator[Part]:
         """The parts of a round: which rows each part has depends on the plan alone."""
         for some in chunks(self.rounds.get(number, []), self.reader.chunk_rows):
-            yield {"place": place, "round": number, "start": some.start, "rows": len(some)}
+            name = f"{place}/{number}/{some.start}"
+            yield {"name": name, "place": place, "round": number, "start": some.start, "rows": len(some)}
 
     def rows_of(self, part: Part) -> Rows:
         """The rows of one of its parts."""
