@@ -231,7 +231,7 @@ def released() -> Iterator[Released]:
 
 # --- the declaration ----------------------------------------------------------------------------------
 
-_, *_OTHERS = [*GROUPS.values()][::-1]  # of White men, the reference
+_FIRST, *_OTHERS, _REFERENCE = GROUPS.values()  # White men are the last
 _RANDOM = {"names": "sets of names"}
 _BY_JOB = Slice("condition", "job")
 _ranked = partial(
@@ -246,9 +246,9 @@ _ranked = partial(
 )
 _of_groups = partial(
     _ranked,
-    group=_OTHERS[-1],
-    groups=tuple(_OTHERS[:-1]),
-    reference_group="White men",
+    group=_FIRST,
+    groups=tuple(_OTHERS),
+    reference_group=_REFERENCE,
     factors=("race", "gender"),
     levels=tuple(GROUPS.values()),
     random=_RANDOM,

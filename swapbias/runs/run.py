@@ -547,8 +547,8 @@ class Scoring:
                 "Results were looked at while they came, and asking ended where they were decided: intervals and "
                 "p-values hold at each look (repeated ones, by Pocock's rule)."
             )
-        counts = {"planned": planned, "asked": trials, "looks": self.looks, "stopped": self.stopped}
-        self._write_rounds({**counts, "told": sentences})
+        counts = {"planned": planned, "trials_run": trials, "looks": self.looks, "stopped": self.stopped}
+        self._write_rounds({**counts, "trial_notes": sentences})
 
     def _write_rounds(self, rounds: Mapping[str, Any]) -> None:
         self.manifest[ROUNDS] = rounds

@@ -191,7 +191,7 @@ def test_a_manifest_is_made_anew_from_what_swapbias_writes(classifier_run, class
     bundle = bundle_run(run, findings_only=True)
     assert not [text for text in texts(bundle) if "Smith" in text]
     assert "Smith" not in repr(bundle.withheld)
-    for broken in ({"versions": {"python": [planted]}}, {"rounds": {"told": [planted * 900]}}):
+    for broken in ({"versions": {"python": [planted]}}, {"rounds": {"trial_notes": [planted * 900]}}):
         run.write_manifest({**manifest, **broken})
         with pytest.raises(ValueError, match="Take a file that swapbias wrote") as error:
             bundle_run(run, findings_only=True)

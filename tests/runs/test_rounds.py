@@ -82,9 +82,9 @@ def test_a_clear_gap_ends_asking_and_an_unclear_one_does_not(asked, tmp_path, qu
     assert (gap.verdict, none.verdict) == ("gap found", "undecided")
     assert "at each of 4 looks (level 0.0182)" in inference(gap)
     rounds = run.manifest()["rounds"]
-    assert rounds["asked"] == {f"{NAME} gender": clear // MANY}
+    assert rounds["trials_run"] == {f"{NAME} gender": clear // MANY}
     assert rounds["looks"][-1] == {"after": clear // MANY, "decided": [f"{NAME} gender"]}
-    assert other.manifest()["rounds"]["asked"] == {f"{NAME} gender": 4}
+    assert other.manifest()["rounds"]["trials_run"] == {f"{NAME} gender": 4}
     assert any("to come, about" in sentence for sentence in said)
     assert any(sentence.startswith("Decided after") for sentence in said)
     # The interval is wider than that of one look at the same rows.
@@ -128,7 +128,7 @@ def test_limits_end_a_run_after_whole_trials(asked, limit, trials, tmp_path, qui
     with ChatServer(leaning(asked, 0)) as server:
         run, _ = start(of(server, **limit), tmp_path / "run", **quiet, draw=False)
     assert len(server.requests) == trials * ROUND
-    assert run.manifest()["rounds"]["asked"] == {f"{NAME} gender": trials}
+    assert run.manifest()["rounds"]["trials_run"] == {f"{NAME} gender": trials}
     assert "allows" in run.manifest()["rounds"]["stopped"]
 
 
