@@ -81,7 +81,8 @@ def test_metrics_import_nothing_of_others_but_numpy_and_scipy():
             ours += [ast.unparse(node)] if root == "swapbias" else []
             others.add(root)
     assert others <= {"swapbias", "datasets", "evaluate", "numpy"}
-    code = "; ".join([*ours, "import sys", "print(*{one.partition('.')[0] for one in sys.modules})"])
+    names = "{one.partition('.')[0] for one in sys.modules}"
+    code = "; ".join(["import sys", f"before = {names}", *ours, f"print(*({names} - before))"])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     homes = packages_distributions()
     loaded = {home for name in done.stdout.split() for home in homes.get(name, ())}
