@@ -90,6 +90,11 @@ soak: $(READY)
 bench: $(READY)
 	$(VENV)/bin/python -m benchmarks $(BENCH)
 
+# What a release gets beside its packages: the stored results of benchmarks and soaks.
+.PHONY: results
+results:
+	mkdir -p dist && tar -czf dist/swapbias-benchmarks.tar.gz -C benchmarks results soak/results
+
 # Simulated audits of models without a gap, of every design, experiment and pack; gates; power. SCALE=.15 takes minutes.
 SCALE ?= 1
 

@@ -74,11 +74,13 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _publish(folder: Path) -> None:
-    """The page and the chart again, from all results of the folder."""
+    """The page and the chart again, from all results of the folder, where none is missing."""
     from benchmarks.drawing import draw
 
     found = table.read(folder / "results")
-    (folder / "results.md").write_text(table.page(found), encoding="utf-8")
+    if not table.replace_page(folder / "results.md", table.page(found)):
+        out.print("results.md is left as it is. To rewrite it, unpack a release's results in benchmarks/results.")
+        return
     if folder == HERE:
         for name, (heading, content) in pages.pages(found).items():
             page = HERE.parent / name

@@ -100,11 +100,15 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Seconds of each side by round, for the whole of the work; the sentence of ``check``; the load of others."""
+    """Seconds of each side by round, for the whole of the work; the sentence of ``check``; the load of others.
+
+    ``limits``: of each side that has one, the fewest seconds that the hardware needed in any try, and for what.
+    """
 
     seconds: Mapping[str, tuple[float, ...]]
     equality: str
-    foreign: float = field(default=0.0)
+    foreign: float = 0.0
+    limits: Mapping[str, tuple[float, str]] = field(default_factory=dict)
 
     def median(self, side: str) -> float:
         """Median of the rounds."""
@@ -125,6 +129,8 @@ def measure(
 ) -> Measured:
     """Time the sides in turns (A B A B ...) after a warm-up of each, whose outputs are checked first.
 
+    Limits are measured before, between and after the rounds (a machine does not keep one speed); the fastest counts.
+
     Args:
         prepared: the sides.
         repeat: rounds; each side runs once in each.
@@ -138,13 +144,19 @@ def measure(
     equality = prepared.check({side.name: side.run() for side in prepared.sides})
     watched = foreign() if foreign else None
     seconds: dict[str, list[float]] = {side.name: [] for side in prepared.sides}
+    known = {side.name: side.limit for side in prepared.sides if side.limit}
+    if prepared.limit:
+        known.setdefault(prepared.sides[0].name, prepared.limit)
+    limits = {name: limit() for name, limit in known.items()}
     for _ in range(repeat):
         for side in prepared.sides:
             gc.collect()  # the rubbish of one side is not swept in the time of the next
             begun = clock()
             side.run()
             seconds[side.name].append((clock() - begun) / side.share)
-    return Measured({name: tuple(all_) for name, all_ in seconds.items()}, equality, watched() if watched else 0.0)
+        limits = {name: min(limits[name], limit()) for name, limit in known.items()}
+    rounds = {name: tuple(all_) for name, all_ in seconds.items()}
+    return Measured(rounds, equality, watched() if watched else 0.0, limits)
 
 
 def _check(prepared: Prepared, repeat: int) -> None:

@@ -54,26 +54,24 @@ def summary(found: Sequence[Result | Steps]) -> str:
 
 
 def sentence(found: Sequence[Result | Steps]) -> str:
-    """The sentence of the README."""
+    """The sentence of the README.
+
+    Raises:
+        ValueError: one of its workloads ran less than three times.
+    """
     by_name = {one.name: one for one in found if isinstance(one, Result)}
     masked, sentiment, swapping = (by_name[name] for name in ("masked", "sentiment", "swapping"))
     runs = min(len(one.runs) for one in (masked, sentiment, swapping))
+    if runs < 3:
+        raise ValueError(f"README quotes the smallest ratio of at least 3 runs, and a workload has {runs}: --runs 3.")
     alone, batches = (_times(masked, "swapbias", peer) for peer in ("fill-mask pipeline", "pipeline, batches of 32"))
     sentences = _times(sentiment, "swapbias", "text-classification pipeline")
     notes = _times(swapping, "swapbias, the paper's terms", "one regex, the paper's 11 terms")
-    most = max(len(one.runs) for one in (masked, sentiment, swapping))
-    told = (
-        f"the least favourable of {runs} runs"
-        if runs > 1
-        else "1 run"
-        if most == 1
-        else f"the least favourable of 1 to {most} runs"
-    )
     return (
         f"374 prompts of RoBERTa-base's shape reach {_reached(masked, 'swapbias')} of what two cores can multiply, "
         f"{alone} times the speed of the fill-mask pipeline ({batches} times in batches); 840 sentences "
         f"{_reached(sentiment, 'swapbias')} and {sentences} times; notes are swapped {notes} times as fast as by a "
-        f"regex ({told}, equal results)"
+        f"regex (the least favourable of {runs} runs, equal results)"
     )
 
 

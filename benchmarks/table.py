@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -57,6 +58,11 @@ class Run:
         seconds = {one.name: one.seconds for one in self.timed}
         return seconds[against] / seconds[ours]
 
+    def ratios(self, ours: str, against: str) -> list[float]:
+        """The same of each round."""
+        rounds = {one.name: one.rounds for one in self.timed}
+        return [other / mine for mine, other in zip(rounds[ours], rounds[against], strict=True)]
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -109,9 +115,8 @@ def result(
 ) -> Result:
     """Medians, limits and ratios: each of ours beside each peer, and whatever else has a goal."""
     timed = []
-    for index, side in enumerate(prepared.sides):
-        limit = side.limit or (prepared.limit if index == 0 else None)
-        least, what = limit() if limit else (None, "")
+    for side in prepared.sides:
+        least, what = measured.limits.get(side.name, (None, ""))
         rounds = measured.seconds[side.name]
         timed.append(
             Timed(side.name, measured.median(side.name), rounds, side.share, least, what, peaks.get(side.name))
@@ -235,8 +240,8 @@ def _timed(sides: Sequence[Mapping[str, Any]]) -> tuple[Timed, ...]:
 # --- the page -----------------------------------------------------------------------------------------
 
 _HEAD = (
-    *("workload", "ours", "of the limit", "beside", "times faster", "goal", "met", "seconds", "limit (s)"),
-    *("runs", "equal"),
+    *("workload", "ours", "of the limit", "beside", "times faster", "all rounds", "goal", "met", "seconds"),
+    *("limit (s)", "runs", "equal"),
 )
 
 
@@ -244,9 +249,25 @@ def page(found: Sequence[Result | Steps]) -> str:
     """All results as one Markdown page."""
     return (
         "# Measured speed\n\nWritten by `python -m benchmarks`; [README.md](README.md) says how to read it. "
-        "Of several runs each number is the least favourable one; seconds are ours / beside, of that run.\n\n"
+        "Of several runs each number is the least favourable one; seconds are ours / beside, of that run. "
+        "All rounds: the smallest and the largest ratio of a single round.\n\n"
         f"{body(found)}"
     )
+
+
+def replace_page(path: Path, made: str) -> bool:
+    """Write a page of results, unless it would lose sections: their results are not in the folder.
+
+    Results are attached to releases, not part of the repository, so that a fresh checkout has none.
+    """
+
+    def sections(page: str) -> set[str]:
+        return set(re.findall(r"^## .+|^- .+ \(`[\w-]+`\)", page, re.MULTILINE))
+
+    if path.exists() and not sections(path.read_text(encoding="utf-8")) <= sections(made):
+        return False
+    path.write_text(made, encoding="utf-8")
+    return True
 
 
 def body(found: Sequence[Result | Steps]) -> str:
@@ -272,6 +293,7 @@ def _rows(one: Result) -> list[tuple[str, ...]]:
     for number, pair in enumerate(one.compared):
         ours = by_name[pair.ours]
         worst = min(one.runs, key=lambda run: run.ratio(pair.ours, pair.against))
+        rounds = [ratio for run in one.runs for ratio in run.ratios(pair.ours, pair.against)]
         seconds = {timed.name: timed.seconds for timed in worst.timed}
         rows.append(
             (
@@ -280,6 +302,7 @@ def _rows(one: Result) -> list[tuple[str, ...]]:
                 "" if ours.fraction is None else f"{ours.fraction:.0%}",
                 pair.against,
                 f"{pair.ratio:.1f}",
+                f"{min(rounds):.1f} to {max(rounds):.1f}",
                 "" if pair.goal is None else f"{pair.goal:g}",
                 pair.met,
                 f"{seconds[pair.ours]:.3g} / {seconds[pair.against]:.3g}",

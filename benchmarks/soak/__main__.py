@@ -62,8 +62,7 @@ def main() -> int:
         )
         for rows in made:  # what is measured is kept at once
             table.write(table.steps(part, rows, scale=scale, foreign=0.0, machine=measuring.machine()), RESULTS)
-            PAGE.write_text(page(), encoding="utf-8")
-    PAGE.write_text(page(), encoding="utf-8")
+            table.replace_page(PAGE, page())
     return 0
 
 

@@ -3,6 +3,7 @@
 import argparse
 import json
 import math
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -71,7 +72,7 @@ def test_the_median_of_the_rounds_counts_and_the_warm_up_does_not():
 def test_a_goal_that_is_not_met_is_marked():
     one = finished([0, 5.0], [0, 20.0], {("ours", "peer"): 4.5})  # 4 times
     assert one.compared[0].met == "no"
-    assert "| 4.0 | 4.5 | no |" in table.page([one])
+    assert "| 4.0 | 4.0 to 4.0 | 4.5 | no |" in table.page([one])
 
 
 def test_a_slice_of_a_peer_is_extrapolated_by_its_share():
@@ -116,6 +117,14 @@ def test_the_limit_of_the_hardware_gives_the_fraction_reached():
     assert "75%" in table.page([one])
 
 
+def test_the_limit_is_the_fastest_of_those_measured_between_the_rounds():
+    """A machine that speeds up while the rounds run would otherwise reach more than all of its limit."""
+    least = iter([3.0, 1.0, 2.0])
+    one = finished([0, 2.0, 2.0], [0, 4.0, 4.0], {}, limit=lambda: (next(least), "products alone"))
+    assert one.timed[0].limit_seconds == 1.0
+    assert one.timed[0].fraction == 0.5
+
+
 def test_a_goal_between_two_of_ours_is_compared_too():
     work = Work()
     prepared = Prepared((work.side("one", [0, 4.0]), work.side("two", [0, 2.0])), (), equal)
@@ -141,7 +150,7 @@ def test_of_several_runs_all_are_kept_and_the_least_favourable_is_told(tmp_path)
     assert (one.compared[0].ratio, one.compared[0].met) == (5, "no")  # though the median of the runs is 10
     assert one.timed[0].fraction == 0.375
     assert [round(each.ratio("ours", "peer")) for each in one.runs] == [10, 5, 20]
-    assert "| ours | 38% | peer | 5.0 | 6 | no | 4 / 20 | 1.5 | 3 |" in table.page([one])
+    assert "| ours | 38% | peer | 5.0 | 5.0 to 20.0 | 6 | no | 4 / 20 | 1.5 | 3 |" in table.page([one])
     table.write(one, tmp_path)
     assert table.read(tmp_path) == [one]
     kept = json.loads((tmp_path / "fake.json").read_text())
@@ -178,17 +187,37 @@ def test_runs_are_fresh_processes(monkeypatch, tmp_path):
     assert ["--memory" in arguments for arguments in begun] == [True, False, False]
 
 
-def test_the_numbers_of_the_pages_are_those_of_the_stored_results():
-    """``python -m benchmarks NAME`` writes them; nobody types them."""
-    found = table.read(frame.FOLDER / "results")
-    for name, (heading, content) in pages.pages(found).items():
-        text = (ROOT / name).read_text(encoding="utf-8")
-        assert pages.placed(text, content, heading=heading) == text, (
-            f"{name}: run python -m benchmarks of one workload"
-        )
-    assert (frame.FOLDER / "results.md").read_text(encoding="utf-8") == table.page(found)
+def test_the_ratios_of_the_readme_are_those_of_the_page_of_results():
+    """``python -m benchmarks NAME`` writes both; nobody types them."""
+    rows, title = {}, ""
+    for line in (frame.FOLDER / "results.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("| ") and len(cells := line[2:-2].split(" | ")) >= 10:
+            rows[(title := cells[0] or title), cells[1], cells[3]] = cells[4]
+    wanted = [
+        ("Gender at a mask, RoBERTa base", "swapbias", "fill-mask pipeline"),
+        ("Gender at a mask, RoBERTa base", "swapbias", "pipeline, batches of 32"),
+        ("Sentiment of sentences, DistilBERT", "swapbias", "text-classification pipeline"),
+        ("Swapping notes in memory, one core", "swapbias, the paper's terms", "one regex, the paper's 11 terms"),
+    ]
+    said = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Speed and truth")[2].split("\n\n")[1]
+    assert re.findall(r"\b(\d+\.\d) times", said) == [rows[pair] for pair in wanted]
+
+
+def test_a_page_is_placed_under_its_heading_and_keeps_sections_whose_results_are_missing(tmp_path):
+    assert pages.placed("a\n\n## Speed\n\nold\n\nb", "new", heading="## Speed") == "a\n\n## Speed\n\nnew\n\nb"
     with pytest.raises(ValueError, match="no heading"):
         pages.placed("nothing", "x", heading="## Speed")
+    page = tmp_path / "results.md"
+    assert table.replace_page(page, "- Fake (`fake`): 1\n## Growth\n")
+    assert not table.replace_page(page, "- Fake (`fake`): 2\n")
+    assert page.read_text().startswith("- Fake (`fake`): 1")
+    assert table.replace_page(page, "- Fake (`fake`): 2\n## Growth\n## New\n")
+
+
+def test_the_readme_quotes_three_runs_or_none():
+    one = finished([0, 2.0], [0, 4.0], {})
+    with pytest.raises(ValueError, match="at least 3 runs"):
+        pages.sentence([replace(one, name=name) for name in ("masked", "sentiment", "swapping")])
 
 
 def test_results_survive_being_written_and_read(tmp_path):

@@ -8,7 +8,6 @@ import signal
 import pandas as pd
 import pytest
 
-from benchmarks.soak.__main__ import PAGE, page
 from benchmarks.soak.faults import CLOCK, FULL, KILL, TORN, Faults
 from benchmarks.soak.fuzz import told
 from benchmarks.soak.jobs import rows
@@ -70,7 +69,3 @@ def test_inputs_of_rounds_add_up(tmp_path):
     assert told({"a": one}, stored)[0] == ("all", "5", "2", "3", "1", "0", "5")
     stored.write_text('{"rows": [["all", "5"], ["a", "1,005"]]}')
     assert told({"a": one}, stored)[1][-1] == "1,010"
-
-
-def test_the_page_says_what_is_stored():
-    assert PAGE.read_text(encoding="utf-8") == page()
