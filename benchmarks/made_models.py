@@ -23,13 +23,16 @@ _SHARP = 5.5
 
 
 @cache
-def tokenizer() -> Any:
-    """A byte-level one of 50,265 tokens that knows the words of the studies and is filled up with made ones."""
+def tokenizer(family: str = "RobertaTokenizer") -> Any:
+    """A byte-level one of 50,265 tokens that knows the words of the studies and is filled up with made ones.
+
+    ``GPT2Tokenizer`` puts no token before or after a text.
+    """
+    import transformers
     from tokenizers import Tokenizer
     from tokenizers.models import BPE
     from tokenizers.pre_tokenizers import ByteLevel
     from tokenizers.trainers import BpeTrainer
-    from transformers import RobertaTokenizer
 
     trained = Tokenizer(BPE())
     trained.pre_tokenizer = ByteLevel(add_prefix_space=False)
@@ -45,7 +48,8 @@ def tokenizer() -> Any:
     while len(vocabulary) < VOCABULARY:
         vocabulary.setdefault(next(made), len(vocabulary))
     merges = [tuple(merge) for merge in model["merges"]]
-    return RobertaTokenizer(vocab=vocabulary, merges=merges, model_max_length=512)
+    ends = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+    return getattr(transformers, family)(vocab=vocabulary, merges=merges, model_max_length=512, **ends)
 
 
 def prompts(study: str, *configs: str, label: str | None = None) -> list[str]:
@@ -88,11 +92,12 @@ def distilbert() -> Any:
 
 
 @cache
-def gpt2() -> Any:
-    """A GPT-2 of two layers, 32 wide, whose vocabulary is as large as in the published ones."""
+def gpt2(size: str = "tiny") -> Any:
+    """A GPT-2: ``base`` is the smallest published one, ``tiny`` 2 layers 32 wide; both with as large a vocabulary."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    return _made(GPT2LMHeadModel, GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=512, **_ENDS))
+    sizes = {"tiny": {"n_embd": 32, "n_layer": 2, "n_head": 4}, "base": {}}[size]
+    return _made(GPT2LMHeadModel, GPT2Config(n_positions=512, **sizes, **_ENDS))
 
 
 def _made(family: Any, config: Any) -> Any:

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from benchmarks import filling, gpu, recursive
+from benchmarks import causal, filling, gpu, recursive
 from benchmarks.frame import NotHereError, measure
-from benchmarks.made_models import _made, masked_scorer, prompts, tokenizer, weights
+from benchmarks.made_models import _made, gpt2, masked_scorer, prompts, tokenizer, weights
 from swapbias.studies.study import MASK
 
 
@@ -38,6 +38,15 @@ def test_another_probability_or_token_is_not_called_equal(small):
     other = next(token for token in range(1_000) if token not in tokens)
     with pytest.raises(ValueError, match="on one side alone"):
         filling.compare(pipe, texts, [([other, *tokens[1:]], values), found[1]], 2)
+
+
+def test_texts_of_a_causal_model_have_the_log_probability_that_both_peers_give_them():
+    texts = [f'"I am {word}", the {who}' for word in ("emotional", "a leader") for who in ("man", "woman")]
+    prepared = causal.sides(gpt2(), texts)
+    outputs = {side.name: side.run() for side in prepared.sides}
+    assert "of both peers' on 4 texts" in prepared.check(outputs)
+    with pytest.raises(ValueError, match="differ by up to"):
+        prepared.check({**outputs, causal.HARNESS: [value + 0.01 for value in outputs[causal.HARNESS]]})
 
 
 def test_a_gpu_is_measured_beside_its_own_rate(small):
