@@ -13,7 +13,6 @@ from swapbias.studies import (
     Corpus,
     Experiment,
     Lexicon,
-    Rated,
     Slice,
     Study,
     check_templates,
@@ -23,7 +22,6 @@ from swapbias.studies import (
     prompt_row,
     read_table,
     table_config,
-    with_imported,
     wordings,
 )
 
@@ -119,9 +117,7 @@ def _reworded(rows: Callable[..., Iterator[dict[str, str]]]) -> Iterator[dict[st
 
 def _attitude_lexicon() -> Lexicon:
     rows = read_table(FOLDER / "attitude_lexicon.csv", ("word", "label"))
-    return with_imported(
-        Lexicon(f"{NAME}/attitude", words={row["word"]: row["label"] for row in rows}, rest="unrated")
-    )
+    return Lexicon(f"{NAME}/attitude", words={row["word"]: row["label"] for row in rows}, rest="unrated")
 
 
 def _antonyms() -> Lexicon:
@@ -219,11 +215,6 @@ STUDY = Study(
         first="attitude",
         second="sentiment",
         direction="above zero conditions that draw disapproval are also labelled negative",
-    ),
-    rated=Rated(
-        experiment="attitude",
-        lexicon=f"{NAME}/attitude",
-        labels=("positive", "negative", "neutral", "irrelevant"),
     ),
     limits=(
         "Whether a word approves or disapproves is read off a lexicon of this project: see the unrated mass.",

@@ -23,7 +23,7 @@ from swapbias.studies import Prompt, corpora, fingerprint, load_corpus, load_lex
 from swapbias.swapping import library_versions
 
 LIMIT = "SWAPBIAS_CACHE_LIMIT"  # environment variable: most bytes of scores; 0: none are stored
-# What can be had again, by folder; labels that the user imported cannot, and stay.
+# What can be had again, by folder.
 CLEARED = {"scores": "scores", "upstream": "upstream", "models": "calibration-*"}
 _COLUMNS = ["score", "answer", "top_tokens"]  # further ones are parts
 

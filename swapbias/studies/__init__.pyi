@@ -14,7 +14,6 @@ from .catalogue import (
     config_features as config_features,
     config_rows as config_rows,
     corpora as corpora,
-    import_labels as import_labels,
     load_corpus as load_corpus,
     load_lexicon as load_lexicon,
     load_prompts as load_prompts,
@@ -23,11 +22,8 @@ from .catalogue import (
     metric_path as metric_path,
     metrics as metrics,
     own_studies as own_studies,
-    rated as rated,
-    read_labels as read_labels,
     row_count as row_count,
     studies as studies,
-    unrated_words as unrated_words,
 )
 from .custom import (
     Check as Check,
@@ -58,7 +54,6 @@ from .study import (
     Covariate as Covariate,
     Experiment as Experiment,
     Prompt as Prompt,
-    Rated as Rated,
     Released as Released,
     Row as Row,
     Rubric as Rubric,
@@ -102,7 +97,6 @@ from .tables import (
     stated as stated,
     strict_rows as strict_rows,
     upstream_file as upstream_file,
-    with_imported as with_imported,
     wordings as wordings,
 )
 from .validation import (

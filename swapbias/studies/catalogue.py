@@ -1,6 +1,5 @@
 """What a study is, and how its leaf (one builder file, one folder of tables) is found by name."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -9,24 +8,21 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swapbias.errors import UpstreamMissingError, UsageError, quoted
-from swapbias.files import check_regular, unescape_csv_cell, write_whole
+from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.studies.study import (
     PROMPT_COLUMNS,
     Config,
     Corpus,
     Experiment,
     Prompt,
-    Rated,
     Row,
     Study,
     check_prompts,
     unknown,
 )
-from swapbias.studies.tables import Lexicon, imported_path, shown_names, table_rows, upstream_file
+from swapbias.studies.tables import Lexicon, upstream_file
 
 if TYPE_CHECKING:
-    import pandas as pd
     from datasets import Dataset, Features
 
 _OWN: dict[str, Corpus] = {}  # the user's own by name
@@ -200,80 +196,3 @@ def load_lexicon(name: str) -> Lexicon:
     if lexicon not in known:
         raise unknown(f"lexicon of {corpus}", lexicon, sorted(known))
     return known[lexicon]()
-
-
-# --- words that people rate -----------------------------------------------------------------------------
-
-
-def rated() -> tuple[Study, Rated]:
-    """The study whose words are rated, and what it declares of them."""
-    return next((study, study.rated) for study in map(load_study, studies()) if study.rated)
-
-
-def unrated_words(items: "pd.DataFrame") -> "pd.DataFrame":
-    """The likeliest tokens that the lexicon does not label, by probability mass.
-
-    Args:
-        items: scored rows of the study that is rated; UsageError where they hold nothing that is.
-
-    Returns:
-        Columns ``word``, ``label`` (blank, to be filled in), ``mass`` (share of all mass read) and ``prompts``.
-    """
-    import pandas as pd  # here: the room opens on a prompt list, which needs no tables
-
-    study, one = rated()
-    rows = items[items["experiment"] == one.experiment]
-    if not len(rows):
-        raise UsageError(f"The run holds no {one.experiment}. Audit a masked model with --study {study.name}.")
-    tokens = [(token.strip().lower(), mass) for top in rows["top_tokens"] for token, mass in json.loads(top)]
-    words = pd.DataFrame(tokens, columns=["word", "mass"]).groupby("word", sort=False)["mass"]
-    table = words.agg(mass="sum", prompts="size").reset_index()
-    table = table.assign(label="", mass=table["mass"] / table["mass"].sum())[["word", "label", "mass", "prompts"]]
-    known = load_lexicon(one.lexicon).words
-    return table[~table["word"].isin(known)].sort_values("mass", ascending=False, kind="stable", ignore_index=True)
-
-
-def read_labels(path: Path) -> dict[str, str]:
-    """Word -> label from a CSV with the columns ``word`` and ``label``; rows without a label are left out.
-
-    Raises:
-        ValueError: no such columns, a broken row, a label that does not exist, or a word with two labels.
-    """
-    check_regular(path)
-    found: dict[str, str] = {}
-    labels = rated()[1].labels
-
-    def header_faults(header: list[str]) -> list[str]:
-        has_both = {"word", "label"} <= {*header}
-        return [] if has_both else [f"columns {shown_names(header)}, expected word and label among them."]
-
-    for line, row, faults in table_rows(path.name, path.read_bytes(), header_faults, optional=None):
-        where = f"{path.name}:{line}"
-        if faults and (row or line == 1):  # a blank line is none
-            raise ValueError(f"{where}: {faults[0]}")
-        word, label = (unescape_csv_cell(row.get(one, "")).strip().lower() for one in ("word", "label"))
-        if word and label and label not in labels:
-            raise ValueError(f"{where}: label {quoted(label)}, expected one of {', '.join(labels)}.")
-        if word and label and (before := found.setdefault(word, label)) != label:
-            raise ValueError(f"{where}: {quoted(word)} is {label} here and {before} above. Choose one.")
-    return found
-
-
-def import_labels(path: Path) -> int:
-    """Save labels for the rated lexicon in all later audits of this user; gives how many words it now adds.
-
-    Raises:
-        ValueError: as ``read_labels``, or no label at all.
-    """
-    import pandas as pd
-
-    new = read_labels(path)
-    if not new:
-        raise ValueError(f"{path.name}: no row has a label. Fill in the column label.")
-    target = imported_path(rated()[1].lexicon)
-    every = (read_labels(target) if target.exists() else {}) | new
-    table = pd.DataFrame(sorted(every.items()), columns=["word", "label"])
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(target, table.to_csv(index=False).encode())
-    load_lexicon.cache_clear()
-    return len(every)

@@ -326,15 +326,6 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rated:
-    """An experiment whose likeliest words people rate: the lexicon that holds their labels, and which there are."""
-
-    experiment: str
-    lexicon: str
-    labels: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
     """A published study: what it asks and how it was analysed.
 
@@ -350,7 +341,6 @@ class Study:
     correction: str = "holm"  # the method of ``measures.adjust`` for its families of tests
     limits: tuple[str, ...] = ()  # sentences that every report repeats
     agreement: Agreement | None = None
-    rated: Rated | None = None
     on_request: bool = False  # left out of audits that name no study
     packs: bool = False  # experiments are no questions of one study: the contrasts of each are a family of their own
 

@@ -9,7 +9,7 @@ import os
 import re
 import urllib.request
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -60,22 +60,21 @@ def _whole_table(
 
 def table_rows(
     name: str, content: bytes, header_faults: Callable[[list[str]], Iterable[str]], *,
-    optional: Collection[str] | None = (), delimiter: str = ",",
+    optional: Collection[str] = (), delimiter: str = ",",
 ) -> Iterator[tuple[int, dict[str, str], list[str]]]:  # fmt: skip
     """Each row of a CSV file with its line and what is wrong with it: its number of cells, or a blank one.
 
     Where something is wrong with the header, that is the only row, of line 1. ``optional``: columns that may be
-    blank, None for all. ValueError where the file is no UTF-8, or a quote in it is not closed.
+    blank. ValueError where the file is no UTF-8, or a quote in it is not closed.
     """
     lines = strict_rows(name, io.StringIO(decoded(name, content), newline=""), delimiter=delimiter)
     header = [cell.strip() for cell in next(lines, (1, []))[1]]
     if wrong := list(header_faults(header)):
         yield 1, {}, wrong
         return
-    filled = {*header} - {*(header if optional is None else optional)}
     for line, cells in lines:
         row = dict(zip(header, cells, strict=False))
-        blank = [one for one, cell in row.items() if one in filled and not cell.strip()]
+        blank = [one for one, cell in row.items() if one not in optional and not cell.strip()]
         faults = [f"column {one!r} is blank, expected a value. Fill it in." for one in blank]
         ragged = [f"{len(cells)} cells, expected {len(header)}. Quote or add cells."]
         yield line, row, faults if len(cells) == len(header) else ragged
@@ -269,18 +268,6 @@ class Lexicon:
     def entries(self) -> list[tuple[str, str]]:
         """Every (word, label), in order: first the words, then the proper names."""
         return [*self.words.items(), *self.proper.items()]
-
-
-def imported_path(name: str) -> Path:
-    """Where labels that a user imported for a lexicon are stored."""
-    return cache_dir() / "lexicons" / f"{name.replace('/', '-')}.csv"
-
-
-def with_imported(lexicon: Lexicon) -> Lexicon:
-    """The lexicon with the words that the user imported for it; an imported label wins."""
-    path = imported_path(lexicon.name)
-    own = {row["word"]: row["label"] for row in read_table(path, ("word", "label"))} if path.exists() else {}
-    return replace(lexicon, words={**lexicon.words, **own})
 
 
 # --- checklists: facts that notes state ----------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The social-distance study: conditions, attitudes against a slow definition, labels, rating, comparing."""
+"""The social-distance study: conditions, attitudes against a slow definition, labels, comparing."""
 
 import json
 import math
@@ -14,9 +14,8 @@ from swapbias.report import draw_figures
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.runs.run import score_rows
-from swapbias.studies import catalogue as rating
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, load_study
-from swapbias.studies.tables import imported_path, upstream_file
+from swapbias.studies.tables import upstream_file
 from tests import tiny
 from tests.baselines import RuleScorer
 
@@ -205,48 +204,6 @@ def test_share_above_by_hand():
     assert (found.value, found.n, found.n_unscored) == (0.5, 4, 1)
     assert (found.ci_low, found.ci_high) == pytest.approx((0.15004, 0.84996), abs=1e-4)
     assert math.isnan(share_above([math.nan]).value)
-
-
-# --- rating -----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "cache"))
-    load_lexicon.cache_clear()
-    yield
-    load_lexicon.cache_clear()
-
-
-def test_unrated_words_are_exported_labelled_and_imported(tmp_path, own_cache):
-    row = config_rows("social_distance", "baseline")[0]
-    tops = [[["nice", 0.5], ["zany", 0.3], ["blurry", 0.1]], [["zany", 0.1]]]
-    items = pd.DataFrame([{**row, "top_tokens": json.dumps(top)} for top in tops])
-    words = rating.unrated_words(items)
-    assert words["word"].tolist() == ["zany", "blurry"]
-    assert words["mass"].tolist() == pytest.approx([0.4, 0.1])
-    assert words["prompts"].tolist() == [2, 1]
-    words.loc[0, "label"] = "Negative"
-    words.to_csv(tmp_path / "mine.csv", index=False)
-    assert rating.import_labels(tmp_path / "mine.csv") == 1
-    assert imported_path(rating.rated()[1].lexicon).exists()
-    assert load_lexicon(rating.rated()[1].lexicon).words["zany"] == "negative"
-    assert rating.unrated_words(items)["word"].tolist() == ["blurry"]
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("word,mark\na,b\n", "expected word and label"),
-        ("word,label\nzany,good\n", "mine.csv:2: label 'good', expected one of positive"),
-        ("word,label\nzany,neutral\nzany,positive\n", "mine.csv:3: 'zany' is positive here and neutral above"),
-        ("word,label\nzany,\n", "no row has a label"),
-    ],
-)
-def test_labels_that_cannot_be_read_are_one_sentence(tmp_path, own_cache, text, sentence):
-    (tmp_path / "mine.csv").write_text(text)
-    with pytest.raises(ValueError, match=sentence):
-        rating.import_labels(tmp_path / "mine.csv")
 
 
 # --- comparing --------------------------------------------------------------------------------------

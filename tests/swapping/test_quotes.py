@@ -13,7 +13,7 @@ from swapbias.errors import UsageError
 from swapbias.notes.load import own_notes, stream_notes
 from swapbias.notes.mimic import VOTES, read_votes
 from swapbias.privacy import check_upload
-from swapbias.studies import catalogue as rating, tables as sources
+from swapbias.studies import tables as sources
 from swapbias.swapping.readers import LONGEST, read_files
 from swapbias.swapping.table import load_table
 
@@ -40,7 +40,6 @@ READERS = {
     "mimic": (noted, "discharge.csv", "note_id,subject_id,hadm_id,note_type,charttime,text", "{},2,3,DS,,fine"),
     "mimic_gz": (noted, "discharge.csv.gz", "note_id,subject_id,hadm_id,note_type,charttime,text", "{},2,3,DS,,a"),
     "votes": (read_votes, "votes.csv", "row_id," + ",".join(VOTES), "{}" + ",0" * len(VOTES)),
-    "labels": (rating.import_labels, "mine.csv", "word,label", "w{},neutral"),
     "swap_table": (load_table, "pairs.csv", "east,west", "e{0}x,w{0}x"),
     "table": (partial(sources.read_table, columns=("a", "b")), "t.csv", "a,b", "{},x"),
 }
@@ -129,7 +128,7 @@ def test_a_row_that_swallowed_another_has_too_many_cells(tmp_path):
         swapped(path)
     path = store(tmp_path / "mine.csv", 'word,label\n"good,positive\nbad",negative,\n')
     with pytest.raises(ValueError, match=r"mine\.csv:2: 3 cells, expected 2"):
-        rating.read_labels(path)
+        sources.read_table(path, ("word", "label"))
 
 
 def test_a_cell_longer_than_a_block_is_named_by_its_row(tmp_path):
