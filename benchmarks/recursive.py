@@ -9,8 +9,7 @@ from benchmarks.made_models import masked_scorer, roberta, tokenizer
 from swapbias.studies.catalogue import as_prompts, config_rows
 from swapbias.studies.study import Prompt
 
-PRUNE = 0.001
-PRUNED, ONE_BY_ONE = f"swapbias --prune {PRUNE}", "one pipeline call per sequence"
+ONE_BY_ONE = "one pipeline call per sequence"
 TEXTS = 27 * 11  # the whole of the workload: every template with every mental-health condition
 _SLICE = 27  # texts that ours runs: the cost is the same for each
 _CALLS = 20  # sequences that the peer fills
@@ -24,11 +23,11 @@ def _asked(count: int) -> list[Prompt]:
     return as_prompts([row for row in rows if row["text"] in chosen])
 
 
-def _scored(masked: Any, prompts: Sequence[Prompt], prune: float) -> list[Any]:
+def _scored(masked: Any, prompts: Sequence[Prompt]) -> list[Any]:
     """By a scorer that knows no sequence yet."""
     from swapbias.models.recursive_masking import PhraseScorer
 
-    return PhraseScorer(masked, prune=prune).score(prompts)
+    return PhraseScorer(masked).score(prompts)
 
 
 def _sequences(masked: Any, texts: Sequence[str]) -> list[str]:
@@ -57,28 +56,18 @@ def _prepare(scale: Scale) -> Prepared:
     share = len(texts) / whole
     tokens = sum(map(len, tokenizer()(masked_texts(sequences))["input_ids"])) / share
 
-    def check(outputs: dict[str, Any]) -> str:
-        return compare(outputs, masked, pipe, few)
-
     return Prepared(
-        ours=(
-            Side(OURS, lambda: _scored(masked, prompts, 0.0), share=share),
-            Side(PRUNED, lambda: _scored(masked, prompts, PRUNE), share=share),
-        ),
+        ours=(Side(OURS, lambda: _scored(masked, prompts), share=share),),
         peers=(Side(ONE_BY_ONE, lambda: [pipe(text) for text in few], share=len(few) * share / len(sequences)),),
-        check=check,
+        check=lambda outputs: compare(masked, pipe, few),
         limit=limit_of(model, tokens=tokens, texts=len(sequences) / share, dtype="float32"),
         size=f"{whole:,} prompts, {round(len(sequences) / share):,} sequences; ours ran {len(texts)} prompts",
     )
 
 
-def compare(outputs: dict[str, Any], masked: Any, pipe: Any, few: Sequence[str]) -> str:
-    """How equal the step's words are to the pipeline's, and what pruning lost.
-
-    Raises:
-        ValueError: a probability that differs, or a loss above what was told.
-    """
-    from swapbias.models.recursive_masking import BEAM, MOST_LOST
+def compare(masked: Any, pipe: Any, few: Sequence[str]) -> str:
+    """How equal the step's words are to the pipeline's; a ValueError for a probability that differs."""
+    from swapbias.models.recursive_masking import BEAM
 
     worst = 0.0
     for text in few:
@@ -89,22 +78,12 @@ def compare(outputs: dict[str, Any], masked: Any, pipe: Any, few: Sequence[str])
         raise ValueError(
             f"probabilities differ from the pipeline's by up to {worst:.1e}, expected at most {EQUAL:g}."
         )
-    pairs = list(zip(outputs[OURS], outputs[PRUNED], strict=True))
-    lost = max(exact.score - pruned.score for exact, pruned in pairs)
-    told = max(pruned.parts["pruned_mass"] for _, pruned in pairs)
-    if lost > told + 1e-6 or told > MOST_LOST:
-        raise ValueError(
-            f"pruning lost {lost:.2g} of a prompt's mass and told {told:.2g}, expected no more than told and at most "
-            f"{MOST_LOST:g}."
-        )
-    return (
-        f"probabilities within {worst:.0e} of the pipeline's; pruning lost {lost:.1g} at most, told: up to {told:.2g}"
-    )
+    return f"probabilities within {worst:.0e} of the pipeline's"
 
 
 WORKLOAD = Workload(
     "recursive",
     "Recursive masking, RoBERTa base",
-    {(OURS, ONE_BY_ONE): 4.7, (PRUNED, ONE_BY_ONE): 10.0},
+    {(OURS, ONE_BY_ONE): 4.7},
     _prepare,
 )

@@ -51,7 +51,7 @@ _TEXTS = ("trial", "looks", "model_id", "answer")  # what an audit writes beside
 _NUMBERS = re.compile(
     r"score|log_odds|log_odds_per_token|antonym_log_odds|positive_probability|predicted|explained_variance"
     r"|dimensions|frequency_known|without_pair_[0-9]+"
-    r"|tokens|truncated|non_finite|(closed_list|matched|pruned|top|positive|negative|neutral|irrelevant|unrated)_mass"
+    r"|tokens|truncated|non_finite|(closed_list|matched|top|positive|negative|neutral|irrelevant|unrated)_mass"
     r"|(said|strict)_(correct|incorrect|unsure|other)|unanswered|refused|not_answered|outside|hidden|length"
     r"|judged(_first|_second)?"
 )

@@ -72,7 +72,7 @@ class Masked(Kind):
         )),
         "phrases": Reading(
             (Column("score", "probability mass of phrases", "likelier phrases of the group"),),
-            "recursive_masking:PhraseScorer", ("prune",), passes=111,  # 1, 10 and 100 by step
+            "recursive_masking:PhraseScorer", passes=111,  # 1, 10 and 100 by step
         ),
         "attitude": Reading(
             (
@@ -367,9 +367,9 @@ def unit_of(experiment: Experiment, score: str) -> str:
     return next((one.unit for one in columns if one.name == score != "score"), experiment.unit)
 
 
-def read_as(scorer: Scorer, reading: str, *, prune: float = 0.0) -> Scorer:
-    """The scorer in another reading of its kind (a UsageError if there is none); ``prune`` is of phrases."""
-    return kind_of(scorer.kind).read_as(scorer, reading, LoadOptions(prune=prune))
+def read_as(scorer: Scorer, reading: str) -> Scorer:
+    """The scorer in another reading of its kind; a UsageError if there is none."""
+    return kind_of(scorer.kind).read_as(scorer, reading)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from swapbias.errors import UsageError
 from swapbias.models.base import Progress, Scored, not_scored, ranked
 from swapbias.models.masked import MaskedReading, MaskedScorer
 from swapbias.studies import MASK, Prompt, load_lexicon
 
 BEAM = 10  # likeliest tokens followed at each step
-MOST_LOST = 0.01  # path probability of a prompt that pruning may drop
 _SHARES = (0.01, 0.09, 0.90)  # of the work, by step: 1, 10 and 100 forward passes per prompt
 
 
@@ -22,23 +20,12 @@ class _Stimulus:
     lexicon: str
     branches: list[tuple[tuple[str, ...], float]] = field(default_factory=lambda: [((), 1.0)])
     phrases: list[tuple[str, float, str]] = field(default_factory=list)
-    pruned: float = 0.0  # path probability of the dropped branches
     too_long: bool = False
     finite: bool = True  # whether all probabilities along its branches are
 
     def sequence(self, words: tuple[str, ...]) -> str:
         """Step 1 masks the last word, step 2 one before it, step 3 one between the two."""
         return self.text.replace(MASK, " ".join((*words[1:], MASK, *words[:1])))
-
-    def prune(self, below: float, most_lost: float) -> None:
-        """Drop branches less likely than ``below``, the least likely first, ``most_lost`` of the prompt in all."""
-        lost = set()
-        for p, at in sorted((p, at) for at, (_, p) in enumerate(self.branches) if p < below):
-            if self.pruned + p > most_lost:
-                break
-            self.pruned += p
-            lost.add(at)
-        self.branches = [branch for at, branch in enumerate(self.branches) if at not in lost]
 
 
 class PhraseScorer(MaskedReading):
@@ -49,22 +36,13 @@ class PhraseScorer(MaskedReading):
     ``t2 <mask> t1`` is filled, and gendered t3 add p1 p2 p3, the rest is dropped. No threshold, no
     normalisation. 0: no phrase of the group was met. NaN: the text is longer than the model reads,
     or probabilities on the way are not finite. ``top_tokens`` holds every phrase of the group with its probability.
-
-    ``prune`` drops branches of a lower path probability, which is faster and no longer exact: at each step the
-    least likely first, at most ``most_lost`` of a prompt in all. ``pruned_mass`` is what was dropped: the phrases
-    of all groups together could have had that much more at most.
     """
 
     unit = "probability mass of phrases"
     chunk_rows = 96
 
-    def __init__(self, masked: MaskedScorer, *, prune: float = 0.0, most_lost: float = MOST_LOST) -> None:
-        """Read phrases with a masked scorer; ``prune`` 0 is exact. A UsageError for values outside 0 to 1."""
-        if not (0 <= prune < 1 and 0 <= most_lost <= 1):
-            raise UsageError(f"prune {prune}, most_lost {most_lost}: expected probabilities, prune below 1.")
-        pruning = {"prune": prune, "most_lost": most_lost} if prune else {}
-        super().__init__(masked, beam=BEAM, steps=len(_SHARES), **pruning)
-        self.prune, self.most_lost = prune, most_lost
+    def __init__(self, masked: MaskedScorer) -> None:
+        super().__init__(masked, beam=BEAM, steps=len(_SHARES))
         # Tokens that begin a word carry a space in byte-level and SentencePiece vocabularies.
         self._spaces = any(token.startswith(" ") for token in masked.raw)
         self._labels: dict[str, list[str]] = {}  # of each token of the vocabulary, blank for words of no group
@@ -81,7 +59,6 @@ class PhraseScorer(MaskedReading):
                 branches, one.branches = one.branches, []
                 for words, p in branches:
                     self._grow(one, words, p)
-                one.prune(self.prune, self.most_lost)
         return [self._scored(stimuli[key], prompt) for key, prompt in zip(keys, prompts, strict=True)]
 
     def _fill(self, sequences: Sequence[str], report: Callable[[float], None] | None) -> None:
@@ -130,10 +107,9 @@ class PhraseScorer(MaskedReading):
         return f"{words[1]}{'' if joined else ' '}{word.removeprefix('##')} {words[0]}"
 
     def _scored(self, one: _Stimulus, prompt: Prompt) -> Scored:
-        parts = {"pruned_mass": one.pruned} if self.prune else {}
         if one.too_long or not one.finite:
-            return not_scored(parts, finite=one.finite)
+            return not_scored(finite=one.finite)
         label = prompt.candidates.rpartition("/")[2]
         mine = sorted(((p, phrase) for phrase, p, group in one.phrases if group == label), reverse=True)
         top_tokens = ranked([phrase for _, phrase in mine], [p for p, _ in mine], decimals=9)
-        return Scored(sum(p for p, _ in mine), mine[0][1] if mine else "", top_tokens, parts)
+        return Scored(sum(p for p, _ in mine), mine[0][1] if mine else "", top_tokens)

@@ -11,7 +11,15 @@ from swapbias.errors import UsageError
 from swapbias.models.base import RAW, REGRESSION, LoadOptions, Progress, Scored, Scorer, not_finite, not_scored
 from swapbias.models.classifier import find_negative, of_labels, positive_index
 from swapbias.models.engine.encoder import Engine, Rounding, twin
-from swapbias.models.loading import dev_accuracy_of, length_limit, load_model, loaded_pin, model_name, rounds_later
+from swapbias.models.loading import (
+    dev_accuracy_of,
+    length_limit,
+    load_model,
+    loaded_pin,
+    model_name,
+    rounds_later,
+    with_dtype,
+)
 from swapbias.studies import Prompt
 
 
@@ -43,10 +51,11 @@ class TransformersScorer(Scorer):
     @classmethod
     def load(cls, model: str, options: LoadOptions, **settings: Any) -> Self:
         """From a local folder or Hub id, on the device and in the type of ``options``."""
+        options = with_dtype(options)
         loaded, tokenizer, pin = load_model(model, cls.auto_class, options, exact=cls.is_encoder)
         made = cls(loaded, tokenizer, model_id=model_name(model), identity=pin, options=options, **settings)
-        if cls.is_encoder:
-            made.rounding = Rounding(made.engine, options.dtype if rounds_later(options) else "float32")
+        if cls.is_encoder and rounds_later(options):
+            made.rounding = Rounding(made.engine, options.dtype)
         return made
 
     @classmethod

@@ -24,11 +24,11 @@ _KEYS: dict[Type, str] = {  # wherever they stand; a list holds values of the ty
         config study experiment studies decided model_id architecture revision host library target task inspect_ai
         frequency device_map quantization attn_implementation subfolder adapter scorer
     """,
-    r"[^\x00-\x1f\x7f]{0,2000}": "dtype_error truncated pruning repeats unread question reason stopped trial_notes",
+    r"[^\x00-\x1f\x7f]{0,2000}": "dtype_error truncated repeats unread question reason stopped trial_notes",
     float: """
-        from_cache seed limit margin batch_size prune explain top_logprobs trials temperature max_tokens concurrency
+        from_cache seed limit margin batch_size explain top_logprobs trials temperature max_tokens concurrency
         max_requests timeout max_cost judge_max_tokens answers_per_request rows of planned after top_k threshold beam
-        steps most_lost dev_accuracy definitional_pairs null_words dimension words
+        steps dev_accuracy definitional_pairs null_words dimension words
     """,
     bool: """
         credentialed in_memory wordings allow_pickle plausible no_seed stop_early json_schema trust_remote_code

@@ -134,11 +134,10 @@ def conclude(
             if (reader.model_id, name) not in words:
                 coverage = reader.coverage(studies.load_lexicon(name))
                 words[reader.model_id, name] = [asdict(one) for one in coverage]
-    for name, sentences in (("pruning", [*_pruned(items)]), ("unread", [*_unread(items, tasks)])):
-        if sentences:
-            manifest[name] = sentences
-        for sentence in sentences:
-            say(sentence)
+    if unread := [*_unread(items, tasks)]:
+        manifest["unread"] = unread
+    for sentence in unread:
+        say(sentence)
     manifest |= {"status": "complete", "finished": now()}
     table = pd.DataFrame([row for rows in words.values() for row in rows])
     write_results(run, Results(manifest, found, items, table, notes), draw=draw)
@@ -185,18 +184,6 @@ def expected_numbers(study: str, notes: Notes, model: str) -> dict[tuple[str, ..
         key = ("phenotyping", "original", "flip_rate", "female and male", "phenotype", phenotype)
         found[key] = Published(value=f"{share:.3f}", source=studies.PLANTED_LEAK)
     return found
-
-
-def _pruned(items: Items) -> Iterator[str]:
-    """What pruning may have lost, a sentence for each study and model that was read so."""
-    for study, frame in items.items():
-        if "pruned_mass" in frame:
-            for model_id, rows in frame.dropna(subset="pruned_mass").groupby("model_id", sort=False):
-                most, mean = rows["pruned_mass"].max(), rows["pruned_mass"].mean()
-                yield (
-                    f"{study}: pruning gave up branches of {model_id} that held {mean:.2g} of a prompt's "
-                    f"probability on average and {most:.2g} at most: its phrases may miss as much."
-                )
 
 
 def _unread(items: Items, tasks: Sequence[Task]) -> Iterator[str]:

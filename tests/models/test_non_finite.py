@@ -473,8 +473,7 @@ def test_every_reading_of_a_model_of_nan_weights_is_nan(name, tmp_path):
     scorer, done = load_scorer(str(broken(FOLDERS[name](tmp_path / name))), kind=kind), []
     for reading in {one.name: one for one in kinds()}[kind].readings:
         prompts, done = antonyms if reading in ("antonyms", "attitude") else rows, []
-        prune = 0.001 if reading == "phrases" else 0.0
-        found = (read_as(scorer, reading, prune=prune) if reading else scorer).score(prompts, done.append)
+        found = (read_as(scorer, reading) if reading else scorer).score(prompts, done.append)
         assert lost(found), reading
         assert sum(done) == pytest.approx(len(prompts))
     columns = {one.name for one in {one.name: one for one in kinds()}[kind].readings[reading].columns}

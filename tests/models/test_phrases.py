@@ -6,12 +6,8 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from swapbias.errors import UsageError
 from swapbias.models.auto import load_scorer, read_as
-from swapbias.models.base import LoadOptions
-from swapbias.models.recursive_masking import BEAM, MOST_LOST, PhraseScorer, _Stimulus
-from swapbias.runs.audit import start
-from swapbias.runs.plan import Settings
+from swapbias.models.recursive_masking import BEAM
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
 from tests import tiny
 
@@ -106,78 +102,3 @@ def test_a_joined_token_is_written_as_one_word(tmp_path):
     assert scorer._phrase(("friend", "old"), whole) == "old woman friend"
     assert scorer._phrase(("friend",), whole) == "woman friend"
     assert scorer._phrase((), whole) == "woman"
-
-
-ROUNDING = 1e-6
-
-
-@pytest.mark.parametrize("prune", [1e-4, 1e-3, 1e-2])
-def test_what_pruning_loses_is_no_more_than_it_says(family, prune):
-    masked, asked = load_scorer(str(family), kind="masked"), prompts(8)
-    exact, pruned = PhraseScorer(masked).score(asked), PhraseScorer(masked, prune=prune).score(asked)
-    for one, other in zip(exact, pruned, strict=True):
-        assert other.parts["pruned_mass"] >= 0
-        # Fewer sequences stand in other rows: float32 differs in the seventh digit.
-        assert -ROUNDING <= one.score - other.score <= other.parts["pruned_mass"] + ROUNDING
-        for phrase, probability in json.loads(other.top_tokens):  # several paths may spell one phrase
-            known = [p for name, p in json.loads(one.top_tokens) if name == phrase]
-            assert min(abs(p - probability) for p in known) <= ROUNDING
-    assert all(one.parts == {} for one in exact)
-
-
-def test_pruning_gives_up_branches_below_the_threshold_and_runs_less(tmp_path):
-    masked, asked = load_scorer(str(tiny.save("bert", tmp_path)), kind="masked"), prompts(4)
-    exact, pruned, strict = (PhraseScorer(masked, prune=prune, most_lost=1) for prune in (0.0, 0.02, 0.999))
-    for scorer in (exact, pruned, strict):
-        scorer.score(asked)
-    assert len(strict._known) == len({prompt.text for prompt in asked})  # no branch of step 1 is that likely
-    assert len(strict._known) < len(pruned._known) < len(exact._known)
-
-
-def test_pruning_gives_up_the_least_likely_first_and_no_more_than_may_be_lost(tmp_path):
-    masked, asked = load_scorer(str(tiny.save("bert", tmp_path)), kind="masked"), prompts(8)
-    found = PhraseScorer(masked, prune=0.999).score(asked)
-    assert all(0 < one.parts["pruned_mass"] <= MOST_LOST for one in found)
-    # By hand: of .004, .005 and .003 below .02 the least two are .007, and with the third it would be .012.
-    one = _Stimulus("text", "lexicon", branches=[(("a",), 0.004), (("b",), 0.005), (("c",), 0.5), (("d",), 0.003)])
-    one.prune(0.02, MOST_LOST)
-    assert one.branches == [(("b",), 0.005), (("c",), 0.5)]
-    assert one.pruned == pytest.approx(0.007)
-
-
-def test_pruned_mass_is_the_probability_of_the_branches_given_up(tmp_path):
-    """With a threshold that no branch reaches, it is that of the ten first words less gendered and unusable ones."""
-    scorer = PhraseScorer(load_scorer(str(tiny.save("bert", tmp_path)), kind="masked"), prune=0.999, most_lost=1)
-    prompt = prompts(8)[0]
-    one = scorer.score([prompt])[0]
-    slow = Slow(tmp_path)
-    open_branches = sum(p for word, p in slow.top(prompt.text) if word not in slow.gender)
-    assert one.parts["pruned_mass"] == pytest.approx(open_branches, abs=1e-6)
-
-
-def test_pruning_is_part_of_the_identity_only_when_asked_for(tmp_path):
-    masked = load_scorer(str(tiny.save("bert", tmp_path)), kind="masked")
-    assert "prune" not in PhraseScorer(masked).identity
-    assert PhraseScorer(masked, prune=0.001).identity["prune"] == 0.001
-    for wrong in (-0.1, 1.0, float("nan")):
-        with pytest.raises(UsageError, match=r"prune .* prune below 1"):
-            PhraseScorer(masked, prune=wrong)
-    for wrong in (-0.1, 1.1, float("nan")):
-        with pytest.raises(UsageError, match="most_lost"):
-            PhraseScorer(masked, prune=0.001, most_lost=wrong)
-
-
-def test_an_audit_says_what_pruning_may_have_lost(tmp_path):
-    settings = Settings(
-        model=str(tiny.save("bert", tmp_path)),
-        studies=("gendered_stigma:rq2",),
-        limit=4,
-        load=LoadOptions(prune=0.9),
-    )
-    said = []
-    run, _ = start(settings, tmp_path / "run", say=said.append, bar=lambda *_: lambda done: None)
-    (told,) = (one for one in said if "pruning gave up" in one)
-    lost = run.items("gendered_stigma")["pruned_mass"]
-    assert f"{lost.mean():.2g} of a prompt's probability on average and {lost.max():.2g} at most" in told
-    assert run.manifest()["pruning"] == [told]
-    assert ">pruning</th>" in (run.folder / "report.html").read_text(encoding="utf-8")

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -12,31 +11,16 @@ from swapbias.models.engine.packing import can_pack, head_at, only_rows, pack, r
 from swapbias.models.loading import length_batches
 
 SAMPLE = 32  # texts read in both
-TOP = 50  # likeliest outputs compared as sets
 # Tokens of a row per text of the batch size: 64 texts make rows of 1,024 tokens, beyond which a CPU gains nothing.
 _ROOM, _ROOM_ELSEWHERE = {"cpu": 16}, 256
 
 Encoded = Sequence[Sequence[int]]
 
 
-@dataclass(frozen=True, slots=True)
-class RoundingError:
-    """How far rounded probabilities are from those in float32."""
-
-    texts: int  # read in both
-    largest: float  # greatest absolute difference of a probability, over all texts and outputs
-    mean: float  # over texts, of half the summed absolute differences (the probability that moved)
-    top: int  # outputs compared as sets
-    same_top: float  # share of the texts whose sets are equal
-
-
-def rounding_error(exact: torch.Tensor, rounded: torch.Tensor, *, top: int = TOP) -> RoundingError:
-    """The error of probabilities of shape (texts, outputs); of two labels or so, the likeliest alone is compared."""
+def rounding_error(exact: torch.Tensor, rounded: torch.Tensor) -> tuple[float, float]:
+    """Of probabilities of shape (texts, outputs) the greatest difference, and the mean mass that moved in a text."""
     difference = (exact.double() - rounded.double()).abs()
-    count = top if exact.shape[1] > top else 1
-    sets = (one.topk(count, dim=1).indices.sort(dim=1).values for one in (exact, rounded))
-    same = float(torch.eq(*sets).all(dim=1).double().mean())
-    return RoundingError(len(exact), float(difference.max()), float(difference.sum(dim=1).mean() / 2), count, same)
+    return float(difference.max()), float(difference.sum(dim=1).mean() / 2)
 
 
 class Rounding:
@@ -47,36 +31,36 @@ class Rounding:
     """
 
     def __init__(self, engine: "Engine", dtype: str) -> None:
-        self.engine, self.dtype, self._due = engine, dtype, dtype != "float32"
-        self.error: RoundingError | None = None
+        self.engine, self.dtype = engine, dtype
+        self.texts, self.largest, self.mean = 0, 0.0, 0.0  # read in both, and ``rounding_error``
 
     def settle(self, encoded: Encoded, read: Callable[[Encoded], torch.Tensor]) -> None:
         """Round the weights if that is due, and measure it on texts spread evenly over these.
 
         ``read``: a batch of the engine's -> probabilities of shape (texts, outputs).
         """
-        if not self._due or not encoded:
+        dtype = getattr(torch, self.dtype)
+        if self.engine.model.dtype == dtype or not encoded:
             return
         sample = list(encoded[:: max(1, len(encoded) // SAMPLE)])[:SAMPLE]
         batches = [[sample[at] for at in batch] for batch in self.engine.batches([len(ids) for ids in sample])]
         exact = torch.cat([read(batch) for batch in batches])
-        self.engine.model.to(getattr(torch, self.dtype))
-        self._due = False
+        self.engine.model.to(dtype)
         rounded = torch.cat([read(batch) for batch in batches])
         known = (exact + rounded).isfinite().all(dim=1)  # what gives NaN has no error, and is counted elsewhere
         if known.any():
-            self.error = rounding_error(exact[known], rounded[known])
+            self.texts, (self.largest, self.mean) = int(known.sum()), rounding_error(exact[known], rounded[known])
 
     def note(self, model_id: str, *, raw: bool = False) -> str:
         """A sentence on the error, blank in float32; ``raw``: outputs are scores of a regression."""
-        if (error := self.error) is None:
+        if not self.texts:
             return ""
-        measured = f"{model_id} in {self.dtype}, measured against float32 on {error.texts} texts: the largest error"
-        if raw:
-            return f"{measured} of a raw score is {error.largest:.2g}."
+        what, moved = (
+            ("raw score", "") if raw else ("probability", f", and on average {self.mean:.2g} of the mass moved")
+        )
         return (
-            f"{measured} of a probability is {error.largest:.2g}, on average {error.mean:.2g} of the mass moved, and "
-            f"{error.same_top:.0%} of the sets of the {error.top} likeliest outputs are the same."
+            f"{model_id} in {self.dtype}, measured against float32 on {self.texts} texts: the largest error of a "
+            f"{what} is {self.largest:.2g}{moved}."
         )
 
 
