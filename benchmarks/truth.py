@@ -34,10 +34,10 @@ from swapbias.findings import (
     check_gaps,
     compare,
     disaggregate,
-    headline_rows,
-    headlines,
     judged,
-    planned_error,
+    planned_std_error,
+    primary_findings,
+    primary_rows,
 )
 from swapbias.findings.finding import Context, looks_of
 from swapbias.findings.sensitivity import gap_units, row_shares
@@ -76,7 +76,7 @@ SIDES = {
     "normal": (1.0,),
     "lognormal": (1.0, -1.0),
 }  # of a gap at the margin, where they differ
-FEW = "4 templates x 11"  # no headline of the studies, but as many clusters as own studies have
+FEW = "4 templates x 11"  # no primary finding of the studies, but as many clusters as own studies have
 BASELINES = ((0.0, 0.05), (0.3, 0.35), (0.3, -0.35), (0.3, 0.3))  # a baseline's gap and the model's
 NEAR = 0.03  # predicted power may be this far from simulated power
 STIGMA = {"template": 0.042, "condition": 0.115, "": 0.035}
@@ -108,12 +108,12 @@ class Design:
     Attributes:
         title: as the table shows it.
         clusters: what its rows cross, in words.
-        study: with this experiment alone, and no slices but those of the headline.
+        study: with this experiment alone, and no slices but those of the primary finding.
         rows: the prompts.
         spreads: SD of the effects, as ``Experiment.spreads``.
-        subset: a gap that is shown beside the headline: that over one subset.
+        subset: a gap that is shown beside the primary finding: that over one subset.
         compared: two models are compared instead of one being audited.
-        reported: one of the headlines of the report that holds several.
+        reported: one of the primary findings of the report that holds several.
     """
 
     title: str
@@ -248,9 +248,9 @@ def _design(
 
 
 def _bare(asked: Experiment) -> Experiment:
-    """The experiment with its headlines alone."""
+    """The experiment with its primary findings alone."""
     return replace(
-        asked, slices=tuple(one for one in asked.slices if one.name == asked.headline_slice), levels=(),
+        asked, slices=tuple(one for one in asked.slices if one.name == asked.primary_slice), levels=(),
         covariates=(), thresholds=(), reported=(), rates=(), scores=("score",),
     )  # fmt: skip
 
@@ -260,9 +260,9 @@ def _bare(asked: Experiment) -> Experiment:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What one audit says: headlines, the paper's own statistics of the same, and the gap over one subset."""
+    """What one audit says: primary findings, the paper's own statistics of the same, and the gap over one subset."""
 
-    headlines: Sequence[Finding]
+    primary: Sequence[Finding]
     published: Sequence[Finding]
     subset: Sequence[Finding] = ()
     subset_published: Sequence[Finding] = ()
@@ -290,13 +290,13 @@ Concluded = Callable[[Floats], list[Finding]]
 
 
 def _conclusion(design: Design, scores: Floats) -> Concluded:
-    """Headlines of further scores of the same prompts, by the measures that an audit calls: 20 times as quick as one.
+    """Primary findings of further scores of the same prompts, by the measures of an audit: 20 times as quick as one.
 
     Raises:
         ValueError: of these scores they are not those of an audit.
     """
     rows = design.rows.assign(score=scores).reset_index(drop=True)
-    whole = headlines(disaggregate(rows, design.study, expected={}, robustness=False))
+    whole = primary_findings(disaggregate(rows, design.study, expected={}, robustness=False))
     parts = [(one, *_units(one, design, rows)) for one in whole]
     weights = {
         one.key(): row_shares(design.experiment, rows.loc[more]) if design.experiment.aggregate else None
@@ -313,7 +313,7 @@ def _conclusion(design: Design, scores: Floats) -> Concluded:
                 estimate = group_gap(values, sides.tolist(), **options)
             else:
                 estimate = mean_score(values, cluster_ids=clusters)
-                p_value = t_p(estimate.value, estimate.error, estimate.freedom, estimate.skewness)
+                p_value = t_p(estimate.value, estimate.std_error, estimate.df, estimate.skewness)
                 estimate = replace(estimate, p_value=p_value)
             found = _context_of(one, design).finding(estimate, one.measure, one.contrast, cluster_vars=over)
             estimate = sequential_adjust(found.estimate, 1, level=one.level)  # over all questions of the study
@@ -321,7 +321,7 @@ def _conclusion(design: Design, scores: Floats) -> Concluded:
         return made
 
     for one, again in zip(whole, conclude(scores), strict=True):
-        told, other = ((each.estimate.value, each.estimate.error, each.estimate.freedom) for each in (one, again))
+        told, other = ((each.estimate.value, each.estimate.std_error, each.estimate.df) for each in (one, again))
         if not np.allclose(told, other, rtol=1e-9) or one.cluster_vars != again.cluster_vars:
             raise ValueError(f"{design.title}: {other} {again.cluster_vars}, expected {told} {one.cluster_vars}.")
     return conclude
@@ -330,11 +330,11 @@ def _conclusion(design: Design, scores: Floats) -> Concluded:
 def _units(
     finding: Finding, design: Design, rows: pd.DataFrame
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_], Mapping[str, Any], str]:
-    """Of each unit of a headline the row that is added, that which is subtracted, its sample; clusters in words."""
-    context, part = headline_rows(finding, design.study, rows.assign(place=rows.index), finding.model_id)
+    """Of each unit of a primary finding the row that is added and subtracted, its sample; clusters in words."""
+    context, part = primary_rows(finding, design.study, rows.assign(place=rows.index), finding.model_id)
     units = gap_units(context, part)
     if units is None:
-        raise ValueError(f"{design.title}: its headline is no mean of units.")
+        raise ValueError(f"{design.title}: its primary finding is no mean of units.")
     clusters, over = context.random(units.rows)
     sample = units.rows["sample"].to_numpy() > 0
     if context.experiment.measure == "group_gap":
@@ -391,7 +391,7 @@ def _drawn(design: Design, rng: np.random.Generator, effects: str) -> Callable[[
 
 
 def _audited(design: Design, found: Sequence[Finding]) -> Audit:
-    first = headlines(found)
+    first = primary_findings(found)
     keys = {one.key() for one in first}
     apart = [one for one in found if design.subset and one.subset == design.subset and one.slice_by == "all"]
     return Audit(
@@ -420,7 +420,7 @@ def _false(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     for design in designs():
         for effects in (*EFFECTS, *(() if design.compared else ANSWERED)):
             done = list(audits(design, effects, count))
-            parts = [(design.title, [one.headlines for one in done], [one.published for one in done])]
+            parts = [(design.title, [one.primary for one in done], [one.published for one in done])]
             if design.subset:
                 title = f"{design.title.split(',')[0]}, {design.subset.replace('_', ' ')}"
                 parts.append((title, [one.subset for one in done], [one.subset_published for one in done]))
@@ -447,7 +447,7 @@ def _rejected(found: Sequence[Finding]) -> float:
 def _covered(found: Sequence[Finding], value: float) -> float:
     """Of how many the 95 % interval of one question covers the value."""
     each = (one.estimate for one in found)
-    ends = (t_ends(one.value, one.error, one.freedom, 1 - LEVEL, one.skewness) for one in each)
+    ends = (t_ends(one.value, one.std_error, one.df, 1 - LEVEL, one.skewness) for one in each)
     return float(np.mean([low <= value <= high for low, high in ends]))
 
 
@@ -464,13 +464,13 @@ def _power(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     count = scaled(AUDITS, scale)
     rows: list[tuple[str, ...]] = []
     for design in designs():
-        if design.compared or design.experiment.headline_slice != "all":
+        if design.compared or design.experiment.primary_slice != "all":
             continue
-        error, freedom = planned_error(replace(design.experiment, spreads=design.spreads), _plain(design.rows))
-        error *= 1 + 0.8 / freedom
-        gap = detectable_gap(error, freedom)
-        found = _flat(one.headlines for one in audits(design, "normal", count, planted=gap))
-        predicted, seen = power(gap, error, freedom), _rejected(found)
+        std_error, df = planned_std_error(replace(design.experiment, spreads=design.spreads), _plain(design.rows))
+        std_error *= 1 + 0.8 / df
+        gap = detectable_gap(std_error, df)
+        found = _flat(one.primary for one in audits(design, "normal", count, planted=gap))
+        predicted, seen = power(gap, std_error, df), _rejected(found)
         told = float(np.mean([one.minimum_detectable_effect for one in found]))
         rows.append(
             (
@@ -503,14 +503,14 @@ def _gates(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     return rows
 
 
-def _calm(design: Design, error: float) -> Design:
-    """The design with effects so small that its headlines have this standard error, on average over 20 audits."""
-    usual = np.mean([one.estimate.error for audit in audits(design, "normal", 20) for one in audit.headlines])
-    return replace(design, spreads={name: spread * error / usual for name, spread in design.spreads.items()})
+def _calm(design: Design, std_error: float) -> Design:
+    """The design with effects so small that primary findings have this standard error, on average over 20 audits."""
+    usual = np.mean([one.estimate.std_error for audit in audits(design, "normal", 20) for one in audit.primary])
+    return replace(design, spreads={name: spread * std_error / usual for name, spread in design.spreads.items()})
 
 
 def _quickly(design: Design, effects: str, count: int, planted: float) -> Iterator[list[Finding]]:
-    """The headlines of so many audits of models with this gap, as those of ``audits``."""
+    """The primary findings of so many audits of models with this gap, as those of ``audits``."""
     rng = np.random.default_rng([len(design.rows), sorted(EFFECTS).index(effects), round(1e6 * (1 + planted))])
     simulate = partial(_simulator(design), rng, EFFECTS[effects])
     conclude = _conclusion(design, simulate(planted))
@@ -556,22 +556,22 @@ def _plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _wording(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
-    """Models that mind wordings alone: a test of flips in one wording, the headline, the gap beyond wording."""
+    """Models that mind wordings alone: a test of flips in one wording, the primary gap, the gap beyond wording."""
     count = scaled(AUDITS, scale)
     rows: list[tuple[str, ...]] = []
     for title, design in worded_designs():
         simulate = partial(_simulator(design), np.random.default_rng(len(design.rows)), EFFECTS["normal"])
-        flips, headline, beyond = [], [], []
+        flips, primary, beyond = [], [], []
         for _ in range(count):
             scored = design.rows.assign(score=simulate(0.0))
             found = disaggregate(scored, design.study, expected={})
             flips.append(_sign_p(scored[scored["group"] != PLACEBO], design.experiment) < LEVEL)
-            headline += headlines(found)
+            primary += primary_findings(found)
             beyond += [one for one in found if one.measure == "gap_beyond_wording"]
         wrong = _rejected(beyond)
         rows.append(
             (
-                title, design.clusters, _of(float(np.mean(flips))), _of(_rejected(headline)), _of(wrong),
+                title, design.clusters, _of(float(np.mean(flips))), _of(_rejected(primary)), _of(wrong),
                 _of(_covered(beyond, 0.0)), _met(BEYOND[0] <= wrong <= BEYOND[1]),
             )
         )  # fmt: skip
@@ -605,7 +605,7 @@ def shipped_designs() -> Iterator[Design]:
     """Every experiment that compares groups on prompts of its own study, packs among them."""
     for name in studies():
         for one in load_study(name).experiments:
-            if not one.measure or one.corpus or one.headline_slice != "all":
+            if not one.measure or one.corpus or one.primary_slice != "all":
                 continue
             try:
                 rows = pd.concat([_rows(name, config) for config in one.configs])
@@ -637,7 +637,7 @@ def _shipped_row(design: Design, count: int) -> tuple[str, ...]:
             for name, code in codes.items():  # of every group its own effects
                 scores = scores + design.spreads[name] * draw(rng, int(code.max()) + 1)[code]
             found = disaggregate(rows.assign(score=scores), design.study, expected={}, robustness=False)
-            wrong.append([one.estimate.p_value < LEVEL for one in headlines(found) if one.measure != SPREAD])
+            wrong.append([one.estimate.p_value < LEVEL for one in primary_findings(found) if one.measure != SPREAD])
         share = float(np.mean(wrong))
         told += [_of(share), _met(share <= MOST[effects] + _chance(count))]
     return (f"{design.title}:{design.experiment.name}", design.clusters, f"{len(wrong[0])}", *told)
@@ -704,10 +704,10 @@ def _crossed(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
 def _crossed_row(design: Design, planted: str, count: int) -> tuple[str, ...]:
     main, both, either, named, right = 0, 0, 0, 0, 0
     for found in crossed_audits(design, planted, count):
-        sure = {one.measure for one in headlines(found) if one.estimate.p_adjusted < LEVEL}
+        sure = {one.measure for one in primary_findings(found) if one.estimate.p_adjusted < LEVEL}
         main, both = main + ("main_effect" in sure), both + ("interaction" in sure)
         either += bool(sure & {"main_effect", "interaction"})
-        worst = next(one for one in found if one.measure == "group_spread" and one.headline)
+        worst = next(one for one in found if one.measure == "group_spread" and one.primary)
         named, right = named + bool(worst.intersection), right + (worst.group == _worst(design))
     wrong = {
         "nothing": (either, named), "both main effects": (both, named), "an interaction alone": (main,),
@@ -760,8 +760,8 @@ def _looks(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         _conclusion(design, pilot[-1])  # what an audit says over all looks is what is made here
         conclude = _conclusion(plain, pilot[-1])
         null = [_watched(conclude, one) for one in _trials_of(plain, simulate, rng, 0.0, count)]
-        error = float(np.nanmean([one.error for one in null]))
-        gap = min(SURE * error, 0.4)
+        std_error = float(np.nanmean([one.std_error for one in null]))
+        gap = min(SURE * std_error, 0.4)
         planted = [_watched(conclude, one) for one in _trials_of(plain, simulate, rng, gap, count)]
         wrong = _share(one.ever for one in null)
         told = (
@@ -796,7 +796,7 @@ class Watched:
     found: bool
     full: bool
     saved: float
-    error: float
+    std_error: float
 
 
 def _held_looks(finding: Finding, looks: int) -> Finding:
@@ -816,7 +816,7 @@ def _watched(conclude: Concluded, means: Sequence[Floats]) -> Watched:
         found=all(one.verdict in (FOUND, SMALL) for one in looks[end]),
         full=last.estimate.p_value < LEVEL,
         saved=1 - (end + 1) / len(means),
-        error=last.estimate.error,
+        std_error=last.estimate.std_error,
     )
 
 
@@ -938,7 +938,7 @@ SERIES = (
             "design",
             "clusters",
             "sign test of flips",
-            "headline, one wording",
+            "primary finding, one wording",
             "gap beyond wording",
             "its 95 % interval covers",
             "bar met",

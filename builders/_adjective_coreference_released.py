@@ -77,7 +77,7 @@ def difference_of_biases(trials: Sequence[float], baseline: Sequence[float]) -> 
     sides = ["trials"] * len(trials) + [BASELINE] * len(baseline)
     pooled = group_gap([*trials, *baseline], sides, reference_group=BASELINE, test="t")
     difference = round(sum(trials) / len(trials), 1) - round(sum(baseline) / len(baseline), 1)
-    return difference, t_p(difference, pooled.error, pooled.freedom) / 2
+    return difference, t_p(difference, pooled.std_error, pooled.df) / 2
 
 
 def trial_facts(trials: Sequence[int], subset: str, files: Files) -> Iterator[Fact]:

@@ -20,7 +20,7 @@ _experiment = partial(
     subset="construct",
     slices=(Slice("condition", "phenotype"),),
     random={"subject_id": "subjects"},
-    headline_slice="phenotype",
+    primary_slice="phenotype",
 )
 _facts = partial(
     _experiment,

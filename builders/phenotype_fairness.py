@@ -26,7 +26,7 @@ _of_notes = partial(
     reference_group="male",
     subset="construct",
     random={"subject_id": "subjects"},
-    headline_subset="original",
+    primary_subset="original",
 )
 
 STUDY = Study(
@@ -51,7 +51,7 @@ STUDY = Study(
             levels=("female", "male"),
             slices=(Slice("condition", "phenotype"),),
             rates=("flips", "ratios", "f1", "actual"),
-            headline_slice="phenotype",
+            primary_slice="phenotype",
         ),
         _of_notes(
             name="leakage",
@@ -61,7 +61,7 @@ STUDY = Study(
             unit="probability of female",
             direction="0.5 is chance; above it the notes tell the gender",
             rates=("leakage",),
-            headline_measure="leakage_uar",
+            primary_measure="leakage_uar",
         ),
         _experiment(
             name="direct_bias",
@@ -76,7 +76,7 @@ STUDY = Study(
             slices=(Slice("construct", "kind of word"),),
             rates=("direction",),
             random={"text": "words"},
-            headline_measure="direct_bias",
+            primary_measure="direct_bias",
         ),
     ),
     limits=(

@@ -296,7 +296,7 @@ _of_conditions = partial(
 _of_people = partial(
     _experiment,
     subset="label",
-    headline_subset="with a condition",
+    primary_subset="with a condition",
     slices=(Slice("condition", "condition"), Slice("template", "question")),
 )
 _STIGMATIZING = "gives more stigmatizing answers {} {{more}} than {} {{less}}"
@@ -368,7 +368,7 @@ STUDY = Study(
             measure="",
             direction="a share of answers that agree: none is better or worse",
             slices=(_QUESTIONS,),
-            headline_slice=_QUESTIONS.name,
+            primary_slice=_QUESTIONS.name,
         ),
         *(_of_slot(slot, advice=False) for slot in SLOTS),
         _of_people(

@@ -59,7 +59,7 @@ def audit(
     >>> def positive(texts):  # what she does is .1 less positive
     ...     return [0.7 if text.startswith("She") else 0.8 for text in texts]
     >>> run = audit(positive, "occupation_sentiment:control", progress=False)
-    >>> run.headlines[["experiment", "contrast", "verdict"]].values.tolist()
+    >>> run.primary[["experiment", "contrast", "verdict"]].values.tolist()
     [['control', 'female - male', 'no gap larger than the margin']]
     >>> run.worst_pairs("occupation_sentiment", n=1)[["text", "reference_text", "gap"]].round(2).values.tolist()
     [['She is a person.', 'He is a person.', -0.1]]
@@ -168,9 +168,9 @@ class Audit:
         return findings_table(self.found)
 
     @property
-    def headlines(self) -> pd.DataFrame:
+    def primary(self) -> pd.DataFrame:
         """The findings that answer the questions of their experiments."""
-        return findings_table(findings.headlines(self.found))
+        return findings_table(findings.primary_findings(self.found))
 
     def items(self, study: str) -> pd.DataFrame:
         """The scored prompts of a study of this audit: prompt columns, ``model_id``, ``score``, ``answer``, ..."""
@@ -218,7 +218,7 @@ class Audit:
         baseline: "Audit | str | PathLike[str] | None" = None,
         undecided: bool = False,
     ) -> None:
-        """Pass only where intervals say that no headline gap is as large as a margin: ``swapbias check`` in Python.
+        """Pass only where intervals say that no primary gap is as large as a margin: ``swapbias check`` in Python.
 
         Args:
             margin: as a share of the range of the unit: .05 of a probability, 5 of percentage points.
@@ -228,9 +228,9 @@ class Audit:
             undecided: pass too where the intervals leave it open.
 
         Raises:
-            AssertionError: a gap is larger, or it is undecided: the sentence says which, names headline, value,
+            AssertionError: a gap is larger, or it is undecided: the sentence says which, names the finding, value,
                 interval and margin.
-            UsageError: the study is none of this audit, or none of its headlines is a gap with a margin.
+            UsageError: the study is none of this audit, or none of its primary findings is a gap with a margin.
         """
         before = None if baseline is None else _read(baseline)
         studies = () if study is None else (study,)

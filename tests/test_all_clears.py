@@ -46,8 +46,8 @@ def audited(model, table, **more):
     return swapbias.audit(model, prompts=table, reference="male", progress=False, **more)
 
 
-def headline(run):
-    (one,) = run.headlines.to_dict("records")
+def primary(run):
+    (one,) = run.primary.to_dict("records")
     return one
 
 
@@ -60,7 +60,7 @@ def check(*arguments):
 
 def test_a_constant_model_is_not_measured(tmp_path):
     run = audited(constant, prompts(100), name="even", out=tmp_path / "run")
-    assert headline(run)["verdict"] == CONSTANT
+    assert primary(run)["verdict"] == CONSTANT
     gaps = run.findings.query("contrast == 'female - male'")
     assert len(gaps) > 1
     assert gaps["value"].isna().all()  # nor anywhere a 0 that reads as equal
@@ -81,7 +81,7 @@ def test_a_constant_model_is_compared_with_none():
     compared = run.compare(other)
     assert set(compared["verdict"]) <= {CONSTANT, ""}
     lost = compared[compared["verdict"] == CONSTANT]
-    assert lost["headline"].any()
+    assert lost["primary"].any()
     assert lost[["value", "ci_low", "ci_high", "p_value"]].isna().all(axis=None)  # no number beside "not measured"
 
 
@@ -91,7 +91,7 @@ def test_a_constant_model_is_compared_with_none():
 @pytest.mark.parametrize(("pairs", "verdict", "code"), [(71, "undecided", 3), (72, NO_GAP, 0)])
 def test_equal_pairs_decide_from_72_on_in_audit_and_gate(pairs, verdict, code):
     run = audited(even, prompts(pairs), name="even")
-    assert headline(run)["verdict"] == verdict
+    assert primary(run)["verdict"] == verdict
     assert check_run(run.run.folder).code == code
     said = "all 71 pairs score the same, but 72 are needed to rule out a gap of 5 points"
     assert (said in " ".join(str(run).split())) == (code == 3)
@@ -100,7 +100,7 @@ def test_equal_pairs_decide_from_72_on_in_audit_and_gate(pairs, verdict, code):
 
 def test_pairs_of_few_templates_are_few_independent_units():
     run = audited(even, prompts(100, template=lambda pair, time: f"t{pair % 3}"))
-    assert (headline(run)["n"], headline(run)["independent"], headline(run)["verdict"]) == (100, 3, "undecided")
+    assert (primary(run)["n"], primary(run)["independent"], primary(run)["verdict"]) == (100, 3, "undecided")
     assert check_run(run.run.folder).code == 3
 
 
@@ -110,7 +110,7 @@ def test_equal_pairs_with_missing_scores_never_pass():
         return [math.nan if text in lost else score for text, score in zip(texts, even(texts), strict=True)]
 
     run = audited(some, prompts(200))
-    assert (headline(run)["n"], headline(run)["n_unscored"], headline(run)["verdict"]) == (120, 80, "undecided")
+    assert (primary(run)["n"], primary(run)["n_unscored"], primary(run)["verdict"]) == (120, 80, "undecided")
     gate = check_run(run.run.folder)
     assert (gate.code, reason(gate.checks[0])) == (
         3,
@@ -130,7 +130,7 @@ def test_missing_scores_that_could_exceed_the_margin_do_not_pass():
 
 
 def numbers(run):
-    return {name: headline(run)[name] for name in ("value", "ci_low", "ci_high", "p_value", "n", "verdict")}
+    return {name: primary(run)[name] for name in ("value", "ci_low", "ci_high", "p_value", "n", "verdict")}
 
 
 @pytest.mark.parametrize("columns", [{}, {"batch": lambda pair, time: f"b{time}"}], ids=["alone", "with a column"])
@@ -159,7 +159,7 @@ def test_pairs_that_share_a_text_are_no_repeats():
         for pair in range(8)
         for text, group in ((f"Person {pair} is here.", "female"), ("A person is here.", "male"))
     )
-    assert headline(audited(noisy, table))["n"] == 8
+    assert primary(audited(noisy, table))["n"] == 8
 
 
 def test_repeated_texts_count_once_in_a_comparison():
@@ -173,7 +173,7 @@ def test_repeated_texts_count_once_in_a_comparison():
         ]
         for times in (1, 40)
     )
-    once, again = (runs[0].compare(runs[1]).query("headline").to_dict("records")[0] for runs in (first, second))
+    once, again = (runs[0].compare(runs[1]).query("primary").to_dict("records")[0] for runs in (first, second))
     for name in ("value", "ci_low", "ci_high", "n"):
         assert again[name] == pytest.approx(once[name])
 
@@ -240,4 +240,4 @@ def test_texts_are_scored_as_they_are(letter, caplog):
 def test_groups_may_be_numbers(kind):
     table = prompts(3).assign(group=[kind(one == "female") for one in prompts(3)["group"]])
     run = swapbias.audit(noisy, prompts=table, reference=0, group=1, progress=False)
-    assert headline(run)["contrast"] == f"{kind(1)} - {kind(0)}"
+    assert primary(run)["contrast"] == f"{kind(1)} - {kind(0)}"

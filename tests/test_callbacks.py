@@ -59,8 +59,8 @@ def test_gaps_are_logged_and_training_is_the_same(folder, tmp_path):
     logged = [row for row in trainer.state.log_history if "bias/occupation_sentiment_control" in row]
     assert [row["step"] for row in logged] == [0, 2, 4]
     after = swapbias.audit(trainer.model, CONTROL, tokenizer=trainer.processing_class, progress=False)
-    expected = after.headlines.iloc[0]
-    assert logged[-1]["bias/occupation_sentiment_control"] == expected["value"] == watched.last.headlines["value"][0]
+    expected = after.primary.iloc[0]
+    assert logged[-1]["bias/occupation_sentiment_control"] == expected["value"] == watched.last.primary["value"][0]
     assert logged[-1]["bias/occupation_sentiment_control_low"] == expected["ci_low"]
     assert (
         logged[0]["bias/occupation_sentiment_control"] != logged[-1]["bias/occupation_sentiment_control"]

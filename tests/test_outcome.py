@@ -313,7 +313,7 @@ def test_a_gap_above_the_margin_fails_with_all_that_matters(tilted):
     ):
         assert part in str(failed.value)
     tilted.assert_below(0.5)
-    with pytest.raises(UsageError, match="The run holds no headline of rq1: it has occupation_sentiment"):
+    with pytest.raises(UsageError, match="The run holds no primary finding of rq1: it has occupation_sentiment"):
         tilted.assert_below(0.05, study="rq1")
 
 
@@ -364,7 +364,7 @@ def test_two_audits_are_compared_pair_by_pair(tilted):
     found = tilted.compare(audit(even, name="even"))
     first = found.iloc[0]
     assert first["contrast"] == "<b>tilted</b> - even"
-    assert first["value"] == pytest.approx(tilted.headlines["value"][0])  # the other has no gap
+    assert first["value"] == pytest.approx(tilted.primary["value"][0])  # the other has no gap
     assert first["cluster_vars"]
     assert set(tilted.compare(tilted)["value"]) == {0.0}
     other = audit(planted, "social_distance", limit=40)
@@ -389,8 +389,8 @@ def test_own_prompts_are_audited_as_a_study_of_the_command_line(tmp_path):
     run = swapbias.audit(predict, prompts=table, **own)
     again = swapbias.audit(predict, prompts=tmp_path / "late.csv", **own)
     for one in (run, again):
-        assert one.headlines["value"].tolist() == pytest.approx([-0.1])
-        assert one.headlines["contrast"].tolist() == ["female - male"]
+        assert one.primary["value"].tolist() == pytest.approx([-0.1])
+        assert one.primary["contrast"].tolist() == ["female - male"]
     with pytest.raises(UsageError, match="about own prompts"):
         audit(lambda texts: [0.5] * len(texts), "occupation_sentiment:control", reference="male")
 
@@ -402,7 +402,7 @@ def test_several_models_are_audited_one_after_another(tmp_path):
         audit(model, name=name, out=tmp_path / "runs" / name)
         for model, name in zip(models, ("even", "tilted"), strict=True)
     )
-    assert [one.headlines["model_id"][0] for one in (first, second)] == ["even", "tilted"]
+    assert [one.primary["model_id"][0] for one in (first, second)] == ["even", "tilted"]
     assert sorted(one.name for one in (tmp_path / "runs").iterdir()) == ["even", "tilted"]
     assert second.compare(first)["value"].abs().max() == pytest.approx(0.1 / 20)  # one noun pair of twenty
 

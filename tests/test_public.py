@@ -26,7 +26,7 @@ def gate(model: object) -> float:
     run.assert_below(0.05, study="occupation_sentiment")
     worst: Finding = max(run.found, key=lambda one: one.estimate.value)
     page: str = run.report("page.html").read_text()
-    print(run.findings, run.headlines, run.items("x"), run.worst_pairs("x", n=3), run.compare("runs/x"), page)
+    print(run.findings, run.primary, run.items("x"), run.worst_pairs("x", n=3), run.compare("runs/x"), page)
     return worst.estimate.value
 
 

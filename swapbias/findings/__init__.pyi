@@ -5,8 +5,8 @@ from .analysis import (
     disaggregate as disaggregate,
     experiment_rows as experiment_rows,
     findings_table as findings_table,
-    planned_error as planned_error,
     planned_gap as planned_gap,
+    planned_std_error as planned_std_error,
     planned_units as planned_units,
     settled as settled,
 )
@@ -35,10 +35,10 @@ from .finding import (
     Oriented as Oriented,
     comparisons as comparisons,
     experiment_of as experiment_of,
-    headline_of_each as headline_of_each,
-    headlines as headlines,
     looks_of as looks_of,
     oriented as oriented,
+    primary_findings as primary_findings,
+    primary_of_each as primary_of_each,
 )
 from .gate import (
     FAILS as FAILS,
@@ -65,7 +65,7 @@ from .sensitivity import (
     ANSWERS as ANSWERS,
     condition_means as condition_means,
     gap_units as gap_units,
-    headline_rows as headline_rows,
     pair_gaps as pair_gaps,
+    primary_rows as primary_rows,
     row_shares as row_shares,
 )

@@ -107,7 +107,7 @@ def disaggregate(
     if not found:
         raise ValueError(f"no rows of {chosen.name}: experiments {sorted(set(frame['experiment']))}.")
     known = published_for(chosen.name, models[0]) if expected is None else expected
-    marked = over_questions(_unmeasured(_with_headlines(found, chosen.experiments), chosen.experiments, parts))
+    marked = over_questions(_unmeasured(_with_primary(found, chosen.experiments), chosen.experiments, parts))
     if robustness:
         marked = [one for each in marked for one in with_sensitivity(each, chosen, parts[each.experiment], models[0])]
     many = {one.name for one in chosen.experiments if one.groups}
@@ -227,7 +227,7 @@ def _ratio(context: Context, rows: pd.DataFrame, value: float, baseline: float) 
     units = gap_units(context, rows.assign(**{context.score: rows[context.score] / own}))
     log = units.estimate() if units else Estimate(math.nan)
     return {
-        "ratio": (baseline + value) / baseline, "ratio_error": log.error, "ratio_freedom": log.freedom,
+        "ratio": (baseline + value) / baseline, "ratio_std_error": log.std_error, "ratio_df": log.df,
         "ratio_skewness": log.skewness,
     }  # fmt: skip
 
@@ -259,7 +259,7 @@ def _gap_differences(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 def _levels(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Means over the units that gaps are made of, so that those of two groups differ by their gap."""
     experiment = context.experiment
-    if not experiment.measure and context.slice_by == "all" != experiment.headline_slice:
+    if not experiment.measure and context.slice_by == "all" != experiment.primary_slice:
         return  # means of questions that may cancel
     rows = by_sentence(experiment, rows, context.score)
     for level in experiment.levels:
@@ -447,7 +447,7 @@ def _with_intersections(found: Sequence[Finding]) -> list[Finding]:
     marked, names = list(found), ("intersection", "group", "from_mean", "parts")
     for place, one in enumerate(found):
         where = (one.experiment, one.score, one.subset, BEYOND_PARTS)
-        cells = found if one.headline and one.measure == SPREAD and one.contrast == ALL else ()
+        cells = found if one.primary and one.measure == SPREAD and one.contrast == ALL else ()
         beyond = [cell for cell in cells if (cell.experiment, cell.score, cell.subset, cell.verdict) == where]
         if beyond:
             most = max(beyond, key=lambda cell: abs(cell.from_mean))
@@ -458,7 +458,7 @@ def _with_intersections(found: Sequence[Finding]) -> list[Finding]:
 # --- primary findings and families --------------------------------------------------------------------
 
 
-def _with_headlines(found: Iterable[Finding], experiments: Iterable[Experiment]) -> list[Finding]:
+def _with_primary(found: Iterable[Finding], experiments: Iterable[Experiment]) -> list[Finding]:
     """Mark the findings that answer an experiment's question.
 
     Where the rows are of one subset alone (one set of conditions, a classifier as it was trained), its gap does.
@@ -468,10 +468,10 @@ def _with_headlines(found: Iterable[Finding], experiments: Iterable[Experiment])
         name = (experiment.name, "score", "")
         mine = [at for at, one in enumerate(marked) if (one.experiment, one.score, one.view) == name]
         subsets = {marked[at].subset for at in mine}
-        wanted = [experiment.headline]
+        wanted = [experiment.primary]
         if len(subsets) == 1:
-            measure = experiment.headline_measure or experiment.measure
-            wanted.append((measure, min(subsets), experiment.headline_slice))
+            measure = experiment.primary_measure or experiment.measure
+            wanted.append((measure, min(subsets), experiment.primary_slice))
         effects_alone = experiment.factors and not experiment.contrast
         for measure, *place in wanted:
             here = [at for at in mine if [marked[at].subset, marked[at].slice_by] == place]
@@ -481,7 +481,7 @@ def _with_headlines(found: Iterable[Finding], experiments: Iterable[Experiment])
                 own = marked[at].measure
                 if own in (measure, SPREAD) or (own in EFFECTS and not experiment.contrast):
                     # Of crossed factors the effects are the answer, not the gaps between two intersections.
-                    marked[at] = replace(marked[at], headline=not (effects_alone and own == experiment.measure))
+                    marked[at] = replace(marked[at], primary=not (effects_alone and own == experiment.measure))
             break
     return marked
 
@@ -492,12 +492,12 @@ def _unmeasured(
     """The findings with the verdict of those made of one constant, of all rows or of a slice's value."""
     constant: set[tuple[str, str]] = set()
     for experiment in experiments:
-        column = next((one.column for one in experiment.slices if one.name == experiment.headline_slice), "")
+        column = next((one.column for one in experiment.slices if one.name == experiment.primary_slice), "")
         sliced = [("", parts[experiment.name]), *(_parts(parts[experiment.name], column) if column else ())]
         constant |= {(experiment.name, value) for value, part in sliced if _is_constant(experiment, part)}
 
     def lost(one: Finding) -> bool:
-        gap = one.score == "score" and (one.headline or MEASURES[one.measure].reach)
+        gap = one.score == "score" and (one.primary or MEASURES[one.measure].reach)
         return bool(gap and {(one.experiment, ""), (one.experiment, one.slice_value)} & constant)
 
     return [unmeasured(one) if lost(one) else one for one in found]
@@ -518,7 +518,7 @@ def _disagreeing(found: Sequence[Finding]) -> list[Finding]:
     """Primary findings with the other scores of the same construct that give the gap another sign."""
     marked = list(found)
     for place, one in enumerate(found):
-        for other in found if one.headline else ():
+        for other in found if one.primary else ():
             same = (other.model_id, *other.key()) == (one.model_id, *one.key()) and not other.view
             if same and other.score not in ("score", *_OF_ANSWERS) and other.estimate.value * one.estimate.value < 0:
                 turned = [*marked[place].influences, ["score", other.score, f"{other.estimate.value:+.3g}"]]
@@ -533,7 +533,7 @@ def corrected(found: Sequence[Finding], method: str, many: Collection[str]) -> l
     """
     families: dict[tuple[str, ...], list[int]] = {}
     for index, one in enumerate(found):
-        if not math.isnan(one.estimate.p_value) and not one.headline:
+        if not math.isnan(one.estimate.p_value) and not one.primary:
             contrast = "" if one.experiment in many else one.contrast
             key = (one.experiment, one.score, one.measure, contrast, one.view, one.slice_by)
             families.setdefault(key, []).append(index)
@@ -637,13 +637,13 @@ def _differences(context: Context, first: pd.DataFrame, second: pd.DataFrame, *,
     """The findings of the differences of two models' scores of each prompt; ``brief``: the primary ones alone."""
     experiment, both = context.experiment, rows_of_two(first[first["group"] != PLACEBO], second)
     levels = tuple(one for one in experiment.levels if experiment.aggregate and one in experiment.compared)
-    read = _headline_alone(experiment) if brief else replace(experiment, levels=levels, covariates=())
+    read = _primary_alone(experiment) if brief else replace(experiment, levels=levels, covariates=())
     made = experiment_findings(replace(context, experiment=read), both) if len(both) else ()
     found = []
-    for one in _with_headlines((replace(one, score="score") for one in made), [experiment]):
+    for one in _with_primary((replace(one, score="score") for one in made), [experiment]):
         gap = MEASURES[one.measure].reach and (one.slice_by == "all" or one.measure != "gap_difference")
         shown = one.measure == "paired_gap" if one.view else gap or one.measure == "mean"
-        if shown and (one.headline or not brief):
+        if shown and (one.primary or not brief):
             found.append(_of_models(one, several=bool(experiment.groups) or one.measure in (*EFFECTS, "mean")))
     return found
 
@@ -653,12 +653,12 @@ def _of_models(finding: Finding, *, several: bool) -> Finding:
     estimate, subset = finding.estimate, ", ".join(filter(None, (finding.subset, finding.contrast * several)))
     estimate = replace(estimate, effect_size=math.nan)
     if finding.measure == "mean":
-        p_value = measures.t_p(estimate.value, estimate.error, estimate.freedom, estimate.skewness)
+        p_value = measures.t_p(estimate.value, estimate.std_error, estimate.df, estimate.skewness)
         estimate = replace(estimate, p_value=p_value, test=estimate.interval)
     return Finding(
         study=finding.study, experiment=finding.experiment, model_id=finding.model_id, measure=DIFFERENCE,
         contrast=finding.model_id, subset=subset, slice_by=finding.slice_by, slice_value=finding.slice_value,
-        unit=finding.unit, cluster_vars=finding.cluster_vars, view=finding.view, headline=finding.headline,
+        unit=finding.unit, cluster_vars=finding.cluster_vars, view=finding.view, primary=finding.primary,
         interim_analyses=finding.interim_analyses, estimate=estimate,
     )  # fmt: skip
 
@@ -700,7 +700,7 @@ def _agreement(study: Study, models: Mapping[str, pd.DataFrame]) -> Iterator[Fin
 # --- before and during a run --------------------------------------------------------------------------
 
 
-def planned_error(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
+def planned_std_error(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
     """Standard error and degrees of freedom to expect of the primary gap of planned rows, from ``spreads``.
 
     NaN, NaN where the spreads are not known or the rows allow no interval.
@@ -717,9 +717,9 @@ def planned_gap(study: Study, experiment: Experiment, rows: Iterable[Mapping[str
 
     Over all primary questions of the study, as the verdict. An estimated error has a larger critical value.
     """
-    error, freedom = planned_error(experiment, rows)
+    std_error, df = planned_std_error(experiment, rows)
     questions = max(1, sum(questions_declared(study, experiment).values()))
-    return measures.detectable_gap(error * (1 + 0.8 / freedom), freedom, level=LEVEL / questions)
+    return measures.detectable_gap(std_error * (1 + 0.8 / df), df, level=LEVEL / questions)
 
 
 def planned_units(
@@ -727,8 +727,8 @@ def planned_units(
 ) -> tuple[NDArray[np.intp], Mapping[str, NDArray[np.intp]]]:
     """Of each pair, sentence or condition of the primary gap whether it is subtracted (1, else 0), its clusters."""
     table = pd.DataFrame(list(rows)).assign(score=0.0)
-    if experiment.headline_subset in set(table.get(experiment.subset, ())):
-        table = table[table[experiment.subset] == experiment.headline_subset]
+    if experiment.primary_subset in set(table.get(experiment.subset, ())):
+        table = table[table[experiment.subset] == experiment.primary_subset]
     table = table.assign(trial="1") if ANSWERS in experiment.rates else over_prompts(experiment, table)
     if experiment.aggregate:  # spreads are those of conditions
         table = condition_means(experiment, table)
@@ -748,16 +748,16 @@ def settled(items: Mapping[str, pd.DataFrame], *, margin: float | None = None) -
     found: list[Finding] = []
     for name, frame in items.items():
         study = load_study(name)
-        bare = replace(study, experiments=tuple(map(_headline_alone, study.experiments)))
+        bare = replace(study, experiments=tuple(map(_primary_alone, study.experiments)))
         for _, rows in frame.groupby("model_id", sort=False):
             found += disaggregate(rows, bare, expected={}, robustness=False)
-    answers = [one for one in judged(found, margin=margin) if one.headline and one.verdict]
+    answers = [one for one in judged(found, margin=margin) if one.primary and one.verdict]
     still_open = [one for one in answers if one.verdict == UNDECIDED and not math.isnan(one.estimate.value)]
     every, unsettled = ({(one.study, one.experiment, one.model_id) for one in some} for some in (answers, still_open))
     return every - unsettled
 
 
-def _headline_alone(experiment: Experiment) -> Experiment:
+def _primary_alone(experiment: Experiment) -> Experiment:
     """The experiment without all that does not answer its question."""
-    slices = tuple(one for one in experiment.slices if one.name == experiment.headline_slice)
+    slices = tuple(one for one in experiment.slices if one.name == experiment.primary_slice)
     return replace(experiment, slices=slices, levels=(), covariates=(), thresholds=(), reported=(), scores=("score",))

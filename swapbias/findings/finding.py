@@ -55,23 +55,23 @@ class Finding(Record):
         slice_by, slice_value: ``all``, or the slice and its value.
         cluster_vars: the random factors of interval and p-value (``templates + diagnoses``); blank: these rows only.
         view: ``AS_PUBLISHED`` for the paper's own statistic, blank for that of the design.
-        headline: it answers the question of its experiment.
-        questions: of a headline: the number of primary questions that its interval and p-value hold for at once.
+        primary: it answers the question of its experiment.
+        questions: of a primary finding: how many primary questions its interval and p-value hold for at once.
         interim_analyses: number of interim analyses after any of which the run may have stopped.
         baseline: of a gap the mean score of the reference group.
-        ratio: of a gap between rates: the group's rate over that of the reference group; ``ratio_error``,
-            ``ratio_freedom`` and ``ratio_skewness`` are of its natural log.
+        ratio: of a gap between rates: the group's rate over that of the reference group; ``ratio_std_error``,
+            ``ratio_df`` and ``ratio_skewness`` are of its natural log.
         minimum_detectable_effect: the smallest gap that such an audit finds in four of five times.
         margin: a gap below it counts as none, in the unit of the value.
         verdict: of ``VERDICTS``, or ``BEYOND_PARTS`` of an intersection; blank for other measures.
-        loo_min, loo_max: of a headline: the range of its value without one template or condition at a time.
-        influential_items: of a headline: what could turn it, as JSON of ``influences``; blank for nothing.
-        sign_agreement: of a headline: the share of paraphrases in which it has its sign.
+        loo_min, loo_max: of a primary finding: the range of its value without one template or condition at a time.
+        influential_items: of a primary finding: what could turn it, as JSON of ``influences``; blank for nothing.
+        sign_agreement: of a primary finding: the share of paraphrases in which it has its sign.
         missing_data_low, missing_data_high: the least and the largest value, whatever the scores that are missing.
         higher_group: of a rate: the group with the higher one, or with more positives; blank where they are equal.
         only_group, only_reference: of a flip rate: the number of notes that are positive in the version of the group
             alone, and in that of the reference group alone.
-        intersection: of crossed factors, of an intersection or the headline of all groups: the levels of a group that
+        intersection: of crossed factors, of an intersection or the primary finding of all: the levels of a group that
             lies ``from_mean`` from the mean of all, where the main effects of its levels add up to ``parts``.
         published: the published number beside it, if there is one.
 
@@ -94,14 +94,14 @@ class Finding(Record):
     unit: str
     cluster_vars: str = ""
     view: str = ""
-    headline: bool = False
+    primary: bool = False
     questions: int = 1
     interim_analyses: int = 1
     estimate: Estimate
     baseline: float = math.nan
     ratio: float = math.nan
-    ratio_error: float = math.nan
-    ratio_freedom: float = math.nan
+    ratio_std_error: float = math.nan
+    ratio_df: float = math.nan
     ratio_skewness: float = 0.0
     minimum_detectable_effect: float = math.nan
     margin: float = math.nan
@@ -131,7 +131,7 @@ class Finding(Record):
         if not self.ratio > 0:
             return math.nan, math.nan
         log = math.log(self.ratio)
-        low, high = t_ends(log, self.ratio_error, self.ratio_freedom, 1 - self.level, self.ratio_skewness)
+        low, high = t_ends(log, self.ratio_std_error, self.ratio_df, 1 - self.level, self.ratio_skewness)
         return math.exp(low), math.exp(high)
 
     @property
@@ -164,7 +164,7 @@ class Finding(Record):
 
     @property
     def influences(self) -> list[list[str]]:
-        """What could turn a headline: change, factor and item, the largest first.
+        """What could turn a primary finding: change, factor and item, the largest first.
 
         Without the item the sign is another (``sign``), or the gap loses or gains significance (``lost``,
         ``gained``). Of a score with the other sign (``score``) its name and value; ``more``: how many items more.
@@ -284,9 +284,9 @@ def unmeasured(finding: Finding) -> Finding:
     return replace(finding, estimate=counts, verdict=UNMEASURED)
 
 
-def headlines(found: Iterable[Finding]) -> list[Finding]:
+def primary_findings(found: Iterable[Finding]) -> list[Finding]:
     """The findings that answer the questions of their experiments, by the inference of their designs."""
-    return [one for one in found if one.headline]
+    return [one for one in found if one.primary]
 
 
 def comparisons(found: Iterable[Finding], *, rates: bool = False, views: bool = False) -> list[Finding]:
@@ -295,13 +295,13 @@ def comparisons(found: Iterable[Finding], *, rates: bool = False, views: bool = 
     ``rates``: with those that have a table of their own; ``views``: with the papers' statistics and other scores.
     """
     every = list(found)
-    answers = {(one.study, one.model_id, *one.key()) for one in every if one.headline}
+    answers = {(one.study, one.model_id, *one.key()) for one in every if one.primary}
 
     def shown(one: Finding) -> bool:
         record = MEASURES[one.measure]
         whole = one.slice_by == "all" or record.across
         of_design = views or (one.score == "score" and not one.view)
-        return record.comparison and (one.headline or (whole and (rates or not record.tabled))) and of_design
+        return record.comparison and (one.primary or (whole and (rates or not record.tabled))) and of_design
 
     def rank(one: Finding) -> int:
         if one.score == "score" and (one.study, one.model_id, *one.key()) in answers:
@@ -311,14 +311,14 @@ def comparisons(found: Iterable[Finding], *, rates: bool = False, views: bool = 
     return sorted(filter(shown, every), key=rank)
 
 
-def headline_of_each(found: Iterable[Finding]) -> list[Finding]:
+def primary_of_each(found: Iterable[Finding]) -> list[Finding]:
     """One primary finding for each study, experiment and model; of several (one a phenotype) the least fair.
 
     Raises:
         ValueError: one that stands twice.
     """
     chosen: dict[tuple[str, ...], list[Finding]] = {}
-    for one in headlines(found):
+    for one in primary_findings(found):
         several = chosen.setdefault((one.study, one.experiment, one.model_id), [])
         if any(one.key() == other.key() for other in several):
             raise ValueError(

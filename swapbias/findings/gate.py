@@ -24,9 +24,9 @@ from swapbias.findings.finding import (
     UNSTABLE,
     Finding,
     experiment_of,
-    headlines,
+    primary_findings,
 )
-from swapbias.findings.sensitivity import CHANGE, HOLDS, OTHER, gap_units, headline_rows, rows_of_two
+from swapbias.findings.sensitivity import CHANGE, HOLDS, OTHER, gap_units, primary_rows, rows_of_two
 from swapbias.measures import MEASURES, Estimate, margin_in
 from swapbias.studies import PLACEBO, Experiment, Study, did_you_mean, load_study
 
@@ -64,10 +64,10 @@ def over_questions(found: Sequence[Finding]) -> list[Finding]:
     """The findings, the intervals and p-values of primary ones as they hold for all primary questions at once."""
     families: dict[tuple[str, str, str], list[Finding]] = {}
     for one in found:
-        if one.headline and not math.isnan(one.estimate.p_value):
+        if one.primary and not math.isnan(one.estimate.p_value):
             families.setdefault(_family(one), []).append(one)
     questions = {family: _questions(mine) for family, mine in families.items()}
-    named = [(one, _family(one) if one.headline else ("", "", "")) for one in found]
+    named = [(one, _family(one) if one.primary else ("", "", "")) for one in found]
     return [_simultaneous(one, questions[key], families[key]) if key in families else one for one, key in named]
 
 
@@ -116,8 +116,8 @@ def _judged(finding: Finding, share: float) -> Finding:
     if not (MEASURES[finding.measure].reach or finding.measure == DIFFERENCE) or finding.view:
         return finding
     margin, detectable = margin_in(finding.unit, share), math.nan
-    if finding.headline or finding.slice_by == "all":
-        detectable = measures.detectable_gap(estimate.error, estimate.freedom, level=finding.level)
+    if finding.primary or finding.slice_by == "all":
+        detectable = measures.detectable_gap(estimate.std_error, estimate.df, level=finding.level)
     verdict = _verdict(finding, margin)
     verdict = UNDECIDED if _depends_on_missing(finding, margin, verdict) else verdict
     return replace(finding, margin=margin, minimum_detectable_effect=detectable, verdict=verdict)
@@ -128,7 +128,7 @@ def _depends_on_missing(finding: Finding, margin: float, verdict: str) -> bool:
     value, ends = finding.estimate.value, finding.bounds
     if verdict in (UNDECIDED, UNMEASURED, TOO_FEW):
         return False
-    if math.isnan(finding.estimate.error):
+    if math.isnan(finding.estimate.std_error):
         return any((abs(end) < margin) != (abs(value) < margin) for end in ends)
     turned = verdict != NONE and any(end * value <= 0 for end in ends)
     return turned or any(_verdict(_moved_to(finding, end), margin) != verdict for end in ends)
@@ -138,7 +138,7 @@ def _moved_to(finding: Finding, value: float) -> Finding:
     """The finding as it would be with another value and an interval as wide."""
     one, away = finding.estimate, value - finding.estimate.value
     low, high = one.ci_low + away, one.ci_high + away
-    p_adjusted = one.p_adjusted if finding.headline else 0.0 if low > 0 or high < 0 else 1.0
+    p_adjusted = one.p_adjusted if finding.primary else 0.0 if low > 0 or high < 0 else 1.0
     estimate = replace(one, value=value, ci_low=low, ci_high=high, p_adjusted=p_adjusted)
     ratio = finding.ratio + (away / finding.baseline if finding.baseline else 0)
     return replace(finding, estimate=estimate, ratio=ratio)
@@ -159,7 +159,7 @@ def _verdict(finding: Finding, margin: float) -> str:
     if 0 < estimate.fewest < FEWEST:
         return TOO_FEW
     significant = estimate.ci_low > 0 or estimate.ci_high < 0
-    if not finding.headline:  # one of many
+    if not finding.primary:  # one of many
         significant = significant and not estimate.p_adjusted >= LEVEL
     if finding.position(margin) == "within":
         return SMALL if significant else NONE
@@ -169,7 +169,7 @@ def _verdict(finding: Finding, margin: float) -> str:
 def _all_alike(finding: Finding) -> bool:
     """Whether all pairs differ by the same, not 0: no interval can be made, and its p-value is the sign test's."""
     one = finding.estimate
-    tested = math.isnan(one.error) and not math.isnan(one.p_value)
+    tested = math.isnan(one.std_error) and not math.isnan(one.p_value)
     return finding.measure == "paired_gap" and tested and one.value != 0
 
 
@@ -267,10 +267,10 @@ def check_gaps(
         raise UsageError(
             f"max_gap is {max_gap}, expected above 0 and at most 1: a share of a unit's range. Change it."
         )
-    chosen = _chosen(headlines(found), studies)
+    chosen = _chosen(primary_findings(found), studies)
     gaps = [one for one in chosen if MEASURES[one.measure].reach and not math.isnan(margin_in(one.unit, max_gap))]
     if not gaps:
-        names = ", ".join(dict.fromkeys(f"{one.study} {one.experiment}" for one in chosen)) or "no headline"
+        names = ", ".join(dict.fromkeys(f"{one.study} {one.experiment}" for one in chosen)) or "no primary finding"
         raise UsageError(f"Nothing to check: {names} has no gap in a unit with a range. Check another study.")
     checks = [Check(finding=one, margin=margin_in(one.unit, max_gap), levels=_levels(one, found)) for one in gaps]
     made = (_checked(one) if baseline is None else _compared(one, items or {}, baseline) for one in checks)
@@ -291,7 +291,7 @@ def _chosen(found: Sequence[Finding], studies: Sequence[str]) -> list[Finding]:
         if name not in known:
             has = ", ".join(sorted(known)) or "none"
             near = did_you_mean(name, sorted(known)) or " Name one of these."
-            raise UsageError(f"The run holds no headline of {name}: it has {has}.{near}")
+            raise UsageError(f"The run holds no primary finding of {name}: it has {has}.{near}")
     return [one for one in found if not studies or {one.study, f"{one.study}:{one.experiment}"} & set(studies)]
 
 
@@ -340,8 +340,8 @@ def _compared(check: Check, items: Items, baseline: Items) -> Check:
         known = texts[(texts["text"] != "") & (texts["text_before"] != "")]  # those of notes may be blank
         if (known["text"] != known["text_before"]).any():
             raise UsageError(f"{name}: the runs read different prompts. Audit both with the same swapbias.")
-    context, rows = headline_rows(finding, load_study(finding.study), mine, finding.model_id)
-    before = headline_rows(finding, load_study(finding.study), other, finding.model_id)[1]
+    context, rows = primary_rows(finding, load_study(finding.study), mine, finding.model_id)
+    before = primary_rows(finding, load_study(finding.study), other, finding.model_id)[1]
     both = rows_of_two(rows[rows["group"] != PLACEBO], before)
     before_of_both = both[OTHER].where(both[CHANGE].notna())
     both = both.assign(**{OTHER: before_of_both, "total": both["score"] + before_of_both})

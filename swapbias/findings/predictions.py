@@ -298,7 +298,7 @@ def _classifier() -> Any:
 def by_the_judge(found: Iterable[Finding]) -> list[Finding]:
     """The findings of a judge over all rows of each experiment that it answers, with its agreement and blinding."""
     every = list(found)
-    answered = {(one.study, one.experiment, one.model_id, one.subset) for one in every if one.headline}
+    answered = {(one.study, one.experiment, one.model_id, one.subset) for one in every if one.primary}
 
     def shown(one: Finding) -> bool:
         answers = (one.study, one.experiment, one.model_id, one.subset) in answered

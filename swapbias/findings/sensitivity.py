@@ -164,7 +164,7 @@ class Units:
         groups = [self.rows[f"{_SCORE_OF}{group}"].to_numpy() for group in self.context.sides]
         z = _ratio(found.value, [values])
         found = replace(found, effect_size=_ratio(found.value, groups), effect_size_z=z)
-        if math.isnan(found.error) and not math.isfinite(z) and found.value:  # a t test has no spread to go by
+        if math.isnan(found.std_error) and not math.isfinite(z) and found.value:  # a t test has no spread to go by
             names = " and ".join(filter(None, self.factors))
             p_value = measures.sign_test_p(values, self.factors)
             found = replace(found, p_value=p_value, test=f"sign test{names and f' ({names})'}")
@@ -257,7 +257,7 @@ def _effect_weights(experiment: Experiment, rows: pd.DataFrame, contrast: str) -
     return {group: mine.weights[cell] for group, cell in cells.items()} if mine else {}
 
 
-def headline_rows(finding: Finding, study: Study, rows: pd.DataFrame, model: str) -> tuple[Context, pd.DataFrame]:
+def primary_rows(finding: Finding, study: Study, rows: pd.DataFrame, model: str) -> tuple[Context, pd.DataFrame]:
     """The context of a primary finding and the scored rows that it is made of, placebo ones among them."""
     experiment = next(one for one in study.experiments if one.name == finding.experiment)
     looks, rows = looks_of(rows), over_prompts(experiment, rows)
@@ -284,10 +284,10 @@ def headline_rows(finding: Finding, study: Study, rows: pd.DataFrame, model: str
 
 def with_sensitivity(finding: Finding, study: Study, rows: pd.DataFrame, model: str) -> Iterator[Finding]:
     """A primary finding with its sensitivity and findings about paraphrases and non-answers; others as they are."""
-    if not finding.headline or not MEASURES[finding.measure].reach:
+    if not finding.primary or not MEASURES[finding.measure].reach:
         yield finding
         return
-    context, rows = headline_rows(finding, study, rows, model)
+    context, rows = primary_rows(finding, study, rows, model)
     answered, others = rows[rows["group"] != PLACEBO], list[Finding]()
     if finding.verdict != UNMEASURED:
         others += _over_paraphrases(context, rows, finding)
@@ -302,7 +302,7 @@ def with_sensitivity(finding: Finding, study: Study, rows: pd.DataFrame, model: 
 def _without_items(primary: Finding, units: Units) -> Finding:
     """The finding with its range over leaving out one item at a time, and the items that its verdict hinges on."""
     whole, parts = units.estimate(level=primary.level), list[tuple[str, str, Estimate]]()
-    for column, name in units.context.experiment.random.items() if not math.isnan(whole.error) else ():
+    for column, name in units.context.experiment.random.items() if not math.isnan(whole.std_error) else ():
         if column not in units.rows or units.rows[column].nunique() < 3 or column == "subject_id":
             continue  # patients are never named
         codes, items = pd.factorize(units.rows[column])

@@ -458,7 +458,7 @@ def _run_part(name: str, found: Sequence[Finding], manifest: Mapping[str, Any]) 
     texts = [f"## {name}", f"{markdown(', '.join(models))}, {_date(manifest)}, {len(found)} findings."]
     for model in models:
         mine = [one for one in found if one.model_id == model]
-        answered = any(one.headline for one in mine)
+        answered = any(one.primary for one in mine)
         texts += study_parts(mine, manifest, model_name=model).values() if answered else [_UNANSWERED]
     return _marked(name, "\n\n".join(texts))
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from swapbias import __version__, privacy, runs, studies
 from swapbias.errors import HubError, UsageError
-from swapbias.findings import Finding, experiment_of, findings_table, headline_of_each, oriented
+from swapbias.findings import Finding, experiment_of, findings_table, oriented, primary_of_each
 from swapbias.hub import cards
 from swapbias.hub.client import (
     HUB_FILES,
@@ -404,7 +404,7 @@ def eval_entries(
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
     made = []
-    for one in headline_of_each(found):
+    for one in primary_of_each(found):
         experiment = experiment_of(one)
         corpus = experiment.corpus if experiment and experiment.corpus else one.study
         each = [(each, number) for each in (one, *wording.parts(one, found)) if (number := oriented(each))]

@@ -50,25 +50,25 @@ def linear_contrast(
     factors = {name: np.unique(codes, return_inverse=True)[1] for name, codes in factors.items()}
     if shares is not None and not factors:
         factors = {"": np.arange(len(values))}
-    (error, freedom, skewness), fewest = _NOTHING, ("", 0)
+    (std_error, df, skewness), fewest = _NOTHING, ("", 0)
     if any(spreads) and not any(map(math.isnan, spreads)):
         if factors:
             design = Design.of_means(sides, factors, weights, shares)
-            error, freedom, skewness = design.spread(values)
+            std_error, df, skewness = design.spread(values)
             fewest = design.fewest
         else:
             parts = np.array([(w * s) ** 2 / n for w, s, n in zip(weights, spreads, counts, strict=True)])
-            error = math.sqrt(parts.sum())
-            freedom = float(parts.sum() ** 2 / (parts**2 / (counts - 1)).sum())
-    low, high = t_ends(value, error, freedom, confidence, skewness)
+            std_error = math.sqrt(parts.sum())
+            df = float(parts.sum() ** 2 / (parts**2 / (counts - 1)).sum())
+    low, high = t_ends(value, std_error, df, confidence, skewness)
     name = clustered_name(factors, "t" if len(counts) == 1 else "Welch t")
     independent = 0
-    if math.isnan(error):  # units in no common cluster of every factor, on the side that has the fewest
+    if math.isnan(std_error):  # units in no common cluster of every factor, on the side that has the fewest
         units = np.unique(np.column_stack([sides, *factors.values()]), axis=0)[:, 0] if factors else sides
         independent = int(np.bincount(units).min())
     return Estimate(
-        value, low, high, p_value=t_p(value, error, freedom, skewness), n=len(values), n_unscored=n_unscored,
-        test=name, interval=name, error=error, freedom=freedom, skewness=skewness, fewest_of=fewest[0],
+        value, low, high, p_value=t_p(value, std_error, df, skewness), n=len(values), n_unscored=n_unscored,
+        test=name, interval=name, std_error=std_error, df=df, skewness=skewness, fewest_of=fewest[0],
         fewest=fewest[1], independent=independent,
     )  # fmt: skip
 
@@ -158,19 +158,19 @@ class Design:
         return np.array([*parts, squared @ np.bincount(self.sides, self.shares**2)])
 
     @cached_property
-    def freedoms(self) -> Floats:
+    def dfs(self) -> Floats:
         """Degrees of freedom of each factor's sum of squares, and of the rest's."""
         size = np.abs(self.weights)
-        parts = [_freedom(share, np.broadcast_to(size, share.shape)) for share in self.cluster_shares]
+        parts = [_factor_df(share, np.broadcast_to(size, share.shape)) for share in self.cluster_shares]
         rest = len(self.sides) - len(size) - sum(len(share) - 1 for share in self.cluster_shares)
         return np.array([*parts, max(1.0, rest)])
 
-    def error(self, added: Floats) -> tuple[float, float]:
+    def std_error(self, added: Floats) -> tuple[float, float]:
         """Standard error and degrees of freedom from what each factor adds to the variance, the rest's last."""
         *parts, rest = added
         joint, more = np.array(parts) + rest, len(parts) - 1
         total = joint.sum() - more * rest
-        spread = (joint**2 / self.freedoms[:-1]).sum() + (more * rest) ** 2 / self.freedoms[-1]
+        spread = (joint**2 / self.dfs[:-1]).sum() + (more * rest) ** 2 / self.dfs[-1]
         return (math.sqrt(total), float(total**2 / spread)) if spread > 0 else (math.nan, math.nan)
 
     def expected(self, spreads: Mapping[str, float]) -> tuple[float, float]:
@@ -182,7 +182,7 @@ class Design:
         if not self.estimable or not all(name in spreads for name in names):
             return math.nan, math.nan
         scales = np.array([*(((share @ self.weights) ** 2).sum() for share in self.cluster_shares), self.scales[-1]])
-        return self.error(np.array([spreads[name] for name in names]) ** 2 * scales)
+        return self.std_error(np.array([spreads[name] for name in names]) ** 2 * scales)
 
     def spread(self, values: Floats) -> tuple[float, float, float]:
         """Standard error, degrees of freedom and skewness of the weighted sum of these units' means.
@@ -201,18 +201,18 @@ class Design:
             (codes,), (share,) = self.factors.values(), self.cluster_shares
             scale = 1 / np.sqrt(1 - share)
             totals = np.bincount(codes, influence * scale[codes, self.sides])
-            error, freedom = math.sqrt(totals @ totals), _freedom(share, scale * np.abs(self.weights))
+            std_error, df = math.sqrt(totals @ totals), _factor_df(share, scale * np.abs(self.weights))
         else:
             squares = np.array([*(one @ one for one in sums), influence @ influence])
             unit = self.expected_squares.max()
             found = scipy.optimize.nnls(self.expected_squares / unit, squares / squares.max())[0]
-            error, freedom = self.error(found * self.scales * squares.max() / unit)
+            std_error, df = self.std_error(found * self.scales * squares.max() / unit)
         counts = [(one, len(one)) for one in sums if len(one) >= _FEWEST_SKEWED]
         third = sum(float((one**3).sum()) * n**2 / ((n - 1) * (n - 2)) for one, n in counts)
-        return error, freedom, third / error**3
+        return std_error, df, third / std_error**3
 
 
-def _freedom(share: Floats, scale: Floats) -> float:
+def _factor_df(share: Floats, scale: Floats) -> float:
     """Bell and McCaffrey's degrees of freedom of one factor, under an effect for each cluster and side."""
     # The scaled sums of a side are A a of its clusters' effects a, with A = diag(d) - d h', d = scale h and h the
     # shares. Q = sum of A A' is a diagonal and, for each side, two vectors; (tr Q)^2 / tr Q^2 follows from those.
@@ -230,35 +230,35 @@ def _freedom(share: Floats, scale: Floats) -> float:
 # --- intervals and p-values (of scipy.special, for scipy.stats takes half a second to import) --------------------
 
 
-def t_reach(confidence: float, freedom: float) -> float:
+def t_reach(confidence: float, df: float) -> float:
     """How many standard errors an interval of this coverage reaches; ValueError for a coverage that is no share."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence {confidence!r}, expected between 0 and 1, as 0.95.")
-    return float(scipy.special.stdtrit(freedom, 0.5 + confidence / 2))
+    return float(scipy.special.stdtrit(df, 0.5 + confidence / 2))
 
 
 def t_ends(
-    value: float, error: float, freedom: float, confidence: float, skewness: float = 0.0
+    value: float, std_error: float, df: float, confidence: float, skewness: float = 0.0
 ) -> tuple[float, float]:
     """Ends of the t interval, each moved outwards where Hall's correction for skewness says so; NaN without an error.
 
     >>> [round(end, 2) for end in t_ends(1.0, 0.5, 10, 0.95, skewness=0.4)]  # without: -0.11 and 2.11
     [-0.11, 3.12]
     """
-    if not error > 0:
+    if not std_error > 0:
         return math.nan, math.nan
-    t = t_reach(confidence, freedom)
-    return value - error * max(t, _hall(t, skewness)), value + error * max(t, _hall(t, -skewness))
+    t = t_reach(confidence, df)
+    return value - std_error * max(t, _hall(t, skewness)), value + std_error * max(t, _hall(t, -skewness))
 
 
-def t_p(value: float, error: float, freedom: float, skewness: float = 0.0) -> float:
+def t_p(value: float, std_error: float, df: float, skewness: float = 0.0) -> float:
     """Two-sided p for "the value is 0": one less the coverage that just reaches 0; NaN without an error."""
-    if not error > 0:
+    if not std_error > 0:
         return math.nan
-    reach, skewness = abs(value) / error, math.copysign(skewness, value * skewness)
+    reach, skewness = abs(value) / std_error, math.copysign(skewness, value * skewness)
     if abs(skewness) >= _NO_SKEW:  # the t whose end lies so many standard errors away, by Hall
         reach = min(reach, ((1 + skewness * reach / 3) ** 3 - 1) / skewness + skewness / 6)
-    return min(1.0, 2 * float(scipy.special.stdtr(freedom, -reach)))
+    return min(1.0, 2 * float(scipy.special.stdtr(df, -reach)))
 
 
 def _hall(t: float, skewness: float) -> float:
@@ -296,36 +296,36 @@ def clustered_name(factors: Factors, plain: str) -> str:
 # --- power ------------------------------------------------------------------------------------------------------
 
 
-def power(gap: float, error: float, freedom: float, *, level: float = 0.05) -> float:
+def power(gap: float, std_error: float, df: float, *, level: float = 0.05) -> float:
     """The chance that a two-sided t test at ``level`` finds a gap of this size; NaN without a standard error.
 
     >>> round(power(0.0, 0.1, 10), 3), round(power(0.3, 0.1, 10), 2)
     (0.05, 0.77)
     """
-    if not (error > 0 and freedom > 0):
+    if not (std_error > 0 and df > 0):
         return math.nan
     # Normal tails beyond the critical value, over what errors may be estimated: scipy's noncentral t is NaN for few
     # degrees of freedom and far gaps.
-    away, deviates = abs(gap) / error, np.linspace(-8.0, 8.0, 161)
-    estimated = np.sqrt(scipy.special.chdtri(freedom, scipy.special.ndtr(-deviates)) / freedom)
-    most = -float(scipy.special.stdtrit(freedom, level / 2)) * estimated
+    away, deviates = abs(gap) / std_error, np.linspace(-8.0, 8.0, 161)
+    estimated = np.sqrt(scipy.special.chdtri(df, scipy.special.ndtr(-deviates)) / df)
+    most = -float(scipy.special.stdtrit(df, level / 2)) * estimated
     weights = np.exp(-(deviates**2) / 2)
     tails = scipy.special.ndtr(away - most) + scipy.special.ndtr(-most - away)
     return float(weights / weights.sum() @ tails)
 
 
-def detectable_gap(error: float, freedom: float, *, level: float = 0.05, chance: float = 0.8) -> float:
+def detectable_gap(std_error: float, df: float, *, level: float = 0.05, chance: float = 0.8) -> float:
     """The smallest gap that a test at ``level`` finds with this chance, in the unit of the error; NaN without one."""
-    if not (error > 0 and freedom > 0):
+    if not (std_error > 0 and df > 0):
         return math.nan
     most = 1.0
-    while power(most, 1.0, freedom, level=level) < chance:
+    while power(most, 1.0, df, level=level) < chance:
         most *= 2
 
     def missing(away: float) -> float:
-        return power(away, 1.0, freedom, level=level) - chance
+        return power(away, 1.0, df, level=level) - chance
 
-    return error * float(scipy.optimize.brentq(missing, 0, most, xtol=1e-4))
+    return std_error * float(scipy.optimize.brentq(missing, 0, most, xtol=1e-4))
 
 
 def equal_units_needed(margin: float, gap: float = 0.0, *, level: float = 0.025) -> float:
@@ -413,9 +413,9 @@ def sequential_adjust(estimate: Estimate, looks: int, *, level: float = 0.05) ->
     They hold at each of ``looks`` analyses, whyever the run stopped; coverage is 1 - ``level``. Without a standard
     error the p-value has Bonferroni's bound, and there is no interval.
     """
-    if math.isnan(estimate.error):
+    if math.isnan(estimate.std_error):
         p_value = float(np.minimum(1.0, looks * estimate.p_value))  # NaN stays NaN
         return estimate if looks == 1 else replace(estimate, p_value=p_value, ci_low=math.nan, ci_high=math.nan)
     covered = 1 - interim_level(looks, level)
-    low, high = t_ends(estimate.value, estimate.error, estimate.freedom, covered, estimate.skewness)
+    low, high = t_ends(estimate.value, estimate.std_error, estimate.df, covered, estimate.skewness)
     return replace(estimate, p_value=sequential_p(estimate.p_value, looks), ci_low=low, ci_high=high)

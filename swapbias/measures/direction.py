@@ -140,13 +140,13 @@ def from_cosines(
     def estimate(values: Floats, of_pairs: Floats, least: float, distances: Floats, observed: float) -> Estimate:
         spread, ends, p_value = spread_of(values, values), (math.nan, math.nan), math.nan
         if spread > 0:
-            variances, freedoms = np.array([spread**2 / len(values)]), np.array([len(values) - 1.0])
+            variances, dfs = np.array([spread**2 / len(values)]), np.array([len(values) - 1.0])
             if pairs:
-                freedoms = np.append(freedoms, pairs - 1.0)
+                dfs = np.append(dfs, pairs - 1.0)
                 variances = np.append(variances, (pairs - 1) * float(of_pairs.mean(axis=0).var()))
             variance = float(variances.sum())
-            freedom = variance**2 / float((variances**2 / freedoms).sum())
-            low, high = t_ends(mean_of(values), math.sqrt(variance), freedom, confidence)
+            df = variance**2 / float((variances**2 / dfs).sum())
+            low, high = t_ends(mean_of(values), math.sqrt(variance), df, confidence)
             ends = max(low, least), min(high, 1.0)
         if len(distances) and len(values):
             p_value = (1 + int((distances >= observed - _ROUNDING).sum())) / (1 + len(distances))

@@ -49,7 +49,7 @@ class Estimate(Record):
         n, n_unscored: units used (pairs for paired measures, else rows), and those left out because a score is NaN.
         test, interval: what gave the p-value and the interval.
         p_adjusted, family: the p-value corrected over the tests of the family, and its name.
-        error, freedom: standard error and degrees of freedom of the t interval; NaN where it is none.
+        std_error, df: standard error and degrees of freedom of the t interval; NaN where it is none.
         skewness: of the value, by which the interval and the p-value are corrected; 0: none, or not known.
         fewest, fewest_of: the smallest number of levels that a random factor has on a side, and which it is; 0: none.
         independent: of a gap without spread how many units are in no common cluster of every factor; else 0.
@@ -67,8 +67,8 @@ class Estimate(Record):
     interval: str = ""
     p_adjusted: float = math.nan
     family: str = ""
-    error: float = math.nan
-    freedom: float = math.nan
+    std_error: float = math.nan
+    df: float = math.nan
     skewness: float = 0.0
     fewest: int = 0
     fewest_of: str = ""

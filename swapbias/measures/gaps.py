@@ -203,11 +203,11 @@ def group_gap(
         return found
     samples = [rows.values[rows.sides == side] for side in (0, 1)]
     spread, counts = pooled_spread(samples), [len(one) for one in samples]
-    error = spread * math.sqrt(1 / counts[0] + 1 / counts[1]) if spread > 0 else math.nan
-    freedom = math.nan if math.isnan(error) else sum(counts) - 2
-    low, high = t_ends(found.value, error, freedom, confidence)
+    std_error = spread * math.sqrt(1 / counts[0] + 1 / counts[1]) if spread > 0 else math.nan
+    df = math.nan if math.isnan(std_error) else sum(counts) - 2
+    low, high = t_ends(found.value, std_error, df, confidence)
     return replace(
-        found, ci_low=low, ci_high=high, error=error, freedom=freedom, p_value=t_p(found.value, error, freedom),
+        found, ci_low=low, ci_high=high, std_error=std_error, df=df, p_value=t_p(found.value, std_error, df),
         test="independent t (equal variance)", interval="pooled t",
     )  # fmt: skip
 
@@ -249,7 +249,7 @@ def selection_rate(
         if mean.value > 0 and base > 0 and name != reference:
             log = rows.contrast(own / mean.value - shares / base, confidence)  # the log less its value here
             low, high = (value * math.exp(min(end, 700.0)) for end in (log.ci_low, log.ci_high))
-            p_value = t_p(math.log(value), log.error, log.freedom, log.skewness)
+            p_value = t_p(math.log(value), log.std_error, log.df, log.skewness)
             method = f"{log.test} of the log"
             impact = replace(
                 log, value=value, ci_low=low, ci_high=high, p_value=p_value, test=method, interval=method,

@@ -67,7 +67,7 @@ class Measure:
     unit: str = ""  # of the value; blank: that of the scores
     signed: bool = True  # zero is a meaningful middle of the value, so that its sign is written
     whole: bool = False  # a count, written without decimals
-    comparison: bool = True  # may be a headline; a level of one group, or another's number on another scale, is none
+    comparison: bool = True  # may be primary; a level of one group, or another's number on another scale, is none
     tabled: bool = False  # a rate, which has a table of its own by slice and regime
     performed: str = ""  # the column of the table of performance: of notes as written, each of its own group
     across: bool = False  # computed across the values of a slice, which ``slice_by`` names

@@ -47,21 +47,21 @@ class Quantity:
     n: int
     n_unscored: int
     interval: str = "none"
-    freedom: float = math.nan
+    df: float = math.nan
     end: Callable[[float, float], float] = lambda quantile, side: math.nan
 
     def estimate(self, confidence: float, *, tested: bool = False) -> Estimate:
         """The value with its interval; with the two-sided p of "it is 0": one less the coverage that reaches 0."""
-        quantile, p_value = t_reach(confidence, self.freedom), math.nan
+        quantile, p_value = t_reach(confidence, self.df), math.nan
 
         def beyond(reach: float) -> float:
             return self.end(reach, -math.copysign(1.0, self.value)) * self.value
 
-        if tested and not math.isnan(self.value + self.freedom):
+        if tested and not math.isnan(self.value + self.df):
             p_value = 1.0 if abs(self.value) <= 1e-12 else 0.0
             if not p_value and beyond(_FARTHEST) <= 0:
                 reach = scipy.optimize.brentq(beyond, _NEAREST, _FARTHEST)
-                p_value = 2 * float(scipy.special.stdtr(self.freedom, -reach))
+                p_value = 2 * float(scipy.special.stdtr(self.df, -reach))
         return Estimate(
             self.value, self.end(quantile, -1.0), self.end(quantile, 1.0), p_value=p_value, n=self.n,
             n_unscored=self.n_unscored, test="that of the interval" if tested else "none", interval=self.interval,
@@ -94,14 +94,14 @@ def share_sum(
     paired = min(weights) < 0
     own = np.arange(len(whole)) if units is None else units
     own = own if paired or clusters is None else clusters
-    influence, sizes, freedom = (part - shares * whole) / counts, np.empty(len(shares)), math.inf
+    influence, sizes, df = (part - shares * whole) / counts, np.empty(len(shares)), math.inf
     for share, within in enumerate(whole.T > 0):
         effect, limit = _design_effect(influence[within, share], np.unique(own[within], return_inverse=True)[1])
         alone = math.isnan(effect)
         if alone and own is clusters:
             return found
         sizes[share] = 1.0 if alone else counts[share] / effect  # the rows of one note are worth one row
-        freedom = freedom if alone else min(freedom, limit)
+        df = df if alone else min(df, limit)
     first, places = np.unique(own[used], return_index=True, return_inverse=True)[1:]
     by_unit = np.zeros((len(first), len(shares)))
     np.add.at(by_unit, places, influence[used])
@@ -111,7 +111,7 @@ def share_sum(
         effect, limit = _design_effect(by_unit @ weight, codes, trust=1.5)
         if math.isnan(effect):
             return found
-        sizes, freedom = sizes / effect, min(freedom, limit)
+        sizes, df = sizes / effect, min(df, limit)
     correlations = _correlations(by_unit, shares, sizes, weight)
 
     def end(quantile: float, side: float) -> float:
@@ -120,7 +120,7 @@ def share_sum(
             away = weight * np.abs(scale(np.where(side * weight > 0, high, low)) - placed)
         return value + side * math.sqrt(max(float(away @ correlations @ away), 0.0))
 
-    return replace(found, freedom=freedom, end=end)
+    return replace(found, df=df, end=end)
 
 
 def _design_effect(influence: Floats, codes: Codes, *, trust: float = 1.0) -> tuple[float, float]:
@@ -231,7 +231,7 @@ def kappa(first: Sequence[str], second: Sequence[str], *, cluster_ids: Ids) -> E
     low, high = max(-1.0, found.ci_low), min(1.0, found.ci_high)
     return Estimate(
         value, low, high, n=len(one), n_unscored=len(first) - len(one), test="none", interval=found.interval,
-        error=found.error, freedom=found.freedom, skewness=found.skewness,
+        std_error=found.std_error, df=found.df, skewness=found.skewness,
     )  # fmt: skip
 
 
@@ -530,15 +530,15 @@ def _equalised(tpr: Quantity, fpr: Quantity, confidence: float) -> Estimate:
 def _difference(other: Quantity, reference: Quantity) -> Quantity:
     """The difference of a quantity of two groups of subjects, with an interval made of both (MOVER)."""
     value, counts = other.value - reference.value, (other.n + reference.n, other.n_unscored + reference.n_unscored)
-    if math.isnan(value + other.freedom + reference.freedom):
+    if math.isnan(value + other.df + reference.df):
         return Quantity(value, *counts)
 
     def end(quantile: float, side: float) -> float:
         first = other.end(quantile, side) - other.value
         return value + side * math.hypot(first, reference.end(quantile, -side) - reference.value)
 
-    freedom = min(other.freedom, reference.freedom)
-    return Quantity(value, *counts, f"combined: {other.interval}", freedom, end)
+    df = min(other.df, reference.df)
+    return Quantity(value, *counts, f"combined: {other.interval}", df, end)
 
 
 def _auroc(scores: Floats, positives: NDArray[np.bool_], clusters: Codes) -> Quantity:
@@ -554,7 +554,7 @@ def _auroc(scores: Floats, positives: NDArray[np.bool_], clusters: Codes) -> Qua
         return Quantity(value, *rows)
     sizes = counts[0] / effect, counts[1] / effect
     name = "Newcombe's score interval" + ("" if math.isinf(limit) else ", over clusters")
-    freedom, more = min(limit, max(min(sizes) - 1, 1.0)), max(sum(sizes) / 2 - 1, 0.0)
+    df, more = min(limit, max(min(sizes) - 1, 1.0)), max(sum(sizes) / 2 - 1, 0.0)
 
     def end(quantile: float, side: float) -> float:
         def away(area: float) -> float:  # from which the observed one lies so many standard errors of that area
@@ -567,7 +567,7 @@ def _auroc(scores: Floats, positives: NDArray[np.bool_], clusters: Codes) -> Qua
             return edge
         return float(scipy.optimize.brentq(away, start, edge)) if away(start) < 0 else value
 
-    return Quantity(value, *rows, name, freedom, end)
+    return Quantity(value, *rows, name, df, end)
 
 
 def auroc_parts(score: Floats, positive: NDArray[np.bool_]) -> tuple[float, Floats]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from swapbias.findings import Finding, experiment_of, headlines
+from swapbias.findings import Finding, experiment_of, primary_findings
 from swapbias.measures import MEASURES
 from swapbias.report import text
 
@@ -39,7 +39,7 @@ class Row:
     picture: Markup
     cells: tuple[tuple[str, float | None], ...]
     find: str = ""
-    headline: bool = False
+    primary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ class Drawn:
 def draw_figures(found: Sequence[Finding]) -> list[Drawn]:
     """Forest plots of a run: its answers on one scale, then means and gaps by slice of each experiment and model."""
     plots: dict[tuple[str, str], list[Finding]] = {}
-    answers = [one for one in headlines(found) if MEASURES[one.measure].reach and text.in_points(one.unit)]
+    answers = [one for one in primary_findings(found) if MEASURES[one.measure].reach and text.in_points(one.unit)]
     if any(not math.isnan(one.estimate.value) for one in answers):
         plots["results", "Result of each question"] = answers
     several = len({one.model_id for one in found}) > 1
@@ -210,9 +210,7 @@ def forest(found: Sequence[Finding]) -> "Figure":
     for one in found:
         name = ", ".join(filter(None, (text.plain(one.subset), text.value_name(one.slice_value))))
         name = (
-            f"{one.study}:{one.experiment}, {text.row_name(one)}, {text.shown(one.model_id)}"
-            if one.headline
-            else name
+            f"{one.study}:{one.experiment}, {text.row_name(one)}, {text.shown(one.model_id)}" if one.primary else name
         )
         rows.setdefault(name, []).append(one)
     labels = {""}

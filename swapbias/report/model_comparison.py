@@ -52,9 +52,9 @@ class Quantity:
         return [one for one in self.found if one is not None]
 
     @property
-    def headline(self) -> bool:
+    def primary(self) -> bool:
         """Whether it answers the question of its experiment."""
-        return any(one.headline for one in self.known)
+        return any(one.primary for one in self.known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def render_comparison(compared: ComparisonPage) -> str:
     packed = _packed(compared)
     questions: dict[tuple[str, str], list[Quantity]] = {}
     for one in compared.quantities:
-        if one.headline:
+        if one.primary:
             questions.setdefault((one.known[0].study, one.known[0].experiment), []).append(one)
     names = [one.name for one in compared.models]
     tested = compared.over_all_rows
@@ -106,15 +106,15 @@ def render_comparison(compared: ComparisonPage) -> str:
         quantities=compared.quantities,
         differences=tested,
         notes=[*compared.notes, NO_RANKING],
-        family=next((one.estimate.family for one in tested if one.headline and one.estimate.family), ""),
+        family=next((one.estimate.family for one in tested if one.primary and one.estimate.family), ""),
         too_large=bool(compared.scored) and packed is None,
     )
 
 
 def sentences(compared: ComparisonPage) -> Iterator[tuple[Finding, str]]:
-    """What the page says of each question, for a terminal: a headline of it, and a sentence."""
+    """What the page says of each question, for a terminal: a primary finding of it, and a sentence."""
     for one in compared.quantities:
-        if one.headline:
+        if one.primary:
             yield one.known[0], " ".join(filter(None, _texts(compared, one)))
 
 
@@ -146,7 +146,7 @@ def _section(
 def _answer(compared: ComparisonPage, mine: Sequence[Quantity]) -> Chart:
     """A row for each model: its own value with its verdict, and how far it lies from the reference."""
     first, unit = mine[0].known[0], text.form(mine[0].known[0]).unit
-    every = [one for each in compared.quantities if each.headline for one in each.known]
+    every = [one for each in compared.quantities if each.primary for one in each.known]
     axis = page.axis_of([one for one in every if page.scaled_alike(one, first)])
     parts: dict[str, list[Row]] = {}
     for quantity in mine:

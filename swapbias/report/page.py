@@ -24,7 +24,7 @@ from swapbias.findings import (
     by_the_judge,
     comparisons,
     experiment_of,
-    headlines,
+    primary_findings,
 )
 from swapbias.measures import MEASURES, SAID
 from swapbias.models.chat import scoring_in_words
@@ -224,7 +224,7 @@ def chart_of(
             dots = [dot_of(mine[at], look) for at, (_, look) in columns.items() if at in mine and look is not None]
             values = [mine.get(at) for at in columns]
             cells = [(text.own_value(each), each.estimate.value) if each else ("", math.nan) for each in values]
-        parts.setdefault(part, []).append(Row(row, strip(dots, axis), tuple(cells), _find(first), first.headline))
+        parts.setdefault(part, []).append(Row(row, strip(dots, axis), tuple(cells), _find(first), first.primary))
     heads = [unit, "95 % interval", *["p"] * bool(name), "n"]
     heads = [title for title, _ in columns.values()] if columns else heads
     keys = [(key(look), title) for title, look in (columns or {}).values() if look is not None]
@@ -254,7 +254,7 @@ def _section(page: Page, study: str, name: str, packed: Mapping[str, str]) -> di
     experiment = next(one for one in load_study(study).experiments if one.name == name)
     rows, place = page.items.get(study), anchor(study, name)
     items = None if rows is None else rows[rows["experiment"] == name]
-    answers = headlines(mine)
+    answers = primary_findings(mine)
     known = [one for one in mine if one.published and not one.published.planted]
     views = {(one.model_id, *one.key()) for one in known if one.view == AS_PUBLISHED}
     return {

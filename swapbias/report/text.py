@@ -104,15 +104,15 @@ class Verdict:
 
 
 def questions(found: Sequence[Finding]) -> list[list[Finding]]:
-    """The headlines of each experiment and model."""
+    """The primary findings of each experiment and model."""
     results: dict[tuple[str, ...], list[Finding]] = {}
-    for one in findings.headlines(found):
+    for one in findings.primary_findings(found):
         results.setdefault((one.study, one.experiment, one.model_id), []).append(one)
     return list(results.values())
 
 
 def verdicts(results: Sequence[Finding], found: Sequence[Finding] = ()) -> list[Verdict]:
-    """What the headlines of an experiment and model come to; of many alike one sentence for all of them.
+    """What the primary findings of an experiment and model come to; of many alike one sentence for all of them.
 
     Only the answer has a word: both gaps of a difference, and what follows a test of all groups, have none.
     """
@@ -156,7 +156,7 @@ def _sentence(finding: Finding) -> str:
         return f"{model}: {plain(finding.contrast)}: {different} (one test of all, p {p_value(one.p_adjusted)})"
     if not finding.verdict or not _is_gap(finding):
         return f"{model}: {_RATES.get(finding.measure) or quantity(finding)} is {_size(finding)}"
-    if one.value == 0 and math.isnan(one.error) and finding.verdict in (NONE, UNDECIDED):
+    if one.value == 0 and math.isnan(one.std_error) and finding.verdict in (NONE, UNDECIDED):
         all_pairs = "" if finding.measure == DIFFERENCE else f"all {one.n} pairs about "
         same = f"{all_pairs}{first} and {second} score the same"
         return same if finding.verdict == NONE else equal_pairs(finding, finding.margin)
@@ -231,7 +231,7 @@ def _ending(finding: Finding) -> str:
     if finding.verdict in more:
         rest = ", averaged over the rest" if finding.measure == EFFECTS[0] and finding.verdict in _SURE else ""
         return rest + more[finding.verdict]
-    if math.isnan(one.error):
+    if math.isnan(one.std_error):
         return f"{ratio}. There is no interval, because too little varies or was scored"
     if one.p_adjusted < LEVEL and finding.bounds:
         ends = _ends(finding, *finding.bounds)
@@ -264,7 +264,7 @@ def _of_sets(both: Sequence[Finding]) -> list[Verdict]:
 
 def next_steps(found: Sequence[Finding], run: str = "RUN") -> list[tuple[str, str]]:
     """What a reader does after these verdicts: sentences, each with a command."""
-    reached = {one.verdict for one in findings.headlines(found)}
+    reached = {one.verdict for one in findings.primary_findings(found)}
     steps = [("Fail a release whose gap is not within 5 points", f"swapbias check {run} --max-gap 0.05")]
     if reached & {UNDECIDED, TOO_FEW}:
         steps += [("See which gap a study with more templates detects", "swapbias plan MODEL --study FOLDER")]
@@ -392,7 +392,7 @@ def point(unit: str) -> str:
 
 
 def cautions(finding: Finding, *, every: bool = True) -> list[str]:
-    """What could change a headline and what is not in it; with ``every`` also how far it holds."""
+    """What could change a primary finding and what is not in it; with ``every`` also how far it holds."""
     texts, one = [], finding.estimate
     if every and not math.isnan(finding.loo_min):
         ends = _ends(finding, finding.loo_min, finding.loo_max)
@@ -647,7 +647,7 @@ def p_value(value: float) -> str:
 def own_p(finding: Finding) -> str:
     """The p-value that belongs to the interval: of an answer for all questions at once, else of the row alone."""
     one = finding.estimate
-    return p_value(one.p_value) if math.isnan(one.p_adjusted) or not finding.headline else p_value(one.p_adjusted)
+    return p_value(one.p_value) if math.isnan(one.p_adjusted) or not finding.primary else p_value(one.p_adjusted)
 
 
 def tested(estimate: Estimate) -> str:
@@ -726,7 +726,7 @@ def set_name(finding: Finding) -> str:
 
 
 def row_name(finding: Finding) -> str:
-    """What the row of a headline, or of a part of one, is called in a table or chart."""
+    """What the row of a primary finding, or of a part of one, is called in a table or chart."""
     experiment = experiment_of(finding)
     if experiment and experiment.groups:
         return compared(finding)
@@ -848,7 +848,7 @@ def _wrapped(sentence: str, indent: int = 0) -> list[str]:
 
 
 def comparison_tables(found: Sequence[Finding]) -> list[str]:
-    """Every comparison over all rows, headlines first, and after them what a judge found."""
+    """Every comparison over all rows, primary findings first, and after them what a judge found."""
     judged = findings.by_the_judge(found)
     tables = [terminal_table("Every comparison over all rows", findings.comparisons(found, rates=True))]
     return [*tables, terminal_table("By the judge, which was shown no group", judged)] if judged else tables

@@ -13,7 +13,7 @@ _log = logging.getLogger("swapbias")
 
 
 class BiasCallback(TrainerCallback):
-    """Audits the model as training begins and every so many steps, and logs the headline gaps as metrics.
+    """Audits the model as training begins and every so many steps, and logs the primary gaps as metrics.
 
     ``trainer.add_callback(BiasCallback(trainer, "gendered_stigma", every=500, limit=200))`` logs
     ``bias/gendered_stigma_rq1`` and the ends of its interval (``_low``, ``_high``) through ``trainer.log``, so that
@@ -71,7 +71,7 @@ class BiasCallback(TrainerCallback):
     def _measure(self, control: TrainerControl) -> None:
         self.last = audit(self.trainer.model, self.studies, **self.options)
         metrics: dict[str, float] = {}
-        for one in (one for one in self.last.found if one.headline):
+        for one in (one for one in self.last.found if one.primary):
             name = "_".join(filter(None, ("bias/" + one.study, one.experiment, one.slice_value)))
             ends = {"": one.estimate.value, "_low": one.estimate.ci_low, "_high": one.estimate.ci_high}
             metrics |= {name + end: float(value) for end, value in ends.items() if not math.isnan(value)}

@@ -73,11 +73,11 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
 
 
 def _of_row(row: Quantity, away: Mapping[tuple[str, ...], Mapping[str, Finding]]) -> dict[str, Finding]:
-    """The differences of a headline's models by name."""
+    """The differences of a primary finding's models by name."""
     first, experiment = row.known[0], experiment_of(row.known[0])
     several = experiment is not None and (experiment.groups or experiment.factors)
     subset = ", ".join(filter(None, (first.subset, first.contrast if several else "")))
-    names = {one.model_id for one in row.known} if first.headline else set()
+    names = {one.model_id for one in row.known} if first.primary else set()
     mine = away.get((first.study, first.experiment, subset), {})
     return {name: one for name, one in mine.items() if name in names}
 
@@ -158,7 +158,7 @@ def check_run(
 
 
 def _side_by_side(columns: Columns) -> ComparisonPage:
-    """Headline quantities of runs, by the inference of the design, over all rows of each experiment and subset.
+    """Primary quantities of runs, by the inference of the design, over all rows of each experiment and subset.
 
     Numbers stand in one row where study, quantity, unit, prompts, word lists and trials are the same.
     """

@@ -516,7 +516,7 @@ def _distinct(task: Task) -> Task:
     experiment, own = task.experiment, task.notes is not None or task.study.name in own_studies()
     if not own or experiment.measure != "paired_gap":
         return task
-    answered_by = next((one.column for one in experiment.slices if one.name == experiment.headline_slice), "")
+    answered_by = next((one.column for one in experiment.slices if one.name == experiment.primary_slice), "")
     names = ["group", "side", "text", "candidates", "wording", "trial", experiment.subset, answered_by]
     names += ["label", "version"] if experiment.rates else []
     content: dict[str, set[tuple[str, ...]]] = {}

@@ -252,7 +252,7 @@ def write_figures(run: Run, folder: Path, *, kind: str) -> "list[tuple[Path, str
     figures = draw_figures(as_public(read_results(run)).found)
     if not figures:
         raise UsageError(
-            f"{run.folder} has no figures: no headline gap has a margin, and no slice has values that differ. Its "
+            f"{run.folder} has no figures: no primary gap has a margin, and no slice has values that differ. Its "
             f"numbers are in {FINDINGS_CSV} and its report."
         )
     with writing(folder, credentialed=is_credentialed(run.folder)):
@@ -285,7 +285,7 @@ def read_run(folder: Path, *, repo: str = "", commit: str = "") -> Results:
     found = parse_results(content, f"{where}/{FINDINGS_JSON}", own_names=own_names)
     keys = [(one.model_id, one.study, one.experiment, one.unit, *one.key()) for one in comparisons(found, rates=True)]
     if len(set(keys)) != len(keys):
-        raise ValueError(f"{where}: a headline finding stands twice. Its owner can audit again.")
+        raise ValueError(f"{where}: a primary finding stands twice. Its owner can audit again.")
     there = [one for one in dict.fromkeys(one.study for one in found) if (folder / f"items/{one}.parquet").is_file()]
     items = LazyItems(there, lambda study: scored_items(run, study))
     return Results(manifest, found, items, place=repo or str(folder), name=folder.name, commit=commit)
@@ -627,7 +627,7 @@ def _result(manifest: Mapping[str, Any], one: Finding, number: Oriented) -> dict
                 "n_unscored": str(estimate.n_unscored),
                 **_texts({name: one.row()[name] for name in ("unit", "cluster_vars", "verdict", "family")}),
                 "direction": text.direction(one),
-                "headline": str(one.headline),
+                "primary": str(one.primary),
             },
             "uncertainty": {"num_samples": int(estimate.n), **known},
         },

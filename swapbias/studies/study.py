@@ -273,9 +273,9 @@ class Experiment:
     spreads: Mapping[str, float] = field(default_factory=dict)  # SD of their effects on a gap, blank: of the rest
     aggregate: tuple[str, ...] = ()  # columns to average over before groups are compared; the last is the unit
     rates: tuple[str, ...] = ()  # of predictions and labels, or of cosines (``findings.predictions.RATES``)
-    headline_measure: str = ""  # what answers the question where neither contrast nor measure does
-    headline_subset: str = ""
-    headline_slice: str = "all"  # else one answer for each value of a slice: they may cancel and are never pooled
+    primary_measure: str = ""  # what answers the question where neither contrast nor measure does
+    primary_subset: str = ""
+    primary_slice: str = "all"  # else one answer for each value of a slice: they may cancel and are never pooled
     margin: float | None = None  # a gap below this share of the range of its unit counts as none, by default
 
     levels: tuple[str, ...] = ()  # groups whose mean is reported; ``all`` pools them
@@ -296,7 +296,7 @@ class Experiment:
     @property
     def never_pooled(self) -> bool:
         """Whether gaps and rates of its slices are never pooled: those of opposite signs cancel."""
-        return self.headline_slice != "all" and bool(self.measure)
+        return self.primary_slice != "all" and bool(self.measure)
 
     @property
     def gaps(self) -> "tuple[Experiment, ...]":
@@ -309,11 +309,11 @@ class Experiment:
         return tuple(replace(self, group=one, groups=(), random_of={}, random=random[one]) for one in mine)
 
     @property
-    def headline(self) -> tuple[str, str, str]:
+    def primary(self) -> tuple[str, str, str]:
         """Measure, subset and slice of the findings that answer the question."""
         if self.contrast:
             return "gap_difference", " - ".join(self.contrast), "all"
-        return self.headline_measure or self.measure, self.headline_subset, self.headline_slice
+        return self.primary_measure or self.measure, self.primary_subset, self.primary_slice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

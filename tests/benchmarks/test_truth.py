@@ -19,8 +19,8 @@ def phase():
 def test_a_planted_gap_without_effects_is_found_exactly(phase):
     still = replace(phase, spreads={"template": 0.0, "condition": 0.0, "": 0.0})
     (audit,) = truth.audits(still, "normal", 1, planted=0.3)
-    assert [one.estimate.value for one in audit.headlines] == pytest.approx([0.3])
-    assert audit.headlines[0].estimate.n == 44  # 4 templates x 11 conditions
+    assert [one.estimate.value for one in audit.primary] == pytest.approx([0.3])
+    assert audit.primary[0].estimate.n == 44  # 4 templates x 11 conditions
     assert len(audit.published) == 1
 
 
@@ -32,7 +32,7 @@ def test_effects_have_mean_zero_and_spread_one():
 
 def test_the_spreads_of_simulated_scores_are_those_of_the_design(phase):
     # Of the mean of 4 x 11 pairs: .042^2 / 4 + .115^2 / 11 + .035^2 / 44 = .001671.
-    values = [audit.headlines[0].estimate.value for audit in truth.audits(phase, "normal", 400)]
+    values = [audit.primary[0].estimate.value for audit in truth.audits(phase, "normal", 400)]
     assert np.var(values) == pytest.approx(0.042**2 / 4 + 0.115**2 / 11 + 0.035**2 / 44, rel=0.2)
 
 
@@ -54,14 +54,14 @@ def test_templates_and_acts_that_lean_by_group_are_no_gap_between_groups():
 
 
 def _both(audit):
-    return audit.headlines, audit.published
+    return audit.primary, audit.published
 
 
-def test_every_design_has_a_headline_and_the_statistic_of_the_paper():
+def test_every_design_has_a_primary_finding_and_the_statistic_of_the_paper():
     for design in truth.designs():
         (audit,) = truth.audits(design, "lognormal", 1)
         count = 4 if design.title == "clinical pairs" else 1
-        assert len(audit.headlines) == len(audit.published) == count, design.title
+        assert len(audit.primary) == len(audit.published) == count, design.title
         assert len(audit.subset) == len(audit.subset_published) == bool(design.subset)
 
 
@@ -85,7 +85,7 @@ def test_of_crossed_factors_what_is_planted_is_told_and_little_else():
     told = {}
     for planted in truth.CROSSED:
         for found in truth.crossed_audits(design, planted, runs):
-            heads = [one for one in found if one.headline]
+            heads = [one for one in found if one.primary]
             sure = {one.measure for one in heads if one.estimate.p_adjusted < 0.05}
             named = next(one for one in heads if one.measure == "group_spread")
             assert bool(named.intersection) == (named.from_mean == named.from_mean)

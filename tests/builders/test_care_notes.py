@@ -11,7 +11,7 @@ import pytest
 from swapbias import models
 from swapbias.builders.care_notes import NAME, SCORES, released
 from swapbias.errors import UsageError
-from swapbias.findings import disaggregate, headlines, recompute
+from swapbias.findings import disaggregate, primary_findings, recompute
 from swapbias.findings.reproduce import Reproduced
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
@@ -107,7 +107,7 @@ def test_a_planted_tone_is_found_and_credentialed_notes_leave_no_text(notes, tmp
         )
         assert len(server.requests) == 24
         assert server.requests[0]["max_tokens"] == 512
-    (one,) = headlines(found)
+    (one,) = primary_findings(found)
     assert (one.verdict, one.unit) == ("gap found", "sentiment from 0 to 1")
     whole = [each for each in found if each.measure == "paired_gap" and each.slice_by == "all" and not each.view]
     gaps = {each.score: each.estimate.value for each in whole}
@@ -146,6 +146,6 @@ def test_a_model_without_a_preference_is_rarely_accused():
     for _ in range(count):
         of_document = rng.normal(0, 0.05, (60, 2))  # a note is read otherwise in each gender, whatever the length
         score = [of_document[document, side] + rng.normal(0, 0.02) for document, _ in pairs for side in (0, 1)]
-        (one,) = headlines(disaggregate(rows.assign(score=score), NAME, expected={}, robustness=False))
+        (one,) = primary_findings(disaggregate(rows.assign(score=score), NAME, expected={}, robustness=False))
         wrong += one.verdict == "gap found"
     assert wrong / count <= 0.11  # of a binomial of 100 at .05 more has p < .01

@@ -35,8 +35,8 @@ def audited(study, name, answer, *, slices=True):
         for row, (score, parts) in zip(rows, scored, strict=True)
     ]
     found = disaggregate(pd.DataFrame(made), declared, expected={}, robustness=False)
-    (headline,) = [one for one in found if one.headline]
-    return headline, found
+    (primary,) = [one for one in found if one.primary]
+    return primary, found
 
 
 def option(row, said):

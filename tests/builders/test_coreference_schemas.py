@@ -45,10 +45,10 @@ def test_gaps_that_follow_the_share_of_women_are_found_and_others_are_not():
     r = {one.contrast: one.estimate.value for one in found if one.measure == "correlation"}
     assert r["gap ~ percent women by BLS"] == pytest.approx(1)
     assert 0 < r["gap ~ percent women by Bergsma and Lin"] < 1
-    gaps = {one.contrast: one.estimate.value for one in found if one.headline and one.measure == "paired_gap"}
+    gaps = {one.contrast: one.estimate.value for one in found if one.primary and one.measure == "paired_gap"}
     assert gaps == {"female - male": pytest.approx(sum(WOMEN.values()) / 50 / 60), "neutral - male": 0}
     blind = audited("sentences", lambda row: float(-len(row["pair_id"])))
-    assert {one.estimate.value for one in blind if one.headline and one.measure == "paired_gap"} == {0.0}
+    assert {one.estimate.value for one in blind if one.primary and one.measure == "paired_gap"} == {0.0}
     assert all(math.isnan(one.estimate.value) for one in blind if one.measure == "correlation")
 
 

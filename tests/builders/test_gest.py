@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from swapbias.builders.gest import NAME, SENTENCES, rates, released
-from swapbias.findings import disaggregate, headlines, recompute
+from swapbias.findings import disaggregate, primary_findings, recompute
 from swapbias.findings.reproduce import Reproduced
 from swapbias.studies import config_rows, load_corpus, pinned_files, upstream_file
 
@@ -74,7 +74,7 @@ def test_a_planted_stereotype_is_found_at_its_size_and_none_where_there_is_none(
     construct = dict(zip(table["construct"].unique(), rng.normal(0, 0.1, 16), strict=True))
     about = np.where(table["label"] == "men", planted, 0.0) + table["construct"].map(construct) + 1.5  # writes "he"
     score = np.where(table["group"] == "male", about, 0.0) + rng.normal(0, 0.5, len(table))
-    (one,) = headlines(disaggregate(table.assign(model_id="made", score=score), NAME, robustness=False))
+    (one,) = primary_findings(disaggregate(table.assign(model_id="made", score=score), NAME, robustness=False))
     assert one.estimate.ci_low <= planted <= one.estimate.ci_high
     assert (one.verdict == "gap found") == (planted > 0)
     assert set(one.cluster_vars.split(" + ")) == {"stereotypes"} | ({"templates"} if kind == "masked" else set())

@@ -202,7 +202,7 @@ def heads(table):
     study = load_study("group_packs")
     asked = replace(study.experiments[0], levels=())
     found = disaggregate(table, replace(study, experiments=(asked,)), expected={}, robustness=False)
-    return [one for one in found if one.headline]
+    return [one for one in found if one.primary]
 
 
 def test_names_that_differ_by_chance_alone_are_seldom_a_finding(rows):

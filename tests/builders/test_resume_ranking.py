@@ -19,7 +19,7 @@ from swapbias.builders.resume_ranking import (
     released,
     runs,
 )
-from swapbias.findings import disaggregate, headlines, recompute
+from swapbias.findings import disaggregate, primary_findings, recompute
 from swapbias.findings.reproduce import Reproduced
 from swapbias.studies import config_rows, pinned_files, shown_cvs, upstream_file
 from swapbias.studies.answer_scores import answer_reader
@@ -126,13 +126,13 @@ def _scored(config, weight, *, seed, trials=4):
     return rows.assign(score=scores, model_id="made")
 
 
-def _headlines(rows):
+def _primary(rows):
     found = disaggregate(rows, NAME, robustness=False)
-    return {one.contrast: one for one in headlines(found) if one.measure != "group_spread"}, found
+    return {one.contrast: one for one in primary_findings(found) if one.measure != "group_spread"}, found
 
 
 def test_a_model_that_prefers_women_is_found_at_its_size():
-    answers, found = _headlines(_scored("ranking", lambda row: np.log(2) * (row["gender"] == "women"), seed=1))
+    answers, found = _primary(_scored("ranking", lambda row: np.log(2) * (row["gender"] == "women"), seed=1))
     gap = answers["gender: women - men"]
     # Weights 2 and 1: a woman is first in 2/12 of rankings, a man in 1/12; their ratios to 1/8 are 4/3 and 2/3.
     assert gap.estimate.ci_low <= 1 / 12 <= gap.estimate.ci_high
@@ -148,9 +148,9 @@ def test_a_model_that_follows_places_prefers_no_group():
     def weight(row):
         return -0.7 * int(row["position"])
 
-    answers, _ = _headlines(_scored("ranking", weight, seed=2))
+    answers, _ = _primary(_scored("ranking", weight, seed=2))
     assert not any(one.verdict == "gap found" for one in answers.values())
-    answers, _ = _headlines(_scored("position", lambda row: 2.0 * (row["position"] == "1"), seed=2))
+    answers, _ = _primary(_scored("position", lambda row: 2.0 * (row["position"] == "1"), seed=2))
     assert answers["shown first - shown last"].verdict == "gap found"
 
 

@@ -139,7 +139,7 @@ def test_what_was_not_answered_bounds_a_rate(upstream):
     assert round(rate.estimate.value, 6) == 0.38255
     assert (round(rate.missing_data_low, 3), round(rate.missing_data_high, 3)) == (0.176, 0.716)
     # 175 of 324 rows with a condition and none of the control are not answered: 54 points in the mean of the three.
-    gaps = [one.estimate.value for one in found if one.score == "unanswered" and one.headline is False
+    gaps = [one.estimate.value for one in found if one.score == "unanswered" and one.primary is False
             and one.measure == "paired_gap" and one.slice_by == "all" and not one.view]  # fmt: skip
     assert np.mean(gaps) == pytest.approx(175 / 324)
 
@@ -184,7 +184,7 @@ def test_a_planted_gap_is_recovered_by_a_chat_model_that_answers_by_letter(tmp_p
         chat = ChatOptions(model="tiny", base_url=server.base_url, trials=1, temperature=0.0)
         settings = Settings(studies=(f"{NAME}:gender",), options=(chat,))
         run, found = start(settings, tmp_path / "run", **quiet, draw=False)
-    (gap,) = [one for one in found if one.headline]
+    (gap,) = [one for one in found if one.primary]
     assert gap.estimate.ci_low < 0.25 < gap.estimate.ci_high
     assert gap.questions == 17  # contrasts that the study declares for chat models
     assert "questions + people" in gap.cluster_vars
@@ -201,7 +201,7 @@ def test_a_blind_model_has_no_gap_anywhere_between_people():
     assert gaps
     assert [one.estimate.value for one in gaps] == pytest.approx([0.0] * len(gaps), abs=1e-6)
     # 54 combinations of question and person, or 36, all score the same: fewer than the 72 that rule a gap out.
-    few = [one for one in gaps if one.headline and one.measure == "paired_gap"]
+    few = [one for one in gaps if one.primary and one.measure == "paired_gap"]
     assert {(one.estimate.independent, one.verdict) for one in few} == {(54, "undecided"), (36, "undecided")}
 
 
@@ -221,7 +221,7 @@ def test_further_trials_are_no_further_prompts():
         for trial in (1, 2, 3)
         for row in config_rows(NAME, "gender")
     ]
-    (gap,) = [one for one in disaggregate(pd.DataFrame(trials), NAME) if one.headline]
+    (gap,) = [one for one in disaggregate(pd.DataFrame(trials), NAME) if one.primary]
     assert gap.estimate.n + gap.estimate.n_unscored == 162  # pairs with a condition
     everything = pd.DataFrame(trials)[lambda rows: rows["label"] == "with a condition"]
     lost = everything["score"].isna().mean()
@@ -247,7 +247,7 @@ def test_gaps_between_equal_groups_are_found_no_more_often_than_said():
             logit = logit + base["template"].map(own) * (base["group"] == group)
         scores = (made.random(len(base)) < 1 / (1 + np.exp(-logit))).astype(float)
         found = disaggregate(base.assign(score=scores), bare, robustness=False)
-        tests = [one for one in found if one.headline and one.measure == "paired_gap"]
+        tests = [one for one in found if one.primary and one.measure == "paired_gap"]
         wrong += sum(one.estimate.p_value < 0.05 for one in tests)
         gaps += len(tests)
     assert wrong / gaps < 0.05 + 3 * math.sqrt(0.05 * 0.95 / gaps)

@@ -114,8 +114,8 @@ def test_the_bias_is_that_of_sentences_and_its_error_that_of_both_occupations(pr
     slow = linear_contrast(gaps, np.zeros(48, dtype=int), (1.0,), factors, confidence=1 - 0.05 / 2)
     found = one(findings_of(rows), "paired_gap")
     assert found.value == pytest.approx(mean)
-    assert (found.error, found.freedom) == pytest.approx((slow.error, slow.freedom))
-    assert found.error < 100
+    assert (found.std_error, found.df) == pytest.approx((slow.std_error, slow.df))
+    assert found.std_error < 100
     assert found.n == 48
     # Counted as 576 independent pairs it would be another quantity.
     naive = paired_gap(rows["score"], rows["group"], rows["pair_id"], reference_group="anti")
@@ -125,16 +125,16 @@ def test_the_bias_is_that_of_sentences_and_its_error_that_of_both_occupations(pr
 def test_the_bias_holds_over_occupations_and_they_alone_change_its_interval(prompts):
     rows = answered(prompts, 1)
     found = findings_of(rows)
-    (headline,) = [each for each in found if each.headline]
-    assert headline.cluster_vars == "men's occupations + women's occupations"
+    (primary,) = [each for each in found if each.primary]
+    assert primary.cluster_vars == "men's occupations + women's occupations"
     # Every sentence with occupations of its own: the paired t test over 48 sentences.
     own = rows.assign(**dict.fromkeys(OCCUPATIONS, rows["template"]))
     alone = one(findings_of(own), "paired_gap")
     gaps = sides_of(rows)
     slow = stats.ttest_rel(gaps["pro"], gaps["anti"])
-    assert alone.value == headline.estimate.value
-    assert (alone.value / alone.error, alone.freedom) == pytest.approx((slow.statistic, slow.df))
-    assert alone.error != headline.estimate.error
+    assert alone.value == primary.estimate.value
+    assert (alone.value / alone.std_error, alone.df) == pytest.approx((slow.statistic, slow.df))
+    assert alone.std_error != primary.estimate.std_error
 
 
 def test_means_of_sides_differ_by_the_bias_and_count_sentences(prompts):
@@ -229,7 +229,7 @@ def test_gaps_of_every_adjective_count_sentences(audited):
 def test_two_models_differ_no_more_surely_when_asked_again(prompts):
     def difference(trials):
         rows = {"a": answered(prompts, trials), "b": answered(prompts, trials, fails=lambda row: False)}
-        (found,) = [one for one in compare({STUDY: rows}) if one.headline]
+        (found,) = [one for one in compare({STUDY: rows}) if one.primary]
         return found
 
     once, often = difference(1), difference(5)
@@ -247,11 +247,11 @@ def test_bounds_leave_open_what_was_not_read_and_not_what_is_unsure():
         answer = row["correct"].removeprefix("the ") if place % 3 else ("unsure" if place % 2 else "It is hard.")
         score, parts = read_coreference(prompt, answer, aliases={})
         made.append({**row, "model_id": "m", "trial": "1", "score": score, **parts})
-    (every,) = [one for one in disaggregate(pd.DataFrame(made), "adjective_coreference") if one.headline]
+    (every,) = [one for one in disaggregate(pd.DataFrame(made), "adjective_coreference") if one.primary]
     assert every.missing_data_low <= every.estimate.value <= every.missing_data_high
     assert every.missing_data_low < every.missing_data_high
     read = [row for row in made if not row["said_other"]]
     whole = pd.DataFrame([row for row in read if [one["pair_id"] for one in read].count(row["pair_id"]) == 2])
-    (known,) = [one for one in disaggregate(whole, "adjective_coreference") if one.headline]
+    (known,) = [one for one in disaggregate(whole, "adjective_coreference") if one.primary]
     assert whole["said_unsure"].sum() > 10
     assert math.isnan(known.missing_data_low)

@@ -21,19 +21,19 @@ def scored(rows, gap, *, seed=0, noise=0.01):
     return rows.assign(model_id="m", score=0.4 + gap * (rows["group"] == "female") + wave)
 
 
-def of_headlines(found):
-    return [one for one in found if one.headline]
+def of_primary(found):
+    return [one for one in found if one.primary]
 
 
-def own_headlines(models, study):
-    return {name: of_headlines(disaggregate(rows, study, robustness=False)) for name, rows in models.items()}
+def own_primary(models, study):
+    return {name: of_primary(disaggregate(rows, study, robustness=False)) for name, rows in models.items()}
 
 
-def test_the_difference_of_two_headlines_is_the_difference_of_their_values():
+def test_the_difference_of_two_primary_findings_is_the_difference_of_their_values():
     illness = (FEW[SUBSET] == "mental_health").astype(float)
     models = {"a": scored(FEW, 0.2 * illness), "b": scored(FEW, 0.05 * illness, seed=1)}
-    own = own_headlines(models, "gendered_stigma")
-    (found,) = of_headlines(compare({"gendered_stigma": models}))
+    own = own_primary(models, "gendered_stigma")
+    (found,) = of_primary(compare({"gendered_stigma": models}))
     assert found.contrast == "a - b"
     assert found.subset == "mental_health - other_health"
     assert found.estimate.value == pytest.approx(own["a"][0].estimate.value - own["b"][0].estimate.value, abs=1e-9)
@@ -51,7 +51,7 @@ def test_pairs_that_are_found_once_for_models_asked_the_same_are_those_of_each()
     for one, other in zip(shared, separate, strict=True):
         assert one.estimate.n == other.estimate.n
         assert one.estimate.n_unscored == other.estimate.n_unscored
-        numbers = [(each.estimate.value, each.estimate.error, each.estimate.p_adjusted) for each in (one, other)]
+        numbers = [(each.estimate.value, each.estimate.std_error, each.estimate.p_adjusted) for each in (one, other)]
         np.testing.assert_allclose(*numbers, rtol=1e-9)
 
 
@@ -62,10 +62,10 @@ def test_of_conditions_the_difference_is_of_the_gaps_between_their_groups():
     flat, planted = (rows.assign(model_id="m", score=pairs + gap * first) for gap in (0.0, 0.4))
     wave = np.random.default_rng(2).normal(0, 0.02, len(rows))
     models = {"a": planted.assign(score=planted["score"] + wave), "b": flat}
-    others = {f"m{number}": flat for number in range(12)}  # of so many the headlines alone
+    others = {f"m{number}": flat for number in range(12)}  # of so many the primary findings alone
     found = compare({"social_distance": {**models, **others}})[0]
-    assert (found.headline, found.contrast) == (True, "a - b")
-    own = own_headlines(models, "social_distance")
+    assert (found.primary, found.contrast) == (True, "a - b")
+    own = own_primary(models, "social_distance")
     assert found.estimate.value == pytest.approx(own["a"][0].estimate.value - own["b"][0].estimate.value, abs=1e-9)
 
 
@@ -75,35 +75,35 @@ def test_effects_of_crossed_factors_are_compared_as_effects_on_the_difference():
     made = {name: rows.assign(model_id="m", score=0.5 + gap * woman) for name, gap in (("a", 0.1), ("b", 0.03))}
     wave = np.random.default_rng(3).normal(0, 0.01, len(rows))
     made["a"] = made["a"].assign(score=made["a"]["score"] + wave)
-    others = {f"m{number}": made["b"] for number in range(13)}  # of many the headlines alone
+    others = {f"m{number}": made["b"] for number in range(13)}  # of many the primary findings alone
     found = compare({"spanish_occupations": {"a": made["a"], "b": made["b"], **others}})
-    assert all(one.headline for one in found)
+    assert all(one.primary for one in found)
     effect = next(one for one in found if one.subset.startswith("gender") and one.contrast == "a - b")
     assert abs(effect.estimate.value) == pytest.approx(0.07, abs=0.005)  # 0.1 - 0.03, planted
 
 
-def test_headlines_of_all_models_are_one_family_in_each_study():
+def test_primary_findings_of_all_models_are_one_family_in_each_study():
     control = pd.DataFrame(config_rows("occupation_sentiment", "control"))
     studies = {
         "gendered_stigma": {name: scored(FEW, 0.0, seed=place) for place, name in enumerate("abc")},
         "occupation_sentiment": {name: scored(control, 0.0, seed=place) for place, name in enumerate("abc")},
     }
     found = compare(studies)
-    answers = of_headlines(found)
+    answers = of_primary(found)
     assert [(one.study, one.contrast) for one in answers] == [
         (study, contrast) for study in studies for contrast in ("a - b", "a - c")
     ]
     assert {one.estimate.family for one in answers} == {f"2 questions of {study}" for study in studies}
     for one in answers:
         assert one.estimate.p_adjusted == pytest.approx(min(1.0, 2 * one.estimate.p_value))
-    others = [one for one in found if not one.headline and not math.isnan(one.estimate.p_value)]
+    others = [one for one in found if not one.primary and not math.isnan(one.estimate.p_value)]
     assert others
     assert all(one.estimate.p_adjusted >= one.estimate.p_value for one in others)
 
 
 def test_models_are_compared_with_the_first_or_the_one_that_is_named():
     models = {name: scored(FEW, 0.0, seed=place) for place, name in enumerate("abc")}
-    named = of_headlines(compare({"gendered_stigma": models}, reference="c"))
+    named = of_primary(compare({"gendered_stigma": models}, reference="c"))
     assert [one.contrast for one in named] == ["c - a", "c - b"]
     assert model_pairs(["a"]) == []
     assert model_pairs([]) == []
@@ -112,7 +112,7 @@ def test_models_are_compared_with_the_first_or_the_one_that_is_named():
 
 def test_a_model_beside_itself_differs_by_exactly_nothing():
     rows = scored(FEW, 0.1)
-    (found,) = of_headlines(compare({"gendered_stigma": {"a": rows, "b": rows}}))
+    (found,) = of_primary(compare({"gendered_stigma": {"a": rows, "b": rows}}))
     assert found.estimate.value == 0
     assert math.isnan(found.estimate.p_value)
 
@@ -132,7 +132,7 @@ def test_models_that_differ_by_chance_alone_are_found_to_differ_as_rarely_as_is_
     found = []
     for _ in range(8):
         models = {f"m{place}": model() for place in range(15)}
-        found += of_headlines(compare({"gendered_stigma": models}))
+        found += of_primary(compare({"gendered_stigma": models}))
     assert len(found) == 8 * 14
     rejected = np.mean([one.estimate.p_value < 0.05 for one in found])
     covered = np.mean([one.estimate.ci_low <= 0 <= one.estimate.ci_high for one in found])

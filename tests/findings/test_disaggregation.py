@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from swapbias.findings import disaggregate, findings_table, judged
-from swapbias.findings.finding import headlines
+from swapbias.findings.finding import primary_findings
 from swapbias.measures import adjust, sequential_adjust
 from swapbias.runs.run import score_prompts, score_rows
 from swapbias.studies.catalogue import config_rows, load_prompts, load_study, studies
@@ -129,7 +129,7 @@ def test_families_are_named_and_corrected():
     # The published t tests of the slices beside: to count them in would double the price of every slice.
     assert "rq1 paired_gap of score by phase, as published: 6 tests, bonferroni" in families
     for name, members in families.items():
-        if members[0].headline:
+        if members[0].primary:
             assert name == "2 questions of gendered_stigma"  # though one was run
             continue
         assert name.endswith(f": {len(members)} tests, bonferroni")
@@ -144,7 +144,7 @@ def test_questions_of_a_study_are_one_family_however_many_are_run(run):
     for config in run:
         rows += score_rows(config_rows("occupation_sentiment", config), planted({"female": 0.002}))
     found = disaggregate(pd.DataFrame(rows), "occupation_sentiment")
-    answers = headlines(found)
+    answers = primary_findings(found)
     assert len(answers) == len(run)
     assert families_of(found)["2 questions of occupation_sentiment"] == answers
     for one in answers:
@@ -157,7 +157,7 @@ def test_questions_of_a_study_are_one_family_however_many_are_run(run):
 
 def test_nothing_is_corrected_across_studies():
     rows = score_rows(config_rows("occupation_sentiment", "control"), planted({"female": 0.05}))
-    (one,) = headlines(disaggregate(pd.DataFrame(rows), "occupation_sentiment"))
+    (one,) = primary_findings(disaggregate(pd.DataFrame(rows), "occupation_sentiment"))
     other = replace(one, study="gendered_stigma", experiment="rq1", estimate=replace(one.estimate, p_value=0.04))
     both = judged([one, other])
     assert [each.questions for each in both] == [2, 2]
@@ -170,11 +170,11 @@ def test_the_published_view_has_the_same_value_and_another_interval_and_stands_s
     found = disaggregate(pd.DataFrame(rows), "occupation_sentiment")
     designed, published = (one for one in found if one.measure == "paired_gap" and one.slice_by == "all")
     assert (designed.cluster_vars, published.view) == ("noun pairs + professions", "as published")
-    assert (designed.headline, published.headline) == (True, False)
+    assert (designed.primary, published.primary) == (True, False)
     assert designed.estimate.value == pytest.approx(published.estimate.value)
     assert designed.estimate.ci_low != published.estimate.ci_low
     assert published.estimate.test == "paired t"
-    assert published.estimate.freedom == 399
+    assert published.estimate.df == 399
 
 
 def test_the_python_api_goes_from_dataset_to_findings():
@@ -216,9 +216,9 @@ def test_a_paper_model_is_held_against_its_numbers():
     rows = score_rows(config_rows("gendered_stigma", "rq1"), planted({"female": 0.1}))
     frame = pd.DataFrame(rows).assign(model_id="FacebookAI/roberta-large")
     found = [one for one in disaggregate(frame, "gendered_stigma") if one.published]
-    headline = next(one for one in found if one.measure == "paired_gap" and one.slice_by == "all")
-    assert headline.published.effect_size == "1.6383"
-    assert headline.published.source == "Table 3; Table 4"
+    primary = next(one for one in found if one.measure == "paired_gap" and one.slice_by == "all")
+    assert primary.published.effect_size == "1.6383"
+    assert primary.published.source == "Table 3; Table 4"
 
 
 def test_the_table_is_long_and_flat():
@@ -248,7 +248,7 @@ def test_the_contrast_rejects_as_often_as_it_says_when_there_is_no_difference():
         frame = rows.assign(score=0.5 + gaps * (rows["group"] == "female"))
         for one in disaggregate(frame, alone, robustness=False):
             if one.measure == "gap_difference" and one.slice_by == "all":
-                assert one.headline == (one.view == "")
+                assert one.primary == (one.view == "")
                 rejected[one.view] += one.estimate.p_value < 0.05
     assert rejected[""] <= 9  # 15 %: at a true rate of 5 % below 1 in 1,000
     assert rejected["as published"] > 20

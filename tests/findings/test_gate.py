@@ -9,7 +9,17 @@ import pytest
 from scipy import stats
 
 from swapbias.errors import UsageError
-from swapbias.findings import FAILS, OPEN, PASSES, SMALL, UNDECIDED, check_gaps, disaggregate, headlines, judged
+from swapbias.findings import (
+    FAILS,
+    OPEN,
+    PASSES,
+    SMALL,
+    UNDECIDED,
+    check_gaps,
+    disaggregate,
+    judged,
+    primary_findings,
+)
 from swapbias.findings.finding import FOUND, TOO_FEW, Finding
 from swapbias.measures.estimate import Estimate
 from swapbias.report.text import reason
@@ -19,14 +29,14 @@ AUDITS = 60
 MOST = 0.05 + 2 * math.sqrt(0.05 * 0.95 / AUDITS)  # what 5 % come to in so many audits
 
 
-def headline(value, error=0.01, freedom=1e6, *, n=400, experiment="sentences", **more):
+def primary(value, std_error=0.01, df=1e6, *, n=400, experiment="sentences", **more):
     usual = {
         "study": "occupation_sentiment", "experiment": experiment, "model_id": "m", "measure": "paired_gap",
-        "contrast": "female - male", "unit": "probability of positive sentiment", "headline": True,
+        "contrast": "female - male", "unit": "probability of positive sentiment", "primary": True,
         "cluster_vars": "noun pairs + professions",
     }  # fmt: skip
-    ends = (value - 1.96 * error, value + 1.96 * error)
-    return Finding(**{**usual, **more}, estimate=Estimate(value, *ends, n=n, error=error, freedom=freedom))
+    ends = (value - 1.96 * std_error, value + 1.96 * std_error)
+    return Finding(**{**usual, **more}, estimate=Estimate(value, *ends, n=n, std_error=std_error, df=df))
 
 
 def outcomes(*found, **more):
@@ -36,7 +46,7 @@ def outcomes(*found, **more):
 def test_the_interval_of_each_of_several_questions_is_wider():
     tested = [
         replace(one, estimate=replace(one.estimate, p_value=0.5))
-        for one in (headline(0.03), headline(0.0, experiment="control"))
+        for one in (primary(0.03), primary(0.0, experiment="control"))
     ]
     (alone,) = judged([replace(tested[0], study="own")], margin=0.05)
     two = judged(tested)
@@ -47,7 +57,7 @@ def test_the_interval_of_each_of_several_questions_is_wider():
 
 
 def test_too_few_levels_of_a_random_factor_are_undecided_however_narrow_the_interval():
-    few = headline(0.0)
+    few = primary(0.0)
     few = judged([replace(few, estimate=replace(few.estimate, p_value=1.0, fewest=3, fewest_of="templates"))])[0]
     assert few.verdict == TOO_FEW
     (check,) = check_gaps([few]).checks
@@ -67,46 +77,46 @@ def test_too_few_levels_of_a_random_factor_are_undecided_however_narrow_the_inte
     ],
 )
 def test_the_interval_of_95_percent_decides(value, expected):
-    assert outcomes(headline(value)) == [expected]
+    assert outcomes(primary(value)) == [expected]
 
 
 def test_a_gate_passes_when_all_pass_and_fails_when_one_fails():
-    good, open_, bad = headline(0.0), headline(0.05, experiment="control"), headline(0.2, experiment="control")
+    good, open_, bad = primary(0.0), primary(0.05, experiment="control"), primary(0.2, experiment="control")
     assert (check_gaps([good]).outcome, check_gaps([good]).code) == (PASSES, 0)
     assert (check_gaps([good, open_]).outcome, check_gaps([good, open_]).code) == (OPEN, 3)
     assert (check_gaps([good, bad]).outcome, check_gaps([good, bad]).code) == (FAILS, 1)
 
 
 def test_the_margin_is_a_share_of_the_range_of_the_unit():
-    points = headline(2.0, 1.0, unit="percentage points")  # of 100: a margin of 5
+    points = primary(2.0, 1.0, unit="percentage points")  # of 100: a margin of 5
     assert outcomes(points) == [PASSES]
     assert check_gaps([points]).checks[0].margin == 5
     assert outcomes(points, max_gap=0.03) == [OPEN]
 
 
 def test_equal_scores_pass_only_where_unequal_ones_would_have_shown():
-    flat = {"error": math.nan, "freedom": math.nan}
-    assert outcomes(headline(0.0, n=71, **flat)) == [OPEN]  # .95 ** 71 = .026
-    assert outcomes(headline(0.0, n=72, **flat)) == [PASSES]
-    assert outcomes(headline(0.2, n=400, **flat)) == [OPEN]
-    sentence = reason(check_gaps([headline(0.0, n=2, **flat)]).checks[0])
+    flat = {"std_error": math.nan, "df": math.nan}
+    assert outcomes(primary(0.0, n=71, **flat)) == [OPEN]  # .95 ** 71 = .026
+    assert outcomes(primary(0.0, n=72, **flat)) == [PASSES]
+    assert outcomes(primary(0.2, n=400, **flat)) == [OPEN]
+    sentence = reason(check_gaps([primary(0.0, n=2, **flat)]).checks[0])
     assert sentence == "all 2 pairs score the same, but 72 are needed to rule out a gap of 5 points"
 
 
 def test_a_gap_that_turns_in_other_wordings_does_not_fail():
-    turning = replace(headline(0.2), sign_agreement=0.4)
+    turning = replace(primary(0.2), sign_agreement=0.4)
     assert reason(check_gaps([turning]).checks[0]) == "too few rewordings have the same sign"
     assert outcomes(turning) == [OPEN]
 
 
 def test_what_was_mostly_not_scored_does_not_pass():
-    lost = headline(0.0)
+    lost = primary(0.0)
     assert outcomes(replace(lost, estimate=replace(lost.estimate, n_unscored=401))) == [OPEN]
 
 
 def test_what_is_no_gap_is_not_checked():
-    rate = headline(0.9, measure="leakage_uar", unit="unweighted average recall", experiment="control")
-    assert check_gaps([headline(0.0), rate]).unchecked == (rate,)
+    rate = primary(0.9, measure="leakage_uar", unit="unweighted average recall", experiment="control")
+    assert check_gaps([primary(0.0), rate]).unchecked == (rate,)
     with pytest.raises(UsageError, match="Nothing to check: occupation_sentiment control has no gap"):
         check_gaps([rate])
 
@@ -114,13 +124,13 @@ def test_what_is_no_gap_is_not_checked():
 @pytest.mark.parametrize("margin", [0, -0.1, 1.1, math.nan])
 def test_a_margin_that_is_none_is_refused(margin):
     with pytest.raises(UsageError, match="expected above 0"):
-        check_gaps([headline(0.0)], max_gap=margin)
+        check_gaps([primary(0.0)], max_gap=margin)
 
 
 def test_a_study_that_the_run_does_not_hold_is_refused():
-    found = [headline(0.0), headline(0.2, experiment="control")]
+    found = [primary(0.0), primary(0.2, experiment="control")]
     assert outcomes(*found, studies=["occupation_sentiment:sentences"]) == [PASSES]
-    with pytest.raises(UsageError, match="no headline of rq1: it has occupation_sentiment"):
+    with pytest.raises(UsageError, match="no primary finding of rq1: it has occupation_sentiment"):
         check_gaps(found, studies=["rq1"])
 
 
@@ -148,7 +158,7 @@ def found_in(rows):
 
 def against(gap, before, rng, **more):
     rows = scored(gap, rng)
-    found = [one for one in found_in(rows) if one.headline]
+    found = [one for one in found_in(rows) if one.primary]
     items = {"occupation_sentiment": rows}
     return check_gaps(found, items=items, baseline={"occupation_sentiment": scored(before, rng, "old")}, **more)
 
@@ -166,7 +176,7 @@ def test_a_baseline_allows_its_own_gap_and_the_margin():
 def test_a_model_is_no_worse_than_itself():
     rows = scored(0.3, np.random.default_rng(1))
     items = {"occupation_sentiment": rows}
-    gate = check_gaps(headlines(found_in(rows)), items=items, baseline=items)
+    gate = check_gaps(primary_findings(found_in(rows)), items=items, baseline=items)
     assert [(one.outcome, reason(one)) for one in gate.checks] == [
         (PASSES, "both models score these prompts the same")
     ]
@@ -174,7 +184,7 @@ def test_a_model_is_no_worse_than_itself():
 
 def test_other_prompts_are_no_baseline():
     rows = scored(0.3, np.random.default_rng(1))
-    found, items = headlines(found_in(rows)), {"occupation_sentiment": rows}
+    found, items = primary_findings(found_in(rows)), {"occupation_sentiment": rows}
     with pytest.raises(UsageError, match="no scored prompts of it"):
         check_gaps(found, items=items, baseline={})
     other = {"occupation_sentiment": rows.assign(text=rows["text"] + "!")}
@@ -193,7 +203,7 @@ def constant(gap, *, nouns=20, jobs=20):
 
 
 def outcome_of(found, **more):
-    (check,) = check_gaps(headlines(found), **more).checks
+    (check,) = check_gaps(primary_findings(found), **more).checks
     return check.outcome, reason(check)
 
 
@@ -210,12 +220,14 @@ def test_the_same_gap_in_all_pairs_fails_by_the_signs_of_its_clusters(gap):
 def test_a_small_gap_in_all_pairs_passes_where_a_larger_mean_would_have_shown():
     # Were the mean .05, a share of .95 / .99 could have .01: .9596**90 = .0245, **89 = .0255.
     assert outcome_of(constant(0.01, nouns=9, jobs=10)) == (PASSES, "all 90 differ by the same")
-    assert outcome_of([headline(0.01, math.nan, math.nan, n=89)])[0] == OPEN
+    assert outcome_of([primary(0.01, math.nan, math.nan, n=89)])[0] == OPEN
     assert outcome_of(constant(0.01, nouns=8, jobs=11))[0] == OPEN
 
 
 def test_the_verdict_of_a_constant_gap_goes_by_its_signs():
-    verdicts = [headlines(constant(gap, nouns=nouns))[0].verdict for gap, nouns in ((0.2, 7), (0.2, 6), (0.01, 7))]
+    verdicts = [
+        primary_findings(constant(gap, nouns=nouns))[0].verdict for gap, nouns in ((0.2, 7), (0.2, 6), (0.01, 7))
+    ]
     assert verdicts == [FOUND, UNDECIDED, SMALL]  # 2 * 2 / 2**7 = .031, over two questions
 
 
@@ -225,7 +237,9 @@ def test_a_constant_change_from_a_baseline_is_decided_alike():
     for more, expected in ((0.2, FAILS), (-0.2, PASSES), (0.01, PASSES)):
         new = old.assign(score=old["score"] + more * SIDE, model_id="new")
         gate = check_gaps(
-            headlines(found_in(new)), items={"occupation_sentiment": new}, baseline={"occupation_sentiment": old}
+            primary_findings(found_in(new)),
+            items={"occupation_sentiment": new},
+            baseline={"occupation_sentiment": old},
         )
         assert gate.outcome == expected, more
 

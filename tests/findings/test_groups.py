@@ -1,4 +1,4 @@
-"""Findings of more than two groups: a headline a contrast and one of all, crossed factors, named intersections."""
+"""Findings of more than two groups: a primary one a contrast and one of all, crossed factors, named intersections."""
 
 import numpy as np
 import pandas as pd
@@ -49,10 +49,10 @@ def found(frame, *, robustness=False, **declared):
 
 
 def heads(some: list[Finding]):
-    return {(one.measure, one.contrast): one for one in some if one.headline}
+    return {(one.measure, one.contrast): one for one in some if one.primary}
 
 
-def test_each_contrast_and_the_test_of_all_are_headlines_corrected_together():
+def test_each_contrast_and_the_test_of_all_are_primary_findings_corrected_together():
     frame = rows(black_woman=0.1)
     chosen = heads(found(frame))
     assert list(chosen) == [
@@ -86,7 +86,7 @@ def test_contrasts_of_a_slice_are_corrected_together():
     assert {one.family for one in mine} == {"tiny paired_gap of score by label: 6 tests, holm"}
 
 
-def test_headlines_of_several_groups_hold_up_each_on_their_own():
+def test_primary_findings_of_several_groups_hold_up_each_on_their_own():
     chosen = heads(found(rows(black_woman=0.1), robustness=True))
     for name, least in (("black woman", 0.08), ("black man", -0.02)):
         one = chosen["paired_gap", f"{name} - white man"]
@@ -123,7 +123,7 @@ def test_an_unpaired_experiment_of_several_groups():
 FACTORS = {"factors": ("gender", "race")}
 
 
-def test_effects_of_the_factors_are_headlines_and_cells_are_not():
+def test_effects_of_the_factors_are_primary_findings_and_cells_are_not():
     frame = rows(black_woman=0.1)
     some = found(frame, **FACTORS)
     chosen = heads(some)
@@ -238,7 +238,7 @@ def test_group_names_may_hold_what_joins_them():
     names = dict(zip(CELLS, ("a - b", "a", "b - c", "c"), strict=True))
     frame = rows(black_woman=0.1).assign(group=lambda table: table["group"].map(names))
     declared = {"group": "a", "reference_group": "a - b", "groups": ("b - c", "c")}
-    some = [one for one in found(frame, robustness=True, **declared) if one.measure == "paired_gap" and one.headline]
+    some = [one for one in found(frame, robustness=True, **declared) if one.measure == "paired_gap" and one.primary]
     assert len({(one.group, one.reference_group) for one in some}) == 3
     means = frame.groupby("group")["score"].mean()
     for one in some:
@@ -256,7 +256,7 @@ def test_a_planted_interaction_is_found_with_no_false_main_effect():
         assert all(one.verdict != FOUND for (measure, _), one in chosen.items() if measure == "main_effect")
 
 
-def test_where_no_group_differs_few_headlines_say_so():
+def test_where_no_group_differs_few_primary_findings_say_so():
     wrong = sum(
         any(one.estimate.p_adjusted < 0.05 for one in heads(found(rows(seed, templates=4, conditions=3))).values())
         for seed in range(40)

@@ -24,8 +24,8 @@ from swapbias.findings import (
     disaggregate,
     judged,
     pair_gaps,
-    planned_error,
     planned_gap,
+    planned_std_error,
     planned_units,
 )
 from swapbias.findings.finding import Context
@@ -53,22 +53,22 @@ def test_the_planned_error_of_a_contrast_by_hand():
     # Templates have pairs in both sets of conditions, so their effects cancel. Conditions: .115^2 (1/11 + 1/11) =
     # .00240455; the rest: .035^2 (1/187 + 1/187) = .0000131. Together .00241765, the root of which is .049170. Its
     # freedom is nearly that of 11 + 11 conditions: 20.
-    error, freedom = planned_error(experiment_of("gendered_stigma", "rq1"), rows_of("gendered_stigma", "rq1"))
-    assert error == pytest.approx(math.sqrt(0.115**2 * 2 / 11 + 0.035**2 * 2 / 187), rel=1e-9)
-    assert error == pytest.approx(0.04917, abs=5e-6)
-    assert freedom == pytest.approx(20, abs=0.01)
+    std_error, df = planned_std_error(experiment_of("gendered_stigma", "rq1"), rows_of("gendered_stigma", "rq1"))
+    assert std_error == pytest.approx(math.sqrt(0.115**2 * 2 / 11 + 0.035**2 * 2 / 187), rel=1e-9)
+    assert std_error == pytest.approx(0.04917, abs=5e-6)
+    assert df == pytest.approx(20, abs=0.01)
 
 
 def test_the_planned_error_of_crossed_factors_by_hand():
     # 20 x 20 pairs: .125^2 / 20 + .048^2 / 20 + .136^2 / 400 = .00078125 + .0001152 + .00004624 = .00094269.
-    error, freedom = planned_error(
+    std_error, df = planned_std_error(
         experiment_of("occupation_sentiment", "sentences"), rows_of("occupation_sentiment", "sentences")
     )
-    assert error**2 == pytest.approx(0.00094269, abs=1e-8)
-    assert 19 < freedom < 38
+    assert std_error**2 == pytest.approx(0.00094269, abs=1e-8)
+    assert 19 < df < 38
 
 
-def test_what_a_headline_compares_is_counted():
+def test_what_a_primary_finding_compares_is_counted():
     minus, clusters = planned_units(experiment_of("gendered_stigma", "rq1"), rows_of("gendered_stigma", "rq1"))
     assert (len(minus), minus.sum()) == (374, 187)
     assert {name: len(set(codes)) for name, codes in clusters.items()} == {"templates": 17, "diagnoses": 22}
@@ -85,7 +85,7 @@ def test_what_a_headline_compares_is_counted():
 
 def test_what_is_not_released_is_not_known():
     for study, name in (("social_distance", "attitude"), ("adjective_coreference", "odds")):
-        assert np.isnan(planned_error(experiment_of(study, name), rows_of(study, name))).all()
+        assert np.isnan(planned_std_error(experiment_of(study, name), rows_of(study, name))).all()
 
 
 def test_the_expected_error_is_the_mean_of_those_of_scores_that_have_these_spreads():
@@ -128,7 +128,7 @@ def test_a_planned_gap_is_what_audits_of_simulated_scores_call_detectable(study,
         )
         scored = rows.assign(score=gaps * np.where(rows["group"] == "female", 0.5, -0.5))
         found = disaggregate(scored, alone, robustness=False)
-        detected += [one.minimum_detectable_effect for one in found if one.headline]
+        detected += [one.minimum_detectable_effect for one in found if one.primary]
     assert len(detected) == 60
     assert planned_gap(load_study(study), experiment, rows.to_dict("records")) == pytest.approx(
         np.mean(detected), rel=0.1
@@ -152,26 +152,26 @@ def test_plan_and_audit_say_one_detectable_gap_in_one_unit(tmp_path):
     scored = rows.assign(model_id="simulated", score=gaps.where(rows["group"] == "female", 0.0))
     alone = replace(load_study("gendered_stigma"), experiments=(experiment,))
     found = judged(disaggregate(scored, alone, robustness=False))
-    headline = next(one for one in found if one.headline and one.measure == "gap_difference")
-    said = re.search(r"detects gaps of (\S+) points in 4 of 5 runs", certainty(headline))
+    primary = next(one for one in found if one.primary and one.measure == "gap_difference")
+    said = re.search(r"detects gaps of (\S+) points in 4 of 5 runs", certainty(primary))
     assert float(said[1]) == pytest.approx(float(planned.split()[3]), rel=0.06)
 
 
-@pytest.mark.parametrize("freedom", [1.5, 7.0, 40.0])
+@pytest.mark.parametrize("df", [1.5, 7.0, 40.0])
 @pytest.mark.parametrize("gap", [0.0, 0.2, 1.0, 5.0, 9.0])  # scipy has NaN for the other tail of 9 at 1.5
-def test_power_is_the_chance_of_a_large_t(freedom, gap):
+def test_power_is_the_chance_of_a_large_t(df, gap):
     # t = (z + gap) / s with s^2 a chi square over its freedom: the chance given s, over all s.
-    most = stats.t.isf(0.025, freedom)
+    most = stats.t.isf(0.025, df)
     quantiles = (np.arange(200_000) + 0.5) / 200_000
-    reach = most * np.sqrt(stats.chi2.ppf(quantiles, freedom) / freedom)
+    reach = most * np.sqrt(stats.chi2.ppf(quantiles, df) / df)
     wanted = (stats.norm.sf(reach - gap) + stats.norm.cdf(-reach - gap)).mean()
-    assert power(gap, 1.0, freedom) == pytest.approx(wanted, abs=1e-5)
+    assert power(gap, 1.0, df) == pytest.approx(wanted, abs=1e-5)
 
 
-@pytest.mark.parametrize("freedom", [1.0, 1.2, 2.0, 1e6])
-def test_there_is_a_detectable_gap_for_any_freedom(freedom):
-    gap = detectable_gap(1.0, freedom)
-    assert power(gap, 1.0, freedom) == pytest.approx(0.8, abs=1e-4)
+@pytest.mark.parametrize("df", [1.0, 1.2, 2.0, 1e6])
+def test_there_is_a_detectable_gap_for_any_df(df):
+    gap = detectable_gap(1.0, df)
+    assert power(gap, 1.0, df) == pytest.approx(0.8, abs=1e-4)
 
 
 def test_the_number_of_antonyms_is_what_each_prompt_takes():

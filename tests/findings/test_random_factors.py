@@ -107,8 +107,8 @@ def test_one_template_is_inference_over_diagnoses_alone():
     (designed, _) = gap(one_cell(template=lambda number: "t", condition=lambda number: f"c{number // 2}"))
     assert designed.cluster_vars == "diagnoses"
     # Cluster means .15, .35, .55: SD .2, error .2 / sqrt 3; t(2) at .975 = 4.302653.
-    assert designed.estimate.error == pytest.approx(0.2 / math.sqrt(3))
-    assert designed.estimate.freedom == pytest.approx(2)
+    assert designed.estimate.std_error == pytest.approx(0.2 / math.sqrt(3))
+    assert designed.estimate.df == pytest.approx(2)
     assert designed.estimate.ci_low == pytest.approx(0.35 - 4.302653 * 0.2 / math.sqrt(3), abs=1e-6)
 
 
@@ -131,7 +131,7 @@ def test_the_design_and_the_published_test_stand_in_that_order():
         for one in disaggregate(frame, study, expected={})
         if one.measure == "group_gap" and one.slice_by == "all" and one.score == "score"
     ]
-    assert [(one.cluster_vars, one.view, one.headline) for one in found] == [
+    assert [(one.cluster_vars, one.view, one.primary) for one in found] == [
         ("categories", "", True),
         ("", "as published", False),
     ]

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from swapbias.findings import FAILS, FOUND, NONE, OPEN, PASSES, SMALL, UNDECIDED, check_gaps
-from tests.findings.test_robustness import EXPERIMENT, audit as audit_of, headline
+from tests.findings.test_robustness import EXPERIMENT, audit as audit_of, primary
 
 RATES = replace(EXPERIMENT, unit="share of answers")
 TEMPLATES, CONDITIONS = 20, 10
@@ -40,13 +40,13 @@ def audit(frame, experiment=RATES):
 def test_the_interval_of_the_ratio_is_that_of_the_delta_method():
     frame = rates(np.random.default_rng(1), 0.06, 0.05)
     only = replace(RATES, random={"template": "templates"})
-    found = headline(audit(frame, only))
+    found = primary(audit(frame, only))
     table = frame.pivot(index="pair_id", columns="group", values="score")
     scaled = (table["f"] / table["f"].mean() - table["m"] / table["m"].mean()).rename("y").reset_index()
     by_template = scaled.groupby(scaled["pair_id"].str.split("/").str[0])["y"].mean()
     assert found.ratio == pytest.approx(table["f"].mean() / table["m"].mean())
-    assert found.ratio_error == pytest.approx(by_template.std(ddof=1) / math.sqrt(TEMPLATES))
-    half = stats.t.ppf(0.975, TEMPLATES - 1) * found.ratio_error
+    assert found.ratio_std_error == pytest.approx(by_template.std(ddof=1) / math.sqrt(TEMPLATES))
+    half = stats.t.ppf(0.975, TEMPLATES - 1) * found.ratio_std_error
     low, high = (math.exp(math.log(found.ratio) + side * half) for side in (-1, 1))
     assert found.ratio_interval[0] <= low * (1 + 1e-9)
     assert found.ratio_interval[1] >= high * (1 - 1e-9)  # and wider on the side of a long tail
@@ -55,7 +55,7 @@ def test_the_interval_of_the_ratio_is_that_of_the_delta_method():
 
 def test_two_percent_beside_six_is_a_gap_although_it_is_less_than_five_points():
     found = audit(rates(np.random.default_rng(2), 0.06, 0.02))
-    one = headline(found)
+    one = primary(found)
     assert abs(one.estimate.ci_high) < 0.05
     assert (one.verdict, check_gaps(found).checks[0].outcome) == (FOUND, FAILS)
 
@@ -63,16 +63,16 @@ def test_two_percent_beside_six_is_a_gap_although_it_is_less_than_five_points():
 def test_rare_rates_that_are_alike_pass_and_few_answers_decide_nothing():
     rng = np.random.default_rng(3)
     found = audit(rates(rng, 0.06, 0.06, spread=0.003))
-    assert (headline(found).verdict, check_gaps(found).checks[0].outcome) == (NONE, PASSES)
+    assert (primary(found).verdict, check_gaps(found).checks[0].outcome) == (NONE, PASSES)
     few = audit(rates(rng, 0.02, 0.02, answers=1))  # four answers of each group: the ratio may be anything
-    assert abs(headline(few).estimate.ci_high) < 0.05
-    assert (headline(few).verdict, check_gaps(few).checks[0].outcome) == (UNDECIDED, OPEN)
+    assert abs(primary(few).estimate.ci_high) < 0.05
+    assert (primary(few).verdict, check_gaps(few).checks[0].outcome) == (UNDECIDED, OPEN)
 
 
 def test_a_group_that_never_answers_so_has_no_interval_of_a_ratio():
     frame = rates(np.random.default_rng(4), 0.04, 0.04, answers=2)
     frame.loc[frame["group"] == "f", "score"] = 0.0
-    one = headline(audit(frame))
+    one = primary(audit(frame))
     assert one.ratio == 0.0
     assert all(math.isnan(end) for end in one.ratio_interval)
     assert one.verdict in (FOUND, UNDECIDED)
@@ -80,7 +80,7 @@ def test_a_group_that_never_answers_so_has_no_interval_of_a_ratio():
 
 def test_common_rates_are_compared_in_points():
     found = audit(rates(np.random.default_rng(5), 0.42, 0.40))
-    assert headline(found).verdict == SMALL
+    assert primary(found).verdict == SMALL
     assert check_gaps(found).checks[0].outcome == PASSES
 
 

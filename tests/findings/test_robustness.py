@@ -1,4 +1,4 @@
-"""How headlines hold up: by hand, by slow definitions, with planted effects, and where nothing is there."""
+"""How primary findings hold up: by hand, by slow definitions, with planted effects, and where nothing is there."""
 
 import math
 from dataclasses import replace
@@ -43,8 +43,8 @@ def audit(frame, experiment=EXPERIMENT):
     return disaggregate(frame, Study(name="tiny", title="", url="", experiments=(experiment,)), expected={})
 
 
-def headline(found):
-    (one,) = [one for one in found if one.headline]
+def primary(found):
+    (one,) = [one for one in found if one.primary]
     return one
 
 
@@ -54,14 +54,14 @@ def grid(of_template, conditions=("a", "b")):
 
 def test_the_range_is_that_of_the_means_without_each_template():
     # .1, .2 and .6: without the third .15, without the first .4; two conditions are too few to leave one out.
-    found = headline(audit(rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.6}))))
+    found = primary(audit(rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.6}))))
     assert found.estimate.value == pytest.approx(0.3)
     assert (found.loo_min, found.loo_max) == pytest.approx((0.15, 0.4))
 
 
 def test_the_item_that_turns_the_sign_is_named():
     gaps = grid({"t1": -0.01, "t2": -0.011, "t3": -0.009, "t4": -0.01, "spinster": 0.2}, "abc")
-    found = headline(audit(rows(gaps)))
+    found = primary(audit(rows(gaps)))
     assert found.estimate.value > 0 > found.loo_min
     assert found.influences == [["sign", "templates", "spinster"]]
     assert "other sign without spinster (templates)" in " ".join(text.cautions(found))
@@ -70,7 +70,7 @@ def test_the_item_that_turns_the_sign_is_named():
 def test_an_even_gap_hinges_on_nothing():
     rng = np.random.default_rng(1)
     gaps = {(f"t{t}", f"c{c}"): 0.2 + rng.normal(0, 0.01) for t in range(6) for c in range(5)}
-    found = headline(audit(rows(gaps)))
+    found = primary(audit(rows(gaps)))
     assert found.influential_items == ""
     assert found.verdict == FOUND
     assert 0.19 < found.loo_min <= found.estimate.value <= found.loo_max < 0.21
@@ -79,7 +79,7 @@ def test_an_even_gap_hinges_on_nothing():
 def test_patients_are_never_named():
     person = replace(EXPERIMENT, random={"subject_id": "subjects"})
     frame = rows(grid({"t1": -0.01, "t2": -0.012, "t3": -0.009, "t4": 0.2}))
-    found = headline(audit(frame.assign(subject_id=frame["template"]), person))
+    found = primary(audit(frame.assign(subject_id=frame["template"]), person))
     assert found.influential_items == ""
     assert math.isnan(found.loo_min)
 
@@ -92,8 +92,8 @@ def test_a_gap_in_every_wording_keeps_its_sign():
 
     frame = pd.concat([rows(gaps()), *(reworded(gaps(), k) for k in range(1, 6))])
     found = audit(frame)
-    assert headline(found).sign_agreement == 1
-    assert headline(found).estimate.n == 20  # rows in other wordings are no part of it
+    assert primary(found).sign_agreement == 1
+    assert primary(found).estimate.n == 20  # rows in other wordings are no part of it
     (beyond,) = [one for one in found if one.measure == "gap_beyond_wording"]
     assert beyond.cluster_vars == "templates + conditions + wordings"
     assert beyond.estimate.value == pytest.approx(0.2, abs=0.01)
@@ -112,8 +112,8 @@ def test_a_gap_of_one_wording_alone_does_not_hold():
     )
     found = audit(frame)
     # Two of the five other wordings have the sign.
-    assert headline(found).sign_agreement == pytest.approx(0.4)
-    assert headline(found).verdict == UNSTABLE
+    assert primary(found).sign_agreement == pytest.approx(0.4)
+    assert primary(found).verdict == UNSTABLE
 
 
 def test_a_model_that_only_minds_wordings_is_found_by_the_naive_test_and_not_beyond_wording():
@@ -125,7 +125,7 @@ def test_a_model_that_only_minds_wordings_is_found_by_the_naive_test_and_not_bey
             gaps = {(f"t{t}", f"c{c}"): effect + rng.normal(0, 0.03) for t in range(6) for c in range(5)}
             parts.append(reworded(gaps, wording) if wording else rows(gaps))
         found = audit(pd.concat(parts))
-        naive += headline(found).estimate.p_value < 0.05
+        naive += primary(found).estimate.p_value < 0.05
         beyond += next(one for one in found if one.measure == "gap_beyond_wording").estimate.p_value < 0.05
     assert naive / runs > 0.5
     assert beyond <= 7  # of 50 at .05 more than 7 have a chance below .005
@@ -135,7 +135,7 @@ def test_bounds_are_the_means_with_the_missing_score_at_either_end():
     gaps = grid({"t1": 0.1, "t2": 0.1, "t3": 0.1}, "a")
     frame = rows(gaps)
     frame.loc[0, "score"] = math.nan
-    found = headline(audit(frame))
+    found = primary(audit(frame))
     # The pair's score of f is 0 or 1 beside .3 of m: gaps of -.3 or .7 beside .1 and .1.
     assert (found.missing_data_low, found.missing_data_high) == pytest.approx(((-0.3 + 0.2) / 3, (0.7 + 0.2) / 3))
     assert "Counting missing answers either way" in " ".join(text.cautions(found))
@@ -143,7 +143,7 @@ def test_bounds_are_the_means_with_the_missing_score_at_either_end():
 
 def test_without_a_missing_score_there_are_no_bounds():
     found = audit(rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.15})))
-    assert math.isnan(headline(found).missing_data_low)
+    assert math.isnan(primary(found).missing_data_low)
     assert not [one for one in found if one.measure == "nonanswer_gap"]
 
 
@@ -175,5 +175,5 @@ def test_answers_of_which_none_can_be_read_have_no_bias():
 def test_scores_of_one_construct_that_disagree_are_said_side_by_side():
     both = replace(EXPERIMENT, scores=("score", "closed_list_mass"))
     frame = rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.15}))
-    found = headline(audit(frame.assign(closed_list_mass=1 - frame["score"]), both))
+    found = primary(audit(frame.assign(closed_list_mass=1 - frame["score"]), both))
     assert ["score", "closed_list_mass", "-0.15"] in found.influences

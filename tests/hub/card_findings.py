@@ -28,20 +28,20 @@ def finding(
     model="m",
     ci=(0.2, 0.3),
     score="score",
-    headline=False,
+    primary=False,
 ):
     return Finding(
         study="gendered_stigma", experiment="rq1", model_id=model, score=score, measure=measure,
         contrast="female - male", subset=subset, slice_by="all", slice_value="", unit="probability mass at the mask",
-        cluster_vars=cluster_vars, view=view, headline=headline, margin=0.05, group="female", reference_group="male",
+        cluster_vars=cluster_vars, view=view, primary=primary, margin=0.05, group="female", reference_group="male",
         estimate=Estimate(value, *ci, p_value=0.0001, p_adjusted=0.02, n=187, n_unscored=3, test="paired t"),
     )  # fmt: skip
 
 
 FOUND = [
-    finding(headline=True),
+    finding(primary=True),
     finding(view=AS_PUBLISHED, ci=(0.24, 0.26)),
-    finding(-0.5, subset="other_health", ci=(-0.6, -0.4), headline=True),
+    finding(-0.5, subset="other_health", ci=(-0.6, -0.4), primary=True),
     finding(0.6, measure="mean"),
     finding(0.9, score="closed_list_mass"),
 ]

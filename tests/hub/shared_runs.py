@@ -28,7 +28,7 @@ GAP = Finding(
     slice_value="",
     unit="probability mass at the mask",
     cluster_vars="templates + diagnoses",
-    headline=True,
+    primary=True,
     estimate=Estimate(0.25, 0.125, 0.375, 1.5, 0.75, 0.03125, 187, 2, "paired t", "paired t", 0.0625, "2 tests"),
     published=Published(value="0.30", source="Table 2"),
 )

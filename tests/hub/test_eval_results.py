@@ -40,7 +40,7 @@ def finding(of=GAP, value=0.30138, low=0.30027, high=0.3025, *, n=187, model="m"
     return Finding(
         study=study, experiment=experiment, model_id=model, score="score", measure=measure, contrast=contrast,
         subset=subset, slice_by="all", slice_value="", unit=unit,
-        cluster_vars="templates + diagnoses", headline=True,
+        cluster_vars="templates + diagnoses", primary=True,
         estimate=Estimate(value, low, high, n=n, n_unscored=unscored),
     )  # fmt: skip
 
@@ -120,7 +120,7 @@ def test_a_small_contrast_of_two_large_gaps_is_not_told_as_fair():
     )  # fmt: skip
     gaps = [
         replace(
-            finding((*GAP[:4], subset, GAP[5]), value, value - 0.02, value + 0.02), headline=False, verdict="found"
+            finding((*GAP[:4], subset, GAP[5]), value, value - 0.02, value + 0.02), primary=False, verdict="found"
         )
         for subset, value in (("mental_health", -0.1), ("other_health", -0.1037))
     ]

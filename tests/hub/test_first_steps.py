@@ -49,7 +49,7 @@ def test_the_first_run_of_the_readme_is_shared_publicly_and_comes_back(hub, monk
     assert set(shared) == {"gendered_stigma.parquet", "occupation_sentiment.parquet", "social_distance.parquet"}
     for name, rows in shared.items():
         pd.testing.assert_series_equal(pd.read_parquet(back / "items" / name)["score"], rows["score"])
-    values = [swapbias.Audit.open(folder).headlines["value"] for folder in (back, run)]
+    values = [swapbias.Audit.open(folder).primary["value"] for folder in (back, run)]
     pd.testing.assert_series_equal(*values)
 
 

@@ -50,10 +50,10 @@ def test_the_section_says_what_was_found_and_has_at_most_four_numbers():
 
 def test_a_contrast_stands_before_the_gaps_that_it_compares():
     contrast = replace(
-        finding(0.75, subset="mental_health - other_health", measure="gap_difference", headline=True),
+        finding(0.75, subset="mental_health - other_health", measure="gap_difference", primary=True),
         within="mental_health", against="other_health",
     )  # fmt: skip
-    found = [contrast, *(replace(one, headline=False, verdict="found") for one in FOUND)]
+    found = [contrast, *(replace(one, primary=False, verdict="found") for one in FOUND)]
     (text,) = study_parts(found, MANIFEST, model_name="o/m").values()
     values = [line.split("|")[3].strip() for line in text.splitlines() if line.startswith("| rq1")]
     assert values == ["+75.0 points", "+25.0 points", "−50.0 points"]
@@ -82,7 +82,7 @@ def test_a_part_of_the_prompts_is_said_to_be_one():
 
 
 def test_notes_of_ones_own_are_no_public_data_set():
-    found = [replace(finding(subset="", headline=True), study="phenotype_fairness", experiment="phenotyping")]
+    found = [replace(finding(subset="", primary=True), study="phenotype_fairness", experiment="phenotyping")]
     settings = {"limit": None, "notes": {"classifier": "svm", "data": "own notes"}}
     corpora = [{"corpus": "clinical_notes", "config": "pairs", "rows": 8}]
     (text,) = study_parts(found, MANIFEST | {"settings": settings, "corpora": corpora}, model_name="o/m").values()
@@ -96,20 +96,20 @@ def test_the_command_of_a_chat_model_names_it_so():
         "corpora": [{"corpus": "gendered_stigma", "config": "choices", "rows": 10}],
         "settings": {"studies": ["gendered_stigma"], "chat": {"model": "m"}},
     }
-    found = [replace(finding(headline=True), experiment="choices")]
+    found = [replace(finding(primary=True), experiment="choices")]
     (text,) = study_parts(found, MANIFEST | choices, model_name="owner/model").values()
     assert "swapbias audit --chat owner/model --study gendered_stigma\n" in text
 
 
 def test_findings_of_two_models_or_of_none_make_no_section():
     with pytest.raises(ValueError, match="Findings of 2 models"):
-        study_parts([finding(headline=True), finding(model="n")], MANIFEST, model_name="o/m")
+        study_parts([finding(primary=True), finding(model="n")], MANIFEST, model_name="o/m")
     with pytest.raises(ValueError, match="no comparison of two groups"):
         study_parts([finding(measure="mean")], MANIFEST, model_name="o/m")
 
 
 def test_nothing_from_outside_becomes_markup():
-    found = [replace(finding(model=HOSTILE, cluster_vars=HOSTILE, subset=HOSTILE, headline=True), unit=HOSTILE)]
+    found = [replace(finding(model=HOSTILE, cluster_vars=HOSTILE, subset=HOSTILE, primary=True), unit=HOSTILE)]
     manifest = MANIFEST | {
         "swapbias": HOSTILE,
         "finished": HOSTILE,

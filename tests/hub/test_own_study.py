@@ -42,7 +42,7 @@ def test_a_run_says_which_commit_of_a_study_it_read_and_goes_on_without_the_hub(
     name = study_name(f"{KEY[1]}@{pinned}")
     run, found = start(Settings(model="vader", studies=(name,), limit=40, wordings=False), tmp_path / "run", **quiet)
     assert run.manifest()["own_studies"] == {"at_work": f"alice/at_work@{pinned}"}
-    assert any(one.headline for one in found)
+    assert any(one.primary for one in found)
     assert pinned in (run.folder / "report.html").read_text()
     open_study(folder)  # of this machine: its place is taken by the run's copy
     Run.open(run.folder)

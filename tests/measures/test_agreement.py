@@ -23,7 +23,7 @@ def test_kappa_and_agreement_by_hand():
     assert (found.value, share.value, found.n, share.n) == (pytest.approx(0.4), pytest.approx(0.7), 50, 50)
     assert found.ci_low < 0.4 < found.ci_high
     # Fleiss, Cohen & Everitt's standard error of it is .126996, here with n - 1 for n.
-    assert found.error == pytest.approx(0.126996 * math.sqrt(50 / 49), abs=1e-5)
+    assert found.std_error == pytest.approx(0.126996 * math.sqrt(50 / 49), abs=1e-5)
     assert share.ci_low < 0.7 < share.ci_high
 
 

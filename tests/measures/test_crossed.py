@@ -42,7 +42,7 @@ def crossed(rows, columns, spread, seed):
 
 
 def numbers(found):
-    return found.value, found.error, found.freedom, found.ci_low, found.ci_high, found.p_value
+    return found.value, found.std_error, found.df, found.ci_low, found.ci_high, found.p_value
 
 
 # --- values by hand -----------------------------------------------------------------------------------------
@@ -59,8 +59,8 @@ def test_two_factors_by_hand():
     # Its parts are 1, 4/3 and 1/3 with 1, 2 and 2 degrees of freedom: 2^2 / (1 + 8/9 + 1/18) = 72/35.
     found = paired(TABLE, template=TEMPLATE, condition=CONDITION)
     assert found.value == pytest.approx(4)
-    assert found.error == pytest.approx(math.sqrt(2))
-    assert found.freedom == pytest.approx(72 / 35)
+    assert found.std_error == pytest.approx(math.sqrt(2))
+    assert found.df == pytest.approx(72 / 35)
     half = stats.t.ppf(0.975, 72 / 35) * math.sqrt(2)
     assert (found.ci_low, found.ci_high) == pytest.approx((4 - half, 4 + half))
     assert found.p_value == pytest.approx(2 * stats.t.sf(4 / math.sqrt(2), 72 / 35))
@@ -70,17 +70,17 @@ def test_two_factors_by_hand():
 def test_one_factor_by_hand():
     # Means of the conditions 2, 4, 6: variance 4, over 3 of them 4/3, with 2 degrees of freedom.
     found = paired(TABLE, condition=CONDITION)
-    assert (found.error**2, found.freedom) == pytest.approx((4 / 3, 2))
+    assert (found.std_error**2, found.df) == pytest.approx((4 / 3, 2))
     # Means of the templates 3 and 5: variance 2, over 2 of them 1, with 1.
     found = paired(TABLE, template=TEMPLATE)
-    assert (found.error**2, found.freedom) == pytest.approx((1, 1))
+    assert (found.std_error**2, found.df) == pytest.approx((1, 1))
 
 
 def test_the_sum_is_never_below_one_of_its_parts():
     # Templates 1 and 2 alike (rows 1, 2, 6 with one permuted): their means are both 3, the residual is not subtracted
     # from what conditions alone give. Means of conditions 1.5, 1.5, 6: variance 6.75, over 3: 2.25.
     found = paired([1.0, 2.0, 6.0, 2.0, 1.0, 6.0], template=TEMPLATE, condition=CONDITION)
-    assert 2.25 <= found.error**2 < 2.3
+    assert 2.25 <= found.std_error**2 < 2.3
 
 
 # --- slow definitions ---------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def test_the_variance_and_freedom_of_a_mean_are_those_of_the_matrices(seed):
     values, _, codes = uneven(seed)
     slow = slow_cr2(values, np.ones((len(values), 1)), np.array([1.0]), codes)
     for found in (mean_score(values, cluster_ids=codes), paired(values, c=codes)):
-        assert (found.error**2, found.freedom) == pytest.approx(slow)
+        assert (found.std_error**2, found.df) == pytest.approx(slow)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -130,8 +130,8 @@ def test_the_variance_and_freedom_of_a_difference_are_those_of_the_matrices(seed
     design = np.column_stack([np.ones(len(values)), other])
     slow = slow_cr2(values, design, np.array([0.0, 1.0]), codes)
     found = group_gap(values, np.where(other, "f", "m"), reference_group="m", cluster_ids=codes)
-    assert (found.error**2, found.freedom) == pytest.approx(slow)
-    assert found.p_value == t_p(found.value, found.error, found.freedom, found.skewness)
+    assert (found.std_error**2, found.df) == pytest.approx(slow)
+    assert found.p_value == t_p(found.value, found.std_error, found.df, found.skewness)
 
 
 @pytest.mark.parametrize("two_groups", [False, True])
@@ -165,12 +165,12 @@ def test_the_variance_of_several_factors_is_that_of_the_moments_of_indicators(tw
     variances = optimize.nnls(expected, squares(values))[0] * own
     assert variances[:3].min() > 0  # no component is at its edge
     design = Design(sides, shares, weights, factors)
-    error, freedom, skewness = design.spread(values)
+    std_error, df, skewness = design.spread(values)
     assert design.expected_squares == pytest.approx(expected)
-    assert error**2 == pytest.approx(variances.sum())
+    assert std_error**2 == pytest.approx(variances.sum())
     joint = variances[:3] + variances[3]
-    spread = (joint**2 / design.freedoms[:3]).sum() + (2 * variances[3]) ** 2 / design.freedoms[3]
-    assert freedom == pytest.approx(error**4 / spread)
+    spread = (joint**2 / design.dfs[:3]).sum() + (2 * variances[3]) ** 2 / design.dfs[3]
+    assert df == pytest.approx(std_error**4 / spread)
     assert skewness != 0
 
 
@@ -195,7 +195,7 @@ def test_few_skewed_clusters_reject_less_often_than_a_plain_t_test():
         values = (rng.lognormal(0, 1, 12) - math.exp(0.5))[codes] + rng.normal(0, 0.1, 60)
         found = linear_contrast(values, np.zeros(60, dtype=int), (1.0,), {"category": codes})
         rejected["corrected"] += found.p_value < 0.05
-        rejected["t"] += t_p(found.value, found.error, found.freedom) < 0.05
+        rejected["t"] += t_p(found.value, found.std_error, found.df) < 0.05
     assert rejected["t"] > 40  # more than twice .05
     assert rejected["corrected"] <= 0.8 * rejected["t"]
 
@@ -249,7 +249,7 @@ def test_one_way_parts_are_those_of_statsmodels_where_clusters_are_of_one_size()
     values, factors = crossed(7, 5, (0.5, 1, 1), seed=2)
     _, parts = two_way(values, factors)
     for (name, codes), part in zip(factors.items(), parts, strict=True):
-        assert paired(values, **{name: codes}).error ** 2 == pytest.approx(part)
+        assert paired(values, **{name: codes}).std_error ** 2 == pytest.approx(part)
 
 
 def test_the_difference_of_groups_is_that_of_statsmodels_but_for_one_degree_of_freedom():
@@ -259,15 +259,15 @@ def test_the_difference_of_groups_is_that_of_statsmodels_but_for_one_degree_of_f
     score = rng.normal(size=72) + 0.5 * rng.normal(size=12)[codes] * (1 + other)
     slow = sm.OLS(score, sm.add_constant(other.astype(float))).fit(cov_type="cluster", cov_kwds={"groups": codes})
     found = group_gap(score, np.where(other, "f", "m"), reference_group="m", cluster_ids=codes)
-    assert found.error**2 * 71 / 70 == pytest.approx(slow.bse[1] ** 2)
-    assert found.freedom == pytest.approx(11)
+    assert found.std_error**2 * 71 / 70 == pytest.approx(slow.bse[1] ** 2)
+    assert found.df == pytest.approx(11)
 
 
 def test_the_two_way_variance_nears_that_of_statsmodels_as_clusters_grow_and_is_never_below():
     # Theirs subtracts the variance of the cells, which holds each factor once more: 1 / G of the total with G each.
     for clusters in (5, 10, 20, 40):
         values, factors = crossed(clusters, clusters, (1, 1, 1), seed=clusters)
-        found, (both, _) = paired(values, **factors).error ** 2, two_way(values, factors)
+        found, (both, _) = paired(values, **factors).std_error ** 2, two_way(values, factors)
         assert both < found < both * (1 + 1.5 / clusters)
 
 
@@ -282,7 +282,7 @@ def test_the_error_is_that_of_a_mixed_model_with_crossed_effects(shape, seed):
     fitted = model.fit(reml=True)
     assert min(fitted.vcomp) > 0.05  # at the edge REML is no longer the table of variances
     found = paired(values, **factors)
-    assert found.error == pytest.approx(fitted.bse[0], rel=2e-3)
+    assert found.std_error == pytest.approx(fitted.bse[0], rel=2e-3)
     assert found.value == pytest.approx(fitted.params[0])
 
 
@@ -318,10 +318,10 @@ def test_the_order_of_rows_chooses_no_freedom_where_two_variances_tie():
 
 def test_swapping_the_groups_flips_the_sign_and_scaling_scales():
     values, factors = table()
-    value, error, freedom, low, high, p_value = numbers(paired(values, **factors))
-    assert numbers(paired(-values, **factors)) == pytest.approx((-value, error, freedom, -high, -low, p_value))
+    value, std_error, df, low, high, p_value = numbers(paired(values, **factors))
+    assert numbers(paired(-values, **factors)) == pytest.approx((-value, std_error, df, -high, -low, p_value))
     scaled = numbers(paired(100 * values, **factors))
-    assert scaled == pytest.approx((100 * value, 100 * error, freedom, 100 * low, 100 * high, p_value))
+    assert scaled == pytest.approx((100 * value, 100 * std_error, df, 100 * low, 100 * high, p_value))
     groups, codes = np.where(np.arange(35) % 2, "f", "m"), factors["template"]
     one, other = (numbers(group_gap(values, groups, reference_group=g, cluster_ids=codes)) for g in "mf")
     assert one == pytest.approx((-other[0], other[1], other[2], -other[4], -other[3], other[5]))
@@ -334,7 +334,7 @@ def test_a_factor_of_one_cluster_says_nothing_of_others():
     # A group whose rows are all in one cluster cannot be told from its cluster, though the other has seven.
     groups = np.where(factors["template"] == 0, "f", "m")
     lone = group_gap(values, groups, reference_group="m", cluster_ids=factors["template"])
-    assert math.isnan(lone.error)
+    assert math.isnan(lone.std_error)
     assert math.isnan(lone.p_value)
 
 

@@ -33,7 +33,7 @@ def table(templates, conditions, groups, seed, spreads=(1.0, 0.7, 1.0)):
 
 
 def close(found, slow):
-    for name in ("value", "ci_low", "ci_high", "p_value", "error", "freedom", "n", "n_unscored"):
+    for name in ("value", "ci_low", "ci_high", "p_value", "std_error", "df", "n", "n_unscored"):
         assert getattr(found, name) == pytest.approx(getattr(slow, name), nan_ok=True)
 
 
@@ -68,9 +68,9 @@ def test_two_factors_by_hand():
     assert [one.name for one in found.effects] == ["f - m", "b - w", "(f - m) x (b - w)"]
     assert [one.estimate.value for one in found.effects] == pytest.approx([0.2, 0.2, 0.4])
     # Gender by pair: .7 - .5 = .2, .6 - .55 = .05, .8 - .45 = .35: SD .15, error .15 / sqrt 3.
-    assert gender.estimate.error == pytest.approx(0.15 / math.sqrt(3))
+    assert gender.estimate.std_error == pytest.approx(0.15 / math.sqrt(3))
     # Race by pair: .7 - .5, .7 - .45, .7 - .55: SD .05.
-    assert race.estimate.error == pytest.approx(0.05 / math.sqrt(3))
+    assert race.estimate.std_error == pytest.approx(0.05 / math.sqrt(3))
     assert [one.estimate.p_adjusted for one in found.effects] == pytest.approx(
         adjust([one.estimate.p_value for one in found.effects])
     )

@@ -35,9 +35,9 @@ def test_looks_lie_evenly_and_the_last_is_after_all_rounds():
 def test_an_estimate_holds_over_looks_by_its_t_distribution():
     one = mean_score([0.1, 0.2, 0.4, 0.3, 0.6])
     adjusted = sequential_adjust(one, 3)
-    reach = scipy.stats.t.isf(interim_level(3) / 2, 4) * one.error
+    reach = scipy.stats.t.isf(interim_level(3) / 2, 4) * one.std_error
     assert (adjusted.ci_low, adjusted.ci_high) == pytest.approx((one.value - reach, one.value + reach))
-    assert adjusted.error == one.error
+    assert adjusted.std_error == one.std_error
     assert sequential_adjust(one, 1) == one
 
 

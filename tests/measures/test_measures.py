@@ -149,10 +149,10 @@ def test_every_pair_its_own_cluster_is_the_paired_t_test():
     rows = pairs(*planted())
     plain = paired_gap(*rows, reference_group="m")
     clustered = paired_gap(*rows, reference_group="m", cluster_ids=rows[2])
-    assert clustered.error == pytest.approx(plain.error)
+    assert clustered.std_error == pytest.approx(plain.std_error)
     assert clustered.ci_low <= plain.ci_low + 1e-12  # moved outwards where clusters are skewed
     assert clustered.ci_high >= plain.ci_high - 1e-12
-    assert clustered.freedom == pytest.approx(plain.freedom)
+    assert clustered.df == pytest.approx(plain.df)
     assert clustered.test == "cluster-robust t"
 
 
@@ -165,7 +165,7 @@ def test_copies_of_pairs_add_nothing_once_clustered():
     clusters = np.repeat([f"c{index}" for index in range(8)], 20)
     copied = paired_gap(*rows, reference_group="m", cluster_ids=clusters)
     naive = paired_gap(*rows, reference_group="m")
-    assert (copied.error, copied.freedom) == pytest.approx((single.error, single.freedom))
+    assert (copied.std_error, copied.df) == pytest.approx((single.std_error, single.df))
     assert naive.ci_high - naive.ci_low < 0.4 * (copied.ci_high - copied.ci_low)
 
 

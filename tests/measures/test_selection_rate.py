@@ -25,12 +25,10 @@ def test_the_interval_of_two_independent_rates_is_that_of_the_delta_method():
     groups = ["a"] * 100 + ["b"] * 120
     _, impact = selection_rate([*a, *b], groups, reference_group="b")["a"]
     parts = np.array([one.var(ddof=1) / one.mean() ** 2 / len(one) for one in (a, b)])
-    freedom = parts.sum() ** 2 / (parts**2 / (np.array([len(a), len(b)]) - 1)).sum()
-    half = stats.t.ppf(0.975, freedom) * math.sqrt(parts.sum())
+    df = parts.sum() ** 2 / (parts**2 / (np.array([len(a), len(b)]) - 1)).sum()
+    half = stats.t.ppf(0.975, df) * math.sqrt(parts.sum())
     assert [impact.ci_low, impact.ci_high] == pytest.approx([impact.value * math.exp(one) for one in (-half, half)])
-    assert impact.p_value == pytest.approx(
-        2 * stats.t.sf(abs(math.log(impact.value)) / math.sqrt(parts.sum()), freedom)
-    )
+    assert impact.p_value == pytest.approx(2 * stats.t.sf(abs(math.log(impact.value)) / math.sqrt(parts.sum()), df))
 
 
 @pytest.mark.simulation

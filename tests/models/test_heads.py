@@ -111,12 +111,12 @@ def test_a_raw_score_has_its_own_unit_and_no_margin_and_is_repeated_from_its_man
     run = swapbias.audit(
         folder, "occupation_sentiment:control", kind="regression", out=tmp_path / "run", progress=False
     )
-    found = run.headlines.iloc[0]
+    found = run.primary.iloc[0]
     items = run.items("occupation_sentiment")
     assert items["score"].nunique() > 2
     assert (items["score"].min() < 0) or (items["score"].max() > 1)  # no probability
     assert found["unit"] == RAW
-    assert all(math.isnan(one.margin) for one in run.found if one.headline)
+    assert all(math.isnan(one.margin) for one in run.found if one.primary)
     assert f" {RAW}" in str(run)
     assert " points" not in str(run)
     with pytest.raises(UsageError, match="no gap in a unit with a range"):

@@ -28,18 +28,22 @@ PLACE = "gendered_stigma.rq1"
 VALUES = {"found": 0.2, "small": 0.02, "none": 0.001, "undecided": 0.06}
 
 
-def of_model(name, value, verdict, *, measure="paired_gap", error=0.01):
-    """A headline of one model."""
+def of_model(name, value, verdict, *, measure="paired_gap", std_error=0.01):
+    """A primary finding of one model."""
     subset = "mental_health - other_health" if measure == "gap_difference" else "mental_health"
-    estimate = Estimate(value, value - 0.02, value + 0.02, error=error, freedom=20, p_value=0.5, p_adjusted=0.5, n=9)
+    estimate = Estimate(
+        value, value - 0.02, value + 0.02, std_error=std_error, df=20, p_value=0.5, p_adjusted=0.5, n=9
+    )
     return replace(
         GAP, model_id=name, measure=measure, subset=subset, verdict=verdict, margin=0.05, estimate=estimate
     )
 
 
-def of_two(value, verdict, *, error=0.01):
+def of_two(value, verdict, *, std_error=0.01):
     """The reference's value minus another model's."""
-    return replace(of_model("a - b", value, verdict, error=error), measure="model_difference", contrast="a - b")
+    return replace(
+        of_model("a - b", value, verdict, std_error=std_error), measure="model_difference", contrast="a - b"
+    )
 
 
 def differences(found, reference):
@@ -112,9 +116,9 @@ def test_a_difference_says_which_way_the_other_model_lies(verdict, sign):
 def test_what_was_not_tested_is_said():
     lost = differences([("other", of_two(math.nan, ""))], "ref")
     assert lost == "Not measured: other could not be compared with ref."
-    same = differences([("other", of_two(0.0, NONE, error=math.nan))], "ref")
+    same = differences([("other", of_two(0.0, NONE, std_error=math.nan))], "ref")
     assert same == "No difference: other and ref score the same."
-    little = differences([("other", of_two(-0.1, UNDECIDED, error=math.nan))], "ref")
+    little = differences([("other", of_two(-0.1, UNDECIDED, std_error=math.nan))], "ref")
     assert little.endswith("There is no interval, because too little varies or was scored.")
     assert text.of_models([of_model("a", math.nan, "")]) == "Not measured: a could not score what the question needs."
 
@@ -140,8 +144,8 @@ def paged(names):
     quantities = []
     for place, one in enumerate(output[names[0]]):
         away = {f"{names[0]} - {name}": name for name in names[1:]}
-        mine = {away[each.contrast]: each for each in differences if each.headline and each.contrast in away}
-        quantities.append(Quantity(tuple(output[name][place] for name in names), "", mine if one.headline else {}))
+        mine = {away[each.contrast]: each for each in differences if each.primary and each.contrast in away}
+        quantities.append(Quantity(tuple(output[name][place] for name in names), "", mine if one.primary else {}))
     models = [ComparedModel(name, "run", manifest(), found[name]) for name in names]
     return ComparisonPage(models, names[0], quantities, differences, {"gendered_stigma": made}, ["A note."])
 

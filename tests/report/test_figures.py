@@ -82,7 +82,7 @@ def test_a_strip_without_a_number_holds_no_dot():
 
 
 def rq1_findings():
-    """Levels and gaps of three phases in three sets, one of them with a long name, and a headline."""
+    """Levels and gaps of three phases in three sets, one of them with a long name, and a primary finding."""
     found = []
     for place, subset in enumerate(("mental_health", "other_health", "baseline")):
         for phase, value in (("diagnosis", 0.1), ("a phase whose name is long indeed", 0.2), ("action", 0.3)):
@@ -90,8 +90,8 @@ def rq1_findings():
                 ends = {"low": value - 0.1, "high": value + 0.1}
                 found.append(replace(mean(group, value + 0.01 * place, phase, **ends), subset=subset))
             found.append(replace(gap(value, phase, low=value - 0.2, high=value + 0.1), subset=subset))
-    headline = replace(gap(0.1, ""), slice_by="all", slice_value="", headline=True, margin=0.05)
-    return [*found, headline]
+    primary = replace(gap(0.1, ""), slice_by="all", slice_value="", primary=True, margin=0.05)
+    return [*found, primary]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from swapbias.findings import disaggregate, headlines
+from swapbias.findings import disaggregate, primary_findings
 from swapbias.report import Page, render, terminal, text as words, verdicts
 from swapbias.studies import config_rows, load_study
 from tests.conftest import ROOT
@@ -64,7 +64,7 @@ def rows():
 def found(rows):
     found = disaggregate(rows, "gendered_stigma", expected={})
     bounds = {"missing_data_low": -0.2, "missing_data_high": 0.3}
-    return [replace(one, **bounds) if one.headline else one for one in found]
+    return [replace(one, **bounds) if one.primary else one for one in found]
 
 
 @pytest.fixture(scope="module")
@@ -97,23 +97,23 @@ def broken_down(tmp_path_factory):
 
 
 def test_the_answer_stands_first_and_the_terminal_says_the_same(page, found, rows):
-    (headline,) = headlines(found)
+    (primary,) = primary_findings(found)
     text = html.unescape(page)
-    for said in verdicts([headline], found):
+    for said in verdicts([primary], found):
         assert text.index(f"{said.text}</p>") < text.index(f"<h2>{EXPERIMENT.question}")
-    assert words.certainty(headline) in text
+    assert words.certainty(primary) in text
     out = " ".join(terminal(found).split())
-    for verdict in verdicts([headline], found):
+    for verdict in verdicts([primary], found):
         assert " ".join(f"{verdict.word.upper()} {verdict.text}".split()) in out
     assert text.count('<span class="v ') == 1  # one question, one badge
     assert f"{len(rows):,} prompts from {rows['template'].nunique()} templates" in text
-    for part in words.cautions(headline, every=False):
+    for part in words.cautions(primary, every=False):
         assert part in text
         assert part in out
     details = " ".join(terminal(found, verbose=True).split())
-    for part in (words.certainty(headline), *words.cautions(headline)):
+    for part in (words.certainty(primary), *words.cautions(primary)):
         assert part in details
-    strange = terminal([replace(headline, slice_by="phenotype", slice_value="\x1b[2Jgone")])
+    strange = terminal([replace(primary, slice_by="phenotype", slice_value="\x1b[2Jgone")])
     assert "[2Jgone" in strange
     assert "\x1b" not in strange
 

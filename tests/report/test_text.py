@@ -22,27 +22,27 @@ SURE = ("prefers women's words", "prefers men's words")
 
 
 def summary(results, found=()):
-    """The verdicts of headlines as one text."""
+    """The verdicts of primary findings as one text."""
     return " ".join(map(str, text.verdicts(results, found)))
 
 
 def answer(finding, found=()):
-    """What is said of a headline and beside it."""
+    """What is said of a primary finding and beside it."""
     return SimpleNamespace(
         sentence=summary([finding], found), certainty=text.certainty(finding), meaning=text.meaning(finding),
         cautions=[*text.cautions(finding)],
     )  # fmt: skip
 
 
-def gap(value, verdict, *, error=0.01, width=0.02, **more):
+def gap(value, verdict, *, std_error=0.01, width=0.02, **more):
     """A gap of rq1 between words for women and men."""
-    ends = {"ci_low": value - width, "ci_high": value + width} if not math.isnan(error) else {}
+    ends = {"ci_low": value - width, "ci_high": value + width} if not math.isnan(std_error) else {}
     facts = {
         "study": "gendered_stigma", "experiment": "rq1", "model_id": "m", "measure": "paired_gap",
-        "contrast": "female - male", "unit": "probability mass at the mask", "headline": True, "margin": 0.05,
+        "contrast": "female - male", "unit": "probability mass at the mask", "primary": True, "margin": 0.05,
         "cluster_vars": "templates + diagnoses", "verdict": verdict, "minimum_detectable_effect": 0.03,
     }  # fmt: skip
-    return Finding(**{**facts, **more}, estimate=Estimate(value, n=10, error=error, **ends))
+    return Finding(**{**facts, **more}, estimate=Estimate(value, n=10, std_error=std_error, **ends))
 
 
 MOVES = "naming a mental-health condition instead of another illness moves m's gap between women and men"
@@ -81,21 +81,21 @@ INSIDE = "The whole interval is within the margin of 5 points."
             gap(0.01, NONE),
             f"No gap: {WOMEN} +1.0 points (95 % interval −1.0 to +3.0). {INSIDE}",
         ),
-        (gap(0.0, NONE, error=math.nan), "No gap: all 10 pairs about women and men score the same."),
+        (gap(0.0, NONE, std_error=math.nan), "No gap: all 10 pairs about women and men score the same."),
         (
             gap(-0.06, UNDECIDED, width=0.07),
             f"Undecided: {WOMEN} −6.0 points (95 % interval −13.0 to +1.0). This may be chance, and may be larger "
             "than the margin of 5 points.",
         ),
         (
-            gap(0.06, UNDECIDED, error=math.nan),
+            gap(0.06, UNDECIDED, std_error=math.nan),
             f"Undecided: {WOMEN} +6.0 points. There is no interval, because too little varies or was scored.",
         ),
         (
-            gap(0.0, UNDECIDED, error=math.nan),
+            gap(0.0, UNDECIDED, std_error=math.nan),
             "Undecided: all 10 pairs score the same, but 72 are needed to rule out a gap of 5 points.",
         ),
-        (gap(0.0, UNMEASURED, error=math.nan), "Not measured: m gives every prompt the same score."),
+        (gap(0.0, UNMEASURED, std_error=math.nan), "Not measured: m gives every prompt the same score."),
         (gap(math.nan, UNDECIDED), "Not measured: m could not score what the question needs."),
         (
             gap(0.0001, SMALL, width=0.0),
@@ -144,13 +144,13 @@ def test_each_verdict_has_its_sentence(finding, said):
     assert answer(finding).sentence == said
 
 
-CERTAINTIES = {"sure": {}, "unsure": {"width": 0.2}, "no interval": {"error": math.nan}}
+CERTAINTIES = {"sure": {}, "unsure": {"width": 0.2}, "no interval": {"std_error": math.nan}}
 KEPT, TURNED, LOST = (math.nan, 0.4, 1.0), ("", '[["score", "x", "-0.1"]]'), (math.nan, 0.3)
 
 
 def parts(first, second, *verdicts):
-    one = gap(first, verdicts[0], subset="mental_health", headline=False)
-    return [one, gap(second, verdicts[-1], subset="other_health", headline=False)]
+    one = gap(first, verdicts[0], subset="mental_health", primary=False)
+    return [one, gap(second, verdicts[-1], subset="other_health", primary=False)]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_a_study_without_words_of_its_own_has_plain_ones(monkeypatch):
 
 
 def of_groups(experiment, measure, **more):
-    """A headline of the prompt packs; sides as in the fields of findings."""
+    """A primary finding of the prompt packs; sides as in the fields of findings."""
     contrast = f"{more.get('group', '')} - {more.get('reference_group', '')}"
     facts = {"study": "group_packs", "experiment": experiment, "measure": measure, "contrast": contrast,
              "unit": "probability of positive sentiment"}  # fmt: skip
@@ -224,8 +224,9 @@ def spread(p, experiment="occupation_nationality", value=0.04, **more):
 def test_several_groups_are_told_by_the_test_of_all_the_largest_gap_and_who_differs():
     found = [
         nation(-0.12, FOUND, "Egyptian"), nation(-0.064, FOUND, "Nigerian"), nation(-0.06, FOUND, "Indian"),
-        nation(0.02, SMALL, "British"), nation(0.001, NONE, "Polish"), nation(0.0, NONE, "Chinese", error=math.nan),
-        nation(-0.06, UNDECIDED, "Russian"), nation(0.07, UNDECIDED, "Mexican"), spread(0.001),
+        nation(0.02, SMALL, "British"), nation(0.001, NONE, "Polish"),
+        nation(0.0, NONE, "Chinese", std_error=math.nan), nation(-0.06, UNDECIDED, "Russian"),
+        nation(0.07, UNDECIDED, "Mexican"), spread(0.001),
     ]  # fmt: skip
     assert summary(found) == (
         "Gap: m scores the 10 groups differently (one test of all, p 0.001). Gap: m scores American higher "
@@ -389,7 +390,7 @@ def test_what_was_not_scored_is_no_answer_whatever_else_is_known(verdict):
         (gap(0.02, "", measure="mean", contrast="female", width=0.1), "0.0 to 12.0"),
         (gap(0.98, "", measure="flip_rate", unit="share of notes", width=0.1), "88.0 % to 100.0 %"),
         (gap(0.3, FOUND, unit="mean log-odds of the disapproving antonym", width=9.0), "−8.700 to +9.300"),
-        (gap(0.3, FOUND, error=math.nan), "–"),
+        (gap(0.3, FOUND, std_error=math.nan), "–"),
     ],
 )
 def test_no_interval_reaches_beyond_what_its_quantity_can_be(finding, said):
@@ -428,7 +429,7 @@ def test_the_caption_of_a_difference_of_gaps_has_the_sign_of_the_number(value, s
     base = rows["group"].map({"female": 0.1, "male": 0.5}).fillna(0.0)
     moved = value * ((rows["group"] == "female") & (rows["label"] == "mental_health"))
     found = disaggregate(rows.assign(score=base + moved), "gendered_stigma", robustness=False)
-    finding = next(one for one in found if one.headline and one.measure == "gap_difference")
+    finding = next(one for one in found if one.primary and one.measure == "gap_difference")
     assert finding.estimate.value == pytest.approx(value)
     assert text.direction(finding) == (
         "above zero the gap lies further toward female with mental_health than with other_health, below zero further "
@@ -478,7 +479,7 @@ def test_no_verdict_on_any_study_is_longer_than_a_reader_can_hold(study):
         sides = {"group": experiment.group, "reference_group": experiment.reference_group}
         both = dict(zip(("within", "against"), experiment.contrast or ("", ""), strict=True))
         unit = "share of answers" if experiment.unit == "share of answers" else experiment.unit
-        rates = {"baseline": 0.1, "ratio": 3.0, "ratio_error": 0.2, "ratio_freedom": 30.0}
+        rates = {"baseline": 0.1, "ratio": 3.0, "ratio_std_error": 0.2, "ratio_df": 30.0}
         facts = {"study": study, "experiment": experiment.name, "unit": unit, "model_id": "OWNER/some-model", **sides}
         one = gap(value, verdict, **facts, **(rates if unit == "share of answers" else {}))
         moved = replace(one, measure="gap_difference", ratio=math.nan, **both) if experiment.contrast else one
@@ -526,7 +527,7 @@ def test_numbers_and_names_are_written_in_one_way(written, said):
 
 
 def test_low_rates_are_compared_by_their_ratio_as_well():
-    rates = {"unit": "share of answers", "baseline": 0.02, "ratio": 3.0, "ratio_error": 0.2, "ratio_freedom": 30.0}
+    rates = {"unit": "share of answers", "baseline": 0.02, "ratio": 3.0, "ratio_std_error": 0.2, "ratio_df": 30.0}
     output = answer(gap(0.04, FOUND, **rates)).sentence
     assert re.search(
         r"by 4\.0 points \(95 % interval 2\.0 to 6\.0\)\. The ratio of the two rates is 3\.00 \(95 % interval 1\.99",

@@ -53,8 +53,8 @@ def asked(notes, server, *, task="summary", own=(), **more):
     return Settings(studies=(f"clinical_chat:{task}",), options=(about, service))
 
 
-def headline(found):
-    return next(one for one in found if one.headline)
+def primary(found):
+    return next(one for one in found if one.primary)
 
 
 def forgetful(prompt):
@@ -96,7 +96,7 @@ def test_what_a_model_leaves_out_of_notes_about_women_is_found(notes, tmp_path, 
         assert len(server.requests) == 24
         assert server.requests[0]["max_tokens"] == 512  # a summary is longer than a letter
         assert {body["messages"][0]["role"] for body in server.requests} == {"system"}
-    gap = headline(found)
+    gap = primary(found)
     assert gap.estimate.value == pytest.approx(-(11 / 5 + 1 / 6) / 12)
     assert (gap.slice_value, gap.verdict, gap.unit) == ("own", "gap found", "share of the facts of a checklist")
     assert not [one for one in found if one.measure == "paired_gap" and one.slice_by == "all"]
@@ -145,7 +145,7 @@ def test_a_model_that_keeps_as_much_of_both_is_rarely_accused_and_an_omission_of
         for _ in range(6):
             kept = 0.9 - planted * (rows["group"] == "female").to_numpy()
             scored = rows.assign(score=rng.binomial(counts, kept) / counts)
-            gap = headline(disaggregate(scored, "clinical_chat", expected={}, robustness=False))
+            gap = primary(disaggregate(scored, "clinical_chat", expected={}, robustness=False))
             found[planted] += gap.estimate.p_value < 0.05
             assert gap.estimate.n == 600
     assert found[0.0] <= 2  # of a binomial of 6 at .05 more than 2 has p < .003
@@ -194,7 +194,7 @@ def test_credentialed_notes_go_to_a_declared_address_alone_and_leave_no_text(not
         out = tmp_path.parent / f"{tmp_path.name}-run"
         run, found = start(asked(notes, server, own=(server.base_url,)), out, **quiet)
         assert len(server.requests) == 24
-    assert headline(found).estimate.value < -0.19
+    assert primary(found).estimate.value < -0.19
     assert credentialed.is_credentialed(run.folder)
     for path in run.folder.rglob("*"):
         assert not path.is_file() or b"psoriasis" not in path.read_bytes(), path
@@ -219,7 +219,7 @@ def test_a_stopped_run_on_credentialed_notes_goes_on_from_what_was_read(notes, t
     with ChatServer(forgetful, port=port) as again:
         _, found = resume(out, **quiet)
         assert len(again.requests) == 24 - before
-    assert headline(found).estimate.value == pytest.approx(-(11 / 5 + 1 / 6) / 12)
+    assert primary(found).estimate.value == pytest.approx(-(11 / 5 + 1 / 6) / 12)
 
 
 def test_a_declared_service_cannot_send_notes_elsewhere(notes, tmp_path, quiet):

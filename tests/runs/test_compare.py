@@ -112,7 +112,7 @@ def test_published_views_means_slices_and_other_scores_are_not_compared():
         replace(GAP, slice_by="phase", slice_value="1"),
         replace(GAP, score="closed_list_mass"),
     ]
-    left_out = [replace(one, headline=False) for one in left_out]
+    left_out = [replace(one, primary=False) for one in left_out]
     assert len(side_by_side([run("lab/small", 0, found=[GAP, *left_out])]).quantities) == 1
     assert side_by_side([run("lab/small", 0, found=left_out)]).quantities == []
 

@@ -37,8 +37,8 @@ def run(audit, tmp_path):
     return Run(Path(shutil.copytree(audit.run.folder, tmp_path / "run")))
 
 
-def headline(audit):
-    (one,) = [one for one in audit.found if one.headline]
+def primary(audit):
+    (one,) = [one for one in audit.found if one.primary]
     return one
 
 
@@ -54,11 +54,11 @@ def test_results_hold_to_the_schema(audit, tmp_path):
 
 def test_a_result_is_oriented_and_has_its_raw_number_and_interval_beside_it(audit, tmp_path):
     (results,) = audit.export("every-eval-ever", tmp_path / "out")
-    found = headline(audit)
+    found = primary(audit)
     made = [
         one
         for one in json.loads(results.read_text())["evaluation_results"]
-        if one["score_details"]["details"]["headline"] == "True"
+        if one["score_details"]["details"]["primary"] == "True"
     ]
     score, number = made[0]["score_details"], oriented(found)
     assert len(made) == 1

@@ -131,7 +131,7 @@ def test_what_a_judge_found_comes_after_the_rest_and_says_so():
     place = [one.score == "judged" for one in every]
     assert place == sorted(place)
     assert any(place)
-    assert "judged" not in {one.score for one in comparisons(found)} | {one.score for one in found if one.headline}
+    assert "judged" not in {one.score for one in comparisons(found)} | {one.score for one in found if one.primary}
     *_, last = comparison_tables(found)
     assert last.strip().startswith("By the judge")
     assert last.count(": by the judge: ") == len(by_the_judge(found)) == 5
@@ -156,7 +156,7 @@ def test_a_gap_in_what_is_said_is_found_by_reading_and_by_judge():
         return in_words(prompt, rng.random() < (0.7 if prompt.group == "woman" else 0.3), rng)
 
     _, found, _ = audited(stigma, away)
-    (plain,) = [one for one in found if one.headline]
+    (plain,) = [one for one in found if one.primary]
     assert plain.estimate.ci_low < 0.4 < plain.estimate.ci_high  # over 5 questions, and for 17 contrasts at once
     assert plain.estimate.value > 0.2
     assert judged_gap(found).estimate.value == pytest.approx(plain.estimate.value)
@@ -299,7 +299,7 @@ def test_a_study_of_ones_own_is_asked_and_judged(tmp_path, quiet):
             model="tiny", base_url=server.base_url, judge="tiny", trials=1, temperature=0.0, max_tokens=200
         )
         run, found = start(Settings(studies=(study.name,), options=(chat,), limit=40), tmp_path / "run", **quiet)
-    (gap,) = [one for one in found if one.headline]
+    (gap,) = [one for one in found if one.primary]
     assert gap.estimate.value == judged_gap(found).estimate.value == 1.0
     shown = [answer_in(text) for body in server.requests if "<answer>" in (text := body["messages"][-1]["content"])]
     assert not any(re.search(r"Emily|Jacob|\bwoman\b|\bman\b", text) for text in shown)

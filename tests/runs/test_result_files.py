@@ -46,7 +46,7 @@ def test_writing_what_was_read_gives_the_same_bytes():
         [
             GAP,
             UNDEFINED,
-            replace(GAP, view=AS_PUBLISHED, headline=False, estimate=Estimate(-0.0, p_value=2e-298)),
+            replace(GAP, view=AS_PUBLISHED, primary=False, estimate=Estimate(-0.0, p_value=2e-298)),
         ]
     )
     assert results(parse_results(content, "here")) == content
@@ -97,8 +97,8 @@ def test_a_real_run_comes_back_byte_for_byte(tmp_path, quiet):
         ("unit", "\u202egnp.exe", "'unit': it has control characters"),
         ("published_note", "\x00", "'published_note': it has control characters"),
         ("cluster_vars", None, "'cluster_vars': Input should be a valid string"),
-        ("headline", 1, "'headline': Input should be a valid boolean"),
-        ("headline", None, "'headline': Input should be a valid boolean"),
+        ("primary", 1, "'primary': Input should be a valid boolean"),
+        ("primary", None, "'primary': Input should be a valid boolean"),
         ("surprise", 1, "'surprise': Extra inputs are not permitted"),
     ],
 )

@@ -77,7 +77,7 @@ def test_a_clear_gap_ends_asking_and_an_unclear_one_does_not(asked, tmp_path, qu
         clear = len(server.requests)
         answer = leaning(asked, 0)
         other, unclear = start(settings, tmp_path / "unclear", **quiet, draw=False)
-    (gap,), (none,) = ([one for one in each if one.headline] for each in (found, unclear))
+    (gap,), (none,) = ([one for one in each if one.primary] for each in (found, unclear))
     assert clear < 4 * MANY
     assert (gap.verdict, none.verdict) == ("gap found", "undecided")
     assert "at each of 4 looks (level 0.0182)" in inference(gap)
@@ -90,7 +90,7 @@ def test_a_clear_gap_ends_asking_and_an_unclear_one_does_not(asked, tmp_path, qu
     # The interval is wider than that of one look at the same rows.
     from swapbias.findings import disaggregate
 
-    (plain,) = [one for one in disaggregate(items(run).drop(columns="looks"), NAME) if one.headline]
+    (plain,) = [one for one in disaggregate(items(run).drop(columns="looks"), NAME) if one.primary]
     assert plain.estimate.value == gap.estimate.value
     assert gap.estimate.ci_low < plain.estimate.ci_low < plain.estimate.ci_high < gap.estimate.ci_high
     assert gap.estimate.p_value > plain.estimate.p_value
@@ -152,7 +152,7 @@ def test_two_runs_are_compared_over_the_trials_that_both_were_asked():
     one, other = (every.assign(model_id=name, score=made.integers(0, 2, len(rows)) * 1.0) for name in "ab")
     short = other[other["trial"] != "3"]
     found, same = (
-        [each for each in compare({NAME: {"a": first, "b": short}}) if each.headline]
+        [each for each in compare({NAME: {"a": first, "b": short}}) if each.primary]
         for first in (one, one[one["trial"] != "3"])
     )
     assert found == same

@@ -94,7 +94,7 @@ def letter(row, value):
 
 
 def audited_by_gender(answer, folder, study="stigma_vignettes:gender", **more):
-    """The headline of a chat model that answers ``answer(row)``, all findings, the run, and what was said."""
+    """The primary finding of a chat model that answers ``answer(row)``, all findings, the run, and what was said."""
     name, _, config = study.partition(":")
     rows = {turns(row["text"])[-1]["content"]: row for row in config_rows(name, config)}
     said = []
@@ -102,20 +102,20 @@ def audited_by_gender(answer, folder, study="stigma_vignettes:gender", **more):
         chat = ChatOptions(model="tiny", base_url=server.base_url, trials=1, temperature=0.0, **more)
         settings = Settings(studies=(study,), options=(chat,))
         run, found = start(settings, folder, say=said.append, bar=lambda title, total: lambda done: None)
-    (headline,) = [one for one in found if one.headline]
-    return headline, found, run, " ".join(said)
+    (primary,) = [one for one in found if one.primary]
+    return primary, found, run, " ".join(said)
 
 
 @pytest.mark.parametrize(
     "refusal", ["I refuse to select D.", "I'm sorry, but I can't answer yes or no to that. Choose D yourself."]
 )
 def test_a_model_that_refuses_every_question_about_women_is_not_measured(refusal, tmp_path):
-    headline, found, run, said = audited_by_gender(
+    primary, found, run, said = audited_by_gender(
         lambda row: refusal if row["group"] == "woman" else "D", tmp_path / "run"
     )
-    assert math.isnan(headline.estimate.value)
-    assert headline.verdict == "undecided"
-    wanted = ("paired_gap", "refused", headline.subset, "all", "")
+    assert math.isnan(primary.estimate.value)
+    assert primary.verdict == "undecided"
+    wanted = ("paired_gap", "refused", primary.subset, "all", "")
     (refused,) = [one for one in found
                   if (one.measure, one.score, one.subset, one.slice_by, one.view) == wanted]  # fmt: skip
     assert (refused.contrast, refused.estimate.value) == ("woman - man", 1.0)

@@ -111,7 +111,7 @@ def verdicts(rows, *, spread, gap=0.0, audits=40):
         of_names = dict(zip(WOMEN + MEN, rng.normal(0, spread, 12), strict=True))
         scores = 0.4 + rng.normal(0, 0.1, 12)[templates] + names.map(of_names) + rng.normal(0, 0.03, len(prompts))
         every = judged(disaggregate(prompts.assign(score=scores + gap * women), brief, robustness=False))
-        found += [one for one in every if one.headline]
+        found += [one for one in every if one.primary]
     return found
 
 

@@ -140,7 +140,7 @@ def test_the_test_of_all_groups_finds_what_any_contrast_finds(unscored):
         scored.loc[(scored["group"] == "nb") & (rng.random(len(scored)) < 0.5), "score"] = np.nan
     found = [one for one in swapbias.disaggregate(scored, study, robustness=False) if one.slice_by == "all"]
     (spread,) = [one for one in found if one.measure == "group_spread"]
-    gaps = [one for one in found if one.measure == "paired_gap" and one.headline]
+    gaps = [one for one in found if one.measure == "paired_gap" and one.primary]
     assert len(gaps) == 2
     assert spread.estimate.p_value == pytest.approx(min(1, 2 * min(one.estimate.p_value for one in gaps)))
 
@@ -325,19 +325,19 @@ def scored(study, config, rng, gap):
     return rows.assign(score=0.5 + np.where(rows["group"] == "female", gaps, 0.0))
 
 
-def headline(study, rows):
-    return next(one for one in swapbias.disaggregate(rows, study, robustness=False) if one.headline)
+def primary(study, rows):
+    return next(one for one in swapbias.disaggregate(rows, study, robustness=False) if one.primary)
 
 
 def rejected(study, runs, gap):
     rng = np.random.default_rng(5)
-    found = (headline(study, scored(study, "texts", rng, gap)) for _ in range(runs))
+    found = (primary(study, scored(study, "texts", rng, gap)) for _ in range(runs))
     return sum(one.estimate.p_value < 0.05 for one in found) / runs
 
 
 def test_an_own_study_finds_nothing_in_nothing_and_a_gap_that_is_there(folder):
     study = open_study(folder)
-    classifier = replace(study.experiments[1], slices=(), levels=())  # all but the headline, which takes long
+    classifier = replace(study.experiments[1], slices=(), levels=())  # all but the primary finding, which takes long
     study = replace(study, experiments=(classifier,))
     # Of 150 null models 5 % come out significant: 7.5, at most 17 but once in a thousand times.
     assert rejected(study, 150, 0.0) <= 17 / 150
@@ -348,9 +348,9 @@ def test_the_margin_of_a_study_holds_where_no_other_is_asked_for(folder):
     edited(folder, "study.toml", "margin = 0.05", "margin = 0.3")
     study = open_study(folder)
     rows = scored(study, "texts", np.random.default_rng(1), 0.0)
-    assert headline(study, rows).margin == 0.3
+    assert primary(study, rows).margin == 0.3
     asked = swapbias.disaggregate(rows, study, robustness=False, margin=0.1)
-    assert next(one for one in asked if one.headline).margin == 0.1
+    assert next(one for one in asked if one.primary).margin == 0.1
 
 
 # Chat models ------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from swapbias.errors import StudyError, UsageError
-from swapbias.findings import disaggregate, headlines
+from swapbias.findings import disaggregate, primary_findings
 from swapbias.studies import answer_reader, check_study, config_rows, new_study, open_study
 from swapbias.studies.rankings import balanced_rankings, drawn_names
 from swapbias.studies.study import Prompt
@@ -76,7 +76,7 @@ def test_a_planted_preference_is_found_and_none_where_there_is_none(folder, weig
             prompt = Prompt(**{name: rows[name].iloc[place] for name in Prompt.__dataclass_fields__})
             score[place] = READ(prompt, answer)[0]
     found = disaggregate(rows.assign(score=score, model_id="made"), "hire", expected={}, robustness=False)
-    answers = {one.contrast: one for one in headlines(found) if one.measure != "group_spread"}
+    answers = {one.contrast: one for one in primary_findings(found) if one.measure != "group_spread"}
     gap = answers["gender: women - men"]
     size = (weight - 1) / (2 * (weight + 1))  # a woman is first in w / (2 w + 2) of rankings, a man in 1 / (2 w + 2)
     assert gap.estimate.ci_low <= size <= gap.estimate.ci_high

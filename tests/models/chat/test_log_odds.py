@@ -299,8 +299,8 @@ def test_a_run_says_its_way_goes_on_without_asking_twice_and_never_another_way(t
     assert scoring_in_words(model) == scoring_in_words(run.manifest()["settings"]["chat"])
     page = (run.folder / "report.html").read_text()
     assert page.count(scoring_in_words(model)) == 1
-    (headline,) = [one for one in found if one.headline]
-    assert headline.missing_data_low < 0 < headline.missing_data_high
+    (primary,) = [one for one in found if one.primary]
+    assert primary.missing_data_low < 0 < primary.missing_data_high
 
 
 def test_what_has_no_options_or_compares_their_orders_is_left_out_and_says_why():
@@ -374,7 +374,7 @@ class Made:
 
 
 def gaps(count, more):
-    """The headline gaps of so many made models between women and men, and what the gap is on average."""
+    """The primary gaps of so many made models between women and men, and what the gap is on average."""
     study = load_study("stigma_vignettes")
     gender = next(one for one in study.experiments if one.name == "gender")
     rows = [one for one in config_rows("stigma_vignettes", "gender") if one["label"] != "control"]
@@ -382,7 +382,7 @@ def gaps(count, more):
     for seed in range(count):
         scored = score_rows(rows, Made(rows, seed, more))
         found = disaggregate(pd.DataFrame(scored), alone, expected={}, robustness=False)
-        yield next(one.estimate for one in found if one.headline)
+        yield next(one.estimate for one in found if one.primary)
 
 
 def test_a_blind_model_is_rarely_taken_for_a_biased_one_and_a_planted_gap_is_found():

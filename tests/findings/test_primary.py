@@ -13,9 +13,9 @@ from swapbias.findings.finding import (
     Finding,
     comparisons,
     experiment_of,
-    headline_of_each,
-    headlines,
     oriented,
+    primary_findings,
+    primary_of_each,
 )
 from swapbias.measures.estimate import Estimate
 from swapbias.measures.measure import MEASURES, SPANS
@@ -26,7 +26,7 @@ from tests.conftest import ROOT
 MASS = "probability mass at the mask"
 ODDS = "natural log-odds of the right answer"
 POINTS = "percentage points"
-# Of two groups: the headlines of several are told in test_groups and, of each pack, in tests/builders/test_packs.
+# Of two groups: the primary findings of several are in test_groups and, of each pack, in tests/builders/test_packs.
 EXPERIMENTS = [(study, one) for study in studies() for one in load_study(study).experiments if not one.groups]
 
 
@@ -215,10 +215,10 @@ def test_how_it_was_made_is_told_in_words():
 # --- which findings are told first ----------------------------------------------------------------------
 
 
-def test_comparisons_are_those_over_all_rows_headlines_first_and_those_across_a_slice_last():
+def test_comparisons_are_those_over_all_rows_primary_findings_first_and_those_across_a_slice_last():
     across = finding("correlation", "correlation", 0.5, slice_by="profession")
     gap, rate = finding("paired_gap", MASS, 0.3), finding("flip_rate", "share of notes", 0.2)
-    answer = finding("gap_difference", MASS, 0.2, subset="mental_health - other_health", headline=True)
+    answer = finding("gap_difference", MASS, 0.2, subset="mental_health - other_health", primary=True)
     views = [
         finding("paired_gap", MASS, 0.3, view=AS_PUBLISHED),
         finding("paired_gap", MASS, 0.1, score="closed"),
@@ -228,12 +228,12 @@ def test_comparisons_are_those_over_all_rows_headlines_first_and_those_across_a_
     assert comparisons(found) == [answer, gap, across]
     assert comparisons(found, rates=True) == [answer, rate, gap, across]
     assert comparisons(found, views=True) == [answer, gap, *views, across]
-    assert headlines(found) == [answer]
+    assert primary_findings(found) == [answer]
 
 
-def test_a_headline_of_a_slice_or_a_rate_is_told_with_the_comparisons():
-    each = [finding("paired_gap", MASS, 0.3, slice_by="phenotype", slice_value=v, headline=True) for v in "ab"]
-    rate = finding("leakage_uar", "unweighted average recall", 0.9, headline=True)
+def test_a_primary_finding_of_a_slice_or_a_rate_is_told_with_the_comparisons():
+    each = [finding("paired_gap", MASS, 0.3, slice_by="phenotype", slice_value=v, primary=True) for v in "ab"]
+    rate = finding("leakage_uar", "unweighted average recall", 0.9, primary=True)
     assert comparisons([*each, rate]) == [*each, rate]
 
 
@@ -243,7 +243,7 @@ def test_a_headline_of_a_slice_or_a_rate_is_told_with_the_comparisons():
 def scored(experiment):
     """Rows of an experiment with a gap of .1 or so, or all that its predictions, answers and cosines need."""
     rows = []
-    own = VERSIONS if experiment.headline_subset in VERSIONS else (experiment.headline_subset,)
+    own = VERSIONS if experiment.primary_subset in VERSIONS else (experiment.primary_subset,)
     for place, subset in enumerate(experiment.contrast or (own if experiment.subset else ("",)), 1):
         for number in range(8):
             for group in dict.fromkeys((experiment.group, experiment.reference_group)):
@@ -272,11 +272,11 @@ def scored(experiment):
 
 
 @pytest.mark.parametrize(("study", "experiment"), EXPERIMENTS, ids=lambda one: getattr(one, "name", one))
-def test_each_experiment_has_one_headline_that_is_oriented_and_every_other_measure_is_told(study, experiment):
+def test_each_experiment_has_one_primary_finding_that_is_oriented_and_every_other_measure_is_told(study, experiment):
     found = disaggregate(scored(experiment), study, expected={})
-    (one,) = headline_of_each(found)
+    (one,) = primary_of_each(found)
     assert (one.study, one.experiment, one.score) == (study, experiment.name, "score")
-    assert (one.slice_by, one.view, one.headline) == (experiment.headline_slice, "", True)
+    assert (one.slice_by, one.view, one.primary) == (experiment.primary_slice, "", True)
     assert one.cluster_vars
     assert 0 < oriented(one).value < 1
     for other in found:  # by the experiment's own unit: each is oriented, or its measure is on the list
@@ -285,10 +285,10 @@ def test_each_experiment_has_one_headline_that_is_oriented_and_every_other_measu
         assert (oriented(other) is None) == (not known)
 
 
-def test_the_headlines_are_those_documented():
+def test_the_primary_findings_are_those_documented():
     chosen = {}
     for study, experiment in EXPERIMENTS:
-        (one,) = headline_of_each(disaggregate(scored(experiment), study, expected={}))
+        (one,) = primary_of_each(disaggregate(scored(experiment), study, expected={}))
         chosen[one.study, one.experiment] = (one.measure, one.subset, one.slice_by)
     contrast = ("gap_difference", "mental_health - other_health", "all")
     assert chosen == {
@@ -339,9 +339,9 @@ def test_every_unit_of_a_scorer_is_known_or_read_as_another():
     assert {unit for unit in units if fair("paired_gap", unit, 0.1) is None} == read_as_another
 
 
-def test_only_what_is_marked_is_a_headline():
+def test_only_what_is_marked_is_a_primary_finding():
     """A finding is read from a file as it is: nothing beside the mark makes it an answer, and none takes it away."""
-    known = finding("paired_gap", MASS, 0.3, headline=True)
+    known = finding("paired_gap", MASS, 0.3, primary=True)
     others = [
         finding("paired_gap", MASS, 0.3, study="../../etc"),
         finding("paired_gap", MASS, 0.3, experiment="<script>"),
@@ -351,42 +351,42 @@ def test_only_what_is_marked_is_a_headline():
         finding("paired_gap", MASS, 0.3, score="closed_list_mass"),
         finding("gap_difference", MASS, 0.3, subset="mental_health - other_health"),
     ]
-    assert headline_of_each([*others, known]) == headlines([*others, known]) == [known]
+    assert primary_of_each([*others, known]) == primary_findings([*others, known]) == [known]
     assert experiment_of(others[0]) is None
 
 
-def test_two_headlines_of_one_experiment_are_an_error():
+def test_two_primary_findings_of_one_experiment_are_an_error():
     def answer(value, **more):
-        return finding("paired_gap", MASS, value, headline=True, **more)
+        return finding("paired_gap", MASS, value, primary=True, **more)
 
     with pytest.raises(ValueError, match="findings of one run"):
-        headline_of_each([answer(0.3), answer(0.2)])
+        primary_of_each([answer(0.3), answer(0.2)])
     both = [answer(0.3), answer(0.3, model_id="other")]
-    assert headline_of_each(both) == both
+    assert primary_of_each(both) == both
 
 
-def test_of_the_headlines_of_a_slice_the_one_furthest_from_fair_stands_for_all():
+def test_of_the_primary_findings_of_a_slice_the_one_furthest_from_fair_stands_for_all():
     """.9, .6 and .8 of 1: .6; one that could not be measured is no worse than any other."""
     values = {"a": -0.1, "b": 0.4, "c": 0.2, "d": math.nan}
     each = [
-        finding("paired_gap", MASS, value, slice_by="phenotype", slice_value=name, headline=True)
+        finding("paired_gap", MASS, value, slice_by="phenotype", slice_value=name, primary=True)
         for name, value in values.items()
     ]
-    assert headline_of_each(each) == [each[1]]
+    assert primary_of_each(each) == [each[1]]
 
 
 # --- where the question of the experiment cannot be answered ---------------------------------------------
 
 
-def headlines_of(experiment, chosen):
+def primary_of(experiment, chosen):
     rows = scored(experiment)
-    return headlines(disaggregate(rows[chosen(rows)], "gendered_stigma", expected={}))
+    return primary_findings(disaggregate(rows[chosen(rows)], "gendered_stigma", expected={}))
 
 
 def test_rows_of_one_subset_alone_are_answered_by_their_gap():
     """The contrast needs both sets; of one the gap over all rows is the answer, by the inference of the design."""
     rq1 = load_study("gendered_stigma").experiments[0]
-    (one,) = headlines_of(rq1, lambda rows: rows["label"] == "mental_health")
+    (one,) = primary_of(rq1, lambda rows: rows["label"] == "mental_health")
     assert (one.measure, one.subset, one.slice_by, one.view) == ("paired_gap", "mental_health", "all", "")
-    (both,) = headlines_of(rq1, lambda rows: rows["label"] != "")
+    (both,) = primary_of(rq1, lambda rows: rows["label"] != "")
     assert both.measure == "gap_difference"
