@@ -5,7 +5,7 @@ READY  := $(VENV)/.ready
 NODE   := build/node
 INSPECT := build/inspect
 
-.PHONY: setup audit test test-pythons test-oldest test-inspect test-ray docs bench soak truth lint types release-check clean
+.PHONY: setup audit test test-pythons test-oldest test-inspect test-spaces test-ray docs bench soak truth lint types release-check clean
 
 setup: $(READY)
 
@@ -67,6 +67,16 @@ test-inspect: $(INSPECT)/.ready
 
 $(INSPECT)/.ready: constraints-inspect.txt $(READY)
 	$(VENV)/bin/python -m pip install --quiet --upgrade --constraint constraints-inspect.txt --target $(INSPECT) inspect_ai
+	touch $@
+
+# The forms of the metrics' Spaces, in an environment with gradio and without swapbias, as a Space has; GRADIO_PYTHON names another.
+GRADIO    := build/gradio
+test-spaces: $(GRADIO)/.ready
+	$(VENV)/bin/python -m pytest -rs tests/hub/test_spaces.py -k form_of_a_space
+
+$(GRADIO)/.ready: $(READY)
+	$(PYTHON) -m venv $(GRADIO)
+	$(GRADIO)/bin/python -m pip install --quiet --constraint constraints.txt gradio==6.31.0 datasets evaluate numpy scipy
 	touch $@
 
 # Workers of a Ray cluster: two nodes on this machine. ray is no part of what `make test` needs. Workers have one thread

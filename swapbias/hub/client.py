@@ -27,7 +27,7 @@ SOURCE = "https://github.com/swapbias/swapbias"
 READ_LIMIT = 64 * 2**20  # bytes of a file that is read into memory
 HUB_FILES = frozenset({".gitattributes"})  # what the Hub itself puts into a new repository
 SHARED = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/([^/@]+))?(?:@(.+))?")
-_TEMPLATE = {*HUB_FILES, CARD, "index.html", "style.css"}  # of a new static Space
+_TEMPLATE = {*HUB_FILES, CARD}  # of a new Space
 _LOGIN = "Log in with hf auth login, or set HF_TOKEN."
 _STEPS = {  # by exception of huggingface_hub or by status: what to do
     "GatedRepoError": "It is gated: ask for access on its page.",

@@ -37,7 +37,7 @@ DATASET, METRIC, RESULTS = "dataset", "metric", "results"
 _KINDS = {DATASET: "dataset", METRIC: "space", RESULTS: "dataset"}  # as the Hub calls the repository
 _FETCHED = {  # nothing else comes: of what runs, the module of a metric and those of ours that lie beside it
     DATASET: r"README\.md|LICENSES\.md|\w[\w.-]*/[\w.-]+\.parquet",
-    METRIC: r"(?:{name}|{shipped})\.py|README\.md|requirements\.txt|index\.html|style\.css",
+    METRIC: r"(?:{name}|{shipped}|app)\.py|README\.md|requirements\.txt",
     RESULTS: r"README\.md|runs/[\w.-]+/(?:[\w. -]+/)?[\w. -]+\.(?:json|jsonl|csv|parquet|html|svg|png)",
 }
 _OF_OTHERS = {

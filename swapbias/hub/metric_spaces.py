@@ -1,7 +1,6 @@
-"""The metrics as static Spaces: an `evaluate` module that needs no swapbias, its card, and a page that shows it."""
+"""The metrics as Spaces: an `evaluate` module that needs no swapbias, its card, and evaluate's form to try it in."""
 
 import ast
-import html
 import subprocess
 from importlib.metadata import requires
 from importlib.resources import files
@@ -21,22 +20,35 @@ _RECIPE = "## From rows to a finding"  # the last section
 _ROOM = "swapbias.measures"
 _OTHERS = {"swapbias.errors": "errors", "swapbias.studies.answers": "answers"}  # what a metric may import beside it
 _NEEDS = ("datasets", "evaluate", "numpy", "scipy")  # all that a metric and `_ROOM` import of others
-_PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>{title}</title>
-<style>pre {{ max-width: 60em; margin: 2em auto; white-space: pre-wrap }}</style>
-<pre>{body}</pre></html>
-"""
+_GRADIO = "6.31.0"  # that the form was tried with
+_FIXED = {  # what a form has no column for: as in the worked example
+    "direct_bias": {"female": [[1.0, 0.0], [3.0, 4.0]], "male": [[-1.0, 0.0], [-3.0, 4.0]]},
+    "lexicon_mass": {"lexicon": {"she": "female", "he": "male"}},
+}
+_APP = '''"""The form of this metric, as evaluate makes one."""
+
+from functools import partial
+
+import evaluate
+import gradio
+from evaluate.utils import launch_gradio_widget
+
+gradio.inputs = gradio.outputs = gradio  # evaluate looks for the parts where gradio 3 had them
+module = evaluate.load("./{name}.py")
+module.compute = partial(module.compute, **{fixed})  # what the form has no column for
+launch_gradio_widget(module)
+'''
 
 
 def push_metric(hub: Hub, name: str, *, namespace: str, **options: Unpack[PushOptions]) -> Push:
-    """Publish a metric as the static Space ``namespace/name``, tagged with the version of swapbias."""
+    """Publish a metric as the Space ``namespace/name``, tagged with the version of swapbias."""
     made = space_files(name, namespace=namespace, version=__version__)
     hint, repo = "raise the version of swapbias in pyproject.toml", Repo("space", f"{namespace}/{name}")
-    return push_repo(hub, repo, made, tag=f"v{__version__}", raise_hint=hint, sdk="static", **options)
+    return push_repo(hub, repo, made, tag=f"v{__version__}", raise_hint=hint, sdk="gradio", **options)
 
 
 def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
-    """The files of a metric's Space by path: its code, requirements, card and page, all of one release.
+    """The files of a metric's Space by path: its code, requirements, card and form, all of one release.
 
     The code computes without swapbias: what it reads of the package lies beside it. UsageError: unknown metric.
     ValueError: the card or module lacks a part, or the module reads what is not shipped.
@@ -63,7 +75,7 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
     body = body.replace(_RECIPE, f"{origin}\n\n{_RECIPE}")
     body = body.replace('"NS/', f'"{namespace}/').replace('"VERSION"', f'"{version}"')
     metadata = load(parts.header, name)
-    metadata |= {"sdk": "static", "app_file": "index.html", "license": "apache-2.0"}
+    metadata |= {"sdk": "gradio", "sdk_version": _GRADIO, "app_file": "app.py", "license": "apache-2.0"}
     metadata["tags"] = [*metadata["tags"], TAGS[-1]]
     source = swapped((folder / f"{name}.py").read_text(encoding="utf-8"))
     wanted = sorted(one for one in requires("swapbias") or () if one.startswith(_NEEDS) and ";" not in one)
@@ -71,7 +83,7 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
         **standing_alone(name, source, origin=f"{SOURCE}/blob/v{version}"),
         "requirements.txt": "".join(f"{one}\n" for one in wanted),
         CARD: f"---\n{dump(metadata)}---\n\n{body}\n",
-        "index.html": _PAGE.format(title=html.escape(str(metadata["title"])), body=html.escape(body)),
+        "app.py": _APP.format(name=name, fixed=_FIXED.get(name, {})),
     }
     return {path: text.encode() for path, text in made.items()}
 

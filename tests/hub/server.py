@@ -21,11 +21,7 @@ KINDS = {"models": "model", "datasets": "dataset", "spaces": "space", None: "mod
 PREFIXES = {"model": "", "dataset": "datasets/", "space": "spaces/"}
 BINARY = frozenset((".arrow", ".bin", ".gz", ".jpg", ".npy", ".parquet", ".png", ".safetensors", ".skops", ".zip"))
 ATTRIBUTES = {".gitattributes": b"*.parquet filter=lfs diff=lfs merge=lfs -text\n"}  # in every new repository
-STATIC_SPACE = {
-    "README.md": b"---\ntitle: New\nsdk: static\n---\n",
-    "index.html": b"<!doctype html>\n<p>Welcome\n",
-    "style.css": b"body { padding: 2rem; }\n",
-}
+NEW_SPACE = {"README.md": b"---\ntitle: New\nsdk: gradio\napp_file: app.py\n---\n"}
 FRONT = re.compile(r"\A\ufeff?\s*---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 DATE = "2026-01-01T00:00:00.000Z"
 MAIN = "refs/heads/main"
@@ -418,7 +414,7 @@ class Request:
         if self.hub.repo(kind, name) is not None:
             return as_json({"error": f"You already created this {kind} repo", "url": url}, 409)
         private = wanted.get("visibility") == "private" or bool(wanted.get("private"))
-        files = {**ATTRIBUTES, **(STATIC_SPACE if sdk == "static" else {})}
+        files = {**ATTRIBUTES, **(NEW_SPACE if sdk else {})}
         self.hub.add_repo(kind, name, files=files, private=private, sdk=sdk)
         return as_json({"url": url, "name": name, "id": "x" * 24})
 

@@ -209,9 +209,9 @@ def test_a_repository_without_runs_is_refused(hub, tmp_path):
 
 def test_a_metric_comes_back_and_is_not_run(hub, tmp_path):
     trap = tmp_path / "was-run"
-    files = {**metric_files("paired_gap"), "index.html": b"<p>"}
+    files = {**metric_files("paired_gap"), "app.py": b"pass"}
     files["paired_gap.py"] += f"\nopen({str(trap)!r}, 'w')\n".encode()
-    hub.add_repo("space", "alice/paired_gap", files={**files, ".gitattributes": b""}, sdk="static")
+    hub.add_repo("space", "alice/paired_gap", files={**files, ".gitattributes": b""}, sdk="gradio")
     pull(Hub(), METRIC, "alice/paired_gap", tmp_path / "out")
     assert set(contents(tmp_path / "out" / "paired_gap")) == {*files, SOURCE}
     assert not trap.exists()
@@ -220,21 +220,21 @@ def test_a_metric_comes_back_and_is_not_run(hub, tmp_path):
 def test_of_a_metric_nothing_else_comes_that_runs(hub, tmp_path):
     odd = ("setup.sh", "lib/x.py", "paired_gap.so", "sitecustomize.py", "__init__.py", "group_gap.py", "x.md")
     files = metric_files("paired_gap")
-    hub.add_repo("space", "alice/paired_gap", files={**files, **dict.fromkeys(odd, b"x")}, sdk="static")
+    hub.add_repo("space", "alice/paired_gap", files={**files, **dict.fromkeys(odd, b"x")}, sdk="gradio")
     assert f"{len(files)} of {len(files) + 7} files" in pull(Hub(), METRIC, "alice/paired_gap", tmp_path)
     assert set(contents(tmp_path / "paired_gap")) == {*files, SOURCE}
 
 
 def test_a_metric_comes_with_every_module_that_it_reads(hub, tmp_path):
     files = space_files("leakage_uar", namespace="alice", version="1.0.0")
-    hub.add_repo("space", "alice/leakage_uar", files=files, sdk="static")
+    hub.add_repo("space", "alice/leakage_uar", files=files, sdk="gradio")
     pull(Hub(), METRIC, "alice/leakage_uar", tmp_path)
     assert {*contents(tmp_path / "leakage_uar")} == {*files, SOURCE}
     assert {"rates.py", "estimate.py"} < {*files}
 
 
 def test_a_space_without_the_module_is_refused(hub, tmp_path):
-    hub.add_repo("space", "alice/paired_gap", files={"README.md": b"x"}, sdk="static")
+    hub.add_repo("space", "alice/paired_gap", files={"README.md": b"x"}, sdk="gradio")
     with pytest.raises(ValueError, match="holds no metric of swapbias"):
         pull(Hub(), METRIC, "alice/paired_gap", tmp_path)
 
@@ -244,7 +244,7 @@ def test_a_space_without_the_module_is_refused(hub, tmp_path):
 
 def test_all_that_the_package_knows_is_pulled_by_default(hub):
     for name in ("paired_gap", "group_gap", "game"):
-        hub.add_repo("space", f"alice/{name}", files={"README.md": b"x"}, sdk="static")
+        hub.add_repo("space", f"alice/{name}", files={"README.md": b"x"}, sdk="gradio")
     assert wanted_repos(Hub(), METRIC, "alice", []) == ["alice/group_gap", "alice/paired_gap"]
     with pytest.raises(UsageError, match="bob has no dataset of swapbias"):
         wanted_repos(Hub(), DATASET, "bob", [])
@@ -252,7 +252,7 @@ def test_all_that_the_package_knows_is_pulled_by_default(hub):
 
 def test_the_command_says_a_line_for_each_and_goes_on_after_trouble(hub, tmp_path, capsys):
     for name in ("paired_gap", "group_gap"):
-        hub.add_repo("space", f"alice/{name}", files=metric_files(name), sdk="static")
+        hub.add_repo("space", f"alice/{name}", files=metric_files(name), sdk="gradio")
     hub.fail("GET", r"alice/group_gap/resolve", status=403, times=-1)
     hub.fail("HEAD", r"alice/group_gap/resolve", status=403, times=-1)
     out = str(tmp_path / "out")

@@ -185,27 +185,27 @@ def test_a_repository_made_in_between_is_not_overwritten(hub):
 
 
 SPACE = Repo("space", "alice/page")
-TEMPLATE = {"README.md": b"---\nsdk: static\n---\n", "index.html": b"<h1>mine</h1>", "style.css": b"x"}
+TEMPLATE = {"README.md": b"---\nsdk: gradio\n---\n"}
 
 
 def push_space():
-    return push_repo(Hub(), SPACE, FILES, tag="v1.0.0", private=False, raise_hint="", say=str, sdk="static")
+    return push_repo(Hub(), SPACE, FILES, tag="v1.0.0", private=False, raise_hint="", say=str, sdk="gradio")
 
 
 def test_a_page_that_was_written_by_hand_is_not_taken_for_the_hubs_own(hub):
-    hub.add_repo("space", SPACE.name, files={".gitattributes": b"", **TEMPLATE}, sdk="static")
-    hub.push("space", SPACE.name, {"index.html": b"<h1>all my work</h1>"})
+    hub.add_repo("space", SPACE.name, files={".gitattributes": b"", **TEMPLATE}, sdk="gradio")
+    hub.push("space", SPACE.name, {"app.py": b"my = work"})
     with pytest.raises(UsageError, match="holds something else"):
         push_space()
-    assert hub.files("space", SPACE.name)["index.html"] == b"<h1>all my work</h1>"
+    assert hub.files("space", SPACE.name)["app.py"] == b"my = work"
 
 
 def test_a_page_that_the_hub_made_is_new(hub):
     said = b"\nCheck out the configuration reference at https://huggingface.co/docs/hub/spaces-config-reference\n"
     files = {".gitattributes": b"", **TEMPLATE, "README.md": TEMPLATE["README.md"] + said}
-    hub.add_repo("space", SPACE.name, files=files, sdk="static")
+    hub.add_repo("space", SPACE.name, files=files, sdk="gradio")
     assert push_space().status == "created"
-    assert "style.css" not in hub.files("space", SPACE.name)
+    assert said not in hub.files("space", SPACE.name).get("README.md", b"")
 
 
 def test_deleted_paths_are_told_by_a_real_push(hub):

@@ -29,10 +29,10 @@ def published():
     return spaces.space_files(NAME, namespace="lab", version=__version__)
 
 
-def test_a_push_makes_a_static_space_with_one_commit_under_the_tag_of_the_release(hub):
+def test_a_push_makes_a_space_with_one_commit_under_the_tag_of_the_release(hub):
     done, _ = push()
     commits = hub.commits("space", REPO)
-    assert (done.status, hub.repo("space", REPO).sdk, hub.repo("space", REPO).private) == ("created", "static", False)
+    assert (done.status, hub.repo("space", REPO).sdk, hub.repo("space", REPO).private) == ("created", "gradio", False)
     assert [title for _, title in commits].count(f"Push {NAME} {TAG} with swapbias") == 1
     assert hub.tags("space", REPO) == {TAG: commits[0][0]}
     assert {path: data for path, data in hub.files("space", REPO).items() if path != ".gitattributes"} == published()
@@ -52,7 +52,7 @@ def test_a_dry_run_writes_nothing_and_names_every_file(hub):
     done, lines = push(dry_run=True)
     assert done.status == "would be created"
     assert writes(hub) == []
-    for path in (f"{NAME}.py", "README.md", "index.html", "requirements.txt"):
+    for path in (f"{NAME}.py", "README.md", "app.py", "requirements.txt"):
         assert any(path in line for line in lines), path
 
 
