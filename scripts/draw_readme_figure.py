@@ -17,8 +17,7 @@ def main() -> None:
     released = next(one for one in load_corpus(NAME).released if (one.model, one.experiment) == (MODEL, "rq1"))
     rows = released.rows({path: upstream_file(NAME, path) for path in released.files})
     found = disaggregate(pd.DataFrame([{**row, "model_id": MODEL} for row in rows]), NAME)
-    drawn = next(figure for figure in draw_figures(found) if figure.name == FIGURE)
-    (Path(__file__).parent.parent / "docs" / f"{FIGURE}.png").write_bytes(drawn.as_bytes("png"))
+    (Path(__file__).parent.parent / "docs" / f"{FIGURE}.png").write_bytes(draw_figures(found, "png")[FIGURE])
 
 
 if __name__ == "__main__":

@@ -166,8 +166,8 @@ def figures(
     """Write the figures of a run for a paper."""
     if kind not in report.FORMATS:
         raise UsageError(f"--format is {kind!r}, expected one of {', '.join(report.FORMATS)}.")
-    for path, caption in runs.write_figures(runs.Run.open(run), folder, kind=kind):
-        ui.show(f"{path}: {caption}")
+    for path in runs.write_figures(runs.Run.open(run), folder, kind=kind):
+        ui.show(str(path))
 
 
 def export(

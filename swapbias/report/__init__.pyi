@@ -1,4 +1,4 @@
-from .charts import FORMATS as FORMATS, Drawn as Drawn, draw_figures as draw_figures
+from .charts import FORMATS as FORMATS, draw_figures as draw_figures
 from .model_comparison import (
     NO_RANKING as NO_RANKING,
     ComparedModel as ComparedModel,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from swapbias.findings import Finding, experiment_of, primary_findings
+from swapbias.findings import Finding, experiment_of
 from swapbias.measures import MEASURES
 from swapbias.report import text
 
@@ -146,97 +146,74 @@ def key(group: int) -> Markup:
 # --- for papers ---------------------------------------------------------------------------------------
 
 # Okabe-Ito colours, and a shape for each: groups differ in grey and with any colour vision.
-COLOURS = ("#D55E00", "#0072B2", "#777777", "#009E73", "#CC79A7")
-MARKERS = ("o", "s", "D", "^", "X")
+LOOKS = (("#D55E00", "o"), ("#0072B2", "s"), ("#777777", "D"), ("#009E73", "^"), ("#CC79A7", "X"))
 FORMATS = ("pdf", "svg", "png")
-# For papers text stays text, in fonts that journals take (TrueType, not Type 3).
+# Text stays text, in fonts that journals take (TrueType, not Type 3); a dollar in a name is one.
 STYLE: Mapping[Any, Any] = {
     "svg.hashsalt": "swapbias", "svg.fonttype": "none", "pdf.fonttype": 42, "font.size": 8.0,
-    "axes.spines.top": False, "axes.spines.right": False,
-    "text.parse_math": False,  # a dollar in a name is one
+    "axes.spines.top": False, "axes.spines.right": False, "text.parse_math": False,
 }  # fmt: skip
-_NO_DATE: Mapping[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A figure, with the sentence that says what it shows."""
+def draw_figures(found: Sequence[Finding], kind: str) -> dict[str, bytes]:
+    """Forest plots of a run in one of ``FORMATS``, by name; the same findings give the same bytes.
 
-    name: str
-    caption: str
-    figure: "Figure"
+    They are the answers in points, then means and gaps by slice of each experiment and model, in which values differ.
+    """
+    from matplotlib import rc_context
 
-    def as_bytes(self, kind: str) -> bytes:
-        """The figure in one of ``FORMATS``, the same bytes for the same drawing."""
-        from matplotlib import rc_context
-
-        buffer = io.BytesIO()
-        with rc_context(dict(STYLE)):
-            self.figure.savefig(buffer, format=kind, dpi=300, bbox_inches="tight", metadata=_NO_DATE[kind])
-        return buffer.getvalue()
-
-
-def draw_figures(found: Sequence[Finding]) -> list[Drawn]:
-    """Forest plots of a run: its answers on one scale, then means and gaps by slice of each experiment and model."""
-    plots: dict[tuple[str, str], list[Finding]] = {}
-    answers = [one for one in primary_findings(found) if MEASURES[one.measure].reach and text.in_points(one.unit)]
-    if any(not math.isnan(one.estimate.value) for one in answers):
-        plots["results", "Result of each question"] = answers
+    plots: dict[str, list[Finding]] = {"results": []}
     several = len({one.model_id for one in found}) > 1
     for one in found:
         experiment, is_gap = experiment_of(one), MEASURES[one.measure].reach > 0
-        drawn = is_gap or (one.measure == "mean" and experiment and one.contrast in experiment.levels)
-        if drawn and one.slice_by != "all" and one.score == "score" and not one.view:
-            model = f", {text.shown(one.model_id)}" * several
-            file = f"{one.study}-{one.experiment}-{one.slice_by}-{'gap' if is_gap else 'levels'}{model}"
-            what = f"{'Gap' if is_gap else 'Mean'} by {one.slice_by} of {one.experiment}"
-            plots.setdefault((re.sub(r"[^A-Za-z0-9._-]+", "-", file), what), []).append(one)
-    return [
-        Drawn(
-            name, f"{what}, in {text.form(rows[0]).unit}, with 95 % intervals. The band is the margin.", forest(rows)
-        )
-        for (name, what), rows in plots.items()
-        if rows is answers
-        or len({round(one.estimate.value, 9) for one in rows if not math.isnan(one.estimate.value)}) > 1
-    ]
+        is_level = one.measure == "mean" and experiment is not None and one.contrast in experiment.levels
+        if one.primary and is_gap and text.in_points(one.unit):
+            plots["results"].append(one)
+        if (is_gap or is_level) and one.slice_by != "all" and one.score == "score" and not one.view:
+            name = f"{one.study}-{one.experiment}-{one.slice_by}-{'gap' if is_gap else 'levels'}"
+            name += f"-{text.shown(one.model_id)}" * several
+            plots.setdefault(re.sub(r"[^A-Za-z0-9._-]+", "-", name), []).append(one)
+    made, undated = {}, {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+    with rc_context(dict(STYLE)):
+        for name, rows in plots.items():
+            values = {round(one.estimate.value, 9) for one in rows if not math.isnan(one.estimate.value)}
+            if len(values) > (name != "results"):
+                buffer = io.BytesIO()
+                forest(rows).savefig(buffer, format=kind, dpi=300, bbox_inches="tight", metadata=undated)
+                made[name] = buffer.getvalue()
+    return made
 
 
 def forest(found: Sequence[Finding]) -> "Figure":
-    """Values on one scale with their intervals; means of one slice share a row, each group in colour and shape."""
-    from matplotlib import rc_context
+    """Values on one scale with their 95 % intervals; the band is the margin; each group has a colour and a shape."""
     from matplotlib.figure import Figure
 
     rows: dict[str, list[Finding]] = {}
     for one in found:
-        name = ", ".join(filter(None, (text.plain(one.subset), text.value_name(one.slice_value))))
-        name = (
-            f"{one.study}:{one.experiment}, {text.row_name(one)}, {text.shown(one.model_id)}" if one.primary else name
-        )
-        rows.setdefault(name, []).append(one)
-    labels = {""}
-    with rc_context(dict(STYLE)):
-        figure = Figure(figsize=(6.9, 0.8 + 0.22 * len(rows)), layout="constrained")
-        axis = figure.add_subplot()
-        if margins := [one.margin * text.form(one).factor for one in found if not math.isnan(one.margin)]:
-            axis.axvspan(-max(margins), max(margins), color="#dfe7ef", zorder=0)
-        for row, mine in enumerate(rows.values()):
-            for place, one in enumerate(mine):
-                colour, marker, label, scale = "#222222", "o", "", text.form(one).factor
-                if one.measure == "mean" and (experiment := experiment_of(one)):
-                    look = text.group_place(experiment, one.contrast) % len(COLOURS)
-                    colour, marker, label = COLOURS[look], MARKERS[look], text.group_name(experiment, one.contrast)
-                y = row + 0.5 * (place - (len(mine) - 1) / 2) / len(mine)
-                low, high = text.within(one)
-                axis.hlines(y, scale * low, scale * high, color=colour, linewidth=1.2)
-                axis.plot(
-                    [scale * one.estimate.value], [y], marker=marker, color=colour, markersize=4, linestyle="",
-                    label="_" if label in labels else label,
-                )  # fmt: skip
-                labels.add(label)
-        axis.axvline(0, color="#777777", linewidth=0.8, zorder=0)
-        axis.set_yticks(range(len(rows)), list(rows))
-        axis.set_ylim(len(rows) - 0.5, -0.5)
-        axis.set_xlabel(text.form(found[0]).unit)
-        if len(labels) > 1:
-            axis.legend(loc="upper left", bbox_to_anchor=(0, -0.3 / figure.get_figheight()), ncols=3, frameon=False)
+        names = [text.plain(one.subset), text.value_name(one.slice_value)]
+        if one.primary:
+            names = [f"{one.study}:{one.experiment}", text.row_name(one), text.shown(one.model_id)]
+        rows.setdefault(", ".join(filter(None, names)), []).append(one)
+    figure = Figure(figsize=(6.9, 0.8 + 0.22 * len(rows)), layout="constrained")
+    axis, labels = figure.add_subplot(), {""}
+    if margins := [one.margin * text.form(one).factor for one in found if not math.isnan(one.margin)]:
+        axis.axvspan(-max(margins), max(margins), color="#dfe7ef", zorder=0)
+    for row, place, beside, one in (
+        (row, place, len(mine), one) for row, mine in enumerate(rows.values()) for place, one in enumerate(mine)
+    ):
+        (colour, marker), name, scale = ("#222222", "o"), "", text.form(one).factor
+        if one.measure == "mean" and (experiment := experiment_of(one)):
+            name = text.group_name(experiment, one.contrast)
+            colour, marker = LOOKS[text.group_place(experiment, one.contrast) % len(LOOKS)]
+        y, (low, high) = row + 0.5 * (place - (beside - 1) / 2) / beside, text.within(one)
+        axis.hlines(y, scale * low, scale * high, color=colour, linewidth=1.2)
+        label = f"_{name}" if name in labels else name
+        axis.plot([scale * one.estimate.value], [y], marker, color=colour, markersize=4, label=label)
+        labels.add(name)
+    axis.axvline(0, color="#777777", linewidth=0.8, zorder=0)
+    axis.set_yticks(range(len(rows)), list(rows))
+    axis.set_ylim(len(rows) - 0.5, -0.5)
+    axis.set_xlabel(text.form(found[0]).unit)
+    if len(labels) > 1:
+        axis.legend(loc="upper left", bbox_to_anchor=(0, -0.3 / figure.get_figheight()), ncols=3, frameon=False)
     return figure

@@ -241,24 +241,24 @@ def rebuild_report(run: Run) -> Path:
     return run.folder / REPORT
 
 
-def write_figures(run: Run, folder: Path, *, kind: str) -> "list[tuple[Path, str]]":
-    """Write every figure of a finished run (``kind``: of ``report.FORMATS``); gives their paths and captions.
+def write_figures(run: Run, folder: Path, *, kind: str) -> list[Path]:
+    """Write every figure of a finished run (``kind``: of ``report.FORMATS``); gives their paths.
 
     Raises as ``read_results``, and a UsageError where the run has nothing to draw.
     """
     need_audit_extra("A figure", "matplotlib")
     from swapbias.report import draw_figures
 
-    figures = draw_figures(as_public(read_results(run)).found)
+    figures = draw_figures(as_public(read_results(run)).found, kind)
     if not figures:
         raise UsageError(
             f"{run.folder} has no figures: no primary gap has a margin, and no slice has values that differ. Its "
             f"numbers are in {FINDINGS_CSV} and its report."
         )
     with writing(folder, credentialed=is_credentialed(run.folder)):
-        for one in figures:
-            write_whole(folder / f"{one.name}.{kind}", one.as_bytes(kind))
-    return [(folder / f"{one.name}.{kind}", one.caption) for one in figures]
+        for name, content in figures.items():
+            write_whole(folder / f"{name}.{kind}", content)
+    return [folder / f"{name}.{kind}" for name in figures]
 
 
 def read_run(folder: Path, *, repo: str = "", commit: str = "") -> Results:

@@ -265,4 +265,4 @@ def test_figures_of_a_masked_audit_are_drawn_on_request(tmp_path, quiet, rated_m
     settings = Settings(model=str(rated_model), studies=("social_distance",), limit=150)
     run, found = start(settings, tmp_path / "run", **quiet)
     assert not (run.folder / "figures").exists()
-    assert "social_distance-attitude-condition-levels" in {one.name for one in draw_figures(found)}
+    assert "social_distance-attitude-condition-levels" in draw_figures(found, "svg")
