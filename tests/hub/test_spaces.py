@@ -207,7 +207,7 @@ try:
 finally:
     app.terminate()
 """
-# A row for each prediction; other than numbers is JSON. By hand: -(.5 + .25) / 2, (1 + 0 + 3/5) / 3, the mass of "she".
+# A row for each prediction; JSON but for numbers. By hand: -(.5 + .25) / 2, (1 + 0 + 3/5) / 3, the mass of "she".
 FORMS = [
     (
         "paired_gap predictions groups pair_ids",
