@@ -20,7 +20,7 @@ from swapbias.builders._clinical_notes_text import (
     written_for,
 )
 from swapbias.errors import UsageError
-from swapbias.notes import CELLS, NAME, NOTE_COLUMNS, SPLITS, Cell, check_phenotype, published_sizes
+from swapbias.notes import CELLS, NAME, NOTE_COLUMNS, SPLITS, Cell, published_sizes
 from swapbias.studies import corpus_dir, read_table
 
 LEAK = "leak"
@@ -86,21 +86,15 @@ def planted_flip_rate(rows: Iterable[Mapping[str, str]]) -> float:
 
 
 def favoured_gender(phenotype: str) -> str:
-    """The gender whose leak notes are positive.
-
-    Raises:
-        UsageError: unknown phenotype.
-    """
-    check_phenotype(phenotype)
+    """The gender whose leak notes are positive."""
     table = read_table(corpus_dir(NAME) / "favoured_gender.csv", ("phenotype", "favoured", "source"))
     return next(row["favoured"] for row in table if row["phenotype"] == phenotype)
 
 
 def _checked(phenotype: str, leak: float, seed: int, sizes: Mapping[str, Sequence[int]] | None) -> Iterator[_Draw]:
-    check_phenotype(phenotype)
+    wanted = published_sizes(phenotype)
     if not 0 <= leak <= 1:
         raise UsageError(f"leak is {leak}, expected a share from 0 to 1. Choose another leak.")
-    wanted = published_sizes(phenotype)
     if sizes is not None:  # counts in the order of CELLS
         wanted = {split: dict(zip(CELLS, counts, strict=True)) for split, counts in sizes.items()}
     return _draws(phenotype, leak, f"{seed}/{phenotype}", wanted)

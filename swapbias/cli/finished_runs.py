@@ -200,7 +200,7 @@ def export(
 
 _TAKES = {  # what each kind of push takes besides --dry-run
     "datasets": ("namespace", "private"),
-    "metrics": ("namespace", "private", "untagged"),
+    "metrics": ("namespace", "private"),
     "results": ("results", "public", "findings_only"),
 }
 Public = Annotated[bool, ui.option("Everybody may read the results.", "--public")]
@@ -252,7 +252,6 @@ def push(
     private: Annotated[bool, ui.option("Make new repositories private.", "--private")] = False,
     public: Public = False,
     findings_only: FindingsOnly = False,
-    untagged: Annotated[bool, ui.option("Do not ask git for the tag of the release.", "--untagged")] = False,
     dry_run: ui.DryRun = False,
 ) -> None:
     """Publish corpora, measures or runs on the Hub.
@@ -263,16 +262,13 @@ def push(
     """
     names = list(names or ())
     options = {"namespace": namespace, "results": results, "private": private, "public": public,
-               "findings_only": findings_only, "untagged": untagged}  # fmt: skip
+               "findings_only": findings_only}  # fmt: skip
     _check_kind("push", kind, {name: value for name, value in options.items() if value}, _TAKES)
     if kind == "results":
         shares = hub.ShareOptions(results=results, public=public, findings_only=findings_only, dry_run=dry_run)
         _end_with("push_results", [Path(one) for one in names], shares)
     else:
-        more = {"untagged": untagged} if kind == "metrics" else {}
-        _end_with(
-            "push_all", kind.removesuffix("s"), names, namespace=namespace, private=private, dry_run=dry_run, **more
-        )
+        _end_with("push_all", kind.removesuffix("s"), names, namespace=namespace, private=private, dry_run=dry_run)
 
 
 def pull(

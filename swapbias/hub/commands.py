@@ -9,12 +9,11 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from swapbias import __version__
 from swapbias.errors import HubError, UsageError
 from swapbias.files import parse_json
 from swapbias.hub.cards import CARD
 from swapbias.hub.client import Hub, Push, PushOptions, Repo, Say, difference, push_repo
-from swapbias.hub.metric_spaces import check_release, push_metric, shipped_names
+from swapbias.hub.metric_spaces import push_metric, shipped_names
 from swapbias.privacy import is_credentialed, is_mimic_columns, log_traceback, refuse
 from swapbias.runs import Run
 from swapbias.studies import (
@@ -47,38 +46,34 @@ _OF_OTHERS = {
 
 
 def push_all(
-    kind: str,
-    names: Sequence[str],
-    *,
-    namespace: str,
-    complain: Say,
-    untagged: bool = False,
-    **options: Unpack[PushOptions],
+    kind: str, names: Sequence[str], *, namespace: str, complain: Say, **options: Unpack[PushOptions]
 ) -> int:
     """Publish corpora as datasets or metrics as Spaces, all by default; the exit code.
 
-    ``complain`` gets a sentence for each that failed. Metrics are those of a release that is tagged, unless
-    ``untagged``. UsageError: an unknown name, or a namespace that the token may not write to.
+    ``complain`` gets a sentence for each that failed. UsageError: an unknown name, or a namespace that the token may
+    not write to, which is known before the work starts.
     """
     from swapbias.hub.datasets import push_dataset
 
-    push: Callable[..., Push]
-    if kind == DATASET:
-        push, chosen = push_dataset, [load_corpus(name).name for name in names or corpora()]
-    else:
-        push, chosen = push_metric, list(names or metrics())
-        folders = [metric_path(name) for name in chosen]
-        if untagged:
-            options["say"](f"v{__version__} is not checked: the pages name a release that may not be there.")
-        else:
-            check_release(Path(folders[0]), __version__)
-    return push_each(
-        namespace,
-        chosen,
-        lambda hub, name: push(hub, name, namespace=namespace, **options),
-        say=options["say"],
-        complain=complain,
-    )
+    hub, say, done = Hub(), options["say"], list[Push]()
+    push: Callable[..., Push] = push_dataset if kind == DATASET else push_metric
+    chosen = [load_corpus(name).name for name in names or corpora()] if kind == DATASET else names or metrics()
+    for name in chosen if kind == METRIC else ():
+        metric_path(name)
+    if namespace not in (owners := hub.owners()):
+        raise UsageError(f"The token may not write to {namespace!r}, expected one of {', '.join(owners)}.")
+
+    def one(name: str) -> None:
+        made = push(hub, name, namespace=namespace, **options)
+        done.append(made)
+        at = f" at {made.commit[:12]}" if made.commit else ""
+        say(f"{made.repo.name}: {made.status}{' (private)' if made.private else ''}, {made.tag}{at}")
+
+    codes = _each(chosen, one, complain)
+    changed = sum(one.status != "unchanged" for one in done)
+    what = "would change" if any(one.status.startswith("would") for one in done) else "changed"
+    say(f"{len(done)} done, {changed} of them {what}; {len(codes) - len(done)} failed.")
+    return int(any(codes.values()))
 
 
 def push_results(folders: Sequence[Path], options: "ShareOptions", *, say: Say, complain: Say) -> int:
@@ -90,34 +85,6 @@ def push_results(folders: Sequence[Path], options: "ShareOptions", *, say: Say, 
             say(f"{folder}: {done.repo.name} {done.status}. {done.url}")
 
     return max(_each(folders, share, complain).values(), default=0)
-
-
-def check_namespace(hub: Hub, namespace: str) -> None:
-    """Know before the work starts that the token may write there: UsageError where it may not."""
-    owners = hub.owners()
-    if namespace not in owners:
-        raise UsageError(f"The token may not write to {namespace!r}, expected one of {', '.join(owners)}.")
-
-
-def push_each(
-    namespace: str, names: Iterable[str], push: Callable[[Hub, str], Push], *, say: Say, complain: Say
-) -> int:
-    """Push one after the other, and say so; the exit code."""
-    hub = Hub()
-    check_namespace(hub, namespace)
-    statuses: list[str] = []
-
-    def one(name: str) -> None:
-        done = push(hub, name)
-        statuses.append(done.status)
-        at = f" at {done.commit[:12]}" if done.commit else ""
-        say(f"{done.repo.name}: {done.status}{' (private)' if done.private else ''}, {done.tag}{at}")
-
-    codes = _each(names, one, complain)
-    changed = sum(one != "unchanged" for one in statuses)
-    what = "would change" if any(one.startswith("would") for one in statuses) else "changed"
-    say(f"{len(statuses)} done, {changed} of them {what}; {len(codes) - len(statuses)} failed.")
-    return int(len(statuses) < len(codes))
 
 
 def _each(items: Iterable[Any], act: Callable[[Any], None], complain: Say) -> dict[Any, int]:

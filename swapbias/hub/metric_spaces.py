@@ -1,14 +1,12 @@
 """The metrics as Spaces: an `evaluate` module that needs no swapbias, its card, and evaluate's form to try it in."""
 
 import ast
-import subprocess
 from importlib.metadata import requires
 from importlib.resources import files
 from pathlib import Path
 from typing import Unpack
 
 from swapbias import __version__
-from swapbias.errors import UsageError
 from swapbias.hub.cards import CARD, TAGS, dump, load, split
 from swapbias.hub.client import SOURCE, Hub, Push, PushOptions, Repo, push_repo
 from swapbias.studies import metric_path
@@ -86,20 +84,6 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
         "app.py": _APP.format(name=name, fixed=_FIXED.get(name, {})),
     }
     return {path: text.encode() for path, text in made.items()}
-
-
-def check_release(folder: Path, version: str) -> None:
-    """The checkout that a folder is in is the tag ``vVERSION``, unchanged; UsageError where it is not."""
-    command = ["git", "-C", str(folder), "describe", "--tags", "--exact-match", "--dirty", "--match", f"v{version}"]
-    try:
-        named = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    except OSError:  # there is no git
-        named = ""
-    if named != f"v{version}":
-        raise UsageError(
-            f"{folder} is no unchanged checkout of v{version}, which the pages would name. Check it out, or add "
-            "--untagged."
-        )
 
 
 # --- code without swapbias --------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import io
 import json
 import re
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from os import PathLike, fspath
@@ -314,46 +314,31 @@ def find_run(named: "str | PathLike[str]") -> Results:
     return loaded[0]
 
 
-def load_all_shared(hub: Hub, names: Sequence[str]) -> tuple[list[Results], list[str]]:
-    """The runs of several repositories, and why those that cannot be read cannot: they do not stop the others."""
+def load_all_shared(hub: Hub, names: Iterable[str]) -> tuple[list[Results], list[str]]:
+    """The runs named OWNER/NAME[/RUN][@REVISION], and why those that cannot be read cannot: others are read.
+
+    The runs of a repository are read at one commit.
+    """
     loaded: list[Results] = []
     broken: list[str] = []
     for name in dict.fromkeys(names):
-        parts = SHARED.fullmatch(name)
-        repo, run, revision = parts.groups() if parts else (name, "", "")
+        repo, only, revision = found.groups() if (found := SHARED.fullmatch(name)) else (name, "", "")
         try:
-            found, unreadable = load_shared(hub, repo, revision=revision or "main", only=run or "")
+            state = hub.existing_state(Repo("dataset", repo), revision=revision or "main")
+            places = (re.fullmatch(r"runs/([^/]+)/results\.json", path) for path in state.files)
+            there = sorted(found[1] for found in places if found and only in (None, "", found[1]))
+            if not there:
+                run = f"runs/{shown(only or 'NAME')}/results.json"
+                raise UsageError(f"{repo} holds no {run}. Name a repository made with swapbias share.")
+            for one in there:
+                try:
+                    loaded.append(_run(hub, state, one))
+                except HubError:  # the others could not be read either
+                    raise
+                except ValueError as error:
+                    broken.append(str(error))
         except (UsageError, HubError) as error:
             broken.append(str(error))
-        else:
-            loaded, broken = [*loaded, *found], [*broken, *unreadable.values()]
-    return loaded, broken
-
-
-def load_shared(
-    hub: Hub, repo_name: str, *, revision: str = "main", only: str = ""
-) -> tuple[list[Results], dict[str, str]]:
-    """The runs of a results repository, all read at one commit, and by name why others cannot be read.
-
-    ``revision`` is a branch, tag or commit; ``only`` the name of one run. UsageError: no such repository, or no runs.
-    """
-    state = hub.state(Repo("dataset", repo_name), revision=revision)
-    if state is None:
-        raise UsageError(f"{repo_name} is no dataset repository that can be seen. Check its name, or log in.")
-    places = (re.fullmatch(r"runs/([^/]+)/results\.json", path) for path in state.files)
-    names = sorted(found[1] for found in places if found and only in ("", found[1]))
-    if not names:
-        run = f"runs/{shown(only) or 'NAME'}/results.json"
-        raise UsageError(f"{repo_name} holds no {run}. Name a repository made with swapbias share.")
-    loaded: list[Results] = []
-    broken: dict[str, str] = {}
-    for name in names:
-        try:
-            loaded.append(_run(hub, state, name))
-        except HubError:
-            raise
-        except ValueError as error:
-            broken[name] = str(error)
     return loaded, broken
 
 

@@ -25,6 +25,5 @@ from .rows import (
     PHENOTYPES as PHENOTYPES,
     SPLITS as SPLITS,
     Cell as Cell,
-    check_phenotype as check_phenotype,
     published_sizes as published_sizes,
 )

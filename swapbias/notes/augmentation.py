@@ -8,7 +8,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from swapbias import swapping
-from swapbias.errors import UsageError
 from swapbias.notes.rows import NAME, OWN
 from swapbias.studies import PLACEBO_COLUMNS, PROMPT_COLUMNS, corpus_dir, placebo, read_table
 
@@ -34,12 +33,7 @@ def in_regime(
 
     ``known`` are texts whose other version is known, and not left to the swapper. Both versions of an augmented note
     have its ``note_id``, so that they stay in one fold of a cross-validation.
-
-    Raises:
-        UsageError: an unknown regime.
     """
-    if regime not in REGIMES:
-        raise UsageError(f"Unknown regime {regime!r}: expected one of {', '.join(REGIMES)}.")
     original = [dict(note) for note in notes]
     if regime == "original":
         return original

@@ -34,11 +34,7 @@ _CELLS = {  # what a cell of own notes may be, lower case, and what an error exp
 
 
 def kind_of_folder(folder: Path) -> str:
-    """``mimic3``, ``mimic4`` or ``own``, by the names of the files.
-
-    Raises:
-        UsageError: none of them, saying what was looked for.
-    """
+    """``mimic3``, ``mimic4`` or ``own``, by the names of the files; UsageError: none of them."""
     if folder.is_dir():
         if find_table(folder, "noteevents") and find_table(folder, "patients"):
             return MIMIC3
@@ -60,36 +56,30 @@ def stream_notes(folder: Path) -> Iterator[dict[str, str]]:
 
     Keys: note_id, subject_id, hadm_id, note_type, charttime, gender (blank where the patient is not known),
     credentialed (``True``), text. Notes of MIMIC-III that are marked as an error are left out.
-
-    Raises:
-        UsageError: no MIMIC folder. ValueError: a missing column, or a file that is no readable CSV.
+    UsageError: no MIMIC folder. ValueError: a missing column, or a file that is no readable CSV.
     """
     kind = kind_of_folder(folder)
     if kind == MIMIC3:
-        return (note for note, _ in mimic3_notes(*_mimic3_files(folder)))
-    if (discharge := find_table(folder, "discharge")) and kind == MIMIC4:
-        return mimic4_notes(discharge, find_table(folder, "patients"))
-    raise UsageError(f"{folder} holds own notes, not MIMIC. Use own_notes.")
+        return (note for note, _ in mimic3_notes(*_tables(folder, "noteevents", "patients")))
+    return mimic4_notes(*_tables(folder, "discharge", "patients"))
 
 
 def local_notes(folder: Path, *, seed: int = 0, labelled: bool = True) -> list[dict[str, str]]:
     """Labelled note rows of whatever the folder or file holds; of MIMIC for the four phenotypes, split by subject.
 
     Notes of MIMIC-III have the labels of their annotations, those of MIMIC-IV the codes of their admission.
-
-    Raises:
-        UsageError: nothing of the kind there, or notes without labels. ValueError: a broken file.
+    UsageError: nothing of the kind there, or notes without labels. ValueError: a broken file.
     """
     kind = kind_of_folder(folder)
     if kind == OWN:
         return own_notes(folder, labelled=labelled)
     if kind == MIMIC3:
-        return labelled_notes(folder, *_mimic3_files(folder), seed=seed)
+        return labelled_notes(folder, *_tables(folder, "noteevents", "patients"), seed=seed)
     return coded_notes(folder, seed=seed)
 
 
-def _mimic3_files(folder: Path) -> list[Path]:
-    return [path for name in ("noteevents", "patients") if (path := find_table(folder, name))]
+def _tables(folder: Path, *names: str) -> list[Path]:
+    return [path for name in names if (path := find_table(folder, name))]
 
 
 # --- own notes --------------------------------------------------------------------------------------------
@@ -112,15 +102,9 @@ def own_notes(path: Path, *, labelled: bool = True) -> list[dict[str, str]]:
     (else the note_id), ``note_type`` and ``credentialed`` (else False). Rows that come from MIMIC
     (``privacy.why_credentialed``) are credentialed whatever that column says.
 
-    Raises:
-        UsageError: no file of notes there.
-        ValueError: naming file, row, column, value and what is wanted.
+    ValueError: naming file, row, column, value and what is wanted.
     """
-    files = _own_files(path)
-    if not files:
-        raise UsageError(f"{path}: no notes, expected a file ending in {', '.join(SUFFIXES)}, or a folder with train "
-                         "and test files of that kind. Give one of them.")  # fmt: skip
-    rows = [row for file, split in files for row in _file_rows(file, split, labelled)]
+    rows = [row for file, split in _own_files(path) for row in _file_rows(file, split, labelled)]
     if not rows:
         raise ValueError(f"{path.name}: no rows, expected at least one note. Add notes.")
     _check_ids(path, rows)
@@ -181,9 +165,7 @@ def load_notes(
 
     Own notes that name no split are all tested where nothing ``trains`` on them (None: as the classifier is), and
     need no labels unless they are to be ``labelled``.
-
-    Raises:
-        UsageError: nothing in the folder that can be read or tested. ValueError: broken notes.
+    UsageError: nothing in the folder that can be read or tested. ValueError: broken notes.
     """
     swapper = swapping.Swapper(whose="patient")
     if settings.data is None:

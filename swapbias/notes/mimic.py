@@ -57,7 +57,7 @@ def mimic3_notes(notes: Path, patients: Path) -> Iterator[tuple[dict[str, str], 
             yield _note(row, row["row_id"], row["category"], genders), row["description"]
 
 
-def mimic4_notes(notes: Path, patients: Path | None) -> Iterator[dict[str, str]]:
+def mimic4_notes(notes: Path, patients: Path | None = None) -> Iterator[dict[str, str]]:
     """Each discharge summary of MIMIC-IV-Note."""
     genders = genders_of(patients)
     for row in named_rows(notes, ("note_id", "subject_id", "hadm_id", "note_type", "charttime", "text")):
@@ -65,9 +65,8 @@ def mimic4_notes(notes: Path, patients: Path | None) -> Iterator[dict[str, str]]
 
 
 def _note(row: Mapping[str, str], note_id: str, note_type: str, genders: Mapping[str, str]) -> dict[str, str]:
-    gender = genders.get(row["subject_id"], "")
-    own = {"note_id": note_id, "note_type": note_type.strip(), "gender": gender, "credentialed": "True"}
-    every = {**row, **own}
+    own = {"note_id": note_id, "note_type": note_type.strip(), "gender": genders.get(row["subject_id"], "")}
+    every = {**row, **own, "credentialed": "True"}
     return {name: every[name] for name in STREAM_COLUMNS}
 
 
@@ -168,8 +167,7 @@ class Vote:
 def labelled_notes(folder: Path, notes: Path, patients: Path, *, seed: int) -> list[dict[str, str]]:
     """Note rows of MIMIC-III by their annotations, for the four phenotypes, split by subject.
 
-    Raises:
-        UsageError: no annotation file, or several. ValueError: a broken file, or no annotated note in NOTEEVENTS.
+    UsageError: no annotation file, or several. ValueError: a broken file, or no annotated note in NOTEEVENTS.
     """
     path = _find_annotations(folder)
     votes = read_votes(path)
@@ -202,11 +200,7 @@ def _layout(path: Path) -> Key | None:
 
 
 def read_votes(path: Path) -> dict[Key, list[Vote]]:
-    """Every annotator's vote by note.
-
-    Raises:
-        ValueError: naming file, row and column of a cell that is neither 0 nor 1.
-    """
+    """Every annotator's vote by note. ValueError: naming file, row and column of a cell that is neither 0 nor 1."""
     by, optional = _layout(path) or _BY_TIME, ("None", *_OTHERS)
     votes: dict[Key, list[Vote]] = {}
     for number, row in enumerate(named_rows(path, (*by, *VOTES), optional=optional), start=1):

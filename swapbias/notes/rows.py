@@ -36,9 +36,7 @@ def named_rows(path: Path, columns: Sequence[str], *, optional: Sequence[str] = 
     """Rows of a file in bounded memory as strings, with the columns that are named; null becomes blank.
 
     Names of columns are matched ignoring case. Values of CSV come back as written and may hold newlines.
-
-    Raises:
-        ValueError: naming the file and the missing column or unreadable row; never text of a note.
+    ValueError: naming the file and the missing column or unreadable row; never text of a note.
     """
     source = swapping.read_files([path])
     present = {name.strip().lower(): name for name in source.schema.names}
@@ -57,24 +55,10 @@ def named_rows(path: Path, columns: Sequence[str], *, optional: Sequence[str] = 
             yield {name: "" if cell is None else str(cell) for name, cell in zip(names, row, strict=True)}
 
 
-def check_phenotype(phenotype: str) -> str:
-    """The phenotype unchanged.
-
-    Raises:
-        UsageError: it is none of the four.
-    """
+def published_sizes(phenotype: str) -> dict[str, dict[Cell, int]]:
+    """Notes of each split and (gender, label) in the published study (Sogancioglu et al. 2023, Table II)."""
     if phenotype not in PHENOTYPES:
         raise UsageError(f"Unknown phenotype {phenotype!r}: expected one of {', '.join(PHENOTYPES)}.")
-    return phenotype
-
-
-def published_sizes(phenotype: str) -> dict[str, dict[Cell, int]]:
-    """Notes of each split and (gender, label) in the published study (Sogancioglu et al. 2023, Table II).
-
-    Raises:
-        UsageError: unknown phenotype.
-    """
-    check_phenotype(phenotype)
     sizes: dict[str, dict[Cell, int]] = {split: {} for split in SPLITS}
     columns = ("phenotype", "split", "gender", "label", "notes", "source")
     for row in read_table(corpus_dir(NAME) / "split_sizes.csv", columns):

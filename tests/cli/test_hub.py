@@ -52,7 +52,7 @@ def test_several_runs_go_to_one_repository_and_come_back(hub, capfd, tmp_path):
     ("arguments", "code", "said"),
     [
         (("push", "datasets", "occupations", "--namespace", "alice"), 2, "swapbias: Unknown corpus 'occupations'"),
-        (("push", "metrics", "paired_gap", "--namespace", "bob", "--untagged"), 2, "may not write to 'bob'"),
+        (("push", "metrics", "paired_gap", "--namespace", "bob"), 2, "may not write to 'bob'"),
         (("push", "results", "nowhere", "--results", "alice/a"), 2, "swapbias: nowhere: nowhere holds no run"),
         (("pull", "metrics", "alice", "--out", "x"), 2, "alice has no metric of swapbias that can be seen"),
         (("pull", "results", "alice/none", "--out", "x"), 2, "alice/none is not there"),

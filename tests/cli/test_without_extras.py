@@ -73,7 +73,7 @@ def test_an_audit_is_planned_without_what_swaps_texts(go):
 
 def test_corpora_and_metrics_are_published(hub, go):  # noqa: F811
     assert go("push", "datasets", "--namespace", "lab", "occupation_sentiment")[0] == 0
-    assert go("push", "metrics", "--namespace", "lab", "--untagged", "direct_bias")[0] == 0
+    assert go("push", "metrics", "--namespace", "lab", "direct_bias")[0] == 0
     assert {name for _, name in hub.repositories} == {"lab/occupation_sentiment", "lab/direct_bias"}
     assert b"evaluate.load" in hub.files("space", "lab/direct_bias")["app.py"]
 

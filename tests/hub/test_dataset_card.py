@@ -293,7 +293,7 @@ def a_card_says_at_its_head_what_to_do_with_it(corpus, built):
     example = re.search(r"```python\n(.+?)```", head, re.DOTALL)[1]
     assert len([line for line in example.splitlines() if line]) == 3
     lines = (built[0] / corpus / "README.md").read_text().split("---\n", 2)[2].count("\n")
-    assert lines <= (210 if corpus == "group_packs" else 200)  # which has 36 configs
+    assert lines <= 200
 
 
 def test_every_candidate_can_be_looked_up_in_the_published_words(built):

@@ -144,7 +144,7 @@ def filled(hub, monkeypatch):
     every = [call for page in PAGES for call in calls(page.read_text())]
     names = {given[0].removeprefix("swapbias/") for what, given, _ in every if what == "load_dataset"}
     command("push", "datasets", *sorted(names), "--namespace", "swapbias")
-    command("push", "metrics", "--namespace", "swapbias", "--untagged")
+    command("push", "metrics", "--namespace", "swapbias")
     return hub
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from swapbias.errors import HubError, UsageError
 from swapbias.hub.client import Change, Hub, Push, Repo, push_repo
-from swapbias.hub.commands import check_namespace, push_each
+from swapbias.hub.commands import DATASET, push_all
 from tests.hub.clients import writes
 
 REPO = Repo("dataset", "alice/toy")
@@ -121,36 +121,39 @@ def test_a_dry_run_says_when_the_tag_alone_is_missing_or_nothing_is(hub):
 
 
 def test_a_token_that_may_only_read_or_write_elsewhere_is_told_before_the_work(hub):
-    check_namespace(Hub(), "lab")
     with pytest.raises(UsageError, match=r"^The token may not write to 'bob', expected one of alice, lab\.$"):
-        check_namespace(Hub(), "bob")
+        push_all(DATASET, [], namespace="bob", say=str, complain=str)
     hub.add_user("carol", token="hf_carol", role="read")
     with pytest.raises(HubError, match="may only read"):
-        check_namespace(Hub(token="hf_carol"), "carol")
+        Hub(token="hf_carol").owners()
     with pytest.raises(HubError, match="token"):
-        check_namespace(Hub(token="hf_nobody"), "alice")
+        Hub(token="hf_nobody").owners()
 
 
-def test_trouble_with_one_is_a_sentence_and_the_others_go_on(hub):
-    def pushing(hub, name):
-        if name == "b":
+NAMES = ["gendered_stigma", "group_packs", "social_distance", "phenotype_fairness"]
+
+
+def test_trouble_with_one_is_a_sentence_and_the_others_go_on(hub, monkeypatch):
+    def pushing(hub, name, **options):
+        if name == "group_packs":
             raise HubError("The Hub refused.")
-        if name == "c":
+        if name == "social_distance":
             raise OSError(28, "No space left on device", "/x/y")
         return Push(
             repo=Repo("dataset", f"lab/{name}"), status="unchanged", change=Change({}), commit="c0ffee", tag="v1.0.0"
         )
 
     said, complaints = [], []
-    assert push_each("lab", "abcd", pushing, say=said.append, complain=complaints.append) == 1
+    monkeypatch.setattr("swapbias.hub.datasets.push_dataset", pushing)
+    assert push_all(DATASET, NAMES, namespace="lab", say=said.append, complain=complaints.append) == 1
     assert said == [
-        "lab/a: unchanged, v1.0.0 at c0ffee",
-        "lab/d: unchanged, v1.0.0 at c0ffee",
+        "lab/gendered_stigma: unchanged, v1.0.0 at c0ffee",
+        "lab/phenotype_fairness: unchanged, v1.0.0 at c0ffee",
         "2 done, 0 of them changed; 2 failed.",
     ]
     assert complaints == [
-        "swapbias: b: The Hub refused.",
-        "swapbias: c: /x/y: No space left on device. Check the place and its free space.",
+        "swapbias: group_packs: The Hub refused.",
+        "swapbias: social_distance: /x/y: No space left on device. Check the place and its free space.",
     ]
 
 
@@ -213,10 +216,11 @@ def test_deleted_paths_are_told_by_a_real_push(hub):
     assert push(FILES, tag="v1.1.0")[1] == ["  D old.csv"]
 
 
-def test_a_repository_that_is_private_is_said_to_be(hub):
+def test_a_repository_that_is_private_is_said_to_be(hub, monkeypatch):
     push(private=True)
     said = []
-    push_each("alice", ["toy"], lambda hub, name: push()[0], say=said.append, complain=said.append)
+    monkeypatch.setattr("swapbias.hub.datasets.push_dataset", lambda *name, **options: push()[0])
+    push_all(DATASET, ["group_packs"], namespace="alice", say=said.append, complain=said.append)
     assert said[0].startswith("alice/toy: unchanged (private), v1.0.0 at ")
     assert (
         push({**FILES, "b.csv": b""}, tag="v1.1.0", dry_run=True)[1][0]

@@ -1,15 +1,12 @@
 """Publishing metrics: one commit, one tag, nothing the second time, and never other content under a tag."""
 
 import re
-import subprocess
 
 import pytest
 
 from swapbias import __version__
-from swapbias.errors import UsageError
 from swapbias.hub import metric_spaces as spaces
 from swapbias.hub.client import Hub
-from swapbias.hub.metric_spaces import check_release
 from swapbias.studies.catalogue import metrics
 from tests.hub.clients import command, writes
 
@@ -67,11 +64,10 @@ def script(hub, capsys):
 
 
 def test_the_script_pushes_all_metrics_and_says_so(hub, script):
-    code, out, err = script("--namespace", "lab", "--private", "--untagged")
+    code, out, err = script("--namespace", "lab", "--private")
     assert (code, err) == (0, "")
     assert sorted(name for _, name in hub.repositories) == [f"lab/{name}" for name in metrics()]
     assert all(hub.tags("space", f"lab/{name}") for name in metrics())
-    assert out.startswith(f"{TAG} is not checked: the pages name a release that may not be there.")
     assert len(re.findall(rf"^lab/\w+: created \(private\), {TAG}", out, flags=re.MULTILINE)) == len(metrics())
 
 
@@ -81,40 +77,4 @@ def test_the_script_refuses_what_cannot_be_meant_before_it_pushes(hub, script, w
     assert code == 2
     assert err.startswith("swapbias: ")
     assert "Traceback" not in err
-    assert writes(hub) == []
-
-
-def git(folder, *arguments):
-    subprocess.run(
-        ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
-        check=True,
-        capture_output=True,
-    )
-
-
-def test_metrics_are_pinned_to_a_release_that_is_there(tmp_path):
-    (tmp_path / "metrics").mkdir()
-    (tmp_path / "metrics" / "a.py").write_text("1\n")
-    with pytest.raises(UsageError, match=r"is no unchanged checkout of v1\.0\.0"):
-        check_release(tmp_path / "metrics", "1.0.0")
-    git(tmp_path, "init")
-    git(tmp_path, "add", ".")
-    git(tmp_path, "commit", "-m", "first")
-    git(tmp_path, "tag", "v0.9.0")
-    with pytest.raises(UsageError, match=r"is no unchanged checkout of v1\.0\.0"):
-        check_release(tmp_path / "metrics", "1.0.0")
-    git(tmp_path, "tag", "v1.0.0")
-    (tmp_path / "notes.txt").write_text("not of the release")
-    check_release(tmp_path / "metrics", "1.0.0")
-    (tmp_path / "metrics" / "a.py").write_text("2\n")
-    with pytest.raises(UsageError, match=r"is no unchanged checkout of v1\.0\.0"):
-        check_release(tmp_path / "metrics", "1.0.0")
-
-
-def test_the_script_asks_for_the_release_before_it_pushes(hub, script, monkeypatch):
-    def untagged(folder, version):
-        raise UsageError(f"{version} is not tagged.")
-
-    monkeypatch.setattr("swapbias.hub.commands.check_release", untagged)
-    assert script(NAME, "--namespace", "lab") == (2, "", f"swapbias: {__version__} is not tagged.\n")
     assert writes(hub) == []

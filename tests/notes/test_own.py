@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from swapbias.errors import UsageError
 from swapbias.notes.load import kind_of_folder, local_notes, own_notes
 from swapbias.notes.rows import NOTE_COLUMNS
 
@@ -104,8 +103,3 @@ def test_a_broken_own_file_is_named(tmp_path, name, text, sentence):
     (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=sentence):
         own_notes(tmp_path / name)
-
-
-def test_a_path_without_notes_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="no notes, expected a file ending in"):
-        own_notes(tmp_path / "notes.txt")
