@@ -219,7 +219,7 @@ def test_a_folder_that_appears_whole_is_made_by_one(name, tmp_path, monkeypatch)
     sentences = tmp_path / "sentences"
     sentences.mkdir()
     for split in ("train", "dev"):
-        (sentences / f"{split}.tsv").write_text("sentence\tlabel\n" + "good film\t1\nbad film\t0\n" * 4)
+        (sentences / f"stsa.binary.{split}").write_text("1 good film\n0 bad film\n" * 4)
     make = {
         "build": lambda: list(build("occupation_sentiment", tmp_path)),
         "train": lambda: train_model(TrainSettings(kind="bow", data=str(sentences)), target, **QUIET),

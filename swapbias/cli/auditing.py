@@ -18,7 +18,7 @@ from swapbias.files import is_url
 from swapbias.models import FLAGS, model_kind, model_kinds
 
 _ACCESS = ("api_key_env", "plain_http")  # what no manifest says
-_WITH_RESUME = ("resume", "no_cache", "allow_pickle", "trust", "as_json", "verbose", *_ACCESS, *ui.CLUSTER)
+_WITH_RESUME = ("resume", "no_cache", "trust", "as_json", "verbose", *_ACCESS, *ui.CLUSTER)
 _WITH_FILE = (*_WITH_RESUME, "models", "folder", "dry_run")
 _MODELS = (
     "Hub id (OWNER/NAME[@REVISION]), folder, vader, module:function; audit.toml or manifest.json. "
@@ -68,7 +68,7 @@ def audit(
     dry_run: Annotated[bool, ui.option("As swapbias plan: score and send nothing.", "--dry-run")] = False,
     no_cache: Annotated[bool, ui.option("Neither reuse scores nor save them for later.", "--no-cache")] = False,
     seed: Annotated[int, ui.option("Seed of resampling and of the demonstration.", min=0)] = 0,
-    trust: Annotated[bool, ui.option("Run code and pickles that a file names.", "--trust")] = False,
+    trust: Annotated[bool, ui.option("Run code that a file names.", "--trust")] = False,
     verbose: ui.Verbose = False,
     as_json: ui.AsJson = False,
     **options: Any,
@@ -90,19 +90,17 @@ def audit(
     access = {name: options[name] for name in _ACCESS if name in explicit}
     how: dict[str, Any] = {"cache": not no_cache, "engine": ui.engine_of(run, resume or folder)}
     show: dict[str, Any] = {"own": run.get("own_store", False), "as_json": as_json, "verbose": verbose}
-    pickles = trust or options.get("allow_pickle", False)
     if resume:
         _only_these(explicit, _WITH_RESUME, "--resume takes everything from the run")
-        how |= {"trust": trust, "allow_pickle": options.get("allow_pickle", False), "access": access}
+        how |= {"trust": trust, "access": access}
         _work(lambda here, store, **more: _resumed(here, store, **how, **more), resume, **show)
         return
-    options["allow_pickle"] = pickles
     files = [one for one in models or () if Path(one).suffix in (".toml", ".json") and Path(one).is_file()]
     if files:
         if len(models or ()) > 1:
             raise UsageError(f"{files[0]} says which models are audited. Drop the others.")
         _only_these(explicit, _WITH_FILE, f"{files[0]} says what is audited and how")
-        chosen, names, manifest = _from_file(files[0], access, pickles, trusted=trust or dry_run)
+        chosen, names, manifest = _from_file(files[0], access, trusted=trust or dry_run)
     else:
         more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
         study_names = _studies(study, prompts, reference, run)
@@ -166,14 +164,14 @@ def _from_options(
 
 
 def _from_file(
-    file: str, access: Mapping[str, Any], allow_pickle: bool, *, trusted: bool
+    file: str, access: Mapping[str, Any], *, trusted: bool
 ) -> tuple["runs.Settings", list[str], Mapping[str, Any] | None]:
     """Settings and models of an ``audit.toml``, or those of a run, which is to be repeated, by its ``manifest.json``.
 
     Both may be anybody's: code that they name runs only where it is ``trusted``.
     """
     names, settings, manifest = runs.read_request(Path(file))
-    settings = runs.with_access(replace(settings, load=replace(settings.load, allow_pickle=allow_pickle)), access)
+    settings = runs.with_access(settings, access)
     if manifest is not None:
         runs.check_code("The manifest", settings, manifest.get("models"), trust=trusted)
         if not trusted:

@@ -189,27 +189,23 @@ def swap(
 
 def train(
     kind: Annotated[str, ui.argument("KIND", "bow, bilstm or encoder.")],
-    data: Annotated[str, ui.option("sst2 (from the Hub), or a folder with train and dev (.tsv, stsa).")],
+    data: Annotated[str, ui.option("sst2 (from the Hub), or a folder with stsa.binary.train and .dev.")],
     folder: Annotated[Path, ui.option("New folder for the model.", "--out")],
     vectors: Annotated[Path | None, ui.option("Of a bilstm: .kv, .bin, .txt or .vec word vectors.")] = None,
     encoder: Annotated[str | None, ui.option("Hub id or folder; none: bert-base-uncased.")] = None,
     epochs: Annotated[int | None, ui.option("Of an encoder (3), or most of a bilstm (30).", min=1)] = None,
     seed: Annotated[int, ui.option("Seed of weights, dropout and order.", min=0)] = 0,
     device: Annotated[str, ui.option("auto, cpu, cuda or mps.")] = "auto",
-    allow_pickle: Annotated[
-        bool, ui.option("Read .kv vectors: runs what their maker put in them.", "--allow-pickle")
-    ] = False,
 ) -> None:
     """Train a sentiment model that swapbias audit takes."""
     from swapbias.models.sentiment import PUBLISHED_AUDIT, TrainSettings, train_model
 
     settings = TrainSettings(
-        kind=kind, data=data, vectors=vectors, encoder=encoder, epochs=epochs, seed=seed, device=device,
-        allow_pickle=allow_pickle,
-    )  # fmt: skip
+        kind=kind, data=data, vectors=vectors, encoder=encoder, epochs=epochs, seed=seed, device=device
+    )
     stopped = f"Stopped. Nothing is kept in {folder}: the same command begins anew."
     with ui.stoppable(stopped), ui.progress() as bar:
-        trained = train_model(settings, folder, say=ui.say, bar=bar)
+        trained = train_model(settings, folder, bar=bar)
     number, found = report.number, trained.audit
     each = {"male": (found.n_male, found.mean_male), "female": (found.n_female, found.mean_female)}
     for group, (count, mean) in each.items():

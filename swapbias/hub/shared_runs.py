@@ -129,7 +129,7 @@ def findings_parquet(found: list[Finding], run: str) -> bytes:
 _UNNAMED = "own"  # the phenotype of own notes that name none
 _COVERAGE = (*(one.name for one in fields(Coverage)), "model_id", "lexicon")
 _MACHINE: Mapping[str, tuple[str, ...]] = {  # settings of how fast or how dear an audit is, not of its questions
-    "load": ("device", "batch_size", "allow_pickle"),
+    "load": ("device", "batch_size"),
     "chat": ("concurrency", "max_requests", "timeout"),
 }
 

@@ -34,7 +34,6 @@ from swapbias.models.base import (
 )
 from swapbias.models.loading import (
     architectures,
-    is_pickle,
     is_sentiment_folder,
     model_name,
     module_file,
@@ -133,7 +132,7 @@ class Classifier(Kind):
         if model == VADER:
             return imported("classifier:VaderScorer")()
         if is_sentiment_folder(model):
-            return imported("sentiment.training:load_sentiment_model")(model, options=request.load, say=say)
+            return imported("sentiment.training:load_sentiment_model")(model, options=request.load)
         if is_callable(model):
             return imported("classifier:CallableScorer").load(model, batch_size=request.load.batch_size)
         return imported(self.scorer).load(model, request.load, kind=request.kind)
@@ -218,7 +217,6 @@ def load_scorer(
     kind: str | None = None,
     revision: str | None = None,
     options: LoadOptions | None = None,
-    say: Say | None = None,
 ) -> Scorer:
     """A scorer for a model.
 
@@ -235,12 +233,10 @@ def load_scorer(
         name: of a model in memory in findings; its own name where None.
         kind: ``masked``, ``classifier``, ``regression`` (a classifier's raw score), ``causal``; None: by its config.
         revision: of a model on the Hub, a branch, tag or commit; None: the one that its name has, else ``main``.
-        options: device, dtype and batch size, and whether a pickle may be read.
-        say: called with a sentence before a pickle is read, which runs code.
+        options: device, dtype, batch size and the like.
 
     Raises:
-        UsageError: a kind that cannot be found or does not exist, a model of another kind, a pickle that is not
-            allowed.
+        UsageError: a kind that cannot be found or does not exist, a model of another kind.
         ValueError: a model that cannot be loaded.
     """
     chosen = options or LoadOptions()
@@ -251,9 +247,9 @@ def load_scorer(
     if tokenizer is not None or name is not None:
         raise UsageError(f"tokenizer and name are of models in memory, and {str(model)!r} is loaded here. Drop them.")
     place = str(model) if revision is None else with_revision(str(model), revision)
-    request, quiet = Request(model=place, kind=kind, load=chosen), (lambda title, total: lambda done: None)
-    of_kind = kind_of(model_kind(place, kind, load=chosen))
-    found: Scorer = of_kind.load(place, request, (), say=say or (lambda sentence: None), bar=quiet)
+    request = Request(model=place, kind=kind, load=chosen)
+    quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
+    found: Scorer = kind_of(model_kind(place, kind, load=chosen)).load(place, request, (), **quiet)
     return found
 
 
@@ -374,22 +370,15 @@ def read_as(scorer: Scorer, reading: str) -> Scorer:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Code that loading a model would run; ``sha256`` of what would be read or imported, None: that has no file."""
+    """``module:function``, which loading it would import, and the sha256 of the file; None: it has no file."""
 
-    name: str  # the file, or ``module:function``
-    pickle: bool
+    name: str
     sha256: str | None
 
 
 def code_of(model: str) -> Code | None:
-    """The code that loading a model would run, found without running it; None for formats of numbers alone.
-
-    ``model``: as a user names it: a file, a folder, ``NAME=PATH``, ``module:function``, a Hub id.
-    """
-    place = Path(model) if is_there(model) else Path(model.partition("=")[2] or model)
-    if is_there(place) and place.is_file() and is_pickle(place):  # a name may be too long for any file
-        return Code(place.name, True, imported("clinical.features:vectors_sha256")(place))
-    if is_callable(model):
-        source = module_file(model.partition(":")[0])
-        return Code(model, False, file_sha256(source) if source else None)
-    return None
+    """The code that loading a model would run, found without running it; None for formats of numbers alone."""
+    if not is_callable(model):
+        return None
+    source = module_file(model.partition(":")[0])
+    return Code(model, file_sha256(source) if source else None)

@@ -277,7 +277,6 @@ class LoadOptions:
         False, "Run the code of a model at a pinned commit (OWNER/NAME@COMMIT); with --trust alone."
     )
     function_to_apply: str | None = None
-    allow_pickle: bool = option(False, "Read .joblib, .pkl, .kv: runs what their makers put in them.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """A tiny masked LM trained here with a bias of known size, so that an audit can be checked against the truth."""
 
-import json
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,12 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 from transformers.utils.logging import disable_progress_bar
 
-from swapbias.files import cache_dir, file_sha256
+from swapbias.files import cache_dir
 from swapbias.models.base import LoadOptions, Progress
 from swapbias.models.masked import MaskedScorer
 from swapbias.studies import MASK, Published, calibrated, config_rows, fingerprint
 
 RECIPE = "3"  # raise it when the training changes, so that no cached model is mistaken for the new one
-_SUMS = "sha256.json"  # of the files of a trained model: a flipped bit would change what was planted
 STEPS, BATCH, WARM_UP, RATE = 400, 128, 30, 6e-3
 SUBJECT_WEIGHT = 10.0  # the planted sizes are what the model is for
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -60,19 +59,12 @@ def load_calibration(
     rows = [row for config in experiment.configs for row in config_rows(study.name, config)]
     recipe = {"recipe": RECIPE, "seed": str(seed), "planted": str(PLANTED), "subjects": str(SUBJECTS)}
     folder = cache_dir() / f"calibration-{fingerprint([recipe, *rows])[:16]}"
-    try:
-        if json.loads((folder / _SUMS).read_text(encoding="utf-8")) != _sums(folder):
-            raise ValueError("damaged")
-    except (OSError, ValueError):  # not there, or not as it was written
+    if not folder.is_dir():
         _train_into(folder, rows, seed, bar() if bar else None)
     scorer = MaskedScorer.load(str(folder), options or LoadOptions())
     scorer.model_id, scorer.expected = "calibration", planted_findings(experiment.name)
     scorer.identity = {**scorer.identity, "trained": {"steps": STEPS, "seed": seed, "planted": PLANTED}}
     return scorer
-
-
-def _sums(folder: Path) -> dict[str, str]:
-    return {path.name: file_sha256(path) for path in sorted(folder.iterdir()) if path.name != _SUMS}
 
 
 def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_progress: Progress | None) -> None:
@@ -91,9 +83,8 @@ def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_p
             making = Path(place, "model")
             model.save_pretrained(making)
             tokenizer.save_pretrained(making)
-            (making / _SUMS).write_text(json.dumps(_sums(making)), encoding="utf-8")
-            shutil.rmtree(folder, ignore_errors=True)
-            making.rename(folder)
+            with suppress(FileExistsError):  # another process was faster
+                making.rename(folder)
     except SafetensorError as error:
         raise OSError(None, f"the calibration model cannot be written ({error})", str(folder.parent)) from error
     finally:

@@ -17,14 +17,13 @@ from swapbias.models.base import (
     DerivedScorer,
     LoadOptions,
     Progress,
-    Say,
     Scored,
     Scorer,
     not_finite,
     not_scored,
     ranked,
 )
-from swapbias.models.loading import check_pickle, first_line, is_pickle, load_extra, module_file
+from swapbias.models.loading import first_line, load_extra, module_file, refuse_pickle
 from swapbias.studies import Prompt
 
 _ROUNDING = 1e-9  # sums of probabilities may pass 1 by so much
@@ -246,16 +245,13 @@ class VaderScorer(CallableScorer):
         return [Scored((compound + 1) / 2, answer) if np.isfinite(compound) else not_finite()]
 
 
-def read_saved(path: Path, *, extra: str, allow_pickle: bool, say: Say | None, remedy: str) -> Any:
-    """A scikit-learn model saved with skops, or with joblib where pickles are allowed.
-
-    A UsageError for a pickle that is not allowed, a type that skops does not trust, or a missing package.
-    """
-    check_pickle(path, allowed=allow_pickle, say=say)
+def read_saved(path: Path, *, extra: str, remedy: str) -> Any:
+    """A scikit-learn model saved with skops; a UsageError for a pickle, a type that it distrusts, or no package."""
+    refuse_pickle(path)
     load_extra("sklearn", extra=extra)
-    library = load_extra("joblib" if is_pickle(path) else "skops.io", extra=extra)
+    library = load_extra("skops.io", extra=extra)
     try:
-        untrusted = [] if is_pickle(path) else library.get_untrusted_types(file=path)
+        untrusted = library.get_untrusted_types(file=path)
         model = None if untrusted else library.load(path)
     except Exception as error:
         raise ValueError(f"{path.name} cannot be read ({first_line(error)}). {remedy}") from error

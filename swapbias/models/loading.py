@@ -21,7 +21,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256, is_there, parse_json
-from swapbias.models.base import HALF_PRECISION, LoadOptions, Say
+from swapbias.models.base import HALF_PRECISION, LoadOptions
 from swapbias.models.network import configure_http
 
 if TYPE_CHECKING:
@@ -162,25 +162,18 @@ def first_line(error: BaseException) -> str:
     return lines[0].strip().rstrip(".") if lines else type(error).__name__
 
 
-# --- code in models: pickles, Python functions and remote code run what their maker put in them -------------
+# --- code in models: pickles are refused, Python functions and remote code run what their maker put in them ---
 
 
-def is_pickle(path: Path) -> bool:
-    """Whether a file is of a format that runs code when it is read, by its name as loading decides by it."""
-    return path.name.lower().endswith(PICKLES)
-
-
-def check_pickle(path: Path, *, allowed: bool, say: Say | None = None) -> None:
-    """Called before any model file is read: a pickle is announced, or refused with a UsageError."""
-    warning = f"{path.name} is a pickle: reading it runs what its maker put in it."
-    if is_pickle(path) and not allowed:
-        safe = "in word2vec format (.bin, .txt)" if path.name.lower().endswith(".kv") else "as .skops"
+def refuse_pickle(path: Path) -> None:
+    """A UsageError for a file of a format that runs code when it is read (by its name), before it is read."""
+    name = path.name.lower()
+    if name.endswith(PICKLES):
+        safe = "with save_word2vec_format as .bin" if name.endswith(".kv") else "with skops.io.dump as .skops"
         raise UsageError(
-            f"{warning} Save it {safe}, or allow it if you trust who made it (-M allow-pickle; of train "
-            "--allow-pickle)."
+            f"{path.name} is a pickle: reading it runs what its maker put in it. If you trust who made it, load it "
+            f"in Python and save it {safe}."
         )
-    if is_pickle(path) and say:
-        say(warning)
 
 
 def module_file(module: str) -> Path | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast, XLNetLMHeadModel
+from transformers import AutoModelForMaskedLM, XLNetLMHeadModel
 
 from swapbias.measures import Floats, mass_by_label
 from swapbias.models.base import Coverage, DerivedScorer, Progress, Scored, not_finite, not_scored, ranked
@@ -19,7 +19,6 @@ TOP_K = 100  # likeliest tokens that can count (Lin et al. 2022)
 THRESHOLD = 0.01  # least probability of a token that counts (Lin et al. 2022)
 SHOWN = 10  # tokens saved per prompt, or all that count
 PARTS = ("closed_list_mass", "matched_mass")  # beside the score
-_DECODERS = ("batch_decode", "decode", "_decode")
 
 
 class _AutoMasked:
@@ -53,8 +52,8 @@ class MaskedScorer(TransformersScorer):
         super().__init__(model, tokenizer, model_id=model_id, **settings)
         self.identity = {**self.identity, "top_k": TOP_K, "threshold": THRESHOLD}
         rows = model.get_output_embeddings().out_features
-        known = min(rows, len(tokenizer))
-        self.raw = [*_decoded(tokenizer, known), *[""] * (rows - known)]  # with a leading space, where there is one
+        known = tokenizer.batch_decode([[token] for token in range(min(rows, len(tokenizer)))])
+        self.raw = [*known, *[""] * (rows - len(known))]  # with a leading space, where there is one
         self.words = [token.strip() for token in self.raw]
         self.uncased = all(tokenizer.encode(one) == tokenizer.encode(one.lower()) for one in ("Mary", "JOHN"))
         self._lexicons: dict[str, tuple[list[str], NDArray[np.intp], NDArray[np.bool_]]] = {}
@@ -184,18 +183,6 @@ class MaskedScorer(TransformersScorer):
         counted[:, np.bincount(of_token, minlength=len(labels)) == 0] = math.nan  # a mass of 0 would be a finding
         matched[:] = matched if is_matched.any() else math.nan
         return counted, _closed_list(of_token, probabilities, len(labels)), matched
-
-
-def _decoded(tokenizer: Any, count: int) -> list[str]:
-    """Each of the first so many tokens as text, as ``batch_decode`` has it, whose loop takes four times as long.
-
-    A tokenizer with a decoder of its own, or one that mends spaces, is asked itself.
-    """
-    each = [[token] for token in range(count)]
-    plain = isinstance(tokenizer, PreTrainedTokenizerFast) and not tokenizer.clean_up_tokenization_spaces
-    if plain and all(getattr(type(tokenizer), one) is getattr(PreTrainedTokenizerFast, one) for one in _DECODERS):
-        return list(tokenizer.backend_tokenizer.decode_batch(each, skip_special_tokens=False))
-    return list(tokenizer.batch_decode(each))
 
 
 def matched_words(words: Sequence[str], label_of: NDArray[np.intp], rest: int) -> NDArray[np.bool_]:

@@ -31,7 +31,7 @@ _KEYS: dict[Type, str] = {  # wherever they stand; a list holds values of the ty
         steps dev_accuracy definitional_pairs null_words dimension words
     """,
     bool: """
-        credentialed in_memory wordings allow_pickle plausible no_seed stop_early json_schema trust_remote_code
+        credentialed in_memory wordings plausible no_seed stop_early json_schema trust_remote_code
     """,
     _HASH: "sha256 module_sha256 log_sha256 answers beside training",
 }

@@ -146,23 +146,21 @@ def resume(
     folder: Path,
     *,
     trust: bool = False,
-    allow_pickle: bool = False,
     access: Mapping[str, Any] | None = None,
     store: Store | None = None,
     **how: Any,
 ) -> "tuple[Run, list[Finding]]":
     """``start`` with the settings of the manifest in a folder.
 
-    A manifest runs nothing by itself: ``trust`` lets it import the Python function and read the pickles that it
-    names, ``allow_pickle`` the pickles alone. ``access`` is what it does not say (``with_access``); ``how`` has
-    ``say``, ``bar``, ``cache`` and ``engine`` of ``start``.
+    A manifest runs nothing by itself: ``trust`` lets it import the Python function that it names. ``access`` is what
+    it does not say (``with_access``); ``how`` has ``say``, ``bar``, ``cache`` and ``engine`` of ``start``.
 
     Raises:
         UsageError: the folder holds no run, or code that is not trusted would run; and as ``start``.
     """
     run = Run.open(folder, str(store or ""))
     manifest = run.manifest()
-    settings = with_access(_settings_of(manifest, allow_pickle=trust or allow_pickle), access or {})
+    settings = with_access(Settings.from_manifest(manifest["settings"]), access or {})
     if manifest["status"] != "complete":
         if manifest.get("in_memory"):
             raise UsageError(
@@ -175,19 +173,13 @@ def resume(
     return start(settings, folder, store=store, **how)
 
 
-def _settings_of(manifest: Mapping[str, Any], *, allow_pickle: bool) -> Settings:
-    settings = Settings.from_manifest(manifest["settings"])
-    return replace(settings, load=replace(settings.load, allow_pickle=allow_pickle))
-
-
 def _next_step(place: Path | str) -> str:
     return f"Wait until it ends, or stop it and go on with swapbias audit --resume {place}."
 
 
 def _check_settings(run: Run, begun: Mapping[str, Any], settings: Settings) -> None:
     before = as_json(Settings.from_manifest(begun["settings"]).saved())
-    mine = replace(settings, load=replace(settings.load, allow_pickle=False))  # which is up to whoever goes on
-    for name, value in as_json(mine.saved()).items():
+    for name, value in as_json(settings.saved()).items():
         if before[name] != value:
             raise UsageError(
                 f"{run.place} was begun with {name} {before[name]!r}, and {value!r} is asked for. Ask for the same, "
@@ -239,7 +231,6 @@ def _score(
     files = (one for one in (run.folder / STUDIES).rglob("*") if one.is_file())
     spec = {
         "manifest": manifest,
-        "allow_pickle": settings.load.allow_pickle,
         "studies": {one.relative_to(run.folder).as_posix(): one.read_bytes() for one in files},
     }
     how: dict[str, Any] = {"credentialed": credentialed, "advance": scoring.advance}
@@ -273,7 +264,7 @@ def part_scorer(spec: Mapping[str, Any]) -> Work:
         for name, content in spec["studies"].items():
             run.write(name, content)
         run.open_studies()
-    settings = _settings_of(manifest, allow_pickle=bool(spec["allow_pickle"]))
+    settings = Settings.from_manifest(manifest["settings"])
     tasks, _ = plan_tasks(settings, kind=kind_of_manifest(manifest, settings))
     if fingerprints(tasks) != manifest["corpora"]:
         raise UsageError(f"The worker on {machine} has other prompts or word lists. Install the same everywhere.")
@@ -335,10 +326,10 @@ def identities(readers: Sequence[Scorer]) -> list[dict[str, Any]]:
 def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> None:
     """Before a run goes on: its manifest may be anybody's, and the models that it names may run code.
 
-    ``pinned`` are the manifest's models with their sha256; pickles that ``settings.load`` allows are trusted.
+    ``pinned`` are the manifest's models with their sha256.
 
     Raises:
-        UsageError: a pickle or Python function that is not trusted, or not the one that the run began with.
+        UsageError: a Python function that is not trusted, or not the one that the run began with.
     """
     if settings.load.trust_remote_code and not trust:
         raise UsageError(
@@ -351,11 +342,10 @@ def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> Non
             continue
         if known and code.sha256 and code.sha256 not in known:
             raise UsageError(f"{run} was begun with another version of {code.name}. Start a new run.")
-        if not (trust or (code.pickle and settings.load.allow_pickle)):
-            runs = "a pickle, and reading" if code.pickle else "a Python function, and importing"
+        if not trust:
             raise UsageError(
-                f"{run} names {code.name}, {runs} it runs what its maker wrote. Repeat with --trust if you trust who "
-                "made it and that code."
+                f"{run} names {code.name}, a Python function, and importing it runs what its maker wrote. Repeat "
+                "with --trust if you trust who made it and that code."
             )
 
 

@@ -72,9 +72,9 @@ def _saved_names(made: Any) -> list[str]:
 
 
 def _parse(saved: Mapping[str, Any], what: str) -> Settings:
-    """Saved settings, usual ones where there are none, without the permission to read pickles: whoever runs gives it.
+    """Saved settings, usual ones where there are none; ``what`` names a setting in errors.
 
-    Settings that no manifest says, as the name of a key, are unknown; ``what`` names a setting in errors.
+    Settings that no manifest says, as the name of a key, are unknown.
     """
     classes = {made.key: made for made in _option_classes()}
 
@@ -88,8 +88,7 @@ def _parse(saved: Mapping[str, Any], what: str) -> Settings:
 
     plain = checked(saved, [*_PLAIN, *classes], "")
     made = {key: one(**checked(plain.pop(key, {}), _saved_names(one), key)) for key, one in classes.items()}
-    load = replace(made.pop(LoadOptions.key), allow_pickle=False)
-    return Settings(**plain, load=load, options=tuple(made.values()))
+    return Settings(**plain, load=made.pop(LoadOptions.key), options=tuple(made.values()))
 
 
 def with_access(settings: Settings, access: Mapping[str, Any]) -> Settings:

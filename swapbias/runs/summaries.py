@@ -31,7 +31,7 @@ def with_classifier(tasks: Sequence[Task], readers: Sequence[Scorer], settings: 
         return list(readers)
     if is_callable(chat.scorer) and any(task.notes and task.notes.credentialed for task in tasks):
         say(f"These notes are credentialed: make sure that {chat.scorer} sends nothing of them to a service.")
-    classifier = models.load_scorer(chat.scorer, options=settings.load, say=say)
+    classifier = models.load_scorer(chat.scorer, options=settings.load)
     if classifier.kind != "classifier":
         raise UsageError(
             f"-M scorer={short_name(chat.scorer)} is a {classifier.kind} model, expected a text classifier."

@@ -1,26 +1,24 @@
-"""No model runs code unasked: pickles need -M allow-pickle, and what a run names needs --trust."""
+"""No model runs code unasked: pickles are refused, and the functions that a run names need --trust."""
 
 import importlib
 import json
 import pickle
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from swapbias.errors import UsageError
-from swapbias.models.auto import code_of, is_pickle, module_file
+from swapbias.models.auto import code_of, module_file
 from swapbias.models.base import LoadOptions
 from swapbias.models.clinical import NoteOptions
-from swapbias.models.clinical.features import StaticVectors, load_extra, load_features
+from swapbias.models.clinical.features import load_features
 from swapbias.models.clinical.phenotype import load_phenotype_classifier
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings
-from swapbias.runs.run import Run
 from tests.cli.test_cli import refused, swapbias
 
-ALLOWED = LoadOptions(device="cpu", allow_pickle=True)
+LOAD = LoadOptions(device="cpu")
 FUNCTION = "def half(texts):\n    return [0.5] * len(texts)\n"
 
 
@@ -51,38 +49,14 @@ def needs(*packages):
         pytest.importorskip(package, reason=f"needs {package}: pip install 'swapbias[clinical]'")
 
 
-def vectors(tmp_path, marker):
-    needs("gensim")
-    name = f"mine={malicious(tmp_path / 'v.kv', marker)}"
-    return lambda options, say: load_features(name, options=options, say=say)
-
-
-def classifier(tmp_path, marker):
-    needs("sklearn", "joblib")
-    name = malicious(tmp_path / "pipeline.joblib", marker)
-    return lambda options, say: load_phenotype_classifier(name, options=options, say=say)
-
-
 @pytest.mark.parametrize(
-    ("make", "file", "safe"),
-    [
-        (vectors, "v.kv", "word2vec format"),
-        (classifier, "pipeline.joblib", "as .skops"),
-    ],
-    ids=["vectors", "classifier"],
+    ("name", "safe"), [("v.kv", "as .bin"), ("V.KV", "as .bin"), ("c.joblib", "as .skops"), ("c.pkl", "as .skops")]
 )
-def test_a_pickle_is_read_only_where_it_is_allowed_and_then_announced(make, file, safe, tmp_path, marker):
-    read, told = make(tmp_path, marker), []
-    with pytest.raises(
-        UsageError, match=rf"^{file} is a pickle: .*{safe}.*if you trust who made it .-M allow-pickle; of train"
-    ):
-        read(LoadOptions(device="cpu"), told.append)
+def test_a_pickle_is_refused_before_it_is_read(name, safe, tmp_path, marker):
+    read = load_features if name.lower().endswith(".kv") else load_phenotype_classifier
+    with pytest.raises(UsageError, match=rf"^{name} is a pickle: .*load it in Python and save it .*{safe}\.$"):
+        read(malicious(tmp_path / name, marker), options=LOAD)
     assert not marker.exists()
-    assert told == []
-    with pytest.raises(ValueError, match=r"expected predict|cannot be read"):  # what is unpickled is no model
-        read(ALLOWED, told.append)
-    assert marker.exists()
-    assert told == [f"{file} is a pickle: reading it runs what its maker put in it."]
 
 
 def test_a_saved_pipeline_of_the_readme_loads_by_itself(tmp_path):
@@ -103,39 +77,24 @@ def test_a_pickle_under_the_name_of_a_safe_format_is_never_unpickled(tmp_path, m
     for name in ("a.skops", "a.bin", "a.txt"):
         read = load_phenotype_classifier if name.endswith(".skops") else load_features
         with pytest.raises(ValueError, match="cannot be read"):
-            read(malicious(tmp_path / name, marker), options=ALLOWED)
+            read(malicious(tmp_path / name, marker), options=LOAD)
     assert not marker.exists()
 
 
-def test_vectors_for_training_are_refused_alike(tmp_path, marker):
-    needs("gensim")
-    path = Path(malicious(tmp_path / "V.KV", marker))
-    with pytest.raises(UsageError, match="-M allow-pickle"):
-        StaticVectors.load(path)
-    sentences = "\n".join(["1\tgood film", "0\tbad film"] * 4)
-    for part in ("train.tsv", "dev.tsv"):
-        (tmp_path / part).write_text(f"label\tsentence\n{sentences}\n")
-    options = ["train", "bilstm", "--data", tmp_path, "--vectors", path, "--out", tmp_path / "m"]
-    refused(swapbias(*options), 2, "V.KV is a pickle", "allow-pickle")
-    assert not marker.exists()
-    swapbias(*options, "--allow-pickle")
-    assert marker.exists()
-
-
-def test_the_command_reads_pickles_only_with_the_flag(tmp_path, marker):
-    needs("sklearn", "joblib")
+def test_the_commands_refuse_pickles(tmp_path, marker):
+    needs("sklearn", "gensim")
     (tmp_path / "notes.csv").write_text("text,label\nShe fell.,1\nHe is well.,0\n")
     out = tmp_path / "run"
-    for given in (
-        ["-M", f"data={tmp_path / 'notes.csv'}", "-M", f"classifier={malicious(tmp_path / 'c.joblib', marker)}"],
-    ):
-        refused(swapbias("audit", *given, "--out", out), 2, "is a pickle", "allow-pickle")
-        assert not marker.exists()
-        assert not out.exists()
-        done = swapbias("audit", *given, "-M", "allow-pickle", "--out", out)
-        assert "joblib is a pickle: reading it runs what its maker put in it." in (done.stdout + done.stderr)
-        assert marker.exists()
-        marker.unlink()
+    given = ["-M", f"data={tmp_path / 'notes.csv'}", "-M", f"classifier={malicious(tmp_path / 'c.joblib', marker)}"]
+    refused(swapbias("audit", *given, "--out", out), 2, "c.joblib is a pickle")
+    for part in ("train", "dev"):
+        (tmp_path / f"stsa.binary.{part}").write_text("1 good film\n0 bad film\n" * 4)
+    vectors = malicious(tmp_path / "V.KV", marker)
+    refused(
+        swapbias("train", "bilstm", "--data", tmp_path, "--vectors", vectors, "--out", out), 2, "V.KV is a pickle"
+    )
+    assert not marker.exists()
+    assert not out.exists()
     refused(swapbias("audit", "--trust"), 2, "no --resume, manifest or audit.toml is given")
 
 
@@ -177,9 +136,8 @@ def test_a_run_that_names_a_function_goes_on_only_with_trust(toy, tmp_path, quie
     folder = begun(quiet, sentiment("toy_half:half"), tmp_path / "run")
     marker.unlink()
     sys.modules.pop("toy_half", None)
-    for allowed in ({}, {"allow_pickle": True}):
-        with pytest.raises(UsageError, match=r"run names toy_half:half, a Python function.*Repeat with --trust"):
-            resume(folder, **quiet, **allowed)
+    with pytest.raises(UsageError, match=r"run names toy_half:half, a Python function.*Repeat with --trust"):
+        resume(folder, **quiet)
     assert not marker.exists()
     assert "toy_half" not in sys.modules
     run, _ = resume(folder, **quiet, trust=True)
@@ -220,33 +178,6 @@ def test_a_run_that_names_a_classifier_function_goes_on_only_with_trust(toy, tmp
     assert resume(folder, **quiet, trust=True)[0].manifest()["status"] == "complete"
 
 
-def own_classifier(path):
-    needs("sklearn", "joblib")
-    from swapbias.models.sentiment.training import fit_bow
-
-    load_extra("joblib", extra="clinical").dump(fit_bow(["fell low", "is well"] * 4, [1, 0] * 4), path)
-    return str(path)
-
-
-def test_a_pickle_is_asked_for_again_when_a_run_goes_on(tmp_path, quiet):
-    settings = notes_of(tmp_path, classifier=own_classifier(tmp_path / "c.joblib"))
-    folder = begun(quiet, replace(settings, load=ALLOWED), tmp_path / "run")
-    assert Run.open(folder).manifest()["settings"]["load"]["allow_pickle"] is True
-    with pytest.raises(UsageError, match=r"names c\.joblib, a pickle.*Repeat with --trust"):
-        resume(folder, **quiet)
-    for allowed in ({"allow_pickle": True}, {"trust": True}):
-        assert resume(folder, **quiet, **allowed)[0].manifest()["status"] == "complete"
-
-
-def test_a_pickle_that_changed_is_refused_before_it_is_read(tmp_path, quiet, marker):
-    settings = notes_of(tmp_path, classifier=own_classifier(tmp_path / "c.joblib"))
-    folder = begun(quiet, replace(settings, load=ALLOWED), tmp_path / "run")
-    malicious(tmp_path / "c.joblib", marker)
-    with pytest.raises(UsageError, match=r"begun with another version of c\.joblib"):
-        resume(folder, **quiet, trust=True)
-    assert not marker.exists()
-
-
 @pytest.mark.parametrize("kind", ["classifier", "vectors"])
 def test_a_manifest_of_others_unpickles_nothing(kind, toy, tmp_path, quiet, marker):
     needs("sklearn", "joblib", "gensim")
@@ -254,7 +185,7 @@ def test_a_manifest_of_others_unpickles_nothing(kind, toy, tmp_path, quiet, mark
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest.pop("sha256", None)  # as whoever edits it can
     settings, notes = manifest["settings"], manifest["settings"]["notes"]
-    settings["model"], settings["load"]["allow_pickle"] = None, True
+    settings["model"] = None
     if kind == "classifier":
         notes["classifier"] = malicious(tmp_path / "c.pkl", marker)
         notes["data"] = notes_of(tmp_path).options[0].data
@@ -262,12 +193,9 @@ def test_a_manifest_of_others_unpickles_nothing(kind, toy, tmp_path, quiet, mark
     else:
         notes["embeddings"] = [f"mine={malicious(tmp_path / 'v.kv', marker)}"]
         settings["studies"] = ["phenotype_fairness:depression_words"]
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(UsageError, match="begun with another version of"):  # of the sha256 of another model
-        resume(folder, **quiet, trust=True)
     del manifest["models"]  # nothing to compare with
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    refused(swapbias("audit", "--resume", folder), 2, "a pickle, and reading it runs", "Repeat with --trust")
+    refused(swapbias("audit", "--resume", folder, "--trust"), 2, "is a pickle: reading it runs")
     assert not marker.exists()
 
 
@@ -282,12 +210,6 @@ def test_the_command_goes_on_with_trust(toy, tmp_path, quiet, marker):
 
 
 # What is told apart.
-
-
-@pytest.mark.parametrize("name", ["a.joblib", "a.pkl", "a.kv", "A.KV"])
-def test_pickles_are_told_by_their_names(name):
-    assert is_pickle(Path(name))
-    assert not is_pickle(Path(name).with_suffix(".skops"))
 
 
 def test_formats_that_hold_numbers_alone_run_nothing(tmp_path):

@@ -307,31 +307,3 @@ def test_what_a_killed_run_left_behind_is_removed(tmp_path, quiet):
     (run.folder / ".scores" / "0.parquet").write_bytes(b"half")
     resume(run.folder, trust=True, **quiet)
     assert not list(run.folder.rglob(".*"))
-
-
-def flipped(path):
-    content = bytearray(path.read_bytes())
-    content[-5] ^= 64  # of the last weight: still a whole file
-    path.write_bytes(content)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda folder: (folder / "model.safetensors").write_bytes(b"half"),
-        lambda folder: flipped(folder / "model.safetensors"),
-        lambda folder: (folder / "config.json").write_text("[]"),
-        lambda folder: (folder / "tokenizer.json").unlink(),
-    ],
-)
-def test_a_damaged_calibration_model_is_trained_again(tmp_path, monkeypatch, damage):
-    monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path))
-    monkeypatch.setattr(tiny_model.train, "__kwdefaults__", {"steps": 2, "on_progress": None})
-    tiny_model.load_calibration()
-    (folder,) = tmp_path.iterdir()
-    whole = (folder / "model.safetensors").read_bytes()
-    damage(folder)
-    (tmp_path / f"{folder.name}.left").mkdir()
-    assert tiny_model.load_calibration().model_id == "calibration"
-    assert (folder / "model.safetensors").read_bytes() == whole
-    assert list(tmp_path.iterdir()) == [folder]

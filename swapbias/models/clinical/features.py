@@ -1,7 +1,6 @@
 """Features of notes: averages of word vectors, TF-IDF with latent semantic analysis, contextual encoders."""
 
 import gzip
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,12 +13,12 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256, is_there
-from swapbias.models.base import TFIDF, LoadOptions, Progress, Say
-from swapbias.models.loading import check_pickle, first_line, load_extra
+from swapbias.models.base import TFIDF, LoadOptions, Progress
+from swapbias.models.loading import PICKLES, first_line, load_extra, refuse_pickle
 
 Floats = NDArray[np.float64]
 Ranked = tuple[list[str], Floats]  # words and the frequency rank of each
-SUFFIXES = (".kv", ".bin", ".bin.gz", ".txt", ".txt.gz", ".vec", ".vec.gz")
+SUFFIXES = (".bin", ".bin.gz", ".txt", ".txt.gz", ".vec", ".vec.gz")
 _FASTTEXT = 793712314  # the first four bytes of a file that fastText wrote
 _TOKEN = re.compile(r"[^\W\d_]{2,}")
 _WORD_STARTS = ("Ġ", "▁")  # how byte-level and SentencePiece vocabularies mark the start of a word
@@ -31,10 +30,12 @@ class Features(Protocol):
     Attributes:
         name: stands in findings; never a path of this machine.
         identity: what identifies the features (kind, sha256, dimension), for the manifest.
+        null_words: random words that a word is compared with; 0: the features have no vectors of words.
     """
 
     name: str
     identity: Mapping[str, Any]
+    null_words: int = 0
 
     def fit(self, texts: Sequence[str]) -> "Features":
         """Features that have learned from training texts; themselves where they learn nothing."""
@@ -43,6 +44,14 @@ class Features(Protocol):
     def vectors(self, texts: Sequence[str], on_progress: Progress | None = None) -> Floats:
         """Shape (n, d); a row of NaN for a text without any known word."""
         ...
+
+    def word_vectors(self, words: Sequence[str], sentences: Sequence[str]) -> Floats:
+        """Shape (n, d); ``sentences`` hold the words for features that read words in a sentence."""
+        raise NotImplementedError
+
+    def like_words(self, word: str) -> list[str]:
+        """Words about as frequent as this one; every word where ``identity["frequency"]`` is unknown."""
+        raise NotImplementedError
 
 
 def clean(text: str) -> list[str]:
@@ -54,21 +63,21 @@ def clean(text: str) -> list[str]:
     return _TOKEN.findall(text)
 
 
-def load_features(name: str, *, options: LoadOptions, say: Say | None = None) -> Features:
+def load_features(name: str, *, options: LoadOptions) -> Features:
     """Features by name.
 
     ``name``: ``tfidf-lsa``; a file of word vectors (``SUFFIXES``); or a folder or Hub id of a transformers encoder.
-    ``NAME=PATH`` gives a file or folder a name of one's own. ``say`` is called before a pickle is read.
+    ``NAME=PATH`` gives a file or folder a name of one's own.
 
     Raises:
-        UsageError: a package of an extra is missing, or a pickle is not allowed.
+        UsageError: a package of an extra is missing, or a pickle.
         ValueError: a file or model that cannot be loaded.
     """
     if name == TFIDF:
         return TfidfLsa()
     own, _, place = ("", "", name) if is_there(name) or "=" not in name else name.partition("=")
-    if place.lower().endswith(SUFFIXES) and not Path(place).is_dir():
-        return StaticVectors.load(Path(place), name=own or None, allow_pickle=options.allow_pickle, say=say)
+    if place.lower().endswith((*SUFFIXES, *PICKLES)) and not Path(place).is_dir():
+        return StaticVectors.load(Path(place), name=own or None)
     if not place:
         raise UsageError(f"{own}= names no file or folder. Give NAME=PATH.")
     return ContextualVectors.load(place, options, name=own or None)
@@ -114,18 +123,14 @@ class StaticVectors(Features):
         }
 
     @classmethod
-    def load(cls, path: Path, *, name: str | None = None, allow_pickle: bool = False, say: Say | None = None) -> Self:
-        """From a local file; its suffix and, for .bin, its first bytes say the format. Nothing is ever fetched.
-
-        A ``.kv`` file is a pickle, read with ``allow_pickle`` alone, and memory-mapped where gensim stored the
-        vectors beside it. Errors as of ``load_features``.
-        """
+    def load(cls, path: Path, *, name: str | None = None) -> Self:
+        """From a local file; its suffix and, for .bin, its first bytes say the format. Nothing is ever fetched."""
         if not path.is_file():
             raise ValueError(f"{path} does not exist. Give a file of word vectors ({', '.join(SUFFIXES)}).")
-        check_pickle(path, allowed=allow_pickle, say=say)
+        refuse_pickle(path)
         keyed = _read_keyed(path)
         stem = next(path.name[: -len(one)] for one in SUFFIXES[::-1] if path.name.lower().endswith(one))
-        return cls(keyed, name=name or stem, identity={"sha256": vectors_sha256(path)})
+        return cls(keyed, name=name or stem, identity={"sha256": file_sha256(path)})
 
     def position(self, word: str) -> int | None:
         """Where a word stands in the file; None if it is not there."""
@@ -168,8 +173,6 @@ def _read_keyed(path: Path) -> Any:
     models = load_extra("gensim.models", extra="clinical")
     name = path.name.lower()
     try:
-        if name.endswith(".kv"):
-            return models.KeyedVectors.load(str(path), mmap="r")
         with gzip.open(path) if name.endswith(".gz") else path.open("rb") as handle:
             first = handle.readline(100)
         if int.from_bytes(first[:4], "little") == _FASTTEXT:
@@ -180,14 +183,6 @@ def _read_keyed(path: Path) -> Any:
     except Exception as error:
         reason = f"{type(error).__name__}: {first_line(error)}"
         raise ValueError(f"{path.name} cannot be read as word vectors ({reason}). Check its format.") from error
-
-
-def vectors_sha256(path: Path) -> str:
-    """sha256 of a file, together with the arrays that gensim stored beside a ``.kv``."""
-    beside = sorted(one for one in path.parent.iterdir() if one.name.startswith(f"{path.name}.") and one.is_file())
-    if not path.name.lower().endswith(".kv") or not beside:
-        return file_sha256(path)
-    return hashlib.sha256("".join(map(file_sha256, [path, *beside])).encode()).hexdigest()
 
 
 class TfidfLsa(Features):

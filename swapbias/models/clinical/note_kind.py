@@ -111,7 +111,7 @@ class Embedding(Kind):
             say("No -M embedding is named: notes are read through TF-IDF and latent semantic analysis.")
         is_own = model == options.classifier and not options.trains
         load = "clinical.phenotype:load_phenotype_classifier" if is_own else "clinical.features:load_features"
-        return imported(load)(model, options=request.load, say=say)
+        return imported(load)(model, options=request.load)
 
     def read(
         self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training

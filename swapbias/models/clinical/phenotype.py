@@ -23,7 +23,6 @@ from swapbias.models.base import (
     DerivedScorer,
     LoadOptions,
     Progress,
-    Say,
     Scored,
     Scorer,
     Training,
@@ -32,7 +31,7 @@ from swapbias.models.base import (
 )
 from swapbias.models.classifier import CallableScorer, read_saved
 from swapbias.models.clinical.features import Features, Floats
-from swapbias.models.loading import length_limit, load_extra
+from swapbias.models.loading import PICKLES, length_limit, load_extra
 from swapbias.studies import Prompt
 
 if TYPE_CHECKING:
@@ -180,7 +179,6 @@ PROBES = (
     "She was tearful and reports low mood for weeks.",
     "He drinks daily and was admitted for withdrawal.",
 )
-FILES = (".skops", ".joblib", ".pkl")
 
 
 class ClassifierScorer(DerivedScorer):
@@ -223,23 +221,22 @@ class ClassifierScorer(DerivedScorer):
         return parts[words - 1] if words else text
 
 
-def load_phenotype_classifier(name: str, *, options: LoadOptions, say: Say | None = None) -> ClassifierScorer:
+def load_phenotype_classifier(name: str, *, options: LoadOptions) -> ClassifierScorer:
     """A user's own classifier.
 
-    ``name``: ``module:function`` (texts -> probabilities or labels 1/0), ``module:object`` or a local file (.skops,
-    .joblib, .pkl) with ``predict_proba`` or ``predict`` of texts, or a folder or Hub id of a transformers text
-    classifier. ``say`` is called with a sentence before a pickle is read, which runs code.
+    ``name``: ``module:function`` (texts -> probabilities or labels 1/0), ``module:object`` or a local file (.skops)
+    with ``predict_proba`` or ``predict`` of texts, or a folder or Hub id of a transformers text classifier.
 
     Raises:
-        UsageError: no such module, a pickle that is not allowed, a type that skops does not trust, no package.
+        UsageError: no such module, a pickle, a type that skops does not trust, no package.
         ValueError: a file or model that cannot be loaded.
     """
     path, size = Path(name), options.batch_size
-    if path.suffix in FILES:
+    if path.name.lower().endswith((".skops", *PICKLES)):
         if not path.is_file():
-            raise ValueError(f"{path} does not exist. Give a saved classifier ({', '.join(FILES)}).")
+            raise ValueError(f"{path} does not exist. Give a saved classifier (.skops).")
         remedy = "Save it again, with types of scikit-learn and NumPy alone."
-        model = read_saved(path, extra="clinical", allow_pickle=options.allow_pickle, say=say, remedy=remedy)
+        model = read_saved(path, extra="clinical", remedy=remedy)
         return ClassifierScorer(_wrapped(model, path.stem, path, size))
     if is_callable(name):
         module, _, attribute = name.partition(":")

@@ -5,7 +5,7 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -14,21 +14,6 @@ from swapbias.measures import WITHOUT_PAIR, cosines_with, directions_without_a_p
 from swapbias.models.base import Progress, Scored, Scorer
 from swapbias.models.clinical.features import Features, Floats
 from swapbias.studies import Prompt, corpus_dir, fill, read_table
-
-
-@runtime_checkable
-class WordFeatures(Features, Protocol):
-    """Features that know vectors of words, so that a gender direction can be found among them."""
-
-    null_words: int  # random words that a word is compared with
-
-    def word_vectors(self, words: Sequence[str], sentences: Sequence[str]) -> Floats:
-        """Shape (n, d); ``sentences`` hold the words for features that read words in a sentence."""
-        ...
-
-    def like_words(self, word: str) -> list[str]:
-        """Words about as frequent as this one; every word where ``identity["frequency"]`` is unknown."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +58,7 @@ class DirectionScorer(Scorer):
 
         ``null``: random words per word; 1000 for static vectors and 200 for an encoder where None.
         """
-        if not isinstance(features, WordFeatures):
+        if not features.null_words:
             raise UsageError(f"{features.name} has no vectors of words. Give a file of word vectors or an encoder.")
         self.features, self.model_id, self.seed = features, features.name, seed
         self.null = features.null_words if null is None else null

@@ -15,7 +15,6 @@ from swapbias.studies import corpus_dir, fingerprint, read_table
 
 SST2 = "sst2"
 HUB_ID = "stanfordnlp/sst2"
-FORMATS = ("stsa.binary.{}", "{}.tsv")  # the first one that a folder has is read
 # Bhaskaran & Bhallamudi 2019: sentences, mean label
 PUBLISHED_AUDIT = {"male": (1182, 0.535), "female": (601, 0.599)}
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
@@ -48,12 +47,11 @@ def load_sentiment_data(source: str) -> SentimentData:
 
     Args:
         source: ``sst2`` (from the Hub: phrases and sentences) or a folder with ``stsa.binary.train`` and
-            ``stsa.binary.dev`` (lines like ``1 a fine film``), or ``train.tsv`` and ``dev.tsv`` (columns sentence or
-            text, and label). Empty lines are passed over.
+            ``stsa.binary.dev`` (lines like ``1 a fine film``). Empty lines are passed over.
 
     Raises:
         UsageError: no such folder, or one without such files.
-        ValueError: a file that is missing or cannot be read, a label other than 0 and 1, a split without either.
+        ValueError: a file that cannot be read, a label other than 0 and 1, a split without either.
     """
     splits, description = _from_hub() if source == SST2 else _from_folder(Path(source))
     for name, rows in splits.items():
@@ -89,36 +87,23 @@ def _from_hub() -> tuple[dict[str, list[Labelled]], str]:
 def _from_folder(folder: Path) -> tuple[dict[str, list[Labelled]], str]:
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder. Give sst2 or a folder with training files to --data.")
-    pattern = next((one for one in FORMATS if any((folder / one.format(at)).exists() for at in ("train", "dev"))), "")
-    if not pattern:
-        wanted = ", ".join(one.format("train") for one in FORMATS)
-        raise UsageError(f"{folder} holds none of {wanted}. Put training and dev sentences there.")
-    files = {name: folder / pattern.format(name) for name in ("train", "dev")}
+    files = {name: folder / f"stsa.binary.{name}" for name in ("train", "dev")}
+    names = " and ".join(file.name for file in files.values())
     for file in files.values():
         if not file.is_file():
-            raise ValueError(f"{file} does not exist. Add the file: train and dev are both needed.")
-    names = " and ".join(file.name for file in files.values())
+            raise UsageError(f"{folder} holds no {file.name}. Put {names} there, with lines like: 1 a fine film.")
     return {name: list(_rows(file)) for name, file in files.items()}, f"{folder.resolve().name} ({names})"
 
 
 def _rows(path: Path) -> Iterator[Labelled]:
-    name = path.name
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise not_utf8(name, error) from error
-    is_table = path.suffix == ".tsv"  # whose quotes are of its sentences
-    rows = ((at, line.split("\t") if is_table else line.split(" ", 1)) for at, line in enumerate(text.split("\n"), 1))
-    filled = ((line, cells) for line, cells in rows if any(map(str.strip, cells)))
-    line, header = next(filled, (1, [])) if is_table else (1, ["label", "sentence"])
-    names = [one.strip().lower() for one in header]
-    column = next((one for one in ("sentence", "text") if one in names), "sentence")
-    if names.count(column) != 1 or names.count("label") != 1:
-        raise ValueError(f"{name}:{line}: columns {header}, expected sentence and label. Fix the header.")
-    for line, cells in filled:
-        if len(cells) != len(header):
-            raise ValueError(f"{name}:{line}: {len(cells)} cells, expected {len(header)}. Quote or add cells.")
-        yield _labelled(cells[names.index(column)], cells[names.index("label")], f"{name}:{line}")
+        raise not_utf8(path.name, error) from error
+    for number, line in enumerate(text.split("\n"), start=1):
+        label, _, sentence = line.partition(" ")
+        if line.strip():
+            yield _labelled(sentence, label, f"{path.name}:{number}")
 
 
 def _labelled(text: str, label: str, where: str) -> Labelled:
@@ -159,27 +144,21 @@ def gender_audit(rows: Iterable[Labelled]) -> GenderAudit:
     patterns = {
         group: re.compile(f" (?:{'|'.join(map(re.escape, gender_nouns(group)))}) ") for group in ("male", "female")
     }
-    groups: list[str] = []
-    labels: list[float] = []
+    labels: dict[str, list[float]] = {"male": [], "female": []}
     both = 0
     for row in rows:
         text = f" {' '.join(_WORD.findall(row.text.lower()))} "
         found = [group for group, pattern in patterns.items() if pattern.search(text)]
         both += len(found) == 2
-        groups += found
-        labels += [float(row.label)] * len(found)
-    n = {group: groups.count(group) for group in patterns}
-    mean = {
-        group: sum(label for one, label in zip(groups, labels, strict=True) if one == group) / count
-        if count
-        else math.nan
-        for group, count in n.items()
-    }
-    if all(n.values()):
-        gap = group_gap(labels, groups, reference_group="male", test="welch")
-    else:
-        gap = Estimate(math.nan, n=len(labels), test="Welch t", interval="Welch t")
-    return GenderAudit(n["male"], mean["male"], n["female"], mean["female"], both, gap)
+        for group in found:
+            labels[group].append(float(row.label))
+    every = [label for own in labels.values() for label in own]
+    gap = Estimate(math.nan, n=len(every), test="Welch t", interval="Welch t")
+    if all(labels.values()):
+        groups = [group for group, own in labels.items() for _ in own]
+        gap = group_gap(every, groups, reference_group="male", test="welch")
+    n, mean = zip(*((len(own), sum(own) / len(own) if own else math.nan) for own in labels.values()), strict=True)
+    return GenderAudit(n[0], mean[0], n[1], mean[1], both, gap)
 
 
 def gender_nouns(group: str) -> list[str]:

@@ -1,11 +1,9 @@
 """Train the three kinds of sentiment models of the occupation study: bag of words, bidirectional LSTM, encoder."""
 
 import math
-import random
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from glob import escape
@@ -17,15 +15,16 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoModelForSequenceClassification, Trainer, TrainerCallback, TrainingArguments
+from transformers import AutoModelForSequenceClassification, Trainer, TrainerCallback, TrainingArguments, set_seed
 from transformers.trainer_callback import EarlyStoppingCallback, PrinterCallback
 
 from swapbias.errors import UsageError
 from swapbias.files import locked_place
-from swapbias.models.base import Bar, LoadOptions, Progress, Say, Scorer, validated
+from swapbias.models.base import Bar, LoadOptions, Progress, Scorer, validated
 from swapbias.models.classifier import ProbabilityScorer, read_saved
 from swapbias.models.clinical.features import SUFFIXES, StaticVectors
 from swapbias.models.loading import (
+    PICKLES,
     RECORD,
     SKOPS,
     dev_accuracy_of,
@@ -75,7 +74,6 @@ class TrainSettings:
     device: str = "auto"
     batch_size: int = field(default=32, metadata={"least": 1})
     rate: float | None = None
-    allow_pickle: bool = False
 
     def check(self) -> None:
         """Refuse what does not fit the kind, with a UsageError."""
@@ -84,7 +82,7 @@ class TrainSettings:
             if getattr(self, name) is not None and name not in _OPTIONS[self.kind]:
                 able = " and ".join(kind for kind, names in _OPTIONS.items() if name in names)
                 raise UsageError(f"--{name} is for {able}, and {self.kind} is to be trained. Drop it.")
-        if self.kind == BILSTM and not (self.vectors and self.vectors.name.lower().endswith(SUFFIXES)):
+        if self.kind == BILSTM and not (self.vectors and self.vectors.name.lower().endswith((*SUFFIXES, *PICKLES))):
             found = self.vectors.name if self.vectors else "no file"
             raise UsageError(f"A bilstm needs a file of word vectors ({', '.join(SUFFIXES)}), not {found}.")
 
@@ -99,7 +97,7 @@ class Trained:
     audit: GenderAudit
 
 
-def train_model(settings: TrainSettings, out: Path, *, say: Say, bar: Bar) -> Trained:
+def train_model(settings: TrainSettings, out: Path, *, bar: Bar) -> Trained:
     """Train a model into a new folder, with a record of how in ``training.json``.
 
     The folder appears whole at the end: an error or a stop leaves nothing. Accuracy counts P(positive) above .5 as
@@ -125,8 +123,8 @@ def train_model(settings: TrainSettings, out: Path, *, say: Say, bar: Bar) -> Tr
         audit = gender_audit(data.train)
         making = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
-            with _own_random_numbers(settings.seed):
-                scorer, facts = FITS[settings.kind](settings, data, making, say, bar)
+            set_seed(settings.seed)
+            scorer, facts = FITS[settings.kind](settings, data, making, bar)
             positive = scorer.predict_proba(_texts(data.dev))[:, 1]
             known = ~np.isnan(positive)
             right = (positive > 0.5) == [row.label == 1 for row in data.dev]
@@ -154,26 +152,11 @@ def train_model(settings: TrainSettings, out: Path, *, say: Say, bar: Bar) -> Tr
     return Trained(out, accuracy, int(known.sum()), audit)
 
 
-@contextmanager
-def _own_random_numbers(seed: int) -> Iterator[None]:
-    """Random numbers of a seed; those of the caller go on as they were, though a Trainer seeds every generator."""
-    states = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        try:
-            yield
-        finally:
-            random.setstate(states[0])
-            np.random.set_state(states[1])
-
-
 def _texts(rows: Sequence[Labelled]) -> list[str]:
     return [row.text for row in rows]
 
 
-def load_sentiment_model(
-    folder: str | Path, *, options: LoadOptions | None = None, say: Say | None = None
-) -> ProbabilityScorer:
+def load_sentiment_model(folder: str | Path, *, options: LoadOptions | None = None) -> ProbabilityScorer:
     """A bag of words or bidirectional LSTM of ``swapbias train`` on the CPU; its name is the folder's.
 
     A UsageError for another folder or a missing package, a ValueError for a damaged file.
@@ -181,7 +164,7 @@ def load_sentiment_model(
     place, remedy = Path(folder), "Train the model again."
     kind = training_record(place).get("kind")
     if kind == BOW:
-        model = read_saved(place / SKOPS, extra="train", allow_pickle=False, say=say, remedy=remedy)
+        model = read_saved(place / SKOPS, extra="train", remedy=remedy)
     elif kind == BILSTM:
         try:
             model = BiLstm.load(place)
@@ -213,7 +196,7 @@ def fit_bow(texts: Sequence[str], labels: Sequence[int]) -> Any:
         raise ValueError(f"The training sentences hold no words ({error}). Check them.") from error
 
 
-def _train_bow(settings: TrainSettings, data: SentimentData, folder: Path, say: Say, bar: Bar) -> Fitted:
+def _train_bow(settings: TrainSettings, data: SentimentData, folder: Path, bar: Bar) -> Fitted:
     """Fitted in one go; the seed changes nothing. skops runs nothing when the file is read."""
     advance = bar("Training bow", 1)
     skops = load_extra("skops.io", extra="train")  # known to be missing before anything is fitted
@@ -291,8 +274,8 @@ def padded(rows: Sequence[Mapping[str, Any]], padding: int = 0) -> dict[str, tor
     }
 
 
-def _train_bilstm(settings: TrainSettings, data: SentimentData, folder: Path, say: Say, bar: Bar) -> Fitted:
-    vectors = StaticVectors.load(settings.vectors or Path(), allow_pickle=settings.allow_pickle, say=say)
+def _train_bilstm(settings: TrainSettings, data: SentimentData, folder: Path, bar: Bar) -> Fitted:
+    vectors = StaticVectors.load(settings.vectors or Path())
     network = BiLstm(*frequent_words(vectors.keyed))
     ids, dev = network.ids(_texts(data.train)), labelled(network.ids(_texts(data.dev)), data.dev)
     known = np.mean([place > 0 for one in ids for place in one] or [False])
@@ -320,7 +303,7 @@ class NewHead:
         return loaded, {**info, "missing_keys": missing}
 
 
-def _train_encoder(settings: TrainSettings, data: SentimentData, folder: Path, say: Say, bar: Bar) -> Fitted:
+def _train_encoder(settings: TrainSettings, data: SentimentData, folder: Path, bar: Bar) -> Fitted:
     """A new classification head and all weights of the encoder; the last epoch stays."""
     name = settings.encoder or "bert-base-uncased"
     model, tokenizer, pin = load_model(name, NewHead, LoadOptions(device=settings.device))

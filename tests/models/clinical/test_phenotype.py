@@ -16,7 +16,7 @@ from tests import tiny
 
 pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
 
-OPTIONS = LoadOptions(device="cpu", batch_size=4, allow_pickle=True)
+OPTIONS = LoadOptions(device="cpu", batch_size=4)
 VECTORS = {"hopeless": (2.0, 0.0), "cheerful": (-2.0, 0.0), "she": (0.0, 1.0), "he": (0.0, -1.0)}
 NOISE = [f"noise{letter}" for letter in "abcdefghij"]
 
@@ -239,19 +239,12 @@ def answers(found):
 
 
 @pytest.mark.parametrize("labels", [LABELS, ["positive", "negative"] * 2, [True, False] * 2])
-@pytest.mark.parametrize("suffix", [".joblib", ".pkl", ".skops"])
-def test_a_saved_classifier_is_read_with_its_own_classes(suffix, labels, tmp_path):
-    path, said = tmp_path / f"mine{suffix}", []
-    if suffix == ".skops":
-        pytest.importorskip("skops.io", reason="needs skops: pip install 'swapbias[clinical]'").dump(
-            regression(labels), path
-        )
-    else:
-        load_extra("joblib", extra="clinical").dump(regression(labels), path)
-    found = load_phenotype_classifier(str(path), options=OPTIONS, say=said.append)
+def test_a_saved_classifier_is_read_with_its_own_classes(labels, tmp_path):
+    skops = pytest.importorskip("skops.io", reason="needs skops: pip install 'swapbias[clinical]'")
+    skops.dump(regression(labels), tmp_path / "mine.skops")
+    found = load_phenotype_classifier(str(tmp_path / "mine.skops"), options=OPTIONS)
     assert answers(found) == ["positive", "negative"]
     assert (found.model_id, found.kind, found.unit) == ("mine", "phenotype", "probability of the phenotype")
-    assert len(said) == (suffix != ".skops")
     column = regression(labels).predict_proba(["hopeless"])[0].max()
     assert found.score(prompts(["hopeless"]))[0].score == pytest.approx(column)
     np.testing.assert_allclose(found.predict_proba(["hopeless"], "depression", "original"), [[1 - column, column]])
@@ -282,18 +275,16 @@ def test_a_module_gives_a_function_or_an_object(tmp_path, monkeypatch):
             load_phenotype_classifier(name, options=OPTIONS)
 
 
-def test_what_is_no_classifier_is_told(tmp_path):
-    joblib = load_extra("joblib", extra="clinical")
-    joblib.dump({"a": 1}, tmp_path / "dict.joblib")
-    joblib.dump(regression(["sick", "well"] * 2), tmp_path / "named.joblib")
+def test_what_is_no_classifier_is_refused(tmp_path):
+    skops = pytest.importorskip("skops.io", reason="needs skops: pip install 'swapbias[clinical]'")
+    skops.dump({"a": 1}, tmp_path / "dict.skops")
+    skops.dump(regression(["sick", "well"] * 2), tmp_path / "named.skops")
     (tmp_path / "junk.skops").write_bytes(b"junk")
-    (tmp_path / "junk.pkl").write_bytes(b"junk")
     for name, sentence in (
-        ("dict.joblib", "dict is a dict, expected predict"),
-        ("named.joblib", "Class 'sick' is none of 1, 0"),
+        ("dict.skops", "dict is a dict, expected predict"),
+        ("named.skops", "Class 'sick' is none of 1, 0"),
         ("junk.skops", r"junk\.skops cannot be read"),
-        ("junk.pkl", r"junk\.pkl cannot be read"),
-        ("none.joblib", r"none\.joblib does not exist"),
+        ("none.skops", r"none\.skops does not exist"),
     ):
         with pytest.raises(ValueError, match=sentence):
             load_phenotype_classifier(str(tmp_path / name), options=OPTIONS)

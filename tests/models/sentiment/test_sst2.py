@@ -12,24 +12,13 @@ from swapbias.models.sentiment.sst2 import HUB_ID, Labelled, gender_audit, gende
 # Reading data.
 
 
-def test_every_format_gives_the_same_sentences(tmp_path):
-    # Both forms hold the same rows, so the fingerprint, which is of the rows, is one and the same.
-    train, dev = [("a, fine film", 1), ("dull", 0)], [('he said "no"', 0), ("great", 1)]
-    forms = {
-        "stsa": ("stsa.binary.{}", "", "{1} {0}\n"),
-        "tsv": ("{}.tsv", "\nSentence\tLabel\n\n", "{0} \t{1}\n\t\n"),  # empty rows and the case do not matter
-    }
-    found = []
-    for form, (name, header, line) in forms.items():
-        (tmp_path / form).mkdir()
-        for split, rows in (("train", train), ("dev", dev)):
-            text = header + "".join(line.format(*row) for row in rows)
-            (tmp_path / form / name.format(split)).write_text(text, encoding="utf-8")
-        found.append(load_sentiment_data(str(tmp_path / form)))
-    assert found[0].sha256 == found[1].sha256
-    assert found[1].train == [Labelled(*row) for row in train]
-    assert found[1].dev == [Labelled(*row) for row in dev]
-    assert found[1].description == "tsv (train.tsv and dev.tsv)"
+def test_the_lines_of_a_folder_are_read(tmp_path):
+    (tmp_path / "stsa.binary.train").write_text("1 a, fine film\n\n0 dull \n", encoding="utf-8")
+    (tmp_path / "stsa.binary.dev").write_text('0 he said "no"\n1 great\n', encoding="utf-8")
+    found = load_sentiment_data(str(tmp_path))
+    assert found.train == [Labelled("a, fine film", 1), Labelled("dull", 0)]
+    assert found.dev == [Labelled('he said "no"', 0), Labelled("great", 1)]
+    assert found.description == f"{tmp_path.name} (stsa.binary.train and stsa.binary.dev)"
 
 
 def test_changing_a_label_changes_the_fingerprint(tmp_path):
@@ -78,37 +67,28 @@ def test_without_the_hub_a_folder_is_asked_for(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "sentence"),
+    ("content", "sentence"),
     [
-        ("stsa.binary.train", b"1 fine\n2 dull\n", r"stsa\.binary\.train:2: label '2', expected 0 or 1"),
-        ("stsa.binary.train", b"1 fine\n0 \n", r"stsa\.binary\.train:2: the sentence is blank"),
-        ("stsa.binary.train", b"", r"train holds no sentence, expected both labels"),
-        ("stsa.binary.train", b"1 fine\n1 good\n", r"train holds 2 sentences with label 1, expected both"),
-        ("stsa.binary.train", b"1 cr\xe8me\n", r"stsa\.binary\.train is not UTF-8"),
-        ("train.tsv", b"text\tgrade\nfine\t1\n", r"train\.tsv:1: columns \['text', 'grade'\], expected sentence and"),
-        ("train.tsv", b"sentence\tlabel\nfine\n", r"train\.tsv:2: 1 cells, expected 2"),
-        ("train.tsv", b"sentence\tlabel\nfine\t-1\n", r"train\.tsv:2: label '-1'"),
-        ("train.tsv", b"\nsentence\tgrade\nfine\t1\n", r"train\.tsv:2: columns \['sentence', 'grade'\]"),
-        ("train.tsv", b"text\tlabel\tLabel\nfine\t1\t0\n", r"train\.tsv:1: .*expected sentence and label"),
-        ("train.tsv", b"sentence\tlabel\n\nfine\n", r"train\.tsv:3: 1 cells, expected 2"),
-        ("train.tsv", b"sentence\tlabel\n\t1\n", r"train\.tsv:2: the sentence is blank"),
+        (b"1 fine\n2 dull\n", r"stsa\.binary\.train:2: label '2', expected 0 or 1"),
+        (b"1 fine\n0 \n", r"stsa\.binary\.train:2: the sentence is blank"),
+        (b"", r"train holds no sentence, expected both labels"),
+        (b"1 fine\n1 good\n", r"train holds 2 sentences with label 1, expected both"),
+        (b"1 cr\xe8me\n", r"stsa\.binary\.train is not UTF-8"),
     ],
 )
-def test_trouble_in_a_file_is_one_sentence_with_its_place(name, content, sentence, tmp_path):
-    (tmp_path / name).write_bytes(content)
-    dev = "sentence\tlabel\ngood\t1\nbad\t0\n" if name.endswith(".tsv") else "1 good\n0 bad\n"
-    (tmp_path / name.replace("train", "dev")).write_text(dev)
+def test_trouble_in_a_file_is_one_sentence_with_its_place(content, sentence, tmp_path):
+    (tmp_path / "stsa.binary.train").write_bytes(content)
+    (tmp_path / "stsa.binary.dev").write_text("1 good\n0 bad\n")
     with pytest.raises(ValueError, match=sentence):
         load_sentiment_data(str(tmp_path))
 
 
-def test_a_missing_folder_or_file_is_told(tmp_path):
+def test_a_missing_folder_or_file_is_named(tmp_path):
     with pytest.raises(UsageError, match=r"nowhere is no folder"):
         load_sentiment_data(str(tmp_path / "nowhere"))
-    with pytest.raises(UsageError, match=r"holds none of stsa\.binary\.train, train\.tsv"):
-        load_sentiment_data(str(tmp_path))
-    (tmp_path / "dev.tsv").write_text("sentence\tlabel\ngood\t1\n")
-    with pytest.raises(ValueError, match=r"train\.tsv does not exist"):
+    with pytest.raises(
+        UsageError, match=r"holds no stsa\.binary\.train\. Put stsa\.binary\.train and stsa\.binary\.dev"
+    ):
         load_sentiment_data(str(tmp_path))
 
 
