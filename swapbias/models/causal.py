@@ -117,7 +117,6 @@ class AntonymScorer(DerivedScorer):
 
 
 PARTS = ("log_odds", "log_odds_per_token")
-UNSCORED = not_scored(PARTS)
 
 
 class AnswerOddsScorer(DerivedScorer):
@@ -137,8 +136,8 @@ class AnswerOddsScorer(DerivedScorer):
         """One Scored per prompt; a ValueError for candidates that are not two answers."""
         pairs = [self._pair(prompt) for prompt in prompts]
         limit = length_limit(self.inner.tokenizer, self.inner.model)
-        fits = [pair for pair in pairs if max(map(len, pair.ids)) <= limit]
-        texts = [(ids, pair.start) for pair in fits for ids in pair.ids]
+        fits = [at for at, pair in enumerate(pairs) if max(map(len, pair.ids)) <= limit]
+        texts = [(ids, pairs[at].start) for at in fits for ids in pairs[at].ids]
         values = [math.nan] * len(texts)
         report = on_progress or (lambda done: None)
         for places, found in self.inner.ends(texts):
@@ -146,8 +145,10 @@ class AnswerOddsScorer(DerivedScorer):
                 values[place] = value
             report(len(places) / 2)
         report(len(pairs) - len(fits))
-        results = {id(pair): pair.scored(*two) for pair, *two in zip(fits, values[::2], values[1::2], strict=True)}
-        return [results.get(id(pair), UNSCORED) for pair in pairs]
+        results = [not_scored(PARTS)] * len(pairs)
+        for at, correct, incorrect in zip(fits, values[::2], values[1::2], strict=True):
+            results[at] = pairs[at].scored(correct, incorrect)
+        return results
 
     def _pair(self, prompt: Prompt) -> "_Pair":
         answers = prompt.candidates.split("|")

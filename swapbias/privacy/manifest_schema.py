@@ -33,7 +33,7 @@ _KEYS: dict[Type, str] = {  # wherever they stand; a list holds values of the ty
     bool: """
         credentialed in_memory wordings plausible no_seed stop_early json_schema trust_remote_code
     """,
-    _HASH: "sha256 module_sha256 log_sha256 answers beside training",
+    _HASH: "sha256 module_sha256 log_sha256 beside training",
 }
 _TYPES = {key: kind for kind, keys in _KEYS.items() for key in keys.split()}
 _OBJECTS = {

@@ -11,7 +11,6 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer, XLNetLMHeadModel
 
 from swapbias.models.auto import load_scorer
-from swapbias.models.base import LoadOptions
 from swapbias.models.masked import THRESHOLD, TOP_K, matched_words
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
 from swapbias.studies.study import Prompt
@@ -134,16 +133,6 @@ def asked():
     return [(0, prompt, row) for row, prompt in enumerate(prompts(3))]
 
 
-def test_the_result_does_not_depend_on_the_batch_size(family):
-    asked = prompts()
-    alone, together = (
-        load_scorer(str(family), kind="masked", options=LoadOptions(batch_size=size)).score(asked) for size in (1, 64)
-    )
-    for one, other in zip(alone, together, strict=True):
-        assert one.score == pytest.approx(other.score, abs=1e-5)
-        assert one.parts["closed_list_mass"] == pytest.approx(other.parts["closed_list_mass"], abs=1e-5)
-
-
 def test_groups_share_out_the_whole_probability(family):
     rows = [row for row in config_rows("gendered_stigma", "rq1") if row["condition"] == "OCD"]
     scored = load_scorer(str(family), kind="masked").score(as_prompts(rows))
@@ -229,11 +218,3 @@ def test_a_head_without_weights_is_refused(tmp_path):
     BertModel.from_pretrained(folder).save_pretrained(folder)
     with pytest.raises(ValueError, match=r"head would be random"):
         load_scorer(str(folder), kind="masked")
-
-
-def test_a_real_model_fills_the_mask_with_sensible_words(real_masked_model):
-    scorer = load_scorer(str(real_masked_model))
-    scored = scorer.score(as_prompts(config_rows("gendered_stigma", "rq1")))
-    answers = [one.answer for one in scored]
-    pronouns = sum(answer in ("he", "she", "it", "you", "who", "that") for answer in answers)
-    assert pronouns > len(answers) / 2

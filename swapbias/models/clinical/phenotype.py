@@ -1,7 +1,6 @@
 """Phenotype classifiers: trained on a regime's notes, or brought along by the user; and LIME on one note."""
 
 import bisect
-import hashlib
 import math
 import re
 import sys
@@ -174,12 +173,6 @@ def train(vectors: Floats, truth: Labels, groups: Names, *, kind: str, seed: int
 
 # --- classifiers of the user's --------------------------------------------------------------------------------
 
-PROBES = (
-    "The patient denies alcohol use and feels well.",
-    "She was tearful and reports low mood for weeks.",
-    "He drinks daily and was admitted for withdrawal.",
-)
-
 
 class ClassifierScorer(DerivedScorer):
     """Score: probability that a user's own classifier gives to the phenotype; above .5 the answer is positive.
@@ -194,9 +187,6 @@ class ClassifierScorer(DerivedScorer):
     def __init__(self, inner: Scorer) -> None:
         """Read phenotypes with a scorer of probabilities; ``load_phenotype_classifier`` is the usual way."""
         super().__init__(inner, kind=self.kind)
-        # A function may read a model from a file that changes: answers to fixed sentences identify it.
-        answers = " ".join(f"{one:.6f}" for one in self.predict_proba(PROBES)[:, 1])
-        self.identity = {**self.identity, "answers": hashlib.sha256(answers.encode()).hexdigest()}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
         """One Scored per prompt; NaN where the classifier returns NaN."""

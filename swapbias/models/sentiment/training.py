@@ -121,10 +121,14 @@ def train_model(settings: TrainSettings, out: Path, *, bar: Bar) -> Trained:
             raise UsageError(f"{target} is a file or a folder that holds something. Choose a new folder with --out.")
         data = load_sentiment_data(settings.data)
         audit = gender_audit(data.train)
-        making = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-        try:
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as place:
+            making = Path(place, "model")
+            making.mkdir()
             set_seed(settings.seed)
-            scorer, facts = FITS[settings.kind](settings, data, making, bar)
+            try:
+                scorer, facts = FITS[settings.kind](settings, data, making, bar)
+            except SafetensorError as error:
+                raise OSError(None, f"the model cannot be written ({error})", str(target.parent)) from error
             positive = scorer.predict_proba(_texts(data.dev))[:, 1]
             known = ~np.isnan(positive)
             right = (positive > 0.5) == [row.label == 1 for row in data.dev]
@@ -145,10 +149,6 @@ def train_model(settings: TrainSettings, out: Path, *, bar: Bar) -> Trained:
             if target.exists():
                 target.rmdir()
             making.rename(target)
-        except SafetensorError as error:
-            raise OSError(None, f"the model cannot be written ({error})", str(target.parent)) from error
-        finally:
-            shutil.rmtree(making, ignore_errors=True)
     return Trained(out, accuracy, int(known.sum()), audit)
 
 

@@ -339,15 +339,6 @@ def test_lime_finds_the_words_that_speak_for_the_phenotype(lime):
     assert told != explain_pair(word_rule, texts, samples=500, seed=1)
 
 
-def test_lime_reads_a_trained_classifier(lime):
-    reader = scorer("rf")
-    told = explain_pair(
-        lambda texts: reader.predict_proba(texts, "depression", "original"), {"original": TEST[1]}, samples=100
-    )
-    assert told["original"][0][0] == "hopeless"
-    assert told["original"][0][1] > 0
-
-
 def test_a_version_without_a_probability_is_told(lime):
     with pytest.raises(ValueError, match=r"'swapped'.*has no probability"):
         explain_pair(word_rule, {"original": "she", "swapped": " "})

@@ -1,9 +1,7 @@
 """Training sentiment models: three kinds of models on planted sentences, trouble, and the command."""
 
 import json
-import math
 import random
-import signal
 import sys
 from dataclasses import replace
 
@@ -15,7 +13,7 @@ from swapbias.errors import UsageError
 from swapbias.models.base import LoadOptions
 from swapbias.models.loading import dev_accuracy_of, is_sentiment_folder
 from swapbias.models.sentiment import training
-from swapbias.models.sentiment.bilstm import BiLstm, frequent_words, tokens
+from swapbias.models.sentiment.bilstm import BiLstm, frequent_words
 from swapbias.models.sentiment.sst2 import load_sentiment_data
 from swapbias.models.sentiment.training import TrainSettings, load_sentiment_model, train_model
 from swapbias.models.transformers_scorer import TextClassifierScorer
@@ -159,28 +157,7 @@ def test_the_same_seed_gives_the_same_model(settings, tmp_path):
     assert same == (settings.kind == "bow")  # its fit has no chance in it
 
 
-@pytest.mark.parametrize("kind", ["bow", "bilstm"])
-def test_scores_come_with_answer_and_both_labels(kind, tmp_path, data, request):
-    needs_sklearn()
-    more = {"vectors": request.getfixturevalue("vectors"), "epochs": 8, "rate": 0.02} if kind == "bilstm" else {}
-    train(TrainSettings(kind=kind, data=str(data), device="cpu", batch_size=8, **more), tmp_path / "m")
-    done = []
-    good, bad, blank = load(tmp_path / "m", kind).score(prompts(["good film", "bad film", "  "]), done.append)
-    assert (good.answer, bad.answer, blank.answer) == ("POSITIVE", "NEGATIVE", "")
-    names, shares = zip(*json.loads(bad.top_tokens), strict=True)
-    assert names == ("NEGATIVE", "POSITIVE")
-    assert sum(shares) == pytest.approx(1, abs=1e-5)
-    assert shares[1] == pytest.approx(bad.score, abs=1e-5)
-    assert math.isnan(blank.score)
-    assert sum(done) == 3
-
-
 # Words of the LSTM.
-
-
-def test_texts_are_cut_like_the_training_sentences():
-    assert tokens("He won't say it's theirs.") == tokens("he wo n't say it 's theirs .")
-    assert tokens("Sir, you’re a gym-trainer") == ["sir", ",", "you", "'re", "a", "gym-trainer"]
 
 
 def test_the_most_frequent_words_are_kept_in_lower_case():
@@ -359,25 +336,6 @@ def test_without_skops_no_bag_of_words_is_trained(tmp_path, data, monkeypatch):
     assert list(tmp_path.glob("**/model.*")) == []
 
 
-def test_a_type_that_skops_does_not_trust_is_refused(tmp_path):
-    needs_sklearn()
-    import skops.io
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import FunctionTransformer
-
-    (tmp_path / "training.json").write_text('{"kind": "bow"}')
-    skops.io.dump(make_pipeline(FunctionTransformer(sentences)), tmp_path / "model.skops")
-    with pytest.raises(UsageError, match=r"model\.skops holds types that skops does not trust: .*sentences"):
-        load_sentiment_model(tmp_path)
-
-
-def test_a_missing_package_is_named_with_its_command(tmp_path, data, monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.feature_extraction.text", None)
-    with pytest.raises(UsageError, match=r"scikit-learn is not installed.*swapbias\[train\]"):
-        train(TrainSettings(kind="bow", data=str(data)), tmp_path / "m")
-    assert not (tmp_path / "m").exists()
-
-
 def test_folders_that_no_training_wrote_are_told_apart(tmp_path):
     for content in ("", "[1]", '{"kind": "soup"}'):
         (tmp_path / "training.json").write_text(content)
@@ -425,54 +383,3 @@ def test_the_command_shows_the_audit_and_the_accuracy(tmp_path, data):
     for part in ("with a female noun", "1,182", "0.535", "Female - male: –", "Accuracy on 16 dev sentences: 1.000"):
         assert part in done.output
     assert (tmp_path / "m" / "model.skops").is_file()
-
-
-def test_ctrl_c_ends_with_130_and_keeps_nothing(tmp_path, data, monkeypatch):
-    def stop(*anything):
-        raise KeyboardInterrupt
-
-    monkeypatch.setitem(training.FITS, "bow", stop)
-    done = command("bow", "--data", data, "--out", tmp_path / "place" / "m")
-    assert done.exit_code == 130
-    assert list((tmp_path / "place").iterdir()) == []
-
-
-@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
-def test_a_process_that_is_told_to_end_keeps_nothing(name, code, tmp_path, data, monkeypatch):
-    sign, heard = getattr(signal, name), []
-
-    def before(number, frame):  # in place of the end of this process
-        heard.append(number)
-
-    monkeypatch.setitem(training.FITS, "bow", lambda *anything: signal.raise_signal(sign))
-    first = signal.signal(sign, before)
-    try:
-        done = command("bow", "--data", data, "--out", tmp_path / "place" / "m")
-        assert (done.exit_code, heard) == (code, [])
-        assert list((tmp_path / "place").iterdir()) == []
-        assert signal.getsignal(sign) is before  # as it was
-    finally:
-        signal.signal(sign, first)
-
-
-def test_a_signal_that_is_ignored_stays_ignored(tmp_path, data, monkeypatch):
-    needs_sklearn()
-
-    fit = training.FITS["bow"]
-
-    def hung_up(*anything):
-        signal.raise_signal(signal.SIGHUP)
-        return fit(*anything)
-
-    monkeypatch.setitem(training.FITS, "bow", hung_up)
-    first = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
-    try:
-        assert command("bow", "--data", data, "--out", tmp_path / "m").exit_code == 0
-    finally:
-        signal.signal(signal.SIGHUP, first)
-
-
-def test_a_seed_that_no_library_takes_is_refused_before_training(tmp_path, data):
-    done = command("bow", "--data", data, "--out", tmp_path / "place" / "m", "--seed", "9" * 23)
-    assert isinstance(done.exception, UsageError)
-    assert not (tmp_path / "place").exists()
