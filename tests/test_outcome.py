@@ -5,6 +5,7 @@ import json
 import re
 import tempfile
 
+import datasets
 import numpy as np
 import pandas as pd
 import pytest
@@ -386,9 +387,9 @@ def test_own_prompts_are_audited_as_a_study_of_the_command_line(tmp_path):
         return [0.8 - 0.1 * text.startswith("She") for text in texts]
 
     own = {"reference": "male", "progress": False}
-    run = swapbias.audit(predict, prompts=table, **own)
-    again = swapbias.audit(predict, prompts=tmp_path / "late.csv", **own)
-    for one in (run, again):
+    rows = datasets.Dataset.from_pandas(table)
+    for prompts in (table, tmp_path / "late.csv", rows, rows.to_iterable_dataset()):
+        one = swapbias.audit(predict, prompts=prompts, **own)
         assert one.primary["value"].tolist() == pytest.approx([-0.1])
         assert one.primary["contrast"].tolist() == ["female - male"]
     with pytest.raises(UsageError, match="about own prompts"):

@@ -260,8 +260,11 @@ def study_parts(
     who = f"swapbias {markdown(str(manifest['swapbias']))} measured {markdown(model_name)}{at}{named}"
     closed = " (not public: ask the model's owner)" if results_private else ""
     place = f"{model_name}@{revision}" if revision else model_name
-    chat = "--chat " if (manifest["settings"].get("chat") or {}).get("model") else ""
-    command = f"swapbias audit {chat}{place if _PLAIN.fullmatch(place) else 'MODEL'} --study "
+    settings = manifest["settings"]
+    chat = "--chat " if (settings.get("chat") or {}).get("model") else ""
+    command = f"swapbias audit {chat}{place if _PLAIN.fullmatch(place) else 'MODEL'}"
+    options = "".join(f" --{name} {settings[name]}" for name in ("limit", "margin", "seed") if settings.get(name))
+    options += {True: " --wordings", False: " --no-wordings"}.get(settings.get("wordings"), "")
     made = {}
     for study in (load_study(name) for name in dict.fromkeys(one.study for one, *_ in answers)):
         mine = [one for one in answers if one[0].study == study.name]
@@ -271,6 +274,8 @@ def study_parts(
         skipped = [str(one["experiment"]) for one in manifest["skipped"] if one["study"] == study.name]
         skipped = [one for one in skipped if not of_a_part(one)]
         limits = [f"- {markdown(one)}" for one in study.limits]
+        named_in = [one for one in settings.get("studies") or () if one.partition(":")[0] == study.name]
+        line = command + "".join(f" --study {one}" for one in named_in or [study.name]) + options
         full = f"[Full results, with every breakdown and a report]({results_url}){closed}." if results_url else ""
         more = f"{_MOST_ROWS} of {len(rows)} results are shown." if len(rows) > _MOST_ROWS else ""
         texts = [
@@ -281,7 +286,7 @@ def study_parts(
             " ".join(filter(None, (more, full))),
             "\n".join(["Limits:", "", *limits]) if limits else "",
             f"Not run: {markdown(', '.join(skipped))}." if skipped else "",
-            "" if own else f"To repeat it, with the settings of the manifest:\n\n```bash\n{command}{study.name}\n```",
+            "" if own else f"To repeat it, with the settings of the manifest:\n\n```bash\n{line}\n```",
         ]
         made[study.name] = "\n\n".join(filter(None, texts))
     return made

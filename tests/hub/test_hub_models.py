@@ -1,6 +1,7 @@
 """Models of the Hub: read at one commit, which the manifest names, scores are kept for and a share is known by."""
 
 import re
+import shlex
 import sys
 from importlib import import_module
 
@@ -20,10 +21,12 @@ from swapbias.runs import start
 from swapbias.runs.audit import resume
 from swapbias.runs.plan import read_request, settings_of
 from tests import tiny
+from tests.hub.clients import command
 from tests.hub.own_runs import QUIET
 
 NAME = "alice/bert"
 STUDY = ("gendered_stigma:rq1",)
+SMALL = "group_packs:stigma_age"
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +95,21 @@ def test_a_model_of_the_hub_is_pinned_kept_and_known_to_a_share(pushed, tmp_path
     done = share_run(run, wanted, Hub(), say=said.append)  # it need not be told that this is the model of the Hub
     assert [one.status for one in done] == ["would be created", "would be updated"]
     assert commit_of(pushed) == first
+
+
+def test_the_command_in_a_pull_request_gives_the_same_findings(pushed, versions, tmp_path, monkeypatch):
+    """By command, from the proposed card alone: no manifest, no kept score."""
+    pushed.add_repo("model", "bob/bert", files=versions[0])
+    assert command("audit", "bob/bert", "--study", SMALL, "--seed", "7", "--out", tmp_path / "run") == 0
+    share = ("--results", "alice/open", "--public", "--model", "bob/bert", "--create-pr")
+    assert command("share", tmp_path / "run", *share) == 0
+    card = pushed.files("model", "bob/bert", revision="refs/pr/1")["README.md"].decode()
+    pushed.push("model", "bob/bert", versions[1])  # the command names the commit
+    monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "other"))
+    (line,) = re.findall(r"^swapbias (audit .*)$", card, re.MULTILINE)
+    assert command(*shlex.split(line), "--out", tmp_path / "again") == 0
+    first, again = ((tmp_path / run / "findings.csv").read_bytes() for run in ("run", "again"))
+    assert first == again
 
 
 def test_a_folder_is_the_model_of_the_hub_that_has_its_weights(pushed, versions, tmp_path):
