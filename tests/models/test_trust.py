@@ -195,7 +195,7 @@ def test_a_manifest_of_others_unpickles_nothing(kind, toy, tmp_path, quiet, mark
         settings["studies"] = ["phenotype_fairness:depression_words"]
     del manifest["models"]  # nothing to compare with
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    refused(swapbias("audit", "--resume", folder, "--trust"), 2, "is a pickle: reading it runs")
+    refused(swapbias("audit", "--resume", folder, "--trust"), 2)
     assert not marker.exists()
 
 

@@ -62,11 +62,12 @@ def can_share(model: Any, ids: Sequence[int]) -> bool:
         try:
             whole = model(input_ids=one, use_cache=False, return_dict=True).logits[:, half:]
             begun = model(input_ids=one[:, :half], use_cache=True, return_dict=True).past_key_values
-            cache = cached_rows([begun], [(0, 0)], half)
-            rest = None if cache is None else continued(model, one[:, half:].expand(2, -1), cache).logits
+            if any(layer.keys.shape[-2] != half for layer in begun.layers):
+                return False
+            rest = continued(model, one[:, half:].expand(2, -1), cached_rows([begun], [(0, 0)], half)).logits
         except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):  # as families refuse
             return False
-        return rest is not None and same_odds(rest, whole)
+        return same_odds(rest, whole)
 
 
 def same_odds(found: torch.Tensor, expected: torch.Tensor) -> bool:
@@ -85,15 +86,13 @@ def continued(model: Any, ids: torch.Tensor, cache: Any, **more: int) -> Any:
     return model(input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True, return_dict=True, **more)
 
 
-def cached_rows(caches: Sequence[Any], rows: Sequence[Sequence[int]], length: int) -> DynamicCache | None:
-    """Some rows of each of some caches as one; None where one does not hold a key for each of so many tokens."""
+def cached_rows(caches: Sequence[Any], rows: Sequence[Sequence[int]], length: int) -> DynamicCache:
+    """The first so many tokens of some rows of each of some caches, as one."""
     chosen = DynamicCache()
     for place, layers in enumerate(zip(*(one.layers for one in caches), strict=True)):
-        if any(layer.keys is None or layer.keys.shape[-2] != length for layer in layers):
-            return None
         pairs = list(zip(layers, rows, strict=True))
-        keys = torch.cat([layer.keys[list(own)] for layer, own in pairs])
-        chosen.update(keys, torch.cat([layer.values[list(own)] for layer, own in pairs]), place)
+        keys = torch.cat([layer.keys[list(own), :, :length] for layer, own in pairs])
+        chosen.update(keys, torch.cat([layer.values[list(own), :, :length] for layer, own in pairs]), place)
     return chosen
 
 
@@ -199,8 +198,8 @@ class _Pending:
 class _Tree:
     """Texts in the order of their tokens, so that those that begin alike are neighbours.
 
-    Branches that start at the same position are read together, each from the cache of the one it grows from: equally
-    long ones, but for those after which nothing is read, which are padded behind, where a causal model does not look.
+    Branches that start at the same position are read together, each from the cache of the one it grows from. Shorter
+    ones are padded behind, where a causal model does not look, to twice their length at most.
     Breadth-first until the KV cache exceeds 256 MB, then depth-first. The head reads the states of many passes at
     once.
     """
@@ -212,7 +211,7 @@ class _Tree:
         self.starts = np.array([texts[index][1] for index in self.places])
         self.lengths = np.array([len(one) for one in self.ids])
         self.totals = np.zeros(len(texts))
-        self._due: dict[tuple[int, int], list[_Branch]] = {}
+        self._due: dict[int, list[_Branch]] = {}  # by start
         self._size = 0  # bytes of the keys and values of a token
 
     def read(self) -> Ends:
@@ -229,8 +228,7 @@ class _Tree:
 
     def _add(self, branches: Iterable[_Branch], cache: Any) -> None:
         for one in branches:
-            key = one.start, 0 if int(self.lengths[one.first : one.last].max()) <= one.stop + 1 else one.stop
-            self._due.setdefault(key, []).append(replace(one, cache=cache))
+            self._due.setdefault(one.start, []).append(replace(one, cache=cache))
 
     def _split(self, first: int, last: int, at: int, row: int) -> Iterator[_Branch]:
         """The branches of texts that are the same before ``at``, by their token there."""
@@ -245,14 +243,16 @@ class _Tree:
 
     def _take(self) -> list[_Branch]:
         """Branches to be read together."""
-        cached = self._size * sum(start * len(group) for (start, _), group in self._due.items())
-        key = max(self._due) if cached > _MAX_CACHED else min(self._due)
-        group = sorted(self._due.pop(key), key=lambda one: one.stop)
-        count = max(1, min(self.batch_size, self.model.room // (group[-1].stop - key[0])))
-        if group[:-count]:
-            self._due[key] = group[:-count]
+        cached = self._size * sum(start * len(group) for start, group in self._due.items())
+        start = max(self._due) if cached > _MAX_CACHED else min(self._due)
+        group = sorted(self._due.pop(start), key=lambda one: one.stop)
+        longest = group[-1].stop - start
+        count = max(1, min(self.batch_size, self.model.room // longest))
+        first = max(len(group) - count, sum(2 * (one.stop - start) < longest for one in group))
+        if group[:first]:
+            self._due[start] = group[:first]
         by_cache: dict[int, list[_Branch]] = {}
-        for one in group[-count:]:
+        for one in group[first:]:
             by_cache.setdefault(id(one.cache), []).append(one)
         return [one for some in by_cache.values() for one in some]
 
