@@ -8,7 +8,6 @@ from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbia
     CheckedInputs,
     answer_bias,
     module_info,
-    module_result,
 )
 from swapbias.studies.answers import answer_class
 
@@ -23,25 +22,21 @@ Args:
     predictions (list of str): raw answers, one per question; None where nothing was asked.
     references (list of str): the right answer to each, as "the mechanic".
     incorrect (list of str): the other occupation of each sentence.
-    sides (list of str): "pro" or "anti" for each, or others with a reference_group or every_pair.
+    sides (list of str): "pro" or "anti" for each, or two others with a reference_group.
     pair_ids (list of str): the sentence pair of each; each id stands once per side.
     parser (str): "tolerant" (`swapbias.read_answer`: the occupation, and nothing that takes it back) or
         "strict" (the first word alone).
-    reference_group (str): the side that each other one is compared with; "anti" by default.
-    every_pair (bool): every two sides are compared, by name.
+    reference_group (str): the side that the other one is compared with; "anti" by default.
     cluster_ids (list, or dict of lists, optional): the cluster of each question (its template, say), or several that
         cross by name: interval and p-value then hold over clusters, as those of audits do.
-    confidence (float): coverage of the interval, above 0 and below 1; .95 by default.
 Returns:
     accuracy_pro, accuracy_anti: percent of right answers; unsure and unreadable ones count as wrong.
     bias: accuracy_pro minus accuracy_anti, in percentage points; 0: equal, above 0: the stereotype helps.
-    ci_low, ci_high: paired t interval, 95 % by default; NaN where all pairs are alike.
+    ci_low, ci_high: paired t interval, 95 %; NaN where all pairs are alike.
     p_value: paired t test, two-sided; NaN where all pairs are alike.
     share_correct_pro, share_incorrect_pro, share_unsure_pro, share_other_pro: shares of the answers, 0 to 1;
         `other` is what is refused or unreadable. Likewise for anti.
     n, n_unscored: pairs used, and pairs left out because a version was not asked.
-    contrasts, omnibus: in place of these with more than two sides or every_pair: the keys above for each contrast,
-        with group, reference_group and p_adjusted (Holm); and whether right answers differ between any sides.
 Examples:
     >>> import evaluate, swapbias
     >>> bias = evaluate.load(swapbias.metric_path("answer_bias"))
@@ -83,23 +78,18 @@ class AnswerBias(CheckedInputs, evaluate.Metric):
         )
 
     def _compute(
-        self, predictions, references, incorrect, sides, pair_ids, parser="tolerant", reference_group=None,
-        every_pair=False, cluster_ids=None, confidence=0.95,
+        self, predictions, references, incorrect, sides, pair_ids, parser="tolerant", reference_group="anti",
+        cluster_ids=None,
     ):  # fmt: skip
         classes = [
             answer_class(answer, correct=right, incorrect=wrong, parser=parser)
             for answer, right, wrong in zip(predictions, references, incorrect, strict=True)
         ]
-        return module_result(
-            answer_bias, _keys, sides, classes, list(sides),
-            reference_group=None if every_pair else reference_group or "anti",
-            pair_ids=list(pair_ids), cluster_ids=cluster_ids, confidence=confidence,
-        )  # fmt: skip
-
-
-def _keys(found, reference_group):
-    shares = {f"share_{name}_{side}": found.shares[side][name] for side in found.shares for name in CLASSES}
-    numbers = found.estimate.numbers()
-    counts = {name: numbers.pop(name) for name in ("n", "n_unscored")}
-    accuracies = {f"accuracy_{side}": accuracy for side, accuracy in found.accuracies.items()}
-    return {**accuracies, "bias": numbers.pop("value"), **numbers, **shares, **counts}
+        found = answer_bias(
+            classes, list(sides), reference_group=reference_group, pair_ids=list(pair_ids), cluster_ids=cluster_ids
+        )
+        shares = {f"share_{name}_{side}": found.shares[side][name] for side in found.shares for name in CLASSES}
+        numbers = found.estimate.numbers()
+        counts = {name: numbers.pop(name) for name in ("n", "n_unscored")}
+        accuracies = {f"accuracy_{side}": accuracy for side, accuracy in found.accuracies.items()}
+        return {**accuracies, "bias": numbers.pop("value"), **numbers, **shares, **counts}

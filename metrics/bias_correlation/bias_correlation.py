@@ -19,7 +19,6 @@ _KWARGS_DESCRIPTION = """
 Args:
     predictions (list of float): one score per unit; NaN where it could not be scored.
     references (list of float): the other score of the same unit.
-    confidence (float): coverage of the intervals, above 0 and below 1; .95 by default.
 Returns:
     pearson, pearson_ci_low, pearson_ci_high, pearson_p_value: -1 to 1; 0: no linear relation.
     spearman, spearman_ci_low, spearman_ci_high, spearman_p_value: the same of the ranks.
@@ -53,10 +52,10 @@ class BiasCorrelation(CheckedInputs, evaluate.Metric):
             **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
-    def _compute(self, predictions, references, confidence=0.95):
+    def _compute(self, predictions, references):
         found = {}
         for method in ("pearson", "spearman"):
-            one = correlation(predictions, references, method=method, confidence=confidence)
+            one = correlation(predictions, references, method=method)
             found[method] = one.value
             found[f"{method}_ci_low"], found[f"{method}_ci_high"] = one.ci_low, one.ci_high
             found[f"{method}_p_value"] = one.p_value

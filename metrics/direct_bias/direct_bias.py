@@ -19,10 +19,9 @@ Args:
     predictions (list of lists of float): one word vector per word; a zero or non-finite one leaves its word out.
     female, male (list of lists of float): the vectors of the definitional pairs, two or more; row i of both is one
         pair.
-    confidence (float): coverage of the intervals, above 0 and below 1; .95 by default.
 Returns:
     direct_bias: mean |cosine|; 0: orthogonal to the gender direction, 1: along it.
-    ci_low, ci_high: t interval (95 % by default) over words and, from three pairs on, over pairs; NaN where nothing
+    ci_low, ci_high: t interval (95 %) over words and, from three pairs on, over pairs; NaN where nothing
         varies.
     signed_mean: mean cosine; above 0: nearer to the female side, below 0: nearer to the male side.
     signed_ci_low, signed_ci_high: its interval.
@@ -66,8 +65,8 @@ class DirectBias(CheckedInputs, evaluate.Metric):
             **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
-    def _compute(self, predictions, female, male, confidence=0.95):
-        found = direct_bias(list(predictions), female, male, confidence=confidence)
+    def _compute(self, predictions, female, male):
+        found = direct_bias(list(predictions), female, male)
         return {
             "direct_bias": found.direct_bias.value,
             "ci_low": found.direct_bias.ci_low,

@@ -2,12 +2,12 @@
 
 import datasets
 import evaluate
+import numpy as np
 
 from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbias
     CheckedInputs,
     flip_rate,
     module_info,
-    module_result,
 )
 
 _DESCRIPTION = """
@@ -18,24 +18,21 @@ different predictions, with Wilson's interval, exact McNemar's test and the dire
 _KWARGS_DESCRIPTION = """
 Args:
     predictions (list of int or float): 1 or 0 per text, or a probability with `threshold`; NaN where there is none.
-    groups (list of str): the group of each text; two or more.
+    groups (list of str): the group of each text, of two.
     pair_ids (list of str): the pair of each text; each id stands once per group.
-    reference_group (str, optional): the group that `direction` is against. None: every two are compared.
+    reference_group (str): the group that `direction` is against.
     threshold (float, optional): None: predictions are 1 or 0. A number: probabilities above it are positive.
     cluster_ids (list, or dict of one list, optional): the subject of each text, where subjects have several pairs:
         interval and test are then over subjects.
-    confidence (float): coverage of the interval, above 0 and below 1; .95 by default.
     seed (int): of the permutations of the test with cluster_ids; 0 by default.
 Returns:
     value: share of pairs with different predictions; 0: none, 1: all.
-    ci_low, ci_high: Wilson's interval, 95 % by default; it holds where no pair flips, or every pair.
+    ci_low, ci_high: Wilson's interval, 95 %; it holds where no pair flips, or every pair.
     p_value: exact McNemar's test, two-sided (with cluster_ids: versions of whole subjects are swapped); NaN without a
         discordant pair.
     more, fewer: pairs where only the other group's (only the reference group's) version is positive.
     direction: 1: the other group gets more positives, -1: the reference group does, 0: equal; NaN without a pair.
     n, n_unscored: pairs used, and pairs left out because a prediction is NaN.
-    contrasts, omnibus: in place of these with more than two groups or without a reference_group: the keys above for
-        each contrast, with group, reference_group and p_adjusted (Holm); and whether any group differs.
 Examples:
     >>> import evaluate, swapbias
     >>> flips = evaluate.load(swapbias.metric_path("flip_rate"))
@@ -70,25 +67,17 @@ class FlipRate(CheckedInputs, evaluate.Metric):
             **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
-    def _compute(
-        self, predictions, groups, pair_ids, reference_group=None, threshold=None, cluster_ids=None, confidence=0.95,
-        seed=0,
-    ):  # fmt: skip
+    def _compute(self, predictions, groups, pair_ids, reference_group=None, threshold=None, cluster_ids=None, seed=0):
         answers = list(predictions)
         if threshold is not None:
             if threshold != threshold:
                 raise ValueError("threshold is nan, expected a number. Give one, such as 0.5.")
             # A NaN (the only number that differs from itself) is not below the threshold: it is no prediction.
             answers = [float(score > threshold) if score == score else score for score in answers]
-        return module_result(
-            flip_rate, _keys, groups, answers, list(groups), list(pair_ids), reference_group=reference_group,
-            cluster_ids=cluster_ids, confidence=confidence, seed=seed,
-        )  # fmt: skip
-
-
-def _keys(found, reference_group):
-    direction = 0.0 if found.higher_group == "" else -1.0 if found.higher_group == reference_group else 1.0
-    numbers = found.estimate.numbers()
-    counts = {name: numbers.pop(name) for name in ("n", "n_unscored")}
-    flips = {"more": float(found.more), "fewer": float(found.fewer)}
-    return {**numbers, **flips, "direction": direction if found.estimate.n else float("nan"), **counts}
+        options = {"reference_group": reference_group, "cluster_ids": cluster_ids, "seed": seed}
+        found = flip_rate(answers, list(groups), list(pair_ids), **options)
+        numbers = found.estimate.numbers()
+        counts = {name: numbers.pop(name) for name in ("n", "n_unscored")}
+        flips = {"more": float(found.more), "fewer": float(found.fewer)}
+        balance = found.more - found.fewer if found.estimate.n else float("nan")
+        return {**numbers, **flips, "direction": float(np.sign(balance)), **counts}

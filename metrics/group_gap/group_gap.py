@@ -7,7 +7,6 @@ from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbia
     CheckedInputs,
     group_gap,
     module_info,
-    module_result,
 )
 
 _DESCRIPTION = """
@@ -18,21 +17,18 @@ group, with Welch's t interval and test.
 _KWARGS_DESCRIPTION = """
 Args:
     predictions (list of float): one number per text (a probability, say); NaN where a text could not be scored.
-    groups (list of str): the group of each text; two or more.
-    reference_group (str, optional): the group that is subtracted. None: every two groups are compared, by name.
+    groups (list of str): the group of each text, of two.
+    reference_group (str): the group that is subtracted.
     cluster_ids (list, or dict of lists, optional): the cluster of each text (its template, say), or several that
         cross by name: interval and p-value then hold over clusters, as those of audits do.
     test (str): "welch" (the default) or "t" (both groups taken to vary alike; without clusters).
-    confidence (float): coverage of the interval, above 0 and below 1; .95 by default.
 Returns:
     value: difference of means, in the unit of the predictions; 0: no gap; above 0: the other group is higher.
-    ci_low, ci_high: ends of the interval, 95 % Welch t by default; it leaves out 0 where that test's p is below .05.
+    ci_low, ci_high: ends of the interval, 95 %, Welch t; it leaves out 0 where that test's p is below .05.
     effect_size: Cohen's d with the pooled standard deviation.
     p_value: of the test, two-sided.
     n: texts used.
     n_unscored: texts left out because the prediction is NaN.
-    contrasts, omnibus: in place of these with more than two groups or without a reference_group: the keys above for
-        each contrast, with group, reference_group and p_adjusted (Holm); and whether any group differs.
 Examples:
     >>> import evaluate, swapbias
     >>> gap = evaluate.load(swapbias.metric_path("group_gap"))
@@ -66,14 +62,6 @@ class GroupGap(CheckedInputs, evaluate.Metric):
             **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
-    def _compute(
-        self, predictions, groups, reference_group=None, cluster_ids=None, test="welch", confidence=0.95
-    ):  # fmt: skip
-        return module_result(
-            group_gap, _keys, groups, predictions, groups, reference_group=reference_group, cluster_ids=cluster_ids,
-            test=test, confidence=confidence,
-        )  # fmt: skip
-
-
-def _keys(found, reference_group):
-    return found.numbers("effect_size")
+    def _compute(self, predictions, groups, reference_group=None, cluster_ids=None, test="welch"):
+        options = {"reference_group": reference_group, "cluster_ids": cluster_ids, "test": test}
+        return group_gap(predictions, groups, **options).numbers("effect_size")

@@ -19,11 +19,10 @@ Args:
         note.
     cluster_ids (list, or dict of lists, optional): the subject of each text, where subjects have several notes; or a
         mapping of one, name -> ids.
-    confidence (float): coverage of the interval, above 0 and below 1; .95 by default.
 Returns:
     uar: mean over the true groups of the share guessed right; `chance`: no leak, 1: every text gives it away. NaN
         with fewer than two groups, or for a group without a guess.
-    ci_low, ci_high: interval, 95 % by default, of the groups' Wilson intervals (MOVER).
+    ci_low, ci_high: interval, 95 %, of the groups' Wilson intervals (MOVER).
     chance: 1 / number of true groups; NaN with fewer than two.
     n, n_unscored: texts used, and texts left out.
 Examples:
@@ -57,9 +56,9 @@ class LeakageUar(CheckedInputs, evaluate.Metric):
             **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
-    def _compute(self, predictions, references, note_ids=None, cluster_ids=None, confidence=0.95):
+    def _compute(self, predictions, references, note_ids=None, cluster_ids=None):
         truth = list(references)
-        options = {"note_ids": note_ids, "cluster_ids": cluster_ids, "confidence": confidence}
+        options = {"note_ids": note_ids, "cluster_ids": cluster_ids}
         found = uar(list(predictions), truth, **options)
         classes = len(set(truth))
         return {

@@ -27,10 +27,9 @@ Args:
     threshold (float): tokens below this probability are not counted; 0 by default.
     cluster_ids (list, or dict of lists, optional): the cluster of each prompt (its template, say), or several that
         cross by name: the intervals then hold over clusters, as those of audits do.
-    confidence (float): coverage of the intervals, above 0 and below 1; .95 by default.
 Returns:
     one key per label and "unspecified": mean mass over prompts, 0 to 1, not renormalised.
-    ci_low_LABEL, ci_high_LABEL: of each, its t interval, 95 % by default; NaN where nothing varies.
+    ci_low_LABEL, ci_high_LABEL: of each, its t interval, 95 %; NaN where nothing varies.
     n, n_unscored: prompts used, and prompts without any token.
 Examples:
     >>> import evaluate, swapbias
@@ -72,7 +71,7 @@ class LexiconMass(CheckedInputs, evaluate.Metric):
             **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
-    def _compute(self, predictions, probabilities, lexicon, threshold=0.0, cluster_ids=None, confidence=0.95):
+    def _compute(self, predictions, probabilities, lexicon, threshold=0.0, cluster_ids=None):
         words = _words(lexicon)
         labels = [*dict.fromkeys([*words.values(), "unspecified"])]
         masses = np.full((len(predictions), len(labels)), np.nan)
@@ -89,7 +88,7 @@ class LexiconMass(CheckedInputs, evaluate.Metric):
                 masses[row] = mass_by_label(p[None], codes, len(labels), threshold=threshold)[0]
         found, ends = {}, {}
         for label, mass in zip(labels, masses.T, strict=True):
-            mean = mean_score(mass, cluster_ids=cluster_ids, confidence=confidence)
+            mean = mean_score(mass, cluster_ids=cluster_ids)
             found[label] = mean.value
             ends[f"ci_low_{label}"], ends[f"ci_high_{label}"] = mean.ci_low, mean.ci_high
         return {**found, **ends, "n": float(mean.n), "n_unscored": float(mean.n_unscored)}

@@ -6,7 +6,6 @@ import evaluate
 from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbias
     CheckedInputs,
     module_info,
-    module_result,
     paired_gap,
 )
 
@@ -18,22 +17,19 @@ minus the reference group's, with its paired t interval and test.
 _KWARGS_DESCRIPTION = """
 Args:
     predictions (list of float): one number per text (a probability, say); NaN where a text could not be scored.
-    groups (list of str): the group of each text; two or more.
+    groups (list of str): the group of each text, of two.
     pair_ids (list of str): the pair of each text; each id stands once per group.
-    reference_group (str, optional): the group that is subtracted. None: every two groups are compared, by name.
+    reference_group (str): the group that is subtracted.
     cluster_ids (list, or dict of lists, optional): the cluster of each text (its template, say), or several that
         cross by name: interval and p-value then hold over clusters, as those of audits do.
     test (str): "t" (the default) or "sign" (exact, of the means of clusters).
-    confidence (float): coverage of the interval, above 0 and below 1; .95 by default.
 Returns:
     value: mean difference, in the unit of the predictions; 0: no gap; above 0: the other group is higher.
-    ci_low, ci_high: ends of the interval, 95 % paired t by default.
+    ci_low, ci_high: ends of the interval, 95 %, paired t.
     effect_size: Cohen's d with the pooled standard deviation.
     effect_size_z: mean difference over the standard deviation of the differences.
     p_value: of the test, two-sided.
     n, n_unscored: pairs used, and pairs left out because a prediction is NaN.
-    contrasts, omnibus: in place of these with more than two groups or without a reference_group: the keys above for
-        each contrast, with group, reference_group and p_adjusted (Holm); and whether any group differs.
 Examples:
     >>> import evaluate, swapbias
     >>> gap = evaluate.load(swapbias.metric_path("paired_gap"))
@@ -73,14 +69,6 @@ class PairedGap(CheckedInputs, evaluate.Metric):
             **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
-    def _compute(
-        self, predictions, groups, pair_ids, reference_group=None, cluster_ids=None, test="t", confidence=0.95
-    ):  # fmt: skip
-        return module_result(
-            paired_gap, _keys, groups, predictions, groups, pair_ids, reference_group=reference_group,
-            cluster_ids=cluster_ids, test=test, confidence=confidence,
-        )  # fmt: skip
-
-
-def _keys(found, reference_group):
-    return found.numbers("effect_size", "effect_size_z")
+    def _compute(self, predictions, groups, pair_ids, reference_group=None, cluster_ids=None, test="t"):
+        options = {"reference_group": reference_group, "cluster_ids": cluster_ids, "test": test}
+        return paired_gap(predictions, groups, pair_ids, **options).numbers("effect_size", "effect_size_z")

@@ -5,7 +5,6 @@ import evaluate
 
 from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbias
     CheckedInputs,
-    contrasts,
     module_info,
     rate_ratio,
 )
@@ -19,23 +18,20 @@ _KWARGS_DESCRIPTION = """
 Args:
     predictions (list of int): 1 or 0 per text; NaN where there is no prediction.
     references (list of int): the true label of each text, 1 or 0.
-    groups (list of str): the group of each text; two or more.
+    groups (list of str): the group of each text, of two.
     pair_ids (list of str): the pair (note) of each text; its texts are dependent.
-    reference_group (str, optional): the group that is subtracted and divided by. None: every two are compared.
+    reference_group (str): the group that is subtracted and divided by.
     cluster_ids (list, or dict of one list, optional): the subject of each text, where subjects have several notes.
-    confidence (float): coverage of the intervals, above 0 and below 1; .95 by default.
 Returns:
     tpr_difference, fpr_difference: the other group's rate minus the reference group's; 0: equal.
     log_tprr, log_fprr: natural log of the other group's rate over the reference one; 0: equal; NaN of a rate of 0.
-    each with _ci_low, _ci_high and _p_value: interval (95 % by default) of the rates' Wilson intervals (MOVER),
+    each with _ci_low, _ci_high and _p_value: interval (95 %) of the rates' Wilson intervals (MOVER),
         and the p-value of "equal rates" that goes with it.
     tprr, fprr: smaller over larger rate, as published; 1: equal, 0: one group gets no positive. Biased below 1 where
         rates are equal. With _n and _n_unscored (texts of label 1 and of label 0), and _direction: 1: the other
         group's rate is higher, -1: the reference group's is.
     tpr_GROUP, fpr_GROUP: each group's rate; NaN, as all that is made of it, without a text of the label.
     n_undefined: how many of the two ratios are undefined.
-    contrasts, omnibus: in place of these with more than two groups or without a reference_group: the keys above for
-        each contrast, with group, reference_group and _p_adjusted (Holm); and for each rate if any group differs.
 Examples:
     >>> import evaluate, swapbias
     >>> ratios = evaluate.load(swapbias.metric_path("rate_ratio"))
@@ -59,8 +55,6 @@ _CITATION = """
 }
 """
 
-RATES = ("tpr", "fpr")
-
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class RateRatio(CheckedInputs, evaluate.Metric):
@@ -73,38 +67,21 @@ class RateRatio(CheckedInputs, evaluate.Metric):
             **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
-    def _compute(
-        self, predictions, references, groups, pair_ids, reference_group=None, cluster_ids=None, confidence=0.95
-    ):  # fmt: skip
+    def _compute(self, predictions, references, groups, pair_ids, reference_group=None, cluster_ids=None):
         rows = list(predictions), list(references), list(groups)
-        options = {
-            "reference_group": reference_group, "pair_ids": list(pair_ids), "cluster_ids": cluster_ids,
-            "confidence": confidence,
-        }  # fmt: skip
-        if reference_group is not None and len(set(groups)) < 3:
-            return _keys({rate: rate_ratio(*rows, rate=rate, **options) for rate in RATES}, reference_group)
-        found = {rate: contrasts(rate_ratio, *rows, rate=rate, **options) for rate in RATES}
-        each = []
-        for pair in found["tpr"].each:
-            one = {rate: found[rate].each[pair] for rate in RATES}
-            adjusted = {f"{rate}_difference_p_adjusted": one[rate].difference.p_adjusted for rate in RATES}
-            adjusted |= {f"log_{rate}r_p_adjusted": one[rate].log_ratio.p_adjusted for rate in RATES}
-            each.append({"group": pair[0], "reference_group": pair[1], **_keys(one, pair[1]), **adjusted})
-        return {"contrasts": each, "omnibus": {rate: found[rate].omnibus.numbers for rate in RATES}}
-
-
-def _keys(rates, reference_group):
-    found, undefined = {}, 0
-    for rate, one in rates.items():
-        direction = 0.0 if one.higher_group == "" else -1.0 if one.higher_group == reference_group else 1.0
-        known = one.estimate.value == one.estimate.value  # only NaN differs from itself
-        undefined += not known
-        named = {f"{rate}_difference": one.difference, f"log_{rate}r": one.log_ratio}
-        for name, each in named.items():
-            found |= {name: each.value, f"{name}_p_value": each.p_value}
-            found |= {f"{name}_ci_low": each.ci_low, f"{name}_ci_high": each.ci_high}
-        found[f"{rate}r"] = one.estimate.value
-        found[f"{rate}r_direction"] = direction if known else float("nan")
-        found[f"{rate}r_n"], found[f"{rate}r_n_unscored"] = float(one.estimate.n), float(one.estimate.n_unscored)
-        found.update({f"{rate}_{group}": value for group, value in one.rates.items()})
-    return {**found, "n_undefined": float(undefined)}
+        options = {"reference_group": reference_group, "pair_ids": list(pair_ids), "cluster_ids": cluster_ids}
+        found, undefined = {}, 0
+        for rate in ("tpr", "fpr"):
+            one = rate_ratio(*rows, rate=rate, **options)
+            gap = one.difference.value
+            known = one.estimate.value == one.estimate.value  # only NaN differs from itself
+            undefined += not known
+            named = {f"{rate}_difference": one.difference, f"log_{rate}r": one.log_ratio}
+            for name, each in named.items():
+                found |= {name: each.value, f"{name}_p_value": each.p_value}
+                found |= {f"{name}_ci_low": each.ci_low, f"{name}_ci_high": each.ci_high}
+            found[f"{rate}r"] = one.estimate.value
+            found[f"{rate}r_direction"] = float((gap > 0) - (gap < 0)) if known else float("nan")
+            found[f"{rate}r_n"], found[f"{rate}r_n_unscored"] = float(one.estimate.n), float(one.estimate.n_unscored)
+            found.update({f"{rate}_{group}": value for group, value in one.rates.items()})
+        return {**found, "n_undefined": float(undefined)}

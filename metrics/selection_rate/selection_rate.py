@@ -23,7 +23,6 @@ Args:
     reference_group (str, optional): whose rate the ratios divide by. None: the mean of the groups' rates.
     cluster_ids (list, or dict of lists, optional): the cluster of each candidate (the names, say), or several that
         cross by name: intervals and p-values then hold over clusters.
-    confidence (float): coverage of the intervals, above 0 and below 1; .95 by default.
 Returns:
     for each group: rate_GROUP (0: none, 1: all), rate_low_GROUP, rate_high_GROUP, ratio_GROUP (1: as the reference;
     below 1: selected less), ratio_low_GROUP, ratio_high_GROUP, p_value_GROUP, n_GROUP and n_unscored_GROUP.
@@ -56,14 +55,10 @@ class SelectionRate(CheckedInputs, evaluate.Metric):
             **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
-    def _compute(
-        self, predictions, groups, pair_ids=None, reference_group=None, cluster_ids=None, confidence=0.95
-    ):  # fmt: skip
+    def _compute(self, predictions, groups, pair_ids=None, reference_group=None, cluster_ids=None):
         found = {}
-        for group, (rate, ratio) in selection_rate(
-            predictions, groups, pair_ids=pair_ids, reference_group=reference_group, cluster_ids=cluster_ids,
-            confidence=confidence,
-        ).items():  # fmt: skip
+        options = {"pair_ids": pair_ids, "reference_group": reference_group, "cluster_ids": cluster_ids}
+        for group, (rate, ratio) in selection_rate(predictions, groups, **options).items():
             found[f"rate_{group}"], found[f"ratio_{group}"] = rate.value, ratio.value
             found[f"rate_low_{group}"], found[f"rate_high_{group}"] = rate.ci_low, rate.ci_high
             found[f"ratio_low_{group}"], found[f"ratio_high_{group}"] = ratio.ci_low, ratio.ci_high

@@ -19,7 +19,6 @@ Args:
     predictions (list of float): one score per unit; NaN where it could not be scored.
     groups (list of str): the group of each unit.
     threshold (float): strict; 0.5 by default. 1 counts the units that reach it.
-    confidence (float): coverage of the intervals, above 0 and below 1; .95 by default.
 Returns:
     for each group: share_GROUP (0: none, 1: all), ci_low_GROUP, ci_high_GROUP, count_GROUP, n_GROUP and
     n_unscored_GROUP.
@@ -52,11 +51,11 @@ class ShareAbove(CheckedInputs, evaluate.Metric):
             **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
-    def _compute(self, predictions, groups, threshold=0.5, confidence=0.95):
+    def _compute(self, predictions, groups, threshold=0.5):
         found = {}
         for group in dict.fromkeys(groups):
             mine = [score for score, name in zip(predictions, groups, strict=True) if name == group]
-            one = share_above(mine, threshold=threshold, confidence=confidence)
+            one = share_above(mine, threshold=threshold)
             found[f"share_{group}"] = one.value
             found[f"count_{group}"] = float(round(one.value * one.n)) if one.n else float("nan")
             found[f"ci_low_{group}"], found[f"ci_high_{group}"] = one.ci_low, one.ci_high

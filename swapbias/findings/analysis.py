@@ -28,7 +28,7 @@ from swapbias.findings.finding import (
     unmeasured,
 )
 from swapbias.findings.gate import judged, over_questions, questions_declared
-from swapbias.findings.predictions import RATES, SIGNED, is_positive, judgements, over_subjects, subjects
+from swapbias.findings.predictions import RATES, SIGNED, judgements
 from swapbias.findings.sensitivity import (
     ANSWERS,
     CHANGE,
@@ -354,21 +354,6 @@ def _group_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         if experiment.measure == "paired_gap" and experiment.reference_group in set(chosen["group"]):
             found = found.of_contrasts([units.estimate().p_value for units in each])  # by the design of each
         yield _spread(context, found, ALL, context.random(chosen)[1])
-    if context.score != "score" or not {"flips", "ratios"} & set(experiment.rates):
-        return
-    answers, groups = chosen["predicted"].to_numpy(dtype=float), chosen["group"].tolist()
-    pairs, clusters, over = chosen["pair_id"].tolist(), subjects(chosen), over_subjects(chosen)
-    reference = experiment.reference_group if experiment.reference_group in groups else None
-    if "flips" in experiment.rates:
-        found = measures.omnibus(answers, groups, pair_ids=pairs, cluster_ids=clusters, reference_group=reference)
-        yield _spread(context, found, f"{ALL}, positives", over, unit="share of positives")
-    positive = is_positive(chosen)
-    rates = {"true positive rate": positive, "false positive rate": ~positive} if "ratios" in experiment.rates else {}
-    for name, mine in rates.items():
-        found = measures.omnibus(
-            answers, groups, counted=mine, cluster_ids=clusters or pairs, reference_group=reference
-        )
-        yield _spread(context, found, f"{ALL}, {name}", over, unit=name)
 
 
 def _omnibus(context: Context, rows: pd.DataFrame, samples: list[str] | None = None) -> measures.Omnibus:

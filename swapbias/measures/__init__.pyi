@@ -45,13 +45,11 @@ from .estimate import (
 from .gaps import (
     Effect as Effect,
     Omnibus as Omnibus,
-    contrasts as contrasts,
     correlation as correlation,
     crossed_effects as crossed_effects,
     factorial as factorial,
     group_gap as group_gap,
     mean_score as mean_score,
-    module_result as module_result,
     omnibus as omnibus,
     paired_gap as paired_gap,
     selection_rate as selection_rate,

@@ -34,7 +34,7 @@ class AnswerBias:
 
 def answer_bias(
     classes: Sequence[str | None], sides: Sequence[str], *, pair_ids: Ids, cluster_ids: ClusterIds = None,
-    reference_group: str = "anti", confidence: float = 0.95,
+    reference_group: str = "anti",
 ) -> AnswerBias:  # fmt: skip
     """Accuracy on the pro-stereotyped sentences minus accuracy on the anti-stereotyped ones, in percentage points.
 
@@ -55,9 +55,8 @@ def answer_bias(
     answers = by_pair(code, side, pair_ids, names)[0]
     answers = answers[~np.isnan(answers).any(axis=1)]
     estimate = paired_gap(
-        percent_right(classes), sides, pair_ids, reference_group=reference_group, cluster_ids=cluster_ids,
-        confidence=confidence,
-    )  # fmt: skip
+        percent_right(classes), sides, pair_ids, reference_group=reference_group, cluster_ids=cluster_ids
+    )
     if (code[~np.isnan(code)] == CLASSES.index("other")).all():  # nothing was read: that is no equal treatment
         pairs = estimate.n + estimate.n_unscored
         estimate = Estimate(math.nan, n_unscored=pairs, test=estimate.test, interval=estimate.interval)

@@ -80,7 +80,7 @@ def random_cosine(dimensions: int) -> float:
     return math.exp(logs[0] - logs[1]) / math.sqrt(math.pi)
 
 
-def direct_bias(words: ArrayLike, female: ArrayLike, male: ArrayLike, *, confidence: float = 0.95) -> DirectBias:
+def direct_bias(words: ArrayLike, female: ArrayLike, male: ArrayLike) -> DirectBias:
     """Direct bias of words: mean |cosine| to the gender direction (DB with c = 1; Bolukbasi et al. 2016).
 
     A zero or non-finite vector leaves its word out. Swapping female and male flips the sign of ``signed`` alone.
@@ -97,14 +97,13 @@ def direct_bias(words: ArrayLike, female: ArrayLike, male: ArrayLike, *, confide
     others = [cosines_with(one, vectors) for one in directions_without_a_pair(female, male)]
     return from_cosines(
         cosines_with(direction, vectors), without_pairs=np.column_stack(others) if others else None,
-        explained_variance=explained, dimensions=len(direction), confidence=confidence,
+        explained_variance=explained, dimensions=len(direction),
     )  # fmt: skip
 
 
 def from_cosines(
     cosines: ArrayLike, null_cosines: ArrayLike | None = None, *, without_pairs: ArrayLike | None = None,
     explained_variance: float = math.nan, dimensions: int | None = None, like_frequency: bool = False,
-    confidence: float = 0.95,
 ) -> DirectBias:  # fmt: skip
     """Direct bias of words whose cosines to the gender direction are known.
 
@@ -146,7 +145,7 @@ def from_cosines(
                 variances = np.append(variances, (pairs - 1) * float(of_pairs.mean(axis=0).var()))
             variance = float(variances.sum())
             df = variance**2 / float((variances**2 / dfs).sum())
-            low, high = t_ends(mean_of(values), math.sqrt(variance), df, confidence)
+            low, high = t_ends(mean_of(values), math.sqrt(variance), df, 0.95)
             ends = max(low, least), min(high, 1.0)
         if len(distances) and len(values):
             p_value = (1 + int((distances >= observed - _ROUNDING).sum())) / (1 + len(distances))

@@ -1,16 +1,15 @@
 """Means, correlations, and gaps between two or more groups, paired or not: value, interval, effect size, test."""
 
-import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations, product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from swapbias.measures.contrast import (
     clustered_name,
@@ -55,13 +54,6 @@ class Omnibus:
     estimate: Estimate
     contrasts: int  # how many there are: the p-value is the smallest of theirs, so many times
     means: Mapping[str, float]  # of each group
-
-    @property
-    def numbers(self) -> dict[str, float]:
-        """What the `evaluate` modules return of it."""
-        found = self.estimate
-        counts = {"contrasts": self.contrasts, "n": found.n, "n_unscored": found.n_unscored}
-        return {"spread": found.value, "p_value": found.p_value} | {key: float(n) for key, n in counts.items()}
 
     def of_contrasts(self, p_values: Sequence[float]) -> "Omnibus":
         """The same with the p-value that those of the contrasts make; NaN where all are."""
@@ -110,7 +102,7 @@ class _Groups:
         means = np.array([[mean_of(sample[:, place]) for place in places] for sample in samples])
         return np.asarray(means[0] if len(means) == 1 else means[0] - means[1])
 
-    def contrast(self, weights: Floats, confidence: float = 0.95) -> Estimate:
+    def contrast(self, weights: Floats) -> Estimate:
         """The weighted sum of the means of rows, or of pairs (of two samples the difference of those sums)."""
         used, scale = np.flatnonzero(np.abs(weights) > _ROUNDING), self.values
         if self.paired:
@@ -121,10 +113,7 @@ class _Groups:
             values, sides = self.values[chosen], np.searchsorted(used, self.sides[chosen])
             factors, shares = rows_of(self.factors, chosen), None if self.shares is None else self.shares[chosen]
             signs, samples = tuple(weights[used]), [values[sides == side] for side in range(len(used))]
-        found = linear_contrast(
-            values, sides, signs, factors, shares=shares, scale=scale, confidence=confidence,
-            n_unscored=self.n_unscored,
-        )  # fmt: skip
+        found = linear_contrast(values, sides, signs, factors, shares=shares, scale=scale, n_unscored=self.n_unscored)
         pooled = pooled_spread(samples)
         found = replace(found, effect_size=found.value / pooled if pooled > 0 else math.nan)
         if not self.paired or len(signs) > 1:
@@ -151,7 +140,7 @@ class _Groups:
 
 def paired_gap(
     scores: ArrayLike, groups: Sequence[str], pair_ids: Ids, *, reference_group: str, test: str = "t",
-    cluster_ids: ClusterIds = None, confidence: float = 0.95,
+    cluster_ids: ClusterIds = None,
 ) -> Estimate:  # fmt: skip
     """Mean over pairs of the other group's score minus the reference group's.
 
@@ -174,7 +163,7 @@ def paired_gap(
     if test not in ("t", "sign"):
         raise ValueError(f"test {test!r}, expected 't' or 'sign'.")
     pairs = _Groups.of(*two_groups(scores, groups, reference_group), cluster_ids, pair_ids)
-    found = pairs.contrast(_TWO, confidence)
+    found = pairs.contrast(_TWO)
     if test == "sign":
         names = " and ".join(filter(None, pairs.factors))
         p_value = sign_test_p(pairs.values @ _TWO, pairs.factors)
@@ -184,7 +173,7 @@ def paired_gap(
 
 def group_gap(
     scores: ArrayLike, groups: Sequence[str], *, reference_group: str, test: str = "welch",
-    cluster_ids: ClusterIds = None, confidence: float = 0.95,
+    cluster_ids: ClusterIds = None,
 ) -> Estimate:  # fmt: skip
     """Mean score of the other group minus mean score of the reference group, rows not paired.
 
@@ -198,14 +187,14 @@ def group_gap(
     if test not in ("welch", "t"):
         raise ValueError(f"test {test!r}, expected 'welch' or 't'.")
     rows = _Groups.of(*two_groups(scores, groups, reference_group), cluster_ids)
-    found = rows.contrast(_TWO, confidence)
+    found = rows.contrast(_TWO)
     if test == "welch" or rows.factors:
         return found
     samples = [rows.values[rows.sides == side] for side in (0, 1)]
     spread, counts = pooled_spread(samples), [len(one) for one in samples]
     std_error = spread * math.sqrt(1 / counts[0] + 1 / counts[1]) if spread > 0 else math.nan
     df = math.nan if math.isnan(std_error) else sum(counts) - 2
-    low, high = t_ends(found.value, std_error, df, confidence)
+    low, high = t_ends(found.value, std_error, df, 0.95)
     return replace(
         found, ci_low=low, ci_high=high, std_error=std_error, df=df, p_value=t_p(found.value, std_error, df),
         test="independent t (equal variance)", interval="pooled t",
@@ -214,7 +203,7 @@ def group_gap(
 
 def selection_rate(
     selected: ArrayLike, groups: Sequence[str], *, pair_ids: Ids | None = None, reference_group: str | None = None,
-    cluster_ids: ClusterIds = None, confidence: float = 0.95,
+    cluster_ids: ClusterIds = None,
 ) -> dict[str, tuple[Estimate, Estimate]]:  # fmt: skip
     """Of each group the share of its candidates who are selected, 0 to 1, and the impact ratio (1: as the reference).
 
@@ -241,13 +230,13 @@ def selection_rate(
     shares = np.array([1 / len(names) if reference is None else float(name == reference) for name in names])
     base, found = float(shares @ rows.means), {}
     for name, own in zip(names, np.eye(len(names)), strict=True):
-        mean = rows.contrast(own, confidence)
+        mean = rows.contrast(own)
         low, high = (float(np.clip(end, 0, 1)) for end in (mean.ci_low, mean.ci_high))
         rate = replace(mean, ci_low=low, ci_high=high, p_value=math.nan, test="none", effect_size=math.nan)
         value = mean.value / base if base > 0 else math.nan
         impact = Estimate(value, n=mean.n, n_unscored=mean.n_unscored, test="none")
         if mean.value > 0 and base > 0 and name != reference:
-            log = rows.contrast(own / mean.value - shares / base, confidence)  # the log less its value here
+            log = rows.contrast(own / mean.value - shares / base)  # the log less its value here
             low, high = (value * math.exp(min(end, 700.0)) for end in (log.ci_low, log.ci_high))
             p_value = t_p(math.log(value), log.std_error, log.df, log.skewness)
             method = f"{log.test} of the log"
@@ -259,9 +248,7 @@ def selection_rate(
     return found
 
 
-def mean_score(
-    scores: ArrayLike, *, cluster_ids: ClusterIds = None, weights: ArrayLike | None = None, confidence: float = 0.95
-) -> Estimate:
+def mean_score(scores: ArrayLike, *, cluster_ids: ClusterIds = None, weights: ArrayLike | None = None) -> Estimate:
     """Mean of the scores with its t interval; nothing is tested. ``n`` counts rows; NaN scores are left out.
 
     ``cluster_ids`` are those of ``paired_gap``; ``weights`` of rows, from 0; None: all weigh the same.
@@ -270,11 +257,11 @@ def mean_score(
     if score.ndim != 1:
         raise ValueError(f"scores of shape {score.shape}, expected one score per row.")
     rows = _Groups.of(score, np.zeros(len(score), np.intp), ("",), cluster_ids, weights=weights)
-    found = rows.contrast(np.ones(1), confidence)
+    found = rows.contrast(np.ones(1))
     return replace(found, p_value=math.nan, effect_size=math.nan, test="none", independent=0)
 
 
-def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson", confidence: float = 0.95) -> Estimate:
+def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson") -> Estimate:
     """Correlation of two numbers known for the same units, -1 to 1; ``method`` is ``pearson`` or ``spearman``.
 
     The interval is Fisher's, for ranks with the standard error of Bonett and Wright (2000). Fewer than four units, or
@@ -296,7 +283,7 @@ def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson", confiden
     found = replace(found, value=r, p_value=float(result.pvalue))
     if n < 4 or abs(r) >= 1:
         return found
-    half = t_reach(confidence, math.inf) * math.sqrt((1 + r**2 / 2 if ranks else 1.0) / (n - 3))
+    half = t_reach(0.95, math.inf) * math.sqrt((1 + r**2 / 2 if ranks else 1.0) / (n - 3))
     return replace(found, ci_low=math.tanh(math.atanh(r) - half), ci_high=math.tanh(math.atanh(r) + half))
 
 
@@ -334,7 +321,7 @@ def _compared(names: Sequence[str], reference_group: str | None) -> list[Contras
 
 def omnibus(
     scores: ArrayLike, groups: Sequence[str], *, pair_ids: Ids | None = None, cluster_ids: ClusterIds = None,
-    sample_ids: Sequence[Any] | None = None, counted: ArrayLike | None = None, reference_group: str | None = None,
+    sample_ids: Sequence[Any] | None = None, reference_group: str | None = None,
 ) -> Omnibus:  # fmt: skip
     """Whether any of k groups differs: whether the interval of any contrast, at .05 over their number, leaves out 0.
 
@@ -342,7 +329,6 @@ def omnibus(
         scores, groups, cluster_ids: as in ``paired_gap``, with two groups or more.
         pair_ids: pairs that are not scored in all groups are left out. None: rows are not paired.
         sample_ids: shape (rows,), with pairs only: two samples of pairs; tested is whether their gaps are the same.
-        counted: shape (rows,), which rows are compared; None: all.
         reference_group: each other group is compared with it; None: every two groups are.
 
     >>> found = omnibus([1.0, 2.0, 4.0, 2.0, 4.0, 5.0], list("abcabc"), pair_ids=list("ppprrr"))
@@ -351,100 +337,8 @@ def omnibus(
     """
     score, codes, names = by_group(scores, groups)
     each, gaps = np.eye(len(names)), _compared(names, reference_group)
-    mask = np.ones(len(score), np.bool_) if counted is None else np.asarray(counted, np.bool_)
-    found = _Groups.of(np.where(mask, score, np.nan), codes, names, cluster_ids, pair_ids, sample_ids=sample_ids)
-    found = replace(found, n_unscored=found.n_unscored - int((~mask).sum()))
+    found = _Groups.of(score, codes, names, cluster_ids, pair_ids, sample_ids=sample_ids)
     return found.omnibus([each[names.index(one)] - each[names.index(other)] for one, other in gaps])
-
-
-class Contrasts(NamedTuple):
-    """What a measure says of each contrast, by its two groups, corrected by Holm; and the test of all at once."""
-
-    each: Mapping[Contrast, Any]
-    omnibus: Omnibus
-
-
-def contrasts(
-    measure: Callable[..., Any], *rows: Any, reference_group: str | None = None, **options: Any
-) -> Contrasts:
-    """A measure of two groups for any number of them: each against the reference group, or every two.
-
-    ``measure`` is ``paired_gap``, ``group_gap``, ``flip_rate``, ``rate_ratio`` or ``answer_bias``, then its rows.
-    Each contrast is what it gives for the rows of these two groups alone, so that a further group changes nothing but
-    the correction. Without a reference group the one whose name comes first in the alphabet is minus the other.
-
-    >>> found = contrasts(
-    ...     paired_gap, [0.4, 0.2, 0.1, 0.6, 0.3, 0.2], list("abcabc"), list("ppprrr"), reference_group="c"
-    ... )
-    >>> {contrast: round(one.value, 3) for contrast, one in found.each.items()}
-    {('a', 'c'): 0.35, ('b', 'c'): 0.1}
-    """
-    arguments = inspect.signature(measure).bind_partial(*rows, **options).arguments
-    groups = np.asarray([str(name) for name in arguments["sides" if "sides" in arguments else "groups"]])
-    found: dict[Contrast, Any] = {}
-    for other, reference in _compared(sorted(set(groups.tolist())), reference_group):
-        chosen = (groups == other) | (groups == reference)
-        part = {name: _some(name, value, chosen) for name, value in arguments.items()}
-        found[other, reference] = measure(**part, reference_group=reference)
-    results = list(found.values())
-    if isinstance(results[0], Estimate):
-        results = holm(results, "contrasts")
-    else:
-        for name in [one.name for one in fields(results[0]) if isinstance(getattr(results[0], one.name), Estimate)]:
-            corrected = holm([getattr(one, name) for one in results], "contrasts")
-            results = [replace(one, **{name: each}) for one, each in zip(results, corrected, strict=True)]
-    test = _omnibus_of(arguments, groups.tolist(), reference_group)
-    if measure is paired_gap:
-        test = test.of_contrasts([one.p_value for one in results])
-    return Contrasts(dict(zip(found, results, strict=True)), test)
-
-
-def _some(name: str, value: Any, chosen: NDArray[np.bool_]) -> Any:
-    """An argument of a measure for some of the rows; what is not by row stays."""
-    if isinstance(value, Mapping):
-        return {factor: _some(name, ids, chosen) for factor, ids in value.items()}
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if len(value) != len(chosen):
-        raise ValueError(f"{len(value)} {name} and {len(chosen)} groups, expected one of each per row.")
-    return [one for one, used in zip(value, chosen, strict=True) if used]
-
-
-def _omnibus_of(arguments: Mapping[str, Any], groups: Sequence[str], reference_group: str | None) -> Omnibus:
-    """The test of all groups that goes with a measure: of what each of its contrasts is a difference of."""
-    pairs, clusters = arguments.get("pair_ids"), arguments.get("cluster_ids")
-    rows: dict[str, Any] = {"groups": groups, "pair_ids": pairs, "cluster_ids": clusters}
-    if "labels" in arguments:
-        counted = np.asarray(arguments["labels"]) == (arguments.get("rate", "tpr") == "tpr")
-        rows |= {"pair_ids": None, "cluster_ids": pairs if clusters is None else clusters, "counted": counted}
-    if "classes" in arguments:
-        rows["scores"] = percent_right(arguments["classes"])
-    else:
-        rows["scores"] = arguments["answers" if "answers" in arguments else "scores"]
-    return omnibus(**rows, reference_group=reference_group)
-
-
-def module_result(
-    measure: Callable[..., Any], numbers: Callable[[Any, str], dict[str, float]], groups: Sequence[str], *rows: Any,
-    reference_group: str | None, **options: Any,
-) -> dict[str, Any]:  # fmt: skip
-    """What an `evaluate` module returns: ``numbers`` of the measure and the reference group where two are compared.
-
-    Of more groups, or without a reference group: ``contrasts``, for each the same keys with ``group``,
-    ``reference_group`` and ``p_adjusted``, and ``omnibus``. Other arguments as in ``contrasts``.
-    """
-    names = set(map(str, groups))
-    if reference_group is not None:
-        reference_group = named_group(reference_group, names)
-        if len(names) < 3:
-            return numbers(measure(*rows, reference_group=reference_group, **options), reference_group)
-    found = contrasts(measure, *rows, reference_group=reference_group, **options)
-    each = [
-        {"group": group, "reference_group": reference, **numbers(one, reference)}
-        | {"p_adjusted": getattr(one, "estimate", one).p_adjusted}
-        for (group, reference), one in found.each.items()
-    ]
-    return {"contrasts": each, "omnibus": found.omnibus.numbers}
 
 
 # --- crossed group factors --------------------------------------------------------------------------------------
@@ -531,7 +425,7 @@ def factorial(
 def crossed_effects(levels: Mapping[str, Sequence[str]], reference: Mapping[str, str]) -> list[Effect]:
     """The main effects and interactions of crossed factors, with the weights of their cells and no estimates."""
     if len(levels) < 2:
-        raise ValueError(f"factors {list(levels)}, expected two or more. Compare groups of one with contrasts.")
+        raise ValueError(f"factors {list(levels)}, expected two or more. Compare groups of one with omnibus.")
     names: dict[str, list[str]] = {}  # of each factor its levels, the reference first
     for factor, column in levels.items():
         found = sorted({str(level) for level in column})

@@ -50,7 +50,7 @@ class Quantity:
     df: float = math.nan
     end: Callable[[float, float], float] = lambda quantile, side: math.nan
 
-    def estimate(self, confidence: float, *, tested: bool = False) -> Estimate:
+    def estimate(self, *, tested: bool = False, confidence: float = 0.95) -> Estimate:
         """The value with its interval; with the two-sided p of "it is 0": one less the coverage that reaches 0."""
         quantile, p_value = t_reach(confidence, self.df), math.nan
 
@@ -177,7 +177,7 @@ def _divide(part: Floats, whole: Floats, otherwise: float = math.nan) -> Floats:
 # --- one share --------------------------------------------------------------------------------------------------
 
 
-def share_above(scores: ArrayLike, *, threshold: float = 0.5, confidence: float = 0.95) -> Estimate:
+def share_above(scores: ArrayLike, *, threshold: float = 0.5) -> Estimate:
     """Share of scores strictly above a threshold, 0 to 1, with Wilson's interval; nothing is tested.
 
     ``value * n`` is the count. No scored row: NaN. Nothing lies above the range of a share, so a threshold of 1 or
@@ -188,13 +188,13 @@ def share_above(scores: ArrayLike, *, threshold: float = 0.5, confidence: float 
     score = np.asarray(scores, dtype=np.float64)
     used = score[~np.isnan(score)]
     above = used >= threshold - 1e-9 if threshold >= 1 else used > threshold  # a mean of ones may lie below one
-    return _share(above, None, "Wilson", len(score) - len(used)).estimate(confidence)
+    return _share(above, None, "Wilson", len(score) - len(used)).estimate()
 
 
 def share_right(right: Sequence[bool], cluster_ids: Ids, *, confidence: float = 0.95) -> Estimate:
     """Share of units that are right, 0 to 1, with Wilson's interval over clusters (notes); NaN without a unit."""
     clusters = np.unique(np.asarray(cluster_ids), return_inverse=True)[1]
-    return _share(np.asarray(right, dtype=bool), clusters, "Wilson, clustered").estimate(confidence)
+    return _share(np.asarray(right, dtype=bool), clusters, "Wilson, clustered").estimate(confidence=confidence)
 
 
 def agreement_share(first: Sequence[str], second: Sequence[str], *, cluster_ids: Ids) -> Estimate:
@@ -204,7 +204,7 @@ def agreement_share(first: Sequence[str], second: Sequence[str], *, cluster_ids:
     """
     one, other, codes = _readings(first, second, cluster_ids)
     interval = "Wilson, over clusters" if len(one) else "none"
-    return _share(one == other, codes, interval, len(first) - len(one)).estimate(0.95)
+    return _share(one == other, codes, interval, len(first) - len(one)).estimate()
 
 
 def _share(counted: NDArray[np.bool_], clusters: Codes | None, interval: str, n_unscored: int = 0) -> Quantity:
@@ -261,7 +261,7 @@ class Flips:
 
 def flip_rate(
     answers: ArrayLike, groups: Sequence[str], pair_ids: Ids, *, reference_group: str, cluster_ids: ClusterIds = None,
-    confidence: float = 0.95, seed: int = 0,
+    seed: int = 0,
 ) -> Flips:  # fmt: skip
     """Mismatch ratio: share of pairs whose two versions get different predictions, with Wilson's interval.
 
@@ -290,7 +290,7 @@ def flip_rate(
         codes = clusters[first[complete]]
         p_value = _sign_flip_p(np.bincount(codes, weights=difference).astype(np.float64), seed)
         test, interval = "sign-flip permutation of clusters", "Wilson on effective pairs"
-    found = _share(difference != 0, codes, interval, int((~complete).sum())).estimate(confidence)
+    found = _share(difference != 0, codes, interval, int((~complete).sum())).estimate()
     return Flips(replace(found, p_value=p_value, test=test), more, fewer, _higher(more - fewer, names))
 
 
@@ -333,7 +333,7 @@ class RateRatio:
 
 def rate_ratio(
     answers: ArrayLike, labels: ArrayLike, groups: Sequence[str], *, reference_group: str,
-    pair_ids: Ids | None = None, cluster_ids: ClusterIds = None, rate: str = "tpr", confidence: float = 0.95,
+    pair_ids: Ids | None = None, cluster_ids: ClusterIds = None, rate: str = "tpr",
 ) -> RateRatio:  # fmt: skip
     """Difference and log ratio of the two groups' true (or false) positive rates, and the ratio as published.
 
@@ -355,7 +355,7 @@ def rate_ratio(
     part, unscored = whole * (answer == 1)[:, None], int((of_label & ~used).sum())
     units = _dependence(len(answer), pair_ids, cluster_ids)
     both = (share_sum(part, whole, _TWO, *units, scale=one, n_unscored=unscored) for one in (np.asarray, np.log))
-    difference, log_ratio = (one.estimate(confidence, tested=True) for one in both)
+    difference, log_ratio = (one.estimate(tested=True) for one in both)
     rates = _shares(part, whole)
     published = float(_divide(rates.min(), rates.max()))  # of a NaN rate both are NaN, and NaN > 0 is false
     estimate = Estimate(published, n=int(used.sum()), n_unscored=unscored, test="none", interval="none")
@@ -364,8 +364,7 @@ def rate_ratio(
 
 
 def macro_f1(
-    answers: ArrayLike, labels: ArrayLike, *, pair_ids: Ids | None = None, cluster_ids: ClusterIds = None,
-    confidence: float = 0.95,
+    answers: ArrayLike, labels: ArrayLike, *, pair_ids: Ids | None = None, cluster_ids: ClusterIds = None
 ) -> Estimate:  # fmt: skip
     """Mean of the F1 of class 1 and of class 0, 0 (nothing right) to 1 (all right); arguments as in ``rate_ratio``.
 
@@ -379,12 +378,11 @@ def macro_f1(
     return share_sum(
         right, whole, (0.5, 0.5), *_dependence(len(answer), pair_ids, cluster_ids),
         scale=lambda s: 2 * s / (1 + s), n_unscored=int((~used).sum()),
-    ).estimate(confidence)  # fmt: skip
+    ).estimate()  # fmt: skip
 
 
 def uar(
-    predicted: Sequence[str], truth: Sequence[str], *, note_ids: Ids | None = None, cluster_ids: ClusterIds = None,
-    confidence: float = 0.95,
+    predicted: Sequence[str], truth: Sequence[str], *, note_ids: Ids | None = None, cluster_ids: ClusterIds = None
 ) -> Estimate:  # fmt: skip
     """Unweighted average recall over the classes in ``truth``; gender leakage where the truth is the gender.
 
@@ -406,7 +404,7 @@ def uar(
     whole = (actual[:, None] == classes) & used[:, None]
     right, weights = whole & (guess == actual)[:, None], (1 / len(classes),) * len(classes)
     units = _dependence(len(actual), note_ids, cluster_ids)
-    return share_sum(right, whole, weights, *units, n_unscored=unscored).estimate(confidence)
+    return share_sum(right, whole, weights, *units, n_unscored=unscored).estimate()
 
 
 def _dependence(rows: int, unit_ids: Ids | None, cluster_ids: ClusterIds) -> tuple[Codes | None, Codes | None]:
@@ -456,7 +454,7 @@ class Performance:
 
 def performance(
     answers: ArrayLike, labels: ArrayLike, groups: Sequence[str], *, reference_group: str,
-    scores: ArrayLike | None = None, cluster_ids: ClusterIds = None, confidence: float = 0.95,
+    scores: ArrayLike | None = None, cluster_ids: ClusterIds = None,
 ) -> Performance:  # fmt: skip
     """Rates, ranking and calibration of a classifier in two groups, and their differences.
 
@@ -491,7 +489,7 @@ def performance(
         part = whole & counted[:, None]
         for at, name in enumerate(names):
             own = part[:, [at]], whole[:, [at]], (1.0,), None, clusters
-            found[name][rate] = share_sum(*own, n_unscored=unscored[at], interval=interval).estimate(confidence)
+            found[name][rate] = share_sum(*own, n_unscored=unscored[at], interval=interval).estimate()
         # A subject is of one group: its rows are one unit.
         gaps[rate] = share_sum(part, whole, _TWO, units, None, n_unscored=sum(unscored), interval=interval)
     differences = {}
@@ -503,20 +501,18 @@ def performance(
         gaps["auroc"], excess = _difference(*areas), score - label
         for area, name, mine in zip(areas, names, sides.T, strict=True):
             over = None if clusters is None else clusters[mine]
-            found[name]["auroc"] = area.estimate(confidence)
-            found[name]["calibration"] = mean_score(excess[mine], cluster_ids=over, confidence=confidence)
-        differences["calibration"] = group_gap(
-            excess, groups, reference_group=reference_group, cluster_ids=clusters, confidence=confidence
-        )
-    each = {name: one.estimate(confidence, tested=one.interval != "none") for name, one in gaps.items()}
+            found[name]["auroc"] = area.estimate()
+            found[name]["calibration"] = mean_score(excess[mine], cluster_ids=over)
+        differences["calibration"] = group_gap(excess, groups, reference_group=reference_group, cluster_ids=clusters)
+    each = {name: one.estimate(tested=one.interval != "none") for name, one in gaps.items()}
     named = {DIFFERENCES[name]: one for name, one in (each | differences).items()}
-    return Performance(found, named, _equalised(gaps["tpr"], gaps["fpr"], confidence))
+    return Performance(found, named, _equalised(gaps["tpr"], gaps["fpr"]))
 
 
-def _equalised(tpr: Quantity, fpr: Quantity, confidence: float) -> Estimate:
+def _equalised(tpr: Quantity, fpr: Quantity) -> Estimate:
     """The larger absolute difference, with ends that hold for both at once."""
     n, value = tpr.n + fpr.n, float(np.abs([tpr.value, fpr.value]).max())
-    both = [one.estimate((1 + confidence) / 2, tested=True) for one in (tpr, fpr)]
+    both = [one.estimate(tested=True, confidence=0.975) for one in (tpr, fpr)]
     ends = np.array([(one.ci_low, one.ci_high) for one in both])
     if np.isnan(ends).any():
         return Estimate(value, n=n, test="none", interval="none")
