@@ -22,7 +22,6 @@ Args:
     reference_group (str): the group that is subtracted.
     cluster_ids (list, or dict of lists, optional): the cluster of each text (its template, say), or several that
         cross by name: interval and p-value then hold over clusters, as those of audits do.
-    test (str): "t" (the default) or "sign" (exact, of the means of clusters).
 Returns:
     value: mean difference, in the unit of the predictions; 0: no gap; above 0: the other group is higher.
     ci_low, ci_high: ends of the interval, 95 %, paired t.
@@ -69,6 +68,6 @@ class PairedGap(CheckedInputs, evaluate.Metric):
             **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
-    def _compute(self, predictions, groups, pair_ids, reference_group=None, cluster_ids=None, test="t"):
-        options = {"reference_group": reference_group, "cluster_ids": cluster_ids, "test": test}
-        return paired_gap(predictions, groups, pair_ids, **options).numbers("effect_size", "effect_size_z")
+    def _compute(self, predictions, groups, pair_ids, reference_group=None, cluster_ids=None):
+        found = paired_gap(predictions, groups, pair_ids, reference_group=reference_group, cluster_ids=cluster_ids)
+        return found.numbers("effect_size", "effect_size_z")

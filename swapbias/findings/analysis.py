@@ -153,7 +153,7 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
                 if one is not _ALL or not experiment.never_pooled:
                     for gap in here.gaps():
                         yield from _gaps(gap, sliced)
-                    yield from _group_findings(here, sliced)
+                    yield from _all_groups(here, sliced, ALL)
                     yield from _levels(here, sliced)
                 yield from _rates(here, sliced)
         yield from _factor_findings(within, part)
@@ -162,7 +162,8 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
     if experiment.contrast and set(experiment.contrast) <= set(rows[experiment.subset]):
         for gap in context.gaps():
             yield from _gap_differences(gap, rows)
-        yield from _group_differences(context, rows)
+        both = rows[rows[experiment.subset].isin(experiment.contrast)]
+        yield from _all_groups(replace(context, subset=" - ".join(experiment.contrast)), both, ALL_GAPS)
 
 
 def _columns_read(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
@@ -212,10 +213,10 @@ def _as_published(context: Context, rows: pd.DataFrame) -> Estimate:
         gaps = [pair_gaps(replace(context, score=name), rows)["gap"] for name in ("score", OTHER)]
         models = np.repeat(["first", "second"], [len(one) for one in gaps]).tolist()
         return measures.group_gap(np.concatenate(gaps), models, reference_group="second", test="t")
-    options: dict[str, Any] = {"reference_group": experiment.reference_group, "test": experiment.test}
+    reference = experiment.reference_group
     if experiment.measure == "paired_gap":
-        return measures.paired_gap(scores, groups, rows["pair_id"].to_numpy(), **options)
-    return measures.group_gap(scores, groups, **options)
+        return measures.paired_gap(scores, groups, rows["pair_id"].to_numpy(), reference_group=reference)
+    return measures.group_gap(scores, groups, reference_group=reference, test=experiment.test)
 
 
 def _ratio(context: Context, rows: pd.DataFrame, value: float, baseline: float) -> dict[str, Any]:
@@ -342,43 +343,27 @@ def _correlations(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 # --- several groups -----------------------------------------------------------------------------------
 
 
-def _group_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
-    """Whether any of several groups differs; nothing of two, whose gap says it."""
+def _all_groups(context: Context, rows: pd.DataFrame, contrast: str) -> Iterator[Finding]:
+    """Whether any of several groups differs, or with ``ALL_GAPS`` any gap in two subsets; nothing of two groups.
+
+    Each is compared with the reference, or every two where that is not among the rows.
+    """
     experiment = context.experiment
-    chosen = rows[rows["group"].isin(experiment.compared)]
-    if chosen["group"].nunique() < 3:
+    rows = rows[rows["group"].isin(experiment.compared)]
+    groups, paired = rows["group"].tolist(), experiment.measure == "paired_gap"
+    samples = rows[experiment.subset].tolist() if contrast == ALL_GAPS else None
+    if not experiment.measure or len(set(groups)) < 3 or (samples and len(set(samples)) < 2):
         return
-    if experiment.measure:
-        found = _omnibus(context, chosen)
-        each = [units for one in context.gaps() if (units := gap_units(one, chosen)) is not None]
-        if experiment.measure == "paired_gap" and experiment.reference_group in set(chosen["group"]):
-            found = found.of_contrasts([units.estimate().p_value for units in each])  # by the design of each
-        yield _spread(context, found, ALL, context.random(chosen)[1])
-
-
-def _omnibus(context: Context, rows: pd.DataFrame, samples: list[str] | None = None) -> measures.Omnibus:
-    """The test of all groups: each with the reference, or every two where that is not among the rows."""
-    experiment, groups = context.experiment, rows["group"].tolist()
-    return measures.omnibus(
-        rows[context.score].to_numpy(), groups, cluster_ids=context.random(rows)[0], sample_ids=samples,
-        pair_ids=rows["pair_id"].tolist() if experiment.measure == "paired_gap" else None,
-        reference_group=experiment.reference_group if experiment.reference_group in groups else None,
+    reference = experiment.reference_group if experiment.reference_group in groups else None
+    clusters, over = context.random(rows)
+    found = measures.omnibus(
+        rows[context.score].to_numpy(), groups, pair_ids=rows["pair_id"].tolist() if paired else None,
+        cluster_ids=clusters, sample_ids=samples, reference_group=reference,
     )  # fmt: skip
-
-
-def _spread(context: Context, found: measures.Omnibus, contrast: str, over: str, **more: str) -> Finding:
-    return context.finding(found.estimate, SPREAD, contrast, cluster_vars=over, **more)
-
-
-def _group_differences(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
-    """Whether the gaps between several groups are the same in the two subsets that the experiment contrasts."""
-    experiment = context.experiment
-    first, second = experiment.contrast or ("", "")
-    chosen = rows[rows["group"].isin(experiment.compared) & rows[experiment.subset].isin([first, second])]
-    if chosen["group"].nunique() > 2 and chosen[experiment.subset].nunique() == 2:
-        found = _omnibus(context, chosen, chosen[experiment.subset].tolist())
-        here = replace(context, subset=f"{first} - {second}")
-        yield _spread(here, found, ALL_GAPS, context.random(chosen)[1])
+    if paired and reference and not samples:  # by the design of each
+        each = [units for one in context.gaps() if (units := gap_units(one, rows)) is not None]
+        found = found.of_contrasts([units.estimate().p_value for units in each])
+    yield context.finding(found.estimate, SPREAD, contrast, cluster_vars=over)
 
 
 def _factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -393,23 +378,24 @@ def _factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         not experiment.factors
         or not experiment.measure
         or not len(rows)
-        or not len(named := crossed(experiment, rows))
+        or not len(table := crossed(experiment, rows))
     ):
         return
     clusters, over = context.random(rows)
     found = measures.factorial(
-        rows[context.score].to_numpy(), {factor: rows["group"].map(named[factor]).tolist() for factor in named},
-        reference=named.loc[experiment.reference_group].to_dict(), cluster_ids=clusters,
+        rows[context.score].to_numpy(), {factor: rows["group"].map(table[factor]).tolist() for factor in table},
+        reference=table.loc[experiment.reference_group].to_dict(), cluster_ids=clusters,
         pair_ids=rows["pair_id"].tolist() if experiment.measure == "paired_gap" else None,
     )  # fmt: skip
     for term, test in found.terms.items():
         mine = [one for one in found.effects if one.term == term]
         for one in mine:
-            measure, levels = EFFECTS[one.order - 1], _effect_levels(one)
-            yield context.finding(one.estimate, measure, effect_name(one), cluster_vars=over, **levels)
+            levels = [level for pair in one.levels.values() for level in pair] if one.order < 3 else []
+            named = dict(zip(("group", "reference_group", "within", "against"), levels, strict=False))
+            yield context.finding(one.estimate, EFFECTS[one.order - 1], effect_name(one), cluster_vars=over, **named)
         if len(mine) > 1:
-            yield _spread(context, test, term, over)
-    groups = {", ".join(levels): str(group) for group, *levels in named.itertuples(name=None)}
+            yield context.finding(test.estimate, SPREAD, term, cluster_vars=over)
+    groups = {", ".join(levels): str(group) for group, *levels in table.itertuples(name=None)}
     # The furthest from the mean is named first.
     for cell in sorted(found.intersections, key=lambda one: -abs(one.gap)):
         yield context.finding(
@@ -417,14 +403,6 @@ def _factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
             slice_value=cell.name, cluster_vars=over, intersection=cell.name, from_mean=cell.gap, parts=cell.parts,
             group=groups[cell.name],
         )  # fmt: skip
-
-
-def _effect_levels(effect: measures.Effect) -> dict[str, str]:
-    """The two levels of a main effect, and those of the second factor of an interaction of two."""
-    if effect.order > 2:
-        return {}
-    names = [level for pair in effect.levels.values() for level in pair]
-    return dict(zip(("group", "reference_group", "within", "against"), names, strict=False))
 
 
 def _with_intersections(found: Sequence[Finding]) -> list[Finding]:
@@ -564,8 +542,13 @@ def compare(
     for name, models in studies.items():
         study, mine = load_study(name), list[Finding]()
         for experiment, parts in _alike(study, models, units_read or {}):
-            rows, looks = _shared_trials(experiment, parts)
-            pairs = model_pairs(list(rows), reference)
+            trials = [set(part["trial"]) for part in parts.values() if "trial" in part]
+            shared = set.intersection(*trials) if trials else set()  # that every model answered
+            rows = {
+                model: _one_per_prompt(experiment, part[part["trial"].isin(shared)] if "trial" in part else part)
+                for model, part in parts.items()
+            }
+            looks, pairs = max(map(looks_of, parts.values())), model_pairs(list(rows), reference)
             constant = {model for model, part in rows.items() if _is_constant(experiment, part)}
             for pair in pairs:
                 context = Context(name, " - ".join(pair), experiment, CHANGE, interim_analyses=looks)
@@ -605,17 +588,6 @@ def _alike(
             mine = by_unit.setdefault(one.unit if ranged else unit, {})
             mine[model] = experiment_rows(models[model], one.name)
         yield from ((replace(one, unit=unit), mine) for unit, mine in by_unit.items())
-
-
-def _shared_trials(experiment: Experiment, models: Mapping[str, pd.DataFrame]) -> tuple[dict[str, pd.DataFrame], int]:
-    """A row a prompt of each model, of the trials that all have; and the number of interim analyses."""
-    trials = [set(part["trial"]) for part in models.values() if "trial" in part]
-    shared = set.intersection(*trials) if trials else set()
-    rows = {
-        model: _one_per_prompt(experiment, part[part["trial"].isin(shared)] if "trial" in part else part)
-        for model, part in models.items()
-    }
-    return rows, max(map(looks_of, models.values()), default=1)
 
 
 def _differences(context: Context, first: pd.DataFrame, second: pd.DataFrame, *, brief: bool) -> list[Finding]:

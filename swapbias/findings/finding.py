@@ -326,12 +326,11 @@ def primary_of_each(found: Iterable[Finding]) -> list[Finding]:
                 "Give the findings of one run."
             )
         several.append(one)
-    return [min(several, key=_fairness) for several in chosen.values()]
 
+    def fairness(one: Finding) -> float:
+        return number.value if (number := oriented(one)) else 1.0
 
-def _fairness(finding: Finding) -> float:
-    number = oriented(finding)
-    return number.value if number else 1.0
+    return [min(several, key=fairness) for several in chosen.values()]
 
 
 def experiment_of(finding: Finding) -> Experiment | None:

@@ -197,8 +197,11 @@ def _direction(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Direct bias and its sign, against random words and directions, and how clear the gender direction is."""
     others = rows.filter(regex=f"^{measures.WITHOUT_PAIR}[0-9]+$")
     dimensions = _constant(rows, "dimensions")
+    drawn = [[cosine for _, cosine in json.loads(cell)] for cell in rows["top_tokens"]]  # of random words
+    sets = max(map(len, drawn), default=0)
     found = measures.from_cosines(
-        rows["score"].to_numpy(dtype=float), _random_cosines(rows),
+        rows["score"].to_numpy(dtype=float),
+        np.array([row if len(row) == sets else [math.nan] * sets for row in drawn], dtype=float) if sets else None,
         without_pairs=others.to_numpy(dtype=float) if len(others.columns) else None,
         dimensions=None if math.isnan(dimensions) else int(dimensions),
         like_frequency=_constant(rows, "frequency_known") == 1,
@@ -222,15 +225,6 @@ def _constant(rows: pd.DataFrame, name: str) -> float:
     """The value of a column that is the same in all rows; NaN where it is not there or blank."""
     known = rows[name].dropna().tolist() if name in rows else []
     return float(known[0]) if known else math.nan
-
-
-def _random_cosines(rows: pd.DataFrame) -> Floats | None:
-    """Cosines of the random words drawn for each word: (words, sets), NaN where a word had none."""
-    drawn = [[cosine for _, cosine in json.loads(cell)] for cell in rows["top_tokens"]]
-    width = max(map(len, drawn), default=0)
-    if not width:
-        return None
-    return np.array([row if len(row) == width else [math.nan] * width for row in drawn], dtype=np.float64)
 
 
 # --- a judge of answers in free text ------------------------------------------------------------------

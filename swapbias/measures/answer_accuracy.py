@@ -29,7 +29,6 @@ class AnswerBias:
     estimate: Estimate
     accuracies: dict[str, float]  # percent of right answers by side; unsure and unreadable ones count as wrong
     shares: dict[str, dict[str, float]]  # by side and class of answer, 0 to 1; those of a side sum to 1
-    unparsed: float  # share of answers of class ``other`` over both sides, 0 to 1
 
 
 def answer_bias(
@@ -62,7 +61,7 @@ def answer_bias(
         estimate = Estimate(math.nan, n_unscored=pairs, test=estimate.test, interval=estimate.interval)
     shares = {name: _shares(part) for name, part in zip(names, answers.T, strict=True)}
     accuracies = {name: mean_of(100.0 * (part == 0)) for name, part in zip(names, answers.T, strict=True)}
-    return AnswerBias(estimate, accuracies, shares, _shares(answers.ravel())["other"])
+    return AnswerBias(estimate, accuracies, shares)
 
 
 def _shares(codes: Floats) -> dict[str, float]:

@@ -121,15 +121,6 @@ def from_cosines(
     cosine, nothing = _checked(cosines, "cosines"), np.empty((len(np.asarray(cosines)), 0))
     null = nothing if null_cosines is None else _checked(null_cosines, "null_cosines")
     others = nothing if without_pairs is None else _checked(without_pairs, "without_pairs")
-    if cosine.ndim != 1 or null.ndim != 2 or len(null) != len(cosine):
-        raise ValueError(
-            f"cosines of shape {cosine.shape} and null_cosines of shape {null.shape}, "
-            "expected one cosine and one row of random words per word."
-        )
-    if others.ndim != 2 or len(others) != len(cosine) or (without_pairs is not None and others.shape[1] < _PAIRS):
-        raise ValueError(
-            f"without_pairs of shape {others.shape}, expected ({len(cosine)}, pairs) with {_PAIRS} pairs or more."
-        )
     known = ~np.isnan(cosine)
     own, without, sets = cosine[known], others[known], null[known][:, ~np.isnan(null[known]).all(axis=0)]
     sizes, means = np.nanmean(np.abs(sets), axis=0), np.nanmean(sets, axis=0)

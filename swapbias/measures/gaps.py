@@ -139,36 +139,26 @@ class _Groups:
 
 
 def paired_gap(
-    scores: ArrayLike, groups: Sequence[str], pair_ids: Ids, *, reference_group: str, test: str = "t",
-    cluster_ids: ClusterIds = None,
-) -> Estimate:  # fmt: skip
+    scores: ArrayLike, groups: Sequence[str], pair_ids: Ids, *, reference_group: str, cluster_ids: ClusterIds = None
+) -> Estimate:
     """Mean over pairs of the other group's score minus the reference group's.
 
     Args:
         scores: shape (rows,), any unit; NaN where a row could not be scored.
         groups, pair_ids: shape (rows,); exactly two groups, each id stands once in both.
         reference_group: the group that is subtracted. Swapping it flips the sign of value and effect sizes.
-        test: ``t`` or ``sign`` (exact, of the means of clusters; defined where all differences are equal).
         cluster_ids: shape (rows,); pairs of one cluster are not independent: interval and test hold over a new
             sample of clusters. Of several random factors that cross ``{"template": [...], "condition": [...]}``.
 
     Returns:
         value 0: no gap; above 0: the other group scores higher. ``n`` counts pairs. No pairs: NaN. One pair, or no
-        variance among the differences (or sums of clusters): interval, d_z and the p of the t test are NaN.
+        variance among the differences (or sums of clusters): interval, d_z and p are NaN.
 
     >>> gap = paired_gap([0.3, 0.1, 0.5, 0.2], ["f", "m", "f", "m"], ["a", "a", "b", "b"], reference_group="m")
     >>> round(gap.value, 3), gap.n
     (0.25, 2)
     """
-    if test not in ("t", "sign"):
-        raise ValueError(f"test {test!r}, expected 't' or 'sign'.")
-    pairs = _Groups.of(*two_groups(scores, groups, reference_group), cluster_ids, pair_ids)
-    found = pairs.contrast(_TWO)
-    if test == "sign":
-        names = " and ".join(filter(None, pairs.factors))
-        p_value = sign_test_p(pairs.values @ _TWO, pairs.factors)
-        found = replace(found, p_value=p_value, test=f"sign test{names and f' ({names})'}")
-    return found
+    return _Groups.of(*two_groups(scores, groups, reference_group), cluster_ids, pair_ids).contrast(_TWO)
 
 
 def group_gap(

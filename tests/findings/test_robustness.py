@@ -169,7 +169,7 @@ def test_answers_of_which_none_can_be_read_have_no_bias():
     found = answer_bias(["other"] * 4, ["pro", "anti"] * 2, pair_ids=["s1", "s1", "s2", "s2"])
     assert math.isnan(found.estimate.value)
     assert (found.estimate.n, found.estimate.n_unscored) == (0, 2)
-    assert found.unparsed == 1
+    assert [one["other"] for one in found.shares.values()] == [1, 1]
 
 
 def test_scores_of_one_construct_that_disagree_are_said_side_by_side():

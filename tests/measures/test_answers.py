@@ -28,7 +28,7 @@ def bias_of(pro, anti, **more):
 def test_the_bias_by_hand():
     # Pro: 6 of 8 right, anti 2 of 8: 75 - 25 = 50 points. Differences: 100 for s0 to s3, 0 for the others: squares of
     # the deviations 8 * 50^2, SD sqrt(20000 / 7) = 53.4522, error 18.8982, t = 2.6458 on 7 degrees of freedom:
-    # p = .03315. Quantile .975 of t(7): 2.364624, half width 44.687. Other: 1 of 8 and 3 of 8, together 4 of 16.
+    # p = .03315. Quantile .975 of t(7): 2.364624, half width 44.687. Other: 1 of 8 and 3 of 8.
     found = bias_of("ccccccuo", "iuoiccoo")
     assert found.estimate.value == 50
     assert found.accuracies == {"pro": 75, "anti": 25}
@@ -37,14 +37,13 @@ def test_the_bias_by_hand():
     assert (found.estimate.n, found.estimate.n_unscored, found.estimate.test) == (8, 0, "paired t")
     assert found.shares["pro"] == {"correct": 0.75, "incorrect": 0, "unsure": 0.125, "other": 0.125}
     assert found.shares["anti"] == {"correct": 0.25, "incorrect": 0.25, "unsure": 0.125, "other": 0.375}
-    assert found.unparsed == 0.25
 
 
 def test_swapping_the_reference_flips_the_sign():
     one, other = bias_of("cccu", "ciuu"), bias_of("cccu", "ciuu", reference_group="pro")
     assert one.estimate.value == -other.estimate.value == 50
     assert one.estimate.p_value == other.estimate.p_value
-    assert one.unparsed == other.unparsed
+    assert one.shares == other.shares
 
 
 def test_a_pair_with_a_version_that_was_not_posed_is_left_out_and_counted():
@@ -52,7 +51,7 @@ def test_a_pair_with_a_version_that_was_not_posed_is_left_out_and_counted():
     assert (found.estimate.value, found.estimate.n, found.estimate.n_unscored) == (100, 2, 2)
     nothing = bias_of("--", "cc")
     assert math.isnan(nothing.estimate.value)
-    assert math.isnan(nothing.unparsed)
+    assert math.isnan(nothing.shares["pro"]["other"])
     assert (nothing.estimate.n, nothing.estimate.n_unscored) == (0, 2)
 
 

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 
 from swapbias.studies import catalogue as studies
@@ -75,23 +74,6 @@ def test_rate_ratio_by_hand():
     assert found["log_tprr"] == pytest.approx(math.log(2))
     assert math.isnan(found["log_fprr"])
     assert found["fpr_difference_ci_low"] == -found["tpr_difference_ci_high"]
-
-
-def test_subjects_of_several_notes_widen_the_intervals():
-    rng = np.random.default_rng(2)
-    subjects = np.repeat([f"s{number}" for number in range(8)], 24).tolist()  # 12 notes each, in two versions
-    own = np.repeat(rng.uniform(size=8) < 0.5, 24)
-    answers, labels = (rng.random(192) < np.where(own, 0.9, 0.2)).astype(int).tolist(), [1] * 192
-    rows = {"groups": ["f", "m"] * 96, "pair_ids": np.repeat(np.arange(96).astype(str), 2).tolist()}
-    guesses = ["f" if answer else "m" for answer in answers]
-    for name, inputs, prefix in (
-        ("flip_rate", {"predictions": answers, **rows, "reference_group": "m"}, ""),
-        ("rate_ratio", {"predictions": answers, "references": labels, **rows, "reference_group": "m"}, "log_tprr_"),
-        ("leakage_uar", {"predictions": guesses, "references": rows["groups"]}, ""),
-    ):
-        alone, clustered = compute(name, **inputs), compute(name, **inputs, cluster_ids=subjects)
-        widths = [one[f"{prefix}ci_high"] - one[f"{prefix}ci_low"] for one in (alone, clustered)]
-        assert widths[0] < widths[1]
 
 
 def test_undefined_ratios_are_nan_and_counted():

@@ -183,10 +183,7 @@ def test_modules_of_the_same_columns_combine():
 
 
 OPTIONS = [
-    (
-        "paired_gap",
-        {"test": "sign", "cluster_ids": {"a": [*range(4)] * 10, "b": [one // 4 for one in range(20)] * 2}},
-    ),
+    ("paired_gap", {"cluster_ids": {"a": [*range(4)] * 10, "b": [one // 4 for one in range(20)] * 2}}),
     ("group_gap", {"cluster_ids": [*range(8)] * 5}),
     ("group_gap", {"test": "t"}),
 ]
