@@ -1,16 +1,13 @@
 """Several models in one page: what each shows, how far it lies from one of them, and the evidence; no ranking."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from swapbias import __version__
-from swapbias.findings import DIFFERENCE, Finding, experiment_rows
+from swapbias.findings import DIFFERENCE, Finding
 from swapbias.measures import MEASURES
 from swapbias.privacy import public_manifest
 from swapbias.report import page, text
@@ -65,7 +62,6 @@ class ComparisonPage:
     reference: str  # the name of the model that the others are compared with
     quantities: Sequence[Quantity]  # by study
     differences: Sequence[Finding]  # all of them, for the tables
-    scored: Mapping[str, Mapping[str, pd.DataFrame]]  # rows by study and name of model; one model's hold the texts
     notes: Sequence[str]  # on what is not comparable, and what is left out
 
     @property
@@ -88,7 +84,6 @@ class ComparisonPage:
 
 def render_comparison(compared: ComparisonPage) -> str:
     """The page as HTML; every value from outside is escaped, no place on this machine is named."""
-    packed = _packed(compared)
     questions: dict[tuple[str, str], list[Quantity]] = {}
     for one in compared.quantities:
         if one.primary:
@@ -97,17 +92,15 @@ def render_comparison(compared: ComparisonPage) -> str:
     tested = compared.over_all_rows
     return page.html(
         "comparison.html.j2",
-        packed,
         version=__version__,
         title=f"{text.listed(names) if len(names) <= text.FEW else f'{len(names)} models'} compared",
         models=[(one, public_manifest(one.manifest)) for one in compared.models],
         reference=compared.reference,
-        sections=[_section(compared, *names, mine, packed or {}) for names, mine in questions.items()],
+        sections=[_section(compared, *names, mine) for names, mine in questions.items()],
         quantities=compared.quantities,
         differences=tested,
         notes=[*compared.notes, NO_RANKING],
         family=next((one.estimate.family for one in tested if one.primary and one.estimate.family), ""),
-        too_large=bool(compared.scored) and packed is None,
     )
 
 
@@ -125,21 +118,18 @@ def _texts(compared: ComparisonPage, quantity: Quantity) -> tuple[str, str]:
     return text.of_models(quantity.known), tested if len(quantity.known) > 1 else ""
 
 
-def _section(
-    compared: ComparisonPage, study: str, name: str, mine: Sequence[Quantity], packed: Mapping[str, str]
-) -> dict[str, Any]:
-    """Everything about one question: sentences, a table of all models, gaps by slice, pairs."""
-    first, place = mine[0].known[0], page.anchor(study, name)
+def _section(compared: ComparisonPage, study: str, name: str, mine: Sequence[Quantity]) -> dict[str, Any]:
+    """Everything about one question: sentences, a table of all models, gaps by slice."""
+    first = mine[0].known[0]
     experiment = next((one for one in load_study(study).experiments if one.name == name), None)
     return {
-        "place": place,
+        "place": page.anchor(study, name),
         "question": experiment.question if experiment else name,
         "said": [(*_texts(compared, one), one.note) for one in mine],
         "meaning": text.meaning(first),
         "inference": text.inference(first),
         "answer": _answer(compared, mine),
         "charts": [*_charts(compared, study, experiment)] if experiment else [],
-        "pairs": place if place in packed else "",
     }
 
 
@@ -182,33 +172,3 @@ def _charts(compared: ComparisonPage, study: str, experiment: Experiment) -> Ite
         ]  # fmt: skip
         if rows:
             yield page.chart_of(f"gaps by {by}", "", rows, columns)
-
-
-def _packed(compared: ComparisonPage) -> dict[str, str] | None:
-    """The scores of all models, each prompt once, compressed, by the experiment's anchor; None where too many."""
-    contents = {}
-    for study, models in compared.scored.items():
-        for experiment in load_study(study).experiments:
-            mine = {name: rows for name, rows in models.items() if (rows["experiment"] == experiment.name).any()}
-            mine = {name: experiment_rows(rows, experiment.name) for name, rows in mine.items()}
-            texts = next((rows for rows in mine.values() if "text" in rows and (rows["text"] != "").any()), None)
-            if len(mine) > 1 and texts is not None and experiment.measure and not page.of_notes(experiment):
-                named = page.in_unit_read(study, experiment, compared.found)
-                contents[page.anchor(study, experiment.name)] = _entries(named, mine, texts[texts["text"] != ""])
-    return page.packed(contents)
-
-
-def _entries(experiment: Experiment, models: Mapping[str, pd.DataFrame], texts: pd.DataFrame) -> dict[str, Any]:
-    """One model's rows with ``texts`` as ``page.entries`` codes them, with the mean scores of every model."""
-    first = texts.drop_duplicates("prompt_id")
-    scores = [
-        rows.groupby("prompt_id", sort=False)["score"].mean().reindex(first["prompt_id"]).round(5).to_list()
-        for rows in models.values()
-    ]
-    bare = first.drop(columns=[name for name in ("top_tokens", "answer", "trial") if name in first])
-    coded = page.entries(experiment, bare.assign(model_id="", score=range(len(bare))))
-    for _, rows in coded["entries"]:
-        for row in rows:
-            at = round(row[2])
-            row[2:] = [[None if math.isnan(column[at]) else column[at] for column in scores]]
-    return {**coded, "models": list(models)}

@@ -50,9 +50,9 @@
     });
   }
 
-  /** Codes of a prompt: group, text, its score, tokens, answer. A comparison has a score a model. @typedef {[number, number, any, number, number]} Prompt */
+  /** Codes of a prompt: group, text, its score, tokens, answer. @typedef {[number, number, number|null, number, number]} Prompt */
   /** Codes of the fields, then the prompts. @typedef {[number[], Prompt[]]} Entry */
-  /** @typedef {{fields: string[], titles: string[], values: Object<string, string[]>, models?: string[], tokens: [string, number][][], sides: string[], scale: number, unit: string, entries: Entry[]}} Pairs */
+  /** @typedef {{fields: string[], titles: string[], values: Object<string, string[]>, tokens: [string, number][][], sides: string[], scale: number, unit: string, entries: Entry[]}} Pairs */
 
   /** @param {string} id @returns {Promise<Pairs>} */
   async function unpacked(id) {
@@ -75,23 +75,17 @@
     return made("span", { class: "text", dir: "auto" }, ...parts.map((one, place) => (place % 2 && one ? made("mark", {}, one) : one)));
   }
 
-  /** The gap of a pair in points by each model, null where it has none. @param {Pairs} pairs @param {Entry} entry @returns {(number|null)[]} */
-  function gaps(pairs, entry) {
-    const [first, second] = pairs.sides.map((side) => [entry[1].find((one) => pairs.values.group[one[0]] === side)?.[2] ?? null].flat());
-    return first.map((score, place) => (score === null || (second[place] ?? null) === null ? null : (score - second[place]) * pairs.scale));
-  }
-
-  /** What orders pairs: the gap, of several models how far they lie from each other. @param {Pairs} pairs @param {Entry} entry */
-  function worth(pairs, entry) {
-    const known = gaps(pairs, entry).flatMap((one) => (one === null ? [] : [one]));
-    return pairs.models ? (known.length > 1 ? Math.max(...known) - Math.min(...known) : NaN) : known[0] ?? NaN;
+  /** The gap of a pair in points, NaN where it has none. @param {Pairs} pairs @param {Entry} entry */
+  function gap(pairs, entry) {
+    const [first, second] = pairs.sides.map((side) => entry[1].find((one) => pairs.values.group[one[0]] === side)?.[2] ?? NaN);
+    return (first - second) * pairs.scale;
   }
 
   const plain = (/** @type {string} */ name) => name.replaceAll("_", " ");
 
   /** @param {Pairs} pairs @param {Entry} entry */
   function pairNode(pairs, entry) {
-    const { values, scale, models, titles, fields } = pairs;
+    const { values, scale, titles, fields } = pairs;
     const facts = (/** @type {string} */ line) => made("p", { class: "facts", dir: "auto" }, line);
     const node = made("div", { class: "pair" });
     const texts = [...new Set(entry[1].map((one) => values.text[one[1]]))];
@@ -103,13 +97,9 @@
       if (tokens) node.append(facts("likeliest: " + tokens.map(([word, p]) => `${word} ${p}`).join(", ")));
       else if (answers.length) node.append(facts("answer: " + answers.join(" / ")));
     }
-    const found = gaps(pairs, entry);
-    (models ?? [""]).forEach((name, place) => {
-      const score = (/** @type {Prompt} */ one) => [one[2]].flat()[place] ?? null;
-      const each = entry[1].map((one) => `${plain(values.group[one[0]])} ${number(score(one) === null ? null : score(one) * scale, false)}`).join(", ");
-      node.append(facts(name ? `${name}: ${found[place] == null ? each : `${number(found[place], true)} (${each})`}` : each));
-    });
-    if (!models && found[0] != null) node.append(made("p", {}, made("strong", {}, `gap ${number(found[0], true)}`)));
+    node.append(facts(entry[1].map((one) => `${plain(values.group[one[0]])} ${number(one[2] === null ? null : one[2] * scale, false)}`).join(", ")));
+    const found = gap(pairs, entry);
+    if (!Number.isNaN(found)) node.append(made("p", {}, made("strong", {}, `gap ${number(found, true)}`)));
     node.append(facts(fields.map((name, place) => `${titles[place]}: ${plain(values[name][entry[0][place]])}`).join(" · ")));
     return node;
   }
@@ -121,7 +111,7 @@
   function explorer(place, pairs) {
     const [list, status, search] = [made("div"), made("p", { class: "soft", role: "status" }), made("input", { type: "search" })];
     const names = [...pairs.fields, "order"];
-    const orders = pairs.models ? ["study order", "models furthest apart first"] : ["study order", "highest gap first", "lowest gap first", "largest gap first"];
+    const orders = ["study order", "highest gap first", "lowest gap first", "largest gap first"];
     const selects = [...pairs.fields.map((name) => choice(["all", ...pairs.values[name]])), choice(orders)];
     const initial = names.map((name) => (name === "order" ? orders[0] : name === "wording" && pairs.values[name].includes("original") ? "original" : "all"));
     const more = made("button", { type: "button" }, "more");
@@ -133,7 +123,7 @@
         (!words || entry[1].some((one) => pairs.values.text[one[1]].toLowerCase().includes(words))));
       const size = wanted === "largest gap first" ? Math.abs : Number;
       const sign = wanted === "lowest gap first" ? 1 : -1;
-      if (wanted !== orders[0]) found.sort((a, b) => order(size(worth(pairs, a)), size(worth(pairs, b)), sign));
+      if (wanted !== orders[0]) found.sort((a, b) => order(size(gap(pairs, a)), size(gap(pairs, b)), sign));
       const last = Math.min(pages * PER_PAGE, found.length);
       list.replaceChildren(...found.slice(0, last).map((entry) => pairNode(pairs, entry)));
       status.textContent = found.length ? `${last} of ${found.length} (${pairs.entries.length} in all)` : "None is like that.";

@@ -66,7 +66,7 @@ def render(page: Page) -> str:
     skipped = [(one, of_a_part(one["experiment"])) for one in manifest["skipped"]]
     return html(
         "page.html.j2",
-        packed,
+        packed=packed,
         manifest=manifest,
         models=manifest["models"],
         size=_size(page),
@@ -89,7 +89,7 @@ def render(page: Page) -> str:
     )
 
 
-def html(name: str, packed: Mapping[str, str] | None, **values: Any) -> str:
+def html(name: str, **values: Any) -> str:
     """A page of this package with its own style and script, which alone may run."""
     style, script = (
         Markup(files("swapbias.report").joinpath(own).read_text(encoding="utf-8")) for own in ("page.css", "page.js")
@@ -99,7 +99,7 @@ def html(name: str, packed: Mapping[str, str] | None, **values: Any) -> str:
         f"default-src 'none'; img-src data:; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    return template(name).render(style=style, script=script, policy=policy, packed=packed, **values)
+    return template(name).render(style=style, script=script, policy=policy, **values)
 
 
 def render_summary(found: Sequence[Finding]) -> str:
@@ -373,8 +373,8 @@ def _examples(experiment: Experiment, items: pd.DataFrame) -> list[dict[str, Any
     return [
         {
             "texts": marked([texts[name, one] for one in pair]),
-            "levels": [text.points(scores[one][name], experiment.unit, signed=False) for one in pair],
-            "gap": text.points(gap, experiment.unit),
+            "levels": [text.form_in(experiment.unit, signed=False)(scores[one][name]) for one in pair],
+            "gap": text.form_in(experiment.unit)(gap),
         }
         for name, gap in ends.items()
     ]
@@ -398,29 +398,23 @@ def marked(texts: Sequence[str]) -> list[Markup]:
     return made
 
 
-def of_notes(experiment: Experiment) -> bool:
-    """Whether its rows are notes of patients: they are long, may be the user's own, and stay in their folder."""
-    return bool(experiment.corpus) or not set(experiment.rates) <= {ANSWERS}
-
-
 def _packed(page: Page) -> dict[str, str] | None:
-    """The scored prompts of each experiment, compressed, by its anchor; None where they are too many for a page."""
-    contents = {}
+    """The scored prompts of each experiment, compressed, by its anchor; None where they are too many for a page.
+
+    Not notes of patients: they are long, may be the user's own, and stay in their folder.
+    """
+    made = {}
     for study, rows in page.items.items():
         for declared in load_study(study).experiments:
-            mine = rows[rows["experiment"] == declared.name]
-            if len(mine) and declared.measure and not of_notes(declared):
-                contents[anchor(study, declared.name)] = entries(in_unit_read(study, declared, page.found), mine)
-    return packed(contents)
-
-
-def packed(contents: Mapping[str, Any]) -> dict[str, str] | None:
-    """Contents as the script reads them: JSON, compressed; None where all together are too large for a page."""
-    made = {}
-    for name, content in contents.items():
-        written = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        data = base64.b64encode(zlib.compress(written.encode(errors="replace"), 9)).decode()
-        made[name] = f"data:application/zlib;base64,{data}"
+            mine, of_notes = (
+                rows[rows["experiment"] == declared.name],
+                declared.corpus or {*declared.rates} - {ANSWERS},
+            )
+            if len(mine) and declared.measure and not of_notes:
+                pairs = entries(in_unit_read(study, declared, page.found), mine)
+                written = json.dumps(pairs, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+                data = base64.b64encode(zlib.compress(written.encode(errors="replace"), 9)).decode()
+                made[anchor(study, declared.name)] = f"data:application/zlib;base64,{data}"
     return made if sum(map(len, made.values())) <= MOST_BYTES else None
 
 

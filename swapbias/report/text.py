@@ -80,7 +80,6 @@ _REASONS = {
     "mostly_unscored": "more than half could not be scored",
     "other_sign_in_wordings": "too few rewordings have the same sign",
     "missing_scores": "missing scores could change it",
-    "few_levels": "{changed.fewest} {changed.fewest_of} are too few for a verdict; at least {fewest} are needed",
     "no_spread": "nothing varies, so there is no interval",
     "equal_scores": "all {one.n} of both groups score the same",
     "equal_differences": "all {one.n} differ by the same",
@@ -160,8 +159,12 @@ def _sentence(finding: Finding) -> str:
         all_pairs = "" if finding.measure == DIFFERENCE else f"all {one.n} pairs about "
         same = f"{all_pairs}{first} and {second} score the same"
         return same if finding.verdict == NONE else equal_pairs(finding, finding.margin)
-    few = f"{few_levels(one)}. Among them " if finding.verdict == TOO_FEW else ""
+    few = f"{_few(one)}. Among them " if finding.verdict == TOO_FEW else ""
     return f"{few}{_claim(finding)} {_size(finding)}{_ending(finding)}"
+
+
+def _few(estimate: Estimate) -> str:
+    return f"{estimate.fewest} {estimate.fewest_of} are too few for a verdict; at least {findings.FEWEST} are needed"
 
 
 def _is_gap(finding: Finding) -> bool:
@@ -206,7 +209,7 @@ def _size(finding: Finding) -> str:
         size, ends = value(finding), interval(finding)
     else:
         low, high = (-high, -low) if claimed and one.value < 0 else (low, high)
-        size, ends = amount(one.value, unit, signed=not claimed), f"{points(low, unit)} to {points(high, unit)}"
+        size, ends = amount(one.value, unit, signed=not claimed), f"{form_in(unit)(low)} to {form_in(unit)(high)}"
         if _ratio_of(unit):
             ends = f"{math.exp(low):.2f} to {math.exp(high):.2f}"
         elif claimed:
@@ -301,7 +304,7 @@ def _several(found: Sequence[Finding], name: Callable[[Finding], str], start: st
         elif reached in ends:
             yield Verdict(reached, f"the gaps {start}{names} {ends[reached]}.")
         else:
-            few = few_levels(first.estimate) if first.verdict == TOO_FEW else _sentence(first)
+            few = _few(first.estimate) if first.verdict == TOO_FEW else _sentence(first)
             yield Verdict(reached, f"for {names}, {few}.")
 
 
@@ -318,29 +321,27 @@ def _range_of_rates(results: Sequence[Finding]) -> Iterator[Verdict]:
 def _of_groups(whole: Finding, results: Sequence[Finding]) -> Iterator[Verdict]:
     """The test of all groups, the intersection that it names, then gaps or effects, those alike together."""
     experiment, one, model = experiment_of(whole), whole.estimate, shown(whole.model_id)
-    judged = [one for one in results if MEASURES[one.measure].reach and one.verdict]
+    judged = [each for each in results if MEASURES[each.measure].reach and each.verdict]
     groups = f"the {len(experiment.compared)} groups" if experiment else "the groups"
     p = one.p_value if math.isnan(one.p_adjusted) else one.p_adjusted
-    known, test, reached = (
-        not math.isnan(p),
-        f"(one test of all, p {p_value(p)})",
-        "Gap" if p < LEVEL else "Undecided",
-    )
-    if whole.verdict == UNMEASURED or not (known or one.value == one.value):
+    test = "(too little varies for a test)" if math.isnan(p) else f"(one test of all, p {p_value(p)})"
+    reached, says = "Gap" if p < LEVEL else "Undecided", f"no difference among {groups} of {model} was found {test}"
+    if not math.isnan(p) and whole.contrast == findings.ALL_GAPS and experiment and experiment.contrast:
+        change = experiment.change or " instead of ".join(
+            group_name(experiment, name) for name in experiment.contrast
+        )
+        moves = "changes" if p < LEVEL else "is not shown to change"
+        says = f"{change} {moves} {model}'s gaps between {groups} {test}"
+    elif p < LEVEL:
+        says = f"{model} scores {groups} differently {test}"
+    elif math.isnan(p) and one.value == 0:
+        reached = "No gap" if {each.verdict for each in judged} == {NONE} else reached
+        says = f"{model} scores {groups} the same"
+    if whole.verdict == UNMEASURED or (math.isnan(p) and math.isnan(one.value)):
         yield verdict(whole)
         judged *= whole.verdict != UNMEASURED
-    elif known and whole.contrast == findings.ALL_GAPS and experiment and experiment.contrast:
-        change = experiment.change or " instead of ".join(group_name(experiment, one) for one in experiment.contrast)
-        moves = "changes" if p < LEVEL else "is not shown to change"
-        yield Verdict(reached, f"{change} {moves} {model}'s gaps between {groups} {test}.")
-    elif p < LEVEL:
-        yield Verdict(reached, f"{model} scores {groups} differently {test}.")
-    elif not known and one.value == 0:
-        reached = "No gap" if {one.verdict for one in judged} == {NONE} else reached
-        yield Verdict(reached, f"{model} scores {groups} the same.")
     else:
-        test = test if known else "(too little varies for a test)"
-        yield Verdict(reached, f"no difference among {groups} of {model} was found {test}.")
+        yield Verdict(reached, f"{says}.")
     if whole.intersection:
         size = f"{amount(whole.from_mean, whole.unit)} {'below' if whole.from_mean < 0 else 'above'} the mean of all"
         name, added = plain(whole.group or whole.intersection), amount(whole.parts, whole.unit, signed=True)
@@ -440,11 +441,6 @@ def equal_pairs(finding: Finding, limit: float) -> str:
     return f"all {one.n} pairs {alike}{few}, but {needed:,.0f} are needed to rule out a gap{size}"
 
 
-def few_levels(estimate: Estimate) -> str:
-    """Why a finding has no verdict: of which random factor it has too few levels."""
-    return _REASONS["few_levels"].format(changed=estimate, fewest=findings.FEWEST)
-
-
 def blinding(finding: Finding) -> str:
     """Whether a judge was blind to the group, as the end of a sentence."""
     outcome, chance = findings.blinding(finding)
@@ -454,10 +450,10 @@ def blinding(finding: Finding) -> str:
 def reason(check: Check) -> str:
     """What the outcome of a check rests on where that is not the printed interval; blank for that."""
     one, changed = check.finding.estimate, check.change or check.finding.estimate
-    if check.why == "few_equal":
-        return equal_pairs(check.finding, check.margin)
+    if check.why in ("few_equal", "few_levels"):
+        return equal_pairs(check.finding, check.margin) if check.why == "few_equal" else _few(changed)
     p = "" if one.p_adjusted < LEVEL else f" (p {one.p_adjusted:.2g})"
-    return _REASONS[check.why].format(one=one, changed=changed, p=p, fewest=findings.FEWEST)
+    return _REASONS[check.why].format(one=one, changed=changed, p=p)
 
 
 def check_name(check: Check) -> str:
@@ -475,7 +471,7 @@ def checked(check: Check) -> str:
     if change is not None:
         ends |= {PASSES: "not larger than the baseline by", FAILS: "larger than the baseline by more than"}
         before = amount(check.baseline.value if check.baseline else math.nan, one.unit, signed=True)
-        low, high = points(change.ci_low, one.unit), points(change.ci_high, one.unit)
+        low, high = map(form_in(one.unit), (change.ci_low, change.ci_high))
         moved = f"{amount(change.value, one.unit, signed=True)} ({low} to {high})"
         texts.append(f"baseline {before}, change {moved} over {change.n} units")
     texts.append(reason(check) or f"{ends[check.outcome]} {margin(replace(one, margin=check.margin))}")
@@ -538,10 +534,10 @@ class Form:
     signed: bool = False
     ending: str = ""
 
-    def __call__(self, value: float) -> str:
-        """The value as text; a dash for NaN."""
+    def __call__(self, value: float, *, named: bool = False) -> str:
+        """The value as text, with ``named`` its unit behind it; a dash for NaN."""
         text = number(self.factor * value, signed=self.signed, digits=self.digits)
-        return text if math.isnan(value) else f"{text}{self.ending}"
+        return text if math.isnan(value) else f"{text}{self.ending}{f' {self.unit}' * named}"
 
 
 def form_in(unit: str, *, signed: bool = True) -> Form:
@@ -581,19 +577,13 @@ def number(value: float, *, signed: bool = False, digits: int = 3) -> str:
     return f"{rounded:{'+' if signed and rounded else ''}.{digits}f}".replace("-", "−")
 
 
-def points(value: float, unit: str, *, signed: bool = True, named: bool = False) -> str:
-    """A value in points, or in its own unit where that has no range: ``+12.3``, or ``+12.3 points``."""
-    written = form_in(unit, signed=signed)
-    return f"{written(value)} {written.unit}" if named and not math.isnan(value) else written(value)
-
-
 def amount(value: float, unit: str, *, signed: bool = False) -> str:
     """A gap in a sentence, of logs as a ratio: ``less than 0.1 points``, ``an odds ratio of 2.00``."""
     value = value if signed else abs(value)
     if (ratio := _ratio_of(unit)) and not math.isnan(value):
         return f"{'an' if ratio == 'odds' else 'a'} {ratio} ratio of {math.exp(value):.2f}"
-    text = points(value, unit, signed=signed, named=True)
-    is_small = value and not signed and not points(value, unit, signed=False).strip("0.")
+    written = form_in(unit, signed=signed)
+    text, is_small = written(value, named=True), value and not signed and not written(value).strip("0.")
     return f"less than {text.replace('0 ', '1 ', 1)}" if is_small else text
 
 
@@ -612,14 +602,13 @@ def margin(finding: Finding) -> str:
 
 
 def _ends(finding: Finding, low: float, high: float) -> str:
-    return f"{points(low, finding.unit)} to {points(high, finding.unit, named=True)}"
+    written = form_in(finding.unit)
+    return f"{written(low)} to {written(high, named=True)}"
 
 
 def value(finding: Finding, *, own: bool = False) -> str:
     """The value, a gap with its unit; with ``own`` in its own unit, without its name."""
-    if _is_gap(finding) and not own:
-        return points(finding.estimate.value, finding.unit, named=True)
-    return form(finding, own=own)(finding.estimate.value)
+    return form(finding, own=own)(finding.estimate.value, named=_is_gap(finding) and not own)
 
 
 def interval(finding: Finding, *, own: bool = False) -> str:
@@ -648,11 +637,6 @@ def own_p(finding: Finding) -> str:
     """The p-value that belongs to the interval: of an answer for all questions at once, else of the row alone."""
     one = finding.estimate
     return p_value(one.p_value) if math.isnan(one.p_adjusted) or not finding.primary else p_value(one.p_adjusted)
-
-
-def tested(estimate: Estimate) -> str:
-    """The p-value, corrected where its family has been."""
-    return p_value(estimate.p_value if math.isnan(estimate.p_adjusted) else estimate.p_adjusted)
 
 
 def counted(estimate: Estimate) -> str:

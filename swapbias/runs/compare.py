@@ -23,7 +23,7 @@ from swapbias.runs.run import REPORT, Run
 from swapbias.studies import load_study
 
 MOST_CELLS = 2_000_000  # of a comparison
-_HEAVY = ("text", "candidates", "top_tokens")  # columns of scored rows that one model's stand for all
+_HEAVY = ["text", "candidates", "top_tokens"]  # columns of scored rows that no comparison reads
 Prompts = tuple[int, str, tuple[str, ...], str, str]  # rows, their sha256, of word lists and notes, how chat is asked
 Columns = Sequence[tuple[ComparedModel, Results, str]]  # a model, its run, and its name there
 
@@ -66,7 +66,6 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
         differences=[
             one if one.measure == findings.DIFFERENCE else replace(one, model_id="") for one in differences
         ],  # a correlation is over all models
-        scored=scored,
         reference=reference,
         notes=[*made.notes, *left_out],
     )
@@ -198,7 +197,7 @@ def _side_by_side(columns: Columns) -> ComparisonPage:
     versions = sorted({shown(str(run.manifest["swapbias"])) for _, run, _ in columns})
     if len(versions) > 1:
         footnotes.append(f"The runs were made by different versions of swapbias: {', '.join(versions)}.")
-    return ComparisonPage([model for model, _, _ in columns], "", rows, [], {}, footnotes)
+    return ComparisonPage([model for model, _, _ in columns], "", rows, [], footnotes)
 
 
 def _weights(run: Results, model_id: str) -> str:
@@ -268,7 +267,7 @@ def _differing(prompts: frozenset[Prompts]) -> str:
 
 
 def _scored_rows(runs: Sequence[Results], columns: Columns) -> tuple[dict[str, dict[str, pd.DataFrame]], list[str]]:
-    """Scored rows by study and name in the order of the runs, one model's with texts; and what is left out."""
+    """Scored rows by study and name in the order of the runs, without texts; and what is left out."""
     found: dict[str, dict[str, pd.DataFrame]] = {}
     left_out = []
     for run in {one.key: one for one in runs}.values():
@@ -289,15 +288,8 @@ def _scored_rows(runs: Sequence[Results], columns: Columns) -> tuple[dict[str, d
                     f"an audit writes ({trouble})."
                 )
                 continue
-            if any("text" in one for one in found.get(study, {}).values()):
-                rows = rows.drop(columns=[name for name in _HEAVY if name in rows])
-            found.setdefault(study, {})[model.name] = rows.assign(model_id=model.name)
-    textless = [study for study, models in found.items() if not any("text" in rows for rows in models.values())]
-    if textless:
-        prompts = f"prompts of {', '.join(textless)} that are installed here"
-        left_out.append(
-            f"Pairs are left out: no run has {prompts}. Compare runs of the same swapbias without --limit."
-        )
+            rows = rows.drop(columns=_HEAVY, errors="ignore").assign(model_id=model.name)
+            found.setdefault(study, {})[model.name] = rows
     return found, left_out
 
 

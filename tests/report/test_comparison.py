@@ -24,7 +24,6 @@ from swapbias.report import ComparedModel, ComparisonPage, Quantity, render_comp
 from tests.hub.shared_runs import GAP
 from tests.report.test_page import CONTRAST, HOSTILE, LONG, SEEN, manifest, scored
 
-PLACE = "gendered_stigma.rq1"
 VALUES = {"found": 0.2, "small": 0.02, "none": 0.001, "undecided": 0.06}
 
 
@@ -147,7 +146,7 @@ def paged(names):
         mine = {away[each.contrast]: each for each in differences if each.primary and each.contrast in away}
         quantities.append(Quantity(tuple(output[name][place] for name in names), "", mine if one.primary else {}))
     models = [ComparedModel(name, "run", manifest(), found[name]) for name in names]
-    return ComparisonPage(models, names[0], quantities, differences, {"gendered_stigma": made}, ["A note."])
+    return ComparisonPage(models, names[0], quantities, differences, ["A note."])
 
 
 @pytest.fixture(scope="module")
@@ -205,8 +204,7 @@ def test_of_many_models_none_is_named_in_the_sentence():
 
 
 def test_it_works_alone_and_what_strangers_wrote_is_text(browser, report):
-    browser.open(f"{report}#{PLACE}.pairs?order=models+furthest+apart+first")
-    browser.wait("document.querySelector('.pair')")
+    browser.open(report)
     assert browser.run("window.hit") is None
     assert browser.faults() == []
     assert [one for one in browser.requests() if not one.startswith(("file:", "data:"))] == []
@@ -214,17 +212,13 @@ def test_it_works_alone_and_what_strangers_wrote_is_text(browser, report):
     body = browser.run("document.body.textContent")
     assert "\0" not in body
     assert "\u202e" not in body
-    facts = browser.run("[...document.querySelectorAll('.pair:first-child .facts')].map((one) => one.textContent)")
-    assert [one.startswith(SEEN) for one in facts[:2]] == [True, True]
-    gaps = [float(re.search(r"left \S+: ([−+\d.]+) \(", one)[1].replace("−", "-")) for one in facts[:2]]
-    assert gaps[1] - gaps[0] == pytest.approx(5, abs=0.2)  # planted: 0.05 more for women
+    assert SEEN in body
 
 
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (1100, True)])
 def test_it_fits_and_can_be_read_at_every_size(browser, report, width, dark):
     browser.open(report, width=width, dark=dark)
     browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    browser.wait("document.querySelector('.pair')")
     assert browser.run("document.documentElement.scrollWidth") <= width
     assert browser.run(CONTRAST) == []
 
