@@ -11,9 +11,7 @@ import pytest
 from swapbias.findings import (
     NONE,
     SMALL,
-    TOO_FEW,
     UNDECIDED,
-    UNMEASURED,
     VERDICTS,
     compare,
     comparisons,
@@ -52,23 +50,9 @@ def differences(found, reference):
 # --- sentences ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("measure", ["paired_gap", "gap_difference"])
-@pytest.mark.parametrize(("verdict", "sign"), [*itertools.product(VERDICTS, (1, -1))])
-def test_few_models_are_told_by_name_in_the_order_given(measure, verdict, sign):
-    found = [of_model(name, sign * size, verdict, measure=measure) for name, size in (("zeta", 0.2), ("alpha", 0.1))]
-    output = text.of_models(found)
-    assert output.index("zeta") < output.index("alpha")
-    toward = "women" if sign > 0 else "men"
-    if verdict not in (NONE, UNDECIDED, UNMEASURED, TOO_FEW):
-        assert "20.0 points" in output
-        assert "10.0 points" in output
-        assert f"toward {toward}" in output if measure == "gap_difference" else f"prefers {toward}'s words" in output
-    assert ("within the margin of 5 points" in output) == (verdict == NONE)
-    assert ("may be chance" in output) == (verdict == UNDECIDED)
-    assert ("smaller than the margin of 5 points" in output) == (verdict == SMALL)
-    assert ("Not robust" in output) == (verdict == VERDICTS[2])
-    assert output.endswith(".")
-    assert "nan" not in output
+def test_few_models_are_said_by_name_in_the_order_given():
+    found = [of_model(name, 0.2, verdict) for name, verdict in (("zeta", VERDICTS[0]), ("alpha", NONE))]
+    assert text.of_models(found) == " ".join(str(text.verdict(one)) for one in found)
 
 
 @pytest.mark.parametrize("measure", ["paired_gap", "gap_difference"])
