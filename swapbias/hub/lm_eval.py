@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from swapbias import __version__
 from swapbias.errors import UsageError
+from swapbias.hub.cards import dump
 from swapbias.hub.datasets import LICENCES, licences, licences_file
 from swapbias.privacy import writing
 from swapbias.runs import Run
@@ -36,17 +35,6 @@ _READINGS = {  # of an experiment: the function of that module that reads the re
     "answers": ("of_answers", ("score", "log_odds")),
     "antonyms": ("of_antonyms", ("log_odds",)),
 }
-
-
-class _Function(str):
-    """A function of the module beside the tasks, as a task names it."""
-
-
-class _Dumper(yaml.SafeDumper):
-    """YAML of plain values, and functions by their names alone, as the harness reads them."""
-
-
-_Dumper.add_representer(_Function, lambda dumper, one: dumper.represent_scalar("!function", str(one)))
 
 
 def export_study(name: str, out: Path) -> list[Path]:
@@ -130,7 +118,7 @@ def _task(task: str, corpus: Corpus, experiment: Experiment, configs: Sequence[s
     study = corpus.study
     return {
         "task": task,
-        "custom_dataset": _Function(f"{CODE}.read"),
+        "custom_dataset": f"!function {CODE}.read",
         "dataset_kwargs": {"file": f"{task}.jsonl"},
         "test_split": "test",
         "output_type": "multiple_choice",
@@ -139,9 +127,9 @@ def _task(task: str, corpus: Corpus, experiment: Experiment, configs: Sequence[s
         "doc_to_choice": "choices",
         "doc_to_target": 0,
         "target_delimiter": "",
-        "process_results": _Function(f"{CODE}.{function}"),
+        "process_results": f"!function {CODE}.{function}",
         "metric_list": [
-            {"metric": name, "aggregation": _Function(f"{CODE}.{how}"), "higher_is_better": None}
+            {"metric": name, "aggregation": f"!function {CODE}.{how}", "higher_is_better": None}
             for name, how in metrics.items()
         ],
         "metadata": {
@@ -160,5 +148,5 @@ def _task(task: str, corpus: Corpus, experiment: Experiment, configs: Sequence[s
 
 
 def _yaml(content: Mapping[str, Any]) -> str:
-    text: str = yaml.dump(dict(content), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
-    return text
+    """YAML in which a function stands by its name alone, as the harness reads it."""
+    return re.sub(r"'(!function \S+)'", r"\1", dump(dict(content)))

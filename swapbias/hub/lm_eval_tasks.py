@@ -13,12 +13,32 @@ Doc = Mapping[str, Any]
 Sided = tuple[int, str, Sequence[str], float]  # 1 for the group and -1 for the reference, pair, units, value
 
 
-def read(file: str, **metadata: Any) -> dict[str, Any]:
-    """The prompts of a task, from the file beside this one."""
+def read(file: str, pretrained: str = "", tokenizer: str = "", **metadata: Any) -> dict[str, Any]:
+    """The prompts of a task, from the file beside this one, for a model that the harness names.
+
+    Where the tokenizer closes every text (BERT's ``[CLS] ... [SEP]``) its marks are written out, since the harness
+    would take the one behind a context for the answer.
+    """
     from datasets import Dataset
 
     with (Path(__file__).parent / file).open(encoding="utf-8") as lines:
-        return {"test": Dataset.from_list([json.loads(line) for line in lines])}
+        docs = [json.loads(line) for line in lines]
+    before, after = _marks(tokenizer or pretrained) if tokenizer or pretrained else ("", "")
+    for doc in docs if after else ():
+        end = "" if doc["context"] else after  # an answer goes on, a text ends
+        doc |= {"context": before + doc["context"], "choices": [one + end for one in doc["choices"]]}
+    return {"test": Dataset.from_list(docs)}
+
+
+def _marks(name: str) -> tuple[str, str]:
+    """What a tokenizer puts before and behind a text."""
+    from transformers import AutoTokenizer
+
+    read_by = AutoTokenizer.from_pretrained(name)
+    found = read_by("a", return_special_tokens_mask=True)
+    tokens, special = read_by.convert_ids_to_tokens(found["input_ids"]), found["special_tokens_mask"]
+    first, last = special.index(0), len(special) - special[::-1].index(0)
+    return "".join(tokens[:first]), "".join(tokens[last:])
 
 
 def of_text(doc: Doc, results: Sequence[tuple[float, bool]]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 import warnings
 
@@ -29,15 +30,15 @@ STUDIES = {
 }
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A model whose tokenizer adds no marks, as those of GPT-2 and most of today do not."""
+@pytest.fixture(scope="module", params=["GPT-2", "BERT"])
+def folder(request, tmp_path_factory):
+    """A model whose tokenizer adds no marks, as GPT-2's, or one before and one behind each text, as BERT's."""
     import torch
     from tokenizers import Tokenizer
     from tokenizers.models import BPE
     from tokenizers.pre_tokenizers import ByteLevel
     from tokenizers.trainers import BpeTrainer
-    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+    from transformers import BertTokenizer, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
     texts = [row["text"] for name, (one, _) in STUDIES.items() for row in _rows(name, one)[::11]]
     made = Tokenizer(BPE())
@@ -49,6 +50,10 @@ def folder(tmp_path_factory):
     torch.manual_seed(0)
     place = tmp_path_factory.mktemp("causal") / "gpt"
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|end|>", model_max_length=256)
+    if request.param == "BERT":
+        known = dict.fromkeys(word for text in texts for word in re.findall(r"\w+|[^\w\s]", text.lower()))
+        pieces = dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *known])
+        tokenizer = BertTokenizer(vocab={one: at for at, one in enumerate(pieces)}, model_max_length=256)
     config = GPT2Config(
         vocab_size=len(tokenizer), n_embd=16, n_layer=1, n_head=2, n_positions=256, eos_token_id=0, bos_token_id=0,
         **tiny.SPREAD,
@@ -69,8 +74,11 @@ def harness(folder, tmp_path_factory):
     lm_eval = pytest.importorskip("lm_eval", reason="needs lm_eval, which is in the extra dev")
     from lm_eval.models.huggingface import HFLM
     from lm_eval.tasks import TaskManager
+    from transformers import AutoTokenizer
 
-    place = tmp_path_factory.mktemp("tasks")
+    first = AutoTokenizer.from_pretrained(folder).cls_token_id
+    named = {"pretrained": str(folder), **({} if first is None else {"prefix_token_id": first})}
+    place = tmp_path_factory.mktemp("files") / "tasks"
     for study, (experiment, kept) in STUDIES.items():
         export_study(study, place / study)
         path = place / study / f"swapbias_{study}_{experiment}.jsonl"
@@ -80,9 +88,11 @@ def harness(folder, tmp_path_factory):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return lm_eval.simple_evaluate(
-            model=HFLM(pretrained=str(folder), dtype="float32", device="cpu", batch_size=32),
+            model=HFLM(**named, dtype="float32", device="cpu", batch_size=32),
             tasks=[f"swapbias_{study}" for study in STUDIES],
-            task_manager=TaskManager(include_path=str(place.with_name("moved")), include_defaults=False),
+            task_manager=TaskManager(
+                include_path=str(place.with_name("moved")), include_defaults=False, metadata=named
+            ),  # as the command does
             log_samples=True, bootstrap_iters=0,
         )  # fmt: skip
 
