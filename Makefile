@@ -60,10 +60,10 @@ test-oldest: links
 	$(PIP) --python $(VENV)-oldest/bin/python $(PUT) --constraint constraints-oldest.txt $(LINKS)/*.whl $(CORE_ENV)
 	$(VENV)-oldest/bin/python $(TEST_CORE)
 
-# Tasks and logs of inspect_ai, whose libraries lie apart and before the others on the path: it takes older versions of two
+# Tasks of inspect_ai, whose libraries lie apart and before the others on the path: it takes older versions of two
 # of them than the rest is tested with. The checkout comes last: its egg-info would hide that swapbias is installed.
 test-inspect: $(INSPECT)/.ready
-	PYTHONPATH=$(INSPECT) $(VENV)/bin/python -P -m pytest -o pythonpath= --import-mode=append tests/models/chat/test_logs.py
+	PYTHONPATH=$(INSPECT) $(VENV)/bin/python -P -m pytest -o pythonpath= --import-mode=append tests/models/chat/test_tasks.py
 
 $(INSPECT)/.ready: constraints-inspect.txt $(READY)
 	$(VENV)/bin/python -m pip install --quiet --upgrade --constraint constraints-inspect.txt --target $(INSPECT) inspect_ai

@@ -425,11 +425,11 @@ def _chat(place: Path) -> Iterator[Target]:
                 return
             if error_in(whole) is not None:
                 return
-            found = asking.answer_in(whole["choices"][0], "k", prompt("0=Yes|1=No"), 0.0, whole.get("usage"))
+            found = asking.answer_in(whole["choices"][0], "k", prompt("0=Yes|1=No"), whole.get("usage"))
             (place / "answers.jsonl").unlink(missing_ok=True)
             log = AnswerLog(place / "answers.jsonl")
-            log.add(found)
-            if AnswerLog(place / "answers.jsonl").known["k"].answer != found.answer:
+            log.add(found, prompt("0=Yes|1=No"))
+            if AnswerLog(place / "answers.jsonl")["k"].answer != found.answer:
                 raise KeyError("another answer is read back")
 
         return read
@@ -449,7 +449,6 @@ def _chat(place: Path) -> Iterator[Target]:
         "answer": "a",
         "finish_reason": "stop",
         "usage": {"total_tokens": 3},
-        "seconds": 0.1,
         "time": "x",
     }
     logs = (json.dumps(line) + "\n" + json.dumps({**line, "key": "l"}) + "\n").encode()

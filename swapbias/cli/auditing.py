@@ -17,8 +17,8 @@ from swapbias.errors import UsageError
 from swapbias.files import is_url
 from swapbias.models import FLAGS, model_kind, model_kinds
 
-_ACCESS = ("api_key_env", "plain_http")  # what no manifest says
-_WITH_RESUME = ("resume", "no_cache", "trust", "as_json", "verbose", *_ACCESS, *ui.CLUSTER)
+_KEY = "api_key_env"  # which no manifest says
+_WITH_RESUME = ("resume", "no_cache", "trust", "as_json", "verbose", _KEY, *ui.CLUSTER)
 _WITH_FILE = (*_WITH_RESUME, "models", "folder", "dry_run")
 _MODELS = (
     "Hub id (OWNER/NAME[@REVISION]), folder, vader, module:function; audit.toml or manifest.json. "
@@ -87,12 +87,12 @@ def audit(
     if twice := [name for name in more if explicit.count(name) > 1]:
         raise UsageError(f"{twice[0]} is an option and a setting of -M. Drop one of them.")
     run = {name: options.pop(name) for name in ui.RUN if name in options}
-    access = {name: options[name] for name in _ACCESS if name in explicit}
+    key_name = options[_KEY] if _KEY in explicit else None
     how: dict[str, Any] = {"cache": not no_cache, "engine": ui.engine_of(run, resume or folder)}
     show: dict[str, Any] = {"own": run.get("own_store", False), "as_json": as_json, "verbose": verbose}
     if resume:
         _only_these(explicit, _WITH_RESUME, "--resume takes everything from the run")
-        how |= {"trust": trust, "access": access}
+        how |= {"trust": trust, "key_name": key_name}
         _work(lambda here, store, **more: _resumed(here, store, **how, **more), resume, **show)
         return
     files = [one for one in models or () if Path(one).suffix in (".toml", ".json") and Path(one).is_file()]
@@ -100,7 +100,7 @@ def audit(
         if len(models or ()) > 1:
             raise UsageError(f"{files[0]} says which models are audited. Drop the others.")
         _only_these(explicit, _WITH_FILE, f"{files[0]} says what is audited and how")
-        chosen, names, manifest = _from_file(files[0], access, trusted=trust or dry_run)
+        chosen, names, manifest = _from_file(files[0], key_name, trusted=trust or dry_run)
     else:
         more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
         study_names = _studies(study, prompts, reference, run)
@@ -164,14 +164,14 @@ def _from_options(
 
 
 def _from_file(
-    file: str, access: Mapping[str, Any], *, trusted: bool
+    file: str, key_name: str | None, *, trusted: bool
 ) -> tuple["runs.Settings", list[str], Mapping[str, Any] | None]:
     """Settings and models of an ``audit.toml``, or those of a run, which is to be repeated, by its ``manifest.json``.
 
     Both may be anybody's: code that they name runs only where it is ``trusted``.
     """
     names, settings, manifest = runs.read_request(Path(file))
-    settings = runs.with_access(settings, access)
+    settings = runs.with_key_name(settings, key_name)
     if manifest is not None:
         runs.check_code("The manifest", settings, manifest.get("models"), trust=trusted)
         if not trusted:

@@ -385,10 +385,6 @@ class Kind(Protocol):
         """True if the user changed its settings."""
         return self.options is not None and request.of(self.options) != self.options()
 
-    def resolve(self, options: Any) -> tuple[Any, tuple[str, ...]]:
-        """Its settings with what a file that they name (a log of answers) adds, and the studies in that file."""
-        return options, ()
-
     def check(self, request: Request) -> None:
         """Refuse settings that contradict each other, with a UsageError."""
         return

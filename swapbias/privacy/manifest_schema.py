@@ -20,8 +20,8 @@ _NAME, _HASH = r"[^\x00-\x1f\x7f]{0,300}", r"[0-9a-f]{40}|[0-9a-f]{64}"
 _KEYS: dict[Type, str] = {  # wherever they stand; a list holds values of the type
     _NAME: """
         swapbias status started finished model kind device dtype positive_label negative_label embeddings classifier
-        data checklist base_url provider endpoint scoring log judge judge_base_url judge_provider own_address corpus
-        config study experiment studies decided model_id architecture revision host library target task inspect_ai
+        data checklist base_url provider endpoint scoring judge judge_base_url judge_provider own_address corpus
+        config study experiment studies decided model_id architecture revision host library target task
         frequency device_map quantization attn_implementation subfolder adapter scorer
     """,
     r"[^\x00-\x1f\x7f]{0,2000}": "dtype_error truncated repeats unread question reason stopped trial_notes",
@@ -33,7 +33,7 @@ _KEYS: dict[Type, str] = {  # wherever they stand; a list holds values of the ty
     bool: """
         credentialed in_memory wordings plausible no_seed stop_early json_schema trust_remote_code
     """,
-    _HASH: "sha256 module_sha256 log_sha256 beside training",
+    _HASH: "sha256 module_sha256 beside training",
 }
 _TYPES = {key: kind for kind, keys in _KEYS.items() for key in keys.split()}
 _OBJECTS = {

@@ -26,7 +26,7 @@ from .plan import (
     run_prompts as run_prompts,
     settings_of as settings_of,
     study_designs as study_designs,
-    with_access as with_access,
+    with_key_name as with_key_name,
 )
 from .results import (
     EXPORTS as EXPORTS,

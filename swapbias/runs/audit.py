@@ -30,7 +30,7 @@ from swapbias.runs.plan import (
     partial_note,
     plan_tasks,
     repeat_notes,
-    with_access,
+    with_key_name,
 )
 from swapbias.runs.results import conclude, read_results, read_run
 from swapbias.runs.run import MANIFEST, SCORES, STUDIES, Run, Scoring, Store, now, score_part, scored_tasks
@@ -146,21 +146,21 @@ def resume(
     folder: Path,
     *,
     trust: bool = False,
-    access: Mapping[str, Any] | None = None,
+    key_name: str | None = None,
     store: Store | None = None,
     **how: Any,
 ) -> "tuple[Run, list[Finding]]":
     """``start`` with the settings of the manifest in a folder.
 
-    A manifest runs nothing by itself: ``trust`` lets it import the Python function that it names. ``access`` is what
-    it does not say (``with_access``); ``how`` has ``say``, ``bar``, ``cache`` and ``engine`` of ``start``.
+    A manifest runs nothing by itself: ``trust`` lets it import the Python function that it names. ``key_name`` is the
+    variable that holds the key of a service; ``how`` has ``say``, ``bar``, ``cache`` and ``engine`` of ``start``.
 
     Raises:
         UsageError: the folder holds no run, or code that is not trusted would run; and as ``start``.
     """
     run = Run.open(folder, str(store or ""))
     manifest = run.manifest()
-    settings = with_access(Settings.from_manifest(manifest["settings"]), access or {})
+    settings = with_key_name(Settings.from_manifest(manifest["settings"]), key_name)
     if manifest["status"] != "complete":
         if manifest.get("in_memory"):
             raise UsageError(

@@ -91,16 +91,12 @@ def _parse(saved: Mapping[str, Any], what: str) -> Settings:
     return Settings(**plain, load=made.pop(LoadOptions.key), options=tuple(made.values()))
 
 
-def with_access(settings: Settings, access: Mapping[str, Any]) -> Settings:
-    """The settings with what no manifest says, by the names of the command line: the name of the key, plain http."""
-    names = {"key_name": "api_key_env", "plain_http": "plain_http"}
-    more = {name: access[option] for name, option in names.items() if option in access}
-    return _with_options(settings, replace(settings.of(ChatOptions), **more))
-
-
-def _with_options(settings: Settings, made: Any) -> Settings:
-    others = (one for one in settings.options if type(one) is not type(made))
-    return replace(settings, options=(*others, made))
+def with_key_name(settings: Settings, key_name: str | None) -> Settings:
+    """The settings with the name of the variable that holds the key of a chat service, which no manifest says."""
+    if key_name is None:
+        return settings
+    others = (one for one in settings.options if not isinstance(one, ChatOptions))
+    return replace(settings, options=(*others, replace(settings.of(ChatOptions), key_name=key_name)))
 
 
 def read_request(path: Path) -> tuple[list[str], Settings, dict[str, Any] | None]:
@@ -130,7 +126,7 @@ def read_request(path: Path) -> tuple[list[str], Settings, dict[str, Any] | None
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from None
     beside = [str((path.parent / one).resolve()) if is_there(path.parent / one) else one for one in models]
-    return beside, _with_log(replace(settings, model=beside[0] if beside else None)), None
+    return beside, replace(settings, model=beside[0] if beside else None), None
 
 
 def settings_of(
@@ -162,21 +158,7 @@ def settings_of(
     place = _absolute(model, (models.VADER,)) if model else None
     if revision is not None:
         place = models.with_revision(None if place == models.VADER else place, revision)
-    return _with_log(Settings(model=place, studies=tuple(named), load=load, options=tuple(others), **more))
-
-
-def _with_log(settings: Settings) -> Settings:
-    """The settings with what a log of answers, to which options point, says of model and studies."""
-    named: tuple[str, ...] = ()
-    for one in kinds():
-        if one.options:
-            made, found = one.resolve(settings.of(one.options))
-            settings, named = _with_options(settings, made), named + found
-    if named and settings.studies:
-        raise UsageError(
-            f"A log says which study was asked, and {', '.join(settings.studies)} is named too. Drop it."
-        )
-    return replace(settings, studies=settings.studies or named)
+    return Settings(model=place, studies=tuple(named), load=load, options=tuple(others), **more)
 
 
 def _absolute(model: str, words: Sequence[str]) -> str:

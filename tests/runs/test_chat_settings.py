@@ -1,7 +1,6 @@
 """Settings of a chat audit: what is refused before anything is written, and what a dry run says."""
 
 import math
-import sys
 from dataclasses import replace
 
 import pytest
@@ -10,7 +9,7 @@ from swapbias.cli.auditing import plan_sentences
 from swapbias.errors import UsageError
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.runs.audit import start
-from swapbias.runs.plan import Settings, plan_tasks, settings_of
+from swapbias.runs.plan import Settings, plan_tasks
 from tests import tiny
 from tests.cli.test_cli import swapbias
 
@@ -53,15 +52,15 @@ def test_a_chat_model_that_nothing_asks_is_refused(tmp_path, quiet):
 def test_a_model_that_runs_here_takes_no_settings_of_a_service(tmp_path, quiet, given, changes, named):
     model = str(tmp_path) if given["model"] == "folder" else given["model"]
     settings = Settings(studies=STUDY, options=(ChatOptions(**{**given, **changes, "model": model}),))
-    with pytest.raises(UsageError, match=f"runs on this machine, and {named} is for models of a service"):
+    with pytest.raises(UsageError, match=f"runs on this machine, and {named} is given"):
         start(settings, tmp_path / "run", **quiet)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_model_runs_here_or_at_a_service_and_not_both(tmp_path):
-    with pytest.raises(UsageError, match="and --base-url is for models of a service"):
+    with pytest.raises(UsageError, match="and --base-url is given"):
         ChatOptions(model="owner/name", provider="local", base_url=URL).check()
-    with pytest.raises(UsageError, match="is a folder, which runs on this machine, and provider 'together'"):
+    with pytest.raises(UsageError, match="is a folder of this machine, and -M provider is given"):
         ChatOptions(model=str(tmp_path), provider="together").check()
     ChatOptions(model=str(tmp_path), base_url=URL).check()  # an endpoint may call its model by a path
 
@@ -111,11 +110,7 @@ def test_the_limit_holds_for_each_trial():
     assert told[0].startswith("adjective_coreference answers: 40 prompts for tiny; 40 requests to send")
 
 
-def test_a_log_without_inspect_ai_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "inspect_ai", None)  # an import of it fails
-    monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
-    (tmp_path / "some.eval").write_bytes(b"PK")
-    with pytest.raises(UsageError, match=r"inspect_ai package, which is not installed.*swapbias\[inspect\]"):
-        settings_of(None, (), {"log": str(tmp_path / "some.eval")})
-    with pytest.raises(UsageError, match="-M log names the model that answered, and tiny is named too"):
-        plan_tasks(Settings(model="tiny", options=(ChatOptions(log="some.eval", model="a"),)), kind="causal")
+def test_a_limit_of_cost_is_of_the_model_and_leaves_its_judge_alone():
+    judge = chat(judge="rater", price_in=1.0, price_out=2.0, max_cost=3.0).of_judge()
+    judge.check()
+    assert (judge.model, judge.max_cost) == ("rater", None)

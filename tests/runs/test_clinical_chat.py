@@ -11,9 +11,9 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.findings import disaggregate
-from swapbias.models.chat.chat_kind import posed
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.clinical import NoteOptions
+from swapbias.models.clinical.chat_notes import note_conversations
 from swapbias.notes.load import load_notes
 from swapbias.privacy import credentialed
 from swapbias.runs.audit import resume, start
@@ -134,7 +134,7 @@ def test_predictions_of_several_trials_are_those_of_most(notes):
 def test_a_model_that_keeps_as_much_of_both_is_rarely_accused_and_an_omission_of_five_points_is_found():
     experiment = load_study("clinical_chat").experiments[2]
     pairs = list(config_rows("clinical_notes", "pairs"))
-    rows = pd.DataFrame(posed(pairs, "summary", NoteOptions(), facts=True)).assign(
+    rows = pd.DataFrame(note_conversations(pairs, "summary", NoteOptions(), facts=True)).assign(
         condition="own", construct="as trained"
     )
     rows = rows.iloc[:1200].assign(experiment=experiment.name, model_id="chat", top_tokens="[]")
@@ -176,7 +176,7 @@ def test_what_is_missing_is_said_in_a_sentence(notes, tmp_path):
         plan_tasks(Settings(studies=("clinical_chat:summary",), options=(NoteOptions(data=str(bare)), chat)))
     with pytest.raises(ValueError, match="no column 'label'"):
         plan_tasks(Settings(studies=("clinical_chat:labels",), options=(NoteOptions(data=str(bare)), chat)))
-    with pytest.raises(UsageError, match="own_address is 'here', expected http://host:port"):
+    with pytest.raises(UsageError, match="'here' is no address, expected http://host:port"):
         ChatOptions(own_address=("here",))
 
 

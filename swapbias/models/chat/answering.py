@@ -5,7 +5,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -44,7 +44,6 @@ class Answer:
     answer: str  # raw text; blank: the model wrote nothing
     finish_reason: str = ""  # stop, length; blank: the service does not say
     usage: Mapping[str, float] = field(default_factory=dict)  # USAGE, as the service counted tokens
-    seconds: float = 0.0  # duration of the attempt that brought it
     time: str = ""  # when it arrived, ISO 8601 in UTC
     logprobs: tuple[tuple[str, float], ...] = ()  # likeliest first tokens, natural logarithms, where requested
     # Where its text is not stored: its score and parts, None for NaN, and ``unsaid`` (``blank``).
@@ -70,22 +69,22 @@ class Answer:
 _ANSWER = TypeAdapter(Answer)
 
 
-class AnswerLog:
-    """Append-only JSON lines, one per answer, on disk as soon as it arrives; only its owner reads the file.
+class AnswerLog(dict[str, Answer]):
+    """Answers by key, and as JSON lines of a file that only its owner reads, each on disk as soon as it arrives.
 
     A key that is there is not requested again. What a killed process wrote of a last line is cut off on opening.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         """Open the log of a file, or one in memory where None; a ValueError for a line that is no answer."""
+        super().__init__()
         self.path = path
         self.read: Read | None = None  # where no text is stored: how answers are read before they are written
-        self.known: dict[str, Answer] = {}
         lines = path.read_bytes().splitlines(keepends=True) if path and path.exists() else []
         for number, line in enumerate(lines, start=1):
             try:
                 answer = _ANSWER.validate_json(line if line.endswith(b"\n") else b"")
-                self.known.setdefault(answer.key, answer)
+                self.setdefault(answer.key, answer)
             except ValidationError:
                 if path is None or number < len(lines):
                     raise ValueError(
@@ -94,30 +93,19 @@ class AnswerLog:
                     ) from None
                 os.truncate(path, sum(map(len, lines[:-1])))
 
-    def add(self, answer: Answer, prompt: Prompt | None = None) -> None:
+    def add(self, answer: Answer, prompt: Prompt) -> None:
         """Add an answer to a prompt; it is on disk when this returns. Without text its score stands in its place."""
-        if self.read is not None and prompt is not None:
+        if self.read is not None:
             score, parts = self.read(prompt, answer.answer)
             values = {"score": score, **parts, _BLANK: float(answer.blank)}
             reading = {name: None if math.isnan(value) else value for name, value in values.items()}
             answer = replace(answer, answer="", reading=reading)
-        self.write([answer])
-
-    def write(self, answers: Iterable[Answer]) -> None:
-        """Add answers as they are; they are on disk when this returns."""
-        every = list(answers)
-        if self.path is not None and every:
+        if self.path is not None:
             with open(self.path, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-                file.writelines(_ANSWER.dump_json(one, exclude_defaults=True) + b"\n" for one in every)
+                file.write(_ANSWER.dump_json(answer, exclude_defaults=True) + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
-        self.known.update({one.key: one for one in every})
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.known
-
-    def __len__(self) -> int:
-        return len(self.known)
+        self[answer.key] = answer
 
 
 def trial_of(prompt_id: str) -> int:
@@ -170,21 +158,13 @@ def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ChatPlan:
-    """What asking takes. Prompt tokens are estimated by characters, output tokens and cost are the most."""
+class Estimate:
+    """What requests take: prompt tokens by characters, output tokens and cost at most."""
 
-    requests: int  # to send
-    answered: int  # already
+    requests: int
     prompt_tokens: int
     output_tokens: int
     cost: float  # currency units; NaN without prices
-
-    def sentence(self) -> str:
-        words = (
-            f"{self.requests:,} requests to send, {self.answered:,} answered already: about {self.prompt_tokens:,} "
-            f"prompt tokens (characters / {CHARACTERS_PER_TOKEN}) and at most {self.output_tokens:,} output tokens"
-        )
-        return f"{words}." if math.isnan(self.cost) else f"{words}, together at most about {self.cost:,.2f}."
 
 
 class AnsweringScorer(Scorer):
@@ -197,7 +177,7 @@ class AnsweringScorer(Scorer):
     kind = "chat"
     unit = "answer"
 
-    def __init__(self, model_id: str, options: ChatOptions | None, read: Read) -> None:
+    def __init__(self, model_id: str, options: ChatOptions | None, read: Read = unread) -> None:
         self.model_id, self.options, self.read = model_id, options or ChatOptions(), read
         self.log, self.is_credentialed = AnswerLog(), False
         self.identity: Mapping[str, Any] = {"kind": self.kind}
@@ -239,48 +219,45 @@ class AnsweringScorer(Scorer):
 
         None: they are not known, as of a prompt too long for the model.
         """
-        return [None] * len(prompts)
+        raise NotImplementedError
 
     def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
         """Put the answers to these requests, of ``expected`` in all, into the log: here none."""
         report(sum(map(len, missing.values())))
 
-    def estimate(self, prompts: Sequence[Prompt], known: Container[str] | None = None) -> ChatPlan:
-        """What asking takes; ``known`` are keys with answers, those of the log where None."""
-        options, known = self.options, self.log if known is None else known
+    def estimate(self, prompts: Sequence[Prompt]) -> Estimate:
+        """What the requests take whose answers are not in the log."""
+        options = self.options
         if options.log_odds:
             prompts = [one.prompt for prompt in prompts for one in orders(prompt)]
-        groups = self._groups(prompts)
-        texts = [rows[0].text for key, rows in groups.items() if key not in known]
+        texts = [rows[0].text for key, rows in self._groups(prompts).items() if key not in self.log]
         tokens_in = sum(math.ceil(len(text) / CHARACTERS_PER_TOKEN) for text in texts)
         tokens_out = (1 if options.log_odds else options.max_tokens) * len(texts)
         cost = options.cost(tokens_in, tokens_out)
-        return ChatPlan(len(texts), len(groups) - len(texts), tokens_in, tokens_out, cost)
+        return Estimate(len(texts), tokens_in, tokens_out, cost)
 
-    def _spent(self) -> tuple[float, float]:
+    def counted(self) -> tuple[float, float]:
         """Tokens of all answers as the service counted them, and currency units; NaN where they are not known."""
-        counted = [answer.usage for answer in self.log.known.values() if answer.usage]
-        sums = [sum(usage.get(name, 0) for usage in counted) if counted else math.nan for name in USAGE]
+        usages = [answer.usage for answer in self.log.values() if answer.usage]
+        sums = [sum(usage.get(name, 0) for usage in usages) if usages else math.nan for name in USAGE]
         return float(sums[2]), self.options.cost(sums[0], sums[1])
 
     def spent(self, remaining: Sequence[Prompt]) -> str:
         """Requests, tokens as they were counted and their price; what is to come as the answers so far were."""
 
-        def in_words(tokens: float, cost: float) -> str:
+        def in_words(share: float) -> str:
+            tokens, cost = (share * one for one in self.counted())
             words = "tokens not counted" if math.isnan(tokens) else f"{tokens:,.0f} tokens"
             return words if math.isnan(cost) else f"{words}, {cost:,.2f}"
 
-        tokens, cost = self._spent()
-        words = f"{len(self.log):,} requests so far, {in_words(tokens, cost)}"
-        needed = self.estimate(remaining).requests
-        if not needed or not len(self.log):
-            return f"{words}."
-        share = needed / len(self.log)
-        return f"{words}; {needed:,} to come, about {in_words(tokens * share, cost * share)}."
+        answered, needed = len(self.log), self.estimate(remaining).requests
+        words = f"{answered:,} requests so far, {in_words(1)}"
+        more = f"; {needed:,} to come, about {in_words(needed / answered)}" if needed and answered else ""
+        return f"{words}{more}."
 
     @property
     def cut_note(self) -> str:
-        cut, every = sum(answer.truncated for answer in self.log.known.values()), len(self.log)
+        cut, every = sum(answer.truncated for answer in self.log.values()), len(self.log)
         if not cut:
             return ""
         return (
@@ -290,7 +267,7 @@ class AnsweringScorer(Scorer):
 
     def useless(self, expected: int) -> str:
         """Why the first of ``expected`` answers show that further ones would be paid for nothing; else blank."""
-        first = list(islice(self.log.known.values(), FIRST_ANSWERS))
+        first = list(islice(self.log.values(), FIRST_ANSWERS))
         if len(first) < min(FIRST_ANSWERS, expected) or 2 * sum(one.blank for one in first) <= len(first):
             return ""
         return (
@@ -313,6 +290,6 @@ class AnsweringScorer(Scorer):
 
     def _scored(self, prompt: Prompt, key: str) -> Scored:
         if key in self.log:
-            return as_scored(prompt, self.log.known[key], self.read)
+            return as_scored(prompt, self.log[key], self.read)
         nothing = as_scored(prompt, Answer(key=key, prompt_id=prompt.prompt_id, answer=""), self.read)
         return Scored(math.nan, parts=dict.fromkeys(nothing.parts, math.nan))

@@ -3,9 +3,8 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import fields, replace
+from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
@@ -21,27 +20,16 @@ from swapbias.models.base import (
     Say,
     Scorer,
     Training,
-    short_name,
+    imported,
 )
 from swapbias.models.chat.chat_options import LOG_ODDS, SAMPLED, ChatOptions, api_key, settings
 from swapbias.models.clinical import NoteOptions
-from swapbias.studies import (
-    Experiment,
-    Row,
-    as_prompts,
-    conversation,
-    corpus_dir,
-    facts_of,
-    facts_written,
-    fill,
-    read_checklist,
-    read_table,
-)
+from swapbias.studies import Experiment, Row, as_prompts
 
 FACTS = "facts"
 _LONG_TEXTS = (FACTS, "tone")  # readings of extracts and summaries
 _LONG = 512  # tokens of a text, where nothing else is set
-_NOTES = "clinical_chat"  # the corpus of prompts about notes
+NOTES = "clinical.chat_notes:note_conversations"
 _CLOSED = ("options", "label")  # readings of questions whose options an answer may be bound to
 _FREE_TEXT, _FEWEST = ("text", "person", "ranking"), 64  # readings, and the tokens that their answers need
 
@@ -101,26 +89,11 @@ class Chat(Kind):
     }  # fmt: skip
 
     def check(self, request: Request) -> None:
-        """Refuse settings that name no model, or that its way of scoring would ignore."""
+        """Refuse settings that name no model, or that nothing would read."""
         chat = request.of(ChatOptions)
-        if chat.log and request.model:
-            raise UsageError(
-                f"-M log names the model that answered, and {short_name(request.model)} is named too. Drop it."
-            )
         if chat.model is None and self.is_requested(request):
             raise UsageError("Settings of a chat model are given and no model is. Name it with --chat.")
         chat.check()
-
-    def resolve(self, options: Any) -> tuple[Any, tuple[str, ...]]:
-        """With a log, as the model was asked there, and the studies of the log."""
-        if options.log is None:
-            return options, ()
-        changed = ["--chat"] if options.model else []
-        changed += options.changed(*(one.name for one in fields(options) if one.name not in ("log", "model")))
-        if changed:
-            raise UsageError(f"-M log says how the model was asked, and {', '.join(changed)} is given too. Drop it.")
-        found: tuple[Any, tuple[str, ...]] = _tasks().logged_options(options)
-        return found
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
         """The model that is named, where the way to score it suits the experiment."""
@@ -140,10 +113,11 @@ class Chat(Kind):
         return PAIRS if experiment.corpus else PROMPTS
 
     def expand(self, rows: Sequence[Row], request: Request, experiment: Experiment) -> Sequence[Row]:
-        """``trial_rows``, of notes as ``posed``."""
+        """``trial_rows``, of notes as conversations about them."""
         chat, looks = request.of(ChatOptions), 1
         if experiment.corpus:
-            rows = posed(rows, experiment.name, request.of(NoteOptions), facts=experiment.reading == FACTS)
+            how: Any = {"facts": experiment.reading == FACTS}
+            rows = imported(NOTES)(rows, experiment.name, request.of(NoteOptions), **how)
         if chat.stop_early:
             from swapbias.measures import interim_rounds  # numpy, which listing the studies does not need
 
@@ -160,20 +134,23 @@ class Chat(Kind):
 
     def announce(self, rows: Sequence[Mapping[str, Any]], request: Request) -> str:
         """Requests, tokens and costs; nothing is sent and no key is needed."""
-        from swapbias.models.chat.answering import AnsweringScorer, unread
+        from swapbias.models.chat.answering import CHARACTERS_PER_TOKEN, AnsweringScorer
 
         options = _options_of(request, long=bool(rows) and str(rows[0]["candidates"] or "{").startswith("{"))
-        if options.log:
-            return f"answers are read from {short_name(options.log)}, and nothing is asked."
         options.check_open()
-        scorer = AnsweringScorer(options.model or "", options, unread)
-        needed = scorer.estimate(as_prompts(rows), ())
-        sentences = [needed.sentence()]
-        if not options.log_odds and options.trials > 1:
-            one = scorer.estimate(as_prompts(_first_trial(rows)), ())
-            cost = "" if math.isnan(one.cost) else f", at most about {one.cost:,.2f}"
+        scorer = AnsweringScorer(options.model or "", options)
+        needed = scorer.estimate(as_prompts(rows))
+        trials = 1 if options.log_odds else options.trials
+        whole, each = (
+            "" if math.isnan(cost) else f", at most about {cost:,.2f}" for cost in (needed.cost, needed.cost / trials)
+        )
+        sentences = [
+            f"{needed.requests:,} requests to send: about {needed.prompt_tokens:,} prompt tokens (characters / "
+            f"{CHARACTERS_PER_TOKEN}) and at most {needed.output_tokens:,} output tokens{whole}."
+        ]
+        if trials > 1:
             early = ", ended early where results are decided" if options.stop_early else ""
-            sentences.append(f"Each of {options.trials} trials: {one.requests:,} requests{cost}{early}.")
+            sentences.append(f"Each of {trials} trials: {needed.requests // trials:,} requests{each}{early}.")
         if options.max_requests is not None and needed.requests > options.max_requests:
             sentences.append(f"That is more than -M max-requests allows: {options.max_requests:,}.")
         return " ".join(sentences)
@@ -185,15 +162,13 @@ class Chat(Kind):
     def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
         """The scorer of a chat model; a UsageError without a key, or where limits allow not even one trial."""
         options = _options_of(request)
-        if options.log:
-            return _tasks().LoggedScorer.load(Path(options.log), options, as_prompts(rows), say=say)
-        scorer = load_chat(options, request)
+        scorer, prompts = load_chat(options, request), as_prompts(rows)
         if why := scorer.beyond_limits(as_prompts(_first_trial(rows))):
             raise UsageError(
-                f"{scorer.estimate(as_prompts(rows)).requests:,} requests are needed, and {why}: not even one trial "
-                "of each prompt. Raise it, or take fewer prompts (--limit)."
+                f"{scorer.estimate(prompts).requests:,} requests are needed, and {why}: not even one trial of each "
+                "prompt. Raise it, or take fewer prompts (--limit)."
             )
-        if why := scorer.beyond_limits(as_prompts(rows)):
+        if why := scorer.beyond_limits(prompts):
             say(f"Not all {options.trials} trials will be asked: {why}. As many as fit are a whole run.")
         return scorer
 
@@ -216,21 +191,6 @@ class Chat(Kind):
 
 def _first_trial(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [row for row in rows if row.get("trial", "1") == "1"]
-
-
-def _require(package: str, extra: str, what: str) -> None:
-    if find_spec(package) is None:
-        raise UsageError(
-            f"{what} takes the {package} package, which is not installed. Install it with "
-            f"pip install 'swapbias[{extra}]'."
-        )
-
-
-def _tasks() -> Any:
-    _require("inspect_ai", "inspect", "Reading an eval log")
-    from swapbias.models.chat import tasks
-
-    return tasks
 
 
 def trial_rows(rows: Sequence[Row], trials: int, scoring: str = SAMPLED, *, looks: int = 1) -> list[Row]:
@@ -277,7 +237,11 @@ def load_chat(options: ChatOptions, request: Request) -> Any:
         from swapbias.models.chat.local import LocalChatScorer
 
         return LocalChatScorer.load(chat.model or "", request.load, chat)
-    _require("openai", "chat", "Asking a chat service")
+    if find_spec("openai") is None:
+        raise UsageError(
+            "Asking a chat service takes the openai package, which is not installed. Install it with pip install "
+            "'swapbias[chat]'."
+        )
     from swapbias.models.chat.openai_client import ChatScorer
 
     api_key(chat)
@@ -289,50 +253,6 @@ def _options_of(request: Request, options: ChatOptions | None = None, *, long: b
     if long and not options.changed("max_tokens"):  # of an answer that is a letter
         options = replace(options, max_tokens=_LONG)
     return replace(options, seed=request.seed, provider=None if options.local else options.provider)
-
-
-def posed(
-    rows: Sequence[dict[str, str]], task: str, options: NoteOptions, *, facts: bool = False
-) -> list[dict[str, str]]:
-    """Notes in both genders as conversations, with the options or facts that their answers are read by.
-
-    With ``facts``, notes that state none are left out. A UsageError: a phenotype without a question, no checklist.
-    """
-    folder = corpus_dir(_NOTES)
-    chosen = next(
-        one for one in read_table(folder / "prompts.csv", ("task", "system", "user")) if one["task"] == task
-    )
-    questions = {
-        row["phenotype"]: row["question"] for row in read_table(folder / "questions.csv", ("phenotype", "question"))
-    }
-    checklist = Path(options.checklist or folder / "checklist.csv")
-    if facts and not checklist.is_file():
-        raise UsageError(
-            f"{checklist} does not exist, expected a CSV file with note_id, fact and terms. Give another one."
-        )
-    known = read_checklist(checklist) if facts else ()
-    texts: dict[str, list[str]] = {}
-    for row in rows:
-        texts.setdefault(row["pair_id"], []).append(row["text"])
-    stated = {pair: facts_of(known, pair.partition("/")[2], both) for pair, both in texts.items()}
-    found = []
-    for row in rows:
-        if facts and not stated[row["pair_id"]]:
-            continue
-        values = {"note": row["text"]}
-        if "[question]" in chosen["user"]:
-            question = options.question or questions.get(row["condition"])
-            if question is None:
-                raise UsageError(
-                    f"No question is known for the label {row['condition']!r}. Ask one with -M question='Does the "
-                    "note ...?'"
-                )
-            values["question"] = question
-        text = conversation(("system", chosen["system"]), ("user", fill(chosen["user"], **values)))
-        closed = "1=yes|0=no" if "[question]" in chosen["user"] else ""
-        candidates = facts_written(stated[row["pair_id"]]) if facts else closed
-        found.append({**row, "text": text, "candidates": candidates})
-    return found
 
 
 CHAT = Chat()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, quoted
 from swapbias.models.base import option, validated, written
 
 LOCAL = "local"  # the provider that is this machine
@@ -43,7 +43,7 @@ class ChatOptions:
     )
     base_url: str | None = option(None, "OpenAI-compatible endpoint; none: Hugging Face Inference Providers.")
     own_address: tuple[str, ...] = option(
-        (), "Your own service: credentialed notes may be sent to this address alone; may be repeated."
+        (), "Your own service, also over http: credentialed notes go to this address alone; may be repeated."
     )
     provider: str | None = option(None, "Inference provider, or local: run the Hub id with transformers here.")
     scoring: str = option(
@@ -51,7 +51,6 @@ class ChatOptions:
     )
     top_logprobs: int = option(20, "First tokens a service tells, for log-odds.", least=1)
     json_schema: bool = option(False, "Let a JSON schema allow the options alone, where the service knows schemas.")
-    log: str | None = option(None, "Eval log of inspect_ai: its answers are read and nothing is asked.", place=True)
     trials: int = option(5, "Times each prompt is asked.", least=1, most=1_000)  # beyond, the rows fill a memory
     answers_per_request: int = option(1, "Trials that one request asks for (n), where the service allows.", least=1)
     temperature: float = option(1.0, "Of the chat model.", least=0.0)
@@ -75,31 +74,19 @@ class ChatOptions:
     key_name: str = option(
         KEY, "Variable of the environment that holds the service's key.", name="api_key_env", unsaved=True
     )
-    plain_http: bool = option(False, "Ask a service elsewhere over http, which anybody can read.", unsaved=True)
     attempts: int = field(default=6, metadata={"least": 1})
 
     def __post_init__(self) -> None:
-        """Refuse values that contradict each other."""
-        if (self.price_in is None) != (self.price_out is None):
-            raise UsageError("One of price_in and price_out is given, expected both or none. Add the other.")
-        if self.max_cost is not None and self.price_in is None:
-            raise UsageError("max_cost is given and no prices are. Add -M price-in and -M price-out.")
-        if self.base_url is not None and self.provider not in (None, LOCAL):
-            raise UsageError("base_url and provider are both given, expected one of them. Drop one.")
-        for name in ("base_url", "own_address"):
-            value = getattr(self, name)
-            for url in filter(None, (value,) if isinstance(value, str) else value or ()):
-                if _origin(url) is None:
-                    raise UsageError(f"{name} is {url!r}, expected http://host:port. Give the whole address.")
-        parts = urlsplit(self.base_url or "")
-        if parts.username or parts.password or parts.query:
-            raise UsageError(
-                f"base_url of {parts.hostname} holds a user, a password or a query, expected none: files of the run "
-                f"name it. Put the key into {KEY}."
-            )
-        for name in ("judge_base_url", "judge_provider"):
-            if getattr(self, name) is not None and self.judge is None:
-                raise UsageError(f"{name} is given and no judge. Name it with -M judge.")
+        """Refuse addresses that are none, or that hold a secret."""
+        for url in filter(None, (self.base_url, self.judge_base_url, *self.own_address)):
+            if _origin(url) is None:
+                raise UsageError(f"{quoted(url)} is no address, expected http://host:port. Give the whole address.")
+            parts = urlsplit(url)
+            if parts.username or parts.password or parts.query:
+                raise UsageError(
+                    f"The address of {parts.hostname} holds a user, a password or a query, expected none: files of "
+                    f"the run name it. Put the key into {KEY}."
+                )
 
     @property
     def log_odds(self) -> bool:
@@ -111,7 +98,7 @@ class ChatOptions:
         """Whether the model runs on this machine, with transformers."""
         if self.provider == LOCAL:
             return True
-        return self.log is None and self.base_url is None and self.model is not None and Path(self.model).is_dir()
+        return self.base_url is None and self.model is not None and Path(self.model).is_dir()
 
     @property
     def host(self) -> str:
@@ -120,7 +107,7 @@ class ChatOptions:
 
     @property
     def service(self) -> str:
-        """The name of the service in sentences."""
+        """Its name in sentences."""
         return self.host or self.provider or "Hugging Face Inference Providers"
 
     @property
@@ -148,8 +135,8 @@ class ChatOptions:
         base_url, provider = own if elsewhere else (self.base_url, self.provider)
         return replace(
             self, model=self.judge, base_url=base_url, provider=provider, trials=1, temperature=0.0,
-            max_tokens=self.judge_max_tokens, price_in=None, price_out=None, judge=None, judge_base_url=None,
-            judge_provider=None, key_name=JUDGE_KEY if elsewhere else self.key_name,
+            max_tokens=self.judge_max_tokens, price_in=None, price_out=None, max_cost=None, judge=None,
+            judge_base_url=None, judge_provider=None, key_name=JUDGE_KEY if elsewhere else self.key_name,
         )  # fmt: skip
 
     def changed(self, *names: str) -> list[str]:
@@ -158,30 +145,29 @@ class ChatOptions:
         return [written(name) for name in names if getattr(self, name) != usual[name]]
 
     def check(self) -> None:
-        """Refuse, with a UsageError, a service for a model that runs here and settings of another way to score."""
-        if self.log_odds and (unused := self.changed("trials", "temperature", "max_tokens")):
-            names = " and ".join(unused)
-            raise UsageError(f"-M scoring=log-odds samples nothing, and {names} is for sampled answers. Drop it.")
-        if not self.log_odds and self.changed("top_logprobs"):
-            raise UsageError("-M top-logprobs is for -M scoring=log-odds, and answers are sampled. Drop it.")
-        if self.local and self.provider not in (None, LOCAL):
-            raise UsageError(
-                f"{self.model} is a folder, which runs on this machine, and provider {self.provider!r} is given. "
-                "Drop -M provider, or give the name of the model there."
-            )
-        if self.local and (unused := self.changed("base_url", "max_requests", "price_in", "price_out", "max_cost")):
-            names = " and ".join(unused)
-            raise UsageError(f"{self.model} runs on this machine, and {names} is for models of a service. Drop it.")
+        """Refuse, with a UsageError, settings that nothing would read."""
+        service, prices = ("base_url", "max_requests"), ("price_in", "price_out", "max_cost")
+        for applies, why, names in (
+            (self.log_odds, "-M scoring=log-odds samples nothing", ("trials", "temperature", "max_tokens")),
+            (not self.log_odds, "Answers are sampled", ("top_logprobs",)),
+            (self.local, f"{self.model} runs on this machine", (*service, *prices)),
+            (self.local and self.provider != LOCAL, f"{self.model} is a folder of this machine", ("provider",)),
+            (self.base_url and not self.local, "The service is named with --base-url", ("provider",)),
+            (None in (self.price_in, self.price_out), "Costs take both -M price-in and -M price-out", prices),
+            (self.judge is None, "No judge is named with -M judge", ("judge_base_url", "judge_provider")),
+        ):
+            if applies and (unread := self.changed(*names)):
+                raise UsageError(f"{why}, and {' and '.join(unread)} is given. Drop it.")
 
     def check_open(self) -> None:
-        """Refuse to send texts and a key over http to a machine that is neither declared nor allowed (UsageError)."""
+        """Refuse, with a UsageError, to send texts and a key over http to another machine that is not declared."""
         own = [None, *map(_origin, self.own_address)]
         for url in filter(None, (self.base_url, self.judge_base_url)):
             scheme, host, _ = origin = _origin(url) or ("", "", 0)
-            if scheme == "http" and origin not in own and not (_is_loopback(host) or self.plain_http):
+            if scheme == "http" and origin not in own and not _is_loopback(host):
                 raise UsageError(
                     f"{urlsplit(url).netloc} would be asked over http, where anybody on the way can read texts and "
-                    "key. Use https, or allow it with -M plain-http."
+                    "key. Use https, or declare it as your own with -M own-address."
                 )
 
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
 
+from swapbias.errors import UsageError
 from swapbias.models.base import LoadOptions, Progress
 from swapbias.models.chat.answering import (
     CUT_OFF,
@@ -19,7 +20,7 @@ from swapbias.models.chat.answering import (
     unread,
 )
 from swapbias.models.chat.chat_options import ChatOptions, settings
-from swapbias.models.chat.log_odds import Forms, Logs, log_sum
+from swapbias.models.chat.log_odds import Logs, bare_token, lettered, log_sum, names_of
 from swapbias.models.engine import generation
 from swapbias.models.engine.loglikelihood import ends
 from swapbias.models.loading import length_limit, load_model, model_name
@@ -44,7 +45,8 @@ class LocalChatScorer(AnsweringScorer):
         """Wrap a loaded model; ``load`` is the usual way. Of the options, those of a service do nothing here."""
         super().__init__(model_id, options, read)
         self.model, self.tokenizer, self.batch_size = model.eval(), tokenizer, batch_size
-        self.forms, self.limit = Forms(tokenizer, model_id), length_limit(tokenizer, model)
+        self.forms: dict[str, list[list[int]]] = {}  # tokens that answer for an option, by what it is called
+        self.limit = length_limit(tokenizer, model)
         self.chunk_rows = _CHUNK if self.options.log_odds else self.chunk_rows
         self.identity: Mapping[str, Any] = {**identity, "kind": self.kind, **settings(self.options)}
         found = self.model.generation_config.eos_token_id
@@ -92,14 +94,14 @@ class LocalChatScorer(AnsweringScorer):
             self.refuse_useless(expected)
 
     def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Logs | None]:
-        """As the answer's beginning, summed over the ways to write an option (``Forms``); nothing is hidden.
+        """As the answer's beginning, summed over the ways to write an option; nothing is hidden.
 
         Raises:
             UsageError: a letter that is no single token.
         """
         report = on_progress or (lambda done: None)
         begins = [self._encode(prompt.text) for prompt in prompts]
-        forms = [self.forms.of(prompt) for prompt in prompts]
+        forms = [[self._forms(name, letter=lettered(prompt)) for name in names_of(prompt)] for prompt in prompts]
         longest = [max(len(form) for own in some for form in own) for some in forms]
         fits = [place for place, ids in enumerate(begins) if len(ids) + longest[place] <= self.limit]
         texts = [
@@ -117,6 +119,24 @@ class LocalChatScorer(AnsweringScorer):
         for place in fits:
             found[place] = [log_sum([next(following) for _ in own]) for own in forms[place]], 0.0
         return found
+
+    def _forms(self, name: str, *, letter: bool) -> list[list[int]]:
+        """The tokens that answer for what an option is called: the ways to write it, none the start of another.
+
+        Every single token that is its name but for blanks and punctuation around, as ``shown_logs`` reads them; of a
+        text that is none, its tokens one after the other. A UsageError for a letter that is no single token.
+        """
+        if name not in self.forms:
+            near = [number for token, number in self.tokenizer.get_vocab().items() if name in token]
+            found = [[number] for number in near if bare_token(self.tokenizer.decode([number])) == name]
+            whole = [] if letter else list(self.tokenizer(name, add_special_tokens=False)["input_ids"])
+            self.forms[name] = [*found, *([whole] if whole and whole[:1] not in found else [])]
+        if not self.forms[name]:
+            raise UsageError(
+                f"The letter {name} is no single token of {self.model_id}, so that the first token of an answer does "
+                "not tell which option it is. Score sampled answers: -M scoring=sampled."
+            )
+        return self.forms[name]
 
     def _encode(self, text: str) -> list[int]:
         """The turns of the prompt; a model without a chat template reads them one below the other."""

@@ -4,9 +4,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from swapbias.errors import UsageError
 from swapbias.measures import Option, option_odds, options_of
 from swapbias.models.base import Progress, Scored, ranked
 from swapbias.studies import Prompt
@@ -124,14 +122,6 @@ def names_of(prompt: Prompt) -> list[str]:
     return list(LETTERS[: len(options)]) if lettered(prompt) else [one.text for one in options]
 
 
-def closed_names(prompt: Prompt) -> list[str]:
-    """What a model may answer to a closed question; none where the prompt has no options."""
-    try:
-        return names_of(prompt)
-    except ValueError:
-        return []
-
-
 def shown_logs(prompt: Prompt, tokens: Sequence[tuple[str, float]]) -> Logs:
     """The options of a prompt by the likeliest first tokens of an answer, and the probability that these leave.
 
@@ -143,7 +133,7 @@ def shown_logs(prompt: Prompt, tokens: Sequence[tuple[str, float]]) -> Logs:
     by_name: dict[str, list[float]] = {name: [] for name in names}
     firsts = [name.split()[0] for name in names]
     for token, log in tokens:
-        said = _bare(token)
+        said = bare_token(token)
         begun = [name for name, first in zip(names, firsts, strict=True) if first == said]
         name = said if said in by_name else begun[0] if len(begun) == 1 else ""
         if name:
@@ -152,53 +142,18 @@ def shown_logs(prompt: Prompt, tokens: Sequence[tuple[str, float]]) -> Logs:
     return [log_sum(by_name[name]) for name in names], max(0.0, 1 - shown)
 
 
-def _bare(token: str) -> str:
+def bare_token(token: str) -> str:
     """A token without blanks and punctuation around it, also where a service shows the mark of a blank.
 
-    >>> [_bare(token) for token in ("A", " A", "(A", "A.", "ĠA", "As", '"She')]
+    >>> [bare_token(token) for token in ("A", " A", "(A", "A.", "ĠA", "As", '"She')]
     ['A', 'A', 'A', 'A', 'A', 'As', 'She']
     """
     return re.sub(r"^[\WĠ]+|\W+$", "", token)
 
 
 def log_sum(logs: Sequence[float]) -> float:
+    """The logarithm of a sum of probabilities, by theirs; NaN where one is."""
     if any(math.isnan(one) for one in logs):
         return math.nan
     most = max(logs, default=-math.inf)
     return most if math.isinf(most) else most + math.log(math.fsum(math.exp(one - most) for one in logs))
-
-
-class Forms:
-    """The tokens that a tokenizer has for what options are called, found once for each name."""
-
-    def __init__(self, tokenizer: Any, model_id: str) -> None:
-        self._tokenizer, self._model_id = tokenizer, model_id
-        self._known: dict[str, list[list[int]]] = {}
-        self._vocabulary: list[tuple[str, int]] = []
-
-    def of(self, prompt: Prompt) -> list[list[list[int]]]:
-        """Of each option of a prompt the tokens that answer for it: the ways to write it, none the start of another.
-
-        Every single token that is its name but for blanks and punctuation around, as ``shown_logs`` reads them; of a
-        text that is none, its tokens one after the other. A UsageError for a letter that is no single token.
-        """
-        return [self._of(name, letter=lettered(prompt)) for name in names_of(prompt)]
-
-    def _of(self, name: str, *, letter: bool) -> list[list[int]]:
-        if name not in self._known:
-            self._vocabulary = self._vocabulary or list(self._tokenizer.get_vocab().items())
-            found = [
-                [number]
-                for token, number in self._vocabulary
-                if name in token and _bare(self._tokenizer.decode([number])) == name
-            ]
-            if not letter:
-                whole = list(self._tokenizer(name, add_special_tokens=False)["input_ids"])
-                found += [whole] if whole and whole[:1] not in found else []
-            self._known[name] = found
-        if not self._known[name]:
-            raise UsageError(
-                f"The letter {name} is no single token of {self._model_id}, so that the first token of an answer "
-                "does not tell which option it is. Score sampled answers: -M scoring=sampled."
-            )
-        return self._known[name]

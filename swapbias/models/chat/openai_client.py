@@ -34,7 +34,7 @@ from swapbias.models.chat.answering import (
     unread,
 )
 from swapbias.models.chat.chat_options import ChatOptions, api_key, key_names, settings
-from swapbias.models.chat.log_odds import Logs, closed_names, shown_logs
+from swapbias.models.chat.log_odds import Logs, names_of, shown_logs
 from swapbias.studies import Prompt, turns
 
 ROUTER = "https://router.huggingface.co/v1"  # Hugging Face Inference Providers
@@ -64,7 +64,6 @@ class RequestTrouble:
     words: str
     status: int = 0  # of HTTP; 0: none
     passes: bool = True  # a retry may help
-    ours: bool = False  # no word is the service's, which may repeat the prompt
     param: str = ""  # the setting that the service refuses
 
 
@@ -73,8 +72,7 @@ class Asking:
 
     def __init__(self, scorer: "ChatScorer", key: str) -> None:
         self.scorer, self.options, self.log, self.key = scorer, scorer.options, scorer.log, key
-        self.schema = scorer.closed and self.options.json_schema  # until the service refuses it
-        self.several = self.options.answers_per_request > 1  # until the service refuses it, or gives fewer
+        self.extras = True  # until the service refuses a schema, or several answers
         self.length = LENGTHS[0]  # the name that this service takes
         self.end: tuple[RequestTrouble, Prompt, int] | None = None  # what ended it, whose, after how many attempts
         self.stopped, self.answered = asyncio.Event(), 0.0  # when the last answer came
@@ -99,112 +97,92 @@ class Asking:
     async def run(self, groups: Groups, report: Progress, expected: int) -> None:
         """Ask for all, as many at once as the options allow."""
         options, free = self.options, asyncio.Semaphore(self.options.concurrency)
-
-        async def one(client: openai.AsyncOpenAI, trials: Trials) -> None:
-            async with free:
-                for answer, prompt in await self._answers(client, trials):
-                    self.log.add(answer, prompt)
-                    report(len(groups.get(answer.key, ())))
-                    if self.scorer.useless(expected):
-                        self.stopped.set()
-
         hooks: Any = {"request": [self.before], "response": [self.after]}
         session = httpx2.AsyncClient(
             follow_redirects=False, trust_env=not options.declared, timeout=options.timeout, event_hooks=hooks
         )
+
+        async def one(key: str, prompt: Prompt) -> None:
+            async with free:
+                for answer, row in await self.answers({key: prompt, **self.scorer.later_trials(prompt, groups)}):
+                    self.log.add(answer, row)
+                    report(len(groups.get(answer.key, ())))
+                    if self.scorer.useless(expected):
+                        self.stopped.set()
+
         async with openai.AsyncOpenAI(
             base_url=options.base_url or ROUTER, api_key=self.key, max_retries=options.attempts - 1,
             timeout=options.timeout, http_client=session,
-        ) as client:  # fmt: skip
-            remaining = list(groups)
-            while remaining and not self.stopped.is_set():  # again where requests brought fewer answers
-                claimed: set[str] = set()
-                try:
-                    async with asyncio.TaskGroup() as tasks:
-                        for key in remaining:
-                            if key not in claimed:
-                                prompt = groups[key][0]
-                                trials = {key: prompt, **(self.scorer.later_trials(prompt) if self.several else {})}
-                                claimed |= trials.keys()
-                                tasks.create_task(one(client, trials))
-                except BaseExceptionGroup as group:  # a full disk
-                    raise group.exceptions[0] from None
-                remaining = [key for key in remaining if key not in self.log]
+        ) as self.client:  # fmt: skip
+            await asyncio.gather(*(one(key, rows[0]) for key, rows in groups.items()))
 
-    async def _answers(self, client: openai.AsyncOpenAI, trials: Trials) -> list[tuple[Answer, Prompt]]:
+    async def answers(self, trials: Trials) -> list[tuple[Answer, Prompt]]:
         """Answers to a prompt and its later trials, at least to the first; none once the pass is stopped."""
-        begun, rounds = time.monotonic(), 0
-        (key, prompt), *_ = trials.items()
+        begun, rounds, prompt = time.monotonic(), 0, next(iter(trials.values()))
         while not self.stopped.is_set():
-            trials = trials if self.several else {key: prompt}
-            length, extras = self.length, self.schema or len(trials) > 1
+            length, body = self.length, self.body(trials)
             rounds += 1
             try:
-                return await self._request(client, trials)
+                return await self.request(body, trials)
             except Exception as error:  # noqa: BLE001 - whatever a reply does, answers that are paid for stay
-                trouble = trouble_of(error, self.key)
+                trouble = trouble_of(error, self.key, shown=self.log.read is None)
             if trouble.status in REFUSED and trouble.param == length == LENGTHS[0]:
                 self.length = LENGTHS[1]
-            elif trouble.status in REFUSED and extras:  # not every service knows schemas, or n
-                self.schema = self.several = False
+            elif trouble.status in REFUSED and body.keys() & {"response_format", "n"}:  # not every service knows them
+                self.extras = False
             elif trouble.status != LIMITED or time.monotonic() - max(begun, self.answered) >= PATIENCE:
                 self.end = self.end or (trouble, prompt, rounds * self.options.attempts)
                 self.stopped.set()
         return []
 
-    async def _request(self, client: openai.AsyncOpenAI, trials: Trials) -> list[tuple[Answer, Prompt]]:
-        response = await client.post(
-            "/chat/completions",
-            cast_to=httpx2.Response,
-            body=self.body(next(iter(trials.values()))) | ({"n": len(trials)} if len(trials) > 1 else {}),
-        )
-        seconds, reply = time.monotonic() - response.request.extensions["sent"], response.extensions["reply"]
-        choices = [choice for choice in reply["choices"] if error_in({"choices": [choice]}) is None]
-        self.several = self.several and len(choices) >= len(trials)
+    async def request(self, body: Mapping[str, Any], trials: Trials) -> list[tuple[Answer, Prompt]]:
+        """The answers of one reply; where there are fewer than trials, the others are asked for in their turn."""
+        response = await self.client.post("/chat/completions", cast_to=httpx2.Response, body=body)
+        reply = response.extensions["reply"]
         usage = [reply.get("usage"), *[None] * len(trials)]  # a request is counted once
         return [
-            (self.answer_in(choice, key, prompt, seconds, used), prompt)
-            for choice, (key, prompt), used in zip(choices, trials.items(), usage, strict=False)
+            (self.answer_in(choice, key, prompt, used), prompt)
+            for choice, (key, prompt), used in zip(reply["choices"], trials.items(), usage, strict=False)
+            if error_in({"choices": [choice]}) is None
         ]
 
-    def body(self, prompt: Prompt) -> dict[str, Any]:
-        """The JSON that is sent for a prompt."""
-        options, name = self.options, self.scorer.model_id
+    def body(self, trials: Trials) -> dict[str, Any]:
+        """The JSON that is sent for a prompt and its later trials."""
+        options, name, prompt = self.options, self.scorer.model_id, next(iter(trials.values()))
         body: dict[str, Any] = {
             "model": f"{name}:{options.provider}" if options.provider not in (None, "auto") else name,
             "messages": turns(prompt.text),
         }
         if options.log_odds:  # where the temperature acts on log-probabilities, 1 is plain
-            return {
-                **body, self.length: 1, "temperature": 1.0, "logprobs": True, "top_logprobs": options.top_logprobs
-            }  # fmt: skip
+            more = {"temperature": 1.0, "logprobs": True, "top_logprobs": options.top_logprobs}
+            return {**body, self.length: 1, **more}
         body |= {self.length: options.max_tokens, "temperature": options.temperature}
         if not options.no_seed:
             body["seed"] = options.seed + trial_of(prompt.prompt_id)
-        if self.schema and (names := closed_names(prompt)):
+        if self.extras and len(trials) > 1:
+            body["n"] = len(trials)
+        if self.extras and self.scorer.closed and options.json_schema:
+            named = {"answer": {"type": "string", "enum": names_of(prompt)}}
             schema = {
-                "type": "object", "properties": {"answer": {"type": "string", "enum": names}}, "required": ["answer"],
-                "additionalProperties": False,
+                "type": "object", "properties": named, "required": ["answer"], "additionalProperties": False,
             }  # fmt: skip
             body["response_format"] = {
                 "type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema},
             }  # fmt: skip
         return body
 
-    def answer_in(self, choice: Mapping[str, Any], key: str, prompt: Prompt, seconds: float, usage: Any) -> Answer:
+    def answer_in(self, choice: Mapping[str, Any], key: str, prompt: Prompt, usage: Any) -> Answer:
         """The answer of a choice that ``error_in`` found no error in."""
-        text = choice["message"].get("content")
         used = usage if isinstance(usage, dict) else {}
         tokens = first_tokens(choice) if self.options.log_odds else ()
         return Answer(
             key=key,
             prompt_id=prompt.prompt_id,
-            answer=_hidden(text or "", self.key),
+            answer=_hidden(choice["message"].get("content") or "", self.key),
             finish_reason=_hidden(str(choice.get("finish_reason") or ""), self.key)[:MAX_REASON],
             usage={
                 name: used[name] for name in USAGE if type(used.get(name)) is int and 0 <= used[name] < MAX_TOKENS
             },
-            seconds=round(seconds, 3),
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
             logprobs=tuple((_hidden(token, self.key), log) for token, log in tokens),
         )
@@ -214,7 +192,6 @@ class Asking:
         for header in set(request.headers) - HEADERS:
             del request.headers[header]
         request.headers["Authorization"] = f"Bearer {self.key}"
-        request.extensions = {**request.extensions, "sent": time.monotonic()}
 
     async def after(self, response: httpx2.Response) -> None:
         """After each attempt: an error in place of an answer gets a status, by which the client tries again."""
@@ -237,18 +214,16 @@ class Asking:
     def failure(self, trouble: RequestTrouble, prompt: Prompt, attempts: int) -> ValueError:
         """The sentence that the run stops with."""
         words, log, refused = trouble.words, self.log, trouble.status in REFUSED
-        if log.read is not None and not trouble.ours:
-            words = f"{trouble.status or 'no answer'}, and what it said is not shown"
         if trouble.status in (401, 403):
             said = f"refuses the key ({words}). Set {key_names(self.options)[0]} to a valid one"
         elif trouble.status == 404:
             said = f"does not know model {self.scorer.model_id!r} ({words}). Check both names"
-        elif not trouble.passes:
+        elif trouble.passes:
+            said = f"did not answer {prompt.prompt_id} in {attempts} attempts ({words})"
+        else:
             said = f"cannot answer {prompt.prompt_id} ({words})"
             if self.options.log_odds and refused:
                 said += "; not every service gives log-probabilities: -M scoring=sampled needs none"
-        else:
-            said = f"did not answer {prompt.prompt_id} in {attempts} attempts ({words})"
         if refused and trouble.param in WAYS_OUT:
             said = f"{said}. {WAYS_OUT[trouble.param]}"
         place, way = "memory", "score again to go on"
@@ -272,33 +247,31 @@ def error_in(reply: Any) -> Any:
     return NOTHING
 
 
-def trouble_of(error: Exception, key: str) -> RequestTrouble:
-    """What an error of the client means; the key is taken out of its words."""
+def trouble_of(error: Exception, key: str, *, shown: bool) -> RequestTrouble:
+    """What an error of the client means, without the key; what the service says may repeat the prompt."""
+    words, status, passes, param = str(error) or type(error).__name__, 0, False, ""
     if isinstance(error, openai.APIStatusError):
         more = error.response.extensions
         said, status = more.get("error", error.body), more.get("status", error.status_code)
         if 300 <= status < 400:
-            return RequestTrouble("it sends requests on to another address", status, passes=False, ours=True)
+            return RequestTrouble("it sends requests on to another address", status, passes=False)
         fields = said if isinstance(said, dict) else {}
-        words = _one_line(str(fields.get("message") or said or ""), key)
-        passes = status == 0 or status >= 500 or status in (408, 409, LIMITED)
-        whole = ": ".join(filter(None, (str(status or ""), words)))
-        return RequestTrouble(whole, status, passes, ours=said is NOTHING, param=str(fields.get("param", "")))
-    if isinstance(error, openai.APITimeoutError):
-        return RequestTrouble("no answer in time", ours=True)
-    passes = isinstance(error, openai.APIConnectionError)
-    cause = error.__cause__ if passes else error
-    return RequestTrouble(_one_line(str(cause) or type(cause).__name__, key), passes=passes)
+        words, param = str(fields.get("message") or said or ""), str(fields.get("param", ""))
+        passes, shown = status == 0 or status >= 500 or status in (408, 409, LIMITED), shown or said is NOTHING
+    elif isinstance(error, openai.APITimeoutError):
+        return RequestTrouble("no answer in time")
+    elif isinstance(error, openai.APIConnectionError):
+        words, passes = str(error.__cause__) or type(error.__cause__).__name__, True
+    if not shown:
+        return RequestTrouble(f"{status or 'no answer'}, and what it said is not shown", status, passes, param)
+    line = " ".join(_hidden(words, key).split())[:200].rstrip(".")
+    return RequestTrouble(": ".join(filter(None, (str(status or ""), line))), status, passes, param)
 
 
 def _hidden(text: str, key: str) -> str:
     """A text that can be written down (half of a surrogate pair cannot), without the key if it repeats it."""
     text = text.encode(errors="replace").decode()
     return text.replace(key, "***") if len(key) >= MIN_KEY else text
-
-
-def _one_line(text: str, key: str) -> str:
-    return " ".join(_hidden(text, key).split())[:200].rstrip(".")
 
 
 def first_tokens(choice: Any) -> tuple[tuple[str, float], ...]:
@@ -314,15 +287,15 @@ def first_tokens(choice: Any) -> tuple[tuple[str, float], ...]:
 @contextmanager
 def _quiet(credentialed: bool) -> Iterator[None]:
     """Of credentialed notes the client and its transport log nothing, whatever the level."""
-    names = ("openai", "httpx2", "httpcore2") if credentialed else ()
-    before = {name: logging.getLogger(name).level for name in names}
-    for name in names:
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    loggers = [logging.getLogger(name) for name in ("openai", "httpx2", "httpcore2") if credentialed]
+    before = [one.level for one in loggers]
+    for one in loggers:
+        one.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        for name, level in before.items():
-            logging.getLogger(name).setLevel(level)
+        for one, level in zip(loggers, before, strict=True):
+            one.setLevel(level)
 
 
 class ChatScorer(AnsweringScorer):
@@ -343,7 +316,7 @@ class ChatScorer(AnsweringScorer):
             return ""
         if options.max_requests is not None and answered + needed.requests > options.max_requests:
             return f"-M max-requests allows {options.max_requests:,}"
-        _, so_far = self._spent()
+        _, so_far = self.counted()
         each = so_far / answered if so_far > 0 else needed.cost / needed.requests  # measured, or at most
         if options.max_cost is not None and each * (answered + needed.requests) > options.max_cost:
             return f"--max-cost allows {options.max_cost:,.2f}"
@@ -351,13 +324,15 @@ class ChatScorer(AnsweringScorer):
 
     def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Logs | None]:
         """By the likeliest first tokens of an answer."""
-        answers = [self.log.known[key] for key in self._answered(prompts, on_progress)]
+        answers = [self.log[key] for key in self._answered(prompts, on_progress)]
         return [shown_logs(prompt, one.logprobs) for prompt, one in zip(prompts, answers, strict=True)]
 
     def useless(self, expected: int) -> str:
         """Of log-odds, one answer without log-probabilities is enough."""
-        if not self.options.log_odds or all(one.logprobs for one in islice(self.log.known.values(), FIRST_ANSWERS)):
-            return "" if self.options.log_odds else super().useless(expected)
+        if not self.options.log_odds:
+            return super().useless(expected)
+        if all(one.logprobs for one in islice(self.log.values(), FIRST_ANSWERS)):
+            return ""
         return (
             f"{self.options.service} answers as {self.model_id!r} without log-probabilities, which "
             "-M scoring=log-odds needs. Start a new run with -M scoring=sampled, or name a service that gives them "
@@ -367,10 +342,11 @@ class ChatScorer(AnsweringScorer):
     def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
         Asking(self, api_key(self.options)).ask(missing, report, expected)
 
-    def later_trials(self, prompt: Prompt) -> dict[str, Prompt]:
-        """The keys of trials after that of a prompt which one request may answer as well."""
+    def later_trials(self, prompt: Prompt, pending: Groups) -> Trials:
+        """The trials after that of a prompt which its request may answer as well, if they are not asked for yet."""
         trial, several = trial_of(prompt.prompt_id), self.options.answers_per_request
         name = prompt.prompt_id.removesuffix(f"/t{trial}")
         last = min(trial + several - 1 - (trial - 1) % several, self.options.trials)
         prompts = [replace(prompt, prompt_id=f"{name}/t{later}") for later in range(trial + 1, last + 1)]
-        return {key: rows[0] for key, rows in self._groups(prompts).items() if key not in self.log}
+        found = zip(self._keys(prompts), prompts, strict=True)
+        return {key: later for key, later in found if key not in self.log and key not in pending}

@@ -174,7 +174,7 @@ def test_a_prompt_longer_than_the_model_reads_is_counted_and_a_letter_of_two_tok
     assert math.isnan(long.score)
     assert (long.finite, long.parts["not_answered"], math.isnan(long.parts["outside"])) == (True, 1.0, True)
     assert 0 <= short.score <= 1
-    monkeypatch.setattr(local.forms, "_known", {"B": []})
+    monkeypatch.setattr(local, "forms", {"B": []})
     with pytest.raises(UsageError, match="The letter B is no single token of tiny"):
         local.score([row()])
 
@@ -322,9 +322,9 @@ def test_pairs_that_differ_in_the_order_of_options_alone_are_read_once():
 
 @pytest.mark.parametrize(
     ("given", "told"),
-    [({"trials": 2}, "--trials is for sampled answers"),
+    [({"trials": 2}, "samples nothing, and --trials is given"),
      ({"temperature": 0.0, "max_tokens": 1}, "-M temperature and"),
-     ({"scoring": "sampled", "top_logprobs": 5}, "-M top-logprobs is for -M scoring=log-odds")],
+     ({"scoring": "sampled", "top_logprobs": 5}, "Answers are sampled, and -M top-logprobs is given")],
 )  # fmt: skip
 def test_settings_that_log_odds_cannot_use_are_refused(given, told):
     chat = ChatOptions(**{"model": "tiny", "base_url": "http://127.0.0.1:1/v1", "scoring": "log-odds", **given})

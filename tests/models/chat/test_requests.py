@@ -37,7 +37,7 @@ def test_an_error_in_place_of_an_answer_is_asked_again_and_not_kept(reply):
         scorer = scorer_of(server)
         assert [one.answer for one in scorer.score(rows(3))] == ["TEXT 0", "TEXT 1", "TEXT 2"]
         assert len(server.requests) == 6
-    assert sorted(answer.answer for answer in scorer.log.known.values()) == ["TEXT 0", "TEXT 1", "TEXT 2"]
+    assert sorted(answer.answer for answer in scorer.log.values()) == ["TEXT 0", "TEXT 1", "TEXT 2"]
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_half_of_the_first_answers_cut_off_is_not_most():
 def test_an_answer_of_which_nobody_says_why_it_ended_is_not_marked(tmp_path):
     log = AnswerLog(tmp_path / "answers.jsonl")
     scorer = ChatScorer("tiny", ChatOptions(base_url="http://127.0.0.1:1/v1"))
-    log.add(Answer(key=scorer._keys(rows(1))[0], prompt_id="s0/t0", answer="mechanic"))
+    log.add(Answer(key=scorer._keys(rows(1))[0], prompt_id="s0/t0", answer="mechanic"), rows(1)[0])
     scorer.log = log
     mark = scorer.score(rows(1))[0].parts["truncated"]
     assert mark != mark  # NaN

@@ -1,0 +1,48 @@
+"""Notes as conversations: what a chat model is asked about them, and what its answers are read by."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from swapbias.errors import UsageError
+from swapbias.models.clinical.note_kind import NoteOptions
+from swapbias.studies import conversation, corpus_dir, facts_of, facts_written, fill, read_checklist, read_table
+
+_CORPUS = "clinical_chat"  # of the prompts about notes
+
+
+def note_conversations(
+    rows: Sequence[dict[str, str]], task: str, options: NoteOptions, *, facts: bool = False
+) -> list[dict[str, str]]:
+    """Notes in both genders as conversations, with the options or facts that their answers are read by.
+
+    With ``facts``, notes that state none are left out. A UsageError: a phenotype without a question, no checklist.
+    """
+    folder = corpus_dir(_CORPUS)
+    prompts = {one["task"]: one for one in read_table(folder / "prompts.csv", ("task", "system", "user"))}
+    asks = read_table(folder / "questions.csv", ("phenotype", "question"))
+    questions = {one["phenotype"]: options.question or one["question"] for one in asks}
+    checklist = Path(options.checklist or folder / "checklist.csv")
+    if facts and not checklist.is_file():
+        raise UsageError(
+            f"{checklist} does not exist, expected a CSV file with note_id, fact and terms. Give another one."
+        )
+    known = read_checklist(checklist) if facts else ()
+    texts: dict[str, list[str]] = {}
+    for row in rows:
+        texts.setdefault(row["pair_id"], []).append(row["text"])
+    stated = {pair: facts_of(known, pair.partition("/")[2], both) for pair, both in texts.items()}
+    system, user = prompts[task]["system"], prompts[task]["user"]
+    found = []
+    for row in rows if not facts else [one for one in rows if stated[one["pair_id"]]]:
+        values, candidates = {"note": row["text"]}, facts_written(stated[row["pair_id"]]) if facts else ""
+        if "[question]" in user:
+            question = questions.get(row["condition"], options.question)
+            if question is None:
+                raise UsageError(
+                    f"No question is known for the label {row['condition']!r}. Ask one with -M question='Does the "
+                    "note ...?'"
+                )
+            values["question"], candidates = question, "1=yes|0=no"
+        text = conversation(("system", system), ("user", fill(user, **values)))
+        found.append({**row, "text": text, "candidates": candidates})
+    return found

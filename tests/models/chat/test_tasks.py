@@ -1,0 +1,69 @@
+"""Tasks of inspect_ai: the prompts of audits, asked once each, and their answers read as audits read them."""
+
+import gc
+import warnings
+import zlib
+
+import pytest
+
+inspect_ai = pytest.importorskip("inspect_ai", reason="needs inspect_ai: make test-inspect installs it apart")
+
+from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
+
+from swapbias.models.chat.tasks import study_task  # noqa: E402
+from swapbias.studies import answer_reader, as_prompts, config_rows, load_corpus, studies, turns  # noqa: E402
+
+STUDY, CONFIG, TRIALS = "stigma_vignettes", "gender", 2
+pytestmark = pytest.mark.filterwarnings("ignore")  # inspect_ai and its libraries have some of their own
+
+
+def answer(text):
+    """A letter that follows from the prompt, or a refusal of every sixth."""
+    code = zlib.crc32(text.encode())
+    return "ABCDE"[code % 5] if code % 6 else "I cannot say that."
+
+
+def test_every_study_that_chat_models_answer_as_it_stands_is_a_task():
+    from inspect_ai._util.registry import registry_find, registry_info
+
+    named = {registry_info(one).name for one in registry_find(lambda info: info.type == "task")}
+    declared = {name: load_corpus(name).study.experiments for name in studies()}
+    chat = {name for name, found in declared.items() if any(one.kind == "chat" and not one.corpus for one in found)}
+    assert {name.removeprefix("swapbias/") for name in named if name.startswith("swapbias/")} == chat
+
+
+def test_a_task_asks_the_prompts_of_the_study_each_text_once_in_its_turns():
+    task = study_task(STUDY)
+    configs = [name for one in load_corpus(STUDY).study.experiments if one.kind == "chat" for name in one.configs]
+    rows = [row for name in configs for row in config_rows(STUDY, name)]
+    texts = {tuple((one["role"], one["content"]) for one in turns(row["text"])) for row in rows}
+    asked = [tuple((one.role, one.text) for one in sample.input) for sample in task.dataset]
+    assert len(asked) == len(set(asked))
+    assert set(asked) == texts
+    assert (task.version, task.epochs, task.config.temperature, task.config.max_tokens) == ("1.0.0", 5, 1.0, 16)
+
+
+def test_answers_are_read_as_audits_read_them_and_what_is_none_counts_in_no_mean(tmp_path):
+    def output(messages, tools, choice, config):
+        made = ModelOutput.from_content("tiny-2026", answer(messages[-1].text))
+        made.usage = ModelUsage(input_tokens=7, output_tokens=2, total_tokens=9)  # else it is counted by a download
+        return made
+
+    prompts = as_prompts(config_rows(STUDY, CONFIG))[:36]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (log,) = inspect_ai.eval(
+            f"swapbias/{STUDY}", model=get_model("mockllm/tiny", custom_outputs=output, memoize=False),
+            sample_id=[f"{CONFIG}/{one.prompt_id}" for one in prompts], epochs=TRIALS,
+            log_dir=str(tmp_path), display="none", log_realtime=False, log_model_api=False,
+        )  # fmt: skip
+        gc.collect()  # streams that inspect_ai leaves open
+    read = answer_reader("options", {})
+    groups: dict = {}
+    for prompt in prompts:
+        value, _ = read(prompt, answer(turns(prompt.text)[-1]["content"]))
+        groups.setdefault(prompt.group, []).extend([value] if value == value else [])
+    assert sum(map(len, groups.values())) < len(prompts)
+    found = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
+    for group, values in groups.items():
+        assert found[group] == pytest.approx(sum(values) / len(values))
