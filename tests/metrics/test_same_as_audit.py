@@ -11,7 +11,7 @@ from swapbias.findings import disaggregate
 from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.models.auto import load_scorer
 from swapbias.models.chat.chat_kind import trial_rows
-from swapbias.models.clinical.word_direction import DirectionScorer, DirectionTables
+from swapbias.models.clinical.word_direction import DirectionScorer
 from swapbias.studies.answer_scores import read_coreference
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, metric_path, metrics
 from swapbias.studies.study import PROMPT_COLUMNS, Covariate, Experiment, Prompt, Study
@@ -164,7 +164,7 @@ def direct_bias():
     pairs = [("she", "he"), ("woman", "man"), ("her", "his")]
     rows = [{"pair": f, "female": f, "male": m} for f, m in pairs]
     frames = [{"kind": "", "female": "[word]", "male": ""}, *({"kind": f, "female": f, "male": m} for f, m in pairs)]
-    scorer, words = DirectionScorer(Vectors(), DirectionTables(rows, frames)), [f"word{n}" for n in range(12)]
+    scorer, words = DirectionScorer(Vectors(), (rows, frames)), [f"word{n}" for n in range(12)]
     blank = dict.fromkeys(PROMPT_COLUMNS, "")
     scored = scorer.score([Prompt(**{**blank, "text": word}) for word in words])
     items = pd.DataFrame(

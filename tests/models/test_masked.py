@@ -209,12 +209,3 @@ def test_an_added_token_with_capitals_keeps_the_vocabulary_uncased(tmp_path):
     scorer = load_scorer(str(folder))
     assert scorer.uncased
     assert sum(row.in_vocabulary for row in scorer.coverage(load_lexicon("gendered_stigma/rq1"))) == before
-
-
-def test_a_head_without_weights_is_refused(tmp_path):
-    from transformers import BertModel
-
-    folder = tiny.save("bert", tmp_path)
-    BertModel.from_pretrained(folder).save_pretrained(folder)
-    with pytest.raises(ValueError, match=r"head would be random"):
-        load_scorer(str(folder), kind="masked")

@@ -78,14 +78,6 @@ def test_identical_sequences_run_once(tmp_path, monkeypatch):
     assert len(ran) == count
 
 
-def test_progress_adds_up_to_the_prompts(tmp_path):
-    scorer = read_as(load_scorer(str(tiny.save("bert", tmp_path)), kind="masked"), "phrases")
-    told = []
-    asked = prompts(4)
-    scorer.score(asked, told.append)
-    assert sum(told) == pytest.approx(len(asked))
-
-
 def test_a_joined_token_is_written_as_one_word(tmp_path):
     scorer = read_as(load_scorer(str(tiny.save("bert", tmp_path)), kind="masked"), "phrases")
     piece, whole = scorer.inner.words.index("##she"), scorer.inner.words.index("woman")

@@ -59,19 +59,6 @@ def test_a_pickle_is_refused_before_it_is_read(name, safe, tmp_path, marker):
     assert not marker.exists()
 
 
-def test_a_saved_pipeline_of_the_readme_loads_by_itself(tmp_path):
-    needs("sklearn", "skops")
-    import skops.io
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-
-    made = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(["he is low", "she is well"], [1, 0])
-    skops.io.dump(made, tmp_path / "pipeline.skops")
-    found = load_phenotype_classifier(str(tmp_path / "pipeline.skops"), options=LoadOptions(device="cpu"))
-    assert found.predict_proba(["he is low"])[0, 1] > 0.5
-
-
 def test_a_pickle_under_the_name_of_a_safe_format_is_never_unpickled(tmp_path, marker):
     needs("sklearn", "skops", "gensim")
     for name in ("a.skops", "a.bin", "a.txt"):
@@ -197,16 +184,6 @@ def test_a_manifest_of_others_unpickles_nothing(kind, toy, tmp_path, quiet, mark
     (folder / "manifest.json").write_text(json.dumps(manifest))
     refused(swapbias("audit", "--resume", folder, "--trust"), 2)
     assert not marker.exists()
-
-
-def test_the_command_goes_on_with_trust(toy, tmp_path, quiet, marker):
-    poisoned(toy, marker)
-    folder = begun(quiet, sentiment("toy_half:half"), tmp_path / "run")
-    marker.unlink()
-    refused(swapbias("audit", "--resume", folder, cwd=tmp_path), 2, "--trust")
-    assert not marker.exists()
-    assert swapbias("audit", "--resume", folder, "--trust", cwd=tmp_path).returncode == 0
-    assert marker.exists()
 
 
 # What is told apart.

@@ -4,7 +4,6 @@ import json
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,26 +14,18 @@ from swapbias.models.base import Progress, Scored, Scorer
 from swapbias.models.clinical.features import Features, Floats
 from swapbias.studies import Prompt, corpus_dir, fill, read_table
 
+Tables = tuple[Sequence[Mapping[str, str]], Sequence[Mapping[str, str]]]
 
-@dataclass(frozen=True, slots=True)
-class DirectionTables:
-    """The tables that a gender direction is found with.
 
-    ``pairs``: rows of pair, female, male. ``templates``: rows of kind, female, male: the sentences of a pair
-    (``kind`` is its name), or the frame of the words of a kind (synonym, symptom), the same in both columns.
+def read_direction_tables(corpus: str) -> Tables:
+    """The ten definitional pairs, and the sentences of a corpus that hold them and the words.
+
+    Rows of pair, female, male; and rows of kind, female, male: the sentences of a pair (``kind`` is its name), or the
+    frame of the words of a kind (synonym, symptom), the same in both columns.
     """
-
-    pairs: Sequence[Mapping[str, str]]
-    templates: Sequence[Mapping[str, str]]
-
-
-def read_direction_tables(corpus: str) -> DirectionTables:
-    """The ten definitional pairs, and the sentences of a corpus that hold them and the words."""
-    pairs = read_table(corpus_dir("gender_lexicon") / "definitional_pairs.csv", ("female", "male"))
-    return DirectionTables(
-        [{"pair": f"{row['female']}-{row['male']}", **row} for row in pairs],
-        read_table(corpus_dir(corpus) / "direction_templates.csv", ("kind", "female", "male")),
-    )
+    rows = read_table(corpus_dir("gender_lexicon") / "definitional_pairs.csv", ("female", "male"))
+    pairs = [{"pair": f"{row['female']}-{row['male']}", **row} for row in rows]
+    return pairs, read_table(corpus_dir(corpus) / "direction_templates.csv", ("kind", "female", "male"))
 
 
 class DirectionScorer(Scorer):
@@ -51,9 +42,7 @@ class DirectionScorer(Scorer):
     kind = "embedding"
     unit = "cosine with the gender direction"
 
-    def __init__(
-        self, features: Features, tables: DirectionTables, *, null: int | None = None, seed: int = 0
-    ) -> None:
+    def __init__(self, features: Features, tables: Tables, *, null: int | None = None, seed: int = 0) -> None:
         """Find the direction from the pairs whose two words the embedding knows; a ValueError for fewer than two.
 
         ``null``: random words per word; 1000 for static vectors and 200 for an encoder where None.
@@ -62,21 +51,20 @@ class DirectionScorer(Scorer):
             raise UsageError(f"{features.name} has no vectors of words. Give a file of word vectors or an encoder.")
         self.features, self.model_id, self.seed = features, features.name, seed
         self.null = features.null_words if null is None else null
-        self._frames = {row["kind"]: row["female"] for row in tables.templates}
-        self._pair_words = {row[side].lower() for row in tables.pairs for side in ("female", "male")}
-        sentences = {row["kind"]: row for row in tables.templates}
-        if missing := [row["pair"] for row in tables.pairs if row["pair"] not in sentences]:
+        pairs, templates = tables
+        self._frames = {row["kind"]: row["female"] for row in templates}
+        self._pair_words = {row[side].lower() for row in pairs for side in ("female", "male")}
+        sentences = {row["kind"]: row for row in templates}
+        if missing := [row["pair"] for row in pairs if row["pair"] not in sentences]:
             raise ValueError(f"Pair {missing[0]!r} has no template sentence. Add a row of this kind to them.")
         female, male = (
-            features.word_vectors(
-                [row[side] for row in tables.pairs], [sentences[row["pair"]][side] for row in tables.pairs]
-            )
+            features.word_vectors([row[side] for row in pairs], [sentences[row["pair"]][side] for row in pairs])
             for side in ("female", "male")
         )
         known = np.isfinite(female).all(axis=1) & np.isfinite(male).all(axis=1)
         if known.sum() < 2:
             raise ValueError(
-                f"{features.name} knows {known.sum()} of {len(tables.pairs)} definitional pairs by finite vectors, "
+                f"{features.name} knows {known.sum()} of {len(pairs)} definitional pairs by finite vectors, "
                 "expected 2 or more. Use an embedding of everyday English whose weights are finite."
             )
         self.direction, self.explained_variance = gender_direction(female[known], male[known])

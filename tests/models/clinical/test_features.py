@@ -14,8 +14,8 @@ from transformers import AutoModel, AutoTokenizer
 from swapbias.errors import UsageError
 from swapbias.measures.direction import from_cosines
 from swapbias.models.base import LoadOptions
-from swapbias.models.clinical.features import ContextualVectors, StaticVectors, TfidfLsa, clean, load_features
-from swapbias.models.clinical.word_direction import DirectionScorer, DirectionTables, read_direction_tables
+from swapbias.models.clinical.features import ContextualVectors, StaticVectors, TfidfLsa, load_features
+from swapbias.models.clinical.word_direction import DirectionScorer, read_direction_tables
 from swapbias.models.engine.encoder import Engine
 from swapbias.studies.study import PROMPT_COLUMNS, Prompt, slots
 from swapbias.studies.tables import corpus_dir, read_table
@@ -41,11 +41,6 @@ def word(text, construct="synonym"):
 
 
 # Words of a note.
-
-
-def test_clean_keeps_words_of_two_letters_and_their_case():
-    assert clean("Mr. Müller, 72M: O2 98% on RA; w/o a fever_now!") == ["Mr", "Müller", "on", "RA", "fever", "now"]
-    assert clean("1 2 a . %") == []
 
 
 # Static vectors.
@@ -227,14 +222,6 @@ def test_a_window_that_notes_share_is_read_once(bert, read):
     np.testing.assert_allclose(both, alone.mean(axis=0), atol=1e-6)
 
 
-def test_a_model_that_is_wrapped_is_left_as_it_is(bert):
-    model, tokenizer = AutoModel.from_pretrained(bert).eval(), AutoTokenizer.from_pretrained(bert)
-    kinds = [type(module) for module in model.modules()]
-    found = ContextualVectors(model, tokenizer, name="mine").vectors(TEXTS)
-    assert [type(module) for module in model.modules()] == kinds
-    np.testing.assert_allclose(found, ContextualVectors.load(str(bert), OPTIONS).vectors(TEXTS), atol=1e-5)
-
-
 def test_a_text_of_unknown_tokens_alone_is_nan(bert):
     found = ContextualVectors.load(str(bert), OPTIONS).vectors(["qqqq zzzz", "she qqqq"])
     assert np.isnan(found[0]).all()
@@ -249,7 +236,7 @@ TEMPLATES = [
     {"kind": "woman-man", "female": "someone is a woman", "male": "someone is a man"},
     {"kind": "synonym", "female": "[word] is someone", "male": "[word] is someone"},
 ]
-TABLES = DirectionTables(PAIRS, TEMPLATES)
+TABLES = (PAIRS, TEMPLATES)
 # Scaled to length 1 the pairs differ along x alone: g = (1, 0). sadness is (3, 4) / 5: its cosine is .6.
 PLANE = {
     "she": [1.0, 1.0],
@@ -276,9 +263,7 @@ def test_the_score_is_the_cosine_with_the_direction():
 
 
 def test_swapping_the_sides_of_the_pairs_flips_every_sign():
-    swapped = DirectionTables(
-        [{"pair": row["pair"], "female": row["male"], "male": row["female"]} for row in PAIRS], TEMPLATES
-    )
+    swapped = ([{"pair": row["pair"], "female": row["male"], "male": row["female"]} for row in PAIRS], TEMPLATES)
     there, back = (DirectionScorer(static(PLANE), tables).score([word("gloom")])[0] for tables in (TABLES, swapped))
     assert back.score == pytest.approx(-there.score)
 
@@ -311,7 +296,7 @@ def test_the_cosines_without_each_pair_are_those_with_the_direction_of_the_other
     # Without woman - man, whose difference is (2, 0), she - he differ by sqrt 2 along x and mother - father by
     # 2 / sqrt 5 * 2 along y: the first component is y, and sadness has .8.
     plane = {**PLANE, "mother": [1.0, 2.0], "father": [1.0, -2.0]}
-    tables = DirectionTables(
+    tables = (
         [*PAIRS, {"pair": "mother-father", "female": "mother", "male": "father"}],
         [*TEMPLATES, {"kind": "mother-father", "female": "a mother", "male": "a father"}],
     )
@@ -335,7 +320,7 @@ def test_neither_order_nor_batches_change_the_random_words():
 
 def test_pairs_with_an_unknown_word_are_left_out():
     features = static({**PLANE, "girl": [1.0, 5.0]})
-    tables = DirectionTables(
+    tables = (
         [*PAIRS, {"pair": "girl-boy", "female": "girl", "male": "boy"}],
         [*TEMPLATES, {"kind": "girl-boy", "female": "a girl", "male": "a boy"}],
     )
@@ -348,7 +333,7 @@ def test_what_a_direction_lacks_is_told(tfidf):
     with pytest.raises(UsageError, match="tfidf-lsa has no vectors of words"):
         DirectionScorer(tfidf, TABLES)
     with pytest.raises(ValueError, match="'woman-man' has no template"):
-        DirectionScorer(static(PLANE), DirectionTables(PAIRS, TEMPLATES[:1]))
+        DirectionScorer(static(PLANE), (PAIRS, TEMPLATES[:1]))
     with pytest.raises(ValueError, match="Construct 'symptom' has no frame"):
         DirectionScorer(static(PLANE), TABLES).score([word("gloom", "symptom")])
 
@@ -368,10 +353,10 @@ def test_an_encoder_reads_words_in_their_frame(family, tmp_path):
 
 
 def test_the_tables_fit_together():
-    tables = read_direction_tables("phenotype_fairness")
-    frames = {row["kind"]: row for row in tables.templates}
-    assert len(tables.pairs) == 10
-    for row in tables.pairs:
+    pairs, templates = read_direction_tables("phenotype_fairness")
+    frames = {row["kind"]: row for row in templates}
+    assert len(pairs) == 10
+    for row in pairs:
         female, male = (frames[row["pair"]][side].rstrip(".").split() for side in ("female", "male"))
         differing = [words for words in zip(female, male, strict=True) if words[0] != words[1]]
         assert differing == [(row["female"], row["male"])]

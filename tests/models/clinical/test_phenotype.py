@@ -210,15 +210,6 @@ def test_wrong_requests_are_told(monkeypatch):
         scorer()
 
 
-def test_probabilities_come_in_two_columns():
-    reader = scorer("rf")
-    found = reader.predict_proba([TEST[0], "unheard"], "depression", "original")
-    assert found.shape == (2, 2)
-    assert found[0].sum() == pytest.approx(1)
-    assert found[0, 1] == reader.score(prompts(TEST[:1]))[0].score
-    assert np.isnan(found[1]).all()
-
-
 # Classifiers that users bring along.
 
 TEXTS = ["hopeless today", "cheerful today", "hopeless and tired", "cheerful and rested"]
@@ -302,15 +293,6 @@ def test_a_note_too_long_for_a_transformers_model_is_cut_at_a_word_and_counted(t
     stuck = found.score(prompts(["." * 200]))[0]  # one word of 200 tokens cannot be cut
     assert math.isnan(stuck.score)
     assert stuck.answer == ""
-
-
-def test_nan_of_a_users_classifier_stays_nan(tmp_path, monkeypatch):
-    (tmp_path / "own_silent.py").write_text("def silent(texts):\n    return [float('nan')] * len(texts)\n")
-    monkeypatch.chdir(tmp_path)
-    one = load_phenotype_classifier("own_silent:silent", options=OPTIONS).score(prompts(["hopeless"]))[0]
-    assert math.isnan(one.score)
-    assert math.isnan(one.parts["predicted"])
-    assert one.answer == ""
 
 
 # LIME.
