@@ -30,7 +30,7 @@ class Features(Protocol):
     Attributes:
         name: stands in findings; never a path of this machine.
         identity: what identifies the features (kind, sha256, dimension), for the manifest.
-        null_words: random words that a word is compared with; 0: the features have no vectors of words.
+        null_words: random words that a word is compared with.
     """
 
     name: str
@@ -47,11 +47,11 @@ class Features(Protocol):
 
     def word_vectors(self, words: Sequence[str], sentences: Sequence[str]) -> Floats:
         """Shape (n, d); ``sentences`` hold the words for features that read words in a sentence."""
-        raise NotImplementedError
+        raise UsageError(f"{self.name} has no vectors of words. Give a file of word vectors or an encoder.")
 
     def like_words(self, word: str) -> list[str]:
         """Words about as frequent as this one; every word where ``identity["frequency"]`` is unknown."""
-        raise NotImplementedError
+        return []
 
 
 def clean(text: str) -> list[str]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from swapbias.errors import UsageError
 from swapbias.measures import WITHOUT_PAIR, cosines_with, directions_without_a_pair, gender_direction
 from swapbias.models.base import Progress, Scored, Scorer
 from swapbias.models.clinical.features import Features, Floats
@@ -47,8 +46,6 @@ class DirectionScorer(Scorer):
 
         ``null``: random words per word; 1000 for static vectors and 200 for an encoder where None.
         """
-        if not features.null_words:
-            raise UsageError(f"{features.name} has no vectors of words. Give a file of word vectors or an encoder.")
         self.features, self.model_id, self.seed = features, features.name, seed
         self.null = features.null_words if null is None else null
         pairs, templates = tables
