@@ -137,6 +137,11 @@ def as_json(value: Any) -> Any:
     return None if isinstance(number, float) and not math.isfinite(number) else number
 
 
+def json_file(value: Any) -> bytes:
+    """A JSON file that people can read; NaN becomes null."""
+    return f"{json.dumps(as_json(value), indent=2, ensure_ascii=False, allow_nan=False)}\n".encode()
+
+
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # what a spreadsheet takes for the start of a formula
 _NEGATIVE = re.compile(r"-\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 

@@ -177,7 +177,7 @@ class Audit:
         known = dict.fromkeys(one.study for one in self.found)
         if study not in known:
             raise UsageError(f"{study!r} is no study of this audit: expected {' or '.join(known)}.")
-        return runs.scored_items(self.run, study)
+        return self.run.items(study)
 
     def worst_pairs(self, study: str, n: int = 10) -> pd.DataFrame:
         """The ``n`` scored pairs of prompts of a study with the largest gap against the reference group.
@@ -205,10 +205,6 @@ class Audit:
         with for_owner_alone(is_credentialed(self.run.folder)):
             write_whole(Path(path), page.read_bytes())
         return Path(path)
-
-    def export(self, to: str, out: "str | PathLike[str]", *, by: str = "") -> list[Path]:
-        """Write this audit, run ``by`` somebody, into a new folder as ``every-eval-ever`` or ``csv``; the files."""
-        return runs.export_run(self.run, to, Path(out), by=by, say=_log.info)
 
     def assert_below(
         self,

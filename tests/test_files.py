@@ -22,7 +22,6 @@ from swapbias.models.sentiment.training import FITS, TrainSettings, train_model
 from swapbias.runs import (
     audit_several,
     compare_runs,
-    export_run,
     read_run,
     rebuild_report,
     write_comparison,
@@ -170,7 +169,6 @@ FOLDERS = {
 OF_RUNS = {
     "report": lambda run, folder: rebuild_report(run),
     "figures": lambda run, folder: write_figures(run, folder, kind="svg"),
-    "export": lambda run, folder: export_run(run, "csv", folder),
     "compare": lambda run, folder: write_comparison(folder, compare_runs([read_run(run.folder), _other(run)])),
 }
 

@@ -274,7 +274,6 @@ def _runs(place: Path) -> Iterator[Target]:
         read_request,
         read_run,
         resume,
-        scored_items,
         start,
     )
     from swapbias.swapping.jobs import MANIFEST as SWAP, _begin_or_resume
@@ -309,7 +308,7 @@ def _runs(place: Path) -> Iterator[Target]:
     )
     shared = place / "items" / "occupation_sentiment.parquet"
     shared.parent.mkdir()
-    read_items = _file(shared, lambda path: scored_items(Run(place), path.stem))
+    read_items = _file(shared, lambda path: Run(place).items(path.stem))
     yield Target("shared items", [items], read_items)
     stopped = json.dumps({**json.loads(manifest), "status": "running"}).encode()
     shutil.rmtree(place / "x" / "own" / "items")

@@ -93,7 +93,7 @@ def audit(
     if resume:
         _only_these(explicit, _WITH_RESUME, "--resume takes everything from the run")
         how |= {"trust": trust, "key_name": key_name}
-        _work(lambda here, store, **more: _resumed(here, store, **how, **more), resume, **show)
+        _work(lambda here, store, **more: runs.resume(here, store=store, **how, **more), resume, **show)
         return
     files = [one for one in models or () if Path(one).suffix in (".toml", ".json") and Path(one).is_file()]
     if files:
@@ -102,17 +102,15 @@ def audit(
         _only_these(explicit, _WITH_FILE, f"{files[0]} says what is audited and how")
         chosen, names, manifest = _from_file(files[0], key_name, trusted=trust or dry_run)
     else:
+        if revision is not None and len(models or ()) > 1:
+            raise UsageError("--revision is of one model, and several are named. Name each as OWNER/NAME@REVISION.")
         more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
-        study_names = _studies(study, prompts, reference, run)
-        chosen, names = _from_options(models or (), study_names, options, revision, **more)
-        manifest, remote = None, chosen.load.trust_remote_code
-        if remote and not trust:
+        asks = _studies(study, prompts, reference, run)
+        each = [runs.settings_of(one, asks, options, revision=revision, **more) for one in models or (None,)]
+        chosen, names = each[0], [one.model for one in each if one.model]
+        manifest = None
+        if chosen.load.trust_remote_code and not trust:
             raise UsageError("-M trust-remote-code runs code of the model's maker. Read it, then add --trust.")
-        if trust and not remote:
-            raise UsageError(
-                "--trust is for the code that a run or a file names, and no --resume, manifest or audit.toml is "
-                "given. Drop it."
-            )
     if dry_run:
         for one in names or (None,):
             for sentence in plan_sentences(replace(chosen, model=one)):
@@ -128,7 +126,7 @@ def audit(
 
     def start(here: Path, store: Any, **more: Any) -> Any:
         if len(names) > 1:
-            return runs.audit_several(dict.fromkeys(names, ""), chosen, here, **how, **more)
+            return runs.audit_several(names, chosen, here, **how, **more)
         return runs.start(chosen, here, expected=manifest, store=store, **how, **more)
 
     _work(start, folder or str(runs.default_folder(named)), **show)
@@ -153,16 +151,6 @@ def plan(
 # --- what is to be audited --------------------------------------------------------------------------------
 
 
-def _from_options(
-    names: Sequence[str], studies: Sequence[str], options: Mapping[str, Any], revision: str | None, **more: Any
-) -> tuple["runs.Settings", list[str]]:
-    """Settings of the command line and the models."""
-    if revision is not None and len(names) > 1:
-        raise UsageError("--revision is of one model, and several are named. Name each as OWNER/NAME@REVISION.")
-    each = [runs.settings_of(one, studies, options, revision=revision, **more) for one in names or (None,)]
-    return each[0], _unique([one.model for one in each if one.model])
-
-
 def _from_file(
     file: str, key_name: str | None, *, trusted: bool
 ) -> tuple["runs.Settings", list[str], Mapping[str, Any] | None]:
@@ -178,13 +166,7 @@ def _from_file(
             runs.check_keys("The manifest", settings)
     for one in names or (None,) if manifest is None else ():
         runs.check_code(file, replace(settings, model=one), None, trust=trusted)
-    return settings, _unique(names), manifest
-
-
-def _unique(models: Sequence[str]) -> list[str]:
-    if twice := [one for one in models if models.count(one) > 1]:
-        raise UsageError(f"{twice[0]} is named twice, expected each model once. Drop one of them.")
-    return list(models)
+    return settings, names, manifest
 
 
 def _only_these(explicit: Sequence[str], allowed: Sequence[str], why: str) -> None:
@@ -218,10 +200,6 @@ def _work(work: Callable[..., Any], place: str, *, own: bool, as_json: bool, ver
             _show(run, found, as_json, verbose)
         else:
             _show_several(done, as_json, verbose)
-
-
-def _resumed(folder: Path, store: Any, **how: Any) -> Any:
-    return runs.resume(folder, store=store, **how)
 
 
 def _stopped(folder: Path, store: Any) -> str:
@@ -294,7 +272,6 @@ def plan_sentences(settings: "runs.Settings") -> Iterator[str]:
 
 
 def _task_sentences(task: "runs.Task", settings: "runs.Settings", sent: set[tuple[str, str]]) -> Iterator[str]:
-
     beside = f" and {len(task.rows) - task.n_prompts} beside them" if len(task.rows) > task.n_prompts else ""
     texts = [task.kind.sent(row, settings) for row in task.rows]
     fresh = studies.only(task.rows, (not sent.issuperset(one) for one in texts))

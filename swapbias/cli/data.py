@@ -137,7 +137,6 @@ def swap(
     ] = False,
     names: Annotated[bool, ui.option("Swap given names too, by how common they are.", "--names")] = False,
     model_settings: ui.ModelSettings = None,
-    as_json: ui.AsJson = False,
 ) -> None:
     """Swap gendered words in texts.
 
@@ -169,9 +168,6 @@ def swap(
             job, here, processes=processes, on_progress=on_progress, engine=engine,
             uploaded_to=None if store is None or store.own else str(store),
         )  # fmt: skip
-    if as_json:
-        ui.show_json({"folder": folder, "credentialed": done.credentialed, **done.totals.counts()})
-        return
     for name, total in done.totals.counts().items():
         if isinstance(total, int):
             ui.show(f"{name.replace('_', ' ')}: {total:,}")
@@ -334,7 +330,6 @@ def _count_matches(rows: "Sequence[findings.Reproduced]") -> str:
 
 def cache(
     clear: Annotated[str | None, ui.option("Remove scores, upstream, models or all.")] = None,
-    as_json: ui.AsJson = False,
 ) -> None:
     """Show what is stored here, or remove it."""
     from rich.filesize import decimal
@@ -344,8 +339,6 @@ def cache(
     if clear is not None:
         for one in [store.clear(kind) for kind in (store.CLEARED if clear == "all" else (clear,))]:
             ui.show(f"{one.kind}: {one.entries} removed, {decimal(one.bytes)} freed.")
-    elif as_json:
-        ui.show_json({"kept": [asdict(one) for one in store.usage()], "place": str(cache_dir())})
     else:
         for one in store.usage():
             ui.show(f"{one.kind}: {one.entries} kept, {decimal(one.bytes)}")

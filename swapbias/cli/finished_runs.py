@@ -1,7 +1,7 @@
 """swapbias check, compare, report, figures, export, share, push and pull: finished runs, and the Hub."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 from xml.etree import ElementTree
@@ -171,52 +171,31 @@ def figures(
 
 
 def export(
-    what: Annotated[list[str], ui.argument("RUN | lm-eval STUDY", "A finished run, or a study.")],
+    form: Annotated[str, ui.argument("lm-eval", "The evaluator, lm-evaluation-harness.")],
+    study: Annotated[str, ui.argument("STUDY[:CONFIG]", "A study of causal models.")],
     folder: Annotated[Path, ui.option("A new folder to write to.", "--out")],
-    to: Annotated[str | None, ui.option("Form of a run: every-eval-ever or csv.")] = None,
-    by: Annotated[str, ui.option("Who made the run, where the form has a place for it.")] = "",
 ) -> None:
-    """Write a run or study for another evaluator.
-
-    swapbias export RUN --to every-eval-ever|csv --out DIR; scored prompts of private notes stay.
-
-    swapbias export lm-eval STUDY[:CONFIG] --out DIR; experiments of causal models.
-    """
-    first, *rest = what
-    is_study = first == _LM_EVAL and len(rest) == 1 and not (Path(rest[0]) / "manifest.json").is_file()
-    if is_study and to is None and not by:
-        written = hub.export_study(hub.study_name(rest[0]), folder)
-    elif not rest and to is not None:
-        written = runs.export_run(runs.Run.open(Path(first)), to, folder, by=by, say=ui.say)
-    else:
-        raise UsageError(
-            f"{' '.join(what)} is neither a run with --to nor a study. Write swapbias export RUN --to "
-            f"every-eval-ever|csv --out DIR, or swapbias export {_LM_EVAL} STUDY --out DIR."
-        )
+    """Write a study for another evaluator."""
+    if form != _LM_EVAL:
+        raise UsageError(f"Unknown form {form!r}, expected {_LM_EVAL}. Write swapbias export {_LM_EVAL} STUDY.")
+    written = hub.export_study(hub.study_name(study), folder)
     ui.show(f"Exported: {len(written)} files in {folder}")
 
 
 # --- the Hub ------------------------------------------------------------------------------------------
 
-_TAKES = {  # what each kind of push takes besides --dry-run
-    "datasets": ("namespace", "private"),
-    "metrics": ("namespace", "private"),
-    "results": ("results", "public", "findings_only"),
-}
-Public = Annotated[bool, ui.option("Everybody may read the results.", "--public")]
-FindingsOnly = Annotated[bool, ui.option("No scored prompts, answers or notes.", "--findings-only")]
-_RESULTS = "Your results repository; made, private, if needed."
+_PUSHED = ("datasets", "metrics")  # a study has a command of its own, and a run is shared
 
 
 def share(
     run: ui.RunFolder,
-    results: Annotated[str, ui.option(_RESULTS, metavar="OWNER/NAME")],
+    results: Annotated[str, ui.option("Your results repository; made, private, if needed.", metavar="OWNER/NAME")],
     model: Annotated[str | None, ui.option("The audited model on the Hub, OWNER/NAME.")] = None,
     commit: Annotated[bool, ui.option("Write to the card of your own model.", "--commit")] = False,
     create_pr: Annotated[bool, ui.option("Propose it to the model's owners.", "--create-pr")] = False,
     audited: Annotated[str | None, ui.option("The model's name in the run, if another.")] = None,
-    public: Public = False,
-    findings_only: FindingsOnly = False,
+    public: Annotated[bool, ui.option("Everybody may read the results.", "--public")] = False,
+    findings_only: Annotated[bool, ui.option("No scored prompts, answers or notes.", "--findings-only")] = False,
     namespace: Annotated[str, ui.option("Who publishes the corpora on the Hub.")] = "swapbias",
     phenotype: Annotated[
         list[str] | None, ui.option("A phenotype of your own notes whose name may leave; repeatable.")
@@ -245,30 +224,15 @@ def share(
 
 
 def push(
-    kind: Annotated[str, ui.argument("KIND", f"{', '.join(_TAKES)}.")],
-    names: Annotated[list[str] | None, ui.argument("[NAME]...", "Corpora, measures or runs.")] = None,
-    namespace: Annotated[str, ui.option("Datasets, metrics: your name or an organisation's on the Hub.")] = "",
-    results: Annotated[str, ui.option(_RESULTS, metavar="OWNER/NAME")] = "",
+    kind: Annotated[str, ui.argument("KIND", f"{' or '.join(_PUSHED)}.")],
+    namespace: Annotated[str, ui.option("Your name or an organisation's on the Hub.")],
+    names: Annotated[list[str] | None, ui.argument("[NAME]...", "Corpora or measures.")] = None,
     private: Annotated[bool, ui.option("Make new repositories private.", "--private")] = False,
-    public: Public = False,
-    findings_only: FindingsOnly = False,
     dry_run: ui.DryRun = False,
 ) -> None:
-    """Publish corpora, measures or runs on the Hub.
-
-    swapbias push datasets|metrics [NAME]... --namespace OWNER: each with the version of its tag.
-
-    swapbias push results RUN... --results OWNER/NAME: of a model's page see swapbias share.
-    """
-    names = list(names or ())
-    options = {"namespace": namespace, "results": results, "private": private, "public": public,
-               "findings_only": findings_only}  # fmt: skip
-    _check_kind("push", kind, {name: value for name, value in options.items() if value}, _TAKES)
-    if kind == "results":
-        shares = hub.ShareOptions(results=results, public=public, findings_only=findings_only, dry_run=dry_run)
-        _end_with("push_results", [Path(one) for one in names], shares)
-    else:
-        _end_with("push_all", kind.removesuffix("s"), names, namespace=namespace, private=private, dry_run=dry_run)
+    """Publish corpora or measures on the Hub, each with the version of its tag."""
+    named = _singular(kind, _PUSHED)
+    _end_with(hub.push_all, named, names or (), namespace=namespace, private=private, dry_run=dry_run)
 
 
 def pull(
@@ -281,27 +245,21 @@ def pull(
 
     Measures are code of their owner; reports are pages of a stranger.
     """
-    _check_kind("pull", kind, {}, {"datasets": (), "metrics": (), "results": ()})
-    owner, *names = places
-    more = {"names": places} if kind == "results" else {"names": names, "namespace": owner}
-    _end_with(
-        "pull_all", kind.removesuffix("s") if kind != "results" else kind, out=folder, revision=revision, **more
-    )
+    named = _singular(kind, (*_PUSHED, "results"))
+    more = {"names": places} if kind == "results" else {"names": places[1:], "namespace": places[0]}
+    _end_with(hub.pull_all, named, out=folder, revision=revision, **more)
 
 
-def _check_kind(command: str, kind: str, options: Mapping[str, Any], takes: Mapping[str, Sequence[str]]) -> None:
-    """Refuse another kind, and options of another kind; of those that it needs the owner is one."""
-    if kind not in takes:
-        raise UsageError(f"swapbias {command} {kind} is no command. Choose one of {', '.join(takes)}.")
-    if others := [name.replace("_", "-") for name in options if name not in takes[kind]]:
-        raise UsageError(f"--{others[0]} is not for {command} {kind}. Drop it.")
-    if missing := [name for name in takes[kind][:1] if name in ("namespace", "results") and name not in options]:
-        raise UsageError(f"{command} {kind} needs --{missing[0]}. Add it.")
+def _singular(kind: str, known: Sequence[str]) -> str:
+    """A kind as the Hub's room names it; a UsageError where it is none."""
+    if kind not in known:
+        raise UsageError(f"Unknown kind {kind!r}. Choose one of {', '.join(known)}.")
+    return kind if kind == "results" else kind.removesuffix("s")
 
 
-def _end_with(function: str, *arguments: Any, **options: Any) -> None:
+def _end_with(function: Callable[..., int], *arguments: Any, **options: Any) -> None:
     """Call a function of the Hub's room, and end with the exit code that it returns."""
     with ui.stoppable("Stopped. What is complete stays: the same command goes on."):
-        code = getattr(hub, function)(*arguments, say=ui.show, complain=ui.say, **options)
+        code = function(*arguments, say=ui.show, complain=ui.say, **options)
     if code:
         raise typer.Exit(code)

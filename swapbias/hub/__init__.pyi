@@ -14,7 +14,6 @@ from .commands import (
     pull_all as pull_all,
     pull_study as pull_study,
     push_all as push_all,
-    push_results as push_results,
     push_study as push_study,
     study_name as study_name,
 )

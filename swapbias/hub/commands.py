@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from swapbias.errors import HubError, UsageError
 from swapbias.files import parse_json
@@ -15,7 +15,6 @@ from swapbias.hub.cards import CARD
 from swapbias.hub.client import Hub, Push, PushOptions, Repo, Say, difference, push_repo
 from swapbias.hub.metric_spaces import push_metric, shipped_names
 from swapbias.privacy import is_credentialed, is_mimic_columns, log_traceback, refuse
-from swapbias.runs import Run
 from swapbias.studies import (
     STUDY_FILES,
     Study,
@@ -27,9 +26,6 @@ from swapbias.studies import (
     own_corpus,
     study_files,
 )
-
-if TYPE_CHECKING:
-    from swapbias.hub.shared_runs import ShareOptions
 
 SOURCE = "source.json"  # of a pulled folder: where it is from
 DATASET, METRIC, RESULTS = "dataset", "metric", "results"
@@ -74,17 +70,6 @@ def push_all(
     what = "would change" if any(one.status.startswith("would") for one in done) else "changed"
     say(f"{len(done)} done, {changed} of them {what}; {len(codes) - len(done)} failed.")
     return int(any(codes.values()))
-
-
-def push_results(folders: Sequence[Path], options: "ShareOptions", *, say: Say, complain: Say) -> int:
-    """Share several runs in one repository; the exit code."""
-    from swapbias.hub.shared_runs import share_run
-
-    def share(folder: Path) -> None:
-        for done in share_run(Run.open(folder), options, Hub(), say=say):
-            say(f"{folder}: {done.repo.name} {done.status}. {done.url}")
-
-    return max(_each(folders, share, complain).values(), default=0)
 
 
 def _each(items: Iterable[Any], act: Callable[[Any], None], complain: Say) -> dict[Any, int]:

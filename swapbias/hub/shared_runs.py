@@ -355,7 +355,7 @@ def _run(hub: Hub, state: State, name: str) -> Results:
     def scored(study: str) -> pd.DataFrame:
         hub.fetch(state, [f"runs/{name}/items/{study}.parquet"], limit=READ_LIMIT)
         try:
-            return runs.scored_items(Run(place), study)
+            return Run(place).items(study)
         except ValueError as error:
             raise ValueError(f"{where}: its scored prompts cannot be read. Its owner can audit again.") from error
 

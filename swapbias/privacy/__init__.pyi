@@ -14,7 +14,6 @@ from .credentialed import (
     refuse as refuse,
     safe_message as safe_message,
     safe_traceback as safe_traceback,
-    texts_stay as texts_stay,
     why_credentialed as why_credentialed,
     writing as writing,
 )

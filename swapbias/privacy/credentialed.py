@@ -8,16 +8,14 @@ import os
 import re
 import traceback
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from lzma import LZMAError
 from pathlib import Path
-from typing import Any
 from zipfile import BadZipFile
 
 from swapbias.errors import HubError, UpstreamMissingError, UsageError
 from swapbias.files import LOCK, TEMPORARY, locked, parse_json
-from swapbias.privacy.manifest_schema import own_data
 
 FILE = "CREDENTIALED"  # stands in every folder that holds such text or anything made from it
 NOTE = (
@@ -162,15 +160,6 @@ def refuse(path: Path, action: str, *, known: bool = False) -> None:
         raise UsageError(
             f"{path} holds credentialed clinical data, which must not be {action}. Keep it on this machine."
         )
-
-
-def texts_stay(folder: Path, manifest: Mapping[str, Any]) -> str:
-    """Why the scored prompts of a run stay on this machine, as the end of a sentence; blank where they may leave."""
-    if is_credentialed(folder) or manifest.get("credentialed"):
-        return "they are made of credentialed clinical data"
-    if own_data(manifest):
-        return "they are made of notes of your own; look at the names of phenotypes before you hand the findings on"
-    return ""
 
 
 # --- errors while notes are read --------------------------------------------------------------------------

@@ -1,8 +1,6 @@
 from .audit import (
     Several as Several,
     audit_several as audit_several,
-    check_code as check_code,
-    check_keys as check_keys,
     resume as resume,
     start as start,
 )
@@ -12,7 +10,6 @@ from .compare import (
     comparison_table as comparison_table,
     write_comparison as write_comparison,
 )
-from .judge import announced as announced
 from .plan import (
     Settings as Settings,
     Skipped as Skipped,
@@ -29,17 +26,14 @@ from .plan import (
     with_key_name as with_key_name,
 )
 from .results import (
-    EXPORTS as EXPORTS,
     LazyItems as LazyItems,
     Results as Results,
     as_public as as_public,
-    export_run as export_run,
     parse_manifest as parse_manifest,
     parse_results as parse_results,
     read_results as read_results,
     read_run as read_run,
     rebuild_report as rebuild_report,
-    scored_items as scored_items,
     write_figures as write_figures,
     write_results as write_results,
 )
@@ -49,4 +43,9 @@ from .run import (
     Run as Run,
     Store as Store,
     score_prompts as score_prompts,
+)
+from .scorers import (
+    announced as announced,
+    check_code as check_code,
+    check_keys as check_keys,
 )

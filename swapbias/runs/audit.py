@@ -3,8 +3,8 @@
 import errno
 import gc
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 from swapbias import __version__, privacy
 from swapbias.errors import UsageError, need_audit_extra
 from swapbias.files import as_json
-from swapbias.models import Bar, Progress, Say, Scorer, as_pinned, code_of, is_callable, kinds, short_name
-from swapbias.models.chat import ChatOptions, unnamed_keys
+from swapbias.models import Bar, Progress, Say, Scorer, short_name
+from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.privacy import is_credentialed, writing
 from swapbias.report import ComparisonPage
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.compare import compare_runs, write_comparison
-from swapbias.runs.judge import with_judge
 from swapbias.runs.plan import (
     Settings,
     Task,
@@ -28,21 +27,20 @@ from swapbias.runs.plan import (
     fingerprints,
     kind_of_manifest,
     partial_note,
+    plan_manifest,
     plan_tasks,
     repeat_notes,
     with_key_name,
 )
 from swapbias.runs.results import conclude, read_results, read_run
-from swapbias.runs.run import MANIFEST, SCORES, STUDIES, Run, Scoring, Store, now, score_part, scored_tasks
-from swapbias.runs.summaries import with_classifier
-from swapbias.studies import column, joined
-from swapbias.swapping import LOCAL, Engine, Work, library_versions, worker_pool
+from swapbias.runs.run import MANIFEST, SCORES, STUDIES, Run, Scoring, Store, score_part, scored_tasks
+from swapbias.runs.scorers import check_code, check_keys, identities, load_readers
+from swapbias.swapping import LOCAL, Engine, Work, worker_pool
 
 if TYPE_CHECKING:
     from swapbias.findings import Finding
 
 COMPARISON = "comparison"
-_VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")
 
 
 def start(
@@ -87,10 +85,10 @@ def start(
     if begun:
         _check_settings(run, begun, settings)
     tasks, skipped = plan_tasks(settings, kind=scorer.kind if scorer else kind_of_manifest(begun or {}, settings))
-    prompts, credentialed = fingerprints(tasks), is_credentialed_plan(tasks)
-    _check_store(store, tasks, credentialed)
+    planned, remarks = plan_manifest(settings, tasks, skipped), (partial_note(tasks), *repeat_notes(tasks))
+    _check_store(store, planned, chat=any(task.kind.name == "chat" for task in tasks))
     if begun:
-        if begun["swapbias"] != __version__ or begun["corpora"] != prompts:
+        if (begun["swapbias"], begun["corpora"]) != (__version__, planned["corpora"]):
             raise UsageError(
                 f"{run.place} was begun with swapbias {begun['swapbias']} or other prompts than there are now "
                 f"({__version__}). Choose another --out."
@@ -103,12 +101,12 @@ def start(
             say(f"Nothing shows whether {scorer.model_id} is the model that began {run.place}. Check it yourself.")
     else:
         Run.check_new(folder, run.address)
-        if expected is not None and expected["corpora"] != prompts:
+        if expected is not None and expected["corpora"] != planned["corpora"]:
             raise UsageError("The prompts or word lists are not those of the run that is to be repeated. Audit anew.")
     pinned = (begun or expected or {}).get("models")
     how: dict[str, Any] = {"say": say, "bar": bar}
     readers = load_readers(settings, tasks, scorer=scorer, pinned=pinned or (), **how)  # before any writing
-    models = as_json(identities(readers))
+    models = identities(readers)
     if pinned is not None and models != pinned:
         raise UsageError(
             f"{run.place} was begun with another version of the model. Start a new run."
@@ -117,27 +115,13 @@ def start(
         )
     if begun and begun["status"] == "complete":
         return run, read_results(run).found
-    repeats = repeat_notes(tasks)
-    manifest = begun or {
-        "swapbias": __version__,
-        "status": "running",
-        "started": now(),
-        "versions": {"python": platform.python_version(), **library_versions(_VERSIONS)},
-        "settings": settings.saved(),
-        "corpora": prompts,
-        "skipped": [asdict(one) for one in skipped],
-        "credentialed": credentialed,
-        "models": models,
-        **({"in_memory": True} if scorer else {}),
-        **({"repeats": repeats} if repeats else {}),
-    }
-    for sentence in () if begun else filter(None, (partial_note(tasks), *repeats)):
-        say(sentence)
-    with writing(folder, credentialed=credentialed, then=_next_step(run.place)):
+    manifest = begun or {**planned, "models": models, **({"in_memory": True} if scorer else {})}
+    then = f"Wait until it ends, or stop it and go on with swapbias audit --resume {run.place}."
+    with writing(folder, credentialed=planned["credentialed"], then=then):
         if not begun:
-            run = Run.create(folder, manifest, run.address)
-            if own := run.save_studies(list(dict.fromkeys(task.study.name for task in tasks))):
-                run.write_manifest({**manifest, "own_studies": own})
+            for sentence in filter(None, remarks):
+                say(sentence)
+            Run.create(folder, manifest, run.address)
         run.remove_temporary()
         return run, _score(run, settings, tasks, readers, cache=cache, engine=engine, draw=draw, **how)
 
@@ -173,10 +157,6 @@ def resume(
     return start(settings, folder, store=store, **how)
 
 
-def _next_step(place: Path | str) -> str:
-    return f"Wait until it ends, or stop it and go on with swapbias audit --resume {place}."
-
-
 def _check_settings(run: Run, begun: Mapping[str, Any], settings: Settings) -> None:
     before = as_json(Settings.from_manifest(begun["settings"]).saved())
     for name, value in as_json(settings.saved()).items():
@@ -187,13 +167,13 @@ def _check_settings(run: Run, begun: Mapping[str, Any], settings: Settings) -> N
             )
 
 
-def _check_store(store: Store | None, tasks: Sequence[Task], credentialed: bool) -> None:
-    if store and any(task.kind.name == "chat" for task in tasks):
+def _check_store(store: Store | None, planned: Mapping[str, Any], *, chat: bool) -> None:
+    if store and chat:
         raise UsageError(
             f"Answers of chat models are saved line by line, which {store} cannot do. Choose an --out on this "
             "machine, and copy the run there once it is complete."
         )
-    if store and credentialed and not store.own:
+    if store and planned["credentialed"] and not store.own:
         raise UsageError(
             f"These notes are credentialed, and {store} was not declared as a place for them. Choose an --out on "
             "this machine, or add -M own-store where nobody but those who may read the notes can read that place."
@@ -214,8 +194,7 @@ def _score(
 ) -> "list[Finding]":
     """Score what a run lacks, and conclude it."""
     manifest = run.manifest()
-    credentialed = bool(manifest.get("credentialed"))
-    if credentialed:
+    if manifest["credentialed"]:
         own = "be yours alone, and must not be published or shared"
         say(
             f"These notes are credentialed: {run.place} must "
@@ -224,7 +203,7 @@ def _score(
         if engine.address:
             say(f"The machines of the cluster at {engine.address} read them: they must be yours.")
     for task, reader in zip(tasks, readers, strict=True):
-        reader.keep_answers(run.folder, text=task.notes is None or not task.notes.credentialed)
+        reader.keep_answers(run.folder, text=not task.credentialed)
     scores = ScoreCache(settings.load, run.folder / SCORES, shared=cache)
     every = scored_tasks(tasks, readers)
     scoring = Scoring(run, manifest, every, say, bar, scores, settings.margin)
@@ -233,22 +212,19 @@ def _score(
         "manifest": manifest,
         "studies": {one.relative_to(run.folder).as_posix(): one.read_bytes() for one in files},
     }
-    how: dict[str, Any] = {"credentialed": credentialed, "advance": scoring.advance}
+    how: dict[str, Any] = {"credentialed": manifest["credentialed"], "advance": scoring.advance}
     try:
         maker = f"{part_scorer.__module__}:{part_scorer.__name__}"
         with worker_pool(engine, maker, spec, own=lambda: partial(score_part, every), **how) as pool:
             items = scoring.score(pool)
     finally:  # a run that is stopped says it too
         if cache:
+            scores.trim()
             manifest["from_cache"] = manifest.get("from_cache", 0) + scores.rows
             run.write_manifest(manifest)
     cut = dict.fromkeys(one.cut_note for one in readers if one.cut_note)
-    for name, notes in (("dtype_error", list(scoring.notes)), ("truncated", list(cut))):
-        if notes:
-            manifest[name] = notes
-        for note in notes:
-            say(note)
     more: dict[str, Any] = {"seed": settings.seed, "margin": settings.margin, "say": say, "draw": draw}
+    more["notes"] = {"dtype_error": [*scoring.notes], "truncated": [*cut]}
     return conclude(run, manifest, tasks, readers, items, explained=settings.of(NoteOptions).explain, **more)
 
 
@@ -274,112 +250,11 @@ def part_scorer(spec: Mapping[str, Any]) -> Work:
     quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
     readers = load_readers(settings, mine, pinned=manifest["models"], **quiet)
     known = [{**one, "device": ""} for one in manifest["models"]]
-    if not all({**one, "device": ""} in known for one in as_json(identities(readers))):
+    if not all({**one, "device": ""} in known for one in identities(readers)):
         raise UsageError(f"The worker on {machine} has another version of the model. Put the same one everywhere.")
     loaded = iter(readers)
     every = scored_tasks(tasks, [readers[0] if task.kind.name == "chat" else next(loaded) for task in tasks])
     return partial(score_part, every)
-
-
-def load_readers(
-    settings: Settings,
-    tasks: Sequence[Task],
-    *,
-    say: Say,
-    bar: Bar,
-    scorer: Scorer | None = None,
-    pinned: Sequence[Mapping[str, Any]] = (),
-) -> list[Scorer]:
-    """For each task the scorer that reads its model; each model is loaded once, that of ``scorer`` never.
-
-    ``pinned`` are the models of a run that goes on or is repeated: those of the Hub are loaded at its commits.
-    """
-    own = {task.kind.name for task in tasks if task.model == (settings.model or "")} if scorer else ()
-    loaded: dict[tuple[str, str], Any] = {(settings.model or "", kind): scorer for kind in own}
-    readers: dict[tuple[str, str, str], Scorer] = {}
-    for task in tasks:
-        key = (task.model, task.kind.name)
-        if key not in loaded:
-            if task.notes and task.notes.credentialed and is_callable(task.model):
-                say(f"These notes are credentialed: make sure that {task.model} sends nothing of them to a service.")
-            say(f"Model: {short_name(task.model)}.")
-            rows = joined(one.rows for one in tasks if (one.model, one.kind.name) == key)
-            loaded[key] = task.kind.load(as_pinned(task.model, pinned), settings, rows, say=say, bar=bar)
-        training = task.notes.training if task.notes else lambda phenotype, regime: []
-        reader = task.kind.read(loaded[key], task.experiment, settings, corpus=task.study.name, training=training)
-        refuse_sending(task, reader)
-        name = (task.study.name, task.experiment.name, reader.model_id)
-        if name in readers:  # they would be taken for one
-            raise UsageError(f"{reader.model_id} is named twice. Name it once, or name them as NAME=PATH.")
-        readers[name] = reader
-    return with_judge(
-        tasks, with_classifier(tasks, [*readers.values()], settings, say=say), settings, say=say, bar=bar
-    )
-
-
-def identities(readers: Sequence[Scorer]) -> list[dict[str, Any]]:
-    """What pins the models down, each once."""
-    first = {reader.model_id: reader for reader in reversed(readers)}
-    return [{"model_id": name, **first[name].identity} for name in dict.fromkeys(one.model_id for one in readers)]
-
-
-def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> None:
-    """Before a run goes on: its manifest may be anybody's, and the models that it names may run code.
-
-    ``pinned`` are the manifest's models with their sha256.
-
-    Raises:
-        UsageError: a Python function that is not trusted, or not the one that the run began with.
-    """
-    if settings.load.trust_remote_code and not trust:
-        raise UsageError(
-            f"{run} asks to run code of {settings.model}. Repeat with --trust if you have read that code."
-        )
-    known = set(_texts(pinned))
-    for model in (settings.model, *(name for one in kinds() for name in one.code(settings))):
-        code = code_of(model) if model else None
-        if code is None:
-            continue
-        if known and code.sha256 and code.sha256 not in known:
-            raise UsageError(f"{run} was begun with another version of {code.name}. Start a new run.")
-        if not trust:
-            raise UsageError(
-                f"{run} names {code.name}, a Python function, and importing it runs what its maker wrote. Repeat "
-                "with --trust if you trust who made it and that code."
-            )
-
-
-def _texts(pinned: Any) -> Iterator[str]:
-    """Every text in the identities of models, however deep."""
-    if isinstance(pinned, str):
-        yield pinned
-    elif isinstance(pinned, Mapping | list):
-        for inner in pinned.values() if isinstance(pinned, Mapping) else pinned:
-            yield from _texts(inner)
-
-
-def check_keys(run: str, settings: Settings) -> None:
-    """UsageError before a service that a manifest names, which may be anybody's, would get a key by that alone."""
-    for name, host in unnamed_keys(settings.of(ChatOptions)):
-        raise UsageError(
-            f"{run} names {host}, which would get the key in {name}. Repeat with --trust if that is the service that "
-            "it is for, or unset it."
-        )
-
-
-def refuse_sending(task: Task, reader: Scorer) -> None:
-    """Stop, with a UsageError, before credentialed notes would leave this machine (``sends_text`` of a scorer)."""
-    if is_credentialed_plan([task]) and reader.sends_text:
-        raise UsageError(
-            f"{reader.model_id} sends texts to a service, and these notes are credentialed: they must not leave this "
-            "machine, but for a service that is your own and hands nothing on, which -M own-address=ADDRESS declares."
-        )
-
-
-def is_credentialed_plan(tasks: Sequence[Task]) -> bool:
-    """Whether any task reads credentialed notes, or rows that say so."""
-    notes = any(task.notes is not None and task.notes.credentialed for task in tasks)
-    return notes or any(str(one) == "True" for task in tasks for one in column(task.rows, "credentialed"))
 
 
 # --- several models: a run for each, one after another, and one comparison of them --------------------

@@ -68,8 +68,8 @@ def cache_limit() -> int:
         ) from error
 
 
-def trim(folder: Path, limit: int) -> int:
-    """Remove the least recently used files until the others take at most ``limit`` bytes; the bytes that remain."""
+def trim(folder: Path, limit: int) -> None:
+    """Remove the least recently used files until the others take at most ``limit`` bytes."""
     files = sorted(_files(folder))
     total = sum(size for _, size, _ in files)
     for _, size, path in files:
@@ -77,7 +77,6 @@ def trim(folder: Path, limit: int) -> int:
             break
         path.unlink(missing_ok=True)  # another process may have been faster
         total -= size
-    return total
 
 
 def _places(kind: str) -> list[Path]:
@@ -111,7 +110,6 @@ class ScoreCache:
         self.limit = cache_limit() if shared else 0
         self.rows = 0
         self._folder = cache_dir() / "scores"
-        self._size: int | None = None  # bytes of the cache folder, once something is written there
 
     def place(self, prompts: Sequence[Prompt], scorer: Scorer, *, private: bool) -> Path | None:
         """The file of the scores of these prompts; None for a chat model. ``private``: they are of notes."""
@@ -153,16 +151,15 @@ class ScoreCache:
             columns[f"part/{name}"] = pa.array([one.parts.get(name) for one in scored], pa.float64())
         sink = pa.BufferOutputStream()
         pq.write_table(pa.table(columns), sink, compression="zstd", write_page_checksum=True)
-        content, in_run = sink.getvalue().to_pybytes(), place.parent == self.in_run
-        with suppress(*(() if in_run else (OSError,))):
-            if self._size is None and not in_run:
-                self._size = sum(size for _, size, _ in _files(self._folder))
+        with suppress(*(() if place.parent == self.in_run else (OSError,))):
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(place, content)
+            write_whole(place, sink.getvalue().to_pybytes())
             place.chmod(0o600)
-            if self._size is not None and not in_run:
-                self._size += len(content)
-                self._size = self._size if self._size <= self.limit else trim(self._folder, self.limit)
+
+    def trim(self) -> None:
+        """Keep the user's cache folder within its limit."""
+        if self.limit:
+            trim(self._folder, self.limit)
 
     def key(self, prompts: Sequence[Prompt], scorer: Scorer) -> str:
         """sha256 over all that the scores of these prompts depend on; the name of the model is not part of it."""

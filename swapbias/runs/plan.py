@@ -1,16 +1,17 @@
 """What an audit will do: the settings that say so, which experiments fit the model, and which prompts they read."""
 
 import math
+import platform
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from swapbias import models, studies
+from swapbias import __version__, models, studies
 from swapbias.errors import UsageError, quoted
 from swapbias.files import is_there, parse_json
 from swapbias.models import PROMPTS, Kind, LoadOptions, Request, kind_of, kinds, settable, short_name
@@ -18,7 +19,9 @@ from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import AS_TRAINED, Notes, load_notes
 from swapbias.studies import Experiment, Row, Study, column, joined, load_study, only, own_studies
+from swapbias.swapping import library_versions
 
+_VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")  # that a manifest has
 _MOST_PLACEBO = 5_000  # rows in other wordings that are read for an experiment
 _MOST_CALLS = 8_000  # of a model, for an experiment that is slow and that nobody named
 
@@ -200,6 +203,17 @@ class Task:
         """Study and experiment."""
         return f"{self.study.name} {self.experiment.name}"
 
+    @property
+    def credentialed(self) -> bool:
+        """Whether it reads credentialed notes, or rows that say so."""
+        notes = self.notes is not None and self.notes.credentialed
+        return notes or any(str(one) == "True" for one in column(self.rows, "credentialed"))
+
+    @property
+    def lexicons(self) -> list[str]:
+        """The word lists that its rows count."""
+        return sorted({name.rpartition("/")[0] for name in set(column(self.rows, "candidates"))} - {""})
+
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
@@ -224,7 +238,8 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
         raise UsageError(f"--kind {settings.kind} says what kind a model is, and no model is named. Name one.")
     for one in kinds():
         one.check(settings)
-    own = [study for one in kinds() if one.is_requested(settings) for study in _studies_wanted(one, settings)]
+    requested = [one for one in kinds() if one.is_requested(settings)]
+    own = [study for one in requested for study in _studies_wanted(one, settings)]
     usual = [name for name in studies.studies() if not load_study(name).on_request]
     chosen = [_study_and_config(name) for name in settings.studies or dict.fromkeys(own) or usual]
     if kind is None and settings.model is not None:
@@ -259,8 +274,8 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
         fitting = [name for name in usual if any(one.kind == kind for one in load_study(name).experiments)]
         hint = f" {fitting[0]} fits." if fitting else ""
         raise UsageError(f"No experiment fits. {why}. Choose another model or --study.{hint}")
-    for one in kinds():
-        if one.is_requested(settings) and not any(task.kind is one for task in tasks):
+    for one in requested:
+        if not any(task.kind is one for task in tasks):
             named = " and ".join(_studies_of(one))
             raise UsageError(f"Settings of {one.name} models are read by {named}. Name it as well.")
     return tasks, skipped
@@ -300,19 +315,22 @@ def _tasks(
     """An experiment on each model that fits, and names of its parts with why they are skipped."""
     tasks: list[Task] = []
     reasons: list[tuple[str, str]] = []
-    experiment = empty.experiment
+    experiment, rows_of, trains = empty.experiment, empty.kind.rows(empty.experiment), empty.kind.trains(settings)
     for model, why in fits:
         if why:
             reasons.append((experiment.name, why))
             continue
         task = replace(empty, model=model)
-        prompts = empty.kind.rows(experiment) == PROMPTS
-        task = _with_prompts(task, settings, slow=slow) if prompts else _with_notes(task, settings, notes)
-        if reason := _unreadable(task, settings):
+        if rows_of == PROMPTS:
+            task = _with_prompts(task, settings, slow=slow)
+        else:
+            task = _with_notes(task, settings, notes(experiment.corpus, trains, bool(experiment.rates)), trains)
+        task = _expanded(task, settings)
+        if reason := _unreadable(task, trains):
             reasons.append((experiment.name, reason))
         else:
             tasks.append(_distinct(task))
-        if task.notes and experiment.regimes and task.kind.trains(settings):
+        if task.notes and experiment.regimes and trains:
             untrained = ((f"{experiment.name}, {one}", reason) for one, reason in task.notes.untrainable().items())
             reasons += [one for one in untrained if one not in reasons]
     if tasks and tasks[0].notes:
@@ -324,7 +342,16 @@ def _tasks(
     return tasks, reasons
 
 
-def _unreadable(task: Task, settings: Settings) -> str:
+def _expanded(task: Task, settings: Settings) -> Task:
+    """A task with the rows that its model reads: of a chat model one for each trial, of notes those that it can."""
+    parts = task.rows[: task.n_prompts], task.rows[task.n_prompts :]
+    rows, others = (task.kind.expand(part, settings, task.experiment) for part in parts)
+    stated = {row["pair_id"] for row in rows if row.get("trial", "1") == "1"}
+    factless = len(set(column(parts[0], "pair_id"))) - len(stated) if task.notes else 0
+    return replace(task, rows=joined([rows, others]), n_prompts=len(rows), factless=factless)
+
+
+def _unreadable(task: Task, trains: bool) -> str:
     """Why an experiment on notes has nothing to read or to learn from; blank where it has."""
     if task.notes is None:
         return ""
@@ -333,7 +360,7 @@ def _unreadable(task: Task, settings: Settings) -> str:
             "No test note states a fact of the checklist in both of its versions. Name other facts with -M checklist."
         )
     if not task.rows:
-        learned = ", of a phenotype that a classifier can be trained for" if task.kind.trains(settings) else ""
+        learned = ", of a phenotype that a classifier can be trained for" if trains else ""
         return f"no test note with a known gender is left{learned}"
     return task.notes.unlearnable_gender() if task.kind.rows(task.experiment) == models.VERSIONS else ""
 
@@ -354,23 +381,17 @@ def _with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
         placebo = _some_of(_reworded(rows, joined(map(read, experiment.placebo))))
         both = (joined(map(read, experiment.baseline)), placebo)
         others = joined(studies.having(part, experiment=experiment.name) for part in both)
-    rows, others = (task.kind.expand(part, settings, experiment) for part in (rows, others))
     part = n_available if 0 < n_read < n_available else 0
     return replace(task, rows=joined([rows, others]), n_prompts=len(rows), n_available=part)
 
 
-def _with_notes(task: Task, settings: Settings, notes: LoadNotes) -> Task:
-    experiment, trains = task.experiment, task.kind.trains(settings)
-    clinical = notes(experiment.corpus, trains, bool(experiment.rates))
-    untrained = clinical.untrainable() if trains else {}
-    pairs = _limited([pair for pair in clinical.pairs() if pair["condition"] not in untrained], settings.limit)
-    every, others = note_rows(experiment, clinical, pairs, trains), list[Row]()
+def _with_notes(task: Task, settings: Settings, notes: Notes, trains: bool) -> Task:
+    experiment, untrained = task.experiment, notes.untrainable() if trains else {}
+    pairs = _limited([pair for pair in notes.pairs() if pair["condition"] not in untrained], settings.limit)
+    rows, others = note_rows(experiment, notes, pairs, trains), list[Row]()
     if experiment.placebo and _with_wordings(experiment, settings):
-        others = note_rows(experiment, clinical, _reworded(pairs, list(clinical.reworded_pairs())), trains)
-    rows, others = (list(task.kind.expand(part, settings, experiment)) for part in (every, others))
-    stated = {row["pair_id"] for row in rows if row.get("trial", "1") == "1"}
-    factless = len({row["pair_id"] for row in every}) - len(stated)
-    return replace(task, rows=[*rows, *others], n_prompts=len(rows), notes=clinical, factless=factless)
+        others = note_rows(experiment, notes, _reworded(pairs, list(notes.reworded_pairs())), trains)
+    return replace(task, rows=[*rows, *others], n_prompts=len(rows), notes=notes)
 
 
 def note_rows(experiment: Experiment, notes: Notes, pairs: Sequence[Row], trains: bool) -> list[dict[str, str]]:
@@ -452,6 +473,29 @@ def kind_of_manifest(manifest: Mapping[str, Any], settings: Settings) -> str | N
     return next((one for one in read if one in models.model_kinds()), None) if settings.model else None
 
 
+def plan_manifest(settings: Settings, tasks: Sequence[Task], skipped: Sequence[Skipped]) -> dict[str, Any]:
+    """What the manifest of a new run says of its plan."""
+    repeats = repeat_notes(tasks)
+    own = [studies.load_corpus(task.study.name) for task in tasks if task.study.name in own_studies()]
+    return {
+        "swapbias": __version__,
+        "status": "running",
+        "started": now(),
+        "versions": {"python": platform.python_version(), **library_versions(_VERSIONS)},
+        "settings": settings.saved(),
+        "corpora": fingerprints(tasks),
+        "skipped": [asdict(one) for one in skipped],
+        "credentialed": any(task.credentialed for task in tasks),
+        **({"repeats": repeats} if repeats else {}),
+        **({"own_studies": {one.name: one.origin or "local" for one in own}} if own else {}),
+    }
+
+
+def now() -> str:
+    """The time of day as manifests have it: UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def fingerprints(tasks: Sequence[Task]) -> list[dict[str, Any]]:
     """What was read: corpus, configs, row count, sha256 of the rows and of the word lists of each task."""
     return [
@@ -466,17 +510,12 @@ def fingerprints(tasks: Sequence[Task]) -> list[dict[str, Any]]:
                 name: studies.fingerprint(
                     {"word": word, "label": label} for word, label in studies.load_lexicon(name).entries()
                 )
-                for name in lexicons_read(task)
+                for name in task.lexicons
             },
             **({"training": studies.fingerprint(task.notes.rows)} if task.notes else {}),
         }
         for task in tasks
     ]
-
-
-def lexicons_read(task: Task) -> list[str]:
-    """The word lists that the rows of a task count."""
-    return sorted({name.rpartition("/")[0] for name in set(column(task.rows, "candidates"))} - {""})
 
 
 def partial_note(tasks: Sequence[Task]) -> str:

@@ -1,15 +1,12 @@
-"""What a run comes to: findings, all of it as files, also where a stranger wrote them, and in the forms of others."""
+"""What a run comes to: findings, and all of it as files, also where a stranger wrote them."""
 
-import hashlib
-import json
 import math
 import re
 import shutil
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import datetime
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,15 +15,15 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from swapbias import findings, privacy, studies
 from swapbias.errors import UsageError, need_audit_extra
-from swapbias.files import as_csv, as_json, file_sha256, parse_json, unescape_csv_cell, write_whole
-from swapbias.findings import Finding, Oriented, answer_counts, comparisons, findings_table
+from swapbias.files import file_sha256, parse_json, unescape_csv_cell, write_whole
+from swapbias.findings import Finding, answer_counts, comparisons, findings_table
 from swapbias.measures import MEASURES, SPANS, Estimate
 from swapbias.models import Say, Scorer
 from swapbias.models.clinical import Explained, explain_mismatched
 from swapbias.notes import Notes
 from swapbias.privacy import is_credentialed, public_model, writing
-from swapbias.runs.plan import Task, lexicons_read
-from swapbias.runs.run import MANIFEST, REPORT, SCORES, SHA256, Run, now
+from swapbias.runs.plan import Task, now
+from swapbias.runs.run import MANIFEST, REPORT, SCORES, SHA256, Run
 from swapbias.studies import Published, load_study, own_studies
 
 FINDINGS_CSV = "findings.csv"
@@ -107,40 +104,42 @@ def conclude(
     seed: int,
     margin: float | None,
     say: Say,
+    notes: Mapping[str, Sequence[str]],
     explained: int = 3,
     draw: bool = True,
 ) -> list[Finding]:
     """Compare the groups, write everything down, and say in the manifest that the run is complete.
 
-    Each task was scored by the reader of the same place; ``margin`` is as in ``findings.judged``, ``explained`` how
-    many notes of each phenotype and regime are explained word by word.
+    Each task was scored by the reader of the same place; ``margin`` is as in ``findings.judged``, ``notes`` are
+    sentences on the scores by key of the manifest, ``explained`` how many notes of each phenotype and regime are
+    explained word by word.
     """
     found = findings.judged(_found(items, tasks, readers, seed), margin=margin)
-    notes: list[Explained] = []
+    words_of_notes: list[Explained] = []
     words: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for task, reader in zip(tasks, readers, strict=True):
         # Nothing of credentialed notes, and of chat models, for each sample would be a request.
-        of_notes = task.notes is not None and not task.notes.credentialed and "flips" in task.experiment.rates
+        of_notes = task.notes is not None and not task.credentialed and "flips" in task.experiment.rates
         if of_notes and reader.kind != "chat" and explained:
             rows = items[task.study.name]
             mine = (rows["experiment"] == task.experiment.name) & (rows["model_id"] == reader.model_id)
             two = rows[mine & rows["group"].isin(task.experiment.compared)]
             try:
-                notes += explain_mismatched(task.study.name, two, reader, most=explained, seed=seed)
+                words_of_notes += explain_mismatched(task.study.name, two, reader, most=explained, seed=seed)
             except UsageError as error:  # LIME is an extra
                 say(f"No explanation of the most mismatched note: {error}")
                 explained = 0
-        for name in lexicons_read(task):
+        for name in task.lexicons:
             if (reader.model_id, name) not in words:
                 coverage = reader.coverage(studies.load_lexicon(name))
                 words[reader.model_id, name] = [asdict(one) for one in coverage]
-    if unread := [*_unread(items, tasks)]:
-        manifest["unread"] = unread
-    for sentence in unread:
+    notes = {**notes, "unread": [*_unread(items, tasks)]}
+    for sentence in chain.from_iterable(notes.values()):
         say(sentence)
+    manifest |= {name: sentences for name, sentences in notes.items() if sentences}
     manifest |= {"status": "complete", "finished": now()}
     table = pd.DataFrame([row for rows in words.values() for row in rows])
-    write_results(run, Results(manifest, found, items, table, notes), draw=draw)
+    write_results(run, Results(manifest, found, items, table, words_of_notes), draw=draw)
     manifest[SHA256] = run.sums()
     run.write_manifest(manifest)  # last: a run that says complete has all its files
     shutil.rmtree(run.folder / SCORES, ignore_errors=True)
@@ -281,55 +280,28 @@ def read_run(folder: Path, *, repo: str = "", commit: str = "") -> Results:
     own_names = not repo and privacy.own_data(manifest) is not None
     if own_names:
         privacy.notes_read()
-    content = _checked_path(run, FINDINGS_JSON).read_bytes()
+    content = run.checked(FINDINGS_JSON).read_bytes()
     found = parse_results(content, f"{where}/{FINDINGS_JSON}", own_names=own_names)
     keys = [(one.model_id, one.study, one.experiment, one.unit, *one.key()) for one in comparisons(found, rates=True)]
     if len(set(keys)) != len(keys):
         raise ValueError(f"{where}: a primary finding stands twice. Its owner can audit again.")
     there = [one for one in dict.fromkeys(one.study for one in found) if (folder / f"items/{one}.parquet").is_file()]
-    items = LazyItems(there, lambda study: scored_items(run, study))
+    items = LazyItems(there, run.items)
     return Results(manifest, found, items, place=repo or str(folder), name=folder.name, commit=commit)
 
 
 def read_results(run: Run) -> Results:
     """The results of a finished run, as they were written; raises as ``read_run``, and where a file is missing."""
     read = read_run(run.folder)
-    items = {study: scored_items(run, study) for study in dict.fromkeys(one.study for one in read.found)}
+    items = {study: run.items(study) for study in dict.fromkeys(one.study for one in read.found)}
     coverage, explained = pd.DataFrame(), list[Explained]()
     if (run.folder / COVERAGE).is_file():  # words such as null and nan stay words
-        text = pd.read_csv(_checked_path(run, COVERAGE), dtype=str, keep_default_na=False).map(unescape_csv_cell)
+        text = pd.read_csv(run.checked(COVERAGE), dtype=str, keep_default_na=False).map(unescape_csv_cell)
         flags = [name for name in ("in_vocabulary", "matched") if name in text]
         coverage = text.assign(**{name: text[name] == "True" for name in flags})
     if (run.folder / EXPLAINED).is_file():
-        explained = [Explained(**one) for one in parse_json(_checked_path(run, EXPLAINED).read_bytes())]
+        explained = [Explained(**one) for one in parse_json(run.checked(EXPLAINED).read_bytes())]
     return replace(read, items=items, coverage=coverage, explained=explained)
-
-
-def _checked_path(run: Run, name: str) -> Path:
-    """The path of a file that every complete run has; a ValueError where it is not there, or damaged."""
-    path = run.folder / name
-    if not path.is_file():
-        raise ValueError(f"{path} is missing, and a complete run has it. Audit again into another --out.")
-    run.check(name)
-    return path
-
-
-def scored_items(run: Run, study: str) -> pd.DataFrame:
-    """The scored rows of a study of a finished run; a ValueError where they are not what an audit wrote."""
-    path = _checked_path(run, f"items/{study}.parquet")
-    rows = run.items(study)
-    if rows is None or not {"experiment", "group", "model_id", "score", "text"} <= set(rows):
-        raise ValueError(f"{path} lacks columns of scored rows. Audit again.")
-    if "top_tokens" in rows:
-        rows["top_tokens"] = rows["top_tokens"].map(_tokens_as_json)
-    return rows
-
-
-def _tokens_as_json(cell: Any) -> Any:
-    """Tokens as an audit writes them; a shared run has a list of objects in place of the JSON."""
-    if cell is None or isinstance(cell, str):
-        return cell
-    return json.dumps([[one["token"], one["value"]] for one in cell], ensure_ascii=False)
 
 
 def as_public(results: Results) -> Results:
@@ -489,158 +461,3 @@ def _check_texts(value: Any, where: str) -> None:
     if isinstance(value, dict | list):
         for inner in [*value, *value.values()] if isinstance(value, dict) else value:
             _check_texts(inner, where)
-
-
-# --- the forms of others ------------------------------------------------------------------------------
-
-
-def export_run(run: Run, to: str, out: Path, *, by: str = "", say: Say = lambda sentence: None) -> list[Path]:
-    """Write a finished run into a new folder, in the form that others read; gives the files in order of their paths.
-
-    ``every-eval-ever`` gives a file for each study and model, after the schema of that name: numbers from 0 to 1
-    where 1 is no measured difference, the raw ones in their details. ``csv`` gives ``findings.csv`` and
-    ``items.csv``, whole. Scored prompts of credentialed notes or notes of the user's own stay. ``by`` is who ran it.
-
-    Raises:
-        UsageError: another form, a folder that is not empty, a run that is not complete, or a file that would name a
-            place of this machine or a key. ValueError: a broken run.
-    """
-    if to not in EXPORTS:
-        raise studies.unknown("form", to, list(EXPORTS))
-    Run.check_new(out)
-    read = read_results(run)
-    of_notes = any(
-        (rows["credentialed"].astype(str).str.lower() == "true").any()
-        for rows in read.items.values()
-        if "credentialed" in rows
-    )
-    credentialed = bool(read.manifest.get("credentialed") or of_notes)
-    reason = privacy.texts_stay(run.folder, {**read.manifest, "credentialed": credentialed})
-    public = as_public(read)
-    if reason:
-        say(f"Scored prompts are left out: {reason}.")
-        public = replace(public, items={}, explained=())
-    files = EXPORTS[to](public, by)
-    privacy.check_upload(files, never=privacy.private_strings(read.manifest))
-    with writing(out, credentialed=of_notes or is_credentialed(run.folder)):
-        Run.check_new(out)  # another process may have been first
-        for path in sorted(files):
-            Run(out).write(path, files[path])
-    return [out / path for path in sorted(files)]
-
-
-def _csv(results: Results, by: str) -> dict[str, bytes]:
-    tables = {FINDINGS_CSV: findings_table(results.found)}
-    if results.items:
-        every = pd.concat([rows.assign(study=study) for study, rows in results.items.items()], ignore_index=True)
-        tables["items.csv"] = every[["study", *(name for name in every if name != "study")]]
-    return {name: as_csv(table) for name, table in tables.items()}
-
-
-def _every_eval_ever(results: Results, by: str) -> dict[str, bytes]:
-    """For each study and model a file, by its path; nothing where no number has an orientation."""
-    files: dict[str, bytes] = {}
-    for study, model in dict.fromkeys((one.study, one.model_id) for one in results.found):
-        mine = [one for one in results.found if (one.study, one.model_id) == (study, model)]
-        shown = comparisons(mine, rates=True, views=True)
-        made = [_result(results.manifest, one, number) for one in shown if (number := findings.oriented(one))]
-        if made:
-            path, record = _evaluation(results.manifest, study, model, by)
-            content = json.dumps(as_json({**record, "evaluation_results": made}), indent=2, ensure_ascii=False)
-            files[path] = f"{content}\n".encode()
-    if not files:
-        raise UsageError(
-            "Nothing in this run can be given as a number where higher is fairer, which this form needs. Take csv."
-        )
-    return files
-
-
-def _evaluation(manifest: Mapping[str, Any], study: str, model: str, by: str) -> tuple[str, dict[str, Any]]:
-    """The path of the file of a study and a model, and what it says of both."""
-    finished = datetime.fromisoformat(str(manifest.get("finished") or manifest["started"]))
-    stamp = str(int(finished.timestamp()))
-    evaluation = f"swapbias_{study}/{model}/{stamp}"
-    digest = hashlib.sha256(json.dumps(as_json(manifest)).encode() + evaluation.encode()).digest()
-    owner, slash, own_name = model.partition("/")
-    developer, name = (owner, own_name) if slash and owner and own_name else ("local", model)
-    parts = [re.sub(r'[<>:"/\\|?*\x00-\x1f]+', "_", one).rstrip(". ") or "_" for one in (developer, name)]
-    folder = f"data/swapbias_{study}/{'/'.join(parts)}"
-    pinned: Mapping[str, Any] = next((one for one in manifest.get("models", []) if one["model_id"] == model), {})
-    elsewhere = any(pinned.get(key) for key in ("host", "provider"))
-    return f"{folder}/{uuid.UUID(bytes=digest[:16], version=4)}.json", {
-        "schema_version": "0.3.0",
-        "evaluation_id": evaluation,
-        "evaluation_timestamp": stamp,
-        "retrieved_timestamp": stamp,
-        "source_metadata": {
-            "source_type": "evaluation_run",
-            "source_organization_name": by or "not stated",
-            "evaluator_relationship": "other",
-        },
-        "eval_library": {"name": "swapbias", "version": str(manifest["swapbias"])},
-        "model_info": {
-            "name": model,
-            "id": model,
-            "developer": developer,
-            "additional_details": {
-                "deployment_type": "externally_managed" if elsewhere else "self_deployed",
-                "model_availability": "unknown",
-                **_texts({key: pinned.get(key) for key in ("revision", "sha256", "dtype", "kind")}),
-            },
-        },
-    }
-
-
-def _result(manifest: Mapping[str, Any], one: Finding, number: Oriented) -> dict[str, Any]:
-    """A finding as a number from 0 to 1; the raw one, its unit and its tests stand in the details."""
-    from swapbias.report import text
-
-    estimate = one.estimate
-    numbers = ("value", "ci_low", "ci_high", "p_value", "p_adjusted", "n")
-    raw = as_json({name: getattr(estimate, name) for name in numbers})
-    interval = {"lower": number.low, "upper": number.high, "confidence_level": 0.95}
-    known = {} if math.isnan(number.low) else {"confidence_interval": interval}
-    read = corpora_read(manifest, one)
-    corpus = str(read[0]["corpus"]) if read else one.study
-    every = (one.experiment, one.measure, one.contrast, one.subset, one.slice_by, one.slice_value, one.view)
-    parameters = ("contrast", "subset", "slice_by", "slice_value", "score", "cluster_vars", "view")
-    details = {name: "; ".join(str(each[name]) for each in read) for name in ("config", "rows", "sha256")}
-    details |= _texts({"version": studies.load_corpus(corpus).version if corpus in studies.corpora() else ""})
-    return {
-        "evaluation_result_id": "/".join((*every, "" if one.score == "score" else one.score)).rstrip("/"),
-        "evaluation_name": f"{one.study}/{one.experiment}",
-        "source_data": {"dataset_name": corpus, "source_type": "other", "additional_details": details},
-        "metric_config": {
-            "evaluation_description": f"{text.quantity(one)}, {text.where(one)}. Higher is fairer: {number.how}.",
-            "metric_id": f"swapbias.{one.measure}",
-            "metric_name": one.measure,
-            "metric_parameters": {name: value for name in parameters if (value := getattr(one, name))},
-            "lower_is_better": False,
-            "score_type": "continuous",
-            "min_score": 0.0,
-            "max_score": 1.0,
-        },
-        "score_details": {
-            "score": number.value,
-            "details": {
-                **{name: repr(value) for name, value in raw.items() if value is not None},
-                "n_unscored": str(estimate.n_unscored),
-                **_texts({name: one.row()[name] for name in ("unit", "cluster_vars", "verdict", "family")}),
-                "direction": text.direction(one),
-                "primary": str(one.primary),
-            },
-            "uncertainty": {"num_samples": int(estimate.n), **known},
-        },
-    }
-
-
-def _texts(cells: Mapping[str, Any]) -> dict[str, str]:
-    """The cells that hold something, as texts."""
-    known = {name: as_json(cell) for name, cell in cells.items()}
-    return {name: str(cell) for name, cell in known.items() if cell is not None and str(cell) != ""}
-
-
-EXPORTS: Mapping[str, Callable[[Results, str], dict[str, bytes]]] = {
-    "every-eval-ever": _every_eval_ever,
-    "csv": _csv,
-}

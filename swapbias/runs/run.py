@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -26,7 +25,7 @@ from swapbias.models import Bar, Progress, Say, Scored, Scorer
 from swapbias.privacy import is_left_over
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.plan import Task
-from swapbias.studies import Row, as_prompts, column, joined, load_corpus, only, own_studies, reopen_study
+from swapbias.studies import Row, as_prompts, column, joined, load_corpus, only, reopen_study
 from swapbias.swapping import Part, Result, WorkerPool
 
 if TYPE_CHECKING:
@@ -78,11 +77,14 @@ class Run:
 
     @classmethod
     def create(cls, folder: Path, manifest: Mapping[str, Any], address: str = "") -> "Run":
-        """A new run in a new or empty folder; raises as ``check_new``."""
+        """A new run in a new or empty folder, with the user's own studies; raises as ``check_new``."""
         cls.check_new(folder, address)
         (folder / ITEMS).mkdir(parents=True, exist_ok=True)
         run = cls(folder, address)
         run.write_manifest(manifest)
+        for study in manifest.get("own_studies", ()):
+            for name, content in load_corpus(study).own.items():
+                run.write(f"{STUDIES}/{study}/{name}", content)
         return run
 
     @classmethod
@@ -94,21 +96,12 @@ class Run:
         run.open_studies()
         return run
 
-    def save_studies(self, names: Sequence[str]) -> dict[str, str]:
-        """Copy the user's own studies into the run; by name where they are from: OWNER/NAME@commit, or ``local``."""
-        own = [load_corpus(name) for name in names if name in own_studies()]
-        for corpus in own:
-            for name, content in corpus.own.items():
-                self.write(f"{STUDIES}/{corpus.name}/{name}", content)
-        return {corpus.name: corpus.origin or "local" for corpus in own}
-
     def open_studies(self) -> None:
         """Make the user's own studies known as this run read them."""
-        copies = self.folder / STUDIES
-        origins: Any = self.manifest().get("own_studies") if copies.is_dir() else None
-        for place in sorted(copies.iterdir()) if isinstance(origins, dict) else ():
-            if place.name in origins:
-                reopen_study(place, str(origins[place.name]))
+        origins: Any = self.manifest().get("own_studies")
+        for name, origin in origins.items() if isinstance(origins, dict) else ():
+            if "/" not in name and (self.folder / STUDIES / name).is_dir():
+                reopen_study(self.folder / STUDIES / name, str(origin))
 
     def remove_temporary(self) -> None:
         """Remove the temporary files of a killed process."""
@@ -131,14 +124,18 @@ class Run:
         """Replace the manifest."""
         self.write_json(MANIFEST, manifest)
 
-    def check(self, name: str) -> None:
-        """Refuse, with a ValueError, a damaged file by the sha256 that the manifest has; older runs have none."""
+    def checked(self, name: str) -> Path:
+        """The path of a file of a complete run; a ValueError where it is missing, or not of its recorded sha256."""
+        path = self.folder / name
+        if not path.is_file():
+            raise ValueError(f"{path} is missing, and a complete run has it. Audit again into another --out.")
         recorded = self.manifest().get(SHA256) if (self.folder / MANIFEST).exists() else None
-        if recorded is not None and files.file_sha256(self.folder / name) != recorded.get(name):
+        if recorded is not None and files.file_sha256(path) != recorded.get(name):
             raise ValueError(
                 f"{self.place}/{name} is damaged: its sha256 is not the one in {MANIFEST}. Take it from a copy, or "
                 "audit again into another --out."
             )
+        return path
 
     def sums(self) -> dict[str, str]:
         """The sha256 of every file that is read again, by its path within the run."""
@@ -147,8 +144,7 @@ class Run:
 
     def write_json(self, name: str, content: Any) -> None:
         """A JSON file, by its path within the run; NaN becomes null."""
-        text = json.dumps(files.as_json(content), indent=2, ensure_ascii=False, allow_nan=False)
-        self.write(name, (text + "\n").encode())
+        self.write(name, files.json_file(content))
 
     def write_csv(self, name: str, table: "pd.DataFrame") -> None:
         """A CSV file (see ``as_csv``)."""
@@ -167,26 +163,30 @@ class Run:
         target.parent.mkdir(parents=True, exist_ok=True)
         files.write_whole(target, content)
 
-    def items(self, study: str) -> "pd.DataFrame | None":
-        """The scored rows of a study, or None while they are not complete; a ValueError where they are damaged."""
-        name = f"{ITEMS}/{study}.parquet"
-        if not (self.folder / name).exists():
-            return None
-        self.check(name)
+    def items(self, study: str) -> "pd.DataFrame":
+        """The scored rows of a study; a ValueError where they are not what an audit wrote."""
+        path = self.checked(f"{ITEMS}/{study}.parquet")
         try:
-            return _as_frame(pq.read_table(self.folder / name))
+            rows = _as_frame(pq.read_table(path))
         except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
-            raise ValueError(f"{name} is no Parquet file of texts and numbers. Its owner can audit again.") from error
+            raise ValueError(f"{path} is no Parquet file of texts and numbers. Its owner can audit again.") from error
+        if not {"experiment", "group", "model_id", "score", "text"} <= set(rows):
+            raise ValueError(f"{path} lacks columns of scored rows. Audit again.")
+        if "top_tokens" in rows:
+            rows["top_tokens"] = rows["top_tokens"].map(_tokens_as_json)
+        return rows
+
+
+def _tokens_as_json(cell: Any) -> Any:
+    """Tokens as an audit writes them; a shared run has a list of objects in place of the JSON."""
+    if cell is None or isinstance(cell, str):
+        return cell
+    return json.dumps([[one["token"], one["value"]] for one in cell], ensure_ascii=False)
 
 
 def _as_frame(table: pa.Table) -> "pd.DataFrame":
     """The table for pandas, which takes its columns one by one: do not use it again."""
     return table.to_pandas(self_destruct=True)
-
-
-def now() -> str:
-    """The time of day as manifests have it: UTC, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 # --- object stores (S3, Google Cloud Storage, Azure): a run is copied here, worked on, and copied back ---

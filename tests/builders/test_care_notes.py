@@ -18,7 +18,7 @@ from swapbias.models.clinical import NoteOptions
 from swapbias.privacy import credentialed
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
-from swapbias.runs.summaries import ToneReader, theme_shares
+from swapbias.runs.scorers import ToneReader, theme_shares
 from swapbias.studies.study import PROMPT_COLUMNS, Prompt
 from tests.models.chat.server import ChatServer
 

@@ -141,13 +141,8 @@ def test_bad_input_is_one_sentence_of_a_fresh_process():
         (["audit", "--studdy", "x"], "No such option: --studdy"),
         (["plan", "--studdy", "x"], "No such option: --studdy"),
         (["check"], "See swapbias check --help."),
-        (["push"], "Missing argument 'KIND'. See swapbias push --help."),
-        (
-            ["push", "dataset"],
-            "swapbias push dataset is no command. Choose one of datasets, metrics, results.",
-        ),
-        (["push", "datasets", "--public"], "--public is not for push datasets. Drop it."),
-        (["push", "results", "RUN"], "push results needs --results. Add it."),
+        (["push", "--namespace", "me"], "Missing argument 'KIND'. See swapbias push --help."),
+        (["push", "dataset", "--namespace", "me"], "Unknown kind 'dataset'. Choose one of datasets, metrics."),
         (["study"], "swapbias study needs a command: new, check, push."),
         (["adit"], "Did you mean 'audit'? See swapbias --help."),
     ],
@@ -205,7 +200,7 @@ def broken(*arguments, **options):
     [
         (("audit", "--study", "nope"), None, ""),  # a sentence
         (("check", "nowhere"), None, ""),
-        (("push", "results", "nowhere", "--results", "me/r"), None, ""),
+        (("share", "nowhere", "--results", "me/r"), None, ""),
         (("push", "datasets", "--namespace", "me"), "swapbias.hub.commands", "Hub"),  # a bug
         (("pull", "results", "me/a", "--out", "a"), "swapbias.hub.commands", "pull_repo"),
         (("compare", "a", "b"), "swapbias.runs", "compare_runs"),

@@ -178,20 +178,12 @@ def test_a_config_is_named_and_other_studies_are_refused(tmp_path):
     assert not (tmp_path / "no").exists()
 
 
-def test_the_command_tells_a_run_from_a_study(tmp_path):
+def test_the_command_writes_a_study(tmp_path):
     def said(*arguments):
         done = CliRunner().invoke(app, ["export", *arguments, "--out", str(tmp_path / "out")])
         return str(done.exception or "") or " ".join(done.output.split())
 
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "manifest.json").write_text("{}")
-    for words in (
-        ("lm-eval",), (str(run),), ("lm-eval", str(run)), (str(run), "coreference_schemas"),
-        ("lm-eval", "coreference_schemas", "--to", "csv"),
-    ):  # fmt: skip
-        assert "is neither a run with --to nor a study. Write swapbias export RUN --to" in said(*words)
     assert "Unknown study 'coreference'" in said("lm-eval", "coreference")
-    assert "Unknown form 'lm-eval'" in said(str(run), "--to", "lm-eval")
+    assert "Unknown form 'csv', expected lm-eval" in said("csv", "coreference_schemas")
     assert not (tmp_path / "out").exists()
     assert "Exported: 5 files in" in said("lm-eval", "coreference_schemas")

@@ -185,14 +185,12 @@ WRITES = {
     "build": lambda notes, runs, out: ("build", "clinical_notes", "--data", notes, "--out", out),
     "swap": lambda notes, runs, out: ("swap", notes, "--out", out),
     "compare": lambda notes, runs, out: ("compare", *(one.folder for one in runs), "--out", out),
-    "export": lambda notes, runs, out: ("export", runs[0].folder, "--to", "csv", "--out", out),
     "figures": lambda notes, runs, out: ("figures", runs[0].folder, "--out", out),
     "report": lambda notes, runs, out: ("report", runs[0].folder),
     "check": lambda notes, runs, out: ("check", runs[0].folder, "--max-gap", "1", "--junit", out / "junit.xml"),
 }
 REFUSES = {
     "share": lambda notes, runs, out: ("share", runs[0].folder, "--results", "me/r", "--findings-only", "--dry-run"),
-    "push": lambda notes, runs, out: ("push", "results", runs[0].folder, "--results", "me/r", "--dry-run"),
     "study push": lambda notes, runs, out: ("study", "push", notes.parent, "me/study", "--dry-run"),
     "study check": None,  # reads; of credentialed prompts no study is made
 }
@@ -201,7 +199,7 @@ ELSEWHERE = {
     "train": "tests/models/sentiment/test_training.py",
 }
 NOTHING = {
-    "list", "plan", "reproduce", "cache", "study new", "pull", "help",
+    "list", "plan", "reproduce", "cache", "study new", "push", "pull", "help", "export",
 }  # fmt: skip
 
 

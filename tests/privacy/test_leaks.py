@@ -17,7 +17,7 @@ import typer
 
 from swapbias.cli import app, main
 from swapbias.report import FORMATS
-from swapbias.runs import EXPORTS, Run
+from swapbias.runs import Run
 from tests.conftest import ROOT
 from tests.hub.clients import OLD_UPLOAD, online
 from tests.hub.own_runs import audit_own
@@ -139,15 +139,15 @@ def inflated(data):
 
 # Ways out: arguments of the command that puts something out, for each of the forms that it has.
 RUN_WAYS = {
-    "share": [],  # these two in test_what_reaches_the_hub
-    "push": [],
-    "export": [("export", "RUN", "--to", form, "--out", "OUT") for form in EXPORTS],
+    "share": [],  # in test_what_reaches_the_hub
     "figures": [("figures", "RUN", "--format", form, "--out", "OUT") for form in FORMATS],
     "report": [],  # report.html of the run, see test_the_page
     "compare": [("compare", "RUN", "OTHER", "--out", "OUT")],
     "check": [("check", "RUN", "--max-gap", "0.5", "--junit", "OUT/junit.xml")],
 }
 OTHER_WAYS = {
+    "export": "a study of the package",
+    "push": "corpora and measures of the package",
     "swap": "its card, in test_a_card_of_swapped_rows",
     "study push": "in test_a_study_that_is_pushed",
     "help": "reads no file",

@@ -76,6 +76,7 @@ def cached(rows, scorer, cache):
     if scored is None:
         scored = scorer.score(prompts)
         cache.write(path, scored)
+        cache.trim()
     return with_scores(rows, scored, scorer.model_id)
 
 

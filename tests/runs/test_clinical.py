@@ -24,9 +24,10 @@ from swapbias.notes.load import load_notes, stream_notes
 from swapbias.notes.rows import NOTE_COLUMNS
 from swapbias.privacy import credentialed
 from swapbias.report.text import direction
-from swapbias.runs.audit import refuse_sending, resume, start
+from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings, note_rows
 from swapbias.runs.run import Run
+from swapbias.runs.scorers import refuse_sending
 from swapbias.studies.catalogue import config_rows, load_corpus, load_prompts, load_study, local_corpus
 from swapbias.studies.tables import published_rows
 from swapbias.swapping import Job, swap_files

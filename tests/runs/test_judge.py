@@ -15,11 +15,11 @@ from swapbias.models import Scored, Scorer
 from swapbias.models.chat import ChatOptions
 from swapbias.privacy import private_strings, public_manifest
 from swapbias.report import comparison_tables, text
-from swapbias.runs import judge as judging
+from swapbias.runs import scorers as judging
 from swapbias.runs.audit import resume, start
-from swapbias.runs.judge import JudgedScorer, judged_prompt
 from swapbias.runs.plan import Settings
 from swapbias.runs.run import score_rows
+from swapbias.runs.scorers import JudgedScorer, judged_prompt
 from swapbias.studies import config_rows, load_study, new_study, open_study, turns
 from swapbias.studies.answer_scores import read_text
 from tests.models.chat.server import ChatServer

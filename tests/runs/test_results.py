@@ -79,7 +79,7 @@ def test_a_report_that_is_drawn_otherwise_is_recorded(masked_run, tmp_path, monk
     rebuild_report(again)
     assert (again.folder / "report.html").read_text() == "of a later version"
     assert read_results(again)
-    again.check("report.html")
+    again.checked("report.html")
     assert "figures/paper" not in again.sums()
 
 
