@@ -235,16 +235,6 @@ def test_a_folder_that_appears_whole_is_made_by_one(name, tmp_path, monkeypatch)
     assert left.exists() == (name == "build")  # swept by what makes such
 
 
-def test_a_file_system_without_locks_keeps_nobody_out(tmp_path, monkeypatch):
-    def flock(file, how):
-        raise OSError(errno.ENOSYS, "Function not implemented")
-
-    monkeypatch.setattr(fcntl, "flock", flock)
-    with locked(tmp_path):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_folder_that_cannot_be_written_is_not_told_as_locked(tmp_path):
     with pytest.raises(OSError, match=r"No such file|Not a directory"), locked(tmp_path / "gone"):
         raise AssertionError("nothing is there")

@@ -22,7 +22,6 @@ from swapbias.runs.results import Results, corpora_read, read_run
 from swapbias.runs.run import REPORT, Run
 from swapbias.studies import load_study
 
-MOST_CELLS = 2_000_000  # of a comparison
 _HEAVY = ["text", "candidates", "top_tokens"]  # columns of scored rows that no comparison reads
 Prompts = tuple[int, str, tuple[str, ...], str, str]  # rows, their sha256, of word lists and notes, how chat is asked
 Columns = Sequence[tuple[ComparedModel, Results, str]]  # a model, its run, and its name there
@@ -32,7 +31,7 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
     """What ``swapbias compare`` makes of two runs or more: models are compared with the first of the first run.
 
     Raises:
-        UsageError: they are one run, have no experiment in common, or there is more than a table can hold.
+        UsageError: they are one run, or have no experiment in common.
     """
     if len(runs) > 1 and len({run.key for run in runs}) == 1:
         raise UsageError("The same run is named several times, expected different ones. Name other runs as well.")
@@ -171,11 +170,6 @@ def _side_by_side(columns: Columns) -> ComparisonPage:
             if cells is None:
                 same.append((prompts, cells := {}))
             cells.setdefault(place, one)
-    count = sum(map(len, by_key.values()))
-    if count * len(columns) > MOST_CELLS:
-        raise UsageError(
-            f"The runs make a table of {count:,} rows and {len(columns):,} columns, which is too large. Name fewer."
-        )
     weights = [_weights(run, model_id) for _, run, model_id in columns]
     rows: list[Quantity] = []
     other_formats = False

@@ -356,12 +356,16 @@ def chunks(rows: Sequence[Mapping[str, Any]], size: int) -> Iterator[range]:
 
 @dataclass(slots=True)
 class ScoredTask:
-    """One task of a run: its reader, its rows by round, and whether further rounds are scored."""
+    """One task of a run: its reader, its rows by round, and whether further rounds are scored.
+
+    ``tables`` are its scored rows, by round and number of their first row.
+    """
 
     task: Task
     reader: Scorer
     rounds: dict[int, Rows]
     live: bool = True
+    tables: dict[tuple[int, int], pa.Table] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -417,7 +421,6 @@ class Scoring:
     notes: dict[str, None] = field(default_factory=dict)
     looks: list[dict[str, Any]] = field(default_factory=list)
     stopped: str = ""
-    tables: dict[tuple[int, ...], pa.Table] = field(default_factory=dict)  # scored rows by place, round and start
     items: "dict[str, pd.DataFrame]" = field(default_factory=dict)
     advances: dict[str, Progress] = field(default_factory=dict)
 
@@ -456,7 +459,7 @@ class Scoring:
     def _score_study(self, study: str, number: int, pool: WorkerPool) -> None:
         here: list[Part] = []
         elsewhere: list[Part] = []
-        paths: dict[tuple[int, ...], Path] = {}
+        paths: dict[str, Path] = {}
         for place, one in enumerate(self.every):
             for part in one.parts(place, number) if one.live and one.task.study.name == study else ():
                 rows = one.rows_of(part)
@@ -465,15 +468,15 @@ class Scoring:
                 if path is None:
                     here.append(part)
                 elif (scored := self.cache.read(path, len(rows))) is None:
-                    paths[_key(part)] = path
+                    paths[part["name"]] = path
                     elsewhere.append(part)
                 else:
                     self._add(part, scored)
                     self.advance(part, len(rows))
         mine = ((part, score_part(self.every, part, partial(self.advance, part))) for part in here)
         for part, result in chain(pool(elsewhere) if elsewhere else (), mine):
-            if _key(part) in paths:
-                self.cache.write(paths[_key(part)], result["scored"])
+            if part["name"] in paths:
+                self.cache.write(paths[part["name"]], result["scored"])
             self._add(part, result["scored"])
             self.notes |= dict.fromkeys(result["notes"])
 
@@ -485,15 +488,14 @@ class Scoring:
             for row in with_scores(one.rows_of(part), scored, one.reader.model_id)
         ]
         columns = dict.fromkeys(name for row in rows for name in row)  # rows of other wordings have two more
-        self.tables[_key(part)] = pa.table({name: [row.get(name) for row in rows] for name in columns})
+        one.tables[part["round"], part["start"]] = pa.table(
+            {name: [row.get(name) for row in rows] for name in columns}
+        )
 
     def _table(self, study: str, until: float = math.inf) -> pa.Table:
         """The rows of a study so far, or of its rounds ``until`` this one."""
-        tables = [
-            table
-            for (place, number, _), table in sorted(self.tables.items(), key=lambda item: item[0])
-            if self.every[place].task.study.name == study and number <= until
-        ]
+        mine = (one.tables for one in self.every if one.task.study.name == study)
+        tables = [found[key] for found in mine for key in sorted(found) if key[0] <= until]
         return pa.concat_tables(tables, promote_options="default")
 
     def _finish(self, study: str) -> None:
@@ -553,10 +555,6 @@ class Scoring:
     def _write_rounds(self, rounds: Mapping[str, Any]) -> None:
         self.manifest[ROUNDS] = rounds
         self.run.write_manifest(self.manifest)
-
-
-def _key(part: Part) -> tuple[int, ...]:
-    return part["place"], part["round"], part["start"]
 
 
 def _is_credentialed(row: Mapping[str, Any]) -> bool:

@@ -101,15 +101,6 @@ def test_an_audit_that_saved_no_score_goes_on(kind, tmp_path, monkeypatch):
         assert swapbias("audit", "--resume", place, "--trust", cwd=tmp_path).returncode == 0
 
 
-def test_an_audit_of_several_says_how_to_go_on(tmp_path, monkeypatch):
-    (tmp_path / "stopped_toy.py").write_text(f"{TOY}other = lambda texts: [0.4] * len(texts)\n")
-    place = tmp_path / "several"
-    monkeypatch.setattr(ScoreCache, "write", raising("SIGTERM", ScoreCache.write, after=1))
-    arguments = ("stopped_toy:fixed", "stopped_toy:other", "--study", "occupation_sentiment", "--limit", "40")
-    told(swapbias("audit", *arguments, "--out", place, cwd=tmp_path), 143, str(place), "the same command goes on")
-    assert not list(place.rglob(LOCK))
-
-
 def test_a_swap_keeps_whole_parts_and_goes_on(tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_text("text\n" + "She left.\n" * 5)
     out = tmp_path / "out"

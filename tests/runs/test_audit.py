@@ -230,13 +230,16 @@ def test_a_run_is_not_resumed_on_another_model(tmp_path, quiet):
         resume(tmp_path / "run", **quiet)
 
 
-def test_a_run_is_not_resumed_on_other_corpora(tmp_path, quiet):
-    run, _ = start(Settings(model=MODEL), tmp_path / "run", **quiet)
+@pytest.mark.parametrize("edited", ["sha256", "lexicons"])
+def test_a_run_is_not_resumed_on_other_prompts_or_word_lists(tmp_path, quiet, edited):
+    folder = str(tiny.save("bert", tmp_path / "model"))
+    run, _ = start(Settings(model=folder, studies=("gendered_stigma:rq1",), limit=30), tmp_path / "run", **quiet)
     manifest = run.manifest()
-    manifest["corpora"][0]["sha256"] = "0" * 64
+    assert list(manifest["corpora"][0]["lexicons"]) == ["gendered_stigma/rq1"]
+    manifest["corpora"][0][edited] = "0" * 64 if edited == "sha256" else {"gendered_stigma/rq1": "0" * 64}
     run.write_manifest(manifest)
     with pytest.raises(UsageError, match="other prompts"):
-        resume(run.folder, trust=True, **quiet)
+        resume(run.folder, **quiet)
 
 
 def test_a_limit_keeps_whole_pairs_spread_over_the_config(tmp_path, quiet):
@@ -273,18 +276,6 @@ def test_phrases_sum_to_the_scores(tmp_path, quiet):
     sums = [sum(probability for _, probability in json.loads(phrases)) for phrases in items["top_tokens"]]
     assert sums == pytest.approx(items["score"].to_numpy(), abs=1e-6)
     assert {one.slice_by for one in found} == {"all", "dimension", "polarity", "diagnosis"}
-
-
-def test_an_edited_word_list_is_another_run(tmp_path, quiet):
-    folder = str(tiny.save("bert", tmp_path / "model"))
-    run, _ = start(Settings(model=folder, studies=("gendered_stigma:rq1",), limit=30), tmp_path / "run", **quiet)
-    manifest = run.manifest()
-    lexicons = manifest["corpora"][0]["lexicons"]
-    assert list(lexicons) == ["gendered_stigma/rq1"]
-    lexicons["gendered_stigma/rq1"] = "0" * 64
-    run.write_manifest(manifest)
-    with pytest.raises(UsageError, match="other prompts"):
-        resume(run.folder, trust=True, **quiet)
 
 
 def test_the_same_call_again_loads_no_model_and_other_settings_are_refused(tmp_path, quiet, monkeypatch):

@@ -272,14 +272,3 @@ def test_trials_are_told_apart_and_differences_use_them():
     assert gap.estimate.value == pytest.approx(100)
     assert gap.estimate.p_value == 1  # the sign of one sentence says nothing
     assert math.isnan(gap.estimate.ci_low)
-
-
-def test_a_manifest_of_a_chat_run_holds_its_settings(rows, tmp_path, quiet):
-    with ChatServer(biased(rows)) as server:
-        run, _ = start(
-            Settings(studies=STUDY, limit=8, options=(chat(server, temperature=0.0),)), tmp_path / "run", **quiet
-        )
-    manifest = json.loads((run.folder / "manifest.json").read_text())
-    assert manifest["settings"]["chat"]["temperature"] == 0.0
-    assert manifest["models"][0]["temperature"] == 0.0
-    assert "127.0.0.1" in manifest["models"][0]["host"]

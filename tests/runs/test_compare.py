@@ -152,17 +152,6 @@ def test_what_was_not_measured_is_never_zero():
     assert not [one for one in numbers if isinstance(one, float) and one == 0]
 
 
-def test_what_would_fill_the_memory_is_refused():
-    found = [replace(GAP, contrast=f"c{number}", model_id=f"m{number % 24}") for number in range(400)]
-    # 60 runs of 24 models with 400 quantities that no other has: 24,000 rows of 1,440 columns
-    runs = [
-        run("-", 0, name=f"r{number}", found=found, corpora=[{**RQ1, "sha256": f"{number:064}"}])
-        for number in range(60)
-    ]
-    with pytest.raises(UsageError, match=r"24,000 rows and 1,440 columns.*Name fewer"):
-        side_by_side(runs)
-
-
 def test_columns_of_one_title_are_numbered():
     found = [replace(GAP, model_id=f"gpt2{letter}") for letter in ("\u200b", "\u200c", "\u200d")]
     titles = [one.title for one in side_by_side([run("-", 0, name="r", found=found)]).models]
