@@ -220,7 +220,7 @@ def test_a_folder_that_appears_whole_is_made_by_one(name, tmp_path, monkeypatch)
         (sentences / f"stsa.binary.{split}").write_text("1 good film\n0 bad film\n" * 4)
     make = {
         "build": lambda: list(build("occupation_sentiment", tmp_path)),
-        "train": lambda: train_model(TrainSettings(kind="bow", data=str(sentences)), target, **QUIET),
+        "train": lambda: train_model(TrainSettings(kind="bow", data=str(sentences)), target, bar=QUIET["bar"]),
     }[name]
     left = tmp_path / f".{target.name}.abcd1234"  # of a training that was killed
     left.mkdir()

@@ -187,7 +187,7 @@ def train(
     kind: Annotated[str, ui.argument("KIND", "bow, bilstm or encoder.")],
     data: Annotated[str, ui.option("sst2 (from the Hub), or a folder with stsa.binary.train and .dev.")],
     folder: Annotated[Path, ui.option("New folder for the model.", "--out")],
-    vectors: Annotated[Path | None, ui.option("Of a bilstm: .kv, .bin, .txt or .vec word vectors.")] = None,
+    vectors: Annotated[Path | None, ui.option("Of a bilstm: .bin, .txt or .vec word vectors.")] = None,
     encoder: Annotated[str | None, ui.option("Hub id or folder; none: bert-base-uncased.")] = None,
     epochs: Annotated[int | None, ui.option("Of an encoder (3), or most of a bilstm (30).", min=1)] = None,
     seed: Annotated[int, ui.option("Seed of weights, dropout and order.", min=0)] = 0,

@@ -167,7 +167,7 @@ def test_a_run_that_names_a_classifier_function_goes_on_only_with_trust(toy, tmp
 
 @pytest.mark.parametrize("kind", ["classifier", "vectors"])
 def test_a_manifest_of_others_unpickles_nothing(kind, toy, tmp_path, quiet, marker):
-    needs("sklearn", "joblib", "gensim")
+    needs("sklearn", "gensim")
     folder = begun(quiet, sentiment("toy_half:half"), tmp_path / "run")
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest.pop("sha256", None)  # as whoever edits it can
