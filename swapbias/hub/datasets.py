@@ -28,8 +28,8 @@ from swapbias.studies import (
     PROMPT_MEANINGS,
     Config,
     Corpus,
-    checked_rows,
     config_features,
+    config_rows,
     corpus_dir,
     load_corpus,
     local_corpus,
@@ -75,7 +75,7 @@ class CorpusBuilder(GeneratorBasedBuilder):  # type: ignore[misc]
                 upstream_file(self.corpus.name, path)
             return [SplitGenerator(config.split, gen_kwargs={"rows": None})]
         by_split: dict[str, list[dict[str, str]]] = {}
-        for row in checked_rows(self.corpus, config.name):
+        for row in config_rows(self.corpus, config.name):
             by_split.setdefault(row[config.split_column] if config.split_column else config.split, []).append(row)
             self._credentialed |= row.get("credentialed") == "True"
         # As a tuple: datasets would take the members of a list for shards.

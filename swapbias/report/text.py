@@ -636,7 +636,7 @@ def p_value(value: float) -> str:
 def own_p(finding: Finding) -> str:
     """The p-value that belongs to the interval: of an answer for all questions at once, else of the row alone."""
     one = finding.estimate
-    return p_value(one.p_value) if math.isnan(one.p_adjusted) or not finding.primary else p_value(one.p_adjusted)
+    return p_value(one.p_adjusted if finding.primary and not math.isnan(one.p_adjusted) else one.p_value)
 
 
 def counted(estimate: Estimate) -> str:
@@ -807,17 +807,10 @@ def _numbers(found: Sequence[Finding]) -> list[str]:
         return []
     heads = {" minus ".join(sides(one)) for one in found}
     rows = [(heads.pop() if len(heads) == 1 else "", "points", "95 % interval", "n", "verdict")]
-    rows += [
-        (
-            row_name(one) if len(found) != 3 or not one.within else "the first minus the second",
-            form(one)(one.estimate.value),
-            interval(one),
-            counted(one.estimate),
-            word(one).lower(),
-        )
-        for one in found
-    ]
-    first, size, ends, count, last = (max(len(row[place]) for row in rows) for place in range(5))
+    for one in found:
+        name = "the first minus the second" if len(found) == 3 and one.within else row_name(one)
+        rows.append((name, form(one)(one.estimate.value), interval(one), counted(one.estimate), word(one).lower()))
+    first, size, ends, count, last = (max(map(len, column)) for column in zip(*rows, strict=True))
     room = min(first, WIDTH - 10 - size - ends - count - last)
     lines = [
         f"  {shown(row[0], room):<{room}}  {row[1]:>{size}}  {row[2]:>{ends}}  {row[3]:>{count}}  {row[4]}".rstrip()

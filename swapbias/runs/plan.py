@@ -567,7 +567,7 @@ def study_designs(corpus: studies.Corpus) -> Iterator[str]:
     if study is None:
         return
     for experiment in study.experiments:
-        rows = studies.having(studies.checked_rows(corpus, experiment.configs[0]), experiment=experiment.name)
+        rows = studies.having(studies.config_rows(corpus, experiment.configs[0]), experiment=experiment.name)
         designed = design_note(Task(study, experiment, experiment.configs, "", rows, len(rows)))
         yield f"{corpus.name} {experiment.name}: {len(rows)} prompts; {designed}."
 

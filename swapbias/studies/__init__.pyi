@@ -10,7 +10,6 @@ from .answers import (
 from .catalogue import (
     as_prompts as as_prompts,
     calibrated as calibrated,
-    checked_rows as checked_rows,
     config_features as config_features,
     config_rows as config_rows,
     corpora as corpora,

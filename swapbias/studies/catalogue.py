@@ -114,29 +114,25 @@ def local_corpus(name: str, folder: Path) -> Corpus:
     return replace(corpus, configs=corpus.local(folder), title=title, licence="other")
 
 
-def config_rows(corpus: str, config: str, *, download: bool = True) -> Sequence[Row]:
-    """The rows of a config, checked.
+def config_rows(corpus: Corpus | str, config: str, *, download: bool = True) -> Sequence[Row]:
+    """The rows of a config of a corpus, or of the corpus of that name, checked.
 
     Raises:
         UsageError: unknown corpus or config.
         UpstreamMissingError: an upstream file it needs is not reachable.
         ValueError: a table of the package is broken.
     """
-    return checked_rows(load_corpus(corpus), config, download=download)
-
-
-def checked_rows(corpus: Corpus, name: str, *, download: bool = True) -> Sequence[Row]:
-    """``config_rows`` of a corpus at hand."""
-    config = corpus.config(name)
-    for path in config.upstream:
-        upstream_file(corpus.name, path, download=download)
-    rows = [dict(row) for row in config.rows()]
-    if config.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS:
-        kinds = {experiment.name: experiment.kind for experiment in corpus.study.experiments} if corpus.study else {}
+    leaf = load_corpus(corpus) if isinstance(corpus, str) else corpus
+    table = leaf.config(config)
+    for path in table.upstream:
+        upstream_file(leaf.name, path, download=download)
+    rows = [dict(row) for row in table.rows()]
+    if table.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS:
+        kinds = {experiment.name: experiment.kind for experiment in leaf.study.experiments} if leaf.study else {}
         check_prompts(rows, masked=bool(rows) and kinds.get(rows[0]["experiment"]) == "masked")
     for row in rows:
-        if tuple(row) != config.columns:
-            raise ValueError(f"{corpus.name}/{name}: columns {list(row)}, expected {list(config.columns)}.")
+        if tuple(row) != table.columns:
+            raise ValueError(f"{leaf.name}/{config}: columns {list(row)}, expected {list(table.columns)}.")
     return rows
 
 
@@ -174,7 +170,7 @@ def load_prompts(corpus: str, config: str | None = None, *, data: Path | None = 
     if chosen.stream:
         streamed: Dataset = Dataset.from_generator(lambda: map(chosen.typed, chosen.rows()), features=features)
         return streamed
-    rows = [chosen.typed(row) for row in checked_rows(leaf, chosen.name)]
+    rows = [chosen.typed(row) for row in config_rows(leaf, chosen.name)]
     return Dataset.from_dict({one: [row[one] for row in rows] for one in chosen.columns}, features=features)
 
 

@@ -12,7 +12,7 @@ from swapbias.builders._clinical_notes_text import note_tables, written_for
 from swapbias.notes import WORDINGS, carrier_synonyms
 from swapbias.notes.augmentation import _carried, _worded
 from swapbias.studies import PLACEBO, PROMPT_COLUMNS, Config, placebo
-from swapbias.studies.catalogue import checked_rows, config_rows, load_corpus, load_study, local_corpus, studies
+from swapbias.studies.catalogue import config_rows, load_corpus, load_study, local_corpus, studies
 from swapbias.studies.study import slots
 from swapbias.studies.tables import corpus_dir, read_table, wordings
 from swapbias.swapping import Swapper
@@ -301,10 +301,10 @@ def test_rows_of_a_placebo_pair_are_told_apart_by_their_side():
     def config(rows):
         return replace(leaf, configs=(Config(name="x", description="x", rows=lambda: rows, columns=tuple(rows[0])),))
 
-    assert checked_rows(config(rows), "x") == rows
+    assert config_rows(config(rows), "x") == rows
     twice = [rows[0], {**rows[1], "side": rows[0]["side"]}]
     with pytest.raises(ValueError, match="group 'female' of pair 'd1/depression/w1' stands 2 times"):
-        checked_rows(config(twice), "x")
+        config_rows(config(twice), "x")
 
 
 def test_a_wording_that_stands_twice_is_refused(tmp_path, monkeypatch):
@@ -438,7 +438,7 @@ def test_a_folder_of_ones_own_notes_has_wordings_too(tmp_path):
         + "".join(f"She was admitted to ward {number}.,{number % 2},female,test\n" for number in range(4))
     )
     leaf = local_corpus("clinical_notes", tmp_path)
-    rows = checked_rows(leaf, "pairs_wordings")
+    rows = config_rows(leaf, "pairs_wordings")
     assert len(rows) == 4 * 2 * WORDINGS
     assert [row["text"] for row in rows[:2]] == ["She was admitted into ward 0.", "He was admitted into ward 0."]
     assert [row["side"] for row in rows[:2]] == ["female", "male"]
