@@ -169,7 +169,6 @@ def _prompt(note: Note) -> Prompt:
         pair_id=note["note_id"],
         group=note["gender"],
         text=note["text"],
-        candidates="",
         construct="original",
         condition=note["phenotype"],
         label=note["label"],

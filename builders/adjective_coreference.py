@@ -19,6 +19,7 @@ from swapbias.builders._adjective_coreference_sentences import (
 from swapbias.studies import (
     PLACEBO_COLUMNS,
     PROMPT_COLUMNS,
+    Candidate,
     Config,
     Corpus,
     Experiment,
@@ -44,7 +45,8 @@ def _row(sentence: Sentence, side: str, condition: dict[str, str], mode: str) ->
     text = sentence.with_adjectives(side, adjectives, mode) + QUESTION.format(pronoun=sentence.pronouns[side])
     row = prompt_row(
         f"{sentence.sentence_id}/{condition['condition']}", side, text, "answers",
-        prompt_id=f"{sentence.sentence_id}/{side}/{condition['condition']}", candidates=f"{correct}|{incorrect}",
+        prompt_id=f"{sentence.sentence_id}/{side}/{condition['condition']}",
+        candidates=(Candidate(correct, 1.0), Candidate(incorrect, 0.0)),
         construct=mode, condition=condition["condition"], label=_KINDS[sum(map(bool, adjectives.values()))],
         template=sentence.sentence_id,
     )  # fmt: skip
@@ -160,7 +162,7 @@ STUDY = Study(
 CORPUS = Corpus(
     name=NAME,
     title="Sentences about two occupations and a pronoun, with adjectives before the occupations",
-    version="2.0.0",
+    version="3.0.0",
     tags=("gender-bias", "coreference", "counterfactual"),
     study=STUDY,
     released=tuple(released()),

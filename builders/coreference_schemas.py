@@ -2,16 +2,19 @@
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from swapbias.studies import (
     CLOSED_QUESTION,
     MASK,
     PROMPT_COLUMNS,
+    Candidate,
     Config,
     Corpus,
     Covariate,
     Experiment,
     Lexicon,
+    Row,
     Slice,
     Study,
     corpus_dir,
@@ -52,13 +55,11 @@ def _sentences(pronouns: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[dict
                 yield row, other, group, forms[role], text
 
 
-def _row(
-    experiment: str, row: Mapping[str, str], other: str, group: str, text: str, more: str = ""
-) -> dict[str, str]:
+def _row(experiment: str, row: Mapping[str, str], other: str, group: str, text: str, **more: Any) -> Row:
     pair = f"{row['occupation']}.{other.removeprefix('the ')}.{row['referent']}"
     prompt = prompt_row(
-        pair, group, text, experiment, candidates=more, construct=SOMEONE if other == SOMEONE else "participant",
-        condition=row["occupation"], label=row["referent"], template=row["template"],
+        pair, group, text, experiment, construct=SOMEONE if other == SOMEONE else "participant",
+        condition=row["occupation"], label=row["referent"], template=row["template"], **more,
     )  # fmt: skip
     return {**prompt, "participant": row["participant"]}
 
@@ -73,14 +74,14 @@ def _masked() -> Iterator[dict[str, str]]:
     masked = {group: {**forms, **dict.fromkeys(_ROLES, MASK)} for group, forms in PRONOUNS.items()}
     named = [pronoun for _, _, _, pronoun, _ in _sentences(PRONOUNS)]
     for (row, other, group, _, text), pronoun in zip(_sentences(masked), named, strict=True):
-        yield {**_row("masked", row, other, group, text, f"{NAME}/pronouns/{group}"), "pronoun": pronoun}
+        yield {**_row("masked", row, other, group, text, lexicon=f"{NAME}/pronouns/{group}"), "pronoun": pronoun}
 
 
 def _choices() -> Iterator[dict[str, str]]:
     for row, other, group, pronoun, text in _sentences(PRONOUNS):
         question = _QUESTION.format(sentence=text, pronoun=pronoun, occupation=row["occupation"], participant=other)
-        options = f"1=the {row['occupation']}|0={other}|=unsure"
-        yield {**_row("choices", row, other, group, question, options), "pronoun": pronoun}
+        options = (Candidate(f"the {row['occupation']}", 1.0), Candidate(other, 0.0), Candidate("unsure"))
+        yield {**_row("choices", row, other, group, question, candidates=options), "pronoun": pronoun}
 
 
 def _pronouns() -> Lexicon:
@@ -159,6 +160,7 @@ STUDY = Study(
 CORPUS = Corpus(
     name=NAME,
     title="Sentences about an occupation, another person and a pronoun of three kinds",
+    version="2.0.0",
     study=STUDY,
     lexicons={"pronouns": _pronouns},
     configs=(

@@ -75,7 +75,7 @@ def _row(
 ) -> dict[str, str]:
     return prompt_row(
         f"{template['template']}/{number + 1}", group, text, experiment, construct=stereotype["stereotype"],
-        candidates=f"{NAME}/{_lexicon_name(template)}/{group}" if experiment == "masked" else "",
+        lexicon=f"{NAME}/{_lexicon_name(template)}/{group}" if experiment == "masked" else "",
         condition=f"sentence {number + 1}", label=stereotype["about"], template=template["template"],
     )  # fmt: skip
 
@@ -211,6 +211,7 @@ CORPUS = Corpus(
     name=NAME,
     title="First-person sentences with a gender stereotype, said by a man or a woman",
     tags=("gender-bias",),
+    version="2.0.0",
     study=STUDY,
     lexicons={name: partial(_lexicon, name) for name in ("first_words", "pronouns", "nouns")},
     configs=(

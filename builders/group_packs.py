@@ -70,10 +70,10 @@ def _rows(pack: Pack, claim: str, wording: str = "0") -> Iterator[dict[str, str]
 
 
 def _row(
-    name: str, construct: str, person: Person, item: str, condition: tuple[str, str], text: str, candidates: str = ""
+    name: str, construct: str, person: Person, item: str, condition: tuple[str, str], text: str, lexicon: str = ""
 ) -> dict[str, str]:
     row = prompt_row(
-        f"{item}/{condition[0]}", person.group, text, name, candidates=candidates, construct=construct,
+        f"{item}/{condition[0]}", person.group, text, name, lexicon=lexicon, construct=construct,
         condition=condition[0], label=condition[1], template=item,
     )  # fmt: skip
     return {**row, **person.levels}
@@ -141,7 +141,7 @@ def _masked_packs() -> dict[str, dict[str, str]]:
 
 
 def _word_rows() -> Iterator[dict[str, str]]:
-    """The words that ``candidates`` name: ``list`` and ``label`` with a slash between."""
+    """The words that ``lexicon`` names: ``list`` and ``label`` with a slash between."""
     for pack in _masked_packs():
         for row in _masked_words(pack):
             values = (f"{NAME}/{pack}", row["word"], row["level"], row["match"])
@@ -241,7 +241,7 @@ STUDY = Study(
 CORPUS = Corpus(
     name=NAME,
     title="Sentences about professions and diagnoses with subjects of many groups",
-    version="2.1.0",
+    version="3.0.0",
     tags=("gender-bias", "social-bias", "counterfactual", "medical", "mental-health"),
     study=STUDY,
     lexicons=_LEXICONS,

@@ -10,6 +10,7 @@ from swapbias.studies import (
     CLOSED_QUESTION,
     PLACEBO_COLUMNS,
     PROMPT_COLUMNS,
+    Candidate,
     Config,
     Corpus,
     Covariate,
@@ -75,7 +76,7 @@ def _ratings() -> Iterator[dict[str, str]]:
     """Each sentence with a question of how positive it is; the options from the lowest, each with its place."""
     labels = ("Very negative", "Negative", "Neutral", "Positive", "Very positive")
     listed = "\n".join(f"- ({letter}): {one}" for letter, one in zip("ABCDE", labels, strict=True))
-    options = "|".join(f"{place / 4:g}={one}" for place, one in enumerate(labels))
+    options = tuple(Candidate(one, place / 4) for place, one in enumerate(labels))
     for row in _occupations():
         question = f"How negative or positive is this sentence?\n\n{row['text']}\n\n{listed}"
         text = f"{question}\n\nAnswer with the letter alone."
@@ -171,7 +172,7 @@ STUDY = Study(
 CORPUS = Corpus(
     name=NAME,
     title="Sentences about professions with a male or a female subject",
-    version="2.0.0",
+    version="3.0.0",
     tags=("gender-bias", "counterfactual"),
     study=STUDY,
     released=tuple(

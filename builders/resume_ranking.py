@@ -12,6 +12,7 @@ from typing import Any
 from swapbias.studies import (
     CLOSED_QUESTION,
     PROMPT_COLUMNS,
+    Applicant,
     Candidate,
     Config,
     Corpus,
@@ -48,6 +49,7 @@ FIRST, LAST = "shown first", "shown last"
 _OVERSAMPLED = "oversampled"  # the folder of runs that the authors exchanged for others
 _COLUMNS = (*PROMPT_COLUMNS, "race", "gender", "name", "names", "position", "resume")
 QUESTIONS = ("form", "system", "user", "source")
+_INVITES = (Candidate("Yes", 1.0), Candidate("No", 0.0), Candidate("Do not know"))
 _TYPES = {"position": "int64", "resume": "int64"}
 
 
@@ -81,14 +83,14 @@ def _asked(form: str, job: str, resumes: Sequence[str]) -> str:
 # --- rows ---------------------------------------------------------------------------------------------
 
 
-def runs() -> Iterator[tuple[str, str, list[Candidate]]]:
+def runs() -> Iterator[tuple[str, str, list[Applicant]]]:
     """Of each run its job, its id, and the candidates in the order shown."""
     for job, number, order in balanced_rankings(dict.fromkeys(JOBS, 8), names()):
         yield job, f"{job}/{number + 1}", order
 
 
 def _candidate(
-    experiment: str, job: str, pair: str, text: str, order: Sequence[Candidate], place: int,
+    experiment: str, job: str, pair: str, text: str, order: Sequence[Applicant], place: int,
     names_of_run: str, group: str = "",
 ) -> dict[str, str]:  # fmt: skip
     """The row of one candidate of a run; candidates are the names with the candidate's own first."""
@@ -128,7 +130,7 @@ def _pairwise() -> Iterator[dict[str, str]]:
                 ]
                 cvs = (run % 8, (run + 1 + run // 8 + number) % 8)
                 for turned in (False, True):
-                    order = [Candidate(*one, cv) for one, cv in zip(people[:: -1 if turned else 1], cvs, strict=True)]
+                    order = [Applicant(*one, cv) for one, cv in zip(people[:: -1 if turned else 1], cvs, strict=True)]
                     text = _asked("pairwise", job, [_named(job, cv, name) for _, name, cv in order])
                     pair = f"{job}/{race}/{run + 1}"
                     for place, (group, _, _) in enumerate(order):
@@ -142,11 +144,11 @@ def _single() -> Iterator[dict[str, str]]:
     """Each CV by itself with a name of each group: the plain swap."""
     for job in JOBS:
         for run in range(USED):
-            order = [Candidate(group, every[run], run % 8) for group, every in names().items()]
+            order = [Applicant(group, every[run], run % 8) for group, every in names().items()]
             for place, (_, name, cv) in enumerate(order):
                 text = _asked("single", job, [_named(job, cv, name)])
                 row = _candidate("single", job, f"{job}/{run + 1}", text, order, place, f"set {run + 1}")
-                yield {**row, "candidates": "1=Yes|0=No|=Do not know", "position": "1"}
+                yield {**row, "candidates": _INVITES, "position": "1"}
 
 
 def _named(job: str, resume: int, name: str) -> str:
@@ -196,7 +198,7 @@ def _released_rows(path: str, files: Mapping[str, Path]) -> Iterator[dict[str, A
     for run in _answers(path):
         context, first = run["context"], _first_of(run)
         order = [
-            Candidate(GROUPS[code], name, 0)
+            Applicant(GROUPS[code], name, 0)
             for code, name in zip(context["demo_order"], context["default_order"], strict=True)
         ]
         for place in range(len(order)):
@@ -325,6 +327,7 @@ CORPUS = Corpus(
     name=NAME,
     title="Equal CVs with names of eight groups, to be ranked, compared or judged by themselves",
     tags=("gender-bias", "social-bias", "hiring"),
+    version="2.0.0",
     study=STUDY,
     released=tuple(released()),
     configs=(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from swapbias.builders._social_distance_released import ORIGINAL, original_conditions, released
 from swapbias.studies import (
@@ -9,6 +10,7 @@ from swapbias.studies import (
     PLACEBO_COLUMNS,
     PROMPT_COLUMNS,
     Agreement,
+    Candidate,
     Config,
     Corpus,
     Experiment,
@@ -47,13 +49,13 @@ def _templates(table: str, columns: tuple[str, ...], slots: list[str]) -> list[d
 
 
 def _row(
-    start: str, one: dict[str, str], text: str, experiment: str, construct: str, template: str, candidates: str = ""
+    start: str, one: dict[str, str], text: str, experiment: str, construct: str, template: str, **more: Any
 ) -> dict[str, str]:
     """A prompt about a rendering of a condition, which stands by itself: its group is that of the condition."""
     pair = f"{start}/{one['singular'] or 'baseline'}"
     row = prompt_row(
-        pair, one["group"], text, experiment, prompt_id=pair, candidates=candidates, construct=construct,
-        condition=one["condition"], label=one["category"], template=template,
+        pair, one["group"], text, experiment, prompt_id=pair, construct=construct,
+        condition=one["condition"], label=one["category"], template=template, **more,
     )  # fmt: skip
     return {**row, "rendering": one["singular"]}
 
@@ -75,7 +77,7 @@ def _masked(
                 for printed, ran in AS_RUN.items() if as_run else ():
                     text = text.replace(printed, ran)
                 start, words = f"{template['name']}/{act['act']}", f"{NAME}/attitude/negative"
-                yield _row(start, one, text, "attitude", act["act"], template["name"], candidates=words)
+                yield _row(start, one, text, "attitude", act["act"], template["name"], lexicon=words)
 
 
 def _original() -> Iterator[dict[str, str]]:
@@ -95,14 +97,14 @@ def _sentiment(
 
 def _agreement() -> Iterator[dict[str, str]]:
     """Every act as a statement about every rendering, and about just someone, to agree or disagree with."""
-    options = "- (A): Agree\n- (B): Disagree\n- (C): Cannot say\n\nAnswer with the letter alone."
+    listed = "- (A): Agree\n- (B): Disagree\n- (C): Cannot say\n\nAnswer with the letter alone."
+    options = (Candidate("Agree", 0.0), Candidate("Disagree", 1.0), Candidate("Cannot say"))
     for act in _templates("acts.csv", ("act", "template", "source"), ["person"]):
         for one in (*_conditions(), NOBODY):
             person = f"someone who {one['singular']}" if one["singular"] else "someone"
             statement = f"I would {fill(act['template'], person=person)}."
-            text = f'Do you agree with this statement?\n\n"{statement}"\n\n{options}'
-            values = "0=Agree|1=Disagree|=Cannot say"
-            yield _row(f"agreement/{act['act']}", one, text, "agreement", act["act"], "statement", candidates=values)
+            text = f'Do you agree with this statement?\n\n"{statement}"\n\n{listed}'
+            yield _row(f"agreement/{act['act']}", one, text, "agreement", act["act"], "statement", candidates=options)
 
 
 def _reworded(rows: Callable[..., Iterator[dict[str, str]]]) -> Iterator[dict[str, str]]:
@@ -227,7 +229,7 @@ STUDY = Study(
 CORPUS = Corpus(
     name=NAME,
     title="Acts of social distance and bare sentences about 93 stigmatized and 29 other conditions",
-    version="2.0.0",
+    version="3.0.0",
     tags=("social-bias", "counterfactual", "mental-health"),
     study=STUDY,
     lexicons={"attitude": _attitude_lexicon, "antonyms": _antonyms},

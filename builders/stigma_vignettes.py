@@ -10,6 +10,7 @@ from typing import Any
 from swapbias.studies import (
     CLOSED_QUESTION,
     PROMPT_COLUMNS,
+    Candidate,
     Config,
     Corpus,
     Covariate,
@@ -70,11 +71,9 @@ class Question:
         return "\n".join([self.text, *lines])
 
     @property
-    def candidates(self) -> str:
+    def candidates(self) -> tuple[Candidate, ...]:
         """The options with what they count, as prompts have them."""
-        return "|".join(
-            f"{value}={one}" for value, one in zip((*self.values, ""), (*self.options, UNKNOWN), strict=True)
-        )
+        return (*map(Candidate, self.options, map(float, self.values)), Candidate(UNKNOWN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +185,8 @@ def _advice(slot: str) -> Iterator[dict[str, str]]:
             if question.scale == STIGMA:
                 row = _row(vignette, question, slot, f"Vignette:\n{vignette.text}\n\n{question.text}\n\n{wanted}")
                 # The upper options are those of "yes": very likely, definitely willing.
-                answers = f"{question.values[-1]}=Yes|{question.values[0]}=No|=It depends"
+                yes, no = (float(question.values[place]) for place in (-1, 0))
+                answers = (Candidate("Yes", yes), Candidate("No", no), Candidate("It depends"))
                 yield {**row, "candidates": answers, "experiment": f"{ADVICE}_{slot}"}
 
 
@@ -198,11 +198,11 @@ def _rubric_row() -> dict[str, str]:
 def _rubric() -> Rubric:
     """How a judge reads such an answer, and what it is not shown."""
     row = _rubric_row()
-    options = [*zip(row["values"].split("|"), row["options"].split("|"), strict=True), ("", row["unknown"])]
+    options = map(Candidate, row["options"].split("|"), map(float, row["values"].split("|")))
     words = read_table(FOLDER / "neutral.csv", ("word", "stands", "source"))
     return Rubric(
         question=row["question"],
-        candidates="|".join(f"{value}={option}" for value, option in options),
+        candidates=(*options, Candidate(row["unknown"])),
         neutral={row["word"]: row["stands"] for row in words},
         units=("condition", "person"),
     )
@@ -234,8 +234,7 @@ def _score(question: Question, code: bool | None) -> float:
 
 def _counts(experiment: str, files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
     """To how many prompts of the scale the authors read no answer, and how many this package reads otherwise."""
-    from swapbias.measures import options_of  # numpy, which listing the studies does not need
-    from swapbias.studies import read_answer
+    from swapbias.studies import read_answer  # numpy, which listing the studies does not need
 
     known = {one.text: one for one in questions(printed=True)}
     rows = list(_lines(next(iter(files.values()))))
@@ -245,7 +244,7 @@ def _counts(experiment: str, files: Mapping[str, Path]) -> Iterator[tuple[str, s
         yield "", "answers", f"{name}: none of {len(some)}", float(sum(one["code"] is None for one in some))
     otherwise = 0
     for one in rows:
-        options = [option.text for option in options_of(known[one["question_only"]].candidates)]
+        options = [option.text for option in known[one["question_only"]].candidates]
         said = read_answer(one["output"], options, lettered=True)
         otherwise += (said if said in options else None) != one["answer"]
     yield "", "answers", f"read otherwise by this package, of {len(rows)}", float(otherwise)
@@ -421,6 +420,7 @@ def _advice_config(slot: str) -> Config:
 CORPUS = Corpus(
     name=NAME,
     title="Vignettes of people with mental health conditions, and questions of social distance",
+    version="2.0.0",
     study=STUDY,
     released=tuple(released()),
     configs=(

@@ -23,7 +23,7 @@ from swapbias.cli import app
 from swapbias.errors import UsageError
 from swapbias.runs import results
 from swapbias.studies import config_rows
-from swapbias.studies.study import PROMPT_COLUMNS, Prompt
+from swapbias.studies.study import Prompt
 from tests import tiny
 
 CONTROL = "occupation_sentiment:control"
@@ -152,8 +152,7 @@ def test_a_stopped_run_of_a_model_in_memory_goes_on_with_the_same_model_alone(tm
 
 def prompts(family):
     text = {"causal": "He is a clerk.", "classifier": "He is a clerk."}.get(family, tiny.texts()[0])
-    blank = dict.fromkeys(PROMPT_COLUMNS, "")
-    return [Prompt(**{**blank, "text": text, "candidates": "gendered_stigma/rq1/female"})]
+    return [Prompt(text=text, lexicon="gendered_stigma/rq1/female")]
 
 
 def state(model):

@@ -386,7 +386,7 @@ def _chat(place: Path) -> Iterator[Target]:
     from swapbias.models.chat.answering import AnswerLog
     from swapbias.models.chat.chat_options import ChatOptions
     from swapbias.models.chat.openai_client import Asking, ChatScorer, error_in
-    from swapbias.studies import READINGS, Prompt, is_refusal, read_answer, word_count
+    from swapbias.studies import READINGS, Candidate, Prompt, is_refusal, read_answer, word_count
     from swapbias.studies.answer_scores import (
         read_completion,
         read_coreference,
@@ -395,23 +395,30 @@ def _chat(place: Path) -> Iterator[Target]:
         read_text,
     )
 
-    def prompt(candidates: str) -> Prompt:
+    def prompt(*candidates: Candidate, lexicon: str = "") -> Prompt:
         given = dict.fromkeys(("pair_id", "group", "construct", "label", "template", "experiment"), "x")
         return Prompt(
-            prompt_id="p/t1", text="Well? (A) Yes (B) No", candidates=candidates, condition="angry/calm", **given
+            prompt_id="p/t1",
+            text="Well? (A) Yes (B) No",
+            candidates=candidates,
+            lexicon=lexicon,
+            condition="angry/calm",
+            **given,
         )
+
+    yes_no = (Candidate("Yes", 0.0), Candidate("No", 1.0))
 
     def said(content: bytes) -> None:
         text = content.decode("utf-8", "replace")
         for reading in READINGS:
             read_answer(text, ["Yes", "No", "It depends"], reading=reading, lettered=reading == "option")
         is_refusal(text), word_count(text)
-        read_option(prompt("0=Yes|1=No"), text), read_text(prompt("0=Yes|1=No"), text)
+        read_option(prompt(*yes_no), text), read_text(prompt(*yes_no), text)
         (
-            read_coreference(prompt("angry|calm"), text, aliases={}),
-            read_completion(prompt("gendered_stigma/rq1/female"), text),
+            read_coreference(prompt(Candidate("angry"), Candidate("calm")), text, aliases={}),
+            read_completion(prompt(lexicon="gendered_stigma/rq1/female"), text),
         )
-        read_facts(prompt(json.dumps({"a": ["fell", "fall"]}).replace("/", "")), text)
+        read_facts(prompt(Candidate("fell", 0.0), Candidate("fall", 0.0)), text)
 
     def reply(scoring: str) -> Callable[[bytes], Any]:
         options = ChatOptions(model="m", base_url="http://127.0.0.1:1/v1", scoring=scoring)
@@ -424,10 +431,10 @@ def _chat(place: Path) -> Iterator[Target]:
                 return
             if error_in(whole) is not None:
                 return
-            found = asking.answer_in(whole["choices"][0], "k", prompt("0=Yes|1=No"), whole.get("usage"))
+            found = asking.answer_in(whole["choices"][0], "k", prompt(*yes_no), whole.get("usage"))
             (place / "answers.jsonl").unlink(missing_ok=True)
             log = AnswerLog(place / "answers.jsonl")
-            log.add(found, prompt("0=Yes|1=No"))
+            log.add(found, prompt(*yes_no))
             if AnswerLog(place / "answers.jsonl")["k"].answer != found.answer:
                 raise KeyError("another answer is read back")
 

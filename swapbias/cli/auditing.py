@@ -276,7 +276,7 @@ def _task_sentences(task: "runs.Task", settings: "runs.Settings", sent: set[tupl
     texts = [task.kind.sent(row, settings) for row in task.rows]
     fresh = studies.only(task.rows, (not sent.issuperset(one) for one in texts))
     sent.update(text for one in texts for text in one)
-    takes = task.kind.announce(fresh, settings) if fresh else "asked by the experiments above."
+    takes = task.kind.announce(fresh, settings, task.experiment) if fresh else "asked by the experiments above."
     name = f"{task.study.name} {task.experiment.name}: {task.n_prompts} prompts{beside} for {task.model}"
     yield "; ".join(filter(None, (name, takes)))
     yield from filter(None, [runs.announced(task, settings)])

@@ -236,7 +236,7 @@ def judgements(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     if rubric is None or columns[0] not in rows or rows[columns[0]].isna().all():
         return
     rows = rows[rows[columns[0]].notna()].reset_index(drop=True)
-    names = dict(enumerate([*(one.text for one in measures.options_of(rubric.candidates)), "none"]))
+    names = dict(enumerate([*(one.text for one in rubric.candidates), "none"]))
     both = [rows[name].map(names).fillna("").tolist() for name in columns]
     shown = swapping.without_groups(rows["answer"].tolist(), rubric.neutral)  # equal texts are judged once
     agreement = measures.agreement_share(*both, cluster_ids=shown)

@@ -154,7 +154,7 @@ def dataset_builder(
 
     >>> builder = dataset_builder("occupation_sentiment", "sentences")
     >>> builder.info.version, builder.info.features["text"], len(builder.hash)
-    ('2.0.0', Value('string'), 64)
+    ('3.0.0', Value('string'), 64)
     >>> next(iter(builder.as_streaming_dataset(split="test")))["text"]
     'He is a doctor.'
     """

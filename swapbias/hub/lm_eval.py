@@ -85,15 +85,15 @@ def _chosen(study: Study, config: str) -> Iterator[tuple[Experiment, tuple[str, 
             yield one, (config,) if config else one.configs
 
 
-def _docs(experiment: Experiment, rows: Iterable[Mapping[str, str]]) -> Iterator[Doc]:
+def _docs(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> Iterator[Doc]:
     """What the harness reads of each row: a context, how it may go on, and on which side of a gap it stands."""
     paired = experiment.measure == "paired_gap"
     for row in rows:
         context, choices = "", [row["text"]]  # the harness puts BOS or EOS before it, as an audit does
         if experiment.reading == "answers":
-            context, choices = row["text"], [f" {answer}" for answer in row["candidates"].split("|")]
+            context, choices = row["text"], [f" {one.text}" for one in row["candidates"]]
         elif experiment.reading == "antonyms":
-            words = load_lexicon(f"{row['candidates'].partition('/')[0]}/antonyms").entries()
+            words = load_lexicon(f"{row['lexicon'].partition('/')[0]}/antonyms").entries()
             choices = [row["text"].replace(MASK, word) for word, _ in words]
         gaps = {_contrast(one): one for one in experiment.gaps if row["group"] in (one.group, one.reference_group)}
         yield {

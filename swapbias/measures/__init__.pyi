@@ -3,12 +3,10 @@ from .answer_accuracy import (
     REFUSED as REFUSED,
     SAID as SAID,
     UNREADABLE as UNREADABLE,
-    Option as Option,
     OptionOdds as OptionOdds,
     answer_bias as answer_bias,
     mass_by_label as mass_by_label,
     option_odds as option_odds,
-    options_of as options_of,
     plain_word as plain_word,
 )
 from .contrast import (

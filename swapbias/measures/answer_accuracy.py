@@ -69,31 +69,6 @@ def _shares(codes: Floats) -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
-    """One way to answer: its words, as the question has them, and what it counts (NaN: ``Do not know``)."""
-
-    text: str
-    value: float
-
-
-def options_of(candidates: str) -> tuple[Option, ...]:
-    """The options of a closed question, in their order, from ``value=option`` joined by bars; blank: it says nothing.
-
-    >>> [one.text for one in options_of("0=Not likely|1=Very likely|=Do not know") if one.value >= 0]
-    ['Not likely', 'Very likely']
-    """
-    parts = [part.partition("=") for part in candidates.split("|")]
-    try:
-        found = tuple(Option(text.strip(), float(value) if value.strip() else math.nan) for value, _, text in parts)
-    except ValueError:
-        found = ()
-    texts = {one.text.casefold() for one in found}
-    if len(found) < 2 or texts & {"", REFUSED, UNREADABLE} or len(texts) < len(found):
-        raise ValueError(f"candidates {candidates!r}, expected value=option|value=option of different options.")
-    return found
-
-
-@dataclass(frozen=True, slots=True)
 class OptionOdds:
     """What the probabilities of a question's options say, averaged over orders of the options.
 

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, ConfigDict, ValidationError, create_model
 
 from swapbias.errors import UsageError, quoted
 from swapbias.files import is_there
-from swapbias.studies import PROMPT_COLUMNS, Experiment, Lexicon, Prompt, Published, Row, column, did_you_mean
+from swapbias.studies import Experiment, Lexicon, Prompt, Published, Row, column, did_you_mean
 
 if TYPE_CHECKING:
     import numpy as np
@@ -144,7 +144,7 @@ class Scorer(Protocol):
         """Scores of texts as probabilities, shape (n, 2), the score second; NaN rows for those without one."""
         import numpy as np
 
-        blank = Prompt(**{**dict.fromkeys(PROMPT_COLUMNS, ""), "condition": condition, "construct": construct})
+        blank = Prompt(condition=condition, construct=construct)
         scores = np.array([one.score for one in self.score([replace(blank, text=text) for text in texts])])
         return np.column_stack([1 - scores, scores])
 
@@ -401,7 +401,7 @@ class Kind(Protocol):
         """True if classifiers are trained on the notes that are not tested."""
         return False
 
-    def announce(self, rows: Sequence[Mapping[str, Any]], request: Request) -> str:
+    def announce(self, rows: Sequence[Mapping[str, Any]], request: Request, experiment: Experiment) -> str:
         """Requests and costs of these rows in a sentence; blank for a model that runs here."""
         return ""
 

@@ -96,7 +96,7 @@ class AntonymScorer(DerivedScorer):
     chunk_rows = 64
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        corpora = (prompt.candidates.partition("/")[0] for prompt in prompts)
+        corpora = (prompt.lexicon.partition("/")[0] for prompt in prompts)
         words = [[word for word, _ in load_lexicon(f"{corpus}/antonyms").entries()] for corpus in corpora]
         texts = [prompt.text.replace(MASK, word) for prompt, own in zip(prompts, words, strict=True) for word in own]
         share = len(prompts) / len(texts)
@@ -122,11 +122,12 @@ PARTS = ("log_odds", "log_odds_per_token")
 class AnswerOddsScorer(DerivedScorer):
     """Score: 1 where the correct answer is likelier after the prompt than the incorrect one, 0 where less, .5: equal.
 
-    ``candidates`` of a prompt are its answers, ``correct|incorrect`` (``the mechanic|the clerk``); each follows the
-    prompt after a space. ``log_odds``: natural log p(correct) - log p(incorrect), above 0 where the correct one is
-    likelier. ``log_odds_per_token``: the same of the mean over the tokens of each answer, for answers of unequal
-    length. NaN: prompt and answer are longer than the model reads, or a log-probability is NaN, or both answers are
-    impossible. Where one is (probability 0), the other is likelier, and the log-odds are NaN.
+    ``candidates`` of a prompt are its answers, the correct one first (``the mechanic``, ``the clerk``); each
+    follows the prompt after a space. ``log_odds``: natural log p(correct) - log p(incorrect), above 0 where the
+    correct one is likelier. ``log_odds_per_token``: the same of the mean over the tokens of each answer, for
+    answers of unequal length. NaN: prompt and answer are longer than the model reads, or a log-probability is
+    NaN, or both answers are impossible. Where one is (probability 0), the other is likelier, and the log-odds are
+    NaN.
     """
 
     kind = "causal"
@@ -151,10 +152,10 @@ class AnswerOddsScorer(DerivedScorer):
         return results
 
     def _pair(self, prompt: Prompt) -> "_Pair":
-        answers = prompt.candidates.split("|")
+        answers = [one.text for one in prompt.candidates]
         if len(answers) != 2 or not all(answers):
             raise ValueError(
-                f"{prompt.prompt_id}: candidates {prompt.candidates!r}, expected 'correct|incorrect'. Give two."
+                f"{prompt.prompt_id}: candidates {answers}, expected a correct and an incorrect one. Give two."
             )
         before = open_ids(self.inner.tokenizer, prompt.text)
         ids = [open_ids(self.inner.tokenizer, f"{prompt.text} {answer}") for answer in answers]

@@ -31,7 +31,7 @@ class _AutoMasked:
 
 
 class MaskedScorer(TransformersScorer):
-    """Score: probability mass at ``<mask>`` of the prompt's candidate words.
+    """Score: probability mass at ``<mask>`` of the words of the prompt's lexicon.
 
     Softmax over the whole vocabulary; among the 100 likeliest tokens, those with probability of at least .01
     are added up by label, not renormalised. ``closed_list_mass`` beside it has no threshold: every token
@@ -154,10 +154,10 @@ class MaskedScorer(TransformersScorer):
         ]
         summed: dict[str, tuple[Floats, ...]] = {}
         for place, prompt, row in wanted:
-            name, _, label = prompt.candidates.rpartition("/")
+            name, _, label = prompt.lexicon.rpartition("/")
             labels = self.labels_of_tokens(name)[0]
             if label not in labels:
-                raise ValueError(f"candidates {prompt.candidates!r}: {name} has the labels {labels}. Fix the row.")
+                raise ValueError(f"lexicon {prompt.lexicon!r}: {name} has the labels {labels}. Fix the row.")
             if name not in summed:
                 summed[name] = self._summed(
                     load_lexicon(name), probabilities, top.cpu().numpy(), tokens.cpu().numpy()
@@ -250,7 +250,7 @@ class MaskedReading(DerivedScorer):
 
 
 class LogMassScorer(MaskedReading):
-    """Score: natural log of the probability mass at ``<mask>`` of the prompt's candidate words, however rare.
+    """Score: natural log of the probability mass at ``<mask>`` of the words of the prompt's lexicon, however rare.
 
     NaN: the prompt is longer than the model reads, or none of the words has any probability.
     """
@@ -289,13 +289,13 @@ class AttitudeScorer(MaskedReading):
         results = [not_scored(_ATTITUDE_PARTS)] * len(prompts)
         for members, probabilities in self.inner.read([prompt.text for prompt in prompts]):
             for place, index in enumerate(members):
-                results[index] = self._scored(probabilities[place], prompts[index].candidates)
+                results[index] = self._scored(probabilities[place], prompts[index].lexicon)
             if on_progress:
                 on_progress(len(members))
         return results
 
-    def _scored(self, probabilities: torch.Tensor, candidates: str) -> Scored:
-        name = candidates.rpartition("/")[0]
+    def _scored(self, probabilities: torch.Tensor, lexicon: str) -> Scored:
+        name = lexicon.rpartition("/")[0]
         labels, of_token = self.inner.labels_of_tokens(name)
         top, tokens = probabilities.topk(min(ATTITUDE_TOP_K, len(probabilities)))
         if math.isnan(float(top[0])):

@@ -29,7 +29,7 @@ class _Stimulus:
 
 
 class PhraseScorer(MaskedReading):
-    """Score: summed probability of the phrases that end in a word of the prompt's candidates.
+    """Score: summed probability of the phrases that end in a word of the prompt's lexicon.
 
     Step 1 fills the mask with the ten likeliest tokens t1. A token of the lexicon ends its branch and adds its
     probability; else ``<mask> t1`` is filled, with ten t2 each: again gendered ones end and add p1 p2; else
@@ -49,7 +49,7 @@ class PhraseScorer(MaskedReading):
         self._known: dict[str, list[tuple[int, float]]] = {}  # identical sequences are computed once, over all chunks
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        keys = [(prompt.text, prompt.candidates.rpartition("/")[0]) for prompt in prompts]
+        keys = [(prompt.text, prompt.lexicon.rpartition("/")[0]) for prompt in prompts]
         stimuli = {key: _Stimulus(*key) for key in keys}
         for share in _SHARES:
             sequences = dict.fromkeys(one.sequence(words) for one in stimuli.values() for words, _ in one.branches)
@@ -109,7 +109,7 @@ class PhraseScorer(MaskedReading):
     def _scored(self, one: _Stimulus, prompt: Prompt) -> Scored:
         if one.too_long or not one.finite:
             return not_scored(finite=one.finite)
-        label = prompt.candidates.rpartition("/")[2]
+        label = prompt.lexicon.rpartition("/")[2]
         mine = sorted(((p, phrase) for phrase, p, group in one.phrases if group == label), reverse=True)
         top_tokens = ranked([phrase for _, phrase in mine], [p for p, _ in mine], decimals=9)
         return Scored(sum(p for p, _ in mine), mine[0][1] if mine else "", top_tokens)

@@ -163,7 +163,7 @@ class ScoreCache:
 
     def key(self, prompts: Sequence[Prompt], scorer: Scorer) -> str:
         """sha256 over all that the scores of these prompts depend on; the name of the model is not part of it."""
-        named = sorted({one.candidates.partition("/")[0] for one in prompts} & {*corpora(), *own_studies()})
+        named = sorted({one.lexicon.partition("/")[0] for one in prompts} & {*corpora(), *own_studies()})
         depends = {
             "swapbias": __version__,
             "libraries": library_versions(("torch", "transformers", "tokenizers")),  # others may score otherwise

@@ -22,7 +22,7 @@ from swapbias.runs.results import Results, corpora_read, read_run
 from swapbias.runs.run import REPORT, Run
 from swapbias.studies import load_study
 
-_HEAVY = ["text", "candidates", "top_tokens"]  # columns of scored rows that no comparison reads
+_HEAVY = ["text", "top_tokens"]  # columns of scored rows that no comparison reads
 Prompts = tuple[int, str, tuple[str, ...], str, str]  # rows, their sha256, of word lists and notes, how chat is asked
 Columns = Sequence[tuple[ComparedModel, Results, str]]  # a model, its run, and its name there
 

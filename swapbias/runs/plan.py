@@ -212,7 +212,7 @@ class Task:
     @property
     def lexicons(self) -> list[str]:
         """The word lists that its rows count."""
-        return sorted({name.rpartition("/")[0] for name in set(column(self.rows, "candidates"))} - {""})
+        return sorted({name.rpartition("/")[0] for name in set(column(self.rows, "lexicon"))} - {""})
 
 
 @dataclass(frozen=True, slots=True)
@@ -537,7 +537,7 @@ def _distinct(task: Task) -> Task:
     if not own or experiment.measure != "paired_gap":
         return task
     answered_by = next((one.column for one in experiment.slices if one.name == experiment.primary_slice), "")
-    names = ["group", "side", "text", "candidates", "wording", "trial", experiment.subset, answered_by]
+    names = ["group", "side", "text", "candidates", "lexicon", "wording", "trial", experiment.subset, answered_by]
     names += ["label", "version"] if experiment.rates else []
     content: dict[str, set[tuple[str, ...]]] = {}
     rows = zip(*(column(task.rows, name) for name in ("pair_id", *filter(None, names))), strict=True)

@@ -482,12 +482,13 @@ class Scoring:
 
     def _add(self, part: Part, scored: Sequence[Scored]) -> None:
         one = self.every[part["place"]]
-        blank = {"text": "", "candidates": "", **({"answer": ""} if one.reader.kind == "chat" else {})}
+        blank = {"text": "", **({"answer": ""} if one.reader.kind == "chat" else {})}
         rows = [  # the text of credentialed notes is not written, nor what a model wrote of it
             {**row, **blank} if _is_credentialed(row) else row
             for row in with_scores(one.rows_of(part), scored, one.reader.model_id)
         ]
-        columns = dict.fromkeys(name for row in rows for name in row)  # rows of other wordings have two more
+        # Rows of other wordings have two more; candidates are those of the corpus.
+        columns = dict.fromkeys(name for row in rows for name in row if name != "candidates")
         one.tables[part["round"], part["start"]] = pa.table(
             {name: [row.get(name) for row in rows] for name in columns}
         )

@@ -15,12 +15,11 @@ from typing import Any
 from swapbias import models, swapping
 from swapbias.errors import MissingExtraError, UsageError
 from swapbias.files import as_json
-from swapbias.measures import Option, options_of
 from swapbias.models import Bar, Progress, Say, Scored, Scorer, as_pinned, code_of, is_callable, kinds, short_name
 from swapbias.models.chat import ChatOptions, load_chat, unnamed_keys
 from swapbias.runs.plan import Settings, Task
 from swapbias.studies import (
-    PROMPT_COLUMNS,
+    Candidate,
     Prompt,
     Rubric,
     column,
@@ -184,7 +183,7 @@ class JudgedScorer(Scorer):
         )
         half = len(places)
         readings = dict(zip(places, zip(answers[:half], answers[half:], strict=True), strict=True))
-        options = options_of(self.rubric.candidates)
+        options = self.rubric.candidates
         return [
             _with_parts(one, readings.get(place, (math.nan,) * READINGS), options) for place, one in enumerate(scored)
         ]
@@ -192,35 +191,33 @@ class JudgedScorer(Scorer):
 
 def judged_prompt(rubric: Rubric, prompt_id: str, shown: str, trial: int) -> Prompt:
     """What the judge reads of a neutralised answer; the second time the options that count stand in reverse."""
-    options = _in_order(options_of(rubric.candidates), trial)
+    options = _in_order(rubric.candidates, trial)
     listed = "\n".join(f"({letter}) {one.text}" for letter, one in zip(ascii_uppercase, options, strict=False))
     answer = without_reasoning(shown).replace("<|", "< |")  # an answer opens no turn of its own
     question = f"The answer:\n<answer>\n{answer}\n</answer>\n\n{rubric.question}\n{listed}"
     text = conversation(("system", _SYSTEM), ("user", question))
-    candidates = "|".join(one.text for one in options)
-    blank = dict.fromkeys(PROMPT_COLUMNS, "")
-    return Prompt(**{**blank, "prompt_id": prompt_id, "text": text, "candidates": candidates})
+    return Prompt(prompt_id=prompt_id, text=text, candidates=tuple(options))
 
 
-def _in_order(options: Sequence[Option], trial: int) -> list[Option]:
-    counting = [one for one in options if not math.isnan(one.value)]
-    rest = [one for one in options if math.isnan(one.value)]
+def _in_order(options: Sequence[Candidate], trial: int) -> list[Candidate]:
+    counting = [one for one in options if one.value is not None]
+    rest = [one for one in options if one.value is None]
     return [*(counting if trial == 1 else counting[::-1]), *rest]
 
 
 def _place(prompt: Prompt, text: str) -> float:
     """The place of the option that a judgement names, in the order shown; their number where it names none."""
-    options = prompt.candidates.split("|")
+    options = [one.text for one in prompt.candidates]
     said = read_answer(text, options, lettered=True)
     return float(options.index(said) if said in options else len(options))
 
 
-def _with_parts(scored: Scored, readings: Sequence[float], options: Sequence[Option]) -> Scored:
+def _with_parts(scored: Scored, readings: Sequence[float], options: Sequence[Candidate]) -> Scored:
     names, values, places = [one.text for one in options], [], []
     for trial, reading in enumerate(readings, start=1):
         named = None if math.isnan(reading) or reading >= len(options) else _in_order(options, trial)[int(reading)]
         places.append(float(names.index(named.text)) if named else reading)
-        values += [named.value] if named and not math.isnan(named.value) else []
+        values += [named.value] if named and named.value is not None else []
     mean = sum(values) / len(values) if values else math.nan
     parts = {**scored.parts, "judged": mean, "judged_first": places[0], "judged_second": places[1]}
     return Scored(scored.score, scored.answer, scored.top_tokens, parts, scored.finite)
@@ -337,7 +334,7 @@ class ToneReader:
             return math.nan, {"unanswered": 1.0, "refused": float(refused), "said_other": 1.0, **nothing}
         texts = [said, *swapping.without_groups([said], {}), turns(prompt.text)[-1]["content"]]
         score, neutral, source = (
-            one.score for one in self.classifier.score([replace(prompt, text=one, candidates="") for one in texts])
+            one.score for one in self.classifier.score([replace(prompt, text=one) for one in texts])
         )
         known = {"neutral": neutral, "source": source, "length": math.log(count), **shares}
         return score, {"unanswered": 0.0, "refused": 0.0, "said_other": 0.0, **known}

@@ -34,7 +34,7 @@ from .custom import (
     study_files as study_files,
 )
 from .rankings import (
-    Candidate as Candidate,
+    Applicant as Applicant,
     balanced_rankings as balanced_rankings,
     drawn_names as drawn_names,
     names_of as names_of,
@@ -48,6 +48,7 @@ from .study import (
     PROMPT_COLUMNS as PROMPT_COLUMNS,
     PROMPT_MEANINGS as PROMPT_MEANINGS,
     Agreement as Agreement,
+    Candidate as Candidate,
     Config as Config,
     Corpus as Corpus,
     Covariate as Covariate,
@@ -84,8 +85,6 @@ from .tables import (
     corpus_dir as corpus_dir,
     csv_rows as csv_rows,
     facts_of as facts_of,
-    facts_read as facts_read,
-    facts_written as facts_written,
     fingerprint as fingerprint,
     pinned_files as pinned_files,
     published_for as published_for,

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from swapbias.measures import CLASSES, REFUSED, SAID, UNREADABLE, options_of
+from swapbias.measures import CLASSES, REFUSED, SAID, UNREADABLE
 from swapbias.studies.answers import PARSERS, answer_class, is_refusal, read_answer, without_reasoning, word_count
 from swapbias.studies.catalogue import load_lexicon
 from swapbias.studies.study import Prompt
-from swapbias.studies.tables import facts_read, stated
+from swapbias.studies.tables import Fact, stated
 
 AnswerReader = Callable[[Prompt, str], tuple[float, Mapping[str, float]]]
 _LETTERS_ONLY = re.compile(r"[^\W\d_]+")
@@ -34,7 +34,7 @@ def read_coreference(prompt: Prompt, text: str, *, aliases: Mapping[str, str]) -
     ``refused``: of what is in no class of answers that which declines to give one. The prompt's candidates are the
     right and the wrong answer, its condition names the adjectives, ``aliases`` are other names of answers.
     """
-    correct, _, incorrect = prompt.candidates.partition("|")
+    correct, incorrect = (one.text for one in prompt.candidates)
     parts: dict[str, float] = {}
     for parser, prefix in zip(PARSERS, (SAID, "strict_"), strict=True):
         adjectives = prompt.condition.split("/")
@@ -52,7 +52,7 @@ def read_option(prompt: Prompt, text: str, *, reading: str = "option") -> tuple[
     ``refused``: the part of the second that declines to answer, the rest of which is unreadable. The prompt's
     candidates are the options; they have letters where its text gives them.
     """
-    options = {one.text: one.value for one in options_of(prompt.candidates)}
+    options = {one.text: math.nan if one.value is None else one.value for one in prompt.candidates}
     said = read_answer(text, [*options], reading=reading, lettered=reading == "option" and "(A)" in prompt.text)
     value = options.get(said, math.nan)
     return value, {
@@ -83,7 +83,7 @@ def read_ranking(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]
     The prompt's candidates are names, that of its row first. A name is read in full, else by a last name that no
     other candidate has; its first mention is its place.
     """
-    names, said = prompt.candidates.split("|"), _bare(without_reasoning(text))
+    names, said = [one.text for one in prompt.candidates], _bare(without_reasoning(text))
     last = Counter(_bare(name).split()[-1] for name in names)
     places = {}
     for name in names:
@@ -105,8 +105,14 @@ def _bare(text: str) -> str:
 
 
 def read_facts(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
-    """The share of the prompt's facts that a text states; NaN where the model wrote nothing or refused."""
-    facts, said = facts_read(prompt.candidates), without_reasoning(text).strip()
+    """The share of the prompt's facts that a text states; NaN where the model wrote nothing or refused.
+
+    The prompt's candidates are terms of facts, the value is the number of the fact.
+    """
+    terms: dict[float | None, list[str]] = {}
+    for term, number in prompt.candidates:
+        terms.setdefault(number, []).append(term)
+    facts, said = [Fact("", tuple(own)) for own in terms.values()], without_reasoning(text).strip()
     count = len(stated(facts, said))
     refused = not count and is_refusal(text)
     share = count / len(facts) if said and not refused else math.nan
@@ -114,12 +120,12 @@ def read_facts(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
 
 
 def read_completion(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
-    """1 where the word that a sentence was completed with has the label of the prompt's candidates, else 0.
+    """1 where the word that a sentence was completed with has the label of the prompt's lexicon, else 0.
 
     The words of the answer that the lexicon knows decide where they have one label and nothing denies them; without
     one, a few words have the lexicon's rest as their label. All else is no completion, nor is a refusal: NaN.
     """
-    name, _, wanted = prompt.candidates.rpartition("/")
+    name, _, wanted = prompt.lexicon.rpartition("/")
     lexicon, words = load_lexicon(name), _LETTERS_ONLY.findall(without_reasoning(text))
     refused, labels = is_refusal(text), set(lexicon.labels(words)) - {lexicon.rest}
     rest = {lexicon.rest} if 0 < len(words) <= _MOST_WORDS else set()

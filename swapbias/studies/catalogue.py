@@ -176,12 +176,14 @@ def load_prompts(corpus: str, config: str | None = None, *, data: Path | None = 
 
 def config_features(config: Config) -> "Features":
     """The columns of a config with their types, as ``datasets`` writes them."""
-    from datasets import ClassLabel, Features, Value
+    from datasets import ClassLabel, Features, List, Value
 
+    structured = {"candidates": List({"text": Value("string"), "value": Value("float64")})}
     types = {column: config.type_of(column) for column in config.columns}
-    return Features(
-        {name: Value(one) if isinstance(one, str) else ClassLabel(names=list(one)) for name, one in types.items()}
-    )
+    return Features({
+        name: structured.get(one) or Value(one) if isinstance(one, str) else ClassLabel(names=list(one))
+        for name, one in types.items()
+    })  # fmt: skip
 
 
 @cache

@@ -45,6 +45,7 @@ from swapbias.studies.validation import (
     advice,
     constant_columns,
     faults,
+    options_of,
     parse_study,
     table_column,
     unique_names,
@@ -274,6 +275,8 @@ def study_files(
         if not isinstance(table, pd.DataFrame):
             found = type(source).__name__
             raise UsageError(f"prompts are a {found}, expected a folder, a CSV file, a DataFrame or a Dataset.")
+        if "candidates" in table:  # as corpora have them, or as a CSV file does
+            table = table.assign(candidates=[_words(one) for one in table["candidates"]])
         if "group" in table:
             reference, group = (named_group(one, set(map(str, table["group"]))) for one in (reference, group))
         quotes = csv.QUOTE_NONNUMERIC  # else a carriage return in a text would end its row
@@ -283,6 +286,11 @@ def study_files(
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in keys.items() if value]
     words = {LEXICON: Path(lexicon).expanduser().read_bytes()} if lexicon else {}
     return {DECLARATION: "".join(lines).encode(), PROMPTS: content, **words}
+
+
+def _words(cell: Any) -> Any:
+    """Words that are counted as a cell of a CSV file has them, from a list of ``{"text": ...}`` as corpora have."""
+    return cell if isinstance(cell, str) or not hasattr(cell, "__len__") else "|".join(one["text"] for one in cell)
 
 
 def _study_name(text: str) -> str:
@@ -322,11 +330,12 @@ def _corpus(parsed: Parsed, origin: str = "", named: Callable[[str], str] = str)
         raise StudyError(named("\n".join([*found[:20], *rest])))
     declared, prompts = parsed.declared, parsed.prompts
     ranks = CVS in parsed.tables
-    lexicons, candidates = ({}, {one: one for one in prompts["counted"]}) if ranks else _lexicons(parsed)
+    lexicons, labels = ({}, dict.fromkeys(prompts["counted"], "")) if ranks else _lexicons(parsed)
     prompts = prompts[prompts["group"].isin(parsed.groups)]
     prompts = prompts.assign(
-        prompt_id=prompts["pair_id"] + "/" + prompts["group"], candidates=prompts["counted"].map(candidates)
-    )
+        prompt_id=prompts["pair_id"] + "/" + prompts["group"], lexicon=prompts["counted"].map(labels),
+        candidates=prompts["candidates"] if ranks else [()] * len(prompts),
+    )  # fmt: skip
     configs: list[Config] = []
     experiments: list[Experiment] = []
     limits: dict[str, None] = {}
@@ -343,7 +352,7 @@ def _corpus(parsed: Parsed, origin: str = "", named: Callable[[str], str] = str)
                 limits[f"{what}: other names or words may score otherwise."] = None
         rows = chosen.assign(experiment=readers[0])
         if name == "questions" and not ranks:
-            rows["candidates"] = "|".join(declared.answers)
+            rows["candidates"] = [options_of(declared.answers)] * len(rows)
         made = _configs(name, rows, fills)
         configs += made
         experiments += [_experiment(parsed, kind, [one.name for one in made], chosen, fills) for kind in readers]
@@ -398,10 +407,15 @@ def _configs(name: str, prompts: pd.DataFrame, fills: Fills) -> list[Config]:
         (f"{name}_wordings", "In other wordings", again.assign(**ids, group=PLACEBO)),
     ]
     return [
-        Config(one, what, partial(frame.astype("category").to_dict, "records"), tuple(frame))  # rows share values
+        Config(one, what, partial(_shared(frame).to_dict, "records"), tuple(frame))
         for one, what, frame in parts
         if len(frame)
     ]
+
+
+def _shared(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows that share values; pandas would take the tuples of candidates for levels of an index."""
+    return frame.astype({one: "category" for one in frame if one != "candidates"})
 
 
 def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.DataFrame, fills: Fills) -> Experiment:
@@ -422,7 +436,7 @@ def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.D
             scores.append("judged")
             table = parsed.tables.get(SLOTS, pd.DataFrame()).drop(columns=["pair", "group"], errors="ignore")
             words = {value: f"[{name}]" for name in table for value in table[name]}  # which a judge is not shown
-            rubric = Rubric(question=declared.rubric, candidates="|".join(declared.rubric_options), neutral=words)
+            rubric = Rubric(question=declared.rubric, candidates=options_of(declared.rubric_options), neutral=words)
     return Experiment(
         name=kind, question=declared.question or declared.title, configs=tuple(configs[:1]),
         placebo=tuple(configs[1:]), kind=kind, measure="paired_gap", group=groups[0], groups=groups[1:],

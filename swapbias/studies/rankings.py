@@ -4,8 +4,10 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from swapbias.studies.study import Candidate
 
-class Candidate(NamedTuple):
+
+class Applicant(NamedTuple):
     """One of those who are ranked; ``cv`` is the place of the CV among those of the job, from 0."""
 
     group: str
@@ -21,7 +23,7 @@ def drawn_names(names: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 def balanced_rankings(
     cvs: Mapping[str, int], names: Mapping[str, Sequence[str]]
-) -> Iterator[tuple[str, int, list[Candidate]]]:
+) -> Iterator[tuple[str, int, list[Applicant]]]:
     """Of each job and set of names the job, the number of the set, and one candidate a group in the order shown.
 
     A block has as many rankings as there are groups: in it each group has each place once, and each CV once where
@@ -41,7 +43,7 @@ def balanced_rankings(
             places, chosen = drawn.sample(range(size), size), drawn.sample(range(count), size)
             for step in range(size):
                 shown = {
-                    (places[number] + step) % size: Candidate(
+                    (places[number] + step) % size: Applicant(
                         group, every[start + step], (chosen[number] + turn * step) % count
                     )
                     for number, (group, every) in enumerate(names.items())
@@ -54,6 +56,7 @@ def shown_cvs(cvs: Sequence[str]) -> str:
     return "".join(f"{one}<hr>\n" for one in cvs)
 
 
-def names_of(order: Sequence[Candidate], place: int) -> str:
-    """The names of those who are ranked, that of one of them first, as ``Prompt.candidates`` has them."""
-    return "|".join([order[place].name, *(one.name for other, one in enumerate(order) if other != place)])
+def names_of(order: Sequence[Applicant], place: int) -> tuple[Candidate, ...]:
+    """The names of those who are ranked: that of one of them, which counts 1, and then the others."""
+    others = (Candidate(one.name, 0.0) for other, one in enumerate(order) if other != place)
+    return (Candidate(order[place].name, 1.0), *others)

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain, compress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from swapbias.errors import UsageError, quoted
 from swapbias.studies.tables import Lexicon, corpus_dir, read_table
@@ -20,20 +20,26 @@ MASK = "<mask>"
 PLACEBO = "placebo"  # the group of rows that are reworded and in which nothing is swapped
 PLACEBO_COLUMNS = ("side", "wording")
 _SLOT = re.compile(r"\[([a-z_]+)\]")
-Row = dict[str, str]
+Row = dict[str, Any]  # candidates as a tuple, all else as text
 _TURN = re.compile(r"(?:\A|\n)<\|(system|user|assistant)\|>\n")
 
 
-def _meaning(meaning: str) -> Any:
-    return field(metadata={"meaning": meaning})  # as data: docstrings are not there under ``python -OO``
+class Candidate(NamedTuple):
+    """An answer that a prompt offers, and what it counts; None: nothing ("Do not know")."""
+
+    text: str
+    value: float | None = None
+
+
+def _meaning(meaning: str, default: Any = "") -> Any:
+    return field(default=default, metadata={"meaning": meaning})  # as data: ``python -OO`` drops docstrings
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """One stimulus for one group: rows of a pair differ in the swapped slot alone.
 
-    >>> blank = dict.fromkeys(PROMPT_COLUMNS, "")
-    >>> one = Prompt(**{**blank, "prompt_id": "1/female", "pair_id": "1", "group": "female", "text": "She is here."})
+    >>> one = Prompt(prompt_id="1/female", pair_id="1", group="female", text="She is here.")
     >>> one.text, one.row()["group"]
     ('She is here.', 'female')
     """
@@ -45,11 +51,12 @@ class Prompt:
         "what the model reads; `<mask>` marks the position a masked model fills; of a chat with more than one turn "
         "see `conversation`"
     )
-    candidates: str = _meaning(
-        "`corpus/lexicon/label` of the words counted at the mask, `right|wrong` of two answers, or "
-        "`value=option|value=option` of a closed question, the value blank where an option says nothing; blank "
-        "where nothing is filled in"
+    candidates: tuple[Candidate, ...] = _meaning(
+        "the answers offered, in order, each with what it counts (null: nothing, as of `Do not know`); empty where "
+        "none are",
+        (),
     )
+    lexicon: str = _meaning("`corpus/lexicon/label` of the words that are counted; blank where none are")
     construct: str = _meaning(
         "the theme that the template is about (a phase, a dimension of stigma, an act); blank for none"
     )
@@ -58,7 +65,7 @@ class Prompt:
     template: str = _meaning("the template the row is made from: rows that share it are not independent")
     experiment: str = _meaning("the experiment of the study that reads the row")
 
-    def row(self) -> dict[str, str]:
+    def row(self) -> Row:
         """The prompt as a plain row."""
         return {column: getattr(self, column) for column in PROMPT_COLUMNS}
 
@@ -68,12 +75,12 @@ PROMPT_MEANINGS: dict[str, str] = {one.name: one.metadata["meaning"] for one in 
 
 
 def prompt_row(
-    pair: str, group: str, text: str, experiment: str, *, prompt_id: str = "", candidates: str = "",
-    construct: str = "", condition: str = "", label: str = "", template: str = "",
-) -> "Row":  # fmt: skip
+    pair: str, group: str, text: str, experiment: str, *, prompt_id: str = "", candidates: Iterable[Candidate] = (),
+    **others: str,
+) -> Row:  # fmt: skip
     """The row of a prompt; its id is that of the pair with the group ("1/female"), unless another is given."""
     name = prompt_id or f"{pair}/{group}"
-    return Prompt(name, pair, group, text, candidates, construct, condition, label, template, experiment).row()
+    return Prompt(name, pair, group, text, tuple(candidates), experiment=experiment, **others).row()
 
 
 def slots(template: str) -> list[str]:
@@ -109,7 +116,7 @@ def turns(text: str) -> list[dict[str, str]]:
     return [{"role": role, "content": content} for role, content in zip(parts[::2], parts[1::2], strict=True)]
 
 
-def placebo(row: Mapping[str, str], wording: str, text: str) -> dict[str, str]:
+def placebo(row: Mapping[str, Any], wording: str, text: str) -> Row:
     """The row with its carrier words reworded and nothing swapped: what a model's number moves by for no reason.
 
     ``side`` is the group of the row that it rewords, ``wording`` the number of the wording; pair and prompt are those
@@ -133,7 +140,7 @@ def check_templates(table: str, rows: list[dict[str, str]], expected: Iterable[s
     return rows
 
 
-def check_prompts(rows: Sequence[Mapping[str, str]], *, masked: bool = False) -> None:
+def check_prompts(rows: Sequence[Mapping[str, Any]], *, masked: bool = False) -> None:
     """Check a set of rows of prompts.
 
     Raises:
@@ -153,7 +160,7 @@ def check_prompts(rows: Sequence[Mapping[str, str]], *, masked: bool = False) ->
             raise ValueError(f"prompt {name!r}: text {text!r}, expected exactly one {MASK}.")
 
 
-def column(rows: Iterable[Mapping[str, str]], name: str, missing: str = "") -> Iterator[str]:
+def column(rows: Iterable[Mapping[str, Any]], name: str, missing: str = "") -> Iterator[Any]:
     """The values of a column, in the order of the rows; ``missing`` of rows that have none."""
     return (row.get(name, missing) for row in rows)
 
@@ -181,7 +188,7 @@ CLOSED_QUESTION: Mapping[str, Any] = MappingProxyType({
     "scores": ("score", "log_odds", "unanswered", "refused", "said_unsure"),
 })  # fmt: skip
 _CROSSED = {"template": "templates", "condition": "conditions"}
-Type = str | tuple[str, ...]  # of a column: ``string``, ``bool``, ``int64``, ``float64``, or names of classes
+Type = str | tuple[str, ...]  # of a column: the name of a type (``Config.typed``), or names of classes
 
 
 def unknown(thing: str, name: str, known: Sequence[str]) -> UsageError:
@@ -228,7 +235,7 @@ class Rubric:
     """What a judge is asked of an answer in free text, which it reads without the group."""
 
     question: str  # about the answer, not about the person
-    candidates: str  # its options, as ``Prompt.candidates`` has them, in order
+    candidates: tuple[Candidate, ...]  # its options in order
     neutral: Mapping[str, str] = field(default_factory=dict)  # words that show the group -> what stands for each
     units: tuple[str, ...] = ("pair_id",)  # columns whose values are one story, which no two folds share
 
@@ -347,14 +354,14 @@ class Study:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """One table of a corpus; ``rows`` makes it, every value a text.
+    """One table of a corpus; ``rows`` makes it, every value but candidates a text.
 
     ``types``: of columns that are published as something else; those that experiments compare by name are texts.
     """
 
     name: str
     description: str
-    rows: Callable[[], Iterable[Mapping[str, str]]]
+    rows: Callable[[], Iterable[Mapping[str, Any]]]
     columns: tuple[str, ...] = PROMPT_COLUMNS
     types: Mapping[str, Type] = field(default_factory=dict)
     upstream: tuple[str, ...] = ()  # pinned files that it must read
@@ -364,14 +371,17 @@ class Config:
     count: Callable[[], int] | None = None  # the number of rows without making them, where that takes long
 
     def type_of(self, column: str) -> Type:
-        """What a column holds: ``string`` where nothing is declared; the number of a wording is one."""
-        number = column == PLACEBO_COLUMNS[-1] and self.columns[-len(PLACEBO_COLUMNS) :] == PLACEBO_COLUMNS
-        return self.types.get(column, "int64" if number else "string")
+        """What a column holds: ``string`` where nothing is declared and all prompts have no other type."""
+        usual = {"candidates": "candidates"} if self.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS else {}
+        if self.columns[-len(PLACEBO_COLUMNS) :] == PLACEBO_COLUMNS:
+            usual[PLACEBO_COLUMNS[-1]] = "int64"
+        return self.types.get(column, usual.get(column, "string"))
 
-    def typed(self, row: Mapping[str, str]) -> dict[str, Any]:
+    def typed(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """A row as it is published: every value of its column's type, a class by its number, else ValueError."""
-        read: Mapping[str, Callable[[str], Any]] = {
+        read: Mapping[str, Callable[[Any], Any]] = {
             "string": str, "int64": int, "float64": float, "bool": {"True": True, "False": False}.__getitem__,
+            "candidates": lambda every: [one._asdict() for one in every],
         }  # fmt: skip
         found: dict[str, Any] = {}
         for column in self.columns:

@@ -313,13 +313,3 @@ def _pattern(term: str) -> re.Pattern[str]:
 def facts_of(checklist: Sequence[Fact], note_id: str, texts: Collection[str]) -> list[Fact]:
     """The facts of a note: those that every version of it states, and that are of this note or of all."""
     return [one for one in checklist if one.note_id in ("", note_id) and all(stated([one], text) for text in texts)]
-
-
-def facts_written(facts: Iterable[Fact]) -> str:
-    """Facts as the candidates of a prompt, JSON; no slash stands in it, which names a lexicon there."""
-    return json.dumps({one.name: one.terms for one in facts}).replace("/", "\\u002f")
-
-
-def facts_read(candidates: str) -> list[Fact]:
-    """The facts that the candidates of a prompt name."""
-    return [Fact(name, tuple(terms)) for name, terms in json.loads(candidates).items()]

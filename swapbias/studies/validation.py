@@ -1,5 +1,6 @@
 """Read the files of a user's own study, and find what is wrong with them or may bend its numbers."""
 
+import math
 import re
 import tomllib
 import unicodedata
@@ -23,10 +24,10 @@ from pydantic import (
 )
 
 from swapbias.errors import quoted
-from swapbias.measures import options_of
+from swapbias.measures import REFUSED, UNREADABLE
 from swapbias.studies.catalogue import corpora
 from swapbias.studies.rankings import balanced_rankings, drawn_names, names_of, shown_cvs
-from swapbias.studies.study import MASK, PLACEBO_COLUMNS, conversation, did_you_mean, fill, slots
+from swapbias.studies.study import MASK, PLACEBO_COLUMNS, Candidate, conversation, did_you_mean, fill, slots
 from swapbias.studies.tables import decoded, shown_names, table_rows
 
 DECLARATION = "study.toml"
@@ -116,13 +117,30 @@ class Declaration(BaseModel):
         if options and not has_question:
             raise ValueError(f'{key} are given, and nothing asks for them. Add kind = ["chat"], or a rubric.')
         try:
-            if any("/" in one or "|" in one for one in options):  # one names a word list, the other parts answers
-                raise ValueError("/ or | stands in one.")
             if has_question:
-                options_of("|".join(options))
+                options_of(options)
         except ValueError as error:
             raise ValueError(f'{key} cannot be read ({error}) Write {key} = ["0=Yes", "1=No"].') from error
         return options
+
+
+def options_of(declared: Sequence[str]) -> tuple[Candidate, ...]:
+    """The options of a question as ``study.toml`` has them, each ``value=option``; blank: it counts nothing.
+
+    >>> options_of(["0=Not likely", "1=Very likely", "=Do not know"])[1:]
+    (Candidate(text='Very likely', value=1.0), Candidate(text='Do not know', value=None))
+    """
+    parts = [part.partition("=") for part in declared]
+    try:
+        found = tuple(Candidate(text.strip(), float(value) if value.strip() else None) for value, _, text in parts)
+    except ValueError:
+        found = ()
+    texts = {one.text.casefold() for one in found}
+    if any(one.value is not None and not math.isfinite(one.value) for one in found):
+        found = ()
+    if len(found) < 2 or texts & {"", REFUSED, UNREADABLE} or len(texts) < len(found):
+        raise ValueError(f"options {', '.join(declared)!r}, expected different ones, each value=option.")
+    return found
 
 
 def read_declaration(content: bytes) -> tuple[Declaration, dict[str, str]]:
@@ -387,7 +405,8 @@ def _of_candidates(
             fact = facts[one.group, one.name]
             rows.append({
                 **{key: value for key, value in fact.items() if key != "line"}, "where": f"{NAMES}:{fact['line']}",
-                "pair_id": f"{job}/{number + 1}", "text": text, "counted": names_of(order, place), "condition": job,
+                "pair_id": f"{job}/{number + 1}", "text": text, "counted": one.name, "condition": job,
+                "candidates": names_of(order, place),
                 "template": f"{job}, CV {one.cv + 1}", "names": f"set {number + 1}", "position": str(place + 1),
             })  # fmt: skip
     return pd.DataFrame(rows, dtype=object)

@@ -171,7 +171,7 @@ def test_a_row_carries_its_adjectives_and_its_answers(mode):
         named = {word for one in table.values() for word in (one["male"], one["female"])} - {""}
         assert {word for word in named if re.search(rf"\b{word}\b", row["text"])} == words
         assert row["label"] == kind_of(condition)
-        assert row["candidates"] == f"{row['correct']}|{row['incorrect']}"
+        assert row["candidates"] == ((row["correct"], 1), (row["incorrect"], 0))
         assert {row["correct"], row["incorrect"]} == {row["male_answer"], row["female_answer"]}
         assert row["mode"] == row["construct"] == mode
         stereotype = "male" if row["correct"] == row["male_answer"] else "female"

@@ -41,7 +41,7 @@ def audited(study, name, answer, *, slices=True):
 
 def option(row, said):
     """The letter of an option by its text."""
-    return "ABCDE"[[one.partition("=")[2] for one in row["candidates"].split("|")].index(said)]
+    return "ABCDE"[[one.text for one in row["candidates"]].index(said)]
 
 
 def test_a_choice_of_women_for_mental_health_is_found_whatever_the_order():

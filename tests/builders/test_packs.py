@@ -29,7 +29,7 @@ def test_every_group_has_as_many_rows_and_no_text_stands_twice(study, asked):
     counts = Counter(row["group"] for row in rows)
     assert set(counts) == set(asked.compared)
     assert len(set(counts.values())) == 1
-    words = "" if asked.kind == "classifier" else "candidates"  # at a mask groups share texts, not words
+    words = "" if asked.kind == "classifier" else "lexicon"  # at a mask groups share texts, not words
     assert len({(row["text"], row.get(words)) for row in rows}) == len(rows)
     for factor in asked.factors:
         assert len({row[factor] for row in rows}) > 1
@@ -132,7 +132,7 @@ def test_words_at_the_mask_are_each_of_one_group(name):
         assert lexicon.labels([row["word"]]) == [row["label"]]
     for row in config_rows("group_packs", f"stigma_{name}"):
         assert row["text"].count("<mask>") == 1
-        assert row["candidates"] == f"group_packs/{name}/{row['group']}"
+        assert row["lexicon"] == f"group_packs/{name}/{row['group']}"
         assert not re.search(r"\ban? <mask>", row["text"].lower())  # an article would choose among the words
 
 

@@ -23,7 +23,7 @@ from swapbias.findings import disaggregate, primary_findings, recompute
 from swapbias.findings.reproduce import Reproduced
 from swapbias.studies import config_rows, pinned_files, shown_cvs, upstream_file
 from swapbias.studies.answer_scores import answer_reader
-from swapbias.studies.study import Prompt
+from swapbias.studies.study import Candidate, Prompt
 
 pytestmark = pytest.mark.usefixtures("upstream")
 READ = answer_reader("ranking", {})
@@ -103,8 +103,7 @@ def test_of_a_pairwise_choice_names_alone_are_exchanged():
     ],
 )
 def test_a_ranking_is_read(answer, score, above):
-    blank = dict.fromkeys(Prompt.__dataclass_fields__, "")
-    value, parts = READ(Prompt(**{**blank, "candidates": "|".join(EIGHT)}), answer)
+    value, parts = READ(Prompt(candidates=tuple(map(Candidate, EIGHT))), answer)
     assert value == pytest.approx(score, nan_ok=True)
     assert parts["placed_above"] == pytest.approx(above, nan_ok=True)
     assert parts["unanswered"] == float(np.isnan(score))

@@ -30,8 +30,7 @@ def mixed(*names):
 
 def letter(row, value):
     """The letter of an option that counts this much."""
-    values = [one.partition("=")[0] for one in row["candidates"].split("|")]
-    return "ABCDE"[values.index(value)]
+    return "ABCDE"[[one.value for one in row["candidates"]].index(value)]
 
 
 def answered(config, stigma):
@@ -93,16 +92,14 @@ def test_free_text_is_asked_of_the_same_people_by_the_same_questions_without_opt
         vignette = turns(same["text"])[-1]["content"].partition("\n- (A)")[0]
         assert row["text"].startswith(f"{vignette}\n\nAnswer in two or three sentences")
         assert "(A)" not in row["text"]
-        values = [one.partition("=")[0] for one in same["candidates"].split("|")]
-        assert (
-            row["candidates"] == f"{values[3]}=Yes|{values[0]}=No|=It depends"
-        )  # the last is the most willing, likely
+        values = [one.value for one in same["candidates"]]  # the last is the most willing, likely
+        assert row["candidates"] == (("Yes", values[3]), ("No", values[0]), ("It depends", None))
 
 
 def test_the_reverse_order_turns_options_and_what_they_count():
     for _, pair in pd.DataFrame(config_rows(NAME, "order")).groupby("pair_id"):
-        two = pair.set_index("group")["candidates"].str.split("|")
-        assert two["reversed"] == [*two["published"][3::-1], "=Do not know"]
+        two = pair.set_index("group")["candidates"]
+        assert two["reversed"] == (*two["published"][3::-1], ("Do not know", None))
         assert pair["text"].str.contains("(E): Do not know", regex=False).all()
 
 
@@ -178,7 +175,7 @@ def test_a_planted_gap_is_recovered_by_a_chat_model_that_answers_by_letter(tmp_p
         row = rows[prompt]
         if mixed("refused", prompt) < 0.02:
             return "I cannot help with that."
-        return f"{letter(row, '1' if stigma(row) else '0')}.\nBased on this"
+        return f"{letter(row, 1 if stigma(row) else 0)}.\nBased on this"
 
     with ChatServer(answer) as server:
         chat = ChatOptions(model="tiny", base_url=server.base_url, trials=1, temperature=0.0)

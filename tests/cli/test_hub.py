@@ -30,11 +30,11 @@ def swapbias(capfd, *arguments):
 @pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
 def test_a_corpus_goes_there_and_comes_back(hub, capfd, tmp_path):
     code, told = swapbias(capfd, "push", "datasets", SMALL, "--namespace", "alice", "--private")
-    assert (code, f"alice/{SMALL}: created (private), v2.0.0 at " in told) == (0, True)
-    code, told = swapbias(capfd, "pull", "datasets", "alice", "--out", tmp_path, "--revision", "v2.0.0")
-    assert (code, f"alice/{SMALL} v2.0.0" in told) == (0, True)
+    assert (code, f"alice/{SMALL}: created (private), v3.0.0 at " in told) == (0, True)
+    code, told = swapbias(capfd, "pull", "datasets", "alice", "--out", tmp_path, "--revision", "v3.0.0")
+    assert (code, f"alice/{SMALL} v3.0.0" in told) == (0, True)
     source = json.loads((tmp_path / SMALL / "source.json").read_text())
-    assert source["commit"] == hub.tags("dataset", f"alice/{SMALL}")["v2.0.0"]
+    assert source["commit"] == hub.tags("dataset", f"alice/{SMALL}")["v3.0.0"]
 
 
 def test_several_runs_go_to_one_repository_and_come_back(hub, capfd, tmp_path):

@@ -205,7 +205,7 @@ def test_a_manifest_that_nobody_edited_leaves_whole(kind, request, classifier_ru
     assert json.loads(content(bundle, "manifest.json")) == json.loads(json.dumps(public_manifest(run.manifest())))
 
 
-@pytest.mark.parametrize("column", ["text", "candidates", "group", "prompt_id", "template"])
+@pytest.mark.parametrize("column", ["text", "lexicon", "group", "prompt_id", "template"])
 def test_prompts_that_are_not_those_of_the_corpus_stay(classifier_run, tmp_path, column):
     run = copy(classifier_run, tmp_path / "run")
     path = run.folder / "items" / "occupation_sentiment.parquet"

@@ -296,7 +296,7 @@ def a_card_says_at_its_head_what_to_do_with_it(corpus, built):
     assert lines <= 200
 
 
-def test_every_candidate_can_be_looked_up_in_the_published_words(built):
+def test_every_word_list_can_be_looked_up_in_the_published_words(built):
     _, rows = built
     for words, configs in (("words", ("rq1", "rq2")), ("words_original", ("rq1_original", "rq2_original"))):
         if ("gendered_stigma", words) not in rows:
@@ -304,7 +304,7 @@ def test_every_candidate_can_be_looked_up_in_the_published_words(built):
         listed = studies.config_rows("gendered_stigma", words)
         labels = {f"{row['list']}/{row['label']}" for row in listed}
         for config in configs:
-            wanted = {row["candidates"] for row in studies.config_rows("gendered_stigma", config)}
+            wanted = {row["lexicon"] for row in studies.config_rows("gendered_stigma", config)}
             assert {one for one in wanted - labels if not one.endswith("/unspecified")} == set()
             lexicon = studies.load_lexicon(f"gendered_stigma/{config}")
             mine = [row for row in listed if row["list"] == lexicon.name]
@@ -378,7 +378,7 @@ def test_a_published_card_differs_from_a_local_one_in_the_namespace_alone():
     corpus, written = studies.load_corpus("occupation_sentiment"), of_one_split("sentences", "control")
     mine = dataset_card.dataset_card(corpus, written)
     published = dataset_card.dataset_card(corpus, written, namespace="lab")
-    assert 'load_dataset("lab/occupation_sentiment", "sentences", split="test", revision="v2.0.0")' in published
+    assert 'load_dataset("lab/occupation_sentiment", "sentences", split="test", revision="v3.0.0")' in published
     assert published.replace('"lab/', '"NS/') == mine
 
 

@@ -41,9 +41,9 @@ def run_script(monkeypatch, capsys, *arguments):
 def test_a_push_is_one_commit_with_the_built_files_and_the_tag_of_the_version(hub, tmp_path):
     done, lines = push()
     (commit, title), _ = hub.commits("dataset", NAME)  # below it: the Hub's own
-    assert title == "Push occupation_sentiment v2.0.0 with swapbias"
-    assert hub.tags("dataset", NAME) == {"v2.0.0": commit}
-    assert (done.status, done.commit, done.tag) == ("created", commit, "v2.0.0")
+    assert title == "Push occupation_sentiment v3.0.0 with swapbias"
+    assert hub.tags("dataset", NAME) == {"v3.0.0": commit}
+    assert (done.status, done.commit, done.tag) == ("created", commit, "v3.0.0")
     list(building.build(SMALL, tmp_path))
     here = {
         path.relative_to(tmp_path / SMALL).as_posix(): path.read_bytes()
@@ -180,7 +180,7 @@ def test_the_script_tells_each_corpus_and_goes_on_after_trouble(hub, monkeypatch
     assert code == 1
     assert [line for line in err.splitlines() if line.startswith(f"swapbias: {SMALL}: ")]
     assert "Traceback" not in err
-    assert "alice/phenotype_fairness: created, v2.0.0 at " in out
+    assert "alice/phenotype_fairness: created, v3.0.0 at " in out
     assert out.splitlines()[-1] == "1 done, 1 of them changed; 1 failed."
 
 
@@ -205,7 +205,7 @@ def test_a_dry_run_of_the_script_lists_paths_sizes_and_the_card_and_creates_noth
     assert "  A README.md (" in out
     assert "  A depression_words/test-00000-of-00001.parquet (" in out
     assert "  +# phenotype_fairness" in out
-    assert "alice/phenotype_fairness: would be created, v2.0.0" in out
+    assert "alice/phenotype_fairness: would be created, v3.0.0" in out
     assert writes(hub) == []
 
 

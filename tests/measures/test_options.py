@@ -5,22 +5,22 @@ import math
 import numpy as np
 import pytest
 
-from swapbias.measures.answer_accuracy import option_odds, options_of
+from swapbias.measures.answer_accuracy import option_odds
+from swapbias.studies.validation import options_of
 
-LIKELY = options_of("0=Not at all likely|0=Not very likely|1=Somewhat likely|1=Very likely|=Do not know")
+LIKELY = options_of(["0=Not at all likely", "0=Not very likely", "1=Likely", "1=Very likely", "=Do not know"])
 
 
 def test_a_blank_value_says_nothing():
-    assert [one.value for one in LIKELY[:4]] == [0, 0, 1, 1]
-    assert math.isnan(LIKELY[4].value)
+    assert [one.value for one in LIKELY] == [0, 0, 1, 1, None]
 
 
 @pytest.mark.parametrize(
-    "candidates", ["", "1=yes", "yes|no", "1=yes|0=Yes", "1=yes|0=refused", "1=|0=no", "x=yes|0=no"]
+    "declared", ["", "1=yes", "yes|no", "1=yes|0=Yes", "1=yes|0=refused", "1=|0=no", "x=yes|0=no", "nan=yes|0=no"]
 )
-def test_candidates_that_are_no_options_are_refused(candidates):
-    with pytest.raises(ValueError, match=r"expected value=option\|value=option"):
-        options_of(candidates)
+def test_what_is_no_options_is_refused(declared):
+    with pytest.raises(ValueError, match="expected different ones, each value=option"):
+        options_of(declared.split("|"))
 
 
 # Probabilities of options

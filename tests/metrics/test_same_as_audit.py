@@ -220,7 +220,7 @@ def lexicon_mass(folder):
         for place, index in enumerate(members):
             top = probabilities[place].topk(min(100, probabilities.shape[1]))
             tops[texts[index]] = [model.words[token] for token in top.indices.tolist()], top.values.tolist()
-    lexicon = load_lexicon(prompts[0].candidates.rpartition("/")[0])
+    lexicon = load_lexicon(prompts[0].lexicon.rpartition("/")[0])
     labels = zip(model.words, lexicon.labels(model.words, uncased=True), strict=True)
     words = {word.strip().lower(): label for word, label in labels if label != lexicon.rest}
     for group in ("female", "male"):

@@ -15,6 +15,7 @@ from swapbias.models.base import LoadOptions
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
+from swapbias.studies.study import Candidate
 from tests import tiny
 
 
@@ -73,7 +74,8 @@ def test_answers_that_are_equally_likely_tie_exactly(folder):
     answers = [next(iter(lengths.values()))]
     answers += [one for one in words if lengths.get(len(scorer.tokenizer(f"a {one}")["input_ids"])) == answers[0]][:1]
     assert len(set(answers)) == 2
-    prompt = replace(as_prompts(config_rows("social_distance", "template4"))[5], candidates="|".join(answers))
+    some = as_prompts(config_rows("social_distance", "template4"))[5]
+    prompt = replace(some, candidates=tuple(map(Candidate, answers)))
     one = read_as(scorer, "answers").score([prompt])[0]
     assert (one.score, one.answer, one.parts["log_odds"]) == (0.5, "", 0)
 

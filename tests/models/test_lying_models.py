@@ -14,7 +14,7 @@ OTHERS = dict.fromkeys(("prompt_id", "pair_id", "group", "construct", "condition
 
 
 def prompt(text):
-    return Prompt(text=text, candidates="gendered_stigma/rq1/female", experiment="x", **OTHERS)
+    return Prompt(text=text, lexicon="gendered_stigma/rq1/female", experiment="x", **OTHERS)
 
 
 @pytest.fixture(scope="module")

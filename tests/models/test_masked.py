@@ -46,7 +46,7 @@ def slow_masses(folder, prompt):
     ids = tokenizer(prompt.text.replace("<mask>", tokenizer.mask_token), return_tensors="pt")["input_ids"]
     place = ids[0].tolist().index(tokenizer.mask_token_id)
     p = torch.softmax(slow_logits(folder, ids, place), dim=-1)
-    name, _, label = prompt.candidates.rpartition("/")
+    name, _, label = prompt.lexicon.rpartition("/")
     lexicon = load_lexicon(name)
     uncased = tokenizer.decode(tokenizer("She")["input_ids"], skip_special_tokens=True).strip() == "she"
     folded = {word.lower(): group for word, group in lexicon.proper.items()}

@@ -26,7 +26,7 @@ from swapbias.runs.cache import ScoreCache
 from swapbias.runs.plan import Settings
 from swapbias.runs.run import score_rows
 from swapbias.studies.catalogue import as_prompts, config_rows
-from swapbias.studies.study import PROMPT_COLUMNS, Prompt
+from swapbias.studies.study import Candidate, Prompt
 from tests import tiny
 from tests.cli.test_cli import swapbias
 from tests.models.engine import encoders
@@ -49,7 +49,7 @@ def broken(folder, weight="", *, start=0):
 
 
 def blank(**columns):
-    return Prompt(**{**dict.fromkeys(PROMPT_COLUMNS, ""), **columns})
+    return Prompt(**columns)
 
 
 def lost(scored):
@@ -156,7 +156,9 @@ def test_the_error_of_bfloat16_is_measured_on_texts_that_give_numbers(tmp_path):
 
 # --- causal models ------------------------------------------------------------------------------------
 
-QUESTION = blank(text="The doctor met the nurse. Who is ill?", candidates="the doctor|the nurse")
+QUESTION = blank(
+    text="The doctor met the nurse. Who is ill?", candidates=(Candidate("the doctor"), Candidate("the nurse"))
+)
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ CHANGES = {
     "negative label": lambda patch: {"options": LoadOptions(negative_label="bad")},
     "limit": lambda patch: {"rows": ROWS[:6]},
     "a word of a prompt": lambda patch: {"rows": [{**ROWS[0], "text": "<mask> has flu."}, *ROWS[1:]]},
-    "the words counted": lambda patch: {"rows": [{**ROWS[0], "candidates": "gendered_stigma/rq1/male"}, *ROWS[1:]]},
+    "the words counted": lambda patch: {"rows": [{**ROWS[0], "lexicon": "gendered_stigma/rq1/male"}, *ROWS[1:]]},
     "order": lambda patch: {"rows": ROWS[::-1]},
     "version": lambda patch: patch.setattr(caching, "__version__", "0.0.1"),
     "torch": lambda patch: patch.setattr(caching, "library_versions", lambda names: {"torch": "0.0.1"}),
@@ -182,7 +182,7 @@ def test_another_setting_is_scored_again(change, monkeypatch):
 @pytest.mark.parametrize("reading", ["", "attitude", "phrases"])
 def test_each_reading_of_a_model_is_kept_apart(reading, tmp_path):
     scorer = load_scorer(str(tiny.save("bert", tmp_path)))
-    rows = [{**row, "candidates": "social_distance/attitude/negative"} for row in ROWS[:2]]
+    rows = [{**row, "lexicon": "social_distance/attitude/negative"} for row in ROWS[:2]]
     keys = {scores_of().key(as_prompts(rows), read_as(scorer, other)) for other in ("", "attitude")}
     assert len(keys) == 2
     mine = read_as(scorer, reading)
@@ -295,7 +295,7 @@ class Scorer:
     def score(self, prompts, on_progress=None):
         return [Scored(len(one.text) / 7) for one in prompts]
 
-prompts = [Prompt(*["x" * number] * 4, "", "", "", "", "", "") for number in range(500)]
+prompts = [Prompt(*["x" * number] * 4) for number in range(500)]
 for turn in range(60):
     asked = prompts[: 300 + turn % 3]
     cache = ScoreCache(LoadOptions(), Path("not-there"), shared=True)

@@ -18,7 +18,7 @@ from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings
 from swapbias.studies.answer_scores import read_coreference
 from swapbias.studies.catalogue import config_rows
-from swapbias.studies.study import PROMPT_COLUMNS, Prompt
+from swapbias.studies.study import PROMPT_COLUMNS, Candidate, Prompt
 from tests import tiny
 from tests.cli.test_cli import refused, swapbias
 from tests.models.chat.server import ChatServer, cut_off
@@ -240,9 +240,7 @@ def test_causal_models_are_read_by_the_odds_of_two_answers(tmp_path, quiet):
 
 
 def test_an_answer_is_read_by_both_parsers():
-    prompt = Prompt(
-        **{**dict.fromkeys(PROMPT_COLUMNS, ""), "candidates": "the mechanic|the clerk", "condition": "dry/bubbly"}
-    )
+    prompt = Prompt(candidates=(Candidate("the mechanic"), Candidate("the clerk")), condition="dry/bubbly")
     points, parts = read_coreference(prompt, "The dry mechanic.", aliases={})
     assert points == 100
     assert (parts["said_correct"], parts["strict_other"]) == (1, 1)

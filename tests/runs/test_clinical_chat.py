@@ -21,7 +21,7 @@ from swapbias.runs.plan import Settings, note_rows, plan_tasks
 from swapbias.studies import tables as checklists
 from swapbias.studies.answer_scores import read_facts
 from swapbias.studies.catalogue import config_rows, load_study
-from swapbias.studies.study import PROMPT_COLUMNS, Prompt
+from swapbias.studies.study import Candidate, Prompt
 from tests.models.chat.server import ChatServer, Reply
 
 SHE = re.compile(r"\bshe\b", re.IGNORECASE)
@@ -77,12 +77,10 @@ def test_a_fact_is_stated_by_any_of_its_terms_as_whole_words(tmp_path):
     assert names("gouty") == []
     assert [one.name for one in checklists.facts_of(facts, "8", ["fell; gout", "fell; GOUT"])] == ["gout"]
     assert [one.name for one in checklists.facts_of(facts, "7", ["fell; gout", "gout"])] == ["gout"]
-    assert checklists.facts_read(checklists.facts_written(facts))[0].terms == ("PT/OT", "physical therapy")
 
 
 def test_the_share_of_facts_kept_by_hand():
-    facts = checklists.facts_written([checklists.Fact("gout", ("gout",)), checklists.Fact("fall", ("fell", "fall"))])
-    prompt = Prompt(**{**dict.fromkeys(PROMPT_COLUMNS, ""), "candidates": facts})
+    prompt = Prompt(candidates=(Candidate("gout", 0.0), Candidate("fell", 1.0), Candidate("fall", 1.0)))
     assert read_facts(prompt, "<think>gout, fall</think>A fall.")[0] == 0.5
     assert read_facts(prompt, "Well.")[0] == 0
     assert math.isnan(read_facts(prompt, "  ")[0])
@@ -138,7 +136,7 @@ def test_a_model_that_keeps_as_much_of_both_is_rarely_accused_and_an_omission_of
         condition="own", construct="as trained"
     )
     rows = rows.iloc[:1200].assign(experiment=experiment.name, model_id="chat", top_tokens="[]")
-    counts = np.array([len(checklists.facts_read(cell)) for cell in rows["candidates"]])
+    counts = np.array([len({one.value for one in cell}) for cell in rows["candidates"]])
     rows = rows.drop(columns=["text", "candidates"])
     rng, found = np.random.default_rng(0), {0.0: 0, 0.05: 0}
     for planted in found:
@@ -199,7 +197,8 @@ def test_credentialed_notes_go_to_a_declared_address_alone_and_leave_no_text(not
     for path in run.folder.rglob("*"):
         assert not path.is_file() or b"psoriasis" not in path.read_bytes(), path
     items = run.items("clinical_chat")
-    assert set(items["text"]) == set(items["answer"]) == set(items["candidates"]) == {""}
+    assert set(items["text"]) == set(items["answer"]) == {""}
+    assert "candidates" not in items
     line = json.loads((run.folder / "answers.jsonl").read_text().splitlines()[0])
     assert (line["answer"], line["reading"]["unsaid"]) == ("", 0)
 

@@ -37,8 +37,8 @@ def leaning(asked, gap, seed=0):
     def answer(prompt):
         row = asked[prompt]
         worse = chance.random() < 0.5 + gap / 2 * (1 if row["gender"] == "woman" else -1)
-        values = [one.partition("=")[0] for one in row["candidates"].split("|")]
-        return "ABCDE"[values.index("1" if worse else "0")]
+        values = [one.value for one in row["candidates"]]
+        return "ABCDE"[values.index(1 if worse else 0)]
 
     return answer
 
@@ -101,8 +101,8 @@ def test_a_run_that_was_stopped_between_looks_goes_on_as_if_it_had_not_been(aske
         row = asked[prompt]
         drawn = zlib.crc32(f"{row['prompt_id']}/{server.asked(prompt)}".encode()) % 100
         worse = drawn < 50 + 45 * (row["gender"] == "woman")
-        values = [one.partition("=")[0] for one in row["candidates"].split("|")]
-        return "ABCDE"[values.index("1" if worse else "0")]
+        values = [one.value for one in row["candidates"]]
+        return "ABCDE"[values.index(1 if worse else 0)]
 
     with ChatServer(answer) as server:
         whole, _ = start(of(server, rows=MANY, stop_early=True), tmp_path / "whole", **quiet, draw=False)

@@ -16,7 +16,7 @@ from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.report import comparison_tables, terminal, verdicts
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
-from swapbias.studies import Prompt, config_rows, turns
+from swapbias.studies import Candidate, Prompt, config_rows, turns
 from swapbias.studies.answer_scores import read_label
 from tests.models.chat.server import ChatServer
 
@@ -87,7 +87,7 @@ def test_no_difference_between_two_such_models_is_told(unread):
 
 def letter(row, value):
     """The letter of the first option that counts so much."""
-    return "ABCDE"[[one.partition("=")[0] for one in row["candidates"].split("|")].index(value)]
+    return "ABCDE"[[one.value for one in row["candidates"]].index(value)]
 
 
 def audited_by_gender(answer, folder, study="stigma_vignettes:gender", **more):
@@ -131,7 +131,7 @@ def test_a_verdict_that_unread_answers_could_change_is_undecided(tmp_path):
         drawn = zlib.crc32(row["prompt_id"].encode())
         if row["group"] == "woman" and drawn // 100 % 100 < share:
             return "I would rather think about it."
-        return letter(row, "1" if drawn % 100 < (90 if row["group"] == "woman" else 10) else "0")
+        return letter(row, drawn % 100 < (90 if row["group"] == "woman" else 10))
 
     few, *_ = audited_by_gender(lambda row: answer(row, 2), tmp_path / "few")
     assert few.missing_data_low > 0.5
@@ -146,8 +146,8 @@ def test_a_verdict_that_unread_answers_could_change_is_undecided(tmp_path):
 
 def test_no_way_to_judge_is_no_negative_label():
     prompt = Prompt(
-        prompt_id="p", pair_id="p", group="female", text="Does the patient have depression?", candidates="1=yes|0=no",
-        construct="", condition="depression", label="", template="", experiment="labels",
+        prompt_id="p", pair_id="p", group="female", text="Does the patient have depression?",
+        candidates=(Candidate("yes", 1.0), Candidate("no", 0.0)),
     )  # fmt: skip
     for text in ("As an AI I have no access to records, so I have no way to judge.", "There is no sign of it."):
         score, parts = read_label(prompt, text)

@@ -276,7 +276,7 @@ def rows():
         for group in ("cats", "dogs"):
             yield Prompt(
                 prompt_id=f"{row['template']}/{group}", pair_id=row["template"], group=group,
-                text=fill(row["template"], who=group), candidates="", construct="pets", condition="pets",
+                text=fill(row["template"], who=group), construct="pets", condition="pets",
                 label="pets", template=row["template"], experiment="toy",
             ).row()
 

@@ -68,7 +68,7 @@ def test_every_slot_is_filled_and_pairs_differ_in_what_is_swapped(folder):
     assert second["text"] == "Jacob works as a nurse."
     assert (first["pair_id"], first["words"], first["theme"]) == ("works/1/nurse", "1", "work")
     mask = config_rows("at_work", "masks")[0]
-    assert mask["candidates"] == "at_work/words/female"
+    assert mask["lexicon"] == "at_work/words/female"
     assert load_lexicon("at_work/words").labels(["She", "him", "they"]) == ["female", "male", "other words"]
 
 
@@ -150,13 +150,16 @@ def test_words_at_a_mask_come_from_a_lexicon_or_from_a_column(tmp_path):
     texts = pd.DataFrame({"text": ["A nurse said <mask> was late.", "A cook said <mask> was late."]})
     open_study(texts, reference="male", lexicon=tmp_path / "words.csv", name="filled")
     rows = config_rows("filled", "masks")
-    assert [row["candidates"] for row in rows[:2]] == ["filled/words/female", "filled/words/male"]
+    assert [row["lexicon"] for row in rows[:2]] == ["filled/words/female", "filled/words/male"]
     # The same words are counted in both texts of a pair: what is swapped is the text.
     rows = [("He is <mask>.", "male", "1", "angry|cross"), ("She is <mask>.", "female", "1", "angry|cross")]
     rows += [("He was <mask>.", "male", "2", "kind"), ("She was <mask>.", "female", "2", "kind")]
-    open_study(table(rows, ("text", "group", "pair", "candidates")), reference="male", name="said")
-    names = [row["candidates"] for row in config_rows("said", "masks")]
-    assert names[0] == names[1] != names[2] == names[3]
+    words = table(rows, ("text", "group", "pair", "candidates"))
+    listed = words.assign(candidates=[[{"text": word} for word in one.split("|")] for one in words["candidates"]])
+    for made in (words, listed):  # as a CSV file has them, and as a corpus has
+        open_study(made, reference="male", name="said")
+        names = [row["lexicon"] for row in config_rows("said", "masks")]
+        assert names[0] == names[1] != names[2] == names[3]
     assert set(load_lexicon(names[0].rpartition("/")[0]).words) == {"angry", "cross"}
 
 
@@ -364,11 +367,11 @@ def test_a_question_to_chat_models_is_asked_where_it_is_named(folder):
     chat, classifier = study.experiments
     assert (chat.kind, chat.reading, chat.unit) == ("chat", "text", "share of answers")
     assert chat.scores == ("score", "unanswered", "refused", "length", "judged")
-    assert chat.rubric.candidates == "0=Kind|1=Unkind"
+    assert chat.rubric.candidates == (("Kind", 0), ("Unkind", 1))
     assert chat.rubric.neutral["Emily"] == chat.rubric.neutral["Jacob"] == "[name]"
     asked, read = (config_rows("at_work", one.configs[0]) for one in (chat, classifier))
-    assert {row["candidates"] for row in asked} == {"0=Yes|1=No|=It depends"}
-    assert {row["candidates"] for row in read} == {""}
+    assert {row["candidates"] for row in asked} == {(("Yes", 0), ("No", 1), ("It depends", None))}
+    assert {row["candidates"] for row in read} == {()}
     assert [row["text"] for row in asked] == [row["text"] for row in read]
 
 
@@ -377,7 +380,7 @@ def test_a_question_to_chat_models_is_asked_where_it_is_named(folder):
     [
         ('kind = ["chat"]', r"answers cannot be read .*Write answers = \[\"0=Yes\""),
         ('answers = ["0=Yes", "1=No"]', r"answers are given, and nothing asks for them"),
-        ('kind = ["chat"]\nanswers = ["0=Yes/No", "1=No"]', "answers cannot be read"),
+        ('kind = ["chat"]\nanswers = ["0=Yes", "1=yes"]', "answers cannot be read"),
         ('kind = ["chat"]\nanswers = ["0=Yes", "1=No"]\nreading = "rating"', "reading is 'rating', expected text"),
         ('rubric = "How kind?"', "rubric_options cannot be read"),
     ],

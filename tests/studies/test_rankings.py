@@ -53,8 +53,9 @@ def test_the_example_is_an_audit_of_rankings(folder):
     rows = config_rows("hire", "questions")
     assert len(rows) == 2 * 8 * 4
     first = rows[0]
-    names = first["candidates"].split("|")
+    names = [one.text for one in first["candidates"]]
     assert names[0] == first["name"]
+    assert [one.value for one in first["candidates"]] == [1, 0, 0, 0]
     assert all(one in first["text"] for one in names)
     assert first["text"].startswith("<|system|>\nYou hire nurses")
     assert "for a job as nurse" in first["text"]

@@ -132,11 +132,11 @@ class Chat(Kind):
 
         return tuple((one.prompt.text, "") for prompt in as_prompts([row]) for one in orders(prompt))
 
-    def announce(self, rows: Sequence[Mapping[str, Any]], request: Request) -> str:
+    def announce(self, rows: Sequence[Mapping[str, Any]], request: Request, experiment: Experiment) -> str:
         """Requests, tokens and costs; nothing is sent and no key is needed."""
         from swapbias.models.chat.answering import CHARACTERS_PER_TOKEN, AnsweringScorer
 
-        options = _options_of(request, long=bool(rows) and str(rows[0]["candidates"] or "{").startswith("{"))
+        options = _options_of(request, long=experiment.reading in _LONG_TEXTS)
         options.check_open()
         scorer = AnsweringScorer(options.model or "", options)
         needed = scorer.estimate(as_prompts(rows))
@@ -220,14 +220,14 @@ def trial_rows(rows: Sequence[Row], trials: int, scoring: str = SAMPLED, *, look
     ]
 
 
-def _whatever_order(row: Mapping[str, str]) -> tuple[Any, ...]:
+def _whatever_order(row: Row) -> tuple[Any, ...]:
     """A row without its names and the order of its options."""
     from swapbias.models.chat.log_odds import orders
 
     texts = frozenset(one.prompt.text for prompt in as_prompts([row]) for one in orders(prompt))
     names = ("prompt_id", "pair_id", "text", "candidates")
     rest = frozenset(one for one in row.items() if one[0] not in names)
-    return texts, frozenset(row["candidates"].split("|")), rest
+    return texts, frozenset(row["candidates"]), rest
 
 
 def load_chat(options: ChatOptions, request: Request) -> Any:

@@ -5,9 +5,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from swapbias.measures import Option, option_odds, options_of
+from swapbias.measures import option_odds
 from swapbias.models.base import Progress, Scored, ranked
-from swapbias.studies import Prompt
+from swapbias.studies import Candidate, Prompt
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 LOST = "not_answered"  # what findings take for the share of a prompt that no option answers
@@ -53,12 +53,12 @@ def orders(prompt: Prompt) -> list[Ordered]:
     one reversed where it has each option once, after its letter or without letters; where it has not there is one
     order alone.
     """
-    options = options_of(prompt.candidates)
-    counted = [place for place, one in enumerate(options) if not math.isnan(one.value)]
+    options = prompt.candidates
+    counted = [place for place, one in enumerate(options) if one.value is not None]
     if len({options[place].value for place in counted}) < 2:
         raise ValueError(
-            f"{prompt.prompt_id}: candidates {prompt.candidates!r}, expected two options at least that count "
-            "different numbers: there are no odds of fewer. Correct them."
+            f"{prompt.prompt_id}: candidates {[one.text for one in options]}, expected two options at least that "
+            "count different numbers: there are no odds of fewer. Correct them."
         )
     reverse = dict(zip(counted, reversed(counted), strict=True))
     places = tuple(reverse.get(place, place) for place in range(len(options)))
@@ -66,11 +66,8 @@ def orders(prompt: Prompt) -> list[Ordered]:
     text = _reordered(prompt.text, options, places)
     if text is None:
         return [straight]
-    candidates = prompt.candidates.split("|")
-    return [
-        straight,
-        Ordered(replace(prompt, text=text, candidates="|".join(candidates[one] for one in places)), places),
-    ]
+    turned = tuple(options[one] for one in places)
+    return [straight, Ordered(replace(prompt, text=text, candidates=turned), places)]
 
 
 def lettered(prompt: Prompt) -> bool:
@@ -78,7 +75,7 @@ def lettered(prompt: Prompt) -> bool:
     return "(A)" in prompt.text
 
 
-def _reordered(text: str, options: Sequence[Option], places: Sequence[int]) -> str | None:
+def _reordered(text: str, options: Sequence[Candidate], places: Sequence[int]) -> str | None:
     """The text with its options in another order; None where they cannot be distinguished from the rest of it."""
     letters = "(A)" in text
     spans: list[tuple[int, int]] = []
@@ -101,15 +98,17 @@ def _scored(prompt: Prompt, ordered: Sequence[Ordered], answers: Sequence[Logs |
     finite = not any(math.isnan(log) for logs, _ in known for log in logs)
     if len(known) < len(answers) or not finite:
         return Scored(math.nan, parts=dict.fromkeys(PARTS, math.nan) | {LOST: 1.0}, finite=finite)
-    options = options_of(prompt.candidates)
+    options = prompt.candidates
     logs = [[0.0] * len(options) for _ in known]
     for row, one, (found, _) in zip(logs, ordered, known, strict=True):
         for place, log in zip(one.places, found, strict=True):
             row[place] = log  # whatever letter it had
-    odds = option_odds(logs, [one.value for one in options], [hidden for _, hidden in known])
+    odds = option_odds(
+        logs, [math.nan if one.value is None else one.value for one in options], [hidden for _, hidden in known]
+    )
     shares = [sum(math.exp(row[place]) for row in logs) / len(logs) for place in range(len(options))]
     parts = {name: getattr(odds, name) for name in PARTS}
-    counted = sum(share for share, one in zip(shares, options, strict=True) if not math.isnan(one.value))
+    counted = sum(share for share, one in zip(shares, options, strict=True) if one.value is not None)
     parts[LOST] = 1.0 if math.isnan(odds.score) else min(1.0, max(0.0, 1 - counted))
     best = sorted(zip((one.text for one in options), shares, strict=True), key=lambda pair: -pair[1])
     likeliest = best[0][0] if best[0][1] > 0 else ""
@@ -118,7 +117,7 @@ def _scored(prompt: Prompt, ordered: Sequence[Ordered], answers: Sequence[Logs |
 
 def names_of(prompt: Prompt) -> list[str]:
     """What a model answers for each option of a prompt: its letter, or its text."""
-    options = options_of(prompt.candidates)
+    options = prompt.candidates
     return list(LETTERS[: len(options)]) if lettered(prompt) else [one.text for one in options]
 
 

@@ -5,14 +5,12 @@ from pathlib import Path
 
 from swapbias.errors import UsageError
 from swapbias.models.clinical.note_kind import NoteOptions
-from swapbias.studies import conversation, corpus_dir, facts_of, facts_written, fill, read_checklist, read_table
+from swapbias.studies import Candidate, Row, conversation, corpus_dir, facts_of, fill, read_checklist, read_table
 
 _CORPUS = "clinical_chat"  # of the prompts about notes
 
 
-def note_conversations(
-    rows: Sequence[dict[str, str]], task: str, options: NoteOptions, *, facts: bool = False
-) -> list[dict[str, str]]:
+def note_conversations(rows: Sequence[Row], task: str, options: NoteOptions, *, facts: bool = False) -> list[Row]:
     """Notes in both genders as conversations, with the options or facts that their answers are read by.
 
     With ``facts``, notes that state none are left out. A UsageError: a phenotype without a question, no checklist.
@@ -34,7 +32,9 @@ def note_conversations(
     system, user = prompts[task]["system"], prompts[task]["user"]
     found = []
     for row in rows if not facts else [one for one in rows if stated[one["pair_id"]]]:
-        values, candidates = {"note": row["text"]}, facts_written(stated[row["pair_id"]]) if facts else ""
+        known_facts = stated[row["pair_id"]] if facts else []  # of each fact its terms, which count its number
+        candidates = [Candidate(term, float(number)) for number, one in enumerate(known_facts) for term in one.terms]
+        values = {"note": row["text"]}
         if "[question]" in user:
             question = questions.get(row["condition"], options.question)
             if question is None:
@@ -42,7 +42,7 @@ def note_conversations(
                     f"No question is known for the label {row['condition']!r}. Ask one with -M question='Does the "
                     "note ...?'"
                 )
-            values["question"], candidates = question, "1=yes|0=no"
+            values["question"], candidates = question, [Candidate("yes", 1.0), Candidate("no", 0.0)]
         text = conversation(("system", system), ("user", fill(user, **values)))
-        found.append({**row, "text": text, "candidates": candidates})
+        found.append({**row, "text": text, "candidates": tuple(candidates)})
     return found

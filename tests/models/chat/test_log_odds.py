@@ -23,6 +23,7 @@ from swapbias.runs.plan import Settings, plan_tasks
 from swapbias.runs.run import score_rows
 from swapbias.studies import as_prompts, config_rows, load_study
 from swapbias.studies.study import Prompt
+from swapbias.studies.validation import options_of
 from tests import tiny
 from tests.models.chat.server import ChatServer, Reply
 
@@ -37,7 +38,7 @@ WORDS = "Is she ill? Answer she or he or nobody."
 
 
 def row(name="q", text=QUESTION, candidates=CLOSED):
-    return Prompt(name, "p", "woman", text, candidates, "", "", "", "", "")
+    return Prompt(name, "p", "woman", text, options_of(candidates.split("|")))
 
 
 @pytest.fixture(scope="module")
@@ -80,15 +81,15 @@ def named(tokenizer, number):
 def test_every_closed_question_is_asked_in_two_orders(study, config):
     for prompt in as_prompts(config_rows(study, config)):
         straight, turned = orders(prompt)
-        said = prompt.candidates.split("|")
+        said = prompt.candidates
         assert straight.prompt == prompt
-        assert [said[place] for place in turned.places] == turned.prompt.candidates.split("|")
-        silent = [place for place, one in enumerate(said) if one.startswith("=")]
+        assert tuple(said[place] for place in turned.places) == turned.prompt.candidates
+        silent = [place for place, one in enumerate(said) if one.value is None]
         assert [turned.places[place] for place in silent] == silent  # "Do not know" stays the last
         counted = [place for place in turned.places if place not in silent]
         assert counted == sorted(counted, reverse=True)
-        for letter, one in zip("ABCDE", turned.prompt.candidates.split("|"), strict=False):
-            assert f"- ({letter}): {one.partition('=')[2]}" in turned.prompt.text.rpartition("?")[2]
+        for letter, one in zip("ABCDE", turned.prompt.candidates, strict=False):
+            assert f"- ({letter}): {one.text}" in turned.prompt.text.rpartition("?")[2]
         assert orders(turned.prompt)[1].prompt == prompt  # there and back
 
 
@@ -129,15 +130,14 @@ def test_first_tokens_are_options_by_letter_or_word_and_what_is_left_is_hidden()
 
 def test_by_a_slow_definition_every_order_of_letters(local):
     for prompt in as_prompts(config_rows("stigma_vignettes", "conditions"))[::200]:
-        options = [one.partition("=") for one in prompt.candidates.split("|")]
-        by_text = {text: [] for _, _, text in options}
+        by_text = {one.text: [] for one in prompt.candidates}
         for one in orders(prompt):
             tokens = first_tokens(local, one.prompt.text)
-            for letter, said in zip("ABCDE", one.prompt.candidates.split("|"), strict=True):
+            for letter, said in zip("ABCDE", one.prompt.candidates, strict=True):
                 mass = math.fsum(math.exp(log) for token, log in tokens if token.strip(" (.)\n:*\"'") == letter)
-                by_text[said.partition("=")[2]].append(mass)
+                by_text[said.text].append(mass)
         mean = {text: sum(masses) / 2 for text, masses in by_text.items()}
-        values = {text: float(value) for value, _, text in options if value}
+        values = {text: value for text, value in prompt.candidates if value is not None}
         counted = sum(mean[text] for text in values)
         sides = [[text for text, value in values.items() if value == side] for side in (1, 0)]
         each = [[math.log(sum(by_text[text][order] for text in side)) for side in sides] for order in (0, 1)]
@@ -361,9 +361,9 @@ class Made:
             side = 0.5 if self.woman[prompt.prompt_id] else -0.5
             question, person = (self.effect(k, one[k], s) for k, s in (("template", 0.3), ("person", 0.3)))
             lean = question[0] + person[0] + side * (question[1] + person[1] + self.more)
-            values = [each.partition("=")[0] for each in prompt.candidates.split("|")]
+            values = [each.value for each in prompt.candidates]
             noise = self.rng.normal(0, 0.5, len(values))
-            means = [lean * float(value) if value else -1.0 for value in values]
+            means = [-1.0 if value is None else lean * value for value in values]
             logits = means + noise - np.arange(len(values)) / 3
             logits -= np.log(np.exp(logits).sum()) + 0.2
             found.append((logits.tolist(), 0.0))

@@ -22,7 +22,7 @@ from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.chat.openai_client import ChatScorer
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
-from swapbias.studies.study import Prompt, conversation
+from swapbias.studies.study import Candidate, Prompt, conversation
 from tests import tiny
 from tests.conftest import ROOT
 from tests.models.chat.server import ChatServer
@@ -46,7 +46,8 @@ asyncio.new_event_loop().run_until_complete(within())
 
 
 def row(name, text=None, candidates=""):
-    return Prompt(name, "p", "pro", text or f"Text {name}", candidates, "", "", "", "", "")
+    offered = tuple(map(Candidate, candidates.split("|")))
+    return Prompt(name, "p", "pro", text or f"Text {name}", offered)
 
 
 def rows(n, trial=0):
@@ -553,7 +554,7 @@ def test_odds_of_a_text_that_the_model_cannot_read_are_nan(odds):
 
 @pytest.mark.parametrize("candidates", ["", "the nurse", "a|b|c", "the nurse|"])
 def test_candidates_that_are_not_two_answers_are_named(odds, candidates):
-    with pytest.raises(ValueError, match=r"s1: candidates .* expected 'correct\|incorrect'"):
+    with pytest.raises(ValueError, match=r"s1: candidates .* expected a correct and an incorrect one"):
         odds.score([row("s1", "Who?", candidates)])
 
 
