@@ -427,7 +427,7 @@ def meanings(corpus: Corpus, config: Config) -> Iterator[tuple[str, str]]:
     }
     prompts = PROMPT_MEANINGS if config.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS else {}
     for column in config.columns:
-        meaning = own.get(column) or prompts.get(column, "").replace("|", "\\|")
+        meaning = own.get(column) or prompts.get(column, "")
         if not meaning:
             raise ValueError(
                 f"{corpus.name}/{CARD}: column {column!r} of config {config.name!r} has no meaning. Add a row to its "

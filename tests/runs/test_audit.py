@@ -111,7 +111,8 @@ def test_items_have_a_row_per_prompt_with_all_it_takes(default_run):
     items = run.items("gendered_stigma")
     assert len(items) == 1122
     assert tuple(items.columns) == (
-        *(one for one in PROMPT_COLUMNS if one != "candidates"), "model_id", "score", "closed_list_mass", "matched_mass", "answer", "top_tokens",
+        *(one for one in PROMPT_COLUMNS if one != "candidates"),
+        "model_id", "score", "closed_list_mass", "matched_mass", "answer", "top_tokens",
     )  # fmt: skip
     shown = [p for _, p in json.loads(items["top_tokens"][0])]
     assert len(shown) >= 10
