@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from swapbias.models.chat import openai_client
 from swapbias.models.chat.answering import USAGE, Answer, AnswerLog
 from swapbias.models.chat.chat_options import KEYS, ChatOptions, api_key, key_names
 from swapbias.models.chat.openai_client import ChatScorer
+from swapbias.studies import Candidate
 from tests.cli.test_cli import swapbias
 from tests.models.chat.server import ChatServer, Raw, Reply, _completion
 from tests.models.chat.test_service import SECRET, first, row, rows, scorer_of, upper
@@ -152,7 +154,8 @@ def test_an_echoed_key_reaches_no_answer(echo, scoring, monkeypatch, tmp_path):
         scorer = scorer_of(server, scoring=scoring)
         scorer.log = AnswerLog(tmp_path / "answers.jsonl")
         try:
-            found = repr(scorer.score([row("s0/t0", "Is it? yes or no", "1=yes|0=no")]))
+            one = replace(row("s0/t0", "Is it? yes or no"), candidates=(Candidate("yes", 1.0), Candidate("no", 0.0)))
+            found = repr(scorer.score([one]))
         except ValueError as error:
             found = str(error)
     assert SECRET not in found + (tmp_path / "answers.jsonl").read_text() + repr(scorer.log)
