@@ -272,7 +272,7 @@ def test_the_card_names_the_model_and_the_command(models, run):
     own(run)
     card = models.files("model", "alice/m")["README.md"].decode()
     assert f"measured alice/m, audited as {markdown(MODEL)}, which has the same weights" in card
-    assert "\nswapbias audit alice/m --study occupation_sentiment\n```" in card
+    assert "\nswapbias audit alice/m --study occupation_sentiment:sentences\n```" in card
     own(run)  # whose own commit is the newest by now
     assert models.files("model", "alice/m")["README.md"].decode() == card
 
