@@ -270,7 +270,7 @@ def check_gaps(
     chosen = _chosen(primary_findings(found), studies)
     gaps = [one for one in chosen if MEASURES[one.measure].reach and not math.isnan(margin_in(one.unit, max_gap))]
     if not gaps:
-        names = ", ".join(dict.fromkeys(f"{one.study} {one.experiment}" for one in chosen)) or "no primary finding"
+        names = ", ".join(dict.fromkeys(f"{one.study} {one.experiment}" for one in chosen)) or "the run"
         raise UsageError(f"Nothing to check: {names} has no gap in a unit with a range. Check another study.")
     checks = [Check(finding=one, margin=margin_in(one.unit, max_gap), levels=_levels(one, found)) for one in gaps]
     made = (_checked(one) if baseline is None else _compared(one, items or {}, baseline) for one in checks)

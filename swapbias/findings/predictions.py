@@ -92,32 +92,27 @@ def _by_trial(context: Context, rows: pd.DataFrame) -> list[float]:
 # --- predictions for notes ----------------------------------------------------------------------------
 
 
-def subjects(rows: pd.DataFrame) -> list[str] | None:
-    """The subject of each row, whose notes are not independent; None where the rows do not say."""
+def _subjects(rows: pd.DataFrame) -> tuple[list[str] | None, str]:
+    """The subject of each row, whose notes are not independent, or None; and the random factor of notes."""
     known = rows.get("subject_id")
-    return None if known is None or not known.astype(bool).all() else known.astype(str).tolist()
+    if known is None or not known.astype(bool).all():
+        return None, "notes"
+    return known.astype(str).tolist(), "subjects"
 
 
-def over_subjects(rows: pd.DataFrame) -> str:
-    """The random factor of notes."""
-    return "notes" if subjects(rows) is None else "subjects"
-
-
-def is_positive(rows: pd.DataFrame) -> NDArray[np.bool_]:
-    """Whether the true label of each note is positive."""
-    return np.asarray(rows["label"] == "positive")
-
-
-def _notes(context: Context, rows: pd.DataFrame) -> dict[str, Any]:
-    """What measures of predictions read of every note."""
-    return {
-        "groups": rows["group"].to_numpy(), "reference_group": context.experiment.reference_group,
-        "cluster_ids": subjects(rows),
+def _notes(context: Context, rows: pd.DataFrame) -> tuple[dict[str, Any], str]:
+    """What measures of predictions read of every note, and its random factor."""
+    subjects, over = _subjects(rows)
+    read = {
+        "answers": rows["predicted"].to_numpy(np.float64), "groups": rows["group"].to_numpy(),
+        "reference_group": context.experiment.reference_group, "pair_ids": rows["pair_id"].to_numpy(),
+        "cluster_ids": subjects,
     }  # fmt: skip
+    return read, over
 
 
-def _predicted(rows: pd.DataFrame) -> Floats:
-    return np.asarray(rows["predicted"], dtype=np.float64)
+def _labels(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    return np.asarray(rows["label"] == "positive")
 
 
 def _flips(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -125,10 +120,10 @@ def _flips(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     two = context.two(rows)
     if not context.whole(two):
         return
-    pairs = two["pair_id"].to_numpy()
-    found = measures.flip_rate(_predicted(two), pair_ids=pairs, seed=context.seed, **_notes(context, two))
+    notes, over = _notes(context, two)
+    found = measures.flip_rate(**notes, seed=context.seed)
     yield context.finding(
-        found.estimate, "flip_rate", " and ".join(context.sides), cluster_vars=over_subjects(rows),
+        found.estimate, "flip_rate", " and ".join(context.sides), cluster_vars=over,
         higher_group=found.higher_group, only_group=float(found.more), only_reference=float(found.fewer),
     )  # fmt: skip
 
@@ -138,13 +133,10 @@ def _ratios(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     two = context.two(rows)
     if not context.whole(two):
         return
-    contrast, options = (
-        context.gap_fields["contrast"],
-        {"pair_ids": two["pair_id"].to_numpy(), **_notes(context, two)},
-    )
-    designed = {"cluster_vars": over_subjects(two)}
+    contrast, (notes, over) = context.gap_fields["contrast"], _notes(context, two)
+    designed = {"cluster_vars": over}
     for rate in ("tpr", "fpr"):
-        found = measures.rate_ratio(_predicted(two), is_positive(two), rate=rate, **options)
+        found = measures.rate_ratio(labels=_labels(two), rate=rate, **notes)
         for measure, estimate, name, more in (
             (f"{rate}_difference", found.difference, contrast, designed),
             (f"log_{rate}r", found.log_ratio, contrast, designed),
@@ -165,8 +157,10 @@ def _actual(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         return
     scores, contrast = mine["score"].to_numpy(dtype=float), context.gap_fields["contrast"]
     graded = scores if not np.isin(scores[~np.isnan(scores)], (0, 1)).all() else None
-    found = measures.performance(_predicted(mine), is_positive(mine), scores=graded, **_notes(context, mine))
-    over, (group, reference) = over_subjects(mine), tuple(context.sides)
+    notes, over = _notes(context, mine)
+    del notes["pair_ids"]  # each note is there once
+    found = measures.performance(labels=_labels(mine), scores=graded, **notes)
+    group, reference = context.sides
     for name, values in found.groups.items():
         for measure, estimate in values.items():
             yield context.finding(estimate, measure, name, cluster_vars=over)
@@ -178,16 +172,17 @@ def _actual(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 
 def _f1(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Macro F1 over both versions of every note."""
-    options: dict[str, Any] = {"pair_ids": rows["pair_id"].to_numpy(), "cluster_ids": subjects(rows)}
-    estimate = measures.macro_f1(_predicted(rows), is_positive(rows), **options)
-    yield context.finding(estimate, "macro_f1", "all", cluster_vars=over_subjects(rows))
+    notes, over = _notes(context, rows)
+    read = {name: notes[name] for name in ("answers", "pair_ids", "cluster_ids")}
+    yield context.finding(measures.macro_f1(labels=_labels(rows), **read), "macro_f1", "all", cluster_vars=over)
 
 
 def _leakage(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """How well the gender is predicted from the notes: unweighted average recall, one half by chance."""
-    options: dict[str, Any] = {"note_ids": rows["pair_id"].tolist(), "cluster_ids": subjects(rows)}
-    estimate = measures.uar(rows["answer"].tolist(), rows["group"].tolist(), **options)
-    yield context.finding(estimate, "leakage_uar", "gender", cluster_vars=over_subjects(rows))
+    subjects, over = _subjects(rows)
+    answers, groups, notes = (rows[name].tolist() for name in ("answer", "group", "pair_id"))
+    estimate = measures.uar(answers, groups, note_ids=notes, cluster_ids=subjects)
+    yield context.finding(estimate, "leakage_uar", "gender", cluster_vars=over)
 
 
 # --- word vectors -------------------------------------------------------------------------------------
