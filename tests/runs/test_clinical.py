@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import re
+from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
@@ -25,7 +26,7 @@ from swapbias.notes.rows import NOTE_COLUMNS
 from swapbias.privacy import credentialed
 from swapbias.report.text import direction
 from swapbias.runs.audit import resume, start
-from swapbias.runs.plan import Settings, note_rows
+from swapbias.runs.plan import Settings, Task, note_rows
 from swapbias.runs.run import Run
 from swapbias.runs.scorers import refuse_sending
 from swapbias.studies.catalogue import config_rows, load_corpus, load_prompts, load_study, local_corpus
@@ -442,10 +443,12 @@ class Service:
 
 
 def test_credentialed_notes_are_never_sent(mimic_folder):
-    task = type("Task", (), {"rows": (), "notes": Notes("mimic3", ({"credentialed": "True"},), SWAPPER)})()
+    study = load_study("phenotype_fairness")
+    plain = Task(study, study.experiments[0], ())
+    task = replace(plain, notes=Notes("mimic3", ({"credentialed": "True"},), SWAPPER))
     with pytest.raises(UsageError, match="must not leave this machine"):
         refuse_sending(task, Service())
-    harmless = type("Task", (), {"rows": (), "notes": Notes("own", ({"credentialed": "False"},), SWAPPER)})()
+    harmless = replace(plain, notes=Notes("own", ({"credentialed": "False"},), SWAPPER))
     refuse_sending(harmless, Service())
 
 

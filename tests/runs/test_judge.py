@@ -17,7 +17,7 @@ from swapbias.privacy import private_strings, public_manifest
 from swapbias.report import comparison_tables, text
 from swapbias.runs import scorers as judging
 from swapbias.runs.audit import resume, start
-from swapbias.runs.plan import Settings
+from swapbias.runs.plan import Settings, Task
 from swapbias.runs.run import score_rows
 from swapbias.runs.scorers import JudgedScorer, judged_prompt
 from swapbias.studies import config_rows, load_study, new_study, open_study, turns
@@ -266,14 +266,7 @@ def test_settings_that_cannot_be_meant_are_refused(tmp_path, quiet, monkeypatch)
 
 
 def test_credentialed_texts_are_kept_from_a_judge_that_is_a_service(monkeypatch):
-    from types import SimpleNamespace
-
-    held = SimpleNamespace(
-        experiment=EXPERIMENT,
-        rows=[{"text": "t", "credentialed": "True"}],
-        notes=None,
-        kind=SimpleNamespace(name="chat"),
-    )
+    held = Task(load_study(NAME), EXPERIMENT, EXPERIMENT.configs, "m", [{"text": "t", "credentialed": "True"}], 1)
     chat = ChatOptions(model="m", base_url="http://127.0.0.1:9/v1", judge="j")
     quiet = {"say": lambda told: None, "bar": lambda title, total: None}
     with pytest.raises(UsageError, match="these texts are credentialed: they must not leave"):
