@@ -251,7 +251,7 @@ def write_figures(run: Run, folder: Path, *, kind: str) -> list[Path]:
     figures = draw_figures(as_public(read_results(run)).found, kind)
     if not figures:
         raise UsageError(
-            f"{run.folder} has no figures: no primary gap has a margin, and no slice has values that differ. Its "
+            f"{run.folder} has no figures: no answer has a margin, and no slice has values that differ. Its "
             f"numbers are in {FINDINGS_CSV} and its report."
         )
     with writing(folder, credentialed=is_credentialed(run.folder)):

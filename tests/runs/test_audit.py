@@ -159,7 +159,7 @@ def test_figures_for_papers_are_written_beside_the_run_and_bad_words_are_one_sen
     with pytest.raises(ValueError, match=r"results\.json is damaged: its sha256 is not the one in manifest\.json"):
         figures(bare.folder, "pdf", tmp_path / "other")
     bare.write_manifest({name: value for name, value in bare.manifest().items() if name != "sha256"})  # an older run
-    with pytest.raises(UsageError, match=r"bare has no figures: no primary gap .* findings\.csv and its report\."):
+    with pytest.raises(UsageError, match=r"bare has no figures: no answer .* findings\.csv and its report\."):
         figures(bare.folder, "pdf", tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
