@@ -46,7 +46,7 @@ def test_a_folder_and_a_repository_stand_in_one_comparison(hub, tmp_path, capsys
     assert "over templates and diagnoses, paired" in told
     assert "as published" in told
     assert "Left out: bob/audits/runs/bad is not complete." in told
-    assert "Left out: eve/gone is no dataset repository" in told
+    assert "Left out: eve/gone is not there" in told
     assert NO_RANKING in told
     with (tmp_path / "out" / "comparison.csv").open(newline="") as handle:
         found = [row for row in csv.DictReader(handle) if row["subset"] == "mental_health"]

@@ -96,7 +96,7 @@ def test_the_commands_share_and_compare(models, run, monkeypatch, capsys, tmp_pa
     assert command(monkeypatch, "compare", run.folder, "alice/audits", "alice/gone", "--out", tmp_path / "c") == 0
     told = capsys.readouterr().out
     assert "not a ranking" in told
-    assert "alice/gone is no dataset repository" in told
+    assert "alice/gone is not there" in told
     table = pd.read_csv(tmp_path / "c" / "side_by_side.csv")
     assert table[f"{MODEL} @ alice/audits: value"][0] == pytest.approx(-0.1)
     assert command(monkeypatch, "share", run.folder, "--results", "alice/audits", "--commit") == 2
