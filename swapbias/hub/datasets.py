@@ -307,6 +307,7 @@ What this project wrote is under {{licence}}. {{sources}}
 
 {{recipe}}
 """
+_STRUCTURES = {"candidates": "list of `text` (string) and `value` (float64)"}  # types that hold others
 Infos = Mapping[str, DatasetInfo]  # of configs that were written, by name
 
 
@@ -403,6 +404,7 @@ def features_section(corpus: Corpus) -> str:
     for config in corpus.configs:
         for column, meaning in meanings(corpus, config):
             kind = config.type_of(column)
+            kind = _STRUCTURES.get(kind, kind) if isinstance(kind, str) else kind
             if not isinstance(kind, str):
                 kind = f"class: {', '.join(f'{n} `{name}`' for n, name in enumerate(kind))}"
             found.setdefault((f"`{column}`", kind), {}).setdefault(meaning, []).append(config.name)
