@@ -23,7 +23,7 @@ def answer_reader(reading: str, aliases: Mapping[str, str]) -> AnswerReader:
     """What reads the answers of an experiment: the score of a prompt's answer, and further score columns."""
     readers: Mapping[str, AnswerReader] = {
         "options": read_option, "completion": read_completion, "label": read_label, "facts": read_facts,
-        "text": read_text, "person": partial(read_text, person=True), "ranking": read_ranking,
+        "text": read_text, "person": read_text, "ranking": read_ranking,
     }  # fmt: skip
     return readers.get(reading, partial(read_coreference, aliases=aliases))
 
@@ -45,15 +45,15 @@ def read_coreference(prompt: Prompt, text: str, *, aliases: Mapping[str, str]) -
     return 100 * parts[f"{SAID}correct"], {**parts, "refused": float(parts[f"{SAID}other"] > 0 and is_refusal(text))}
 
 
-def read_option(prompt: Prompt, text: str, *, reading: str = "option") -> tuple[float, Mapping[str, float]]:
+def read_option(prompt: Prompt, text: str, *, free: bool = False) -> tuple[float, Mapping[str, float]]:
     """What the option counts that an answer gives (NaN: nothing), and further columns of 1 and 0.
 
     ``said_unsure``: an option that counts nothing; ``said_other``: no single one; ``unanswered``: either of them;
     ``refused``: the part of the second that declines to answer, the rest of which is unreadable. The prompt's
-    candidates are the options; they have letters where its text gives them.
+    candidates are the options; they have letters where its text gives them and it does not ask for ``free`` text.
     """
     options = {one.text: math.nan if one.value is None else one.value for one in prompt.candidates}
-    said = read_answer(text, [*options], reading=reading, lettered=reading == "option" and "(A)" in prompt.text)
+    said = read_answer(text, [*options], lettered=not free and "(A)" in prompt.text)
     value = options.get(said, math.nan)
     return value, {
         "unanswered": float(math.isnan(value)),
@@ -69,9 +69,9 @@ def read_label(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
     return value, {**parts, "predicted": value}
 
 
-def read_text(prompt: Prompt, text: str, *, person: bool = False) -> tuple[float, Mapping[str, float]]:
-    """``read_option`` of the decision of free text, or of the ``person`` it names; ``length``: log of its words."""
-    value, parts = read_option(prompt, text, reading="person" if person else "decision")
+def read_text(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
+    """``read_option`` of the decision of free text, or of the person it names; ``length``: log of its words."""
+    value, parts = read_option(prompt, text, free=True)
     length = word_count(text)
     return value, {**parts, "length": math.log(length) if length else math.nan}
 

@@ -36,23 +36,27 @@ def chat_experiments(study: str) -> list[Experiment]:
     return [one for one in load_study(study).experiments if one.kind == "chat" and not one.corpus]
 
 
+def chat_prompts(study: str) -> dict[str, Prompt]:
+    """The prompts of these experiments, by the name of a sample: experiment and prompt."""
+    found = [(one, name) for one in chat_experiments(study) for name in one.configs]
+    rows = [{**row, "experiment": one.name} for one, name in found for row in config_rows(study, name)]
+    return {f"{one.experiment}/{one.prompt_id}": one for one in as_prompts(rows)}
+
+
 def study_task(study: str) -> Task:
-    """The prompts of the chat experiments of a study, each text once, asked as ``swapbias audit --chat`` asks.
+    """The prompts of the chat experiments of a study, asked as ``swapbias audit --chat`` asks.
 
     Trials are epochs. Their number, temperature and most tokens are those of audits by default; ``--epochs``,
     ``--temperature`` and ``--max-tokens`` of ``inspect eval`` change that.
     """
     usual = ChatOptions()
-    found = [(one, name) for one in chat_experiments(study) for name in one.configs]
-    rows = [{**row, "experiment": one.name} for one, name in found for row in config_rows(study, name)]
-    first = {prompt.text: prompt for prompt in reversed(as_prompts(rows))}
     samples = [
         Sample(
-            id=f"{prompt.experiment}/{prompt.prompt_id}",
+            id=name,
             input=[_MESSAGES[one["role"]](content=one["content"]) for one in turns(prompt.text)],
-            metadata={"group": prompt.group, "prompt": prompt.row()},
+            metadata={"group": f"{prompt.experiment}/{prompt.group}"},
         )
-        for prompt in reversed(first.values())
+        for name, prompt in chat_prompts(study).items()
     ]
     return Task(
         dataset=MemoryDataset(samples, name=study),
@@ -64,13 +68,14 @@ def study_task(study: str) -> Task:
     )
 
 
-@scorer(metrics=[grouped(mean(), "group")])
+@scorer(metrics=[grouped(mean(), "group", all=False)])
 def read_answers(study: str) -> Scorer:
-    """The score of an answer as audits read it, and the mean of each group; what cannot be read has no score."""
+    """The score of an answer as audits read it (what cannot be read has none), and the mean of each group."""
+    prompts = chat_prompts(study)
     readers = {one.name: answer_reader(one.reading, one.aliases) for one in chat_experiments(study)}
 
     async def score(state: TaskState, target: Target) -> Score:
-        prompt, text = Prompt(**state.metadata["prompt"]), state.output.completion
+        prompt, text = prompts[str(state.sample_id)], state.output.completion
         value, parts = readers[prompt.experiment](prompt, text)
         return Score(value=value, answer=text, metadata=dict(parts))
 
