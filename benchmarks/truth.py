@@ -45,13 +45,14 @@ from swapbias.measures import (
     DIFFERENCES,
     Estimate,
     detectable_gap,
-    group_gap,
+    linear_contrast,
     margin_in,
     mean_score,
     paired_gap,
     performance,
     power,
     sequential_adjust,
+    shares_in,
     t_ends,
     t_p,
 )
@@ -298,9 +299,10 @@ def _conclusion(design: Design, scores: Floats) -> Concluded:
     rows = design.rows.assign(score=scores).reset_index(drop=True)
     whole = primary_findings(disaggregate(rows, design.study, expected={}, robustness=False))
     parts = [(one, *_units(one, design, rows)) for one in whole]
-    weights = {
-        one.key(): row_shares(design.experiment, rows.loc[more]) if design.experiment.aggregate else None
-        for one, more, *_ in parts
+    shares = {
+        one.key(): shares_in(row_shares(design.experiment, rows.loc[more]), np.ones(len(more), bool), sample * 1)
+        for one, more, _, sample, *_ in parts
+        if design.experiment.aggregate
     }
 
     def conclude(scores: Floats) -> list[Finding]:
@@ -308,9 +310,7 @@ def _conclusion(design: Design, scores: Floats) -> Concluded:
         for one, more, less, sample, clusters, over in parts:
             values = scores[more] - (scores[less] if len(less) else 0.0)
             if sample.any():
-                sides = np.where(sample, "second", "first")
-                options = {"reference_group": "second", "cluster_ids": clusters, "weights": weights[one.key()]}
-                estimate = group_gap(values, sides.tolist(), **options)
+                estimate = linear_contrast(values, sample * 1, (1.0, -1.0), clusters, shares=shares.get(one.key()))
             else:
                 estimate = mean_score(values, cluster_ids=clusters)
                 p_value = t_p(estimate.value, estimate.std_error, estimate.df, estimate.skewness)
