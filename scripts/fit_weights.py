@@ -33,11 +33,11 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.whose import Note, corpus_notes, report_notes, told
 from swapbias.swapping import (
     Swapper,
-    antecedents,
     features,
     first_word,
     further_features,
     last_word,
+    referents,
     second_word,
     verb_class,
 )
@@ -46,7 +46,7 @@ TABLES = Path(__file__).resolve().parent.parent / "datasets_src" / "gender_lexic
 
 # --- antecedents ----
 
-PENALTY, SEEN, LEAST = 0.2, 8, 0.15  # inverse strength of the penalty; times a feature is seen; weights left out
+PENALTY, SEEN, LEAST = 1.0, 8, 0.15  # inverse strength of the penalty; times a feature is seen; weights left out
 REPORTS_WEIGH = 5.0  # a pronoun of a report: reports are few, and as notes really are
 
 
@@ -66,18 +66,18 @@ def examples(notes: Sequence[Note], known: dict[str, float] | None = None) -> li
     for note in notes:
         marked = {len(note.text[: word.start].encode()) for word in note.words if word.whose == "patient"}
 
-        def teacher(one: antecedents.Pronoun, note: Note = note, marked: set[int] = marked) -> object:
-            person = antecedents.candidate(one)
-            if person is None:
+        def teacher(one: referents.Pronoun, note: Note = note, marked: set[int] = marked) -> object:
+            seen = [(person, referents.features(one, person)) for person in referents.candidates(one)]
+            if not seen:
                 return None
-            mine = one.start - one.row in marked
-            seen = antecedents.features(one, person)
-            found.append(Example(seen, not mine, note.source))
-            if known is not None:
-                mine = sum(known.get(name, 0.0) for name in seen) + known["bias"] <= 0
-            return None if mine else person
+            mine = one.start in marked
+            score, person = referents.best(known, seen) if known else (0.0, seen[0][0])
+            # Of somebody else's pronoun the notes do not say whose: it is the likeliest person's, or the last one's.
+            pairs = seen if mine else [pair for pair in seen if pair[0] == person]
+            found.extend(Example(names, not mine, note.source) for _, names in pairs)
+            return person if (score > 0 if known else not mine) else None
 
-        with patch("swapbias.swapping.persons.antecedent_of", teacher):
+        with patch("swapbias.swapping.referents.antecedent_of", teacher):
             swapper.run([note.text], genders=[note.gender])
     return found
 
@@ -113,9 +113,7 @@ def antecedent_weights(chosen: Sequence[Example]) -> dict[str, float]:
 def checked(notes: Sequence[Note]) -> Iterator[str]:
     """Precision and recall of the swapped words of each source by the weights of all others."""
     for source in dict.fromkeys(note.source for note in notes):
-        with patch(
-            "swapbias.swapping.antecedents.weights", _always(trained([n for n in notes if n.source != source]))
-        ):
+        with patch("swapbias.swapping.referents.weights", _always(trained([n for n in notes if n.source != source]))):
             yield f"{source}: " + ", ".join(told([note for note in notes if note.source == source]))
 
 

@@ -11,9 +11,8 @@ from .cluster import (
 )
 from .jobs import Job as Job, Progress as Progress, SwapResult as SwapResult, swap_files as swap_files
 from .neutral import without_groups as without_groups
-from .nouns import REASONS as REASONS
-from .persons import SPOUSES as SPOUSES, WHOSE as WHOSE
 from .readers import read_files as read_files
+from .referents import REASONS as REASONS, SPOUSES as SPOUSES, WHOSE as WHOSE
 from .resolvers import (
     by_words as by_words,
     features as features,

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError
 from swapbias.swapping.decisions import Decided, Decider
 from swapbias.swapping.matches import Ints, Matcher, Matches, padded
-from swapbias.swapping.nouns import CUES, REASONS
-from swapbias.swapping.persons import WHOSE, Persons
+from swapbias.swapping.referents import CUES, REASONS, WHOSE, Block, Persons
 from swapbias.swapping.resolvers import Resolver, WordResolver
 from swapbias.swapping.table import (
     COUNTED_BIRTHS,
@@ -79,7 +78,7 @@ MODES = ("swap", "neutralise")
 _GENDERED = frozenset({"he", "she", "they", "xe", "ze", "male", "female", "man", "woman", "men", "women", "mother"})
 _BLOCK = 1 << 21  # bytes of text worked on at once: what is made of them stays in the processor's cache
 _FREED = 31 << 20  # bytes; glibc heeds no more than 32 MB
-RULES = "6"  # raised with any change of rules that changes results
+RULES = "7"  # raised with any change of rules that changes results
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +293,7 @@ class Swapper:
         def others(persons: Persons, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
             cue = persons.is_cue(found.term)
             named = Matches(found.start[cue], found.end[cue], found.term[cue])
-            why, sides = persons.left(buffer, offsets, mine, rows[own], kept, named, patients)
+            why, sides = persons.left(Block(buffer, offsets, mine, rows[own], kept, named), patients)
             patients[:] = sides
             np.add.at(left, (rows[own][why > 0], why[why > 0] - 1), 1)
             return why > 0

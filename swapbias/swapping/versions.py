@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.swapping.nouns import REASONS
 from swapbias.swapping.readers import CREDENTIALED
+from swapbias.swapping.referents import REASONS
 from swapbias.swapping.swapper import MODES, Swapped
 from swapbias.swapping.table import gender_columns, other_gender
 
