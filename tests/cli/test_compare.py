@@ -81,7 +81,7 @@ def test_what_cannot_be_compared_is_one_sentence(hub, tmp_path):
     on_disk(tmp_path / "mine", "small")
     with pytest.raises(UsageError, match="1 run can be read, expected two or more"):
         compare(["mine"])
-    with pytest.raises(UsageError, match="0 runs can be read, expected two or more: eve/gone is no dataset"):
+    with pytest.raises(UsageError, match="0 runs can be read, expected two or more: eve/gone is not there"):
         compare(["eve/gone"])
     with pytest.raises(UsageError, match="holds no run"):
         compare(["mine", "other"])

@@ -79,7 +79,9 @@ def on_disk(folder, model="lab/small", higher=0.0, **changed):
     for path, content in shared("x", found, **changed).items():
         made.write(path.removeprefix("runs/x/"), content)
     scorer = RuleScorer(lambda prompt: 0.5 + higher * (prompt.group == "female"), model_id=model)
-    made.write_parquet("items/gendered_stigma.parquet", pd.DataFrame(runs.score_rows(_stimuli(), scorer)))
+    made.write_parquet(
+        "items/gendered_stigma.parquet", pd.DataFrame(runs.score_rows(_stimuli(), scorer)).drop(columns="candidates")
+    )
     return folder
 
 
