@@ -9,8 +9,10 @@ import pytest
 
 from swapbias.findings import disaggregate
 from swapbias.findings.finding import UNMEASURED
+from swapbias.models import Scored, Scorer
 from swapbias.models.auto import kind_of
-from swapbias.studies import as_prompts, config_rows, load_study
+from swapbias.runs.run import score_prompts
+from swapbias.studies import as_prompts, config_rows, load_prompts, load_study
 from swapbias.studies.answer_scores import read_completion, read_option
 
 READ = {"options": read_option, "completion": read_completion}
@@ -130,3 +132,16 @@ def test_a_chat_version_asks_of_the_same_stimuli(study, config, like):
         }
 
     assert stimuli(config) == stimuli(like)
+
+
+def test_prompts_of_a_dataset_are_read_with_what_their_options_count():
+    class First(Scorer):
+        kind, unit, model_id = "chat", "share of answers", "first"
+
+        def score(self, prompts, on_progress=None):
+            return [Scored(READ["options"](one, "(A)")[0]) for one in prompts]
+
+    prompts = load_prompts("stigma_vignettes", "gender").select(range(12))
+    scored = score_prompts(prompts, First())
+    assert scored["score"][:] == [row["candidates"][0]["value"] for row in prompts]
+    assert scored.features["candidates"] == prompts.features["candidates"]
