@@ -86,7 +86,8 @@ def _publish(folder: Path) -> None:
             page = HERE.parent / name
             text = pages.placed(page.read_text(encoding="utf-8"), content, heading=heading)
             page.write_text(text, encoding="utf-8")
-    draw([one for one in found if isinstance(one, table.Result)], CHART if folder == HERE else folder / CHART.name)
+    if cost := next((one for one in found if isinstance(one, table.Steps) and one.name == "cost"), None):
+        draw(cost, CHART if folder == HERE else folder / CHART.name)
 
 
 def _fresh(workload: frame.Workload, options: argparse.Namespace) -> table.Result:

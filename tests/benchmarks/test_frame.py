@@ -297,12 +297,12 @@ def test_a_process_that_fails_says_why():
         measuring.timed_process(["-c", "raise SystemExit('no such thing')"])
 
 
-def test_a_chart_has_a_bar_for_each_goal(tmp_path):
+def test_the_chart_is_drawn_from_the_steps_of_cost(tmp_path):
+    from benchmarks.cost import SERIES
     from benchmarks.drawing import draw
 
-    draw([finished([0, 2.0], [0, 4.0], {})], tmp_path / "none.png")
-    assert not (tmp_path / "none.png").exists()
-    draw([finished([0, 2.0], [0, 4.0], {("ours", "peer"): 3.0})], tmp_path / "one.png")
+    rows = [("10", "0.1", "0.8", "0.2", "0.09"), ("2,560", "16", "160", "40", "15")]
+    draw(table.steps(SERIES, rows, scale=1.0, foreign=0.0, machine=MACHINE), tmp_path / "one.png")
     assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
 
 
