@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import partial
-from itertools import islice, product
+from itertools import islice, pairwise, product
 from typing import Annotated, Any, Literal, get_args
 
 import pandas as pd
@@ -147,18 +147,13 @@ def read_declaration(content: bytes) -> tuple[Declaration, dict[str, str]]:
     """What ``study.toml`` says without what is wrong, and by key a sentence for each fault, in the order of lines."""
     try:
         text = decoded(DECLARATION, content)
-        values = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        line = re.search(r"at line (\d+)", str(error))
-        at = f"{DECLARATION}:{line[1]}" if line else DECLARATION
-        what = (
-            str(error) if isinstance(error.__cause__, UnicodeDecodeError) else f"{at}: no TOML: {error}. Correct it."
-        )
-        return Declaration(), {"": what}
-    found: dict[str, tuple[int, str]] = {}
+    except ValueError as error:
+        return Declaration(), {"": str(error)}
+    values, found = _read_toml(text)
     for key in ("name", "title"):
-        if not values.get(key):
+        if not values.get(key) and key not in found:
             found[key] = text.count("\n") + 1, f'{key} is missing. Add {key} = "...".'
+    values = {key: value for key, value in values.items() if key not in found}
     try:
         declared = Declaration(**values)
     except ValidationError as error:
@@ -170,6 +165,24 @@ def read_declaration(content: bytes) -> tuple[Declaration, dict[str, str]]:
         declared = Declaration(**{key: value for key, value in values.items() if key not in dropped})
     by_line = sorted(found.items(), key=lambda one: one[1][0])
     return declared, {key: f"{DECLARATION}:{line}: {what}" for key, (line, what) in by_line}
+
+
+def _read_toml(text: str) -> tuple[dict[str, Any], dict[str, tuple[int, str]]]:
+    """The keys of a declaration; of text that is not TOML those that can be read alone, and the faults of others."""
+    try:
+        return tomllib.loads(text), {}
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        whole = str(error)
+    read: dict[str, Any] = {}
+    found: dict[str, tuple[int, str]] = {}
+    starts = [0, *(one.start() for one in re.finditer(r"^[ \t]*[\w.\"'-]+[ \t]*=", text, re.MULTILINE)), len(text)]
+    for start, end in pairwise(starts):
+        try:
+            read |= tomllib.loads(text[start:end])
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            key, why = text[start:end].partition("=")[0].strip(), re.sub(r" \(at .*", "", str(error))
+            found[key] = text.count("\n", 0, start) + 1, f"{shown(key)} is no TOML ({why}). Correct it."
+    return read, found or {"": (1, f"no TOML: {whole}. Correct it.")}
 
 
 def _sentence(key: str, value: Any, fault: Mapping[str, Any]) -> str:
@@ -569,11 +582,11 @@ def _column_faults(parsed: Parsed) -> Iterator[str]:
 
 def advice(parsed: Parsed) -> list[str]:
     """What an audit does not refuse and what may bend the numbers, a sentence each."""
-    return list(dict.fromkeys([*warnings(parsed), *_of_texts(parsed), *_of_wordings(parsed)]))
+    return list(dict.fromkeys([*warnings(parsed), *_of_texts(parsed), *_of_words(parsed), *_of_wordings(parsed)]))
 
 
 def warnings(parsed: Parsed) -> Iterator[str]:
-    """Groups that are written nearly alike, and pairs that share almost nothing."""
+    """Groups that are written nearly alike, texts with blanks at their ends, pairs that share almost nothing."""
     alike: dict[str, list[str]] = {}
     for group in dict.fromkeys((*parsed.group_names, *parsed.labels)):
         alike.setdefault(unicodedata.normalize("NFKC", group).casefold(), []).append(group)
@@ -581,6 +594,11 @@ def warnings(parsed: Parsed) -> Iterator[str]:
         if len(names) > 1:  # with codes for letters that may look alike
             plain = (shown(one) if unicodedata.is_normalized("NFKC", one) else ascii(one) for one in names)
             yield f"{' and '.join(plain)} are {len(names)} groups, written nearly alike. Write a group in one way."
+    texts = parsed.prompts["text"].astype(str)
+    ends = parsed.prompts["where"][texts != texts.str.strip()]
+    if len(ends):
+        counted = f"{len(ends):,} texts begin or end" if len(ends) > 1 else "A text begins or ends"
+        yield f"{ends.iloc[0]}: {counted} with blanks, which models read too. Remove those that should not be there."
     if found := list(islice(_unlike_pairs(parsed.prompts), 21)):  # so many are looked for, and five are named
         rest = f"; {len(found) - 5}{' or more' if len(found) > 20 else ''} others" if len(found) > 5 else ""
         why = "A gap between them does not come from the swapped words. Check the pairs."
@@ -622,6 +640,17 @@ def _of_texts(parsed: Parsed) -> Iterator[str]:
     for row in again[prompts.duplicated(keys)].drop_duplicates("where").itertuples():
         before = "the same line" if row.before == row.where else row.before
         yield f"{row.where}: the text stands in {before} already: pairs of the same texts count once. Remove one."
+
+
+def _of_words(parsed: Parsed) -> Iterator[str]:
+    """Articles before a mask favour words by their first letter; words that no token can be."""
+    prompts, words = parsed.prompts, table_column(parsed.tables, LEXICON, "word")
+    if len({article_is_wrong("a", word) for word in words}) > 1:
+        for where in prompts["where"][prompts["text"].str.contains(rf"\b[Aa]n? {MASK}").astype(bool)].unique():
+            yield f"{where}: the article before {MASK} favours words by their first letter. Put it elsewhere."
+    for line, word in words.items():
+        if not re.fullmatch(r"[^\W_]+(['’][^\W_]+)?", word):
+            yield f"{LEXICON}:{line}: {word!r} is no single word and can never be counted. Replace it."
 
 
 def _of_wordings(parsed: Parsed) -> Iterator[str]:

@@ -223,7 +223,7 @@ def test_faults_of_many_prompts_are_found_in_the_order_of_their_lines():
 @pytest.mark.parametrize(
     ("name", "before", "after", "sentence"),
     [
-        ("study.toml", 'title = "', "title = ", "study.toml:3: no TOML: Invalid value"),
+        ("study.toml", 'title = "', "title = ", "study.toml:3: 'title' is no TOML (Invalid value)"),
         ("study.toml", "margin = 0.05", "margin = 5", "study.toml:10: margin is 5, expected a number from 0 to 1"),
         ("study.toml", "margin =", "margins =", "study.toml:10: 'margins' is none of name, title"),
         ("study.toml", '"at_work"', '"gest"', "study.toml:2: name is 'gest', a study of the package"),
@@ -285,17 +285,22 @@ def test_a_fault_names_the_users_own_file(tmp_path):
 # What is advised --------------------------------------------------------------------------------------------
 
 
-def test_a_check_advises_on_articles_copies_and_wordings(folder):
+def test_a_check_advises_on_articles_copies_words_and_wordings(folder):
     edited(folder, "conditions.csv", "an engineer", "a engineer")
     edited(folder, "wordings.csv", "works,1", "praise,3")
     edited(folder, "wordings.csv", "works,2", "praise,4")
     edited(folder, "slots.csv", "2,female,Grace", "2,female,Emily")
+    edited(folder, "lexicon.csv", "girl,female", "young girl,female")
+    edited(folder, "templates.csv", "and <mask> came", "and a <mask> came")
+    edited(folder, "lexicon.csv", "boy,male", "uncle,male")
     found = check_study(folder)
     assert found.faults == []
     for sentence in (
         "templates.csv:2: 'a engineer', expected 'an engineer'",
         "templates.csv:2: the text stands in the same line already",
         "templates.csv:2: template works has no other wording",
+        "lexicon.csv:5: 'young girl' is no single word",
+        "templates.csv:8: the article before <mask> favours words by their first letter",
     ):
         assert any(one.startswith(sentence) or sentence in one for one in found.advice), sentence
 
@@ -482,7 +487,8 @@ def test_many_texts_that_share_almost_nothing_are_counted():
 
 
 def test_a_declaration_of_many_faults_names_all_of_them_at_once_with_their_lines(folder):
-    """A key that is none, a value, a reference and a column, beside rows that cannot be read."""
+    """A broken line, a key that is none, two values, a reference and a column, beside rows that cannot be read."""
+    edited(folder, "study.toml", 'question = "', "question = ")
     edited(folder, "study.toml", "licence =", "license =")
     edited(folder, "study.toml", 'version = "1.0.0"', 'version = "one"')
     edited(folder, "study.toml", 'reference = "male"', 'reference = "mail"')
@@ -492,6 +498,7 @@ def test_a_declaration_of_many_faults_names_all_of_them_at_once_with_their_lines
     with pytest.raises(StudyError) as refused:
         open_study(folder)
     assert [line.partition(",")[0].partition(" is ")[0] for line in str(refused.value).splitlines()] == [
+        "study.toml:4: 'question'",
         "study.toml:5: 'license'",
         "study.toml:6: version",
         "slots.csv:3: column 'name'",
