@@ -422,7 +422,7 @@ WORK = ("work", "school", "the bus", "a talk", "dinner", "the train", "court", "
     ("options", "said"),
     [
         ({"model": "vader", "kind": "masked"}, "is of kind classifier, not masked. Drop kind."),
-        ({"chat": "m", "max_cost": 3.0}, "Add price_in and price_out."),
+        ({"chat": "m", "max_cost": 3.0}, "Costs take both price_in and price_out, and max_cost is given. Drop it."),
         (
             {"model": "vader", "studies": "gendered_stigma"},
             "name one with chat. Choose another model or studies. occupation_sentiment fits.",

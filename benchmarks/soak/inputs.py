@@ -144,7 +144,7 @@ def _parquet(**columns: Any) -> bytes:
 
 def _tables(place: Path) -> Iterator[Target]:
     from swapbias.notes import local_notes
-    from swapbias.studies import read_checklist, read_labels
+    from swapbias.studies import read_checklist
     from swapbias.swapping.readers import open_source, why_rows_credentialed
     from swapbias.swapping.table import load_table
 
@@ -192,11 +192,6 @@ def _tables(place: Path) -> Iterator[Target]:
     yield Target("Parquet of notes", parquets, _file(place / "notes.parquet", notes))
     words = b"male,female,neutral,note\nhe,she,they,x\nhim,her,,y\n"
     yield Target("table of terms", [words, b"old,young\nold man,boy\n"], _file(place / "terms.csv", load_table))
-    yield Target(
-        "ratings of words",
-        [b"word,label\nnurse,neutral\n", b"word,label,n\na,positive,1\nb,,2\n"],
-        _file(place / "labels.csv", read_labels),
-    )
     facts = b'note_id,fact,terms\n1,diabetes,type 2 diabetes|T2DM\n,fall,"fell|fall"\n'
     yield Target(
         "checklist of facts",

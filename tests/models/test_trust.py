@@ -82,7 +82,6 @@ def test_the_commands_refuse_pickles(tmp_path, marker):
     )
     assert not marker.exists()
     assert not out.exists()
-    refused(swapbias("audit", "--trust"), 2, "no --resume, manifest or audit.toml is given")
 
 
 # Runs of others.

@@ -435,7 +435,7 @@ REPLACED = (
 def test_no_phrase_that_was_replaced_is_written_again():
     library = [one for one in (ROOT / "swapbias").rglob("*") if one.suffix in (".py", ".j2", ".js")]
     files = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *library]
-    assert len(files) > 150
+    assert len(files) > 100
     again = [
         (str(one.relative_to(ROOT)), phrase)
         for one in files

@@ -138,8 +138,8 @@ def test_what_does_not_pay_for_one_trial_is_refused(asked, tmp_path, quiet):
             with pytest.raises(UsageError, match=f"192 requests are needed, and {told}.*not even one trial"):
                 start(of(server, **limit), tmp_path / "run", **quiet)
         assert server.requests == []
-    with pytest.raises(UsageError, match="max_cost is given and no prices are"):
-        ChatOptions(model="tiny", max_cost=1.0)
+    with pytest.raises(UsageError, match="both -M price-in and -M price-out, and --max-cost is given"):
+        ChatOptions(model="tiny", max_cost=1.0).check()
 
 
 def test_two_runs_are_compared_over_the_trials_that_both_were_asked():

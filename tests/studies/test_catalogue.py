@@ -24,6 +24,7 @@ ROW = Prompt(*("i", "p", "g", "text", "", "c", "k", "l", "t", "e"))
 with (Path(__file__).parent / "configs.csv").open(newline="", encoding="utf-8") as handle:
     RECORDED = {(row["corpus"], row["config"]): row for row in csv.DictReader(handle)}
 CONFIGS = [(corpus, config.name) for corpus in studies.corpora() for config in studies.load_corpus(corpus).configs]
+WITHOUT_PROMPTS = {"care_notes", "clinical_chat", "clinical_swaps", "gender_lexicon"}
 # What is no text, by corpus and column. Whatever else holds numbers or truth values alone is a mistake.
 TYPED = {
     ("clinical_notes", "credentialed"): "bool",
@@ -41,9 +42,10 @@ TYPED = {
     ("stigma_vignettes", "percent"): "int64",
     ("gender_lexicon", "weight"): "float64",
     ("social_distance", "label"): ("negative", "neutral", "positive", "irrelevant"),
+    **{(corpus, "candidates"): "candidates" for corpus in {corpus for corpus, _ in CONFIGS} - WITHOUT_PROMPTS},
     **{(corpus, "wording"): "int64" for corpus, config in CONFIGS if config.endswith("_wordings")},
 }
-READ = {"string": str, "int64": int, "float64": float, "bool": bool}
+READ = {"string": str, "int64": int, "float64": float, "bool": bool, "candidates": list}
 
 
 @pytest.mark.parametrize(("corpus", "name"), CONFIGS)

@@ -46,7 +46,8 @@ asyncio.new_event_loop().run_until_complete(within())
 
 
 def row(name, text=None, candidates=""):
-    offered = tuple(map(Candidate, candidates.split("|")))
+    parts = (one.rpartition("=") for one in candidates.split("|"))
+    offered = tuple(Candidate(text, float(value) if value else None) for value, _, text in parts)
     return Prompt(name, "p", "pro", text or f"Text {name}", offered)
 
 
