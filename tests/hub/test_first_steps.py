@@ -82,7 +82,7 @@ def test_two_repositories_of_results_are_compared_by_command(two, run, tmp_path)
     # A run on disk beside one of the Hub, in either order.
     for number, names in enumerate([("alice/a", "lab/b"), (run.folder, "lab/b"), ("lab/b", run.folder)]):
         command("compare", *names, "--out", tmp_path / str(number))
-        found = pd.read_csv(tmp_path / str(number) / "comparison.csv").iloc[0]
+        found = pd.read_csv(tmp_path / str(number) / "side_by_side.csv").iloc[0]
         # By hand: one noun pair of twenty is She and He, of which the other system gives the first .3 more.
         assert found["other @ lab/b: value"] == pytest.approx(0.3 / 20)
         assert found["other @ lab/b: n"] == 400  # 20 noun pairs and 20 professions
