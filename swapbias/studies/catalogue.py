@@ -176,9 +176,9 @@ def load_prompts(corpus: str, config: str | None = None, *, data: Path | None = 
 
 def config_features(config: Config) -> "Features":
     """The columns of a config with their types, as ``datasets`` writes them."""
-    from datasets import ClassLabel, Features, List, Value
+    from datasets import ClassLabel, Features, Value
 
-    structured = {"candidates": List({"text": Value("string"), "value": Value("float64")})}
+    structured = {"candidates": [{"text": Value("string"), "value": Value("float64")}]}
     types = {column: config.type_of(column) for column in config.columns}
     return Features({
         name: structured.get(one) or Value(one) if isinstance(one, str) else ClassLabel(names=list(one))
