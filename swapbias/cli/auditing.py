@@ -264,7 +264,7 @@ def plan_sentences(settings: "runs.Settings") -> Iterator[str]:
     if settings.model is not None:
         kind = model_kind(settings.model, settings.kind, ask_hub=False, load=settings.load)
     tasks, skipped = runs.plan_tasks(settings, kind=kind)
-    sent: dict[tuple[str, str], set[tuple[str, str]]] = {}  # a text is asked once, whoever reads it
+    sent: dict[tuple[str, str], set[tuple[str, str]]] = {}  # a text is sent once, whoever reads it
     for task in tasks:
         yield from _task_sentences(task, settings, sent.setdefault((task.kind.name, task.model), set()))
     yield from runs.repeat_notes(tasks)
@@ -276,7 +276,7 @@ def _task_sentences(task: "runs.Task", settings: "runs.Settings", sent: set[tupl
     texts = [task.kind.sent(row, settings) for row in task.rows]
     fresh = studies.only(task.rows, (not sent.issuperset(one) for one in texts))
     sent.update(text for one in texts for text in one)
-    takes = task.kind.announce(fresh, settings, task.experiment) if fresh else "asked by the experiments above."
+    takes = task.kind.announce(fresh, settings, task.experiment) if fresh else "sent by the experiments above."
     name = f"{task.study.name} {task.experiment.name}: {task.n_prompts} prompts{beside} for {task.model}"
     yield "; ".join(filter(None, (name, takes)))
     yield from filter(None, [runs.announced(task, settings)])

@@ -1,4 +1,4 @@
-"""swapbias list, help, build, swap, train, study, reproduce and cache: what can be asked, and of which data."""
+"""swapbias list, help, build, swap, train, study, reproduce and cache: what can be measured, and on which data."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -48,7 +48,7 @@ def list_(
     with_measures: Annotated[bool, ui.option("Measures (evaluate modules).", "--measures")] = False,
     as_json: ui.AsJson = False,
 ) -> None:
-    """List what can be asked of each kind of model."""
+    """List what can be measured on each kind of model."""
     fields = ("name", "kind", "configs", "question")
     known = [studies.load_study(name) for name in studies.studies()]
     configs = [

@@ -140,7 +140,7 @@ def _several(found: Sequence[Finding]) -> bool:
 
 
 def _size(page: Page) -> str:
-    """How much was asked: ``1,173 prompts from 17 templates``; without scored rows the prompts alone."""
+    """How much was measured: ``1,173 prompts from 17 templates``; without scored rows the prompts alone."""
     count = sum(one["rows"] for one in page.manifest["corpora"])
     if not page.items:
         return f"{count:,} prompts"

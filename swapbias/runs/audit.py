@@ -162,7 +162,7 @@ def _check_settings(run: Run, begun: Mapping[str, Any], settings: Settings) -> N
     for name, value in as_json(settings.saved()).items():
         if before[name] != value:
             raise UsageError(
-                f"{run.place} was begun with {name} {before[name]!r}, and {value!r} is asked for. Ask for the same, "
+                f"{run.place} was begun with {name} {before[name]!r}, and now it is {value!r}. Give the same, "
                 "or choose another --out."
             )
 
@@ -244,7 +244,7 @@ def part_scorer(spec: Mapping[str, Any]) -> Work:
     tasks, _ = plan_tasks(settings, kind=kind_of_manifest(manifest, settings))
     if fingerprints(tasks) != manifest["corpora"]:
         raise UsageError(f"The worker on {machine} has other prompts or word lists. Install the same everywhere.")
-    # Chat models are asked by the process that began the run.
+    # Requests to chat models are made by the process that began the run.
     settings = replace(settings, options=tuple(one for one in settings.options if not isinstance(one, ChatOptions)))
     mine = [task for task in tasks if task.kind.name != "chat"]
     quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}

@@ -23,7 +23,7 @@ from swapbias.runs.run import REPORT, Run
 from swapbias.studies import load_study
 
 _HEAVY = ["text", "top_tokens"]  # columns of scored rows that no comparison reads
-Prompts = tuple[int, str, tuple[str, ...], str, str]  # rows, their sha256, of word lists and notes, how chat is asked
+Prompts = tuple[int, str, tuple[str, ...], str, str]  # rows, their sha256, of word lists and notes, settings of chat
 Columns = Sequence[tuple[ComparedModel, Results, str]]  # a model, its run, and its name there
 
 

@@ -534,7 +534,7 @@ class Scoring:
         self._write_rounds({"planned": planned, "looks": self.looks})
 
     def _note_rounds(self, planned: int) -> None:
-        """Write how often prompts were asked, and sentences where that is not as often as planned."""
+        """Write how many trials each prompt had, and sentences where that is not as often as planned."""
         if planned < 2:
             return
         trials = {
@@ -546,7 +546,7 @@ class Scoring:
         sentences = []
         if fewer := [f"{name} {count}" for name, count in trials.items() if count != planned]:
             why = f"; {self.stopped}" if self.stopped else ""
-            sentences.append(f"Of {planned} planned trials of each prompt were asked: {', '.join(fewer)}{why}.")
+            sentences.append(f"Of {planned} planned trials of each prompt were run: {', '.join(fewer)}{why}.")
         if self.looks:
             sentences.append(
                 "Results were looked at while they came, and asking ended where they were decided: intervals and "
@@ -573,7 +573,7 @@ def _has_look(one: ScoredTask, number: int) -> bool:
 
 
 def _by_model(rounds: Iterable[tuple[ScoredTask, Iterable[int]]]) -> Iterator[tuple[Scorer, Rows]]:
-    """The rows of some rounds of all tasks of one model together: what they share is asked once."""
+    """The rows of some rounds of all tasks of one model together: what they share is requested once."""
     found: dict[str, tuple[Scorer, list[Rows]]] = {}
     for one, numbers in rounds:
         _, rows = found.setdefault(one.reader.model_id, (one.reader, []))

@@ -1,4 +1,4 @@
-"""What is asked: prompts, studies, their tables, word lists and published numbers."""
+"""Questions: prompts, studies, their tables, word lists and published numbers."""
 
 import lazy_loader
 

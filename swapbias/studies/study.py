@@ -232,7 +232,7 @@ class Covariate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rubric:
-    """What a judge is asked of an answer in free text, which it reads without the group."""
+    """The question to a judge about an answer in free text, which it reads without the group."""
 
     question: str  # about the answer, not about the person
     candidates: tuple[Candidate, ...]  # its options in order
@@ -251,7 +251,7 @@ class Experiment:
     question: str
     corpus: str = ""  # of its configs, where not the study's own
     configs: tuple[str, ...] = ()  # audited by default
-    alternatives: tuple[str, ...] = ()  # audited instead, one at a time, when asked for by name
+    alternatives: tuple[str, ...] = ()  # audited instead, one at a time, when named
     placebo: tuple[str, ...] = ()  # its rows in other wordings, in which nothing is swapped
     baseline: tuple[str, ...] = ()  # its templates about no condition
     on_request: bool = False  # read whole only where its study is named: it costs many times the others

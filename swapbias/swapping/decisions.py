@@ -274,7 +274,7 @@ class _Verdict:
 
 
 Stays = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
-_UNSURE = _Verdict(False, -1)  # what stands beside the word leaves doubt: the word behind the next is asked
+_UNSURE = _Verdict(False, -1)  # what stands beside the word leaves doubt: the word behind the next is looked at
 
 
 class Decider:

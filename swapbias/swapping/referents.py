@@ -4,7 +4,7 @@
 beside them (``RULES``, the first that fits). Pronouns of the patient's gender with nobody else named shortly before
 are the patient's, which is decided for all of a block at once; of the rest a logistic model tells whether they mean
 the person before them: what stands beside the pronoun, what its subject does, what that person did, whom the
-pronouns before it meant. Its weights (``antecedent_weights.csv``) are fitted by ``scripts/fit_weights.py`` to the
+pronouns before it stood for. Its weights (``antecedent_weights.csv``) are fitted by ``scripts/fit_weights.py`` to the
 development notes of ``clinical_swaps``. All text is bytes, as it stands in the buffer, so that offsets need no
 translation.
 """
@@ -413,7 +413,7 @@ def is_demographic(before: bytes, after: bytes, *, letter: bool) -> bool:
 
 REACH = 260  # bytes before a pronoun in which the person it means is looked for
 AHEAD = 72  # bytes after it that say what it does
-_FEW = 3  # persons named last, of whom each may be meant
+_FEW = 3  # persons named last, of whom each may be the referent
 
 
 class Mention(NamedTuple):
@@ -536,7 +536,7 @@ class Pronoun:
         start: where it stands in its text.
         first: where ``before`` begins in the buffer, as ``mentions`` and ``earlier`` count.
         before, after: the text around it.
-        mentions: persons named in ``before``, in order, who may be meant.
+        mentions: persons named in ``before``, in order, who may be the referent.
         earlier: pronouns of the same gender in ``before``.
     """
 
@@ -583,7 +583,7 @@ _FULL_NAME = re.compile(rb"[A-Z][a-z]+ [A-Z][a-z]+ (?=is |was |has )")
 
 
 def candidates(one: Pronoun) -> Sequence[Mention]:
-    """Who may be meant but the patient: the last of those who were named, one alone before several.
+    """Who may be the referent but the patient: the last of those who were named, one alone before several.
 
     A full name that opens the sentence ("Amy Roe is well; she") and that nobody was introduced by is the patient's.
     """
@@ -655,7 +655,7 @@ def _label(was: Earlier | None) -> str:
 
 
 def _decided(one: Pronoun, person: Mention) -> tuple[str, str, str]:
-    """Whom pronouns meant before: the last since the person, the last subject of the sentence, of the one before."""
+    """Referents of earlier pronouns: the last since the person, the last subject of its sentence, of that before."""
     here = one.starts[one.here] if one.here < len(one.words) else one.first + len(one.before)
     since = [was for was in one.earlier if was.start > person.start]
     inside = [was for was in one.earlier if was.subject and was.start >= here]
@@ -680,7 +680,7 @@ def _patient_named(one: Pronoun, person: Mention) -> str:
 
 
 def _event_before(one: Pronoun) -> str:
-    """What is next before the pronoun: a person, a pronoun and whom it meant, the end of a sentence; or blank."""
+    """What is next before the pronoun: a person, a pronoun and its referent, the end of a sentence; or blank."""
     other = _HER if one.word.encode() in _HIS else _HIS
     decided = {was.start: was for was in one.earlier}
     named = {person.start: person for person in one.mentions}
@@ -734,7 +734,7 @@ def antecedent_of(one: Pronoun) -> Mention | None:
 
 
 def best(known: Mapping[str, float], seen: Sequence[tuple[Mention, Sequence[str]]]) -> tuple[float, Mention | None]:
-    """The person with the highest score by these weights, and the score: above zero the person is meant."""
+    """The person with the highest score by these weights, and the score: above zero the person is the referent."""
     scored = [(sum(known.get(name, 0.0) for name in names) + known["bias"], person) for person, names in seen]
     return max(scored, key=lambda one: one[0], default=(-1.0, None))
 
@@ -745,7 +745,7 @@ _BEFORE_KIN = _re(
 
 
 def _of_family(one: Pronoun) -> Mention | None:
-    """In a family history whoever was named in the sentence is meant, but before a relative ("his father")."""
+    """In a family history whoever was named in the sentence is the referent, but before a relative ("his father")."""
     bounds = sentences(one.before)
     here = one.first + (bounds[-1] if bounds else 0)
     kin = [mention for mention in one.mentions if mention.start >= here and mention.kind == KIN]
@@ -961,7 +961,7 @@ def _beside_or(signs: Bytes, found: Matches) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class _Named:
-    """All who are named in a block and may be meant by a pronoun, in order."""
+    """All who are named in a block and may be a pronoun's referent, in order."""
 
     start: Ints
     end: Ints
@@ -1047,7 +1047,7 @@ class _Named:
         return [*map(Mention, *(one[first:last] for one in self._listed))][::-1]
 
     def between(self, low: int, high: int, side: int, strange: Sequence[int]) -> list[Mention]:
-        """Those who may be meant by a pronoun of that side at ``high``.
+        """Those who may be the referent of a pronoun of that side at ``high``.
 
         Whoever has no gender and is taken up by a pronoun of the other one (at ``strange``) may not.
         """

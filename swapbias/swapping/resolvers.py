@@ -126,7 +126,7 @@ def further_features(previous: str, following: str | None, second: str | None, o
 WINDOW = 100  # bytes on each side that a resolver is shown
 NEAR = 60  # characters of them that tell most
 _LEFT_OPEN = 3.5  # of SURE: the word behind the next one decides
-SURE = 4.0  # log-odds of the two words beside a pronoun that the next but one is not asked about
+SURE = 4.0  # log-odds of the two words beside a pronoun that the next but one is not looked at
 DOUBTFUL = 1.5  # log-odds within this of zero are counted as doubtful
 
 _LAST = re.compile(r"([^\W\d_]+(?:['’][^\W\d_]+)?|\d+|[^\w\s])\s*$")
@@ -268,7 +268,7 @@ def _is_adverb(word: str) -> bool:
 
 
 def _asks_further(previous: str, following: str) -> bool:
-    """Whether the word behind the next one is asked, however sure the words beside the pronoun make it."""
+    """Whether the word behind the next one is looked at, however sure the words beside the pronoun make it."""
     phrase = following in _PHRASES or following in _TIMES or following in _OWNED_PHRASES
     return phrase or _is_adverb(following) or (previous in _LETS and following in _DOES)
 

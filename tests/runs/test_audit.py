@@ -287,7 +287,7 @@ def test_the_same_call_again_loads_no_model_and_other_settings_are_refused(tmp_p
     again, same = start(settings, tmp_path / "run", **quiet)
     assert [one.row() for one in same] == [one.row() for one in found]
     assert {path: path.stat().st_mtime_ns for path in again.folder.rglob("*")} == before
-    with pytest.raises(UsageError, match="was begun with limit 30, and 20 is asked for"):
+    with pytest.raises(UsageError, match="was begun with limit 30, and now it is 20"):
         start(replace(settings, limit=20), tmp_path / "run", **quiet)
 
 

@@ -217,9 +217,9 @@ class AnsweringScorer(Scorer):
     def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Logs | None]:
         """Of each prompt the log-probabilities of its options, in nats, and the probability that is not shown.
 
-        None: they are not known, as of a prompt too long for the model.
+        None: they are not known, as of a prompt too long for the model, or without a model.
         """
-        raise NotImplementedError
+        return [None] * len(prompts)
 
     def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
         """Put the answers to these requests, of ``expected`` in all, into the log: here none."""

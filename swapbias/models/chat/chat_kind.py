@@ -1,4 +1,4 @@
-"""The kind of chat models: answers to prompts, each asked several times."""
+"""The kind of chat models: answers to prompts, several of each."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -169,7 +169,7 @@ class Chat(Kind):
                 "prompt. Raise it, or take fewer prompts (--limit)."
             )
         if why := scorer.beyond_limits(prompts):
-            say(f"Not all {options.trials} trials will be asked: {why}. As many as fit are a whole run.")
+            say(f"Not all {options.trials} trials will be run: {why}. As many as fit are a whole run.")
         return scorer
 
     def read(

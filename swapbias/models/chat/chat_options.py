@@ -1,4 +1,4 @@
-"""How a chat model is asked: the service, its key, sampling and limits."""
+"""How requests to a chat model are made: the service, its key, sampling and limits."""
 
 import ipaddress
 import math
@@ -23,12 +23,12 @@ KEYS = {"api.openai.com": "OPENAI_API_KEY", "router.huggingface.co": "HF_TOKEN"}
 @validated
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatOptions:
-    """How a chat model is asked; keys come from the environment alone. Each field says what it sets (``help``).
+    """How requests to a chat model are made; keys come from the environment alone. ``help`` of a field: what it sets.
 
     Attributes:
         scoring: ``log-odds``: probabilities of the options of closed questions, one request for each of two orders.
-        json_schema: the enum are the options, or their letters; a service that refuses schemas is asked without.
-        trials: the rows say which trial they are (``prompt_id`` ends in ``/t3``); trial t is asked with seed + t.
+        json_schema: the enum are the options, or their letters; a service that refuses schemas gets none.
+        trials: the rows say which trial they are (``prompt_id`` ends in ``/t3``); trial t has seed + t.
         answers_per_request: ``n``, with the seed of the first trial, of a service that gives several answers.
         attempts: how often a request is tried; where the service limits the rate, for two minutes at least.
 
@@ -51,7 +51,7 @@ class ChatOptions:
     )
     top_logprobs: int = option(20, "First tokens a service tells, for log-odds.", least=1)
     json_schema: bool = option(False, "Let a JSON schema allow the options alone, where the service knows schemas.")
-    trials: int = option(5, "Times each prompt is asked.", least=1, most=1_000)  # beyond, the rows fill a memory
+    trials: int = option(5, "Answers to each prompt.", least=1, most=1_000)  # beyond, the rows fill a memory
     answers_per_request: int = option(1, "Trials that one request asks for (n), where the service allows.", least=1)
     temperature: float = option(1.0, "Of the chat model.", least=0.0)
     max_tokens: int = option(16, "Most tokens of an answer; models that think first need thousands.", least=1)
@@ -124,7 +124,7 @@ class ChatOptions:
         return (prompt_tokens * prices[0] + output_tokens * prices[1]) / 1e6
 
     def of_judge(self) -> "ChatOptions | None":
-        """How the judge is asked: as the model is, where no place of its own is given; None where there is no judge.
+        """How requests to the judge are made: as to the model, unless it has its own place; None without a judge.
 
         At another place it has a key of its own: that of the model's service never goes there.
         """
@@ -166,8 +166,8 @@ class ChatOptions:
             scheme, host, _ = origin = _origin(url) or ("", "", 0)
             if scheme == "http" and origin not in own and not _is_loopback(host):
                 raise UsageError(
-                    f"{urlsplit(url).netloc} would be asked over http, where anybody on the way can read texts and "
-                    "key. Use https, or declare it as your own with -M own-address."
+                    f"{urlsplit(url).netloc} would get requests over http, where anybody on the way can read texts "
+                    "and key. Use https, or declare it as your own with -M own-address."
                 )
 
 
@@ -200,7 +200,7 @@ def settings(options: ChatOptions) -> dict[str, Any]:
 
 
 def scoring_in_words(chat: Mapping[str, Any]) -> str:
-    """How a chat model was asked, in words, by its settings in a manifest.
+    """How requests to a chat model were made, in words, by its settings in a manifest.
 
     >>> scoring_in_words({"trials": 5, "temperature": 1.0}), scoring_in_words({"scoring": "log-odds"})
     ('5 trials at temperature 1', 'option log-odds over two orders of the options')

@@ -20,7 +20,7 @@ OptionLogs = Callable[[Sequence[Prompt], Progress | None], list[Logs | None]]  #
 def score_options(option_logs: OptionLogs, prompts: Sequence[Prompt], on_progress: Progress | None) -> list[Scored]:
     """Score: what the options count on average, weighted by their probabilities among those that count something.
 
-    In the unit and meaning of sampled answers, of which it is the mean were any number drawn. Each prompt is asked in
+    In the unit and meaning of sampled answers, of which it is the mean were any number drawn. Each prompt is put in
     the order of its options and in the reverse one (see ``orders``), once each, and probabilities are averaged over
     them. An option with a letter is its letter, else its whole text. ``log_odds``, ``unanswered``, ``outside`` and
     ``hidden`` are those of ``measures.OptionOdds``; ``not_answered`` is the probability of all that counts nothing,

@@ -87,7 +87,7 @@ class Asking:
         from anyio.from_thread import start_blocking_portal  # of the openai client
 
         if not self.options.base_url and is_offline_mode():
-            raise ValueError("Hugging Face Inference Providers cannot be asked: HF_HUB_OFFLINE is set: unset it.")
+            raise ValueError("Hugging Face Inference Providers cannot be reached: HF_HUB_OFFLINE is set: unset it.")
         # A loop of its own, for a notebook runs one already.
         with _quiet(self.log.read is not None), start_blocking_portal() as portal:
             portal.call(self.run, groups, report, expected)
@@ -136,7 +136,7 @@ class Asking:
         return []
 
     async def request(self, body: Mapping[str, Any], trials: Trials) -> list[tuple[Answer, Prompt]]:
-        """The answers of one reply; where there are fewer than trials, the others are asked for in their turn."""
+        """The answers of one reply; where there are fewer than trials, the others are requested in their turn."""
         response = await self.client.post("/chat/completions", cast_to=httpx2.Response, body=body)
         reply = response.extensions["reply"]
         usage = [reply.get("usage"), *[None] * len(trials)]  # a request is counted once
@@ -343,7 +343,7 @@ class ChatScorer(AnsweringScorer):
         Asking(self, api_key(self.options)).ask(missing, report, expected)
 
     def later_trials(self, prompt: Prompt, pending: Groups) -> Trials:
-        """The trials after that of a prompt which its request may answer as well, if they are not asked for yet."""
+        """The trials after that of a prompt which its request may answer as well, if they are not requested yet."""
         trial, several = trial_of(prompt.prompt_id), self.options.answers_per_request
         name = prompt.prompt_id.removesuffix(f"/t{trial}")
         last = min(trial + several - 1 - (trial - 1) % several, self.options.trials)

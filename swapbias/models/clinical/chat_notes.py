@@ -1,4 +1,4 @@
-"""Notes as conversations: what a chat model is asked about them, and what its answers are read by."""
+"""Notes as conversations: the questions to a chat model about them, and how its answers are read."""
 
 from collections.abc import Sequence
 from pathlib import Path

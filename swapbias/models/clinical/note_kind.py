@@ -46,7 +46,7 @@ class NoteOptions:
     data: str | None = option(None, "Your notes: MIMIC-III folder, CSV, JSON lines, Parquet.", place=True)
     plausible: bool = option(False, "Leave notes with gender-specific clinical terms out.")
     explain: int = option(3, "Notes of each phenotype explained word by word (LIME); 0 for none.", least=0)
-    question: str | None = option(None, "What a chat model is asked of a note: yes is the label 1.")
+    question: str | None = option(None, "Question to a chat model about a note: yes is the label 1.")
     checklist: str | None = option(
         None, "Facts that its summary should keep: note_id, fact, terms (CSV).", place=True
     )

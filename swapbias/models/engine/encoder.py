@@ -24,7 +24,7 @@ def rounding_error(exact: torch.Tensor, rounded: torch.Tensor) -> tuple[float, f
 
 
 class Rounding:
-    """The type of an engine's weights, which are loaded in float32 whatever is asked for.
+    """The type of an engine's weights, which are loaded in float32 whatever the setting.
 
     For bfloat16 and float16 the first texts are read in float32, then the weights are cast one after another. So a
     second model is never loaded, and memory is at no time above what float32 needs alone.
@@ -98,7 +98,7 @@ class Engine:
 
     Packed rows where the family can read them, batches of equal length where it cannot or where the model was added
     to (quantised, spread over devices, of remote code): nothing is ever padded. The model is not changed, and only
-    the tokens asked about reach its head.
+    the wanted tokens reach its head.
     """
 
     def __init__(self, model: Any, *, batch_size: int = 64) -> None:
