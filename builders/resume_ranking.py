@@ -320,14 +320,14 @@ _UPSTREAM = (RESUMES, *NAMES.values())
 
 
 def _config(name: str, rows: Any, description: str) -> Config:
-    return Config(name, description, rows, _COLUMNS, types=_TYPES, upstream=_UPSTREAM)
+    return Config(name, description, rows, _COLUMNS, types=_TYPES, upstream=_UPSTREAM, chats=True)
 
 
 CORPUS = Corpus(
     name=NAME,
     title="Equal CVs with names of eight groups, to be ranked, compared or judged by themselves",
     tags=("gender-bias", "social-bias", "hiring"),
-    version="2.0.0",
+    version="3.0.0",
     study=STUDY,
     released=tuple(released()),
     configs=(

@@ -409,18 +409,18 @@ def _config(name: str, *, printed: bool) -> Config:
     before, after = ("original_", ", as published") if printed else ("", "")
     rows = partial(_rows, name, printed=printed)
     upstream = (PRINTED["vignettes"],) if printed else ()
-    return Config(f"{before}{name}", f"{_DESCRIPTIONS[name]}{after}", rows, COLUMNS, upstream=upstream)
+    return Config(f"{before}{name}", f"{_DESCRIPTIONS[name]}{after}", rows, COLUMNS, upstream=upstream, chats=True)
 
 
 def _advice_config(slot: str) -> Config:
     description = f"The prompts of {slot} without options, to be answered in free text"
-    return Config(f"{ADVICE}_{slot}", description, partial(_advice, slot), COLUMNS)
+    return Config(f"{ADVICE}_{slot}", description, partial(_advice, slot), COLUMNS, chats=True)
 
 
 CORPUS = Corpus(
     name=NAME,
     title="Vignettes of people with mental health conditions, and questions of social distance",
-    version="2.0.0",
+    version="3.0.0",
     study=STUDY,
     released=tuple(released()),
     configs=(

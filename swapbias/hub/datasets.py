@@ -307,7 +307,10 @@ What this project wrote is under {{licence}}. {{sources}}
 
 {{recipe}}
 """
-_STRUCTURES = {"candidates": "list of `text` (string) and `value` (float64)"}  # types that hold others
+_STRUCTURES = {  # types that hold others
+    "candidates": "list of `text` (string) and `value` (float64)",
+    "messages": "list of `role` and `content` (strings)",
+}
 Infos = Mapping[str, DatasetInfo]  # of configs that were written, by name
 
 
@@ -428,7 +431,7 @@ def meanings(corpus: Corpus, config: Config) -> Iterator[tuple[str, str]]:
         if not (patterns := _KEY.findall(names)) or any(fnmatchcase(config.name, one) for one in patterns)
     }
     prompts = PROMPT_MEANINGS if config.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS else {}
-    for column in config.columns:
+    for column in config.published:
         meaning = own.get(column) or prompts.get(column, "")
         if not meaning:
             raise ValueError(

@@ -25,7 +25,7 @@ from swapbias.models import Bar, Progress, Say, Scored, Scorer
 from swapbias.privacy import is_left_over
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.plan import Task
-from swapbias.studies import Candidate, Row, as_prompts, column, joined, load_corpus, only, reopen_study
+from swapbias.studies import Row, as_prompts, column, joined, load_corpus, only, published_prompts, reopen_study
 from swapbias.swapping import Part, Result, WorkerPool
 
 if TYPE_CHECKING:
@@ -298,8 +298,7 @@ def score_prompts(prompts: "Dataset", scorer: Scorer, *, on_progress: Progress |
     from datasets import Dataset
 
     rows = prompts.to_list()
-    read = [{**row, "candidates": tuple(Candidate(**one) for one in row["candidates"])} for row in rows]
-    return Dataset.from_list(with_scores(rows, scorer.score(as_prompts(read), on_progress), scorer.model_id))
+    return Dataset.from_list(with_scores(rows, scorer.score(published_prompts(rows), on_progress), scorer.model_id))
 
 
 def score_rows(

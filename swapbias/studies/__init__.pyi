@@ -21,6 +21,7 @@ from .catalogue import (
     metric_path as metric_path,
     metrics as metrics,
     own_studies as own_studies,
+    published_prompts as published_prompts,
     row_count as row_count,
     studies as studies,
 )
@@ -43,6 +44,7 @@ from .rankings import (
 from .study import (
     CLOSED_QUESTION as CLOSED_QUESTION,
     MASK as MASK,
+    MESSAGES as MESSAGES,
     PLACEBO as PLACEBO,
     PLACEBO_COLUMNS as PLACEBO_COLUMNS,
     PROMPT_COLUMNS as PROMPT_COLUMNS,
@@ -73,6 +75,7 @@ from .study import (
     prompt_row as prompt_row,
     slots as slots,
     table_config as table_config,
+    text_of as text_of,
     turns as turns,
     unknown as unknown,
 )

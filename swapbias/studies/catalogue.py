@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.studies.study import (
+    MESSAGES,
     PROMPT_COLUMNS,
+    Candidate,
     Config,
     Corpus,
     Experiment,
@@ -18,6 +20,7 @@ from swapbias.studies.study import (
     Row,
     Study,
     check_prompts,
+    text_of,
     unknown,
 )
 from swapbias.studies.tables import Lexicon, upstream_file
@@ -141,6 +144,18 @@ def as_prompts(rows: Iterable[Mapping[str, Any]]) -> list[Prompt]:
     return [Prompt(**{name: row[name] for name in PROMPT_COLUMNS}) for row in rows]
 
 
+def published_prompts(rows: Iterable[Mapping[str, Any]]) -> list[Prompt]:
+    """The prompts of rows as they are published: candidates by name, chats as ``messages``."""
+    return as_prompts(
+        {
+            **row,
+            "text": text_of(row[MESSAGES]) if MESSAGES in row else row["text"],
+            "candidates": tuple(Candidate(**one) for one in row["candidates"]),
+        }
+        for row in rows
+    )
+
+
 def row_count(corpus: str, config: str) -> int | None:
     """Rows of a config, or None where it needs an upstream file that is not on this machine."""
     wanted = load_corpus(corpus).config(config)
@@ -171,15 +186,18 @@ def load_prompts(corpus: str, config: str | None = None, *, data: Path | None = 
         streamed: Dataset = Dataset.from_generator(lambda: map(chosen.typed, chosen.rows()), features=features)
         return streamed
     rows = [chosen.typed(row) for row in config_rows(leaf, chosen.name)]
-    return Dataset.from_dict({one: [row[one] for row in rows] for one in chosen.columns}, features=features)
+    return Dataset.from_dict({one: [row[one] for row in rows] for one in chosen.published}, features=features)
 
 
 def config_features(config: Config) -> "Features":
     """The columns of a config with their types, as ``datasets`` writes them."""
     from datasets import ClassLabel, Features, Value
 
-    structured = {"candidates": [{"text": Value("string"), "value": Value("float64")}]}
-    types = {column: config.type_of(column) for column in config.columns}
+    structured = {
+        "candidates": [{"text": Value("string"), "value": Value("float64")}],
+        MESSAGES: [{"role": Value("string"), "content": Value("string")}],
+    }
+    types = {column: config.type_of(column) for column in config.published}
     return Features({
         name: structured.get(one) or Value(one) if isinstance(one, str) else ClassLabel(names=list(one))
         for name, one in types.items()

@@ -21,6 +21,7 @@ from swapbias.files import LOCK, locked, write_whole
 from swapbias.measures import named_group
 from swapbias.studies.catalogue import load_study, register
 from swapbias.studies.study import (
+    MESSAGES,
     PLACEBO,
     PROMPT_COLUMNS,
     Config,
@@ -29,6 +30,7 @@ from swapbias.studies.study import (
     Rubric,
     Slice,
     Study,
+    text_of,
     unknown,
 )
 from swapbias.studies.tables import Lexicon
@@ -277,6 +279,8 @@ def study_files(
             raise UsageError(f"prompts are a {found}, expected a folder, a CSV file, a DataFrame or a Dataset.")
         if "candidates" in table:  # as corpora have them, or as a CSV file does
             table = table.assign(candidates=[_words(one) for one in table["candidates"]])
+        if MESSAGES in table:
+            table = table.assign(text=[text_of(one) for one in table[MESSAGES]]).drop(columns=MESSAGES)
         if "group" in table:
             reference, group = (named_group(one, set(map(str, table["group"]))) for one in (reference, group))
         quotes = csv.QUOTE_NONNUMERIC  # else a carriage return in a text would end its row

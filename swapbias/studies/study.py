@@ -19,9 +19,11 @@ from swapbias.studies.tables import Lexicon, corpus_dir, read_table
 MASK = "<mask>"
 PLACEBO = "placebo"  # the group of rows that are reworded and in which nothing is swapped
 PLACEBO_COLUMNS = ("side", "wording")
+MESSAGES = "messages"  # the column of chats as they are published, in place of ``text``
+ROLES = ("system", "user", "assistant")
 _SLOT = re.compile(r"\[([a-z_]+)\]")
 Row = dict[str, Any]  # candidates as a tuple, all else as text
-_TURN = re.compile(r"(?:\A|\n)<\|(system|user|assistant)\|>\n")
+_TURN = re.compile(rf"(?:\A|\n)<\|({'|'.join(ROLES)})\|>\n")
 
 
 class Candidate(NamedTuple):
@@ -47,10 +49,7 @@ class Prompt:
     prompt_id: str = _meaning("unique within a config")
     pair_id: str = _meaning("shared by the rows that are compared with each other")
     group: str = _meaning("what stands (or is looked for) in the swapped slot, e.g. `female`")
-    text: str = _meaning(
-        "what the model reads; `<mask>` marks the position a masked model fills; of a chat with more than one turn "
-        "see `conversation`"
-    )
+    text: str = _meaning("what the model reads; `<mask>` marks the position a masked model fills")
     candidates: tuple[Candidate, ...] = _meaning(
         "the answers offered, in order, each with what it counts (null: nothing, as of `Do not know`); empty where "
         "none are",
@@ -71,7 +70,10 @@ class Prompt:
 
 
 PROMPT_COLUMNS = tuple(one.name for one in fields(Prompt))
-PROMPT_MEANINGS: dict[str, str] = {one.name: one.metadata["meaning"] for one in fields(Prompt)}
+PROMPT_MEANINGS: dict[str, str] = {
+    **{one.name: one.metadata["meaning"] for one in fields(Prompt)},
+    MESSAGES: "what the model reads, turn by turn, as `apply_chat_template` takes it",
+}
 
 
 def prompt_row(
@@ -114,6 +116,21 @@ def turns(text: str) -> list[dict[str, str]]:
     if before or not parts:
         return [{"role": "user", "content": text}]
     return [{"role": role, "content": content} for role, content in zip(parts[::2], parts[1::2], strict=True)]
+
+
+def text_of(messages: Iterable[Mapping[str, Any]]) -> str:
+    """The text of messages as ``apply_chat_template`` takes them: the inverse of ``turns``.
+
+    UsageError: a message has another role than system, user or assistant, or its content is not text.
+
+    >>> text_of([{"role": "user", "content": "Is it?"}])
+    'Is it?'
+    """
+    found = [(str(one.get("role")), one.get("content")) for one in messages]
+    if not found or not all(role in ROLES and isinstance(content, str) for role, content in found):
+        raise UsageError(f"Each of {MESSAGES} needs a role ({', '.join(ROLES)}) and a text as content. Correct them.")
+    read = [(role, str(content)) for role, content in found]
+    return read[0][1] if [role for role, _ in read] == ["user"] else conversation(*read)
 
 
 def placebo(row: Mapping[str, Any], wording: str, text: str) -> Row:
@@ -357,6 +374,7 @@ class Config:
     """One table of a corpus; ``rows`` makes it, every value but candidates a text.
 
     ``types``: of columns that are published as something else; those that experiments compare by name are texts.
+    ``chats``: texts are conversations, and published as ``messages``.
     """
 
     name: str
@@ -367,12 +385,20 @@ class Config:
     upstream: tuple[str, ...] = ()  # pinned files that it must read
     split: str = "test"
     split_column: str = ""  # where rows say their split
+    chats: bool = False
     stream: bool = False  # too large for memory: it is written as it is made, and not checked as a whole
     count: Callable[[], int] | None = None  # the number of rows without making them, where that takes long
+
+    @property
+    def published(self) -> tuple[str, ...]:
+        """The columns as they are published."""
+        return tuple(MESSAGES if self.chats and one == "text" else one for one in self.columns)
 
     def type_of(self, column: str) -> Type:
         """What a column holds: ``string`` where nothing is declared and all prompts have no other type."""
         usual = {"candidates": "candidates"} if self.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS else {}
+        if self.chats:
+            usual[MESSAGES] = MESSAGES
         if self.columns[-len(PLACEBO_COLUMNS) :] == PLACEBO_COLUMNS:
             usual[PLACEBO_COLUMNS[-1]] = "int64"
         return self.types.get(column, usual.get(column, "string"))
@@ -381,11 +407,11 @@ class Config:
         """A row as it is published: every value of its column's type, a class by its number, else ValueError."""
         read: Mapping[str, Callable[[Any], Any]] = {
             "string": str, "int64": int, "float64": float, "bool": {"True": True, "False": False}.__getitem__,
-            "candidates": lambda every: [one._asdict() for one in every],
+            "candidates": lambda every: [one._asdict() for one in every], MESSAGES: turns,
         }  # fmt: skip
         found: dict[str, Any] = {}
-        for column in self.columns:
-            kind, value = self.type_of(column), row[column]
+        for column, source in zip(self.published, self.columns, strict=True):
+            kind, value = self.type_of(column), row[source]
             try:
                 found[column] = read[kind](value) if isinstance(kind, str) else kind.index(value)
             except (ValueError, KeyError) as error:

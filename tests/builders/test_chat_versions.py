@@ -12,7 +12,7 @@ from swapbias.findings.finding import UNMEASURED
 from swapbias.models import Scored, Scorer
 from swapbias.models.auto import kind_of
 from swapbias.runs.run import score_prompts
-from swapbias.studies import as_prompts, config_rows, load_prompts, load_study
+from swapbias.studies import as_prompts, config_rows, load_prompts, load_study, turns
 from swapbias.studies.answer_scores import read_completion, read_option
 
 READ = {"options": read_option, "completion": read_completion}
@@ -139,9 +139,12 @@ def test_prompts_of_a_dataset_are_read_with_what_their_options_count():
         kind, unit, model_id = "chat", "share of answers", "first"
 
         def score(self, prompts, on_progress=None):
+            read.extend(turns(one.text) for one in prompts)
             return [Scored(READ["options"](one, "(A)")[0]) for one in prompts]
 
+    read = []
     prompts = load_prompts("stigma_vignettes", "gender").select(range(12))
     scored = score_prompts(prompts, First())
     assert scored["score"][:] == [row["candidates"][0]["value"] for row in prompts]
     assert scored.features["candidates"] == prompts.features["candidates"]
+    assert read == prompts["messages"][:]

@@ -133,7 +133,7 @@ def every_card_tells_rows_and_columns_of_every_config_that_was_built(corpus, bui
     assert counted == mine
     for config in mine:
         told = meanings(body, config)
-        assert set(told) == set(studies.load_corpus(corpus).config(config).columns)
+        assert set(told) == set(studies.load_corpus(corpus).config(config).published)
         assert all(len(text) > 8 for text in told.values())
 
 
@@ -457,7 +457,7 @@ def test_what_a_prompt_column_means_is_data_and_no_docstring(leaf, monkeypatch):
     corpus = leaf("MIT")
     table = columns.features_section(corpus)
     assert "| `pair_id` | string | shared by the rows that are compared with each other |" in table
-    assert list(PROMPT_MEANINGS) == list(PROMPT_COLUMNS)
+    assert list(PROMPT_MEANINGS) == [*PROMPT_COLUMNS, "messages"]
 
 
 def test_the_notes_of_a_folder_of_ones_own_are_not_described_by_the_published_readme(tmp_path):

@@ -43,9 +43,10 @@ TYPED = {
     ("gender_lexicon", "weight"): "float64",
     ("social_distance", "label"): ("negative", "neutral", "positive", "irrelevant"),
     **{(corpus, "candidates"): "candidates" for corpus in {corpus for corpus, _ in CONFIGS} - WITHOUT_PROMPTS},
+    **{(corpus, "messages"): "messages" for corpus in ("resume_ranking", "stigma_vignettes")},
     **{(corpus, "wording"): "int64" for corpus, config in CONFIGS if config.endswith("_wordings")},
 }
-READ = {"string": str, "int64": int, "float64": float, "bool": bool, "candidates": list}
+READ = {"string": str, "int64": int, "float64": float, "bool": bool, "candidates": list, "messages": list}
 
 
 @pytest.mark.parametrize(("corpus", "name"), CONFIGS)
@@ -60,14 +61,14 @@ def test_rows_are_those_that_are_recorded_and_of_the_types_that_are_declared(cor
         recorded = RECORDED[corpus, name]
         assert len(rows) == int(recorded["rows"]) == (config.count() if config.count else len(rows))
         assert fingerprint(rows)[:16] == recorded["sha256"]
-    for column in config.columns:
-        values, kind = {row[column] for row in rows}, config.type_of(column)
+    for column, source in zip(config.published, config.columns, strict=True):
+        values, kind = {row[source] for row in rows}, config.type_of(column)
         if kind == "string":
             assert not values <= {"True", "False"}, column
             assert not all(one.lstrip("-").replace(".", "", 1).isdigit() for one in values), column
         else:
             assert kind == TYPED[corpus, column]
-            typed = [config.typed({**rows[0], column: one})[column] for one in values]
+            typed = [config.typed({**rows[0], source: one})[column] for one in values]
             assert {type(one) for one in typed} == {READ.get(kind, int) if isinstance(kind, str) else int}
             if not isinstance(kind, str):
                 assert {kind[number] for number in typed} == values  # no class without rows
@@ -76,7 +77,7 @@ def test_rows_are_those_that_are_recorded_and_of_the_types_that_are_declared(cor
 def test_every_type_is_that_of_a_column():
     found = {
         (corpus, column) for corpus, name in CONFIGS for config in [studies.load_corpus(corpus).config(name)]
-        for column in config.columns if config.type_of(column) != "string"
+        for column in config.published if config.type_of(column) != "string"
     }  # fmt: skip
     assert found == set(TYPED)
     assert set(RECORDED) <= set(CONFIGS)

@@ -15,7 +15,7 @@ from swapbias.errors import StudyError, UsageError
 from swapbias.runs import study_designs
 from swapbias.studies import check_study, config_rows, load_lexicon, new_study, open_study, own_studies, validation
 from swapbias.studies.catalogue import load_corpus, load_study, studies
-from swapbias.studies.study import Experiment
+from swapbias.studies.study import Experiment, turns
 from swapbias.studies.validation import Declaration, article_is_wrong
 
 KEYS = list(Declaration.model_fields)
@@ -89,6 +89,22 @@ def test_a_table_is_a_study_whatever_it_comes_in(made, tmp_path):
     assert [row["text"] for row in config_rows("t", "texts")] == [row[0] for row in ROWS]
     assert "t" in own_studies()
     assert swapbias.load_prompts("t").num_rows == 4
+
+
+def test_messages_of_a_chat_are_its_text():
+    rows = [
+        {"pair": pair, "group": group, "messages": [{"role": role, "content": text} for role, text in turns]}
+        for pair, start in (("1", [("system", "Be brief.")]), ("2", []))
+        for group, word in (("female", "She"), ("male", "He"))
+        for turns in [[*start, ("user", f"{word} waited. Why?")]]
+    ]
+    open_study(pd.DataFrame(rows), reference="male", name="chats")
+    texts = [row["text"] for row in config_rows("chats", "texts")]
+    assert [turns(text) for text in texts] == [row["messages"] for row in rows]
+    assert texts[2:] == ["She waited. Why?", "He waited. Why?"]
+    for wrong in ([{"role": "tool", "content": "4"}], [{"role": "user", "content": None}], []):
+        with pytest.raises(UsageError, match=r"needs a role \(system, user, assistant\) and a text"):
+            open_study(pd.DataFrame([{**row, "messages": wrong} for row in rows]), reference="male")
 
 
 def test_a_template_and_a_condition_are_random_where_a_table_names_them():
