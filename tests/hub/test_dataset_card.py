@@ -146,7 +146,7 @@ def a_built_folder_loads_by_config_with_the_rows_of_load_prompts(corpus, built, 
         loaded = datasets.load_dataset(str(out / corpus), config, cache_dir=str(tmp_path))
         assert sum(len(split) for split in loaded.values()) == rows[corpus, config]
         split = next(iter(loaded.values()))
-        assert split.column_names == list(studies.load_corpus(corpus).config(config).columns)
+        assert split.column_names == list(studies.load_corpus(corpus).config(config).published)
         made = studies.load_prompts(corpus, config)
         assert (split[0], split.features) == (made[0], made.features)
 
