@@ -87,44 +87,34 @@ def from_own(path):
             yield (f"{name}.{imported}", "") if f"{name}.{imported}" in MODULES else (name, imported)
 
 
-def each(paths):
-    return pytest.mark.parametrize("path", paths, ids=lambda path: str(path.relative_to(ROOT)))
-
-
 def test_the_rooms_are_these():
     found = {path.name.removesuffix(".py") for path in LIBRARY.iterdir() if path.name != "__pycache__"}
     assert found - {"__init__.pyi"} == {*ROOMS, "__init__", "py.typed"} - {"swapbias"}
 
 
-@each(FILES)
-def test_a_room_imports_only_those_above_it(path):
-    if path == LIBRARY / "__init__.py":
-        return  # the package itself only names its public parts, and loads them on use
+def test_a_room_imports_only_those_above_it_and_enters_by_the_front_door():
     order = list(ROOMS)
-    for name, imported in from_own(path):
-        parts = name.split(".")
-        target = parts[1] if len(parts) > 1 else imported if imported in ROOMS else "swapbias"
-        assert order.index(target) <= order.index(room(path)), f"{path.name} imports {name} {imported}"
+    for path in FILES:
+        if path == LIBRARY / "__init__.py":
+            continue  # the package itself only names its public parts, and loads them on use
+        for name, imported in from_own(path):
+            parts = name.split(".")
+            target = parts[1] if len(parts) > 1 else imported if imported in ROOMS else "swapbias"
+            assert order.index(target) <= order.index(room(path)), f"{path.name} imports {name} {imported}"
+            if len(parts) > 2 and parts[1] != room(path):
+                assert MODULES[name].name == "__init__.py" or not imported, f"{path.name} imports {name}"
 
 
-@each(FILES)
-def test_other_rooms_are_entered_by_the_front_door(path):
-    for name, imported in from_own(path):
-        parts = name.split(".")
-        if len(parts) > 2 and parts[1] != room(path) and path != LIBRARY / "__init__.py":
-            assert MODULES[name].name == "__init__.py" or not imported, f"{path.name} imports {name}"
-
-
-@each(DOORS)
-def test_a_front_door_opens_on_every_name_that_it_lists(path):
-    package = import_module(module(path))
-    names = [imported for _, imported in listed(path)]
-    assert sorted(names) == sorted(package.__all__) == sorted(dir(package))
-    for name, imported in listed(path):
-        assert getattr(package, imported) is getattr(import_module(name), imported)
-        # Of two things of one name the package would show whichever was loaded last, unless lazy_loader guards it.
-        guarded = getattr(package, "__lazy_shadowed__", set())
-        assert imported not in {one.stem for one in path.parent.iterdir()} - guarded
+def test_a_front_door_opens_on_every_name_that_it_lists():
+    for path in DOORS:
+        package = import_module(module(path))
+        names = [imported for _, imported in listed(path)]
+        assert sorted(names) == sorted(package.__all__) == sorted(dir(package)), path
+        for name, imported in listed(path):
+            assert getattr(package, imported) is getattr(import_module(name), imported)
+            # Of two things of one name the package would show the one loaded last, unless lazy_loader guards it.
+            guarded = getattr(package, "__lazy_shadowed__", set())
+            assert imported not in {one.stem for one in path.parent.iterdir()} - guarded
 
 
 def test_no_front_door_has_a_name_that_a_module_of_its_room_has():
@@ -164,51 +154,51 @@ def _home(name, imported):
     return _home(behind[imported], imported) if imported in behind else name
 
 
-@each(FILES)
-def test_third_party_imports_are_on_the_list(path):
-    for name, _ in imports(path, everywhere=False):
-        root = name.split(".")[0]
-        door = root == "lazy_loader" and path.name == "__init__.py"
-        if root not in sys.stdlib_module_names and root != "swapbias" and not door:
-            assert root in ROOMS[room(path)], f"{path.name} imports {name}"
+def test_third_party_imports_are_on_the_list():
+    for path in FILES:
+        for name, _ in imports(path, everywhere=False):
+            root = name.split(".")[0]
+            door = root == "lazy_loader" and path.name == "__init__.py"
+            if root not in sys.stdlib_module_names and root != "swapbias" and not door:
+                assert root in ROOMS[room(path)], f"{path.name} imports {name}"
 
 
-def test_leaves_are_never_imported():
+def test_leaves_are_never_imported_and_evaluate_in_metrics_only():
     for path in FILES:
         for name, _ in imports(path, everywhere=True):
             assert not f"{name}.".startswith(("swapbias.builders.", "swapbias.metrics.", "builders.", "metrics."))
+            assert name.split(".")[0] != "evaluate"
 
 
-def test_evaluate_is_imported_in_metrics_only():
-    for path in FILES:
-        assert "evaluate" not in {name.split(".")[0] for name, _ in imports(path, everywhere=True)}
-
-
-@pytest.mark.parametrize("statement", ["import swapbias", "from swapbias import load_study", "import swapbias.cli"])
-def test_importing_is_light(statement):
-    heavy = ("torch", "transformers", "evaluate", "datasets", "pandas", "scipy", "matplotlib", "numpy", "pyarrow")
-    code = f"{statement}; import sys; print([name for name in {heavy!r} if name in sys.modules])"
+def test_importing_and_listing_load_no_heavy_library():
+    code = """
+import sys, swapbias
+from swapbias import load_study
+from swapbias.cli import main
+sys.argv = ["swapbias", "list"]
+try: main()
+except SystemExit: pass
+heavy = {"torch", "transformers", "evaluate", "datasets", "pandas", "scipy", "matplotlib", "numpy", "pyarrow"}
+print(sorted(heavy & set(sys.modules)))
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.strip() == "[]"
+    *shown, loaded = done.stdout.splitlines()
+    assert loaded == "[]"
+    assert 20 < len(shown) <= 60
 
 
 def test_scoring_with_a_masked_model_waits_for_no_statistics():
-    heavy = "{'scipy.stats', 'pandas', 'matplotlib'}"
-    code = f"import swapbias.models.masked, sys; print(sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.strip() == "[]"
-
-
-def test_listing_needs_no_heavy_library():
-    code = (
-        "import sys; sys.argv = ['swapbias', 'list']\n"
-        "from swapbias.cli import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "print(sorted({'torch', 'transformers', 'datasets', 'evaluate', 'pandas', 'scipy'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.strip().endswith("[]")
+    reached, left = set(), ["swapbias.models.masked"]
+    while left:  # all that is imported when the module is, through front doors
+        path = MODULES[left.pop()]
+        for name, imported in imports(path, everywhere=False):
+            loaded = f"{name}.{imported}."
+            assert not loaded.startswith(("scipy.stats.", "pandas.", "matplotlib.")), path
+            home = _home(*((f"{name}.{imported}", "") if f"{name}.{imported}" in MODULES else (name, imported)))
+            if home in MODULES and home not in reached:
+                reached.add(home)
+                left.append(home)
+    assert "swapbias.models.base" in reached
 
 
 def test_the_version_is_the_same_wherever_it_stands():

@@ -1,8 +1,9 @@
 """The callback in a real Trainer: what it logs, and that training goes on as if nobody had looked."""
 
+import multiprocessing
 import os
-import subprocess
-import sys
+import socket
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +11,6 @@ import torch
 import swapbias
 from swapbias.errors import UsageError
 from tests import tiny
-from tests.conftest import ROOT
 
 pytest.importorskip("accelerate", reason="the Trainer needs accelerate, of the extra dev")
 
@@ -33,7 +33,7 @@ class Sentences(torch.utils.data.Dataset):
         return {"input_ids": torch.tensor(self.rows[index]), "labels": index % 2}
 
 
-def trained(folder, out, **callback):
+def trained(folder, out, *, backend=None, **callback):
     """A trainer after four steps, and its callback."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
 
@@ -42,7 +42,7 @@ def trained(folder, out, **callback):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     settings = TrainingArguments(
         str(out), max_steps=4, logging_steps=2, per_device_train_batch_size=4, report_to=[], use_cpu=True,
-        save_strategy="no", disable_tqdm=True,
+        save_strategy="no", disable_tqdm=True, ddp_backend=backend,
     )  # fmt: skip
     model = AutoModelForSequenceClassification.from_pretrained(folder)
     trainer = Trainer(model, settings, train_dataset=Sentences(tokenizer), processing_class=tokenizer)
@@ -97,36 +97,27 @@ def test_a_model_that_broke_trains_on(folder, tmp_path, caplog, monkeypatch):
     assert "No bias is logged at step 4: bert gave NaN" in caplog.text
 
 
-TWO = """
-import sys, torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
-from swapbias.runs.callback import BiasCallback
-from tests.test_callbacks import CONTROL, Sentences
-
-tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
-settings = TrainingArguments(
-    sys.argv[2], max_steps=4, per_device_train_batch_size=2, report_to=[], use_cpu=True, save_strategy="no",
-    disable_tqdm=True, ddp_backend="gloo",
-)
-model = AutoModelForSequenceClassification.from_pretrained(sys.argv[1])
-trainer = Trainer(model, settings, train_dataset=Sentences(tokenizer), processing_class=tokenizer)
-trainer.add_callback(BiasCallback(trainer, CONTROL, every=2))
-trainer.train()
-steps = [row["step"] for row in trainer.state.log_history if "bias/occupation_sentiment_control" in row]
-with open(f"{sys.argv[2]}-{trainer.args.process_index}", "w") as file:
-    file.write(f"{trainer.args.world_size} {trainer.state.global_step} {steps}")
-"""
+def of_two(rank, port, folder, out):
+    """One of two training processes; writes what it logged."""
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    torch.set_num_threads(1)
+    trainer, _ = trained(folder, out, backend="gloo", studies=CONTROL, every=2)
+    steps = [row["step"] for row in trainer.state.log_history if "bias/occupation_sentiment_control" in row]
+    Path(f"{out}-{rank}").write_text(f"{trainer.args.world_size} {trainer.state.global_step} {steps}")
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_of_two_processes_the_first_audits_and_the_other_waits(folder, tmp_path):
-    script = tmp_path / "train.py"
-    script.write_text(TWO)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
-    known = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*launch, str(script), str(folder), str(tmp_path / "out")],
-        cwd=tmp_path, env=known, capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    fork = multiprocessing.get_context("fork")  # which has all libraries loaded
+    both = [fork.Process(target=of_two, args=(rank, port, folder, tmp_path / "out")) for rank in (0, 1)]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join(300)
+    assert [one.exitcode for one in both] == [0, 0]
     assert (tmp_path / "out-0").read_text() == "2 4 [0, 2, 4]"
     assert (tmp_path / "out-1").read_text() == "2 4 []"

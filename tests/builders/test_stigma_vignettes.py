@@ -11,7 +11,7 @@ import pytest
 
 from swapbias.builders.stigma_vignettes import CONTROL, _released
 from swapbias.findings import disaggregate
-from swapbias.findings.reproduce import NotAtHand, agrees, recompute
+from swapbias.findings.reproduce import agrees
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
@@ -101,20 +101,6 @@ def test_the_reverse_order_turns_options_and_what_they_count():
         two = pair.set_index("group")["candidates"]
         assert two["reversed"] == (*two["published"][3::-1], ("Do not know", None))
         assert pair["text"].str.contains("(E): Do not know", regex=False).all()
-
-
-def test_every_printed_figure_follows_from_the_released_answers(upstream):
-    found = list(recompute(NAME))
-    printed = [one for one in found if not isinstance(one, NotAtHand) and one.published]
-    at_hand = {one.model for one in printed}
-    assert len(printed) == 19 + 2 * (LARGEST in at_hand)  # its file is not in every copy of the released outputs
-    assert {one.match for one in printed} == {"yes"}
-    facts = {(one.model, one.number): one.recomputed for one in found if not isinstance(one, NotAtHand)}
-    assert facts["gpt-4o-2024-08-06", "therapist: with a condition: none of 324, value"] == 175
-    assert facts["meta-llama/Llama-2-70b-chat-hf", "therapist: control: none of 108, value"] == 39
-    assert facts["gpt-4o-2024-08-06", "therapist: control: none of 108, value"] == 0
-    missing = {(one.model, one.experiment) for one in found if isinstance(one, NotAtHand)}
-    assert missing <= {(one.model, one.experiment) for one in load_corpus(NAME).released}
 
 
 def test_the_printed_rate_of_the_largest_model_follows_from_its_omissions():

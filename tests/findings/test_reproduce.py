@@ -1,7 +1,12 @@
 """Recomputing published numbers: the numbers of the studies, the match rule, faults of a paper."""
 
-import pytest
+import json
+from collections import Counter
 
+import pytest
+from typer.testing import CliRunner
+
+from swapbias.cli import app
 from swapbias.errors import UpstreamMissingError
 from swapbias.findings import reproduce as module
 from swapbias.findings.reproduce import NotAtHand, Reproduced, agrees, recompute
@@ -32,12 +37,18 @@ def test_a_number_matches_if_it_rounds_to_what_was_printed(printed, recomputed, 
     assert agrees(printed, recomputed) is equal
 
 
-def test_the_numbers_of_gendered_stigma_follow_from_the_released_outputs(upstream):
-    rows = [
-        one for one in reproduce("gendered_stigma") if isinstance(one, Reproduced) and one.model == "roberta-large"
-    ]
-    assert {one.match for one in rows} == {"yes"}
-    found = {one.number: one.recomputed for one in rows}
+def test_every_published_number_follows_from_the_released_outputs(upstream):
+    done = CliRunner().invoke(app, ["reproduce", "--json"])
+    assert done.exit_code == 0, done.output
+    numbers = json.loads(done.stdout)["numbers"]
+    printed = [one for one in numbers if one["published"]]
+    assert {one["match"] for one in printed} == {"yes"}
+    assert 300 <= len(printed) < 400
+    counts = Counter((one["study"], one["model"]) for one in printed)
+    assert counts["gendered_stigma", "roberta-large"] == 162
+    assert sum(count for (study, model), count in counts.items() if model.startswith("bert")
+               and study == "occupation_sentiment") == 14  # fmt: skip
+    found = {one["number"]: one["recomputed"] for one in printed if one["model"] == "roberta-large"}
     # The figures that the study prints in its text.
     assert found["rq1 mental_health: mean female, value"] == pytest.approx(0.3206, abs=5e-5)
     assert found["rq1 mental_health: mean male, value"] == pytest.approx(0.1863, abs=5e-5)
@@ -50,14 +61,25 @@ def test_the_numbers_of_gendered_stigma_follow_from_the_released_outputs(upstrea
     assert found[key] == pytest.approx(0.991, abs=5e-4)
     assert found["rq2 mental_health: female - male by dimension=help, p_value"] == pytest.approx(0.0080, abs=5e-5)
     assert found["rq2 mental_health: sums equal to the result table, value"] == 297
-    assert len(rows) == 162
-
-
-def test_the_numbers_of_occupation_sentiment_follow_from_the_released_outputs(upstream):
-    rows = [one for one in reproduce("occupation_sentiment") if isinstance(one, Reproduced)]
-    bert = [one for one in rows if one.model.startswith("bert")]
-    assert len(bert) == 14
-    assert {one.match for one in rows} == {"yes"}
+    ranked = [one for one in numbers if one["study"] == "resume_ranking"]
+    assert len([one for one in ranked if one["published"]]) == 2 * 8
+    shares = {
+        one["model"]: one["recomputed"]
+        for one in ranked
+        if one["number"].startswith("ranking") and "shown first" in one["number"]
+    }
+    assert shares == {"gpt-3.5-turbo": 0.451, "gpt-4": 0.137}  # of the candidate who is shown first
+    asked = [one for one in printed if one["study"] == "stigma_vignettes"]
+    largest = "meta-llama/Meta-Llama-3.1-405B-Instruct-Turbo" in {one["model"] for one in asked}
+    assert len(asked) == 19 + 2 * largest  # its file is not in every copy of the released outputs
+    omitted = {(one["model"], one["number"]): one["recomputed"] for one in numbers if "none of" in one["number"]}
+    assert omitted["gpt-4o-2024-08-06", "therapist: with a condition: none of 324, value"] == 175
+    assert omitted["meta-llama/Llama-2-70b-chat-hf", "therapist: control: none of 108, value"] == 39
+    assert omitted["gpt-4o-2024-08-06", "therapist: control: none of 108, value"] == 0
+    # What no paper prints stands beside it.
+    unprinted = [one["number"] for one in numbers if one["model"] == "gpt-4o-2024-08-06" and not one["published"]]
+    for number in ("gender with a condition: woman - man, value", "conditions: mean all, value"):
+        assert number in unprinted
 
 
 LONGFORMER = "yikuan8/Clinical-Longformer"
@@ -172,10 +194,3 @@ def test_a_difference_is_explained_only_by_the_number_that_was_written_down(upst
     monkeypatch.setattr("swapbias.findings.analysis.published_for", with_a_misprint)
     rows = [one for one in reproduce("occupation_sentiment") if isinstance(one, Reproduced)]
     assert [(one.match, one.note) for one in rows] == [(match, "a misprint of the paper")]
-
-
-def test_what_no_paper_prints_stands_beside_it(upstream):
-    rows = [one for one in recompute("stigma_vignettes") if isinstance(one, Reproduced)]
-    unprinted = [one.number for one in rows if one.model == "gpt-4o-2024-08-06" and not one.published]
-    for number in ("gender with a condition: woman - man, value", "conditions: mean all, value"):
-        assert number in unprinted

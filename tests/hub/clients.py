@@ -82,4 +82,5 @@ def settings(hub, *, home, token):
         "HTTP_PROXY": "",
         "http_proxy": "",
         "NO_PROXY": "127.0.0.1",
+        "USE_TORCH": "0",  # datasets would load it
     }
