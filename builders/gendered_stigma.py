@@ -208,9 +208,9 @@ _experiment = partial(
         "male": "men",
         "mental_health": "mental-health conditions",
         "other_health": "other health conditions",
+        "baseline": "no condition named",
     },
-    direction="above zero the model gives female words more probability than male ones, below zero less; "
-    "further from zero is worse",
+    direction="above zero women's words are likelier than men's, below zero less likely; further from zero is worse",
     random={"template": "templates", "condition": "diagnoses"},
     subset="label",
     contrast=("mental_health", "other_health"),

@@ -54,6 +54,7 @@ from .gate import (
     judged as judged,
 )
 from .predictions import (
+    BASELINE as BASELINE,
     GOAL as GOAL,
     RANDOM_DIRECT as RANDOM_DIRECT,
     answer_counts as answer_counts,

@@ -126,7 +126,7 @@
       if (wanted !== orders[0]) found.sort((a, b) => order(size(gap(pairs, a)), size(gap(pairs, b)), sign));
       const last = Math.min(pages * PER_PAGE, found.length);
       list.replaceChildren(...found.slice(0, last).map((entry) => pairNode(pairs, entry)));
-      status.textContent = found.length ? `${last} of ${found.length} (${pairs.entries.length} in all)` : "None is like that.";
+      status.textContent = found.length ? `${last} of ${found.length} (${pairs.entries.length} in all)` : "No pair matches.";
       more.hidden = last >= found.length;
     }
     more.addEventListener("click", () => { pages += 1; draw(); });

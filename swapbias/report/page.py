@@ -225,7 +225,7 @@ def chart_of(
             values = [mine.get(at) for at in columns]
             cells = [(text.own_value(each), each.estimate.value) if each else ("", math.nan) for each in values]
         parts.setdefault(part, []).append(Row(row, strip(dots, axis), tuple(cells), _find(first), first.primary))
-    heads = [unit, "95 % interval", *["p"] * bool(name), "n"]
+    heads = [unit, "95\N{NO-BREAK SPACE}%\N{NO-BREAK SPACE}interval", *["p"] * bool(name), "n"]
     heads = [title for title, _ in columns.values()] if columns else heads
     keys = [(key(look), title) for title, look in (columns or {}).values() if look is not None]
     one = placed[0][-1]

@@ -113,7 +113,7 @@ def questions(found: Sequence[Finding]) -> list[list[Finding]]:
 def verdicts(results: Sequence[Finding], found: Sequence[Finding] = ()) -> list[Verdict]:
     """What the primary findings of an experiment and model come to; of many alike one sentence for all of them.
 
-    Only the answer has a word: both gaps of a difference, and what follows a test of all groups, have none.
+    What follows a test of all groups has no word; nor have the gaps of a difference, unless all say the same.
     """
     if whole := next((one for one in results if one.tests_all_groups), None):
         first, *others = _of_groups(whole, results)
@@ -243,7 +243,7 @@ def _ending(finding: Finding) -> str:
 
 
 def parts(finding: Finding, found: Sequence[Finding]) -> list[Finding]:
-    """The gaps of the two sets of conditions that a difference compares, where they are among the findings."""
+    """The gaps of both sets of conditions that a difference compares, and of its baseline, where they were found."""
     if finding.measure != "gap_difference" or math.isnan(finding.estimate.value):
         return []
     place = (finding.study, finding.experiment, finding.model_id, "all", "score", "", finding.contrast)
@@ -253,22 +253,22 @@ def parts(finding: Finding, found: Sequence[Finding]) -> list[Finding]:
         if place == (one.study, one.experiment, one.model_id, one.slice_by, one.score, one.view, one.contrast)
         and MEASURES[one.measure].reach == 1 and one.verdict and not math.isnan(one.estimate.value)
     }  # fmt: skip
-    return [alike[name] for name in (finding.within, finding.against) if name in alike]
+    return [alike[name] for name in (finding.within, finding.against, findings.BASELINE) if name in alike]
 
 
-def _of_sets(both: Sequence[Finding]) -> list[Verdict]:
-    """The gap of each set of a difference: one sentence where both are found, with one direction."""
-    names = [f"with {group_name(experiment_of(one), one.subset)}" for one in both]
-    if len(both) < 2 or {FOUND} != {one.verdict for one in both} or _toward(both[0]) != _toward(both[1]):
-        return [Verdict("", capital(verdict(one, name).text)) for one, name in zip(both, names, strict=True)]
-    first, second = (amount(one.estimate.value, one.unit) for one in both)
-    return [Verdict("", f"In both sets {_claim(both[0])} {first} {names[0]} and by {second} {names[1]}.")]
+def _of_sets(each: Sequence[Finding]) -> list[Verdict]:
+    """The gap of each set of a difference: one conclusion where each is found, with one direction."""
+    names = [f"with {group_name(experiment_of(one), one.subset)}" for one in each]
+    if len(each) < 2 or {(FOUND, _toward(each[0]))} != {(one.verdict, _toward(one)) for one in each}:
+        return [Verdict("", capital(verdict(one, name).text)) for one, name in zip(each, names, strict=True)]
+    sizes = [f"by {amount(one.estimate.value, one.unit)} {name}" for one, name in zip(each, names, strict=True)]
+    return [Verdict("Gap", f"either way {_claim(each[0]).removesuffix(' by')}, {listed(sizes)}.")]
 
 
 def next_steps(found: Sequence[Finding], run: str = "RUN") -> list[tuple[str, str]]:
     """What a reader does after these verdicts: sentences, each with a command."""
     reached = {one.verdict for one in findings.primary_findings(found)}
-    steps = [("Fail a release whose gap is not within 5 points", f"swapbias check {run} --max-gap 0.05")]
+    steps = [("Fail a release whose answer is not within 5 points", f"swapbias check {run} --max-gap 0.05")]
     if reached & {UNDECIDED, TOO_FEW}:
         steps += [("See which gap a study with more templates detects", "swapbias plan MODEL --study FOLDER")]
     if reached & {*_SURE}:
@@ -363,10 +363,9 @@ def certainty(finding: Finding) -> str:
     if (looks := finding.interim_analyses) > 1:
         texts += [f"It holds at each of {looks} looks (level {interim_level(looks):.3g})."]
     if finding.questions > 1:
-        several = f"This study has {finding.questions} questions for such a model"
-        texts += [f"{several}: intervals are widened so that all hold at once."]
+        texts += [f"It is wider because the study has {finding.questions} questions for such a model."]
     if finding.minimum_detectable_effect > 0:
-        texts += [f"For the answer this design {detects(finding.minimum_detectable_effect, finding.unit)}."]
+        texts += [f"This design {detects(finding.minimum_detectable_effect, finding.unit)}."]
     return " ".join(texts)
 
 
@@ -397,7 +396,7 @@ def cautions(finding: Finding, *, every: bool = True) -> list[str]:
     texts, one = [], finding.estimate
     if every and not math.isnan(finding.loo_min):
         ends = _ends(finding, finding.loo_min, finding.loo_max)
-        texts.append(f"Without any one template or condition the value is {ends}.")
+        texts.append(f"Whichever one template or condition is left out, the value is {ends}.")
     influences = [
         f"{_CHANGES[change]} {item} ({factor})" if change in _CHANGES
         else f"{plain(factor)} has the other sign ({item})" if change == "score" else f"and {item} more"
@@ -415,9 +414,9 @@ def cautions(finding: Finding, *, every: bool = True) -> list[str]:
     return texts
 
 
-def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, str, str, str]]:
-    """The same question counted in other ways: what is changed, value, 95 % interval, verdict or p-value."""
-    rows = [("nothing: the result", value(finding), interval(finding), word(finding))]
+def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, str, str, str, str]]:
+    """The same question counted in other ways: what is changed, value, 95 % interval, p-value, verdict if any."""
+    rows = [("nothing", value(finding), interval(finding), own_p(finding), word(finding))]
     place = (finding.model_id, finding.subset, finding.contrast, finding.slice_by, finding.slice_value)
     for one in found:
         other = (one.measure == finding.measure and one is not finding) or one.measure == "gap_beyond_wording"
@@ -425,8 +424,7 @@ def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, s
         if other and place == (one.model_id, one.subset, one.contrast, one.slice_by, one.slice_value):
             name = _VARIATIONS.get(one.measure) or _VARIATIONS.get(one.score, plain(one.score))
             name = "the paper's test, which treats prompts as independent" if one.view else name
-            reached = word(one) if one.verdict else f"p {own_p(one)}"
-            rows.append((name, value(one), interval(one), reached))
+            rows.append((name, value(one), interval(one), own_p(one), word(one)))
     return rows if len(rows) > 1 and not math.isnan(finding.estimate.value) else []
 
 
@@ -808,7 +806,8 @@ def _numbers(found: Sequence[Finding]) -> list[str]:
     heads = {" minus ".join(sides(one)) for one in found}
     rows = [(heads.pop() if len(heads) == 1 else "", "points", "95 % interval", "n", "verdict")]
     for one in found:
-        name = "the first minus the second" if len(found) == 3 and one.within else row_name(one)
+        is_difference = one.measure == "gap_difference" and len(found) <= 4
+        name = "the first minus the second" if is_difference else row_name(one)
         rows.append((name, form(one)(one.estimate.value), interval(one), counted(one.estimate), word(one).lower()))
     first, size, ends, count, last = (max(map(len, column)) for column in zip(*rows, strict=True))
     room = min(first, WIDTH - 10 - size - ends - count - last)
