@@ -176,8 +176,7 @@ def swap(
             ui.show(f"{kind}: {term}: {count:,}")
         if len(terms) > _MOST_TERMS:
             ui.show(f"{kind}: {len(terms) - _MOST_TERMS} more in report.csv")
-    speed = f", {done.last.text_bytes / 1e6 / max(done.last.seconds, 1e-9):.1f} MB/s" if done.last.text_bytes else ""
-    ui.say(f"{done.totals.text_bytes / 1e6:,.1f} MB of text{speed}.")
+    ui.say(f"{done.totals.text_bytes / 1e6:,.1f} MB of text.")
     if done.credentialed:
         ui.say(f"Every row is marked credentialed ({done.credentialed}): publish, upload or send none to an API.")
     ui.show(f"Swapped: {folder}")

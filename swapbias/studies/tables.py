@@ -112,8 +112,12 @@ def strict_rows(name: str, handle: Iterable[str], *, delimiter: str = ",") -> It
             line, row = reader.line_num + 1, row + bool(cells)
     except csv.Error as error:
         where = f"{name}: row {row} (line {line}; the header is row 1)"
-        what = f"a quote is not closed at its cell's end, or a cell is too long ({error}). Mend the quotes."
-        raise ValueError(f"{where}: {what}") from error
+        if "limit" in str(error):
+            most = csv.field_size_limit() / 2**20
+            what = f"has a cell longer than {most:g} MB. Close its quote, or cut the text into several rows."
+        else:
+            what = "has a quote that is not closed at its cell's end. Close it, or double the quotes within the cell."
+        raise ValueError(f"{where} {what}") from None
 
 
 def shown_names(header: Sequence[str]) -> str:

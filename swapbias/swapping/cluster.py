@@ -1,22 +1,26 @@
-"""Who does the work: this process, or workers on the machines of a Ray cluster.
+"""Who does the work: this process, processes of this machine, or workers on the machines of a Ray cluster.
 
 A job is a plan of parts. A worker is called with a part, reads what it needs by itself, and returns or writes what
 came of it. So a part that is done twice has the same result, and what one engine began another one finishes.
 """
 
+import json
+import multiprocessing
 import os
 import platform
 import signal
 import threading
-import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,7 @@ ENGINES = ("local", "ray")
 Part = Mapping[str, Any]  # names and numbers, as JSON has them; ``name`` is unique, ``rows`` is its size
 Result = Mapping[str, Any]
 Work = Callable[[Part, Callable[[float], None]], Result]  # the second reports how many more rows are done
+PartResults = Generator[tuple[Part, Result], None, None]
 WorkerPool = Callable[[Iterable[Part]], Iterator[tuple[Part, Result]]]
 
 MOST_DEATHS = 4  # of workers on one part, which is then taken for the cause
@@ -37,12 +42,10 @@ _LIBRARIES = ("swapbias", "numpy", "pyarrow", "torch", "transformers")  # anothe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """Where parts are done.
+    """Where parts are done: ``local`` (this machine) or ``ray``.
 
     Attributes:
-        name: ``local`` (this process) or ``ray``.
-        address: of a running Ray cluster; None: one is started on this machine, and ends with the job. The variable
-            RAY_ADDRESS is not read.
+        address: of a running Ray cluster; None: one is started on this machine, and ends with the job.
         workers: how many; None: as many as there are GPUs for, else as many as the cores allow.
         gpus: of each worker; may be a fraction.
     """
@@ -89,6 +92,7 @@ def worker_pool(
     *,
     own: Callable[[], Work],
     cores: int | None = None,
+    processes: int = 1,
     credentialed: bool = False,
     say: Callable[[str], None] = lambda sentence: None,
     advance: Callable[[Part, float], None] = lambda part, more: None,
@@ -97,35 +101,84 @@ def worker_pool(
 
     Args:
         engine: where.
-        maker: ``module:function``, called with ``spec`` (as JSON has it) once by each worker of a cluster.
+        maker: ``module:function``, called with ``spec`` once by each worker elsewhere.
         own: makes the worker of this process.
         cores: of each worker of a cluster; None: all of a machine.
+        processes: of this machine, where there is no cluster and ``spec`` is JSON; 1: this one alone.
         credentialed: files of workers are their user's alone, and what they print, which Ray would log, is dropped.
         say: called with a sentence when no worker is there.
-        advance: called with how many more rows of a part are done; by a cluster with all at once.
+        advance: called with how many more rows of a part are done; from elsewhere with all at once.
 
     Raises:
         UsageError, ValueError, OSError: what a worker raised; no cluster; a part on which several workers died.
     """
     engine.check()
-    started: list[_RayPool] = []
+    with ExitStack() as started:
+        cluster: list[_RayPool] = []
 
-    def pool(parts: Iterable[Part]) -> Iterator[tuple[Part, Result]]:
-        if engine.local:
-            worker = own()
-            yield from ((part, worker(part, partial(advance, part))) for part in parts)
-            return
-        if not started:
-            started.append(_RayPool(engine, maker, spec, cores, credentialed, say))
-        for part, result in started[0].run(iter(parts)):
-            advance(part, part["rows"])
-            yield part, result
+        def pool(parts: Iterable[Part]) -> Iterator[tuple[Part, Result]]:
+            if engine.local and processes == 1:
+                worker = own()
+                yield from ((part, worker(part, partial(advance, part))) for part in parts)
+                return
+            if engine.local:
+                done = _by_processes(processes, partial(_work, maker, json.dumps(spec)), parts)
+            else:
+                if not cluster:  # of what is in the cache alone none is started
+                    cluster.append(_RayPool(engine, maker, spec, cores, credentialed, say))
+                    started.callback(cluster[0].close)
+                done = cluster[0].run(iter(parts))
+            with closing(done):
+                for part, result in done:
+                    advance(part, part["rows"])
+                    yield part, result
 
-    try:
         yield pool
+
+
+def _by_processes(count: int, work: Callable[[Part], Result], parts: Iterable[Part]) -> PartResults:
+    """The parts in their order, each with its result; at most ``count + 1`` are begun at a time."""
+    # Not "fork": Arrow's threads would not live on in the child.
+    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin_process)
+    waiting: deque[tuple[Part, Future[Result]]] = deque()
+    try:
+        for part in parts:
+            waiting.append((part, pool.submit(work, part)))
+            if len(waiting) > count:
+                first, future = waiting.popleft()
+                yield first, future.result()
+        yield from ((part, future.result()) for part, future in waiting)
+    except BrokenProcessPool as error:
+        raise ValueError(
+            "A worker process died, most likely for want of memory. Run the same command again with fewer "
+            "--processes: finished parts are kept."
+        ) from error
     finally:
-        for one in started:
-            one.close()
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin_process() -> None:
+    """Ctrl-C is the parent's, and a parent that was killed takes its processes along."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()
+
+
+def _work(maker: str, spec: str, part: Part) -> Result:
+    return _worker(maker, spec)(part, lambda more: None)
+
+
+@cache
+def _worker(maker: str, spec: str) -> Work:
+    """Made once in each process."""
+    return _made(maker, json.loads(spec))
+
+
+def _made(maker: str, spec: Mapping[str, Any]) -> Work:
+    module, _, name = maker.partition(":")
+    work: Work = getattr(import_module(module), name)(spec)
+    return work
 
 
 class Worker:
@@ -152,9 +205,7 @@ class Worker:
     def run(self, part: Part) -> tuple[Result | None, Exception | None]:
         """The result of a part, or its error."""
         try:
-            if self._work is None:
-                module, _, name = self._maker.partition(":")
-                self._work = getattr(import_module(module), name)(self._spec)
+            self._work = self._work or _made(self._maker, self._spec)
             return dict(self._work(part, lambda more: None)), None
         except OSError as error:
             place = error.filename if isinstance(error.filename, str) else None
@@ -174,10 +225,9 @@ def library_versions(names: Iterable[str] = _LIBRARIES) -> dict[str, str]:
 
 
 class _RayPool:
-    """The workers of a cluster. One that dies is replaced, and its part goes to another.
+    """The workers of a cluster, each at one part. One that dies is replaced, and its part goes to another.
 
-    Ray's own restarts would wait for ever where the machine of a worker is gone and no other has its cores free. So
-    parts are handed out here, one at a time to each worker that is ready.
+    Neither ``ActorPool`` nor ``max_restarts``: a part would wait for ever for a worker whose machine is gone.
     """
 
     def __init__(
@@ -203,11 +253,10 @@ class _RayPool:
         worker = self.start()
         self.work[worker.ready.remote()] = worker, None
 
-    def run(self, parts: Iterator[Part]) -> Iterator[tuple[Part, Result]]:
+    def run(self, parts: Iterator[Part]) -> PartResults:
         """Each part with its result, once."""
         again: deque[Part] = deque()
         deaths: Counter[str] = Counter()
-        quiet_since = time.monotonic()
         while True:
             while self.free and (part := again.popleft() if again else next(parts, None)) is not None:
                 worker = self.free.pop()
@@ -215,12 +264,10 @@ class _RayPool:
             busy = any(part is not None for _, part in self.work.values())
             if self.free and not busy:
                 return
-            if self.free or busy:
-                quiet_since = time.monotonic()
-            elif time.monotonic() - quiet_since > _SILENCE:
-                quiet_since = time.monotonic()
+            ended = self.ray.wait([*self.work], num_returns=1, timeout=_SILENCE)[0]
+            if not (ended or busy):
                 self.say("No worker is there: each waits for cores or GPUs of the cluster. Ctrl-C stops.")
-            for end in self.ray.wait([*self.work], num_returns=1, timeout=1.0)[0]:
+            for end in ended:
                 worker, part = self.work.pop(end)
                 try:
                     value = self.ray.get(end)
@@ -229,7 +276,11 @@ class _RayPool:
                     if part is not None:
                         again.append(part)
                         deaths[part["name"]] += 1
-                        _check_deaths(part, deaths)
+                        if deaths[part["name"]] >= MOST_DEATHS:
+                            raise ValueError(
+                                f"{MOST_DEATHS} workers died on part {part['name']}, most likely for want of memory. "
+                                "What is done is saved: go on with fewer workers, or on larger machines."
+                            ) from None
                     continue
                 self.free.append(worker)
                 if part is None:
@@ -276,14 +327,6 @@ def _spread(ray: Any, engine: Engine, cores: int | None) -> tuple[int, int]:
     each = cores or min(counts)
     count = engine.workers or max(1, int(gpus // wanted) if wanted else sum(one // each for one in counts))
     return count, max(1, min(each, sum(counts) // count))
-
-
-def _check_deaths(part: Part, deaths: Mapping[str, int]) -> None:
-    if deaths[part["name"]] >= MOST_DEATHS:
-        raise ValueError(
-            f"{MOST_DEATHS} workers died on part {part['name']}, most likely for want of memory. What is done is "
-            "saved: go on with fewer workers, or on larger machines."
-        ) from None
 
 
 def _check_versions(ready: Mapping[str, str]) -> None:

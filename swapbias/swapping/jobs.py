@@ -3,26 +3,19 @@
 import csv
 import io
 import json
-import multiprocessing
 import os
 import platform
 import shutil
-import signal
 import tempfile
-import threading
-import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from importlib.metadata import version
+from importlib.resources import files
 from itertools import groupby
-from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,25 +27,15 @@ from swapbias.privacy import is_left_over, why_credentialed, writing
 from swapbias.studies import shown_names
 from swapbias.swapping.cluster import LOCAL, Engine, Part, Work, worker_pool
 from swapbias.swapping.readers import Batches, Source, is_mimic, open_source, why_rows_credentialed
-from swapbias.swapping.swapper import Swapped, Swapper
+from swapbias.swapping.swapper import Swapper
 from swapbias.swapping.versions import Layout, Totals, by_count, layout_of, text_lengths, versions
 
 MANIFEST = "swap.json"
-PART_BYTES = 64 << 20
+PART_BYTES = 16 << 20
 BATCH_ROWS = 2000
 WORKER = "swapbias.swapping.jobs:part_swapper"
 _COUNTS = "swapbias"  # key of a part's own counts in its Parquet metadata
 _PLANNED = ".planned"  # folder of rows that wait for a worker
-_CARD = """---
-configs:
-- config_name: default
-  data_files:
-  - split: {split}
-    path: data/*.parquet
----
-Rows whose column `{column}` was treated with `swapbias swap --mode {mode}` (table {table}, resolver {resolver}).
-`swap.json` holds the settings and counts, `report.csv` the terms.
-{warning}"""
 _WARNING = "\nThese rows come from credentialed data: they must not be published, uploaded or sent to an API.\n"
 
 
@@ -91,31 +74,20 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a job is.
-
-    Attributes:
-        position: bytes of the input read, where its size is known.
-        size: bytes of the input, or None.
-        rows: input rows that are done.
-        text_bytes: bytes of text swapped since this process began.
-        seconds: since then.
-    """
+    """How far a job is: bytes of the input that are done, of how many (None: not known), and rows."""
 
     position: int
     size: int | None
     rows: int
-    text_bytes: int
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class SwapResult:
-    """A finished job: its folder and counts, why its rows are credentialed (blank: they are not), the last step."""
+    """A finished job: its folder and counts, and why its rows are credentialed (blank: they are not)."""
 
     folder: Path
     totals: Totals
     credentialed: str
-    last: Progress
 
 
 def swap_files(
@@ -137,10 +109,10 @@ def swap_files(
     Args:
         job: what and how.
         out: a new or empty folder, or one where the same job was begun.
-        processes: 1 swaps in this process.
+        processes: so many swap a part each; 1: this process.
         batch_rows: most rows that are swapped at once.
         part_bytes: a part ends with the row that brings its texts to so many bytes.
-        on_progress: called after each batch; with a cluster after each part.
+        on_progress: called after each batch; with processes or a cluster after each part.
         engine: who swaps; the rows are the same.
         uploaded_to: where ``out`` is copied afterwards, unless that place is declared as the user's own.
 
@@ -175,58 +147,50 @@ def swap_files(
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file, expected a folder. Choose another --out.")
     mode = "neutralise" if job.mode == "neutralise" else "swap"
-    task = replace(job, mode=mode, whose=whose, gender=gender)
+    table = str(Path(job.table).resolve()) if Path(job.table).exists() else job.table  # for workers in other folders
+    task = replace(job, mode=mode, whose=whose, gender=gender, table=table)
+    spec = {"out": str(out.resolve()), "task": asdict(task), "shape": shape}
     with writing(out, credentialed=bool(why), then="Wait until it ends, or choose another --out."):
         finished, hashes = _begin_or_resume(out, settings)
         totals = sum(finished.values(), Totals())
-        progress, begun = Progress(0, source.size, totals.rows_read, 0, 0.0), time.perf_counter()
+        rows, position = totals.rows_read, 0.0
 
-        def record(part: int) -> None:
-            hashes[_part_name(part)] = file_sha256(out / _part_name(part))
+        def record(name: str) -> None:
+            hashes[name] = file_sha256(out / name)
             _write_manifest(out, {"status": "running", **settings, "sha256": hashes})
 
-        def advance(counts: Totals, position: int) -> None:
-            nonlocal totals, progress
-            totals += counts
-            swapped_bytes = progress.text_bytes + counts.text_bytes
-            seconds = time.perf_counter() - begun
-            progress = Progress(position, source.size, totals.rows_read, swapped_bytes, seconds)
-            on_progress(progress)
+        def advance(part: Part, more: float) -> None:
+            nonlocal rows, position
+            rows, position = rows + int(more), position + part["bytes"] * more / part["rows"]
+            on_progress(Progress(int(position), source.size, rows))
 
-        units = _ahead(_units(source.read(batch_rows), job.column, finished, part_bytes, batch_rows))
-        if engine.local:
-            with closing(swapped_in_order(units, task, processes)) as results:
-                for part, group in groupby(results, key=lambda result: result[0].part):
-                    write_part(out, part, layout, _counted_rows(group, layout, advance))
-                    record(part)
-        else:
-            spec = {"out": str(out.resolve()), "task": asdict(_with_absolute_paths(task)), "shape": shape}
-            planned = out / _PLANNED
-            planned.mkdir(mode=0o700, exist_ok=True)
-            how: dict[str, Any] = {"cores": 1, "credentialed": bool(why)}
-            workers = worker_pool(engine, WORKER, spec, own=lambda: part_swapper(spec), **how)
-            try:
-                with workers as work:
-                    for done_part, done in work(_planned_parts(planned, units)):
-                        (planned / f"{done_part['name']}.arrows").unlink(missing_ok=True)
-                        record(done_part["part"])
-                        advance(Totals.read(done["counts"]), done_part["position"])
-            finally:
-                shutil.rmtree(planned, ignore_errors=True)
+        units = _units(source.read(batch_rows), job.column, finished, part_bytes, batch_rows)
+        how: dict[str, Any] = {"cores": 1, "processes": processes, "credentialed": bool(why), "advance": advance}
+        with (
+            _planned(out) as planned,
+            closing(_ahead(_planned_parts(planned, units))) as parts,
+            worker_pool(engine, WORKER, spec, own=lambda: part_swapper(spec), **how) as pool,
+        ):
+            for part, done in pool(parts):
+                (planned / part["name"]).unlink()
+                record(_part_name(part["part"]))
+                totals += Totals.read(done["counts"])
         if not totals.rows_read and not finished:  # a part without rows still has the columns
             write_part(out, 0, layout, [])
-            record(0)
+            record(_part_name(0))
         _finish(out, settings, totals, hashes, source.identity.get("split", "train"))
-    return SwapResult(out, totals, why, progress)
+    return SwapResult(out, totals, why)
 
 
-def _counted_rows(
-    group: Iterable[tuple["Unit", Swapped]], layout: "Layout", advance: Callable[[Totals, int], None]
-) -> Iterator[tuple[pa.Table, Totals]]:
-    for unit, swapped in group:
-        table, counts = versions(unit.batch, unit.first, swapped, layout)
-        yield table, counts
-        advance(counts, unit.position)
+@contextmanager
+def _planned(out: Path) -> Iterator[Path]:
+    """The folder of rows that wait for a worker, which is its user's alone."""
+    folder = out / _PLANNED
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _gender_column(job: Job, source: Source, whose: str) -> str | None:
@@ -264,11 +228,6 @@ def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str,
         "credentialed_because": why,
         "input": source.identity,
     }
-
-
-def _with_absolute_paths(task: Job) -> Job:
-    """The job as a worker in another folder finds its table."""
-    return replace(task, table=str(Path(task.table).resolve()) if Path(task.table).exists() else task.table)
 
 
 # The output folder: data/part-*.parquet, swap.json, and at the end report.csv and README.md
@@ -376,7 +335,8 @@ def _finish(out: Path, settings: Mapping[str, Any], totals: Totals, hashes: Mapp
     write_whole(out / "report.csv", handle.getvalue().encode())
     warning = _WARNING if settings["credentialed"] else ""
     shown = {name: settings[name] for name in ("column", "mode", "table", "resolver")}
-    write_whole(out / "README.md", _CARD.format(**shown, split=split, warning=warning).encode())
+    card = (files("swapbias.swapping") / "swapped_card.md").read_text(encoding="utf-8")
+    write_whole(out / "README.md", card.format(**shown, split=split, warning=warning).encode())
     shown = {"parts": len(hashes), "totals": totals.counts(), "sha256": dict(sorted(hashes.items()))}
     _write_manifest(out, {"status": "complete", **settings, **shown})
 
@@ -385,19 +345,11 @@ def _write_manifest(out: Path, manifest: Mapping[str, Any]) -> None:
     write_whole(out / MANIFEST, f"{json.dumps(manifest, indent=2, ensure_ascii=False)}\n".encode())
 
 
-# Rows of the input, swapped in order
+# The rows of the input, cut into parts: each waits in a file of the output folder until a worker has done it
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """Rows that are swapped at once.
-
-    Attributes:
-        part: number of the output part they belong to.
-        first: number of the first row in the input, from 0.
-        batch: the rows with all their columns.
-        position: bytes of the input read by then.
-    """
+class Unit(NamedTuple):
+    """Rows swapped at once: number of their part, of the first row from 0, and bytes of the input by then."""
 
     part: int
     first: int
@@ -406,41 +358,6 @@ class Unit:
 
 
 Item = TypeVar("Item")
-
-
-def swapped_in_order(units: Iterator[Unit], task: Job, processes: int) -> Generator[tuple[Unit, Swapped], None, None]:
-    """Each unit with what the swap gave, in the order of the units.
-
-    With one process none is started, and a thread swaps the next unit. Of more processes at most ``processes + 1``
-    units are in flight.
-
-    Raises:
-        ValueError: a worker process died.
-    """
-    if processes == 1:
-        yield from _ahead((unit, _swapped(task, unit.batch)) for unit in units)
-        return
-    # Not "fork": Arrow's threads would not live on in the child.
-    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _begin)
-    columns = [task.column, *([task.gender] if task.gender else [])]
-    waiting: deque[tuple[Unit, Future[Swapped]]] = deque()
-    try:
-        for unit in units:
-            texts = unit.batch.select(columns)
-            waiting.append((unit, pool.submit(_swap, task, texts.schema, texts.serialize())))
-            if len(waiting) > processes:
-                first, future = waiting.popleft()
-                yield first, future.result()
-        while waiting:
-            first, future = waiting.popleft()
-            yield first, future.result()
-    except BrokenProcessPool as error:
-        raise ValueError(
-            "A worker process died, most likely for want of memory. Run the same command again with fewer "
-            "--processes: finished parts are kept."
-        ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def _ahead(items: Iterable[Item]) -> Generator[Item, None, None]:
@@ -454,30 +371,6 @@ def _ahead(items: Iterable[Item]) -> Generator[Item, None, None]:
         while (item := coming.result()) is not None:
             coming = thread.submit(next, rest, None)
             yield item
-
-
-def _swap(task: Job, schema: pa.Schema, texts: pa.Buffer) -> Swapped:
-    return _swapped(task, pa.ipc.read_record_batch(texts, schema))
-
-
-def _swapped(task: Job, batch: pa.RecordBatch) -> Swapped:
-    known = batch.column(task.gender).to_pylist() if task.gender else None
-    return _swapper(task).run(batch.column(task.column), task.mode, genders=known)
-
-
-@cache
-def _swapper(task: Job) -> Swapper:
-    """Made once in each process."""
-    whose = task.whose or "everyone"
-    return Swapper(task.table, whose=whose, spouses=task.spouses, names=task.names)
-
-
-def _begin() -> None:
-    """In a worker: Ctrl-C is the parent's, and a parent that was killed takes its workers along."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()
 
 
 def _units(
@@ -511,46 +404,55 @@ def _check_rows(part: int, rows: int, finished: Mapping[int, Totals]) -> None:
         )
 
 
-# Workers of a cluster: each reads its rows from a file in the output folder, for no text goes through the cluster
-
-
 def _planned_parts(folder: Path, units: Iterator[Unit]) -> Iterator[Part]:
-    """The parts to do; the rows of each wait in a file until a worker has done it."""
+    """The parts to do, with the file that holds the rows of each."""
+    before = 0
     for number, group in groupby(units, key=lambda unit: unit.part):
-        name, batches = f"{number:05d}", list(group)
-        with pa.ipc.new_stream(str(folder / f"{name}.arrows"), batches[0].batch.schema) as writer:
+        name, batches = f"{number:05d}.arrows", list(group)
+        with pa.ipc.new_stream(str(folder / name), batches[0].batch.schema) as writer:
             for unit in batches:
                 writer.write_batch(unit.batch)
-        rows = sum(len(unit.batch) for unit in batches)
-        first, position = batches[0].first, batches[-1].position
-        yield {"name": name, "part": number, "first": first, "rows": rows, "position": position}
+        rows, position = sum(len(unit.batch) for unit in batches), batches[-1].position
+        yield {"name": name, "part": number, "first": batches[0].first, "rows": rows, "bytes": position - before}
+        before = position
 
 
 def part_swapper(spec: Mapping[str, Any]) -> Work:
-    """The worker of a swap on a machine of a cluster.
+    """The worker of a swap, on whichever machine.
 
     Args:
         spec: ``out`` (the output folder, on a file system that all machines share), ``task`` (a ``Job`` with all that
             is decided) and ``shape`` (of the output: arguments of ``layout_of``).
     """
     out, task = Path(spec["out"]), Job(**spec["task"])
+    swapper = Swapper(task.table, whose=task.whose or "everyone", spouses=task.spouses, names=task.names)
 
     def work(part: Part, advance: Callable[[float], None]) -> Mapping[str, Any]:
-        planned = out / _PLANNED / f"{part['name']}.arrows"
+        planned = out / _PLANNED / part["name"]
         if not planned.exists():
             raise UsageError(
                 f"The worker on {platform.node()} does not see {out}. Choose an --out on a file system that all "
                 "machines share."
             )
         with pa.memory_map(str(planned)) as rows, pa.ipc.open_stream(rows) as batches:
-            layout = layout_of(batches.schema, groups=_swapper(task).groups, **spec["shape"])
+            layout = layout_of(batches.schema, groups=swapper.groups, **spec["shape"])
 
             def pieces() -> Iterator[tuple[pa.Table, Totals]]:
                 first = part["first"]
                 for batch in batches:
-                    yield versions(batch, first, _swapped(task, batch), layout)
+                    genders = batch.column(task.gender).to_pylist() if task.gender else None
+                    swapped = swapper.run(batch.column(task.column), task.mode, genders=genders)
+                    yield versions(batch, first, swapped, layout)
                     first += len(batch)
 
-            return {"counts": write_part(out, part["part"], layout, pieces()).counts()}
+            return {"counts": write_part(out, part["part"], layout, _advancing(_ahead(pieces()), advance)).counts()}
 
     return work
+
+
+def _advancing(
+    pieces: Iterable[tuple[pa.Table, Totals]], advance: Callable[[float], None]
+) -> Iterator[tuple[pa.Table, Totals]]:
+    for table, counts in pieces:
+        yield table, counts
+        advance(counts.rows_read)

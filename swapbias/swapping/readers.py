@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import hashlib
 import io
 import re
 import zlib
@@ -22,7 +21,7 @@ from swapbias.errors import UsageError
 from swapbias.files import check_regular, parse_json
 from swapbias.models import configure_http
 from swapbias.privacy import is_mimic_columns, is_mimic_name, notes_read
-from swapbias.studies import shown_names
+from swapbias.studies import shown_names, strict_rows
 
 if TYPE_CHECKING:
     from datasets import IterableDataset
@@ -42,21 +41,13 @@ _TEXTS = (kinds.is_string, kinds.is_large_string, kinds.is_string_view, kinds.is
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A stream of rows.
+    """A stream of rows."""
 
-    Attributes:
-        schema: columns and types of every batch.
-        identity: what distinguishes this input from another or an edited one: names, sizes, times, hashes.
-        size: bytes to read, or None if not known.
-        files: names of the files, none for a Hub dataset.
-        read: most rows per batch -> batches in order, each with the bytes read by then.
-    """
-
-    schema: pa.Schema
-    identity: Mapping[str, Any]
-    size: int | None
-    files: tuple[str, ...]
-    read: Callable[[int], Batches]
+    schema: pa.Schema  # of every batch
+    identity: Mapping[str, Any]  # distinguishes this input from another or an edited one: names, sizes, times, commit
+    size: int | None  # bytes to read, where it is known
+    files: tuple[str, ...]  # names of the files, none for a Hub dataset
+    read: Callable[[int], Batches]  # most rows per batch -> batches in order, each with the bytes read by then
 
 
 def open_source(name: str, column: str, *, split: str | None = None) -> Source:
@@ -100,10 +91,16 @@ def read_files(files: Sequence[Path], column: str | None = None) -> Source:
         except (pa.ArrowTypeError, pa.ArrowInvalid):
             raise ValueError(f"{file.name}: a column has another type than in {files[0].name}. Convert it.") from None
     schema = _with_text(schema, column)
+    statuses = [file.stat() for file in files]
     return Source(
         schema=schema,
-        identity={"files": [_fingerprint(file) for file in files]},
-        size=sum(file.stat().st_size for file in files),
+        identity={
+            "files": [
+                {"name": file.name, "bytes": status.st_size, "modified_ns": status.st_mtime_ns}
+                for file, status in zip(files, statuses, strict=True)
+            ]
+        },
+        size=sum(status.st_size for status in statuses),
         files=tuple(file.name for file in files),
         read=partial(_read_files, files, schema, column),
     )
@@ -153,8 +150,8 @@ def _files(path: Path) -> list[Path]:
     if path in folders:
         return folders[path]
     if len(folders) > 1:
-        more = f" and {len(folders) - 8} more" if len(folders) > 8 else ""
-        raise UsageError(f"{path} holds files in {', '.join(map(str, list(folders)[:8]))}{more}. Give one of them.")
+        some = ", ".join(map(str, list(folders)[:8]))
+        raise UsageError(f"{path} holds files in {len(folders)} folders, among them {some}. Give one of them.")
     if not folders:
         raise UsageError(f"{path} holds no files to swap, expected some of {known}. Give another folder.")
     return next(iter(folders.values()))
@@ -173,30 +170,21 @@ def _schema(path: Path) -> pa.Schema:
 
 
 def _with_text(schema: pa.Schema, column: str | None) -> pa.Schema:
-    """The schema, checked, with the text column as plain text; a column that holds only nulls is text too."""
+    """The schema, checked; the column of texts and categories of texts become plain texts."""
     twice = next((name for name, times in Counter(schema.names).items() if times > 1), None)
     if twice is not None:
         raise ValueError(f"A column stands twice in the input ({shown_names([twice])}), expected once. Rename one.")
-    if column is None:
-        texts = [
-            at for at, one in enumerate(schema) if kinds.is_dictionary(one.type) and _is_text(one.type.value_type)
-        ]
-        for at in texts:
-            schema = schema.set(at, pa.field(schema.names[at], pa.string()))
-        return schema
-    if column not in schema.names:
+    if column is not None and column not in schema.names:
         there = shown_names(schema.names)
         raise UsageError(f"There is no column {column!r}, there are {there}. Choose with --column.")
-    kind = schema.field(column).type
-    if kinds.is_string(kind) or kinds.is_large_string(kind):
-        return schema
-    if not _is_text(kind.value_type if kinds.is_dictionary(kind) else kind):
-        raise UsageError(f"Column {column!r} holds {kind}, expected texts. Choose another with --column.")
-    return schema.set(schema.get_field_index(column), pa.field(column, pa.string()))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return any(is_kind(kind) for is_kind in _TEXTS)
+    for at, one in enumerate(schema):
+        kind = one.type.value_type if kinds.is_dictionary(one.type) else one.type
+        is_text = any(is_kind(kind) for is_kind in _TEXTS)
+        if one.name == column and not is_text:
+            raise UsageError(f"Column {column!r} holds {kind}, expected texts. Choose another with --column.")
+        if is_text and (kind != one.type or (one.name == column and not kinds.is_large_string(kind))):
+            schema = schema.set(at, pa.field(one.name, pa.string()))
+    return schema
 
 
 def _read_files(files: Sequence[Path], schema: pa.Schema, column: str | None, rows: int) -> Batches:
@@ -234,19 +222,6 @@ def _too_long(where: str) -> str:
     return f"{where} is longer than {LONGEST >> 20} MB, the most that is read. Cut it into several rows."
 
 
-def _fingerprint(file: Path) -> dict[str, Any]:
-    """Enough to notice another or an edited file without reading gigabytes."""
-    with file.open("rb") as handle:
-        head = hashlib.sha256(handle.read(1 << 20)).hexdigest()
-    status = file.stat()
-    return {
-        "name": file.name,
-        "bytes": status.st_size,
-        "modified_ns": status.st_mtime_ns,
-        "sha256_of_first_mb": head,
-    }
-
-
 def _unzipped(path: Path, raw: BinaryIO) -> BinaryIO:
     return gzip.GzipFile(fileobj=raw) if path.name.lower().endswith(".gz") else raw  # type: ignore[return-value]
 
@@ -260,23 +235,11 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[list[str], int]]:
     number = 0
     with path.open("rb") as raw:
         text = io.TextIOWrapper(_unzipped(path, raw), encoding="utf-8-sig", newline="")
-        reader = csv.reader(text, delimiter=delimiter, strict=True)
-        line = 1
         try:
-            for row in reader:
+            for _, row in strict_rows(path.name, text, delimiter=delimiter):
                 if row:
                     number += 1
                     yield row, raw.tell()
-                line = reader.line_num + 1
-        except csv.Error as error:
-            where = f"{path.name}: row {number + 1} (line {line}; the header is row 1)"
-            if "limit" in str(error):
-                long = f"{where} has a cell longer than {LONGEST >> 20} MB"
-                raise ValueError(f"{long}. Close its quote, or cut the text into several rows.") from None
-            raise ValueError(
-                f"{where}: a quote opens a cell and is not closed at the cell's end. "
-                "Close it, or double the quotes within the cell."
-            ) from None
         except UnicodeDecodeError:
             raise ValueError(f"{path.name} is not UTF-8 after row {number}. Save the file as UTF-8.") from None
         except _DAMAGED:
@@ -284,8 +247,8 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[list[str], int]]:
 
 
 def _csv_batches(path: Path, delimiter: str, rows: int) -> Batches:
-    given = _csv_rows(path, delimiter)
-    header, position = next(given)
+    every = _csv_rows(path, delimiter)
+    header, position = next(every)
     cells: list[list[str]] = []
     size = 0
 
@@ -293,7 +256,7 @@ def _csv_batches(path: Path, delimiter: str, rows: int) -> Batches:
         columns = [pa.array(column, pa.string()) for column in zip(*cells, strict=True)]
         return pa.RecordBatch.from_arrays(columns, names=header)
 
-    for number, (row, position) in enumerate(given, start=2):
+    for number, (row, position) in enumerate(every, start=2):
         if len(row) != len(header):
             raise ValueError(
                 f"{path.name}: row {number} (the header is row 1) has {len(row)} cells, expected {len(header)}. "
@@ -320,7 +283,7 @@ def _json_schema(path: Path) -> pa.Schema:
             try:
                 fields[field.name] = pa.unify_schemas(both, promote_options="permissive").field(0)
             except (pa.ArrowTypeError, pa.ArrowInvalid):
-                raise ValueError(f"{where}: {_ONE_TYPE.format(f'column {field.name!r}')}") from None
+                raise ValueError(f"{where}: {_ONE_TYPE.format(field.name)}") from None
     if not fields:
         raise ValueError(f"{path.name} is empty, expected one JSON object per line. Give a file with rows.")
     return pa.schema(list(fields.values()))
@@ -366,21 +329,20 @@ def _json_row(where: str, line: bytes, first: bool) -> dict[str, Any]:
     return row
 
 
-_ONE_TYPE = "{} holds values of more than one type or that no type holds, expected one type. Write them as text."
+_ONE_TYPE = (
+    "column {!r} holds values of more than one type or that no type holds, expected one type. Write them as text."
+)
 
 
 def _json_batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None, where: str) -> pa.RecordBatch:
     names = schema.names if schema else list(dict.fromkeys(name for row in rows for name in row))
-    columns = []
-    for name in names:
-        try:
-            columns.append(pa.array([row.get(name) for row in rows], schema.field(name).type if schema else None))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError):
-            raise ValueError(f"{where}: {_ONE_TYPE.format(f'column {name!r}')}") from None
+    columns, name = [], ""
     try:
+        for name in names:
+            columns.append(pa.array([row.get(name) for row in rows], schema.field(name).type if schema else None))
         return pa.RecordBatch.from_arrays(columns, names)
-    except UnicodeError:
-        raise ValueError(f"{where}: the name of a column is no text, half of a character. Rename it.") from None
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError):
+        raise ValueError(f"{where}: {_ONE_TYPE.format(name)}") from None
 
 
 # Parquet
@@ -390,8 +352,6 @@ def _parquet_batches(path: Path, rows: int) -> Batches:
     file, done = _parquet_file(path), 0
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     widest = max((group.total_byte_size / group.num_rows for group in groups if group.num_rows), default=1.0)
-    if groups and widest > (LONGEST + 64) * groups[0].num_columns:  # known without reading them
-        raise ValueError(_too_long(f"{path.name}: a row"))
     try:
         for batch in file.iter_batches(batch_size=max(1, min(rows, int(LONGEST / max(widest, 1.0))))):
             done += batch.num_rows

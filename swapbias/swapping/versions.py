@@ -24,36 +24,20 @@ _VERSION, _PAIR_ID, _GROUP, _NOTE_ID = "swapbias_version", "pair_id", "group", "
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What was counted, over a batch, a part or a whole job; they add up.
-
-    Attributes:
-        rows_read: rows of the input.
-        rows_written: rows of the output.
-        rows_replaced: input rows with at least one replacement.
-        rows_ambiguous: input rows with at least one doubtful decision.
-        rows_specific: input rows with a gender-specific clinical term.
-        rows_left_out: input rows without a replacement, which make no pair (mode ``pairs`` only).
-        rows_implausible: input rows with a gender-specific clinical term that were left out (``plausible`` only);
-            of mode ``augment`` only their swapped version.
-        text_bytes: UTF-8 bytes of the input texts.
-        terms: replacement -> times.
-        doubtful: reason of a doubtful decision -> times.
-        specific_terms: gender-specific clinical term -> times.
-        left: reason why a gendered word is not the patient's and stays -> times.
-    """
+    """What was counted, over a batch, a part or a whole job; they add up. Rows are of the input, if not said."""
 
     rows_read: int = 0
-    rows_written: int = 0
-    rows_replaced: int = 0
-    rows_ambiguous: int = 0
-    rows_specific: int = 0
-    rows_left_out: int = 0
-    rows_implausible: int = 0
-    text_bytes: int = 0
-    terms: Counter[str] = field(default_factory=Counter)
-    doubtful: Counter[str] = field(default_factory=Counter)
-    specific_terms: Counter[str] = field(default_factory=Counter)
-    left: Counter[str] = field(default_factory=Counter)
+    rows_written: int = 0  # of the output
+    rows_replaced: int = 0  # with at least one replacement
+    rows_ambiguous: int = 0  # with at least one doubtful decision
+    rows_specific: int = 0  # with a gender-specific clinical term
+    rows_left_out: int = 0  # without a replacement, which make no pair (mode ``pairs`` only)
+    rows_implausible: int = 0  # left out for such a term (``plausible``); of ``augment`` the swapped version alone
+    text_bytes: int = 0  # UTF-8 bytes of the input texts
+    terms: Counter[str] = field(default_factory=Counter)  # replacement -> times
+    doubtful: Counter[str] = field(default_factory=Counter)  # reason of a doubtful decision -> times
+    specific_terms: Counter[str] = field(default_factory=Counter)  # gender-specific clinical term -> times
+    left: Counter[str] = field(default_factory=Counter)  # why a gendered word is not the patient's and stays -> times
 
     def __add__(self, other: "Totals") -> "Totals":
         """Counts of both."""
@@ -82,27 +66,16 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Columns of the output.
-
-    Attributes:
-        schema: of the output.
-        column: the column of texts.
-        mode: one of ``FILE_MODES``.
-        groups: the swap table's two groups; the second is the one of side +1.
-        credentialed: whether every row is marked as such.
-        counted: columns of counts.
-        plausible: whether rows with gender-specific clinical terms are left out.
-        genders: columns of the patient's gender, which become that of the swapped text.
-    """
+    """Columns of the output."""
 
     schema: pa.Schema
-    column: str
-    mode: str
-    groups: tuple[str, str]
-    credentialed: bool
+    column: str  # of texts
+    mode: str  # one of ``FILE_MODES``
+    groups: tuple[str, str]  # of the swap table; the second is the one of side +1
+    credentialed: bool  # every row is marked as such
     counted: tuple[str, ...] = COUNTED
-    plausible: bool = False
-    genders: tuple[str, ...] = ()
+    plausible: bool = False  # rows with gender-specific clinical terms are left out
+    genders: tuple[str, ...] = ()  # columns of the patient's gender, which become that of the swapped text
 
 
 def layout_of(

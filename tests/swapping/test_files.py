@@ -413,11 +413,12 @@ def test_kill_9_and_the_same_command_again_equal_an_unbroken_job(tmp_path, proce
     workers = children(begun.pid)
     begun.send_signal(signal.SIGKILL)
     assert begun.wait() == -signal.SIGKILL
-    assert list((out / "data").glob(".part-*"))  # the part it was at
+    assert list(out.glob(".planned/*"))  # the part it was at
     rows, other = run(source, out, mode="pairs", part_bytes=100)
     assert rows == expected
     assert other.totals == done.totals
     assert not list((out / "data").glob(".part-*"))
+    assert not (out / ".planned").exists()
     until(lambda: not any(map(alive, workers)))  # they went with their parent
 
 
@@ -717,7 +718,7 @@ def test_the_command_writes_the_rows_and_shows_what_was_done(tmp_path):
     assert done.returncode == 0, done.stderr
     for part in ("rows read", "she -> he", "specific: pregnant", "rows left out", str(tmp_path / "out")):
         assert part in done.stdout
-    assert "MB/s" in done.stderr
+    assert "MB of text" in done.stderr
     assert "publish, upload or send none" in done.stderr
     assert len(rows_of(tmp_path / "out")) == 8
 
