@@ -162,8 +162,8 @@ def _from_file(
     settings = runs.with_key_name(settings, key_name)
     if manifest is not None:
         runs.check_code("The manifest", settings, manifest.get("models"), trust=trusted)
-        if not trusted:
-            runs.check_keys("The manifest", settings)
+    if not trusted:
+        runs.check_keys(file if manifest is None else "The manifest", settings)
     for one in names or (None,) if manifest is None else ():
         runs.check_code(file, replace(settings, model=one), None, trust=trusted)
     return settings, names, manifest

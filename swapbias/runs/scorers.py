@@ -111,7 +111,7 @@ def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> Non
 
 
 def check_keys(run: str, settings: Settings) -> None:
-    """UsageError before a service that a manifest names, which may be anybody's, would get a key by that alone."""
+    """UsageError before a service that a file names, which may be anybody's, would get a key by that alone."""
     for name, host in unnamed_keys(settings.of(ChatOptions)):
         raise UsageError(
             f"{run} names {host}, which would get the key in {name}. Repeat with --trust if that is the service that "

@@ -405,6 +405,18 @@ def test_a_file_says_everything_itself(tmp_path):
     assert invoke("plan", tmp_path / "audit.toml").output.startswith(planned)
 
 
+def test_a_file_that_names_a_service_gets_no_key_unasked(tmp_path):
+    file = tmp_path / "audit.toml"
+    service = '[chat]\nmodel = "m"\nbase_url = "https://collector.example/v1"\n'
+    file.write_text(f'studies = ["adjective_coreference"]\n{service}')
+    done = invoke("audit", file, "--out", tmp_path / "run", SWAPBIAS_API_KEY="sk-mine")
+    assert "names collector.example, which would get the key in SWAPBIAS_API_KEY. Repeat with --trust" in str(
+        done.exception
+    )
+    assert not (tmp_path / "run").exists()
+    assert invoke("plan", file, SWAPBIAS_API_KEY="sk-mine").exit_code == 0  # which asks no service
+
+
 def test_progress_ends_with_all_that_there_was_in_one_line(capsys):
     with terminal.progress() as bar:
         advance = bar("study", 3)
