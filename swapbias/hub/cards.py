@@ -4,6 +4,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import yaml
@@ -199,6 +200,11 @@ def md_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: i
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (titles, rules, *rows))
 
 
+def template(name: str) -> str:
+    """A text of this package that cards are made of, with the names of its parts in braces."""
+    return (files("swapbias.hub") / f"{name}.md").read_text(encoding="utf-8").strip()
+
+
 # --- what is said of a run --------------------------------------------------------------------------------
 
 OWN_NOTES = "the user's own notes"
@@ -255,12 +261,7 @@ def study_parts(
     answers = wording.questions(found)
     if not answers:
         raise ValueError("The run holds no comparison of two groups for this model. Audit it with another --study.")
-    named = f", audited as {markdown(models[0])}, which has the same weights," if models[0] != model_name else ""
-    at = f" at commit {revision}" if revision else ""
-    who = f"swapbias {markdown(str(manifest['swapbias']))} measured {markdown(model_name)}{at}{named}"
-    closed = " (not public: ask the model's owner)" if results_private else ""
-    place = f"{model_name}@{revision}" if revision else model_name
-    settings = manifest["settings"]
+    settings, place = manifest["settings"], f"{model_name}@{revision}" if revision else model_name
     chat = "--chat " if (settings.get("chat") or {}).get("model") else ""
     command = f"swapbias audit {chat}{place if _PLAIN.fullmatch(place) else 'MODEL'}"
     options = "".join(f" --{name} {settings[name]}" for name in ("limit", "margin", "seed") if settings.get(name))
@@ -268,49 +269,41 @@ def study_parts(
     made = {}
     for study in (load_study(name) for name in dict.fromkeys(one.study for one, *_ in answers)):
         mine = [one for one in answers if one[0].study == study.name]
-        read = {one.experiment: prompts_read(manifest, study.name, one.experiment) for one, *_ in mine}
-        own = any(one.startswith(OWN_NOTES) for one in read.values())
+        named_in = [one for one in settings.get("studies") or () if one.partition(":")[0] == study.name]
         rows = [row for results in mine for row in _rows(results, found)]
         skipped = [str(one["experiment"]) for one in manifest["skipped"] if one["study"] == study.name]
-        skipped = [one for one in skipped if not of_a_part(one)]
-        limits = [f"- {markdown(one)}" for one in study.limits]
-        named_in = [one for one in settings.get("studies") or () if one.partition(":")[0] == study.name]
-        line = command + "".join(f" --study {one}" for one in named_in or [study.name]) + options
-        full = f"[Full results, with every breakdown and a report]({results_url}){closed}." if results_url else ""
-        more = f"{_MOST_ROWS} of {len(rows)} results are shown." if len(rows) > _MOST_ROWS else ""
-        texts = [
-            f"### {markdown(study.name)}: [{markdown(study.title)}]({study.url})",
-            f"{who} on {markdown(_date(manifest))} {_OWN if own else 'with the prompts of this study.'}",
-            "\n".join(_conclusions(mine, found, read)),
-            md_table(_COLUMNS, rows[:_MOST_ROWS], numbers=4),
-            " ".join(filter(None, (more, full))),
-            "\n".join(["Limits:", "", *limits]) if limits else "",
-            f"Not run: {markdown(', '.join(skipped))}." if skipped else "",
-            "" if own else f"To repeat it, with the settings of the manifest:\n\n```bash\n{line}\n```",
-        ]
-        made[study.name] = "\n\n".join(filter(None, texts))
+        read = {one.experiment: prompts_read(manifest, study.name, one.experiment) for one, *_ in mine}
+        made[study.name] = _study_part(
+            study=study,
+            by=str(manifest["swapbias"]),
+            date=_date(manifest),
+            model=model_name,
+            audited=models[0],
+            revision=revision,
+            read=read,
+            own=any(one.startswith(OWN_NOTES) for one in read.values()),
+            verdicts=[(one[0].experiment, str(each)) for one in mine for each in wording.verdicts(one, found)],
+            table=md_table(_COLUMNS, rows[:_MOST_ROWS], numbers=4),
+            counts=(min(len(rows), _MOST_ROWS), len(rows)),
+            url=results_url,
+            private=results_private,
+            skipped=[one for one in skipped if not of_a_part(one)],
+            command=command + "".join(f" --study {one}" for one in named_in or [study.name]) + options,
+        )
     return made
 
 
-_OWN = (
-    "on notes of the user's own, treated as this study treats its notes. They are not public: only who has them can "
-    "repeat it (with -M data), and no evaluation result of the model lists the numbers."
-)
+def _study_part(**values: Any) -> str:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    pages = Environment(loader=PackageLoader("swapbias.hub", ""), undefined=StrictUndefined, trim_blocks=True)
+    pages.filters["md"] = markdown
+    text = pages.get_template("study_part.md.j2").render(values)
+    return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
 def _date(manifest: Mapping[str, Any]) -> str:
     return str(manifest.get("finished") or manifest.get("started") or "")[:10]
-
-
-def _conclusions(
-    answers: Sequence[Sequence[Finding]], found: Sequence[Finding], read: Mapping[str, str]
-) -> Iterator[str]:
-    """A line for each conclusion of each experiment, and what it read where that is not what its study reads."""
-    for results in answers:
-        name = results[0].experiment
-        other = f" Read: {markdown(read[name])}." if read[name] else ""
-        for one in wording.verdicts(results, found):
-            yield f"- {markdown(f'{name}: {one}')}{other}"
 
 
 def _rows(results: Sequence[Finding], found: Sequence[Finding]) -> Iterator[list[str]]:
@@ -332,28 +325,6 @@ _PART = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _LONE = re.compile(r"^<!-- swapbias:(?:begin|end) [a-z0-9._-]+ -->[ \t]*$", re.MULTILINE)
-_READING = """Each study fills templates with words for two groups and compares the model's numbers; a gap of zero \
-means no difference on average. The 95 % interval covers a redraw of the prompts; one within the margin counts as \
-no gap. This is a measurement, not a ranking: values in different units cannot be compared, and a gap near zero on \
-these prompts is no proof that the model is fair."""
-_RESULTS = f"""# Bias audits in {{repo}}
-
-Results of [swapbias](https://github.com/swapbias/swapbias), by run in alphabetical order, which ranks nothing. Load \
-the findings of every run, one row each with its unit and its n, or see the runs side by side with \
-`swapbias compare {{name}}`:
-
-```python
-from datasets import load_dataset
-
-{{load}}
-```
-
-{_READING}
-
-The scored prompts of a run are a config of their own, if they were shared. In `runs/<run>` lie the report, the \
-figures and the manifest (settings, models and versions, hashes of the prompts). `revision=` with a commit pins what \
-you read. The prompts are under the licences of their corpora; what a model answered may be bound by the terms of \
-that model. Please cite the studies that were audited."""
 
 
 def with_parts(readme: str, parts: Mapping[str, str], *, where: str = CARD) -> str:
@@ -363,7 +334,7 @@ def with_parts(readme: str, parts: Mapping[str, str], *, where: str = CARD) -> s
     pair, or a code block that is never closed.
     """
     both = {**section_parts(readme, where), **{key: _marked(key, text) for key, text in parts.items()}}
-    texts = [BEGIN, "## Bias audit", _READING, *(both[key] for key in sorted(both)), END]
+    texts = [BEGIN, "## Bias audit", template("reading"), *(both[key] for key in sorted(both)), END]
     return replaced(readme, "\n\n".join(texts), begin=BEGIN, end=END, where=where)
 
 
@@ -413,7 +384,9 @@ def results_card(
         f'{variable} = load_dataset("{repo}", "{config}", split="train")'
         for variable, config in zip(("findings", "prompts"), configs, strict=False)
     ]
-    intro = _RESULTS.format(repo=markdown(repo), name=repo, load="\n".join(load_lines))
+    intro = template("results_card").format(
+        repo=markdown(repo), name=repo, load="\n".join(load_lines), reading=template("reading")
+    )
     section = "\n\n".join([RESULTS_BEGIN, intro, *(parts[key] for key in sorted(parts)), RESULTS_END])
     card = replaced(existing, section, begin=RESULTS_BEGIN, end=RESULTS_END, where=where)
     header = split(card)

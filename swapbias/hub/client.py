@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 SOURCE = "https://github.com/swapbias/swapbias"
 READ_LIMIT = 64 * 2**20  # bytes of a file that is read into memory
 HUB_FILES = frozenset({".gitattributes"})  # what the Hub itself puts into a new repository
-SHARED = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/([^/@]+))?(?:@(.+))?")
+_REPO = re.compile(r"\w[\w.-]*/\w[\w.-]*(?<!\.git)", re.ASCII)
+SHARED = re.compile(rf"({_REPO.pattern})(?:/([^/@]+))?(?:@(.+))?", re.ASCII)
 _TEMPLATE = {*HUB_FILES, CARD}  # of a new Space
 _LOGIN = "Log in with hf auth login, or set HF_TOKEN."
 _STEPS = {  # by exception of huggingface_hub or by status: what to do
@@ -92,14 +93,8 @@ class Repo:
     name: str
 
     def __post_init__(self) -> None:
-        from huggingface_hub.errors import HFValidationError
-        from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
-
-        with suppress(HFValidationError):
-            validate_repo_id(self.name)
-            if self.name.count("/") == 1:
-                return
-        raise UsageError(f"{self.name!r} is no name of a repository, expected OWNER/NAME. Correct it.")
+        if not _REPO.fullmatch(self.name):
+            raise UsageError(f"{self.name!r} is no name of a repository, expected OWNER/NAME. Correct it.")
 
     @property
     def owner(self) -> str:
@@ -109,17 +104,13 @@ class Repo:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a repository holds at a commit.
-
-    ``files`` maps paths to digests, ``sha256:...`` of large files and ``git:...`` of others, ``tags`` names to
-    commits.
-    """
+    """What a repository holds at a commit."""
 
     repo: Repo
     commit: str
     private: bool
-    files: Mapping[str, str]
-    tags: Mapping[str, str]
+    files: Mapping[str, str]  # path -> digest, ``sha256:...`` of large files and ``git:...`` of others
+    tags: Mapping[str, str]  # name -> commit
     sizes: Mapping[str, int]
 
 

@@ -20,7 +20,7 @@ from datasets.splits import SplitGenerator
 
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.files import file_sha256, locked_place
-from swapbias.hub.cards import CARD, TAGS, configs_yaml, dump, markdown, md_table, size_category
+from swapbias.hub.cards import CARD, TAGS, configs_yaml, dump, markdown, md_table, size_category, template
 from swapbias.hub.client import SOURCE, Hub, Push, PushOptions, Repo, Say, push_repo
 from swapbias.privacy import NOTE, credentialed, for_owner_alone, is_credentialed, mark, refuse
 from swapbias.studies import (
@@ -277,36 +277,6 @@ _TASKS = {
     "chat": "text-generation",
     "embedding": "feature-extraction",
 }
-_CARD = f"""
-{{title}}
-
-{{about}}
-
-Load a config, as below{{audit}}. A tag holds the same rows for good. `pip install "swapbias @ git+{SOURCE}"` and \
-`swapbias build {{name}}` make the rows on your machine, from the files in \
-[datasets_src/{{name}}]({SOURCE}/tree/main/datasets_src/{{name}}) that this card names.
-
-```python
-from datasets import load_dataset
-
-rows = load_dataset("{{repo}}", "{{first}}", split="{{split}}", revision="v{{version}}")
-print(rows[0])
-```
-
-{{readme}}
-
-## Rows
-
-{{rows}}
-{{withheld}}
-{{features}}
-
-## Sources and licences
-
-What this project wrote is under {{licence}}. {{sources}}
-
-{{recipe}}
-"""
 _STRUCTURES = {  # types that hold others
     "candidates": "list of `text` (string) and `value` (float64)",
     "messages": "list of `role` and `content` (strings)",
@@ -345,7 +315,7 @@ def dataset_card(
     ]
     how = f"`swapbias build {corpus.name}` makes them on your machine from the authors' own files."
     first = next(iter(infos), "")
-    body = _CARD.format(
+    body = template("dataset_card").format(
         title=title,
         about=about,
         audit=f", or run the whole study: `swapbias audit MODEL --study {corpus.name}`" if corpus.study else "",
@@ -362,7 +332,7 @@ def dataset_card(
         sources=_sources(corpus),
         recipe=recipe.replace('"NS/', f'"{namespace}/').replace('"VERSION"', f'"v{corpus.version}"').strip(),
     )
-    return f"{_header(corpus, infos)}{body}"
+    return f"{_header(corpus, infos)}\n{body.rstrip()}\n"
 
 
 def local_card(corpus: Corpus, infos: Infos, *, is_credentialed: bool) -> str:

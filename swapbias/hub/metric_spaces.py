@@ -23,19 +23,6 @@ _FIXED = {  # what a form has no column for: as in the worked example
     "direct_bias": {"female": [[1.0, 0.0], [3.0, 4.0]], "male": [[-1.0, 0.0], [-3.0, 4.0]]},
     "lexicon_mass": {"lexicon": {"she": "female", "he": "male"}},
 }
-_APP = '''"""The form of this metric, as evaluate makes one."""
-
-from functools import partial
-
-import evaluate
-import gradio
-from evaluate.utils import launch_gradio_widget
-
-gradio.inputs = gradio.outputs = gradio  # evaluate looks for the parts where gradio 3 had them
-module = evaluate.load("./{name}.py")
-module.compute = partial(module.compute, **{fixed})  # what the form has no column for
-launch_gradio_widget(module)
-'''
 
 
 def push_metric(hub: Hub, name: str, *, namespace: str, **options: Unpack[PushOptions]) -> Push:
@@ -81,7 +68,9 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
         **standing_alone(name, source, origin=f"{SOURCE}/blob/v{version}"),
         "requirements.txt": "".join(f"{one}\n" for one in wanted),
         CARD: f"---\n{dump(metadata)}---\n\n{body}\n",
-        "app.py": _APP.format(name=name, fixed=_FIXED.get(name, {})),
+        "app.py": (files("swapbias.hub") / "metric_app.txt")
+        .read_text("utf-8")
+        .format(name=name, fixed=_FIXED.get(name, {})),
     }
     return {path: text.encode() for path, text in made.items()}
 

@@ -7,7 +7,7 @@ import re
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache, partial
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -34,73 +34,33 @@ from swapbias.hub.client import (
     is_shared_name as is_shared_name,
 )
 from swapbias.measures import Estimate
-from swapbias.models import Coverage, weight_files
+from swapbias.models import weight_files
 from swapbias.models.chat import scoring_in_words
-from swapbias.notes import OWN, PHENOTYPES, kind_of_folder
-from swapbias.privacy import check_upload, own_data, refuse
+from swapbias.notes import PHENOTYPES
+from swapbias.privacy import check_upload, is_mimic_name, own_data, refuse
 from swapbias.report import shown, text as wording
 from swapbias.runs import LazyItems, Results, Run
-from swapbias.studies import PROMPT_COLUMNS
 
 # --- tables as they are shared ----------------------------------------------------------------------------
 
 TOKENS = "top_tokens"  # a JSON list in a run, a list of tokens with their values in what is shared
 _TOKENS = pa.list_(pa.struct([("token", pa.string()), ("value", pa.float64())]))
-_TEXTS = ("trial", "looks", "model_id", "answer")  # what an audit writes beside the columns of its prompts
-# What scorers give: the score, and the parts that it was made from.
-_NUMBERS = re.compile(
-    r"score|log_odds|log_odds_per_token|antonym_log_odds|positive_probability|predicted|explained_variance"
-    r"|dimensions|frequency_known|without_pair_[0-9]+"
-    r"|tokens|truncated|non_finite|(closed_list|matched|top|positive|negative|neutral|irrelevant|unrated)_mass"
-    r"|(said|strict)_(correct|incorrect|unsure|other)|unanswered|refused|not_answered|outside|hidden|length"
-    r"|judged(_first|_second)?"
-)
 _PRINTED = ("published_value", "published_p_value", "published_effect_size", "published_recomputed")
 
 
-def item_type(study: str, column: str) -> pa.DataType | None:
-    """The type of a column of scored rows as they are shared; None of one that no audit writes."""
-    if column == TOKENS:
-        return _TOKENS
-    if column in _TEXTS or column in _prompt_columns(study):
-        return pa.string()
-    return pa.float64() if _NUMBERS.fullmatch(column) else None
-
-
-@cache
-def _prompt_columns(study: str) -> frozenset[str]:
-    """The columns of the prompts that a study reads, its own and those made from a corpus of notes."""
-    each = studies.load_study(study).experiments
-    names = [
-        (one.corpus or study, name)
-        for one in each
-        for name in (*one.configs, *one.alternatives, *one.placebo, *one.baseline)
-    ]
-    found = (studies.load_corpus(corpus).config(name).columns for corpus, name in names)
-    return frozenset(PROMPT_COLUMNS).union(*found)
-
-
 def shared_items(run: Run, items: Mapping[str, pd.DataFrame]) -> dict[str, bytes]:
-    """The scored prompts of each study as Parquet, by path; ``items`` have the models' public names.
-
-    ValueError: a column holds something else than an audit writes.
-    """
+    """The scored prompts of each study as Parquet, by path; ``items`` have the models' public names."""
     made = {}
     for study, rows in items.items():
-        path = run.folder / "items" / f"{study}.parquet"
-        table = pq.read_table(path)
-        types = [(name, kind) for name in table.column_names if (kind := item_type(study, name)) is not None]
-        columns = {name: table[name] for name, _ in types} | {"model_id": pa.array(rows["model_id"], pa.string())}
-        try:
-            if TOKENS in columns:
-                cells = [json.loads(cell) for cell in rows[TOKENS]]
-                tokens = [[{"token": str(one), "value": float(value)} for one, value in cell] for cell in cells]
-                columns[TOKENS] = pa.array(tokens, _TOKENS)
-            made[f"items/{study}.parquet"] = parquet(pa.table(columns).cast(pa.schema(types)))
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            raise ValueError(
-                f"{path} holds numbers or texts of another kind than an audit writes. Audit again."
-            ) from error
+        path = f"items/{study}.parquet"
+        table = pq.read_table(run.folder / path)
+        columns = dict(zip(table.column_names, table.columns, strict=True))
+        columns["model_id"] = pa.array(rows["model_id"], pa.string())
+        if TOKENS in columns:
+            cells = [json.loads(cell) for cell in rows[TOKENS]]
+            tokens = [[{"token": str(one), "value": float(value)} for one, value in cell] for cell in cells]
+            columns[TOKENS] = pa.array(tokens, _TOKENS)
+        made[path] = parquet(pa.table(columns))
     return made
 
 
@@ -127,7 +87,6 @@ def findings_parquet(found: list[Finding], run: str) -> bytes:
 # --- what of a run may leave ------------------------------------------------------------------------------
 
 _UNNAMED = "own"  # the phenotype of own notes that name none
-_COVERAGE = (*(one.name for one in fields(Coverage)), "model_id", "lexicon")
 _MACHINE: Mapping[str, tuple[str, ...]] = {  # settings of how fast or how dear an audit is, not of its questions
     "load": ("device", "batch_size"),
     "chat": ("concurrency", "max_requests", "timeout"),
@@ -136,20 +95,16 @@ _MACHINE: Mapping[str, tuple[str, ...]] = {  # settings of how fast or how dear 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A run as it may be shared: its files by path in the repository, findings with models' public names, manifest.
-
-    ``never`` are strings that no outgoing file may hold, ``withheld`` paths within the run that stay here, ``rows``
-    counts those of its tables; ``installed``: the scored prompts are those of the installed corpora.
-    """
+    """A run as it may be shared."""
 
     name: str
-    files: Mapping[str, bytes]
-    found: list[Finding]
+    files: Mapping[str, bytes]  # by path in the repository
+    found: list[Finding]  # with models' public names
     manifest: dict[str, Any]
-    never: tuple[str, ...]
-    withheld: tuple[str, ...]
-    rows: int
-    installed: bool
+    never: tuple[str, ...]  # strings that no outgoing file may hold
+    withheld: tuple[str, ...]  # paths within the run that stay here
+    rows: int  # of its tables
+    installed: bool  # the scored prompts are those of the installed corpora
 
     @property
     def folder(self) -> str:
@@ -187,7 +142,8 @@ def bundle_run(run: Run, *, findings_only: bool = False, phenotypes: Collection[
     """A finished run as it may be shared; packing it twice gives the same bytes.
 
     ``phenotypes`` are those of the user's own notes whose names may leave. UsageError: credentialed data, private
-    texts without ``findings_only``, other phenotypes, a run that is not complete. ValueError: a broken file.
+    texts without ``findings_only``, other phenotypes, a run that is not complete. ValueError: a file that is not of
+    the sha256 that its audit recorded.
     """
     refuse(run.folder, "shared")
     manifest = run.manifest()
@@ -197,9 +153,12 @@ def bundle_run(run: Run, *, findings_only: bool = False, phenotypes: Collection[
             "package. Publish it with swapbias study push, so that others can run it."
         )
     data = own_data(manifest)
-    if data:
-        _refuse_mimic(Path(data))
+    if data:  # of MIMIC, whatever the manifest says
+        place = Path(data)
+        refuse(place, "shared", known="mimic" in data.lower() or is_mimic_name(data))
     results = runs.read_results(run)
+    if runs.SHA256 not in manifest:
+        raise ValueError(f"{run.folder} records no sha256 of its files. Share the folder that the audit wrote.")
     for study, rows in results.items.items():
         if "credentialed" in rows and (rows["credentialed"].astype(str).str.lower() == "true").any():
             refuse(run.folder / "items" / study, "shared", known=True)
@@ -210,14 +169,15 @@ def bundle_run(run: Run, *, findings_only: bool = False, phenotypes: Collection[
         )
     if data:
         _refuse_names(results, phenotypes)
-    other, whole = ("", False) if data else _other_prompts(run, results)
-    if other and not findings_only:
-        raise UsageError(f"{other} Audit again, or share findings alone with --findings-only.")
+    installed = not data and _reads_installed(manifest)
+    if not (installed or findings_only):
+        raise UsageError(
+            f"The scored prompts of {run.folder} are not those of the installed corpora. Audit again, or share "
+            "findings alone with --findings-only."
+        )
     if findings_only:
         results = replace(results, items={}, explained=())
     public = runs.as_public(results)
-    coverage = public.coverage[[name for name in public.coverage if name in _COVERAGE]]
-    public = replace(public, manifest=privacy.filter_manifest(public.manifest), coverage=coverage)
     name = run_name(manifest)
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
         made = Run(Path(folder))
@@ -238,20 +198,8 @@ def bundle_run(run: Run, *, findings_only: bool = False, phenotypes: Collection[
         (*privacy.private_strings(manifest), *never),
         tuple(sorted({path.relative_to(run.folder).as_posix() for path in there} - set(files))),
         len(public.found) + sum(map(len, public.items.values())),
-        installed=whole,
+        installed=installed,
     )
-
-
-def _refuse_mimic(place: Path) -> None:
-    """Notes of MIMIC are credentialed, whatever the manifest says of them."""
-    if place.exists():
-        refuse(place, "shared")
-    named = "mimic" in str(place).lower() or privacy.is_mimic_name(str(place))
-    if named or (place.exists() and kind_of_folder(place) != OWN):
-        raise UsageError(
-            f"{place.name} is or may be MIMIC, credentialed clinical data, which must not be shared. Keep the run on "
-            "this machine."
-        )
 
 
 def _refuse_names(results: Results, allowed: Collection[str]) -> None:
@@ -274,27 +222,12 @@ def _refuse_names(results: Results, allowed: Collection[str]) -> None:
         )
 
 
-def _other_prompts(run: Run, results: Results) -> tuple[str, bool]:
-    """What of a run is not as the installed corpora have it, as a sentence; and whether it scored all of theirs."""
+def _reads_installed(manifest: Mapping[str, Any]) -> bool:
+    """Whether a run read the prompts of the installed corpora."""
     try:
-        prompts = runs.run_prompts(results.manifest)
-    except (ValueError, KeyError, TypeError) as error:
-        return f"Nothing tells whether the scored prompts of {run.folder} are those of its corpora ({error})", False
-    seen = set()
-    for study, rows in results.items.items():
-        others = 0
-        for row in rows[[name for name in PROMPT_COLUMNS if name in rows]].to_dict("records"):
-            seen.add(key := (study, row.pop("experiment"), row["prompt_id"]))
-            prompt = prompts.get(key)
-            others += prompt is None or any(row[name] != prompt[name] for name in row if name in prompt)
-        if others:
-            return f"{run.folder / 'items'}: {others:,} scored prompts of {study} are not those of its corpus.", False
-    texts = {text for rows in results.items.values() for text in rows["text"]} if results.explained else set()
-    known = {word for text in texts for word in re.findall(r"\w+", text)}
-    explained = [word for one in results.explained for words in one.words.values() for word, _ in words]
-    if not {part for word in explained for part in re.findall(r"\w+", word)} <= known:
-        return f"{run.folder} explains words that its notes do not hold.", False
-    return "", seen >= set(prompts)
+        return runs.reads_installed(manifest)
+    except (ValueError, KeyError, TypeError):  # settings of another version, or a corpus that is not at hand
+        return False
 
 
 # --- reading shared runs ----------------------------------------------------------------------------------
@@ -467,27 +400,17 @@ _NO_COMMIT = "0" * 40  # stands for the commit that a rehearsal does not make
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareOptions:
-    """What is to be shared where.
+    """What is to be shared where."""
 
-    Attributes:
-        results: the results repository, OWNER/NAME; made, private, where it is not there.
-        model: the model's repository, if its page is to say something; ``how`` is ``commit`` or ``pull request``.
-        audited: the model's name in the run, where it is another one.
-        public: everybody may read the results. ``findings_only``: no scored prompts, answers or explained notes.
-        phenotypes: of the user's own notes, those whose names may leave.
-        again: propose what the model's owners closed or took out.
-        namespace: owner of the corpora on the Hub.
-    """
-
-    results: str
-    model: str | None = None
-    how: str = ""
-    audited: str | None = None
-    public: bool = False
-    findings_only: bool = False
-    phenotypes: tuple[str, ...] = ()
-    again: bool = False
-    namespace: str = "swapbias"
+    results: str  # the results repository, OWNER/NAME; made, private, where it is not there
+    model: str | None = None  # the model's repository, if its page is to say something
+    how: str = ""  # COMMIT or PULL_REQUEST
+    audited: str | None = None  # the model's name in the run, where it is another one
+    public: bool = False  # everybody may read the results
+    findings_only: bool = False  # no scored prompts, answers or explained notes
+    phenotypes: tuple[str, ...] = ()  # of the user's own notes, those whose names may leave
+    again: bool = False  # propose what the model's owners closed or took out
+    namespace: str = "swapbias"  # owner of the corpora on the Hub
     dry_run: bool = False
 
 

@@ -18,7 +18,6 @@ from .credentialed import (
     writing as writing,
 )
 from .manifest_schema import (
-    filter_manifest as filter_manifest,
     own_data as own_data,
     private_strings as private_strings,
     public_manifest as public_manifest,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import PureWindowsPath
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from swapbias.files import SUFFIXES
 
@@ -62,23 +62,6 @@ def _allowed(key: Any, value: Any, parent: str) -> bool:
     return key in _TYPES and (value is None or _is_type(value, _TYPES[key]))
 
 
-def filter_manifest(value: Any, key: str = "") -> Any:
-    """A manifest with the keys that swapbias writes, each of its type; others are left out.
-
-    >>> filter_manifest({"status": "complete", "note": "of a patient", "from_cache": "x"})
-    {'status': 'complete'}
-    """
-    if isinstance(value, Mapping):
-        return {
-            name: filter_manifest(inner, key if key == "planted" else name)
-            for name, inner in value.items()
-            if _allowed(name, inner, key)
-        }
-    if isinstance(value, list | tuple):
-        return [filter_manifest(one, key) for one in value if _allowed(key, one, "")]
-    return value
-
-
 # --- places of the machine --------------------------------------------------------------------------------
 
 _PLACE = re.compile(r"[/\\~]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|file:")  # how a path of a machine begins
@@ -87,11 +70,8 @@ _PRIVATE_ENDINGS = (
     ".local", ".localhost", ".localdomain", ".internal", ".intranet", ".lan", ".corp", ".home", ".private", ".test",
     ".example", ".invalid", ".home.arpa",
 )  # fmt: skip
-_UNSHARED = ("price_in", "price_out")  # settings that are nobody else's business
 _PATHS = ("model", "model_id", "adapter", "classifier", "judge", "scorer", "embeddings", "log")
 _ADDRESSES = ("base_url", "judge_base_url", "own_address")
-_SHORTEST_SECRET = 6  # characters of a part of an address that is looked for alone: shorter ones are words
-_NO_SECRET = re.compile(r"v?\d[\d.-]{0,11}(-preview)?|true|false")  # versions and dates, as addresses ask for them
 _OF_RUNS = ("findings.csv", "findings.parquet", "lexicon_coverage.csv")  # names that every run has itself
 
 
@@ -105,26 +85,33 @@ def public_model(name: str) -> str:
 
 
 def public_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest without anything of the user's machine; what is public already stays as it is.
+    """What others may see of a manifest: the keys that swapbias writes, each of its type, without the user's machine.
 
     Paths become the name of their last part, the user's notes ``own notes``, an endpoint its host if that is a
-    public https one and ``own endpoint`` else; prices are left out. Private strings go wherever they stand in a text.
+    public https one and ``own endpoint`` else. Private strings go wherever they stand in a text.
+
+    >>> public_manifest({"status": "complete", "note": "of a patient", "from_cache": "x", "settings": {}})
+    {'status': 'complete', 'settings': {}}
     """
     pairs = sorted(_pairs(manifest), key=lambda pair: (-len(pair[0]), pair))  # the longest first
 
     def public(value: Any, key: str) -> Any:
         if isinstance(value, Mapping):
-            return {name: public(inner, name) for name, inner in value.items() if name not in _UNSHARED}
+            return {
+                name: public(inner, key if key == "planted" else name)
+                for name, inner in value.items()
+                if _allowed(name, inner, key)
+            }
         if isinstance(value, list | tuple):
-            return [public(one, key) for one in value]
+            return [public(one, key) for one in value if _allowed(key, one, "")]
         if isinstance(value, str):
             value = _public(value, key, manifest)
             for private, other in pairs:
                 value = value.replace(private, other)
         return value
 
-    # What the files of a run hash to is left out: they are written anew.
-    return {key: public(value, key) for key, value in manifest.items() if key not in ("sha256", *_UNSHARED)}
+    found: dict[str, Any] = public(manifest, "")
+    return found
 
 
 def private_strings(manifest: Mapping[str, Any]) -> tuple[str, ...]:
@@ -174,11 +161,9 @@ def _pairs(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         file = _last(private)
         if key == "data" and private != OWN_NOTES and file.lower().endswith(SUFFIXES) and file not in _OF_RUNS:
             yield file, OWN_NOTES
-        if key in _ADDRESSES and private != OWN_ENDPOINT:
-            yield from ((one, OWN_ENDPOINT) for one in _secrets(private))
-            if public == OWN_ENDPOINT and "://" in private:
-                host = re.split(r"[/?#]", private.partition("://")[2])[0].rpartition("@")[2]
-                yield from ((one, public) for one in (host, re.sub(r":[0-9]*$", "", host)) if _is_telling(one))
+        if key in _ADDRESSES and public == OWN_ENDPOINT and "://" in private:
+            host = re.split(r"[/?#]", private.partition("://")[2])[0]
+            yield from ((one, public) for one in (host, re.sub(r":[0-9]*$", "", host)) if _is_telling(one))
 
 
 def _leaves(value: Any, key: str) -> Iterator[tuple[str, str]]:
@@ -188,20 +173,6 @@ def _leaves(value: Any, key: str) -> Iterator[tuple[str, str]]:
             yield from _leaves(inner, name)
     elif isinstance(value, str) and value:
         yield key, value
-
-
-def _secrets(address: str) -> Iterator[str]:
-    """What gives access in an address: who logs in and how, and the values of its query; quoted and plain."""
-    place = address.partition("://")[2] or address
-    login = re.split(r"[/?#]", place)[0].rpartition("@")[0]
-    name, colon, password = login.partition(":")
-    query = place.partition("#")[0].partition("?")[2]
-    values = [part.partition("=")[2] or part for part in re.split(r"[&;]", query)]
-    # A name without a password is a token; beside one it is a word that may stand in any text.
-    for one in (login, password if colon else name, *values):
-        for form in dict.fromkeys((one, unquote(one))):
-            if len(form) >= _SHORTEST_SECRET and not _NO_SECRET.fullmatch(form):
-                yield form
 
 
 def _is_telling(private: str) -> bool:

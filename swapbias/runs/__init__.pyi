@@ -19,8 +19,8 @@ from .plan import (
     partial_note as partial_note,
     plan_tasks as plan_tasks,
     read_request as read_request,
+    reads_installed as reads_installed,
     repeat_notes as repeat_notes,
-    run_prompts as run_prompts,
     settings_of as settings_of,
     study_designs as study_designs,
     with_key_name as with_key_name,
@@ -40,6 +40,7 @@ from .results import (
 from .run import (
     MANIFEST as MANIFEST,
     REPORT as REPORT,
+    SHA256 as SHA256,
     Run as Run,
     Store as Store,
     score_prompts as score_prompts,

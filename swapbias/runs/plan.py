@@ -460,11 +460,11 @@ def file_name(text: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in text)
 
 
-def run_prompts(manifest: Mapping[str, Any]) -> dict[tuple[str, str, str], Mapping[str, str]]:
-    """What a run asks by study, experiment and prompt, by its settings and the corpora as they are installed."""
+def reads_installed(manifest: Mapping[str, Any]) -> bool:
+    """Whether the prompts of a run are those of the corpora as they are installed, by their fingerprints."""
     settings = Settings.from_manifest(manifest["settings"])
     tasks, _ = plan_tasks(settings, kind=kind_of_manifest(manifest, settings))
-    return {(task.study.name, task.experiment.name, row["prompt_id"]): row for task in tasks for row in task.rows}
+    return fingerprints(tasks) == list(manifest["corpora"])
 
 
 def kind_of_manifest(manifest: Mapping[str, Any], settings: Settings) -> str | None:

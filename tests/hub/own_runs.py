@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from swapbias.models.clinical import NoteOptions
 from swapbias.runs.audit import start
-from swapbias.runs.plan import Settings, run_prompts
+from swapbias.runs.plan import Settings, fingerprints, plan_tasks
 from swapbias.runs.run import Run
 
 QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
@@ -35,10 +35,7 @@ def audit_own(data, folder):
 
 
 def copy(run, folder):
-    """A copy that may be edited: of a run that records no sha256 of its files."""
-    copied = Run(shutil.copytree(run.folder, folder))
-    copied.write_manifest({name: value for name, value in copied.manifest().items() if name != "sha256"})
-    return copied
+    return Run(shutil.copytree(run.folder, folder))
 
 
 def edited(run, folder, **changes):
@@ -49,11 +46,14 @@ def edited(run, folder, **changes):
 
 def limited(run, folder, limit):
     """A run that read at most so many rows of a table."""
-    run = edited(run, folder, settings=run.manifest()["settings"] | {"limit": limit})
-    asked = {prompt_id for _, _, prompt_id in run_prompts(run.manifest())}
+    settings = run.manifest()["settings"] | {"limit": limit}
+    tasks, _ = plan_tasks(Settings.from_manifest(settings), kind="classifier")
+    run = edited(run, folder, settings=settings, corpora=fingerprints(tasks))
+    asked = [row["prompt_id"] for task in tasks for row in task.rows]
     for path in (folder / "items").glob("*.parquet"):
         rows = pq.read_table(path)
         pq.write_table(rows.filter(pc.is_in(rows["prompt_id"], pa.array(asked))), path)
+    run.write_manifest(run.manifest() | {"sha256": run.sums()})
     return run
 
 

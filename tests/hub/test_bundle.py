@@ -119,6 +119,7 @@ def test_credentialed_runs_stay_however_they_are_known(own_run, classifier_run, 
     path = held.folder / "items" / "occupation_sentiment.parquet"
     table = pq.read_table(path)
     pq.write_table(table.append_column("credentialed", pa.array(["True"] * len(table))), path)
+    held.write_manifest(held.manifest() | {"sha256": held.sums()})
     runs = [marked, said, held]
     for number, data in enumerate(("/gone/mimic-iii", "/gone/NOTEEVENTS.csv", "/gone/discharge.csv.gz")):
         settings = own_run.manifest()["settings"]
@@ -157,23 +158,17 @@ def test_what_no_audit_writes_stays(classifier_run, classifier_bundle, tmp_path)
     assert set(bundle.files) == set(classifier_bundle.files)
 
 
-def test_columns_that_no_audit_writes_stay(classifier_run, classifier_bundle, tmp_path):
+@pytest.mark.parametrize("column", ["patient", "truncated", "text", "lexicon"])
+def test_scored_prompts_that_were_edited_stay(classifier_run, tmp_path, column):
     run = copy(classifier_run, tmp_path / "run")
     path = run.folder / "items" / "occupation_sentiment.parquet"
-    rows = pq.read_table(path).to_pandas()
-    rows.assign(patient="Smith", age=81.0).to_parquet(path)  # as pandas writes it: other types, notes of its own
-    bundle = bundle_run(run)
-    items = "items/occupation_sentiment.parquet"
-    assert content(bundle, items) == content(classifier_bundle, items)
-    assert not [text for text in texts(bundle) if "Smith" in text]
-
-
-def test_a_number_that_is_none_stays(classifier_run, tmp_path):
-    run = copy(classifier_run, tmp_path / "run")
-    path = run.folder / "items" / "occupation_sentiment.parquet"
-    table = pq.read_table(path)
-    pq.write_table(table.append_column("truncated", pa.array(["Smith"] * len(table))), path)
-    with pytest.raises(ValueError, match=r"another kind than an audit writes"):
+    pq.read_table(path).to_pandas().assign(**{column: "patient Smith, 81"}).to_parquet(path)
+    for findings_only in (False, True):
+        with pytest.raises(ValueError, match=r"is damaged: its sha256 is not the one in manifest") as error:
+            bundle_run(run, findings_only=findings_only)
+        assert "Smith" not in str(error.value)
+    run.write_manifest({name: one for name, one in run.manifest().items() if name != "sha256"})
+    with pytest.raises(ValueError, match="records no sha256 of its files"):
         bundle_run(run)
 
 
@@ -205,25 +200,15 @@ def test_a_manifest_that_nobody_edited_leaves_whole(kind, request, classifier_ru
     assert json.loads(content(bundle, "manifest.json")) == json.loads(json.dumps(public_manifest(run.manifest())))
 
 
-@pytest.mark.parametrize("column", ["text", "lexicon", "group", "prompt_id", "template"])
-def test_prompts_that_are_not_those_of_the_corpus_stay(classifier_run, tmp_path, column):
-    run = copy(classifier_run, tmp_path / "run")
-    path = run.folder / "items" / "occupation_sentiment.parquet"
-    rows = pq.read_table(path).to_pandas()
-    rows.loc[3, column] = "patient Smith, 81"
-    rows.to_parquet(path)
-    with pytest.raises(UsageError, match=r"1 scored prompts of occupation_sentiment are not those of its corpus"):
-        bundle_run(run)
-    assert not [text for text in texts(bundle_run(run, findings_only=True)) if "Smith" in text]
-
-
-def test_settings_that_cannot_be_read_keep_the_prompts_here(classifier_run, tmp_path):
+def test_prompts_that_are_not_those_of_the_installed_corpora_stay(classifier_run, classifier_bundle, tmp_path):
     run = copy(classifier_run, tmp_path / "run")
     manifest = run.manifest()
-    manifest["settings"]["unheard"] = 1
-    run.write_manifest(manifest)
-    with pytest.raises(UsageError, match=r"Nothing tells whether the scored prompts .*--findings-only"):
-        bundle_run(run)
+    other = [{**one, "sha256": "00" * 32} for one in manifest["corpora"]]
+    for change in ({"corpora": other}, {"settings": {**manifest["settings"], "unheard": 1}}):
+        run.write_manifest(manifest | change)
+        with pytest.raises(UsageError, match=r"not those of the installed corpora.*--findings-only"):
+            bundle_run(run)
+        assert bundle_run(run, findings_only=True).found == classifier_bundle.found
 
 
 def test_what_was_edited_by_hand_is_made_anew(classifier_run, classifier_bundle, tmp_path):

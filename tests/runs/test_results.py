@@ -177,7 +177,7 @@ def test_paths_become_the_name_of_their_last_part():
             "classifier": "/home/alice/c.joblib",
             "data": "/mnt/ward/notes.csv",
         },
-        models=[{"model_id": "tuned", "sha256": "ab"}],
+        models=[{"model_id": "tuned", "sha256": "ab" * 20}],
     )
     shown = public_manifest(whole)
     assert shown["settings"]["model"] == "tuned"
@@ -195,11 +195,11 @@ def test_paths_become_the_name_of_their_last_part():
 
 
 def test_a_path_in_a_reason_or_an_identity_goes_as_well():
-    whole = manifest(model="/home/alice/tuned", models=[{"model_id": "tuned", "pin": {"from": "/home/alice/tuned"}}])
+    whole = manifest(model="/home/alice/tuned", models=[{"model_id": "tuned", "subfolder": "/home/alice/tuned"}])
     whole["skipped"] = [{"study": "s", "experiment": "e", "reason": "/home/alice/tuned is no classifier"}]
     shown = public_manifest(whole)
     assert shown["skipped"][0]["reason"] == "tuned is no classifier"
-    assert shown["models"][0]["pin"] == {"from": "tuned"}
+    assert shown["models"][0]["subfolder"] == "tuned"
 
 
 def test_what_is_public_stays_and_is_not_taken_out_twice():
@@ -221,7 +221,7 @@ def test_what_is_public_stays_and_is_not_taken_out_twice():
 
 
 def test_a_relative_folder_is_told_by_the_name_that_the_findings_carry():
-    whole = manifest(model="thesis/tuned", models=[{"model_id": "tuned", "sha256": "ab"}])
+    whole = manifest(model="thesis/tuned", models=[{"model_id": "tuned", "sha256": "ab" * 20}])
     assert public_manifest(whole)["settings"]["model"] == "tuned"
     assert private_strings(whole) == ()  # it might be the name of a model on the Hub as well
 
@@ -269,20 +269,6 @@ def test_the_users_notes_have_no_name(data):
 
 def test_notes_that_are_called_as_a_file_of_every_run_do_not_stop_it():
     assert "findings.csv" not in private_strings(manifest(notes={"data": "/mnt/ward/findings.csv"}))
-
-
-def test_what_gives_access_in_an_address_is_taken_out_alone_as_well():
-    address = "https://alice:hunter%2122@gpu.lab.internal:8000/v1?key=SECRET&api-version=2024-02-01&x=1"
-    whole = manifest(chat={"model": "m", "base_url": address}, models=[{"model_id": "m", "host": "gpu.lab.internal"}])
-    whole["skipped"] = [{"study": "s", "experiment": "e", "reason": "401 for key SECRET of alice:hunter%2122"}]
-    private = set(private_strings(whole))
-    assert {address, "alice:hunter%2122", "hunter%2122", "hunter!22", "SECRET", "gpu.lab.internal"} <= private
-    assert not {"alice", "2024-02-01", "1"} & private  # they may stand in any text
-    reason = public_manifest(whole)["skipped"][0]["reason"]
-    assert reason == "401 for key own endpoint of own endpoint"
-    public = "https://hf_token99@api.example.com/v1?a=b&token=abc/def?ghi#frag"
-    assert {"hf_token99", "abc/def?ghi"} <= set(private_strings(manifest(chat={"base_url": public})))
-    assert private_strings(manifest(chat={"base_url": OWN_ENDPOINT})) == ()
 
 
 def test_a_model_served_by_its_path_is_called_by_its_name_wherever_it_is_shown(tmp_path, quiet):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from swapbias.hub.shared_runs import run_name
-from swapbias.privacy import filter_manifest, private_strings, public_manifest
+from swapbias.privacy import private_strings, public_manifest
 from swapbias.runs.plan import Settings, read_request
 from swapbias.runs.results import parse_manifest, parse_results
 from tests.hub.shared_runs import GAP, MANIFEST, UNDEFINED, results, written
@@ -61,11 +61,20 @@ def check_manifest(content):
         manifest = parse_manifest(content, "manifest.json")
     except ValueError as error:
         return one_sentence(error)
-    shown = filter_manifest(public_manifest(manifest))
-    assert filter_manifest(shown) == shown
+    shown = public_manifest(manifest)
+    assert same_keys(public_manifest(shown), shown)
     private_strings(manifest)
     run_name(manifest)
     return None
+
+
+def same_keys(one, other):
+    """Whether two values are of one shape, whatever texts are in them."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same_keys(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same_keys, one, other))
+    return type(one) is type(other)
 
 
 def check_results(content):
@@ -131,4 +140,4 @@ def test_a_setting_of_another_type_is_one_sentence(part, name, value):
 def test_what_swapbias_writes_keeps_its_shape():
     check_manifest(written(WHOLE))
     shown = public_manifest(WHOLE)
-    assert {**filter_manifest(shown), "settings": None} == {**shown, "settings": None}
+    assert same_keys({**WHOLE, "settings": None}, {**shown, "settings": None})
