@@ -13,13 +13,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.frame import FOLDER, Scale, Series
 from benchmarks.swapping import clinical_folder, peer
 from swapbias.measures import Estimate
 from swapbias.studies.catalogue import config_rows
-from swapbias.swapping import Swapper, edited_spans, swap_accuracy
+from swapbias.swapping import ByDoubt, Swapper, accuracy_by_doubt, edited_spans, referents
 
 REPORTS = "mtsamples_first_half.csv"
 
@@ -131,6 +135,66 @@ def _ours(*, known: bool = True, whose: str = "patient", spouses: str = "swap") 
     return swapped
 
 
+# --- doubt ----
+
+
+@dataclass(frozen=True)
+class DecidedNote:
+    """A note's gendered words as the rules decide them: how, the chance that it is wrong, and whether it is.
+
+    Attributes:
+        cases, numbers, chances, wrong: of each word, (n,); numbers (n, ``referents.NUMBERS``).
+        doubt: of the note.
+        whole: whether all words that should change do, and no other.
+    """
+
+    source: str
+    cases: Sequence[str]
+    numbers: NDArray[np.float64]
+    chances: NDArray[np.float64]
+    wrong: NDArray[np.bool_]
+    doubt: float
+    whole: bool
+
+
+def decided(notes: Notes) -> list[DecidedNote]:
+    """What the rules decide about each word of some notes."""
+    seen: list[tuple[referents.Block, referents.Decisions]] = []
+    decide = referents.Persons.decide
+
+    def watched(*arguments: Any) -> referents.Decisions:
+        seen.append((arguments[1], decide(*arguments)))
+        return seen[-1][1]
+
+    found = []
+    swapper = Swapper(whose="patient")
+    with patch("swapbias.swapping.referents.Persons.decide", watched):
+        for note in notes:
+            seen.clear()
+            (swapped,) = swapper.run([note.text], genders=[note.gender]).texts.to_pylist()
+            ((block, done),) = seen
+            kept = np.flatnonzero(block.kept)
+            spans = [(int(block.found.start[at]), int(block.found.end[at])) for at in kept]
+            marked = [word.start for word in note.words if word.whose in ("patient", "spouse")]
+            own = [len(note.text[:start].encode()) for start in marked]
+            mine = np.array([any(start <= at < end for at in own) for start, end in spans], dtype=bool)
+            changed = edited_spans(note.text, swapped).keys() == edited_spans(note.text, note.counterfactual).keys()
+            cases = [referents.case_name(one) for one in done.cases[kept].tolist()]
+            wrong = (done.why[kept] == 0) != mine
+            numbers, chances = done.numbers[kept], done.wrong[kept]
+            found.append(DecidedNote(note.source, cases, numbers, chances, wrong, float(done.doubt[0]), changed))
+    return found
+
+
+def calibration_error(chances: Sequence[float], events: Sequence[bool], bins: int = 10) -> float:
+    """Expected calibration error: the mean distance of chance and share in bins of as many each, 0 to 1."""
+    order = np.argsort(chances, kind="stable")
+    parts = [
+        (np.asarray(chances)[part], np.asarray(events)[part]) for part in np.array_split(order, bins) if len(part)
+    ]
+    return sum(len(said) * abs(said.mean() - came.mean()) for said, came in parts) / max(len(order), 1)
+
+
 SWAPPERS: Mapping[str, Callable[[Notes], list[str]]] = {
     "ten definitional pairs (CDA)": lambda notes: _each(pairs_peer())(notes),
     "regex, the paper's 11 terms": lambda notes: _each(peer("paper"))(notes),
@@ -146,11 +210,20 @@ def _shown(estimate: Estimate) -> str:
     return f"{estimate.value:.3f} ({estimate.ci_low:.3f} to {estimate.ci_high:.3f})"
 
 
-def told(notes: Notes, name: str = "swapbias, the patient") -> tuple[str, str, str]:
-    """Precision, recall and the share of exact texts of a swapper."""
+def told(notes: Notes, name: str = "swapbias, the patient") -> tuple[str, str, str, str]:
+    """Precision, recall, the share of others' pronouns that stay, and of exact texts, of a swapper."""
+    return _row(_by_doubt(notes, name, [0.0] * len(notes))[0])
+
+
+def _by_doubt(notes: Notes, name: str, doubt: Sequence[float]) -> list[ByDoubt]:
     wanted = [note.counterfactual_keep if name.endswith("kept") else note.counterfactual for note in notes]
-    found = swap_accuracy([note.text for note in notes], wanted, SWAPPERS[name](notes))
-    return _shown(found.precision), _shown(found.recall), f"{found.exact.value:.3f}"
+    texts, genders = [note.text for note in notes], [note.gender for note in notes]
+    return accuracy_by_doubt(texts, wanted, SWAPPERS[name](notes), genders=genders, doubt=doubt)
+
+
+def _row(one: ByDoubt) -> tuple[str, str, str, str]:
+    estimates = (one.accuracy.precision, one.accuracy.recall, one.others_left)
+    return (*map(_shown, estimates), f"{one.accuracy.exact.value:.3f}")
 
 
 def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
@@ -159,13 +232,22 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         "clinical_swaps, development": corpus_notes("development"),
         "real reports": report_notes(clinical_folder()),
     }
-    return [(title, name, *told(notes, name)) for title, notes in sets.items() if notes for name in SWAPPERS]
+    sets = {title: notes for title, notes in sets.items() if notes}
+    rows = [(title, name, *told(notes, name)) for title, notes in sets.items() for name in SWAPPERS]
+    for title, notes in sets.items():
+        every = decided(notes)
+        for one in _by_doubt(notes, name := "swapbias, the patient", [note.doubt for note in every]):
+            rows.append((title, f"{name}, the {one.share:.0%} of least doubt (to {one.doubt:.2f})", *_row(one)))
+        chances, wrong = (np.concatenate([getattr(note, of) for note in every]) for of in ("chances", "wrong"))
+        error = calibration_error(chances, wrong)
+        rows.append((title, f"{name}: calibration error of the doubt of a word", f"{error:.3f}", "", "", ""))
+    return rows
 
 
 SERIES = Series(
     "whose",
     "Whose gender: swappers on clinical_swaps and on real reports",
-    ("notes", "swapper", "precision (95 %)", "recall (95 %)", "texts exact"),
+    ("notes", "swapper", "precision (95 %)", "recall (95 %)", "others' pronouns left (95 %)", "texts exact"),
     _rows,
     timed=False,
 )

@@ -1,4 +1,4 @@
-"""Fit the two tables of weights that swapping reads pronouns by.
+"""Fit the three tables of weights that swapping reads pronouns by.
 
 ``antecedents``: whom a pronoun of a clinical note refers to, the patient or somebody named before it. The labels come
 from the development notes of clinical_swaps, where every word of the patient's is marked, and from real reports where
@@ -10,7 +10,10 @@ weights do on those.
 the columns context ("next", "previous" or "previous next"), words, n_his and n_him; any text gives them. What the
 word behind the next one adds where these leave doubt is fitted to the pronouns of whole texts.
 
-    python -m scripts.fit_weights antecedents [--reports FOLDER] [--check]
+``doubt``: how likely a decision about whose a word is is wrong, by how it was made; and how likely one of a note is.
+Each source of notes is decided by antecedents fitted to the others; ``--check`` prints how well the chances fit.
+
+    python -m scripts.fit_weights antecedents | doubt [--reports FOLDER] [--check]
     python -m scripts.fit_weights his_him COUNTS.csv TEXT.txt ...
 """
 
@@ -30,7 +33,7 @@ from scipy.optimize import minimize
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.whose import Note, corpus_notes, report_notes, told
+from benchmarks.whose import DecidedNote, Note, calibration_error, corpus_notes, decided, report_notes, told
 from swapbias.swapping import (
     Swapper,
     features,
@@ -66,16 +69,16 @@ def examples(notes: Sequence[Note], known: dict[str, float] | None = None) -> li
     for note in notes:
         marked = {len(note.text[: word.start].encode()) for word in note.words if word.whose == "patient"}
 
-        def teacher(one: referents.Pronoun, note: Note = note, marked: set[int] = marked) -> object:
+        def teacher(one: referents.Pronoun, note: Note = note, marked: set[int] = marked) -> tuple[float, object]:
             seen = [(person, referents.features(one, person)) for person in referents.candidates(one)]
             if not seen:
-                return None
+                return 0.0, None
             mine = one.start in marked
             score, person = referents.best(known, seen) if known else (0.0, seen[0][0])
             # Of somebody else's pronoun the notes do not say whose: it is the likeliest person's, or the last one's.
             pairs = seen if mine else [pair for pair in seen if pair[0] == person]
             found.extend(Example(names, not mine, note.source) for _, names in pairs)
-            return person if (score > 0 if known else not mine) else None
+            return score, person if (score > 0 if known else not mine) else None
 
         with patch("swapbias.swapping.referents.antecedent_of", teacher):
             swapper.run([note.text], genders=[note.gender])
@@ -108,6 +111,61 @@ def antecedent_weights(chosen: Sequence[Example]) -> dict[str, float]:
     pairs = zip(vectorizer.get_feature_names_out(), model.coef_[0].tolist(), strict=True)
     weights = {str(name): round(weight, 2) for name, weight in sorted(pairs) if abs(weight) >= LEAST}
     return {"bias": round(float(model.intercept_[0]), 2), **weights}
+
+
+# --- doubt ----
+
+HONEST = "swapbias.swapping.referents.weights"  # replaced by weights that do not know the notes
+
+
+def decided_honestly(notes: Sequence[Note]) -> list[DecidedNote]:
+    """What the rules decide about each note with weights that are fitted to the other sources."""
+    found = []
+    for source in dict.fromkeys(note.source for note in notes):
+        with patch(HONEST, _always(trained([note for note in notes if note.source != source]))):
+            found += decided([note for note in notes if note.source == source])
+    return found
+
+
+def doubt_weights(notes: Sequence[DecidedNote]) -> dict[str, float]:
+    """The weights of a wrong word by its case and numbers, and of a wrong note by its expected wrong words."""
+    seen = [
+        {case: 1.0, **dict(zip(referents.NUMBERS, numbers, strict=True))}
+        for note in notes
+        for case, numbers in zip(note.cases, note.numbers.tolist(), strict=True)
+    ]
+    vectorizer = DictVectorizer()
+    words = LogisticRegression(max_iter=2_000).fit(
+        vectorizer.fit_transform(seen), np.concatenate([one.wrong for one in notes])
+    )
+    chances = words.predict_proba(vectorizer.transform(seen))[:, 1]
+    rows = np.repeat(np.arange(len(notes)), [len(note.cases) for note in notes])
+    expected = referents.expected_wrong(chances, rows, len(notes))[:, None]
+    whole = LogisticRegression(C=10).fit(expected, [not note.whole for note in notes])
+    names = zip(vectorizer.get_feature_names_out(), words.coef_[0], strict=True)
+    found = {"bias": words.intercept_[0], "note": whole.intercept_[0], "expected": whole.coef_[0][0], **dict(names)}
+    return {str(name): round(float(weight), 3) for name, weight in found.items()}
+
+
+def doubt_checked(notes: Sequence[DecidedNote]) -> Iterator[str]:
+    """Calibration errors of words and notes: each source by the weights of all others."""
+    words: list[tuple[float, bool]] = []
+    wholes: list[tuple[float, bool]] = []
+    for source in dict.fromkeys(note.source for note in notes):
+        known = doubt_weights([note for note in notes if note.source != source])
+        mine = [note for note in notes if note.source == source]
+        for note in mine:
+            odds = known["bias"] + np.array([known.get(case, 0.0) for case in note.cases])
+            odds = odds + note.numbers @ np.array([known[name] for name in referents.NUMBERS])
+            chances = 1 / (1 + np.exp(-odds))
+            words += zip(chances.tolist(), note.wrong.tolist(), strict=True)
+            (expected,) = referents.expected_wrong(chances, np.zeros(len(chances), dtype=np.int64), 1)
+            wholes.append((1 / (1 + math.exp(-known["note"] - known["expected"] * expected)), not note.whole))
+    for name, every in (("words", words), ("notes", wholes)):
+        yield f"{len(every):,} {name}: expected calibration error {calibration_error(*zip(*every, strict=True)):.3f}"
+
+
+# --- antecedents, checked ----
 
 
 def checked(notes: Sequence[Note]) -> Iterator[str]:
@@ -213,25 +271,26 @@ def verb_shifts(rows: list[tuple[str, str, int, int]]) -> Iterator[tuple[str, fl
 def main() -> None:
     parser = argparse.ArgumentParser(description="Fit a table of weights.")
     tables = parser.add_subparsers(dest="table", required=True)
-    one = tables.add_parser("antecedents")
-    one.add_argument("--reports", type=Path, help="folder with the real reports")
-    one.add_argument("--check", action="store_true", help="fit without each source in turn; writes nothing")
+    for name in ("antecedents", "doubt"):
+        one = tables.add_parser(name)
+        one.add_argument("--reports", type=Path, help="folder with the real reports")
+        one.add_argument("--check", action="store_true", help="fit without each source in turn; writes nothing")
     other = tables.add_parser("his_him")
     other.add_argument("counts", type=Path)
     other.add_argument("texts", type=Path, nargs="*")
     chosen = parser.parse_args()
-    fit_antecedents(chosen) if chosen.table == "antecedents" else fit_his_him(chosen)
-
-
-def fit_antecedents(chosen: argparse.Namespace) -> None:
+    if chosen.table == "his_him":
+        fit_his_him(chosen)
+        return
     notes = [note for note in corpus_notes("development") if note.gender]
     notes += report_notes(chosen.reports) if chosen.reports else []
-    if chosen.check:
-        for line in checked(notes):
-            print(line)
-        return
-    weights = trained(notes)
-    write("antecedent_weights.csv", weights)
+    if chosen.table == "antecedents":
+        print(*checked(notes), sep="\n") if chosen.check else write("antecedent_weights.csv", trained(notes))
+    else:
+        honest = decided_honestly(notes)
+        print(*doubt_checked(honest), sep="\n") if chosen.check else write(
+            "doubt_weights.csv", doubt_weights(honest), 3
+        )
 
 
 def fit_his_him(chosen: argparse.Namespace) -> None:
@@ -249,11 +308,11 @@ def fit_his_him(chosen: argparse.Namespace) -> None:
     write("his_him_weights.csv", rounded)
 
 
-def write(name: str, weights: Mapping[str, float]) -> None:
+def write(name: str, weights: Mapping[str, float], digits: int = 2) -> None:
     with (TABLES / name).open("w", newline="", encoding="utf-8") as handle:
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(["feature", "weight"])
-        writer.writerows((name, f"{weight:.2f}") for name, weight in weights.items())
+        writer.writerows((name, f"{weight:.{digits}f}") for name, weight in weights.items())
     print(f"{len(weights)} weights in {name}")
 
 

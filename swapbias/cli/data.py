@@ -1,11 +1,11 @@
 """swapbias list, help, build, swap, train, study, reproduce and cache: what can be measured, and on which data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from textwrap import wrap
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ from swapbias import findings, hub, report, runs, studies, swapping
 from swapbias.cli import terminal as ui
 from swapbias.errors import UsageError, quoted
 from swapbias.files import cache_dir
+from swapbias.models import LoadOptions, written
 
 _KINDS = {
     "masked": "Masked language models (BERT, RoBERTa)",
@@ -119,8 +120,8 @@ def build(
 
 
 def swap(
-    source: Annotated[str, ui.argument("INPUT", "CSV, TSV, JSON lines, Parquet, folder or Hub id.")],
-    folder: Annotated[str, ui.option("Folder, new or begun, or s3://BUCKET/FOLDER.", "--out", metavar="PATH")],
+    source: Annotated[str, ui.argument("INPUT", "CSV, TSV, JSON lines, Parquet, folder or Hub id.")] = "",
+    folder: Annotated[str, ui.option("Folder, new or begun, or s3://BUCKET/FOLDER.", "--out", metavar="PATH")] = "",
     column: Annotated[str, ui.option("Column of texts.")] = "text",
     mode: Annotated[str, ui.option("swap, neutralise, augment or pairs.")] = "swap",
     table: Annotated[
@@ -136,6 +137,17 @@ def swap(
         bool, ui.option("Leave out rows with gender-specific clinical terms (pregnant).", "--plausible")
     ] = False,
     names: Annotated[bool, ui.option("Swap given names too, by how common they are.", "--names")] = False,
+    max_doubt: Annotated[
+        float, ui.option("With --whose patient: leave out rows with a larger swapbias_doubt.", min=0, max=1)
+    ] = 1.0,
+    resolver: Annotated[
+        str | None,
+        ui.option("With --whose patient: chat:MODEL, or a token classifier (folder, Hub id), for the rules."),
+    ] = None,
+    base_url: Annotated[str | None, ui.option("OpenAI-compatible endpoint of --resolver chat:MODEL.")] = None,
+    evaluate: Annotated[
+        bool, ui.option("Measure --whose patient on notes with known answers; no INPUT.", "--evaluate")
+    ] = False,
     model_settings: ui.ModelSettings = None,
 ) -> None:
     """Swap gendered words in texts.
@@ -144,11 +156,18 @@ def swap(
 
     More than one machine: -M engine=ray -M workers=N (swapbias help settings cluster).
     """
+    settings = ui.read_settings(model_settings, (*ui.CLUSTER, *_OF_CHAT, *_OF_LOADING))
+    cluster = {name: value for name, value in settings.items() if name in ui.CLUSTER}
+    model = _resolver(resolver, {**({"base_url": base_url} if base_url else {}), **settings})
+    if evaluate:
+        _show_accuracy(swapping.Swapper(table, whose="patient", spouses=spouses, resolver=model))
+        return
+    if not source or not folder:
+        raise UsageError("INPUT and --out say what is swapped, and where to. Give both, or --evaluate.")
     job = swapping.Job(
         source, column, mode, table, split, credentialed, whose=whose, spouses=spouses, gender=gender,
-        plausible=plausible, names=names,
+        plausible=plausible, names=names, max_doubt=max_doubt, resolver=model,
     )  # fmt: skip
-    cluster = ui.read_settings(model_settings, ui.CLUSTER)
     engine = ui.engine_of(cluster, folder)
     with (
         ui.stoppable(f"Stopped. Whole parts are kept in {folder}: the same command goes on."),
@@ -180,6 +199,36 @@ def swap(
     if done.credentialed:
         ui.say(f"Every row is marked credentialed ({done.credentialed}): publish, upload or send none to an API.")
     ui.show(f"Swapped: {folder}")
+
+
+_OF_CHAT = ("own_address", "api_key_env", "provider", "max_tokens", "concurrency", "timeout")  # of a resolver
+_OF_LOADING = ("device", "dtype", "batch_size")
+
+
+def _resolver(name: str | None, settings: Mapping[str, Any]) -> "swapping.Resolver | None":
+    """The resolver that is named, with those of the settings that are of chat models or of loading models."""
+    chat = {key: settings[key] for key in ("base_url", *_OF_CHAT) if key in settings}
+    loading = {key: settings[key] for key in _OF_LOADING if key in settings}
+    if name is None:
+        if given := [written(key) for key in (*chat, *loading)]:
+            raise UsageError(f"{' and '.join(given)} is of a resolver, and none is named. Add --resolver.")
+        return None
+    chat |= {"own_address": tuple(chat["own_address"])} if "own_address" in chat else {}
+    chat |= {"key_name": chat.pop("api_key_env")} if "api_key_env" in chat else {}
+    return swapping.load_resolver(name, LoadOptions(**loading), **chat)
+
+
+def _show_accuracy(swapper: "swapping.Swapper") -> None:
+    notes = swapping.gold_notes()
+    found = swapping.evaluate(swapper, notes)
+    ui.show(
+        f"{len(notes)} notes of clinical_swaps, test; by {swapper.resolver.name if swapper.resolver else 'rules'}"
+    )
+    ui.show("least doubt  doubt up to  precision           recall              others' pronouns left  notes exact")
+    for one in found:
+        values = (one.accuracy.precision, one.accuracy.recall, one.others_left)
+        shown = "  ".join(f"{each.value:.3f} ({each.ci_low:.3f}-{each.ci_high:.3f})" for each in values)
+        ui.show(f"{one.share:>11.0%}  {one.doubt:>11.2f}  {shown}     {one.accuracy.exact.value:.3f}")
 
 
 def train(

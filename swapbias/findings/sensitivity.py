@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from swapbias import measures
 from swapbias.findings.finding import EFFECTS, LEVEL, UNMEASURED, Context, Finding, looks_of
 from swapbias.measures import MEASURES, Effect, Estimate, Factors, Floats
-from swapbias.studies import PLACEBO, Experiment, Study
+from swapbias.studies import DOUBTFUL, PLACEBO, Experiment, Study
 
 ANSWERS = "answers"  # among an experiment's rates: its prompts have several trials
 ORIGINAL = "0"  # the wording that the others paraphrase
@@ -290,7 +290,7 @@ def with_sensitivity(finding: Finding, study: Study, rows: pd.DataFrame, model: 
     context, rows = primary_rows(finding, study, rows, model)
     answered, others = rows[rows["group"] != PLACEBO], list[Finding]()
     if finding.verdict != UNMEASURED:
-        others += _over_paraphrases(context, rows, finding)
+        others += [*_over_paraphrases(context, rows, finding), *_without_doubtful(context, answered, finding)]
         if (units := gap_units(context, answered)) is not None:
             finding = _without_items(finding, units)
     same_sign = next((one.estimate.value for one in others if one.measure == "sign_kept"), math.nan)
@@ -359,6 +359,17 @@ def _over_paraphrases(context: Context, rows: pd.DataFrame, primary: Finding) ->
         alike = float(np.mean([gap * primary.estimate.value > 0 for gap in gaps]))
         share = Estimate(alike, n=len(gaps), test="none")
         yield context.finding(share, "sign_kept", unit="share of wordings", **fields)
+
+
+def _without_doubtful(context: Context, rows: pd.DataFrame, primary: Finding) -> Iterator[Finding]:
+    """The gap over the notes of which it is not doubtful whose words were swapped; nothing where none or all are."""
+    clear = rows[rows[DOUBTFUL] == "0"] if DOUBTFUL in rows else rows
+    units = gap_units(context, clear) if 0 < len(clear) < len(rows) else None
+    if units is not None and len(units.rows):
+        yield context.finding(
+            units.estimate(), "gap_without_doubtful", primary.contrast, unit=primary.unit,
+            cluster_vars=units.cluster_vars, group=primary.group, reference_group=primary.reference_group,
+        )  # fmt: skip
 
 
 # --- missing scores -----------------------------------------------------------------------------------

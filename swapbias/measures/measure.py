@@ -134,6 +134,7 @@ _RECORDS = (
     Measure("p_one_sided", "one-sided p, {contrast}", "one-sided p "),
     Measure("model_difference", "{contrast}"),
     Measure("gap_beyond_wording", "gap over the prompts and their rewordings, {contrast}", "gap over rewordings "),
+    Measure("gap_without_doubtful", "gap over notes of little doubt, {contrast}", "gap of little doubt "),
     Measure("sign_kept", "wordings that keep the sign, {contrast}", "sign kept ", signed=False),
     Measure("nonanswer_gap", "non-answers, {contrast}", "non-answers "),
     Measure("truncation_gap", "answers cut off, {contrast}", "cut off "),

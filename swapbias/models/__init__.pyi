@@ -29,5 +29,11 @@ from .base import (
     validated as validated,
     written as written,
 )
-from .loading import as_pinned as as_pinned, weight_files as weight_files, with_revision as with_revision
+from .loading import (
+    as_pinned as as_pinned,
+    length_limit as length_limit,
+    load_model as load_model,
+    weight_files as weight_files,
+    with_revision as with_revision,
+)
 from .network import configure_http as configure_http

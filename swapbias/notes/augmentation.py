@@ -5,11 +5,12 @@ import string
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from statistics import median
 from typing import TYPE_CHECKING
 
 from swapbias import swapping
 from swapbias.notes.rows import NAME, OWN
-from swapbias.studies import PLACEBO_COLUMNS, PROMPT_COLUMNS, corpus_dir, placebo, read_table
+from swapbias.studies import DOUBTFUL, PLACEBO_COLUMNS, PROMPT_COLUMNS, corpus_dir, placebo, read_table
 
 if TYPE_CHECKING:  # its patterns take long to compile, and most audits swap nothing
     from swapbias.swapping import Swapped, Swapper
@@ -56,20 +57,28 @@ def _texts(notes: Sequence[Note], done: "Swapped", known: Mapping[str, str] | No
 
 
 def counterfactual_pairs(
-    notes: Sequence[Note], swapper: "Swapper", known: Mapping[str, str] | None = None
+    notes: Sequence[Note],
+    swapper: "Swapper",
+    known: Mapping[str, str] | None = None,
+    max_doubt: float | None = None,
 ) -> list[dict[str, str]]:
     """Two prompts for each note with a gender, as it is and in the other one; columns ``PAIR_COLUMNS``.
 
     ``specific`` counts gender-specific clinical terms: with one, the other version is implausible. A note in which
-    nothing is swapped makes no pair: both versions would be the same text. ``known``: as of ``in_regime``.
+    nothing is swapped makes no pair: both versions would be the same text. ``known``: as of ``in_regime``; without
+    them ``doubtful`` says (0 or 1) whether the doubt of the swap is above ``max_doubt`` (None: the median).
     """
     done = _run(notes, swapper)
     rows = []
-    for note, text, specific in zip(notes, _texts(notes, done, known), done.specific.tolist(), strict=True):
-        gender = note["gender"]
+    doubts = done.doubt.tolist()
+    limit = (median(doubts) if doubts else 0.0) if max_doubt is None else max_doubt
+    for note, text, specific, doubt in zip(
+        notes, _texts(notes, done, known), done.specific.tolist(), doubts, strict=True
+    ):
+        gender, more = note["gender"], {} if known else {DOUBTFUL: str(int(doubt > limit))}
         if gender and text != note["text"]:
-            rows.append(_prompt(note, gender, note["text"], "original", specific))
-            rows.append(_prompt(note, OTHER[gender], text, "swapped", specific))
+            rows.append(_prompt(note, gender, note["text"], "original", specific) | more)
+            rows.append(_prompt(note, OTHER[gender], text, "swapped", specific) | more)
     return rows
 
 
@@ -160,6 +169,7 @@ class Notes:
         swapper: makes the other versions.
         plausible: leave test notes with gender-specific clinical terms out.
         known: texts whose other version is known (made-up notes), and not left to a swapper.
+        max_doubt: of the swap of a test note that counts as clear (``counterfactual_pairs``).
     """
 
     name: str
@@ -167,6 +177,7 @@ class Notes:
     swapper: "Swapper" = field(default_factory=lambda: swapping.Swapper(whose="patient"))
     plausible: bool = False
     known: Mapping[str, str] = field(default_factory=dict)
+    max_doubt: float | None = None
     _trained: dict[tuple[str, str], list[dict[str, str]]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -217,7 +228,7 @@ class Notes:
 
     def pairs(self) -> list[dict[str, str]]:
         """The test notes in both genders."""
-        found = counterfactual_pairs(self._of("test"), self.swapper, self.known)
+        found = counterfactual_pairs(self._of("test"), self.swapper, self.known, self.max_doubt)
         return [row for row in found if row["specific"] == "0"] if self.plausible else found
 
     def reworded_pairs(self) -> Iterator[dict[str, str]]:

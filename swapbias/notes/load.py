@@ -182,7 +182,7 @@ def load_notes(
             f"None of the {len(rows)} notes has the split test. Mark some in the column split, or leave that column "
             "out: then all are tested."
         )
-    return Notes(kind_of_folder(folder), tuple(rows), swapper, settings.plausible)
+    return Notes(kind_of_folder(folder), tuple(rows), swapper, settings.plausible, max_doubt=settings.max_doubt)
 
 
 def _known_versions(corpus: str) -> dict[str, str]:

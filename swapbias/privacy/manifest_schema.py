@@ -28,7 +28,7 @@ _KEYS: dict[Type, str] = {  # wherever they stand; a list holds values of the ty
     float: """
         from_cache seed limit margin batch_size explain top_logprobs trials temperature max_tokens concurrency
         max_requests timeout max_cost judge_max_tokens answers_per_request rows of planned after top_k threshold beam
-        steps dev_accuracy definitional_pairs null_words dimension words
+        max_doubt steps dev_accuracy definitional_pairs null_words dimension words
     """,
     bool: """
         credentialed in_memory wordings plausible no_seed stop_early json_schema trust_remote_code

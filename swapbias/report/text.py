@@ -28,7 +28,14 @@ _CLAIMS = {
 }
 _RATIOS = {"log-odds": "odds", "log-probability": "probability", "log of words": "length"}
 _SHARES = ("TPR", "FPR", "PPV", "called positive", "equalised odds")  # of performance, beside AUROC and calibration
-_SIGNED = ("nonanswer_gap", "truncation_gap", "intersection", "gap_beyond_wording", DIFFERENCE)  # written as gaps
+_SIGNED = (
+    "nonanswer_gap",
+    "truncation_gap",
+    "intersection",
+    "gap_beyond_wording",
+    "gap_without_doubtful",
+    DIFFERENCE,
+)  # written as gaps
 _RATES = {
     "flip_rate": "the share of notes whose prediction changes with the patient's gender",
     "leakage_uar": "the average recall of the patient's gender from notes (50 % is chance)",
@@ -54,6 +61,7 @@ _SIGNS = {
     "group_spread": "0: no group differs from the others",
     "bias_difference": "above zero: more bias than without adjectives",
     "gap_beyond_wording": "the gap over the prompts and their rewordings together",
+    "gap_without_doubtful": "the gap over notes of which it is clear whose words were swapped",
     "sign_kept": "the share of rewordings in which the gap has its sign",
     "correlation": "above zero both rise together",
     "leakage_uar": "0.5 is chance; 1: the gender is predicted from every note",
@@ -69,6 +77,7 @@ _VARIATIONS = {
     "matched_mass": "only words with an equally frequent match",
     "closed_list_mass": "all listed words",
     "gap_beyond_wording": "the prompts and their rewordings together",
+    "gap_without_doubtful": "notes whose swap is doubtful left out",
 }
 _LEAKS = {
     "leaks": "WARNING, answers show the group without its words as well, by more than the judgement",
@@ -419,7 +428,7 @@ def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, s
     rows = [("nothing", value(finding), interval(finding), own_p(finding), word(finding))]
     place = (finding.model_id, finding.subset, finding.contrast, finding.slice_by, finding.slice_value)
     for one in found:
-        other = (one.measure == finding.measure and one is not finding) or one.measure == "gap_beyond_wording"
+        other = (one.measure == finding.measure and one is not finding) or one.measure in _VARIATIONS
         other = other and one.score != findings.JUDGED and (one.score == "score" or not one.view)
         if other and place == (one.model_id, one.subset, one.contrast, one.slice_by, one.slice_value):
             name = _VARIATIONS.get(one.measure) or _VARIATIONS.get(one.score, plain(one.score))

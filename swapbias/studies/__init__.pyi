@@ -43,6 +43,7 @@ from .rankings import (
 )
 from .study import (
     CLOSED_QUESTION as CLOSED_QUESTION,
+    DOUBTFUL as DOUBTFUL,
     MASK as MASK,
     MESSAGES as MESSAGES,
     PLACEBO as PLACEBO,

@@ -17,6 +17,7 @@ from swapbias.studies.tables import Lexicon, corpus_dir, read_table
 # --- prompts ------------------------------------------------------------------------------------------
 
 MASK = "<mask>"
+DOUBTFUL = "doubtful"  # the column of notes that says (0 or 1) whether it is doubtful whose words were swapped
 PLACEBO = "placebo"  # the group of rows that are reworded and in which nothing is swapped
 PLACEBO_COLUMNS = ("side", "wording")
 MESSAGES = "messages"  # the column of chats as they are published, in place of ``text``

@@ -1,4 +1,12 @@
-from .accuracy import SwapAccuracy as SwapAccuracy, edited_spans as edited_spans, swap_accuracy as swap_accuracy
+from .accuracy import (
+    ByDoubt as ByDoubt,
+    SwapAccuracy as SwapAccuracy,
+    accuracy_by_doubt as accuracy_by_doubt,
+    edited_spans as edited_spans,
+    evaluate as evaluate,
+    gold_notes as gold_notes,
+    swap_accuracy as swap_accuracy,
+)
 from .cluster import (
     LOCAL as LOCAL,
     Engine as Engine,
@@ -9,11 +17,7 @@ from .cluster import (
     library_versions as library_versions,
     worker_pool as worker_pool,
 )
-from .jobs import Job as Job, Progress as Progress, SwapResult as SwapResult, swap_files as swap_files
-from .neutral import without_groups as without_groups
-from .readers import read_files as read_files
-from .referents import REASONS as REASONS, SPOUSES as SPOUSES, WHOSE as WHOSE
-from .resolvers import (
+from .his_or_him import (
     by_words as by_words,
     features as features,
     first_word as first_word,
@@ -22,5 +26,16 @@ from .resolvers import (
     second_word as second_word,
     verb_class as verb_class,
     word_class as word_class,
+)
+from .jobs import Job as Job, Progress as Progress, SwapResult as SwapResult, swap_files as swap_files
+from .neutral import without_groups as without_groups
+from .readers import read_files as read_files
+from .referents import REASONS as REASONS, SPOUSES as SPOUSES, WHOSE as WHOSE
+from .resolvers import (
+    CLASSES as CLASSES,
+    MarkedNote as MarkedNote,
+    Resolver as Resolver,
+    load_resolver as load_resolver,
+    windows as windows,
 )
 from .swapper import MODES as MODES, Swapped as Swapped, Swapper as Swapper

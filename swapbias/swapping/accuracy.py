@@ -1,11 +1,16 @@
-"""How well a swapper does on texts whose counterfactual is known: precision and recall over spans."""
+"""How well a swapper does on texts whose counterfactual is known: precision and recall over spans, also by doubt."""
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from swapbias.measures import Estimate, share_right
+from swapbias.studies import config_rows
+
+if TYPE_CHECKING:
+    from swapbias.swapping.swapper import Swapper
 
 _TOKEN = re.compile(r"\w+|\W")
 Span = tuple[int, int]  # the first token, and the one after the last
@@ -77,6 +82,77 @@ def swap_accuracy(
         (wanted == got, number) for number, (wanted, got) in enumerate(zip(counterfactuals, swapped, strict=True))
     ]
     return SwapAccuracy(*(_share(pairs, confidence) for pairs in (precise, recalled, worded, exact)))
+
+
+@dataclass(frozen=True, slots=True)
+class ByDoubt:
+    """How well a swapper of the patient's words does on the notes of least doubt.
+
+    Attributes:
+        share: of the notes, above 0 to 1: those of least doubt.
+        doubt: the most of them, 0 to 1.
+        accuracy: on them.
+        others_left: share of somebody else's pronouns of the patient's gender that stay; NaN where there are none.
+    """
+
+    share: float
+    doubt: float
+    accuracy: SwapAccuracy
+    others_left: Estimate
+
+
+SHARES = (1.0, 0.75, 0.5, 0.25)
+_PRONOUNS = {"male": {"he", "him", "his", "himself"}, "female": {"she", "her", "hers", "herself"}}
+
+
+def accuracy_by_doubt(
+    texts: Sequence[str],
+    counterfactuals: Sequence[str],
+    swapped: Sequence[str],
+    *,
+    genders: Sequence[str],
+    doubt: Sequence[float],
+    confidence: float = 0.95,
+) -> list[ByDoubt]:
+    """``swap_accuracy`` of all notes, and of three fourths, half and a fourth of them, those of least doubt.
+
+    Args:
+        texts, counterfactuals, swapped, confidence: as of ``swap_accuracy``.
+        genders: ``male`` or ``female``, of each patient; of others no pronouns are counted.
+        doubt: of each note (``Swapped.doubt``).
+    """
+    order, found = sorted(range(len(texts)), key=lambda at: doubt[at]), []
+    for share in SHARES:
+        chosen = order[: round(share * len(order))]
+        notes = [(texts[at], counterfactuals[at], swapped[at]) for at in chosen]
+        stay: list[tuple[bool, int]] = []
+        for at, (text, wanted, got) in zip(chosen, notes, strict=True):
+            gold, changed = (_tokens_of(edited_spans(text, one)) for one in (wanted, got))
+            own = _PRONOUNS.get(genders[at], set())
+            others = [place for place, word in enumerate(_TOKEN.findall(text)) if word.lower() in own]
+            stay += [(place not in changed, at) for place in others if place not in gold]
+        first, second, third = zip(*notes, strict=True)
+        accuracy = swap_accuracy(first, second, third, confidence=confidence)
+        found.append(ByDoubt(share, doubt[chosen[-1]], accuracy, _share(stay, confidence)))
+    return found
+
+
+def _tokens_of(spans: Iterable[Span]) -> set[int]:
+    return {place for start, end in spans for place in range(start, end)}
+
+
+def gold_notes(split: str = "test") -> list[Mapping[str, Any]]:
+    """The notes of ``clinical_swaps`` with their counterfactuals by hand: ``text``, ``gender``, ``spans``, ..."""
+    return [row for row in config_rows("clinical_swaps", "notes") if row["split"] == split]
+
+
+def evaluate(swapper: "Swapper", notes: Sequence[Mapping[str, Any]]) -> list[ByDoubt]:
+    """How well a swapper of the patient's words does on ``gold_notes``, by the doubt of the rules."""
+    wanted = "counterfactual" if swapper.spouses == "swap" else "counterfactual_keep"
+    texts, genders = [row["text"] for row in notes], [row["gender"] for row in notes]
+    done = swapper.run(texts, genders=genders)
+    swapped, doubt = done.texts.to_pylist(), done.doubt.tolist()
+    return accuracy_by_doubt(texts, [row[wanted] for row in notes], swapped, genders=genders, doubt=doubt)
 
 
 def _share(pairs: Sequence[tuple[bool, int]], confidence: float) -> Estimate:

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from swapbias.swapping.matches import Ints
-from swapbias.swapping.table import word_list
+from swapbias.swapping.table import pattern, word_list
 
 _PLURAL = {
     "is": "are", "was": "were", "has": "have", "does": "do", "isn't": "aren't", "wasn't": "weren't",
@@ -33,25 +33,6 @@ _WHOLE = word_list("whole_ed_ing_verbs")
 _CLOSED = word_list("no_verb_after_they")
 # Verbs after "and" that are hardly ever nouns: "has a cough and takes pills".
 _JOINED = word_list("joined_verbs")
-_WORD = re.compile(r"[ \t\r\n]+([A-Za-z]+(?:n['’]t)?)(?![\w’'])")
-_CONTRACTED = re.compile(r"['’](s|re|ve)\b", re.IGNORECASE)
-_HAS = re.compile(
-    r"(?:\s+\w+ly|\s+(?:not|never|also|always|just|only|already))*\s+(been|got|had|become)\b", re.IGNORECASE
-)
-_PARTICIPLE = re.compile(r"\s+\w+(?:ed|en|ne)\b")
-_INVERTED = re.compile(r"(?<![\w'’])([A-Za-z]+(?:n['’]t)?)[ \t\r\n]+$")
-_ASKS = re.compile(
-    r"(?:^|[.!?;:,\"“‘(\n—–]|\b(?:how|what|when|where|why|who|and|or|nor|neither|so|than|as))\s*$", re.I
-)
-_AND = re.compile(r"[ \t\r\n]+(?:and|or|but)" + _WORD.pattern, re.IGNORECASE)
-_CLAUSE = re.compile(r"[^.!?;:,()\n]*?[ \t]+(?:and|or|but)" + _WORD.pattern, re.IGNORECASE)
-_OTHERS = re.compile(
-    r"\b(?:i|he|she|it|we|you|they|xe|ze|who|that|which|because|if|when|while|is|are|was|were|has|have|said|says)\b",
-    re.I,
-)
-_OPEN = re.compile(
-    r"\b(?:to|can|could|may|might|must|shall|should|will|would|did|do|does)\b", re.I
-)  # infinitives follow
 _DOUBT = "a verb's subject"
 
 
@@ -81,17 +62,17 @@ def agreeing(pronoun: str, before: str, after: str, *, plural: bool) -> tuple[li
     ([('walks', 'walk')], '')
     """
     forms = _PLURAL if plural else _SINGULAR
-    if found := _CONTRACTED.match(after):
+    if found := pattern("contracted").match(after):
         return _contracted(found, after, plural)
     verb, at = _verb(after, plural)
-    inverted = _INVERTED.search(before)
-    asks = bool(inverted and _ASKS.search(before[: inverted.start(1)]))
+    inverted = pattern("verb_before").search(before)
+    asks = bool(inverted and pattern("question").search(before[: inverted.start(1)]))
     if inverted and _plain(inverted[1]) in forms and (asks or verb is None):
         start = inverted.start(1) - len(before) - len(pronoun)
         new_form = _changed(inverted[1], forms[_plain(inverted[1])])
         return [Verb(start, start + len(inverted[1]), inverted[1], new_form)], "" if asks else _DOUBT
     if verb is None:
-        word = _WORD.match(after)
+        word = pattern("next_word").match(after)
         if plural and word and (_plain(word[1]) in _FIXED or word[1].lower().endswith("ed")):
             return _joined(after, at, plural)  # "had a tube and was fed"
         return [], _DOUBT if word and not plural and word[1].lower() in _EITHER else ""
@@ -104,8 +85,8 @@ def _contracted(found: re.Match[str], after: str, plural: bool) -> tuple[list[Ve
     form = found[1].lower()
     if (form == "s") != plural:
         return [], ""
-    has = bool(_HAS.match(after, found.end()))
-    doubt = "" if has or form != "s" or not _PARTICIPLE.match(after, found.end()) else "'s: is or has"
+    has = bool(pattern("verb_has").match(after, found.end()))
+    doubt = "" if has or form != "s" or not pattern("participle").match(after, found.end()) else "'s: is or has"
     new = ("ve" if has else "re") if plural else "s"
     return [Verb(found.start(1), found.end(1), found[1], _changed(found[1], new))], doubt
 
@@ -113,7 +94,7 @@ def _contracted(found: re.Match[str], after: str, plural: bool) -> tuple[list[Ve
 def _verb(after: str, plural: bool) -> tuple[Verb | None, int]:
     """The verb behind a pronoun, over adverbs, and where it ends."""
     at = 0
-    while word := _WORD.match(after, at):
+    while word := pattern("next_word").match(after, at):
         low, at = _plain(word[1]), word.end()
         if low in _ADVERBS or (low.endswith("ly") and low not in ("rely", "supply", "apply", "reply", "fly")):
             continue
@@ -124,13 +105,15 @@ def _verb(after: str, plural: bool) -> tuple[Verb | None, int]:
 
 def _joined(after: str, at: int, plural: bool) -> tuple[list[Verb], str]:
     """The second of two verbs joined by "and": right behind the first, or where hardly a noun can stand."""
-    word = _AND.match(after, at) if plural else None
+    word = pattern("and_verb").match(after, at) if plural else None
     if word is None:
-        word = _CLAUSE.match(after, at)
+        word = pattern("clause_verb").match(after, at)
         joined = _JOINED if plural else _joined_bases()
         if not word or _plain(word[1]) not in joined:
             return [], ""
-        if _OTHERS.search(after[at : word.start(1)]) or (not plural and _OPEN.search(after[at : word.start(1)])):
+        if pattern("other_subject").search(after[at : word.start(1)]) or (
+            not plural and pattern("infinitive").search(after[at : word.start(1)])
+        ):
             return [], _DOUBT
     new = _other_form(_plain(word[1]), plural)
     return [Verb(word.start(1), word.end(1), word[1], _changed(word[1], new))] if new else [], ""
@@ -195,9 +178,6 @@ def alternatives(buffer: bytes, start: Ints, end: Ints, rows: Ints, sides: Ints,
 
 
 # A vowel that is spoken as a consonant ("a uniform"), and an h that is not spoken ("an heir").
-_CONSONANT = re.compile(r"(?:uni(?!n|d|m)|us(?:e|u)|eu|one(?![a-z])|once|ubi|ura|ute)", re.IGNORECASE)
-_SILENT = re.compile(r"h(?:eir|onest|our|onor)", re.IGNORECASE)
-_SPOKEN = re.compile(r"\W{0,2}([A-Za-z]+|\d+)")
 ARTICLE = re.compile(r"(?:^|[^\w'’-])(an?)(\s?)$", re.IGNORECASE)
 
 
@@ -207,7 +187,7 @@ def begins_with_vowel(text: str) -> bool | None:
     >>> [begins_with_vowel(text) for text in ("uncle", "heir", "union", "80-year-old", "45", "WM", "…")]
     [True, True, False, True, False, False, None]
     """
-    found = _SPOKEN.match(text)
+    found = pattern("spoken").match(text)
     if found is None:
         return None
     word = found[1]
@@ -215,7 +195,9 @@ def begins_with_vowel(text: str) -> bool | None:
         return word[0] == "8" or word in ("11", "18")
     if word.isupper() and len(word) < 3:
         return word[0] in "AEFHILMNORSX"
-    return bool(_SILENT.match(word)) or (word[0].lower() in "aeiou" and not _CONSONANT.match(word))
+    return bool(pattern("silent_h").match(word)) or (
+        word[0].lower() in "aeiou" and not pattern("spoken_consonant").match(word)
+    )
 
 
 def article_before(before: str, old: str, new: str) -> tuple[int, str, str] | None:

@@ -9,20 +9,19 @@ from numpy.typing import NDArray
 
 from swapbias.swapping.agreement import agreeing, alternatives, article_before
 from swapbias.swapping.doubtful import ALWAYS, JUDGES, KIN_TITLES, Judged, given_name
-from swapbias.swapping.matches import MASKS, Bytes, Ints, Matches, eights, signs_of
-from swapbias.swapping.resolvers import (
+from swapbias.swapping.his_or_him import (
     DOUBTFUL,
     NEAR,
     SURE,
     WINDOW,
-    Resolver,
-    WordResolver,
     by_words,
     in_context,
     is_pronoun,
+    log_odds_of_his,
     second_word,
     stands_alone,
 )
+from swapbias.swapping.matches import MASKS, Bytes, Ints, Matches, eights, signs_of
 from swapbias.swapping.table import ALONE, DEMOGRAPHIC, GLUED, OBJECTS, UNITS, SwapTable, Term, word_list
 
 LOWER, CAPITAL, UPPER = 0, 1, 2
@@ -280,9 +279,9 @@ _UNSURE = _Verdict(False, -1)  # what stands beside the word leaves doubt: the w
 class Decider:
     """Decides for one table and one mode (``swap`` or ``neutralise``)."""
 
-    def __init__(self, table: SwapTable, resolver: Resolver, mode: str) -> None:
+    def __init__(self, table: SwapTable, mode: str) -> None:
         """Prepare what each term becomes in each case."""
-        self._resolver, self._swaps, self._context = resolver, mode == "swap", table.context
+        self._swaps, self._context = mode == "swap", table.context
         self._terms = list(table.terms.values())
         singular_they = {term.text: True for term in self._terms if "they" in term.neutral}
         self._plural = table.plural if self._swaps else singular_they
@@ -293,8 +292,6 @@ class Decider:
         self._is_title = np.array([term.text in _TITLES for term in self._terms])
         self._he, self._of = (self._number(text) if table.context else -1 for text in ("he", "of"))
         self._kinds = np.array([{"her": HER, "his": HIS}.get(term.text, 0) for term in self._terms])
-        if not isinstance(resolver, WordResolver):  # a model reads more than the words beside "her"
-            self._kinds[self._kinds == HER] = 0
         self._near = {kind + more: self._terms[at] for at, kind in enumerate(self._kinds) if kind for more in (0, 1)}
         self._known: dict[bytes, _Verdict] = {}
         self._pool, self._word = self._all_words()
@@ -332,7 +329,7 @@ class Decider:
         choice[places] = [verdict.choice for verdict in verdicts]
         kept[places] = [verdict.swap for verdict in verdicts]
         others = stays(kept) if stays else np.zeros(len(rows), dtype=bool)
-        kept &= ~others
+        kept = kept & ~others
         doubts = [(at, one.doubt) for at, one in enumerate(verdicts) if one.doubt and not others[places[at]]]
         words, word = list(self._pool), self._word[found.term, choice, case]
         for one in seen:
@@ -431,8 +428,8 @@ class Decider:
             found[at] = self._by_second(text, int(places[at]), keys[at])
         unknown = [at for at in new if found[at] is None]
         seen = [self._seen(text, place) for place in places[unknown].tolist()]
-        for at, verdict in zip(unknown, self._verdicts(seen), strict=True):
-            found[at] = verdict
+        for at, one in zip(unknown, seen, strict=True):
+            found[at] = self._verdict(one)
         return [verdict for verdict in found if verdict is not None], seen
 
     def _learn(self, keys: Collection[bytes]) -> None:
@@ -515,33 +512,14 @@ class Decider:
             text.buffer[end : min(last, end + WINDOW)].decode(errors="ignore"),
         )
 
-    def _verdicts(self, seen: Sequence[_Seen]) -> list[_Verdict]:
-        return self._resolved(seen, [self._judged(one) for one in seen])
-
-    def _resolved(self, seen: Sequence[_Seen], judged: Sequence[Judged]) -> list[_Verdict]:
-        """Which of several words stands in for each that is swapped."""
-        verdicts = [
-            _Verdict(verdict.swap, self._choice(one, verdict) if verdict.swap else 0, verdict.doubt)
-            for one, verdict in zip(seen, judged, strict=True)
-        ]
-        unresolved = [
-            place
-            for place, (one, verdict) in enumerate(zip(seen, judged, strict=True))
-            if verdict.swap and self._context and one.term.choices in OBJECTS
-        ]
-        if not unresolved:
-            return verdicts
-        odds = self._resolver.log_odds(
-            [seen[place].before for place in unresolved], [seen[place].after for place in unresolved]
-        )
-        for place, value in zip(unresolved, odds, strict=True):
-            verdicts[place] = self._his_or_him(seen[place].term, value, judged[place].doubt)
-        return verdicts
-
-    def _judged(self, one: _Seen) -> Judged:
+    def _verdict(self, one: _Seen) -> _Verdict:
+        """Whether a word is swapped, and which of several stands in for it."""
         judge = JUDGES.get(one.term.text) if self._context else None
         judge = given_name if one.term.given_name else judge
-        return judge(one.written, one.before[-NEAR:], one.after[:NEAR]) if judge else Judged(True)
+        judged = judge(one.written, one.before[-NEAR:], one.after[:NEAR]) if judge else Judged(True)
+        if judged.swap and self._context and one.term.choices in OBJECTS:
+            return self._his_or_him(one.term, log_odds_of_his(one.before, one.after), judged.doubt)
+        return _Verdict(judged.swap, self._choice(one, judged) if judged.swap else 0, judged.doubt)
 
     def _choice(self, one: _Seen, judged: Judged) -> int:
         if judged.becomes:

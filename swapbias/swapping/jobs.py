@@ -27,6 +27,7 @@ from swapbias.privacy import is_left_over, why_credentialed, writing
 from swapbias.studies import shown_names
 from swapbias.swapping.cluster import LOCAL, Engine, Part, Work, worker_pool
 from swapbias.swapping.readers import Batches, Source, is_mimic, open_source, why_rows_credentialed
+from swapbias.swapping.resolvers import Resolver
 from swapbias.swapping.swapper import Swapper
 from swapbias.swapping.versions import Layout, Totals, by_count, layout_of, text_lengths, versions
 
@@ -57,6 +58,8 @@ class Job:
         plausible: leave out rows with gender-specific clinical terms, whose other version is implausible; in mode
             ``augment`` that version alone.
         names: swap given names as well.
+        max_doubt: leave out rows with a ``swapbias_doubt`` above it, 0 to 1; of ``augment`` their swapped version.
+        resolver: the model that says whose each word is (see ``load_resolver``); None: the rules.
     """
 
     source: str
@@ -70,6 +73,8 @@ class Job:
     gender: str | None = None
     plausible: bool = False
     names: bool = False
+    max_doubt: float = 1.0
+    resolver: Resolver | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +132,13 @@ def swap_files(
     engine.check()
     if processes > 1 and not engine.local:
         raise UsageError(f"processes is {processes}, and workers of {engine.name} swap. Set workers instead.")
+    if job.resolver and (processes > 1 or not engine.local):
+        raise UsageError("A resolver runs in one process of this machine. Drop --processes and -M engine.")
     source = open_source(job.source, job.column, split=job.split)
     whose = job.whose or ("patient" if is_mimic(source) else "everyone")
-    swapper = Swapper(job.table, whose=whose, spouses=job.spouses, names=job.names)
+    if job.max_doubt < 1 and whose != "patient":
+        raise UsageError("--max-doubt is about whose words are the patient's. Add --whose patient.")
+    swapper = Swapper(job.table, whose=whose, spouses=job.spouses, names=job.names, resolver=job.resolver)
     gender = _gender_column(job, source, whose)
     why = "--credentialed was given" if job.credentialed else _why_credentialed(job, source)
     if why and uploaded_to:
@@ -137,19 +146,26 @@ def swap_files(
             f"These rows are credentialed ({why}), and {uploaded_to} was not declared as a place for them. Choose an "
             "--out on this machine, or add --own-store where only those who may read them can read that place."
         )
+    if why and job.resolver and job.resolver.sends_text:
+        raise UsageError(
+            f"{job.resolver.name} sends texts to a service, and these rows are credentialed ({why}). Take a model in "
+            "a local folder, or declare a service that is your own with -M own-address=ADDRESS."
+        )
     shape: dict[str, Any] = {
         "column": job.column, "mode": job.mode, "credentialed": bool(why), "whose": whose, "plausible": job.plausible,
+        "max_doubt": job.max_doubt,
     }  # fmt: skip
     layout = layout_of(source.schema, groups=swapper.groups, **shape)
     settings = _settings(job, source, swapper, why)
     if whose == "patient":
         settings |= {"whose": whose, "spouses": job.spouses, "gender": gender or "read from the text"}
+        settings |= {"max_doubt": job.max_doubt, "resolver": job.resolver.name if job.resolver else "rules"}
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file, expected a folder. Choose another --out.")
     mode = "neutralise" if job.mode == "neutralise" else "swap"
     table = str(Path(job.table).resolve()) if Path(job.table).exists() else job.table  # for workers in other folders
     task = replace(job, mode=mode, whose=whose, gender=gender, table=table)
-    spec = {"out": str(out.resolve()), "task": asdict(task), "shape": shape}
+    spec = {"out": str(out.resolve()), "task": asdict(replace(task, resolver=None)), "shape": shape}
     with writing(out, credentialed=bool(why), then="Wait until it ends, or choose another --out."):
         finished, hashes = _begin_or_resume(out, settings)
         totals = sum(finished.values(), Totals())
@@ -169,7 +185,7 @@ def swap_files(
         with (
             _planned(out) as planned,
             closing(_ahead(_planned_parts(planned, units))) as parts,
-            worker_pool(engine, WORKER, spec, own=lambda: part_swapper(spec), **how) as pool,
+            worker_pool(engine, WORKER, spec, own=lambda: part_swapper(spec, swapper), **how) as pool,
         ):
             for part, done in pool(parts):
                 (planned / part["name"]).unlink()
@@ -222,7 +238,6 @@ def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str,
         "column": job.column,
         "table": Path(swapper.table_name).name,
         "table_sha256": swapper.sha256,
-        "resolver": swapper.resolver.name,
         "plausible": job.plausible,
         "credentialed": bool(why),
         "credentialed_because": why,
@@ -334,7 +349,7 @@ def _finish(out: Path, settings: Mapping[str, Any], totals: Totals, hashes: Mapp
         writer.writerows((escape_csv_cell(term), kind, count) for term, count in by_count(counts))
     write_whole(out / "report.csv", handle.getvalue().encode())
     warning = _WARNING if settings["credentialed"] else ""
-    shown = {name: settings[name] for name in ("column", "mode", "table", "resolver")}
+    shown = {name: settings[name] for name in ("column", "mode", "table")}
     card = (files("swapbias.swapping") / "swapped_card.md").read_text(encoding="utf-8")
     write_whole(out / "README.md", card.format(**shown, split=split, warning=warning).encode())
     shown = {"parts": len(hashes), "totals": totals.counts(), "sha256": dict(sorted(hashes.items()))}
@@ -417,15 +432,15 @@ def _planned_parts(folder: Path, units: Iterator[Unit]) -> Iterator[Part]:
         before = position
 
 
-def part_swapper(spec: Mapping[str, Any]) -> Work:
-    """The worker of a swap, on whichever machine.
+def part_swapper(spec: Mapping[str, Any], swapper: Swapper | None = None) -> Work:
+    """The worker of a swap, on whichever machine; ``swapper``: of this process, else one is made.
 
     Args:
         spec: ``out`` (the output folder, on a file system that all machines share), ``task`` (a ``Job`` with all that
             is decided) and ``shape`` (of the output: arguments of ``layout_of``).
     """
     out, task = Path(spec["out"]), Job(**spec["task"])
-    swapper = Swapper(task.table, whose=task.whose or "everyone", spouses=task.spouses, names=task.names)
+    own = swapper or Swapper(task.table, whose=task.whose or "everyone", spouses=task.spouses, names=task.names)
 
     def work(part: Part, advance: Callable[[float], None]) -> Mapping[str, Any]:
         planned = out / _PLANNED / part["name"]
@@ -435,13 +450,13 @@ def part_swapper(spec: Mapping[str, Any]) -> Work:
                 "machines share."
             )
         with pa.memory_map(str(planned)) as rows, pa.ipc.open_stream(rows) as batches:
-            layout = layout_of(batches.schema, groups=swapper.groups, **spec["shape"])
+            layout = layout_of(batches.schema, groups=own.groups, **spec["shape"])
 
             def pieces() -> Iterator[tuple[pa.Table, Totals]]:
                 first = part["first"]
                 for batch in batches:
                     genders = batch.column(task.gender).to_pylist() if task.gender else None
-                    swapped = swapper.run(batch.column(task.column), task.mode, genders=genders)
+                    swapped = own.run(batch.column(task.column), task.mode, genders=genders)
                     yield versions(batch, first, swapped, layout)
                     first += len(batch)
 

@@ -1,12 +1,12 @@
 """Whose gender a word tells in a clinical note: the patient's, or that of a relative, a clinician, somebody else.
 
 ``Persons.left`` says of every gendered word why it stays. Nouns and titles are decided by rules over what stands
-beside them (``RULES``, the first that fits). Pronouns of the patient's gender with nobody else named shortly before
-are the patient's, which is decided for all of a block at once; of the rest a logistic model tells whether they mean
-the person before them: what stands beside the pronoun, what its subject does, what that person did, whom the
-pronouns before it stood for. Its weights (``antecedent_weights.csv``) are fitted by ``scripts/fit_weights.py`` to the
-development notes of ``clinical_swaps``. All text is bytes, as it stands in the buffer, so that offsets need no
-translation.
+beside them (``person_rules.csv``, the first that fits). Pronouns of the patient's gender with nobody else named
+shortly before are the patient's, which is decided for all of a block at once; of the rest a logistic model tells
+whether they mean the person before them: what stands beside the pronoun, what its subject does, what that person
+did, whom the pronouns before it stood for. A second one says how likely each decision is wrong (``Decisions``). Their
+weights (``antecedent_weights.csv``, ``doubt_weights.csv``) are fitted by ``scripts/fit_weights.py`` to development
+notes of ``clinical_swaps``. All text is bytes, as it stands in the buffer, so that offsets need no translation.
 """
 
 import re
@@ -22,19 +22,20 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
 from swapbias.studies import corpus_dir, read_table
+from swapbias.swapping.his_or_him import by_words, first_word, last_word
 from swapbias.swapping.matches import Bytes, Ints, Matches, signs_of
-from swapbias.swapping.resolvers import by_words, first_word, last_word
-from swapbias.swapping.table import DEMOGRAPHIC, GLUED, word_list
+from swapbias.swapping.table import DEMOGRAPHIC, GLUED, byte_pattern, filled, word_list
 
 WHOSE, SPOUSES = ("everyone", "patient"), ("swap", "keep")
 REASONS = ("relative", "spouse", "clinician", "other", "no_person", "both", "unknown")
-RELATIVES, SPOUSES_WORD, CLINICIANS, OTHERS, NO_PERSON, BOTH, UNKNOWN = range(1, 8)  # places in REASONS plus one
-MINE = 0  # the word is the patient's
+WHY = ("patient", *REASONS)  # whose a word is, or why else it stays
+MINE, RELATIVES, SPOUSES_WORD, CLINICIANS, OTHERS, NO_PERSON, BOTH, UNKNOWN = range(len(WHY))
 
 # --- words by what kind of person they name --------------------------------------------------------------
 
 KIN, SPOUSE, STAFF, OTHER, CHILD, PATIENT = range(6)  # persons whom a pronoun may mean
 MAN, TITLE, PRONOUN, LETTER, ROLE = range(10, 15)  # further kinds of words
+KINDS = {"kin": KIN, "spouse": SPOUSE, "man": MAN, "title": TITLE, "letter": LETTER, "role": ROLE}  # in tables
 _WHY = {KIN: RELATIVES, SPOUSE: SPOUSES_WORD, STAFF: CLINICIANS, OTHER: OTHERS, CHILD: RELATIVES}
 CUES: Mapping[str, int] = {
     **dict.fromkeys(sorted(word_list("clinicians")), STAFF),
@@ -65,21 +66,11 @@ def is_plural(text: str) -> bool:
 
 
 @cache
-def _re(pattern: str, flags: int = re.IGNORECASE) -> re.Pattern[bytes]:
-    return re.compile(pattern.encode(), flags)
+def _re(pattern: str) -> re.Pattern[bytes]:
+    return re.compile(pattern.encode(), re.IGNORECASE)
 
 
 # --- sentences and headings ---------------------------------------------------------------------------------
-
-# A full stop after a title or an initial ends no sentence. It begins with one of a few signs, which is searched fast.
-_STOP = _re(
-    r"[\n!?:.](?:(?<=\n)|(?<=[!?])[!?]*(?=[\s,)\"\x27]|$)|(?<=\w:)(?!\s+[a-z])(?=\s|,|$)|(?<=\.)(?=[\s,)\"\x27]|$)"
-    r"(?<!Dr\.)(?<!DR\.)(?<!dr\.)(?<!Mr\.)(?<!MR\.)(?<!Mrs\.)(?<!Ms\.)(?<!MS\.)(?<!MRS\.)(?<!\bSt\.)(?<!\bvs\.)"
-    r"(?<!Drs\.)(?<![JS]r\.)(?<!\b[A-HJ-Z]\.))", 0)  # fmt: skip
-_FAMILY = _re(
-    r"(?:\bfamily\s+(?:medical\s+)?(?:history|hx)\b|\bFAMILY\s+HX|\bF\.?H\.?x?\b|\bFamHx)(?:/\w+)?[^\w\n]{0,6}[:,]"
-)
-_SECTION = _re(r"(?:^|[\n.,])\s*(?:[A-Z][A-Z /&-]{3,}|[A-Z][A-Za-z ]{2,28}):", 0)
 
 
 @lru_cache(maxsize=256)
@@ -89,7 +80,7 @@ def sentences(text: bytes) -> tuple[int, ...]:
     >>> sentences(b"Seen by Dr. A. Lee. He left.")
     (19, 28)
     """
-    return tuple([stop.end() for stop in _STOP.finditer(text)])
+    return tuple([stop.end() for stop in byte_pattern("sentence_end").finditer(text)])
 
 
 def in_family_history(before: bytes) -> bool:
@@ -98,40 +89,24 @@ def in_family_history(before: bytes) -> bool:
     >>> in_family_history(b"PMH: none. FAMILY HISTORY: Mother had "), in_family_history(b"FH: CAD.\\nHEENT: he ")
     (True, False)
     """
-    end = max((one.end() for one in _FAMILY.finditer(before)), default=None)
-    return end is not None and not _SECTION.search(before, end) and b"\n\n" not in before[end:]
+    end = max((one.end() for one in byte_pattern("family_heading").finditer(before)), default=None)
+    return end is not None and not byte_pattern("section_heading").search(before, end) and b"\n\n" not in before[end:]
 
 
 # --- the note ---------------------------------------------------------------------------------------------
 
 _HEAD = 400  # bytes that say whether a note is about a newborn
 _GROWN = 37  # years; mothers of patients are younger at times, and children are described in up to 36 months
-_FIRST_AGE = _re(r"\b(\d{1,3})[\s-]*(?:y\b|y/?o|yo|yrs?\b|years?|[MF]\b|mo\b|months?|weeks?|days?)", 0)
-_INFANT = _re(
-    r"\b(?:newborn|neonate|neonatal|DOL|days?[\s-]old|weeks?[\s-]old|NICU|(?:baby|infant) (?:boy|girl)|day of life|"
-    r"apgars?|mother'?s milk|breastfeeding|skin to skin|meconium|maternal history|hearing screen|circumcision|"
-    r"\bbaby\b|feeds)"
-)
-_NEWBORN = _re(
-    r"\b(?:NICU\b|DOL\b|\d[\s-]*(?:day|week|wk|hour)s?[\s-]old|former \d|maternal history|mother's milk|SGA|LGA|"
-    r"neonate)|^\W*(?:(?:pre|near[ -])?term|infant|baby|newborn)\b(?! (?:girl|boy) (?:latched|delivered))"
-)
-_MOTHER_NOTE = _re(
-    r"\b(?:POD|patient (?:delivered|taught)|(?:her|his) (?:baby|newborn|infant)|newborn (?:son|daughter)|"
-    r"delivered a|postpartum)\b"
-)
-_MATERNAL = _re(
-    r"\b(?:G\d\s?P\d|gravida|POD|postpartum|in (?:active )?labor|her (?:baby|newborn|infant|son|daughter)|"
-    r"patient (?:delivered|taught)|c-?section|cesarean|pregnant|(?:[2-9]\d|1[4-9])[\s-]*(?:y|F\b|M\b))"
-)
 
 
 @lru_cache(maxsize=64)
 def is_infant(head: bytes) -> bool:
     """Whether a note that begins so is about a newborn, and not about its mother."""
-    if _MOTHER_NOTE.search(head):
+    if byte_pattern("mother_note").search(head):
         return False
-    return bool(_NEWBORN.search(head)) or bool(_INFANT.search(head) and not _MATERNAL.search(head))
+    return bool(byte_pattern("newborn_note").search(head)) or bool(
+        byte_pattern("infant_note").search(head) and not byte_pattern("maternal").search(head)
+    )
 
 
 @lru_cache(maxsize=64)
@@ -141,7 +116,7 @@ def is_adult(head: bytes) -> bool:
     >>> is_adult(b"60F here with her son, 9 y/o"), is_adult(b"12M with mother, 40 y/o")
     (True, False)
     """
-    found = _FIRST_AGE.search(head)
+    found = byte_pattern("first_age").search(head)
     return bool(found and int(found.group(1)) >= _GROWN and not is_infant(head))
 
 
@@ -167,7 +142,7 @@ class Word:
 
     @property
     def surname(self) -> bytes:
-        found = _SURNAME.match(self.after)
+        found = byte_pattern("surname").match(self.after)
         return found.group(1).split()[-1].lower() if found else b""
 
     @property
@@ -177,7 +152,6 @@ class Word:
         return self.before[bounds[-1] if bounds else 0 :]
 
 
-_SURNAME = _re(r"\.?\s+((?:\[\*\*|_{2,})|(?:[A-Z][\w-]*\.?\s+(?=[A-Z]))?[A-Z][\w-]*)", 0)
 _SIDES = "he|his|him|himself|m|male|man|boy", "she|her|hers|herself|f|female|woman|girl"
 _PARTNER_AFTER = [_re(rf"\s*(?:/|\bor\b)\s*\(?\s*(?:{words})\b") for words in _SIDES]
 _PARTNER_BEFORE = [_re(rf"\b(?:{words})\s*(?:/|\bor\b)\s*$") for words in _SIDES]
@@ -194,9 +168,6 @@ def both(side: int, before: bytes, after: bytes) -> bool:
 # --- nouns and titles: rules ---------------------------------------------------------------------------------
 
 
-_KIN_PAIR = "mother|father|brother|sister|son|daughter|uncle|aunt"
-_KIN_MORE = f"{_KIN_PAIR}|niece|nephew|cousin|mom|dad"
-_SOMEBODY_NAMED = _re(rf"\b(?:{_KIN_MORE}|wife|husband|partner|sponsor|neighbor|friend|dr|nurse|roommate|donor)\b")
 FACTS: Mapping[str, Callable[[Word], bool]] = {  # by their names in rules
     "own": lambda word: word.side == word.row.side,  # it tells the patient's gender
     "woman": lambda word: word.row.side == 1,  # the patient is one
@@ -206,7 +177,7 @@ FACTS: Mapping[str, Callable[[Word], bool]] = {  # by their names in rules
     "young": lambda word: word.text in ("boy", "girl"),
     "wedding": lambda word: word.text in ("landlord", "landlady", "groom", "bride", "bridegroom"),
     "paired": lambda word: both(word.side, word.before, word.after),
-    "led": lambda word: bool(_SOMEBODY_NAMED.search(word.clause)),  # somebody is named in its sentence
+    "led": lambda word: bool(byte_pattern("somebody_named").search(word.clause)),  # somebody is named in its sentence
     "first": lambda word: not word.row.surname or not word.surname,  # no other name of the patient's was read
     "namesake": lambda word: bool(word.surname) and word.surname == word.row.surname,
     "stranger": lambda word: word.surname in word.row.strangers and word.surname != word.row.surname,
@@ -238,155 +209,20 @@ class Rule(NamedTuple):
         )
 
 
-_AGED = (
-    r"(?:\d|_{2,}|\*\*\])[\s-]*(?:y\.?/?o\.?|yrs?\.?|years?|y\.?r\.?|months?|weeks?|days?|mo|wk|d|m)?"
-    r"[\s/.-]*(?:old|o\.?)?\W*(?:[A-Za-z-]+[\s,]+){0,6}$"
-)
-_TO_SOMEONE = (
-    r"\b(?:by|to|from|with|against|beside|hit|punched|struck|robbed|assaulted|as if)\s+"
-    r"(?:an?|the|two|three|some|his|her|another|this|that|unknown)?\s*(?:[A-Za-z0-9-]+\s+){0,3}$"
-)
-_OF_SOMEONE = (
-    r"(?:\b(?:by|to|from|with|against|for|at|on|beside|of|after|than|hit|punched|driven|helping|helped|told|saw|"
-    r"hears|hear|a|the)\s+(?:an?|the|two|three|four|some|his|her|another|other|unknown|many|several|most)\s+"
-    r"(?:[A-Za-z-]+\s+){0,2}|\b(?:two|three|four|five|other|unknown|another|some|many|carrier|affected|unaffected|"
-    r"the neighbor's|co-|few)\s+)$"
-)
-_BETWEEN = r"[\s-]+(?:(?!(?:with|who|in|on|and|from|for|of|has|is|was|had|to|at)\b)\w+[\s-]+)?"
-_QUALIFIES = (  # "female nurse"
-    rf"{_BETWEEN}(?:nurses?|donors?|partners?|friends?|cowork\w*|f(?:o)?etus|bystander|passerby|provider|chaperone|"
-    r"staff|sibling|relatives?|breast|pattern\w*|type|condom|catheter|luer|end|officer|doctor|physician|roommate|"
-    r"cousin|interpreter|attendant|aide|resident|colleague|caregiver|companion|neighbou?r|student|hormones?|shepherd|"
-    r"dog|cat|members?|visitors?|voices?|assailant|stranger|police|client|carriers?|twin|connector|adapter|"
-    r"contacts?)\b"
-)
-_INFANT_AFTER = rf"{_BETWEEN}(?:infant|newborn|neonate|baby|child)\b"
-_INFANT_BEFORE = r"\b(?:baby|infant|newborn|viable|live(?:born)?|term|fetal|twin)\s+$"
-_BIRTH = (
-    r"(?:\bdeliver\w*|\bbirth (?:of|to)|\bgave birth|\bwith|\bviable|\blive(?:born)?|\bpregnant|\bit'?s|\bcarrying|"
-    r"\bher (?:new)?(?:baby|infant)|\bbearing|\blast baby|\bco-?twin|\btwin [ab]\b|\bone|\btwo|\btwins?|\bafter|"
-    r"\bmother of|\bhas|\bultrasound|\bshows?|\bshowed|\bexpecting|\bhaving|\byoungest|\boldest|\bfirst|\blast)\b"
-    r"[^.;\n]{0,24}$"
-)
-_RANGE = r"\s*(?:[:=<>\d(]|over\b|under\b|\s\d)|\s+(?:only)\b|s\s+(?:only|over|under)\b"
-_IS_A = (
-    r"(?:\b(?:is|was|as|became|become|becoming|being|remains?|he's|she's|been|like)\s+(?:\w+ly\s+)?"
-    r"(?:[a-z]+\s+and\s+)?(?:an?|the|now an?|also an?)\s+(?:[a-z0-9'-]+,?\s+){0,4}|"
-    r"\b(?:good|devoted|single|busy|proud)\s+)$"
-)
-_AND_ROLE = (
-    r"\b(?:is|was|as|being|be)\s+an?\s+(?:[a-z]+\s+){0,2}(?:wife|husband|mother|father|son|daughter)\s+and\s+"
-    r"(?:an?\s+)?$"
-)
-_BELONGS = (
-    rf"(?:\b(?:{_KIN_MORE}|friend|neighbor|roommate|driver|boss|officer|nurse|doctor|granddaughter|grandson)"
-    rf"(?:'s|’s)\s+(?:\w+\s+)?|\b(?:{_KIN_PAIR}|nephew|niece)\s+and\s+(?:his|her)\s+)$"
-)
-_STAFF_AFTER = (
-    r"\.?\s+(?:\[\*\*[^\]]*\*\*\]|_{2,}|[A-Z][\w'-]*)(?:\s+[A-Z][\w'-]*)?\s*(?:,\s*(?:the\s+|our\s+|his\s+|her\s+|"
-    r"an?\s+)?(?:RN|PA|NP|MD|DO|PTA?|OTR?|LCSW|LPN|CNA|LICSW|MSW|PharmD|RD|social|case|nurse|chaplain|charge|attorney|"
-    r"wound|PA-C|physician|therapist|teacher|interpreter|counsel)|\s+(?:\((?:case|social|nurse|RN|NP|PA)|"
-    r"from\s+[A-Za-z]+|of\s+(?:social|case|hospice)))"
-)
-_STAFF_BEFORE = (
-    r"(?:\b(?:nurse|practitioner|worker|manager|caseworker|teacher|interpreter|assistant|therapist|counselor|chaplain|"
-    r"aide|coordinator|supervisor|principal|midwife|librarian|prosecutor|pastor|landlord|trooper|guardian|boss|attorney|"
-    rf"officer|coach)\s*,?\s+|\b(?:{_KIN_PAIR}|niece|nephew|friend|neighbor)\s*,\s+|\b(?:dear|cc:)\s+)$"
-)
-# "79 y/o male resident of", "is a 47-year-old female nurse who": the age opens the sentence, or is the patient's.
-_PATIENT_AGED = (
-    r"(?:^|[.:\n]\s*|\b(?:pt|patient|he|she)\s+is\s+an?\s+|\bthis\s+)\d{1,3}[\s-]*(?:y\S*|year\S*|yr\S*)(?:[\s-]*old)?"
-    r"\s+(?:[a-z-]+\s+){0,2}$"
-)
-_YOUNG_PATIENT = (
-    r"(?:\b(?:baby|infant|newborn|term|-old|old|alert|this|weeks?)\s+|\b(?:as|is|was)\s+an?\s+(?:[a-z]+\s+){0,2})$"
-)
-_SOMEBODY_ELSE = (
-    r"\b(?:god|voice|who|donor|twin|driver|caller|assailant|attacker|officer|nurse|doctor|surgeon|roommate|boss|"
-    r"neighbou?r|teacher|stranger|passenger|remembers?|remembered|knew|describes|described)\b"
-)
-RULES: Mapping[int, Sequence[Rule]] = {
-    KIN: (  # they stay; but the patient may be one: "is a mother of two"
-        Rule(RELATIVES, "!own"),
-        Rule(RELATIVES, after=r"-|'s|\xe2\x80"),
-        Rule(MINE, before=_AND_ROLE),
-        Rule(RELATIVES, "led"),
-        Rule(MINE, before=_IS_A),
-        Rule(
-            MINE,
-            before=r"(?:\bpatient|\bpt|[a-z0-9])\s*,\s+(?:an?\s+)?(?:[a-z0-9'-]+\s+){0,3}$",
-            after=r"\s+of\s+(?:\d|one|two|three|four|five|six|seven|eight|nine|ten|twins)\b",
-        ),
-        Rule(RELATIVES),
-    ),
-    SPOUSE: (  # the patient's, unless a relative's ("her son and his wife"), or the patient is one
-        Rule(MINE, "own", before=_IS_A, unless=_BELONGS),
-        Rule(RELATIVES, before=_BELONGS),
-        Rule(RELATIVES, "woman", before=r"\bhis\s+(?:\w+[\s-]+)?$"),
-        Rule(RELATIVES, "!woman", before=r"\bher\s+(?:\w+[\s-]+)?$"),
-        Rule(SPOUSES_WORD),
-    ),
-    LETTER: (Rule(OTHERS, "!own"), Rule(MINE)),
-    ROLE: (  # trades and widowhood: the patient's where they are said of the patient
-        Rule(OTHERS, "!own"),
-        Rule(OTHERS, "wedding"),
-        Rule(OTHERS, "plural"),
-        Rule(OTHERS, before=f"the $|{_TO_SOMEONE}"),
-        Rule(MINE),
-    ),
-    TITLE: (  # the patient's name, which is the first one of that gender, and the spouse's
-        Rule(SPOUSES_WORD, before=r"\b(?:wife|husband|spouse|fianc(?:e|é)e?|girlfriend|boyfriend|partner)\s*,\s+$"),
-        Rule(OTHERS, "stranger"),
-        Rule(CLINICIANS, after=_STAFF_AFTER),
-        Rule(CLINICIANS, before=_STAFF_BEFORE),
-        Rule(SPOUSES_WORD, "!own namesake", unless=r"\b(?:son|daughter|mother|father|sister|brother),\s*$"),
-        Rule(OTHERS, "!own"),
-        Rule(MINE, "first"),
-        Rule(MINE, "namesake"),
-        Rule(OTHERS),
-    ),
-    MAN: (  # men and women, males and females, boys and girls
-        Rule(NO_PERSON, after=r"[\s-]+(?:pattern|type|luer|condom|end\b|breast|hormone)"),
-        Rule(BOTH, "paired"),
-        Rule(SPOUSES_WORD, before=r"\bmarried\s+to\s+(?:the\s+same|an?|another|this|the)\s+(?:[a-z]+\s+)?$"),
-        Rule(OTHERS, "!own"),
-        Rule(OTHERS, before="that $"),
-        Rule(MINE, "plural", after=r"\s+(?:(?:of|at|in)\s+)?(?:his|her)\s+(?:age|condition|situation)\b"),
-        Rule(OTHERS, "plural"),
-        Rule(NO_PERSON, before="normal|ref|range|hgb|hct|women|males?|gfr", after=_RANGE),
-        Rule(OTHERS, after=_QUALIFIES, unless=_PATIENT_AGED),
-        Rule(RELATIVES, "!newborn", before=r"\b(?:fetus|infant|baby|newborn|neonate|twin [ab]),\s+(?:an?\s+)?$"),
-        Rule(OTHERS, "young grown", unless=_YOUNG_PATIENT),
-        Rule(RELATIVES, "young !newborn", before=rf"{_BIRTH}|\b(?:baby|infant|newborn)\s+$"),
-        Rule(RELATIVES, "!young !newborn", after=_INFANT_AFTER),
-        Rule(RELATIVES, "!young !newborn", before=_INFANT_BEFORE),
-        Rule(MINE, before=r"\bthis\s+(?:[a-z0-9-]+,?\s+){0,3}$"),
-        Rule(MINE, before=r"\bas\s+an?\s+$", unless=rf"\b(?:{_KIN_PAIR}|mom|dad|grand\w+|cousin)\b(?s:.{{0,35}})$"),
-        Rule(RELATIVES, before=r"\bas\s+an?\s+$"),
-        Rule(OTHERS, "young", before=r"(?:^|[.\n;])\s*(?:a|an|another|one)\s+$"),
-        Rule(MINE, before=_AGED, unless=_TO_SOMEONE),
-        Rule(OTHERS, before=_AGED),
-        Rule(MINE, before=r"\b(?:is|was|as)\s+(?:\w+\s+and\s+)?an?\s+(?:[a-z-]+,?\s+){0,4}$", unless=_SOMEBODY_ELSE),
-        Rule(
-            MINE,
-            before=r"(?:^|[.,;:\n]|\b(?:and|that|when|as|because|while)\s)\s*the\s+(?:(?:young|old|elderly|little)\s+)?$",
-            after=r"(?!\s+(?:in the (?:next|other)|who|upstairs|next|across|at the|from|on the|behind)\b)",
-        ),
-        Rule(OTHERS, before=_OF_SOMEONE),
-        Rule(MINE, "young"),
-        Rule(
-            OTHERS,
-            before=r"\b(?:the|an?|young|old|elderly)\s+(?:(?:young|old|elderly)\s+)?$",
-            unless=r"(?:^|[.:\n])\s*(?:\w+:\s*)?(?:this|elderly|unfortunate)\s+$",
-        ),
-        Rule(MINE),
-    ),
-}  # fmt: skip
+@cache
+def rules() -> Mapping[int, Sequence[Rule]]:
+    """The rules of each kind of word: of a word the first decides that fits."""
+    columns = ("kind", "why", "when", "before", "after", "unless")
+    found: dict[int, list[Rule]] = {}
+    for row in read_table(corpus_dir("gender_lexicon") / "person_rules.csv", columns, optional=columns[2:]):
+        patterns = (filled(row[name]) for name in columns[3:])
+        found.setdefault(KINDS[row["kind"]], []).append(Rule(WHY.index(row["why"]), row["when"], *patterns))
+    return found
 
 
 def why_left(kind: int, word: Word) -> int:
     """The reason of the first rule that fits; a title's surname is noted."""
-    why = next(rule.why for rule in RULES[kind] if rule.fits(word))
+    why = next(rule.why for rule in rules()[kind] if rule.fits(word))
     if kind == TITLE and why == CLINICIANS:
         word.row.strangers.add(word.surname)
     elif kind == TITLE and why == MINE and not word.row.surname:
@@ -394,19 +230,13 @@ def why_left(kind: int, word: Word) -> int:
     return why
 
 
-_DEMOGRAPHIC_BEFORE = _re(
-    r"(?:\d[\s-]*(?:y|mo|wk|week|month|day|d)\S*[\s-]*(?:old|o)?\W*(?:[a-z-]+[\s,]+){0,5}|\d\s?|(?:sex|gender)\W{0,5}|"
-    r"\**\]\s*|_{2,}\s*\w*\s*|\b(?:is|was) an?\s+(?:[a-z-]+,?\s+){0,5}|"
-    r"\b(?:nourished|developed|appearing|pleasant|this)\W+(?:[a-z-]+,?\s+){0,4}|\b(?:baby|infant)\s+|\()$"
-)
-_NOT_DEMOGRAPHIC = _re(f"(?:{_TO_SOMEONE})|(?:{_BIRTH})"), _re(f"(?:{_QUALIFIES})|(?:{_RANGE})")
-
-
 def is_demographic(before: bytes, after: bytes, *, letter: bool) -> bool:
     """Whether a word for a man or a woman (or a letter) tells the gender of a note's patient: "45-year-old man"."""
-    if not letter and not _DEMOGRAPHIC_BEFORE.search(before):
+    if not letter and not byte_pattern("demographic_before").search(before):
         return False
-    return not (_NOT_DEMOGRAPHIC[0].search(before) or _NOT_DEMOGRAPHIC[1].match(after))
+    return not (
+        byte_pattern("not_demographic_before").search(before) or byte_pattern("not_demographic_after").match(after)
+    )
 
 
 # --- pronouns: what is seen of them ---------------------------------------------------------------------------
@@ -458,15 +288,6 @@ _PREPOSITIONS, _LEADING = _listed("prepositions"), _listed("leading_words")
 _JOINING = _set("that because when while who if")
 _PRESENT = _set("present bedside notified paged aware called updated consulted")
 _SUBJECTS, _HIS, _HER = _set("he she"), _set("he him his himself"), _set("she her hers herself")
-_KIN_SHAPE = re.compile(
-    rb"(?:mother|father|mom|dad|mum|brother|sister|son|daughter|wife|husband|uncle|aunt|nephew|niece|cousin|grand\w+|"
-    rb"step\w+|parents?|children|siblings?|family|girlfriend|boyfriend|fianc\w*|pcp|roommate|neighbo\w+|friends?|"
-    rb"teacher|coach|boss|partner|kids|spouse)s?$"
-)
-_STAFF_SHAPE = re.compile(
-    rb"(?:doctor|physician|surgeon|nurse|therapist|counselor|\w+ologist|\w+iatrist|\w*ician|resident|dr\.?|provider|"
-    rb"intern|attending|midwife|aide|pharmacist|dentist|team)s?$"
-)
 _KINDS = "KSTOCP"
 
 
@@ -479,9 +300,9 @@ def _shape(word: bytes) -> str:
         return "digit"
     if not word[:1].isalpha():
         return "line" if word == b"\n" else word.decode()
-    if _KIN_SHAPE.match(word):
+    if byte_pattern("kin_shape").match(word):
         return "KIN"
-    return "STAFF" if _STAFF_SHAPE.match(word) else word.decode(errors="ignore")
+    return "STAFF" if byte_pattern("staff_shape").match(word) else word.decode(errors="ignore")
 
 
 class _Verb(NamedTuple):
@@ -579,16 +400,13 @@ class Pronoun:
         return all(word in _OPENING for word in self.words[low:high])
 
 
-_FULL_NAME = re.compile(rb"[A-Z][a-z]+ [A-Z][a-z]+ (?=is |was |has )")
-
-
 def candidates(one: Pronoun) -> Sequence[Mention]:
     """Who may be the referent but the patient: the last of those who were named, one alone before several.
 
     A full name that opens the sentence ("Amy Roe is well; she") and that nobody was introduced by is the patient's.
     """
     others = [person for person in reversed(one.mentions) if person.kind != PATIENT]
-    if one.here < len(one.words) and _FULL_NAME.match(one.before, one.starts[one.here] - one.first):
+    if one.here < len(one.words) and byte_pattern("full_name").match(one.before, one.starts[one.here] - one.first):
         others = [person for person in others if person.start >= one.starts[one.here]]
     return [person for person in others if not person.plural][:_FEW] or others[:1]
 
@@ -727,10 +545,10 @@ def weights() -> dict[str, float]:
     return {row["feature"]: float(row["weight"]) for row in read_table(path, ("feature", "weight"))}
 
 
-def antecedent_of(one: Pronoun) -> Mention | None:
-    """The person whom it means, or None: the patient."""
+def antecedent_of(one: Pronoun) -> tuple[float, Mention | None]:
+    """The log-odds that it means another than the patient, and whom: None is the patient."""
     score, person = best(weights(), [(person, features(one, person)) for person in candidates(one)])
-    return person if score > 0 else None
+    return score, person if score > 0 else None
 
 
 def best(known: Mapping[str, float], seen: Sequence[tuple[Mention, Sequence[str]]]) -> tuple[float, Mention | None]:
@@ -739,17 +557,12 @@ def best(known: Mapping[str, float], seen: Sequence[tuple[Mention, Sequence[str]
     return max(scored, key=lambda one: one[0], default=(-1.0, None))
 
 
-_BEFORE_KIN = _re(
-    r"\s+(?:\w+[\s-]+){0,2}(?:mother|father|brother|sister|son|daughter|aunt|uncle|grand\w+|cousin|family)"
-)
-
-
 def _of_family(one: Pronoun) -> Mention | None:
     """In a family history whoever was named in the sentence is the referent, but before a relative ("his father")."""
     bounds = sentences(one.before)
     here = one.first + (bounds[-1] if bounds else 0)
     kin = [mention for mention in one.mentions if mention.start >= here and mention.kind == KIN]
-    return kin[-1] if kin and not _BEFORE_KIN.match(one.after) else None
+    return kin[-1] if kin and not byte_pattern("before_kin").match(one.after) else None
 
 
 # --- all words of a block -------------------------------------------------------------------------------------
@@ -788,6 +601,76 @@ class Block:
         return self.buffer[max(first, start - before) : start], self.buffer[end : min(end + after, last)]
 
 
+# --- how sure a decision is -----------------------------------------------------------------------------------
+
+SCORED, ALONE, NO_PATIENT = range(20, 23)  # ways to decide, beside kinds of nouns and PRONOUN (of the other gender)
+WAYS = {**KINDS, "other gender": PRONOUN, "scored": SCORED, "alone": ALONE, "no patient": NO_PATIENT}
+NUMBERS = ("margin of patient", "margin of other", "persons near", "words", "unsure words", "words that stay")
+DOUBTFUL = 0.2  # a word whose decision is wrong by a larger chance is doubtful
+_SUREST, _UNSURE = 8.0, 1.5  # log-odds: a larger margin counts as this; a pronoun with a smaller one is unsure
+_LEAST = 0.01  # wrong words that every note is expected to have
+
+
+def case_name(case: int) -> str:
+    """How a word was decided, as a name of weights: the way, and whose it is or why it stays ("scored: patient")."""
+    way, why = divmod(case, len(WHY))
+    return f"{next(name for name, number in WAYS.items() if number == way)}: {WHY[why]}"
+
+
+@cache
+def doubt_weights() -> dict[str, float]:
+    """Weights of cases and ``NUMBERS`` toward a wrong decision; "note" and "expected" are those of a whole note."""
+    path = corpus_dir("gender_lexicon") / "doubt_weights.csv"
+    return {row["feature"]: float(row["weight"]) for row in read_table(path, ("feature", "weight"))}
+
+
+def expected_wrong(wrong: NDArray[np.float64], rows: Ints, size: int) -> NDArray[np.float64]:
+    """The logarithm of how many decisions of each row are wrong, as expected (rows,)."""
+    expected: NDArray[np.float64] = np.log(np.bincount(rows, -np.log1p(-wrong), size) + _LEAST)
+    return expected
+
+
+def _chance(odds: NDArray[np.float64]) -> NDArray[np.float64]:
+    return 0.5 + 0.5 * np.tanh(odds / 2)  # the logistic function, which never overflows
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Whose each word of a block is, and how likely that is wrong.
+
+    Attributes:
+        why: why each word stays, (n,): 0 where it is the patient's, else a place in ``WHY``.
+        sides: of each row's patient, (rows,); -1 where nothing tells it.
+        cases: how each word was decided (``case_name``), (n,).
+        numbers: what else tells how sure that is, (n, ``NUMBERS``).
+        wrong: the chance that each decision is wrong, 0 to 1 (n,); 0 for words that tell no gender.
+        doubt: the chance that not all decisions of a row are right, 0 to 1 (rows,).
+        doubtful_words: words of each row that are wrong by a chance above ``DOUBTFUL``, (rows,).
+    """
+
+    why: NDArray[np.int8]
+    sides: Ints
+    cases: Ints
+    numbers: NDArray[np.float64]
+    wrong: NDArray[np.float64]
+    doubt: NDArray[np.float64]
+    doubtful_words: NDArray[np.int32]
+
+    @classmethod
+    def of(
+        cls, block: Block, why: NDArray[np.int8], sides: Ints, cases: Ints, numbers: NDArray[np.float64]
+    ) -> "Decisions":
+        """The decisions with their chances by the weights."""
+        known, size = doubt_weights(), len(block.offsets) - 1
+        every, which = np.unique(cases, return_inverse=True)
+        odds = np.array([known.get(case_name(one), 0.0) for one in every.tolist()])[which] + known["bias"]
+        odds = odds + numbers @ np.array([known.get(name, 0.0) for name in NUMBERS])
+        wrong = np.where(block.kept, _chance(odds), 0.0)
+        doubt = _chance(known["note"] + known["expected"] * expected_wrong(wrong, block.rows, size))
+        doubtful = np.bincount(block.rows[wrong > DOUBTFUL], minlength=size).astype(np.int32)
+        return cls(why, sides, cases, numbers, wrong, doubt, doubtful)
+
+
 class Persons:
     """Tells the patient's words from those of others, for one table."""
 
@@ -821,10 +704,8 @@ class Persons:
         named: NDArray[np.bool_] = self._cue[np.minimum(terms, len(self._cue) - 1)] >= 0
         return named
 
-    def left(self, block: Block, given: Ints) -> tuple[NDArray[np.int8], Ints]:
-        """Why each word stays, (n,): 0 where it is the patient's, else the reason's place in ``REASONS`` plus one.
-
-        And the side of each row's patient, -1 where nothing tells it.
+    def decide(self, block: Block, given: Ints) -> Decisions:
+        """Whose each word is.
 
         Args:
             block: the texts and words.
@@ -839,9 +720,13 @@ class Persons:
         self._nouns(block, np.flatnonzero(known & ~pronoun), sides, why)
         named = _Named.of(block, kind, side, self._plural, why, self._cue).with_names(block)
         self._of_others(block, np.flatnonzero(known & pronoun & (side != mine)), side, named, why)
-        self._of_patients(block, block.kept & pronoun & (side == mine), side, named, why)
+        odds = self._of_patients(block, block.kept & pronoun & (side == mine), side, named, why)
         why[~block.kept] = 0
-        return why, sides
+        way: Ints = np.where(side == mine, np.where(np.isnan(odds), ALONE, SCORED), PRONOUN)
+        way = np.where(mine < 0, NO_PATIENT, np.where(pronoun, way, kind))
+        near = named.count(block.found.start, np.maximum(block.offsets[block.rows], block.found.start - REACH), side)
+        numbers = _numbers(block, why, np.abs(odds), near)
+        return Decisions.of(block, why, sides, way * len(WHY) + why, numbers)
 
     def _patients(self, block: Block, kind: Ints, side: Ints, given: Ints) -> Ints:
         """The side of each row's patient: as given, else by the first demographic, the first title, most pronouns."""
@@ -906,8 +791,12 @@ class Persons:
 
     def _of_patients(
         self, block: Block, candidates: NDArray[np.bool_], side: Ints, named: "_Named", why: NDArray[np.int8]
-    ) -> None:
-        """Pronouns of the patient's gender: the patient's, unless somebody else was named shortly before."""
+    ) -> NDArray[np.float64]:
+        """Pronouns of the patient's gender: the patient's, unless somebody else was named shortly before.
+
+        Returns the log-odds of each word that it is somebody else's (n,), NaN where nobody was.
+        """
+        odds = np.full(len(why), np.nan)
         found, signs = block.found, signs_of(block.buffer)
         slash = (signs[found.start - 1] == ord("/")) | (signs[found.end] == ord("/"))
         stops = np.flatnonzero(signs == ord("."))
@@ -943,12 +832,22 @@ class Persons:
             pronoun = Pronoun(
                 self._names[int(found.term[at])], start - first, since, before, after, mentions, earlier
             )
-            person = antecedent_of(pronoun)
+            odds[at], person = antecedent_of(pronoun)
             related = person is None and any(one.kind == KIN for one in mentions)
             if related and in_family_history(block.around(at, 500, 0)[0]):
                 person = _of_family(pronoun)
             if person is not None:
                 why[at] = means[number] = self._why.get(person.kind, OTHERS)
+        return odds
+
+
+def _numbers(block: Block, why: NDArray[np.int8], margin: NDArray[np.float64], near: Ints) -> NDArray[np.float64]:
+    """``NUMBERS`` of each word, by the margin of the scored ones (n,), NaN of the others, and persons near (n,)."""
+    margin, unsure = np.nan_to_num(np.minimum(margin, _SUREST)), margin < _UNSURE
+    size, rows = len(block.offsets) - 1, block.rows
+    counts = [np.bincount(rows[one], minlength=size)[rows] for one in (block.kept, unsure, block.kept & (why > 0))]
+    columns = [margin * (why == MINE), margin * (why != MINE), *map(np.log1p, (near, *counts))]
+    return np.stack(columns, axis=1)
 
 
 def _beside_or(signs: Bytes, found: Matches) -> NDArray[np.bool_]:
@@ -1011,7 +910,9 @@ class _Named:
             row = int(np.searchsorted(block.offsets, start, side="right"))
             first, last = int(block.offsets[row - 1]), int(block.offsets[row])
             text = block.buffer[max(first, start - 40) : start]
-            name = _NAME_AFTER.match(block.buffer, end, last) or _NAME_BEFORE.search(text)
+            name = byte_pattern("name_after").match(block.buffer, end, last) or byte_pattern("name_before").search(
+                text
+            )
             if name and name[1] not in _NO_NAMES:
                 again = re.compile(rb"(?<![\w'-])" + name[1] + rb"(?= [a-z])")
                 for one in again.finditer(block.buffer, end, min(last, end + _KNOWN_FOR)):
@@ -1020,6 +921,15 @@ class _Named:
             return self
         both_ways = zip(self._columns, zip(*more.values(), strict=True), strict=True)
         return _Named(*(np.concatenate([old, new]) for old, new in both_ways))._sorted()
+
+    def count(self, start: Ints, low: Ints, side: Ints) -> Ints:
+        """How many stand between two places, (n,), whom a pronoun of that side may mean beside the patient."""
+        found = np.zeros(len(start), dtype=np.int64)
+        for one in (0, 1):
+            mine = self.start[(self.kind != PATIENT) & ((self.side == one) | (self.side < 0))]
+            there = side == one
+            found[there] = np.searchsorted(mine, start[there]) - np.searchsorted(mine, low[there])
+        return found
 
     def near(self, start: Ints, low: Ints, side: Ints, stops: Ints) -> NDArray[np.bool_]:
         """Before which of these places somebody is named, since ``low``, whom a pronoun of that side may mean.
@@ -1076,21 +986,14 @@ class _Named:
                 continue
             if one.side == side:
                 between = b"" if cue is None else buffer[one.end : cue.start]
-                return cue if cue and (sentences(between) or _OPENED.search(between)) else one
-            if one.side < 0 and cue is None and not _DESCRIBED.search(buffer[max(low, one.start - 32) : one.start]):
+                return cue if cue and (sentences(between) or byte_pattern("opens_clause").search(between)) else one
+            if (
+                one.side < 0
+                and cue is None
+                and not byte_pattern("described").search(buffer[max(low, one.start - 32) : one.start])
+            ):
                 cue = one
         return cue
 
 
-_NAME_AFTER = _re(r"(?:,| \()? ?([A-Z][a-z]{2,})\b(?!\s+(?:Hospital|Health|Clinic|disease|syndrome))", 0)
-_NAME_BEFORE = _re(
-    r"(?<![\w.] )\b([A-Z][a-z]{2,})(?:, | \()(?:(?:the|his|her|an?|our|my|patient's) )?(?:[a-z]+ ){0,2}$", 0
-)
 _NO_NAMES = _listed("no_names")
-# The word only says what somebody is: "who is a nurse", "a retired nurse,".
-_DESCRIBED = _re(r"(?:\b(?:is|was|as)\s+|,\s*)(?:also\s+)?(?:an?|the)\s+(?:[a-z'-]+\s+){0,2}$")
-# A person without a gender heads a clause.
-_OPENED = _re(
-    r"(?:^|[.;:\n,]|\band\b)\s*(?:(?:the|his|her|an?|our|my|by|with|per|discussed with|d/w)\s+|[A-Z][\w']+\s+|\()*$",
-    0,
-)

@@ -1,374 +1,231 @@
-"""Which masculine word a feminine one stands for where there are two: "her" is "his" or "him"."""
+"""Whose each gendered word of a note is, by a language model: a chat model, or a classifier of tokens."""
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache
-from typing import Protocol
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
 
-from swapbias.studies import corpus_dir, read_table
-from swapbias.swapping.table import word_list
+import numpy as np
+from numpy.typing import NDArray
 
-_CLOSED = word_list("closed_words")
-# Verbs that take a person and a thing ("gave her solace"), and verbs that take a person who does something
-# ("helped her show"): after them a noun or a verb is no sign of "his".
-_GIVE = word_list("giving_verb_forms")
-_MAKE = word_list("making_verb_forms")
+from swapbias.errors import UsageError
+from swapbias.models import LoadOptions, Request, length_limit, load_model, written
+from swapbias.models.chat import ChatOptions, load_chat
+from swapbias.studies import Candidate, Prompt, conversation
+from swapbias.swapping.referents import MINE, OTHERS, SPOUSES_WORD, UNKNOWN, Block, Decisions
 
-
-# Adjectives that say how a person is: after "make" and its like they are no sign of "his" ("made her sick").
-_PREDICATE = word_list("predicate_adjectives")
-
-
-def word_class(word: str) -> str:
-    """``none`` (start or end of the text), ``closed``, ``digit``, ``punctuation`` or ``open``."""
-    if not word:
-        return "none"
-    if not any(letter.isalpha() for letter in word):
-        return "digit" if word[0].isdigit() else "punctuation"
-    return "closed" if word in _CLOSED else "open"
+CLASSES = ("patient", "spouse", "other")
+CHAT = "chat:"  # before the name of a chat model
+MAX_TOKENS = 4_096  # of an answer: a note of many words takes many
+_OVERLAP = 64  # tokens that two windows of a long note share
+_INSTRUCTION = """You read a clinical note in which words that show a gender are numbered, as in [[3:her]]. \
+Say of each number whom the word shows: "patient"; "spouse" for the patient's husband, wife, boyfriend or \
+girlfriend; "other" for relatives, clinicians, babies, other patients, people in general, and what is no person. A \
+word for a relative ("mother") shows that relative. Answer with one JSON object with each number once: \
+{"1": "patient", "2": "other"}"""
 
 
-def verb_class(word: str) -> str:
-    """What the word before does with a person: ``give``, ``make`` or nothing known."""
-    return "give" if word in _GIVE else "make" if word in _MAKE else "other"
+@dataclass(frozen=True, slots=True)
+class MarkedNote:
+    """A note, the characters where each gendered word begins and ends, and the patient's gender, blank if unknown."""
 
-
-def features(previous: str | None, following: str | None) -> Iterator[str]:
-    """Names of what is seen around the pronoun; None where a side is not known (only in counts).
-
-    >>> list(features("of", "own"))[:4]
-    ['n=own', 'nc=open', 'ns=own', 'nt=wn']
-    """
-    if following is not None:
-        kind = (
-            "closed"
-            if previous and verb_class(previous) == "make" and following in _PREDICATE
-            else word_class(following)
-        )
-        yield f"n={following}"
-        yield f"nc={kind}"
-        if kind == "open":
-            yield f"ns={following[-3:]}"
-            yield f"nt={following[-2:]}"
-    if previous is not None:
-        kind = word_class(previous)
-        yield f"p={previous}"
-        yield f"pc={kind}"
-        yield f"pv={verb_class(previous)}"
-        if kind == "open":
-            yield f"ps={previous[-3:]}"
-    if previous is not None and following is not None:
-        yield f"b={previous} {following}"
-        yield f"c={word_class(previous)} {word_class(following)}"
-        yield f"v={verb_class(previous)} {word_class(following)}"
-        yield f"vt={verb_class(previous)} {following[-2:]}"
-
-
-@cache
-def _kinds() -> Mapping[str, str]:
-    rows = read_table(corpus_dir("gender_lexicon") / "word_kinds.csv", ("word", "kind"))
-    return {row["word"]: row["kind"] for row in rows}
-
-
-_ENDINGS = (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("s", ""))
-
-
-def word_kind(word: str) -> str:
-    """``word_class``, and of an open word which of noun, verb, adjective and adverb (n, v, a, r) it may be.
-
-    >>> word_kind("several"), word_kind("says"), word_kind("liver"), word_kind("with")
-    ('a', 'nvs', 'na', 'closed')
-    """
-    kind = word_class(word)
-    if kind != "open":
-        return kind
-    known = _kinds()
-    if word in known:
-        return known[word]
-    found = (known.get(word[: -len(end)] + base) for end, base in _ENDINGS if word.endswith(end))
-    return next((f"{one}s" for one in found if one), "n")
-
-
-def further_features(previous: str, following: str | None, second: str | None, opens: bool) -> Iterator[str]:
-    """Names of what the word after the next one adds, and a sign that ``opens`` a quotation or a bracket.
-
-    >>> list(further_features("had", "see", "the", False))[4:6]
-    ['m=the', 'mc=nv closed']
-    """
-    if following is None:
-        return
-    one, two = word_kind(following), "unknown" if second is None else word_kind(second)
-    second = second or ""
-    if opens:
-        yield f"o={one}"
-        yield f"o={one} {two}"
-    if one in ("punctuation", "none"):
-        if not opens:
-            yield f"x={following}"
-        return
-    verb = verb_class(previous)
-    yield f"k={one}"
-    yield f"kc={word_class(previous)} {one}"
-    yield f"kv={verb} {one}"
-    yield f"kp={previous} {one}"
-    yield f"m={second}"
-    yield f"mc={one} {two}"
-    yield f"vm={verb} {one} {two}"
-    yield f"nm={following} {two}"
-    yield f"nw={following} {second}"
-    if word_class(following) == "open":
-        yield f"tm={following[-2:]} {two}"
-        yield f"sm={following[-3:]} {two}"
-        yield f"tw={following[-2:]} {second[-2:] if word_class(second) == 'open' else second}"
-        yield f"pm={previous} {two}"
-
-
-WINDOW = 100  # bytes on each side that a resolver is shown
-NEAR = 60  # characters of them that tell most
-_LEFT_OPEN = 3.5  # of SURE: the word behind the next one decides
-SURE = 4.0  # log-odds of the two words beside a pronoun that the next but one is not looked at
-DOUBTFUL = 1.5  # log-odds within this of zero are counted as doubtful
-
-_LAST = re.compile(r"([^\W\d_]+(?:['’][^\W\d_]+)?|\d+|[^\w\s])\s*$")
-# A word whole ("so-called"), a number or a sign; two or more dashes are one.
-_FIRST = re.compile(r"\s*([^\W\d_]+(?:-[^\W\d_]+)*|\d+|-{2,}|[^\w\s])")
-_OPENING = re.compile(r"\s+[\"'“‘(\[*]+\w")
-_PLACEHOLDER = re.compile(r"\s*(?:\[\*\*|_{2,})")  # a de-identified name: some noun
-_PARTNER_AFTER = re.compile(r"\s*(?:/|\bor\b)\s*[(\[]?(his|him|hers|her)\b", re.IGNORECASE)
-_PARTNER_BEFORE = re.compile(r"\b(his|him|hers|her)\s*(?:/|\bor\b)\s*$", re.IGNORECASE)
-_CERTAIN = 20.0
+    text: str
+    words: Sequence[tuple[int, int]]
+    gender: str
 
 
 class Resolver(Protocol):
-    """Tells "his" from "him" where the text says "her".
+    """Says whose the gendered words of notes are, in place of the rules.
 
-    ``name`` stands in reports.
+    Attributes:
+        name: in manifests.
+        sends_text: True if notes leave this machine and services that the user declared as their own.
     """
 
     name: str
+    sends_text: bool
 
-    def log_odds(self, before: Sequence[str], after: Sequence[str]) -> list[float]:
-        """log P(his) - log P(him) for each "her", from the text before it and after it; 0 is undecided."""
+    def whose(self, notes: Sequence[MarkedNote]) -> list[list[str] | None]:
+        """Of each note the class (``CLASSES``) of each word, in order; None where no answer can be read."""
         ...
 
 
-def last_word(before: str) -> str:
-    """The word or sign before the pronoun, in lower case; blank at the start of the text.
+def load_resolver(name: str, load: LoadOptions | None = None, **settings: Any) -> Resolver:
+    """``chat:MODEL`` (of a service, or of a local folder), or the folder or Hub id of a classifier of tokens.
 
-    >>> last_word("She took "), last_word("")
-    ('took', '')
+    Args:
+        name: of the model. load: how a model is loaded here. settings: of ``ChatOptions`` (``base_url``).
+
+    Raises:
+        UsageError: no key, a service that is not reached safely, a classifier of other classes. ValueError: no such
+            model.
     """
-    chunk = before.split()[-1:]  # the pattern is anchored at the end and slow on long texts
-    found = _LAST.search(chunk[0]) if chunk else None
-    return found.group(1).lower() if found else ""
+    if name.startswith(CHAT):
+        chosen = {"trials": 1, "temperature": 0.0, "max_tokens": MAX_TOKENS, "json_schema": True, **settings}
+        return ChatResolver(ChatOptions(model=name.removeprefix(CHAT), **chosen), load or LoadOptions())
+    if settings:
+        raise UsageError(f"{' and '.join(map(written, settings))} is of a chat model. Write --resolver chat:{name}.")
+    return TokenResolver.load(name, load or LoadOptions())
 
 
-def first_word(after: str) -> str | None:
-    """The word or sign after the pronoun, in lower case; blank at the end, None for a removed name.
+class ChatResolver:
+    """A chat model reads the note with its words numbered, and answers by number."""
 
-    >>> first_word(" own house."), first_word(" [**Hospital**]")
-    ('own', None)
-    """
-    if _PLACEHOLDER.match(after):
-        return None
-    found = _FIRST.match(after)
-    return found.group(1).lower() if found else ""
+    def __init__(self, options: ChatOptions, load: LoadOptions) -> None:
+        options.check()
+        self._scorer = load_chat(options, Request(load=load))
+        self._scorer.read, self._scorer.is_credentialed = _read, True  # any note may be a patient's: none is repeated
+        self._scorer.closed, self._scorer.fields = True, _fields
+        self.name, self.sends_text = f"{CHAT}{self._scorer.model_id}", bool(self._scorer.sends_text)
 
-
-def second_word(after: str) -> str | None:
-    """The word or sign behind ``first_word``.
-
-    >>> second_word(" see the house."), second_word(" house."), second_word(" house")
-    ('the', '.', '')
-    """
-    found = _FIRST.match(after)
-    return first_word(after[found.end() :]) if found else ""
-
-
-def partner(before: str, after: str) -> str:
-    """The pronoun that stands beside this one as its alternative ("her/his", "him or her"), or blank.
-
-    >>> partner("monitoring was placed on ", "/him, and")
-    'him'
-    """
-    found = _PARTNER_AFTER.match(after)
-    if not found and before.rstrip().endswith(("/", "or", "and")):
-        found = _PARTNER_BEFORE.search(before)
-    return found.group(1).lower() if found else ""
-
-
-class WordResolver:
-    """The built-in resolver: weights of the words next to the pronoun, learnt from "his" and "him" themselves."""
-
-    name = "built-in"
-
-    def log_odds(self, before: Sequence[str], after: Sequence[str]) -> list[float]:
+    def whose(self, notes: Sequence[MarkedNote]) -> list[list[str] | None]:
         """See ``Resolver``."""
-        return [self._one(left, right) for left, right in zip(before, after, strict=True)]
-
-    def _one(self, left: str, right: str) -> float:
-        if _DECLARED_HER.search(left[-NEAR:]) and _DECLARED.match(right):
-            return -_CERTAIN
-        beside = partner(left[-NEAR:], right[:NEAR])
-        if beside in ("his", "him"):
-            return _CERTAIN if beside == "his" else -_CERTAIN
-        return in_context(last_word(left[-NEAR:]), right[:NEAR])
+        found = self._scorer.score([_prompt(number, note) for number, note in enumerate(notes)])
+        self._scorer.log.clear()
+        answers = []
+        for note, one in zip(notes, found, strict=True):
+            numbers = [one.parts.get(str(at)) for at in range(1, len(note.words) + 1)]
+            answers.append(None if None in numbers else [CLASSES[int(number or 0)] for number in numbers])
+        return answers
 
 
-@cache
-def _weights() -> Mapping[str, float]:
-    rows = read_table(corpus_dir("gender_lexicon") / "his_him_weights.csv", ("feature", "weight"))
-    return {row["feature"]: float(row["weight"]) for row in rows}
+def _prompt(number: int, note: MarkedNote) -> Prompt:
+    parts, done = [], 0
+    for at, (start, end) in enumerate(note.words, start=1):
+        parts += [note.text[done:start], f"[[{at}:{note.text[start:end]}]]"]
+        done = end
+    about = f"The patient is {note.gender}.\n\n" if note.gender else ""
+    text = conversation(("system", _INSTRUCTION), ("user", about + "".join([*parts, note.text[done:]])))
+    numbers = tuple(Candidate(str(at)) for at in range(1, len(note.words) + 1))
+    return Prompt(prompt_id=f"note {number + 1}", pair_id="", group="", text=text, candidates=numbers)
 
 
-# After them a noun is often a thing ("gave him tablets"), but hardly ever one of these: "asked his son".
-_SOMEBODY = word_list("somebody")
-_OWN = frozenset({"hers", "ours", "theirs", "yours"})
-# Pronouns that somebody names: "she/her/hers", "uses she/her pronouns", "(she/her)".
-_DECLARED_HER = re.compile(r"\bshe\s?/\s?$", re.IGNORECASE)
-_DECLARED_HIS = re.compile(r"\bhe\s?/\s?him\s?/\s?$", re.IGNORECASE)
-_DECLARED = re.compile(r"\s?/\s?hers(?:elf)?\b|\s?(?:$|[.,;:)\]])|\s+(?:as\s+)?pronouns?\b", re.IGNORECASE)
+def _fields(prompt: Prompt) -> Mapping[str, Any]:
+    """What the JSON schema of an answer requires: a class for each number."""
+    return {one.text: {"type": "string", "enum": list(CLASSES)} for one in prompt.candidates}
 
 
-# Two words that no person owns: "reviewed with him prior to leaving", "we called him several times".
-_PHRASES = {
-    "ahead": ("of",), "along": ("with",), "due": ("to",), "many": ("times",), "multiple": ("times",),
-    "next": ("to",), "prior": ("to",), "several": ("times",), "subsequent": ("to",), "together": ("with",),
-}  # fmt: skip
+def _read(prompt: Prompt, answer: str) -> tuple[float, Mapping[str, float]]:
+    """The place in ``CLASSES`` of each number; nothing unless each stands there exactly once."""
+    said = answer.rpartition("</think>")[2]
+    try:
+        pairs = json.loads(said[said.find("{") : said.rfind("}") + 1], object_pairs_hook=list)
+        found = {str(number): float(CLASSES.index(whose)) for number, whose in pairs}
+    except (ValueError, TypeError, RecursionError):
+        return 0.0, {}
+    whole = len(pairs) == len(found) and found.keys() == {one.text for one in prompt.candidates}
+    return 0.0, found if whole else {}
 
 
-# Two words that somebody owns, or that tell when: "her back pain"; "see her next week", "met her last Tuesday".
-_OWNED_PHRASES = {"back": word_list("owned_after_back")}
-_TIMES = {
-    "next": word_list("times"), "last": word_list("times") | {"night", "evening"}, "late": frozenset({"last"}),
-    "early": frozenset({"on"}), "first": frozenset({"thing"}), "skin": frozenset({"to"}),
-}  # fmt: skip
-_FEEDS, _LETS = word_list("feeding_verbs"), word_list("letting_verbs")
-_GIVEN = word_list("own_gifts")  # what is given is the giver's own: "gave her consent"
-# After "have her" they are verbs; a noun behind them makes them nouns too ("sleep study"), a closed word does not.
-_DOES = word_list("bare_verbs")
-_COUNTS = frozenset("one two three four five six seven eight nine ten several some".split())  # noqa: SIM905
-_FED = 2.0  # of log-odds
+class TokenResolver:
+    """A fine-tuned classifier of tokens, with the labels patient, spouse and other (``scripts/fit_resolver.py``)."""
+
+    sends_text = False
+
+    def __init__(self, model: Any, tokenizer: Any, name: str, batch_size: int = 64) -> None:
+        labels = {label.lower(): number for number, label in model.config.id2label.items()}
+        if not labels.keys() >= set(CLASSES):
+            raise UsageError(
+                f"{name} has the labels {', '.join(sorted(labels))}, expected {', '.join(CLASSES)}. Name another one."
+            )
+        self.name, self._model, self._tokenizer, self._batch_size = name, model, tokenizer, batch_size
+        self._columns, self._limit = [labels[one] for one in CLASSES], length_limit(tokenizer, model)
+
+    @classmethod
+    def load(cls, name: str, load: LoadOptions) -> "TokenResolver":
+        """From a folder or Hub id; a ValueError where there is no such model."""
+        from transformers import AutoModelForTokenClassification
+
+        model, tokenizer, pin = load_model(name, AutoModelForTokenClassification, load)
+        pinned = pin.get("revision") or pin.get("sha256") or ""
+        return cls(model, tokenizer, f"{Path(name).name} {str(pinned)[:12]}".strip(), load.batch_size)
+
+    def whose(self, notes: Sequence[MarkedNote]) -> list[list[str] | None]:
+        """See ``Resolver``; a word that no window holds is not read."""
+        import torch
+
+        every = [
+            (number, inputs, words)
+            for number, note in enumerate(notes)
+            for inputs, words in windows(self._tokenizer, note, self._limit)
+        ]
+        said: list[dict[int, int]] = [{} for _ in notes]  # by word; of a word in two windows the first counts
+        for begin in range(0, len(every), self._batch_size):
+            part = every[begin : begin + self._batch_size]
+            batch = self._tokenizer.pad([inputs for _, inputs, _ in part], return_tensors="pt")
+            with torch.inference_mode():
+                logits = self._model(**batch.to(self._model.device)).logits[..., self._columns]
+            for (number, _, words), classes in zip(part, logits.argmax(dim=-1).tolist(), strict=True):
+                for word, one in zip(words, classes, strict=False):  # padding stands last
+                    if word is not None:
+                        said[number].setdefault(word, one)
+        return [
+            [CLASSES[one[word]] for word in range(len(note.words))] if len(one) == len(note.words) else None
+            for note, one in zip(notes, said, strict=True)
+        ]
 
 
-def _phrased(previous: str, following: str | None, second: str | None) -> float:
-    """What two words behind "her" tell at once: log-odds for sure, 0 where they are no such phrase."""
-    if following is None or second is None:
-        return 0.0
-    if second in _OWNED_PHRASES.get(following, ()):
-        return _CERTAIN
-    if second in _PHRASES.get(following, ()) or second in _TIMES.get(following, ()):
-        return -_CERTAIN
-    closed = word_class(second) not in ("open", "digit") and second not in ("-", "/")
-    return -_CERTAIN if closed and (_is_adverb(following) or (previous in _LETS and following in _DOES)) else 0.0
+def windows(tokenizer: Any, note: MarkedNote, limit: int) -> list[tuple[dict[str, list[int]], list[int | None]]]:
+    """A note as inputs of a model that reads ``limit`` tokens, and of each token the number of its word, or None.
 
-
-def _is_adverb(word: str) -> bool:
-    return word.endswith("ly") and len(word) > 4 and word not in word_list("no_adverbs")
-
-
-def _asks_further(previous: str, following: str) -> bool:
-    """Whether the word behind the next one is looked at, however sure the words beside the pronoun make it."""
-    phrase = following in _PHRASES or following in _TIMES or following in _OWNED_PHRASES
-    return phrase or _is_adverb(following) or (previous in _LETS and following in _DOES)
-
-
-@lru_cache(maxsize=1 << 16)
-def by_words(previous: str, following: str | None) -> float:
-    """The built-in log-odds of "his" by the words beside "her" alone: ``last_word`` and ``first_word``."""
-    if following in _OWN:
-        return -SURE  # "gave her hers"
-    if following in _SOMEBODY and previous not in ("is", "was", "be", "been", "being"):
-        return SURE
-    weights = _weights()
-    odds = weights["bias"] + sum(weights.get(name, 0.0) for name in features(previous, following))
-    if previous in _FEEDS and following and (following[0].isdigit() or following in _COUNTS):
-        return -SURE  # "gave her two units"
-    if previous in _FEEDS and following and word_class(following) == "open" and following not in _GIVEN:
-        odds -= _FED  # "gave her oral antibiotics"
-    return max(-_LEFT_OPEN, min(odds, _LEFT_OPEN)) if following and _asks_further(previous, following) else odds
-
-
-def in_context(previous: str, after: str) -> float:
-    """The built-in log-odds of "his": ``by_words``, and where these leave doubt the word behind the next as well."""
-    following = first_word(after)
-    odds = by_words(previous, following)
-    if abs(odds) >= SURE:
-        return odds
-    return odds + _by_second(previous, following, second_word(after), bool(_OPENING.match(after)))
-
-
-@lru_cache(maxsize=1 << 16)
-def _by_second(previous: str, following: str | None, second: str | None, opens: bool) -> float:
-    if odds_of_phrase := _phrased(previous, following, second):
-        return odds_of_phrase
-    weights = _weights()
-    return sum(weights.get(name, 0.0) for name in further_features(previous, following, second, opens))
-
-
-def is_pronoun(before: str, after: str) -> bool:
-    """Whether "his" stands for a noun ("a friend of his.") and so is "hers", not "her".
-
-    Only where hardly a noun can follow: a wrong "hers" makes no sentence, and "her" for "hers" is still understood.
-
-    >>> is_pronoun("a friend of ", "."), is_pronoun("the size of ", " liver")
-    (True, False)
+    Before the note stands the patient's gender; tokens of gendered words have the token type 1, all others 0.
     """
-    if _AND_HERS.match(after) or _DECLARED_HIS.search(before):
-        return True
-    if partner(before, after):  # "her/his"
-        return False
-    if _ENDED.match(after):
-        return bool(before.strip())
-    previous, owned = last_word(before), bool(_OWNED.search(before[-NEAR:]))
-    if previous == "of" and not owned and (_IS.match(after) or _ASIDE.match(after)):
-        return False
-    if _IS.match(after):
-        return before[-1:].isspace() or not before
-    if previous in _POSSESSED and (_PAUSED.match(after) or _TO_KEEP.match(after)):
-        return True
-    if previous != "of":
-        return False
-    return bool(_CLAUSE.match(after) or (owned and (_PREPOSITION.match(after) or _is_past(first_word(after)))))
+    encoded = tokenizer(
+        f"patient: {note.gender or 'unknown'}", note.text, truncation="only_second", max_length=limit,
+        stride=min(_OVERLAP, limit // 4), return_overflowing_tokens=True, return_offsets_mapping=True,
+    )  # fmt: skip
+    starts = [start for start, _ in note.words]
+    found = []
+    for at, ids in enumerate(encoded["input_ids"]):
+        words: list[int | None] = []
+        for part, (start, end) in zip(encoded.sequence_ids(at), encoded["offset_mapping"][at], strict=True):
+            near = int(np.searchsorted(starts, end, side="left")) - 1
+            inside = part == 1 and end > start and near >= 0 and start < note.words[near][1]
+            words.append(near if inside else None)
+        inputs = {"input_ids": list(ids), "attention_mask": [1] * len(ids)}
+        if "token_type_ids" in encoded:
+            inputs["token_type_ids"] = [int(word is not None) for word in words]
+        found.append((inputs, words))
+    return found
 
 
-def _is_past(word: str | None) -> bool:
-    """Whether a word is a past tense and no adjective: "visited", but not "adopted" or "deceased"."""
-    return bool(word and word not in _kinds() and (word.endswith("ed") or word in word_list("past_verbs")))
+# --- in place of the rules ----------------------------------------------------------------------------------
 
 
-def stands_alone(previous: str, following: str) -> bool | None:
-    """``is_pronoun`` by the words before and after alone; None where it takes more of the text."""
-    if not following.isalpha() or following in ("is", "was") or previous in _POSSESSED:
-        return None
-    return False
+def resolve(
+    resolver: Resolver, block: Block, decided: Decisions, spouses: str
+) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+    """Why each word stays by a resolver, as of ``Decisions``, and which rows it could not read: there the rules stay.
+
+    Args:
+        resolver: who is asked. block: the texts and words. decided: by the rules.
+        spouses: whether words for the patient's spouse are swapped (``swap``) or stay (``keep``).
+    """
+    why, unread = decided.why.copy(), np.zeros(len(block.offsets) - 1, dtype=bool)
+    places = np.flatnonzero(block.kept)
+    bounds = np.searchsorted(block.rows[places], np.arange(len(unread) + 1))
+    rows = np.flatnonzero(np.diff(bounds)).tolist()
+    own = [places[bounds[row] : bounds[row + 1]] for row in rows]
+    notes = [_marked(block, row, mine, int(decided.sides[row])) for row, mine in zip(rows, own, strict=True)]
+    reasons = {"patient": MINE, "spouse": MINE if spouses == "swap" else SPOUSES_WORD}
+    for row, mine, answers in zip(rows, own, resolver.whose(notes) if notes else [], strict=True):
+        if answers is None:
+            unread[row] = True
+            continue
+        for at, whose in zip(mine.tolist(), answers, strict=True):
+            by_rules = OTHERS if why[at] in (MINE, UNKNOWN) else why[at]
+            why[at] = reasons.get(whose, by_rules)
+    return why, unread
 
 
-_AND_HERS = re.compile(r"\s*(?:/|\b(?:or|and)\b)\s*hers\b", re.IGNORECASE)
-_ENDED = re.compile(r"\s?(?:\.(?!\s?\.|\w)|[;!?](?!\w)|\)(?!\w)|\s*$)")
-_PAUSED = re.compile(
-    r"\s?(?:[,:](?!\s*(?:er|uh|um|ah|well|like|so)\b)|--|—|–|\s-\s|[\"”’'](?=[\s.,;!?)]|$))", re.IGNORECASE
-)
-_POSSESSED = ("of", "is", "was", "were", "are", "be", "been", "than", "as", "not", "like", *(
-    f"{word}{mark}{end}" for mark in "'’" for word, end in (
-        ("it", "s"), ("that", "s"), ("this", "s"), ("which", "s"), ("what", "s"), ("they", "re"), ("these", "re"),
-        ("isn", "t"), ("wasn", "t"), ("aren", "t"), ("weren", "t"),
-    )
-))  # fmt: skip
-_ASIDE = re.compile(r"\s?,[^,.;]{1,30},")  # "of his, as it were, adventure"
-_IS = re.compile(r"\s+(?:is|was|IS|WAS)(?![\w/-])")
-_TO_KEEP = re.compile(r"\s+(?:alone\b|to\s+(?:make|keep|decide|have|give|take|use|choose|lose)\b)", re.IGNORECASE)
-_CLAUSE = re.compile(
-    r"\s+(?:(?:that|who|whom|whose|which|from|has|had|were|are|will|would|when|while|because|but|since|said|came|"
-    r"called|brought|gave|told|found|noticed)(?![\w-])|and\s+(?:he|she|they|i|we|was|is|had|has)\b)",
-    re.IGNORECASE,
-)
-_OWNED = re.compile(
-    r"\b(?:friends?|cousins?|colleagues?|co-?workers?|neighbou?rs?|relatives?|acquaintances?|classmates?|roommates?|"
-    r"favou?rites?|habits?|brothers?|sisters?|aunts?|uncles?|buddy|buddies|pals?|partners?|companions?|mates?|"
-    r"students?|clients?|hobby|hobbies|concerns?|ideas?)\s+of\s+$",
-    re.IGNORECASE,
-)
-_PREPOSITION = re.compile(
-    r"\s+(?:in|at|on|with|for|to|as|by|about|and|or|after|before|during)(?![\w-])", re.IGNORECASE
-)
+def _marked(block: Block, row: int, places: NDArray[np.int64], side: int) -> MarkedNote:
+    first, last = (int(block.offsets[row + more]) for more in (0, 1))
+    ends = np.sort(np.concatenate([block.found.start[places], block.found.end[places]])).tolist()
+    characters, at, parts = [], first, 0
+    for end in ends:
+        parts += len(block.buffer[at:end].decode())
+        characters.append(parts)
+        at = end
+    words = list(zip(characters[::2], characters[1::2], strict=True))
+    return MarkedNote(block.buffer[first:last].decode(), words, ("male", "female", "")[side])

@@ -1,10 +1,10 @@
-"""The Swapper: a table, a resolver, and texts in bulk, each put together again in one copy."""
+"""The Swapper: a table, rules, and texts in bulk, each put together again in one copy."""
 
 import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from swapbias.errors import UsageError
 from swapbias.swapping.decisions import Decided, Decider
 from swapbias.swapping.matches import Ints, Matcher, Matches, padded
 from swapbias.swapping.referents import CUES, REASONS, WHOSE, Block, Persons
-from swapbias.swapping.resolvers import Resolver, WordResolver
+from swapbias.swapping.resolvers import Resolver, resolve
 from swapbias.swapping.table import (
     COUNTED_BIRTHS,
     DEMOGRAPHIC,
@@ -97,6 +97,9 @@ class Swapped:
         doubtful: why decisions were doubtful: times.
         left: words of each that tell a gender and stay because it is not the patient's, by reason (n, ``REASONS``):
             zero where ``whose`` is ``everyone``.
+        doubt: the chance that not all of these decisions of the rules are right, 0 to 1 (n,).
+        doubtful_words: words of each whose decision is wrong by a chance of one in five, (n,).
+        unread: which texts a resolver did not answer about so that it can be read: the rules decided, (n,).
     """
 
     texts: pa.ChunkedArray
@@ -108,6 +111,9 @@ class Swapped:
     specific_terms: Counter[str]
     doubtful: Counter[str]
     left: NDArray[np.int32]
+    doubt: NDArray[np.float64]
+    doubtful_words: NDArray[np.int32]
+    unread: NDArray[np.bool_]
 
 
 class Swapper:
@@ -121,10 +127,10 @@ class Swapper:
         self,
         table: str | Path = "resolved",
         *,
-        resolver: Resolver | None = None,
         whose: str = "everyone",
         spouses: str = "swap",
         names: bool = False,
+        resolver: Resolver | None = None,
     ) -> None:
         """Prepare.
 
@@ -133,42 +139,45 @@ class Swapper:
                 ``race`` or ``age`` (of persons alone: "white count" stays), two of he, she, they, xe and ze as
                 ``she-they`` (verbs agree; no other words are swapped) or a CSV file with a header of two groups and
                 optionally ``neutral``.
-            resolver: an object with ``log_odds`` and a ``name`` that tells "his" from "him"; the built-in one where
-                None.
             whose: ``everyone``: all gendered words; ``patient``: those of the patient of a clinical note, so that
                 relatives, clinicians, newborns and others keep theirs.
             spouses: with ``whose="patient"``, whether husbands and wives become each other (``swap``, so that the
                 couple stays of two genders or of one) or stay (``keep``, so that nothing but the patient changes).
             names: swap given names as well, each with one of the other gender that was as common at about the same
                 time, of the same origin (births in the United States).
+            resolver: with ``whose="patient"``, the model that says whose each word is (``load_resolver``); None: the
+                rules. It may send texts to a service: ``sends_text`` says whether.
 
         Raises:
             UsageError: no such table, ``whose`` or ``spouses``; ``patient`` for a table of other groups than
-                male and female. ValueError: a broken table.
+                male and female, or ``everyone`` with a resolver. ValueError: a broken table.
         """
         self.table = with_given_names(load_table(table)) if names else load_table(table)
         self.table_name = str(table)
-        self.resolver = resolver or WordResolver()
         # Of race or age every note is plausible; any table of genders has one of these.
         self._clinical = list(clinical_terms()) if _GENDERED & self.table.terms.keys() else []
         self._terms = list(self.table.terms)
         self._names = [*self._terms, *(term for term in self._clinical if term.lower() not in self.table.terms)]
         if self._clinical and self.table.context:
             self._names += sorted(kept_phrases() - {name.lower() for name in self._names})
-        self.whose, self.spouses = whose, spouses
+        self.whose, self.spouses, self.resolver = whose, spouses, resolver
         self._persons = self._prepared_persons()
         counted = {at: term for at, term in enumerate(self._names) if term in COUNTED_BIRTHS}
         counted = {at: term for at, term in counted.items() if at >= len(self._terms)}
         self._births = {at: COUNTED_BIRTHS[term][1] for at, term in counted.items()}
         spellings = [COUNTED_BIRTHS[term][0] if at in counted else term for at, term in enumerate(self._names)]
         self._matcher = Matcher(spellings, beside_digits=DEMOGRAPHIC | GLUED | {"g"})
-        self._deciders = {mode: Decider(self.table, self.resolver, mode) for mode in MODES}
+        self._deciders = {mode: Decider(self.table, mode) for mode in MODES}
 
     def _prepared_persons(self) -> Persons | None:
         """What tells the patient's words from others; words that name persons without a gender are found as well."""
         if self.whose not in WHOSE:
             raise UsageError(f"Unknown whose {self.whose!r}: expected {' or '.join(WHOSE)}.")
         if self.whose == "everyone":
+            if self.resolver:
+                raise UsageError(
+                    "A resolver says whose words are the patient's, and all are swapped. Take whose='patient'."
+                )
             return None
         if self.groups != ("male", "female"):
             raise UsageError(
@@ -187,9 +196,10 @@ class Swapper:
 
     @cached_property
     def sha256(self) -> str:
-        """Of everything that decides what a text becomes: table, rules, resolver."""
+        """Of everything that decides what a text becomes: table and rules."""
         whose = [] if self._persons is None else [self.whose, self.spouses]
-        content = json.dumps([self.table.sha256, RULES, self.resolver.name, self._clinical, *whose])
+        whose += [self.resolver.name] if self.resolver else []
+        content = json.dumps([self.table.sha256, RULES, self._clinical, *whose])
         return hashlib.sha256(content.encode()).hexdigest()
 
     def swap(self, texts: Iterable[str]) -> list[str]:
@@ -288,13 +298,17 @@ class Swapper:
                 self._births[int(found.term[place])].match(buffer, int(found.start[place]), row_end)
             )
         mine = Matches(found.start[own], found.end[own], found.term[own])
-        left = np.zeros((size, len(REASONS)), dtype=np.int32)
+        left, unread = np.zeros((size, len(REASONS)), dtype=np.int32), np.zeros(size, dtype=bool)
+        doubt, doubtful_words = np.zeros(size), np.zeros(size, dtype=np.int32)
 
         def others(persons: Persons, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
             cue = persons.is_cue(found.term)
             named = Matches(found.start[cue], found.end[cue], found.term[cue])
-            why, sides = persons.left(Block(buffer, offsets, mine, rows[own], kept, named), patients)
-            patients[:] = sides
+            block = Block(buffer, offsets, mine, rows[own], kept, named)
+            done = persons.decide(block, patients)
+            patients[:], doubt[:], doubtful_words[:], why = done.sides, done.doubt, done.doubtful_words, done.why
+            if self.resolver:
+                why, unread[:] = resolve(self.resolver, block, done, self.spouses)
             np.add.at(left, (rows[own][why > 0], why[why > 0] - 1), 1)
             return why > 0
 
@@ -317,6 +331,9 @@ class Swapper:
             ),
             doubtful=decided.doubtful,
             left=left,
+            doubt=doubt,
+            doubtful_words=doubtful_words,
+            unread=unread,
         )
 
     @cached_property
@@ -417,15 +434,14 @@ def _counts(rows: Ints, size: int) -> NDArray[np.int32]:
 
 
 def _joined(parts: Sequence[Swapped], kind: pa.DataType) -> Swapped:
-    texts = pa.chunked_array([chunk for part in parts for chunk in part.texts.chunks], type=pa.large_string())
-    return Swapped(
-        texts=texts if pa.types.is_null(kind) else texts.cast(kind),
-        replaced=np.concatenate([part.replaced for part in parts]),
-        ambiguous=np.concatenate([part.ambiguous for part in parts]),
-        specific=np.concatenate([part.specific for part in parts]),
-        sides=np.concatenate([part.sides for part in parts]),
-        terms=sum((part.terms for part in parts), Counter()),
-        specific_terms=sum((part.specific_terms for part in parts), Counter()),
-        doubtful=sum((part.doubtful for part in parts), Counter()),
-        left=np.concatenate([part.left for part in parts]),
-    )
+    """One result of those of all blocks: arrays one after another, counts added."""
+    found: dict[str, Any] = {}
+    for one in fields(Swapped):
+        values = [getattr(part, one.name) for part in parts]
+        found[one.name] = sum(values, Counter()) if isinstance(values[0], Counter) else values
+    chunks = [chunk for texts in found.pop("texts") for chunk in texts.chunks]
+    texts = pa.chunked_array(chunks, type=pa.large_string())
+    joined: dict[str, Any] = {
+        name: value if isinstance(value, Counter) else np.concatenate(value) for name, value in found.items()
+    }
+    return Swapped(texts=texts if pa.types.is_null(kind) else texts.cast(kind), **joined)

@@ -31,6 +31,36 @@ def word_list(name: str) -> frozenset[str]:
     return frozenset(next(row["words"] for row in rows if row["list"] == name).split())
 
 
+@cache
+def _patterns() -> Mapping[str, tuple[str, bool]]:
+    rows = read_table(corpus_dir("gender_lexicon") / "patterns.csv", ("name", "ignore_case", "pattern"))
+    return {row["name"]: (row["pattern"], row["ignore_case"] == "yes") for row in rows}
+
+
+def filled(text: str) -> str:
+    """A regular expression in which ``%name%`` is the pattern or the words (one of them) of that name."""
+    known = _patterns()
+    return re.sub(
+        r"%(\w+)%",
+        lambda found: filled(known[found[1]][0]) if found[1] in known else "|".join(sorted(word_list(found[1]))),
+        text,
+    )
+
+
+@cache
+def pattern(name: str) -> re.Pattern[str]:
+    """What the rules of swapping look for beside a word, by its name in ``patterns.csv``."""
+    text, ignores_case = _patterns()[name]
+    return re.compile(filled(text), re.IGNORECASE if ignores_case else 0)
+
+
+@cache
+def byte_pattern(name: str) -> re.Pattern[bytes]:
+    """``pattern`` for bytes."""
+    found = pattern(name)
+    return re.compile(found.pattern.encode(), found.flags & re.IGNORECASE)
+
+
 @dataclass(frozen=True, slots=True)
 class Term:
     """One term of a table.
@@ -73,20 +103,6 @@ class SwapTable:
     neutral: bool = True
     plural: Mapping[str, bool] = field(default_factory=dict)
 
-    def invertible(self, text: str) -> bool:
-        """Whether a term comes back when its text is swapped twice, given that its context decides rightly."""
-        term = self.terms[text.lower()]
-        return all(text.lower() in map(str.lower, self._others_of(other)) for other in self._reached(term))
-
-    def _reached(self, term: Term) -> Sequence[str]:
-        return term.others if self.context else term.others[:1]
-
-    def _others_of(self, text: str) -> Sequence[str]:
-        # A capital in the table may be the start of a name-like term; terms are kept in lower case.
-        term = self.terms[text.lower()]
-        contextual = self.context and term.choices in _DECIDED
-        return term.others if contextual else term.others[:1]
-
 
 # What the context decides; every other term with several others becomes the first.
 _CHOICES = (("his", "his", "him"), ("her", "hers", "her"), ("their", "theirs", "them"), ("xyr", "xyrs", "xem"),
@@ -95,7 +111,6 @@ _CHOICES = (("his", "his", "him"), ("her", "hers", "her"), ("their", "theirs", "
 OBJECTS = {frozenset({own, them}): own for own, _, them in _CHOICES if own != them}
 # "his" is "her" or "hers": and which stands alone.
 ALONE = {frozenset({own, alone}): alone for own, alone, _ in _CHOICES if own != alone}
-_DECIDED = OBJECTS.keys() | ALONE.keys()
 
 
 def pronoun_forms() -> dict[str, dict[str, str]]:

@@ -18,7 +18,8 @@ from swapbias.swapping.table import gender_columns, other_gender
 
 FILE_MODES = (*MODES, "augment", "pairs")
 COUNTED = ("swapbias_replaced", "swapbias_ambiguous", "swapbias_specific")
-LEFT = tuple(f"swapbias_left_{reason}" for reason in REASONS)  # with whose="patient"
+DOUBT = "swapbias_doubt"  # with whose="patient", as the next ones
+OF_PATIENT = (*(f"swapbias_left_{reason}" for reason in REASONS), "swapbias_doubtful_words")
 _VERSION, _PAIR_ID, _GROUP, _NOTE_ID = "swapbias_version", "pair_id", "group", "note_id"
 
 
@@ -33,6 +34,8 @@ class Totals:
     rows_specific: int = 0  # with a gender-specific clinical term
     rows_left_out: int = 0  # without a replacement, which make no pair (mode ``pairs`` only)
     rows_implausible: int = 0  # left out for such a term (``plausible``); of ``augment`` the swapped version alone
+    rows_doubtful: int = 0  # left out in the same way for more doubt than ``max_doubt``
+    rows_unread: int = 0  # of which no answer of the resolver can be read: the rules decided
     text_bytes: int = 0  # UTF-8 bytes of the input texts
     terms: Counter[str] = field(default_factory=Counter)  # replacement -> times
     doubtful: Counter[str] = field(default_factory=Counter)  # reason of a doubtful decision -> times
@@ -75,6 +78,7 @@ class Layout:
     credentialed: bool  # every row is marked as such
     counted: tuple[str, ...] = COUNTED
     plausible: bool = False  # rows with gender-specific clinical terms are left out
+    max_doubt: float = 1.0  # rows of more doubt are left out
     genders: tuple[str, ...] = ()  # columns of the patient's gender, which become that of the swapped text
 
 
@@ -87,31 +91,34 @@ def layout_of(
     credentialed: bool,
     whose: str = "everyone",
     plausible: bool = False,
+    max_doubt: float = 1.0,
 ) -> Layout:
     """The input's columns, then counts per input row, then what the mode adds, then ``credentialed``.
 
     ``swapbias_replaced``, ``swapbias_ambiguous`` and ``swapbias_specific``, and for ``whose="patient"`` the words
-    that stay by reason (``swapbias_left_relative``, ...), count in the input's text: both versions of a row carry the
-    same. ``credentialed`` is true in every row, or not added.
+    that stay by reason (``swapbias_left_relative``, ...) and doubtful words, count in the input's text: both versions
+    of a row carry the same, as they do ``swapbias_doubt``. ``credentialed`` is true in every row, or not added.
 
     Raises:
         UsageError: an unknown mode, or an input that has a column which would be added.
     """
     if mode not in FILE_MODES:
         raise UsageError(f"Unknown mode {mode!r}: expected one of {', '.join(FILE_MODES)}.")
-    counted = COUNTED if whose == "everyone" else (*COUNTED, *LEFT)
+    counted, doubt = (COUNTED, ()) if whose == "everyone" else ((*COUNTED, *OF_PATIENT), (DOUBT,))
     more = (() if mode in MODES else (_VERSION,)) + ((_PAIR_ID, _GROUP) if mode == "pairs" else ())
-    there = next((name for name in (*counted, *more) if name in given.names), None)
+    there = next((name for name in (*counted, *doubt, *more) if name in given.names), None)
     if there is not None:
         raise UsageError(f"The input has a column {there!r}, which mode {mode} adds. Rename or drop it.")
     columns = [one for one in given if not (credentialed and one.name == CREDENTIALED)]
-    columns += [pa.field(name, pa.int32()) for name in counted] + [pa.field(name, pa.string()) for name in more]
+    columns += [pa.field(name, pa.int32()) for name in counted] + [pa.field(name, pa.float64()) for name in doubt]
+    columns += [pa.field(name, pa.string()) for name in more]
     columns += [pa.field(CREDENTIALED, pa.bool_())] if credentialed else []
     genders: list[str] = []
     if mode != "neutralise" and set(groups) == {"male", "female"}:
         texts = (one.name for one in given if pa.types.is_string(one.type) or pa.types.is_large_string(one.type))
         genders = gender_columns(texts)
-    return Layout(pa.schema(columns), column, mode, groups, credentialed, counted, plausible, tuple(genders))
+    kept = plausible, max_doubt
+    return Layout(pa.schema(columns), column, mode, groups, credentialed, counted, *kept, tuple(genders))
 
 
 def versions(batch: pa.RecordBatch, first: int, swapped: Swapped, layout: Layout) -> tuple[pa.Table, Totals]:
@@ -124,9 +131,11 @@ def versions(batch: pa.RecordBatch, first: int, swapped: Swapped, layout: Layout
         layout: the output's columns.
     """
     table = pa.table(batch)
-    kinds = swapped.replaced, swapped.ambiguous, swapped.specific, *swapped.left.T
+    kinds = swapped.replaced, swapped.ambiguous, swapped.specific, *swapped.left.T, swapped.doubtful_words
     for name, counts in zip(layout.counted, kinds, strict=False):
         table = table.append_column(name, pa.array(counts, pa.int32()))
+    if DOUBT in layout.schema.names:
+        table = table.append_column(DOUBT, pa.array(swapped.doubt))
     if layout.credentialed:
         if CREDENTIALED in table.column_names:
             table = table.drop_columns(CREDENTIALED)
@@ -141,8 +150,9 @@ def versions(batch: pa.RecordBatch, first: int, swapped: Swapped, layout: Layout
         other = other.set_column(other.schema.get_field_index(name), name, values)
     if layout.mode not in MODES:
         other = _both(table, other, first, swapped.sides, layout)
-    if layout.plausible:
-        keep = pc.equal(other.column(COUNTED[2]), 0)
+    if layout.plausible or layout.max_doubt < 1:
+        keep = pc.less_equal(other.column(DOUBT), layout.max_doubt) if layout.max_doubt < 1 else pa.scalar(True)
+        keep = pc.and_(keep, pc.equal(other.column(COUNTED[2]), 0)) if layout.plausible else keep
         keep = pc.or_(keep, pc.equal(other.column(_VERSION), "original")) if layout.mode == "augment" else keep
         other = other.filter(keep)
     return other.select(layout.schema.names).cast(layout.schema), _counted(batch, swapped, len(other), layout)
@@ -172,8 +182,9 @@ def _both(original: pa.Table, swapped: pa.Table, first: int, sides: NDArray[np.i
 
 def _counted(batch: pa.RecordBatch, swapped: Swapped, written: int, layout: Layout) -> Totals:
     replaced = int(np.count_nonzero(swapped.replaced))
-    # Left out for a gender-specific term alone: a row without a replacement makes no pair anyway.
-    implausible = (swapped.specific > 0) & ((swapped.replaced > 0) | (layout.mode != "pairs"))
+    # Left out for a gender-specific term or doubt alone: a row without a replacement makes no pair anyway.
+    written_else = (swapped.replaced > 0) | (layout.mode != "pairs")
+    implausible, doubtful = written_else & (swapped.specific > 0), written_else & (swapped.doubt > layout.max_doubt)
     return Totals(
         rows_read=len(batch),
         rows_written=written,
@@ -182,6 +193,8 @@ def _counted(batch: pa.RecordBatch, swapped: Swapped, written: int, layout: Layo
         rows_specific=int(np.count_nonzero(swapped.specific)),
         rows_left_out=len(batch) - replaced if layout.mode == "pairs" else 0,
         rows_implausible=int(np.count_nonzero(implausible)) if layout.plausible else 0,
+        rows_doubtful=int(np.count_nonzero(doubtful)),
+        rows_unread=int(np.count_nonzero(swapped.unread)),
         text_bytes=int(text_lengths(batch, layout.column).sum()),
         terms=swapped.terms,
         doubtful=swapped.doubtful,

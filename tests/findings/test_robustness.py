@@ -101,6 +101,20 @@ def test_a_gap_in_every_wording_keeps_its_sign():
     assert beyond.estimate.p_value < 0.001
 
 
+def test_notes_whose_swap_is_doubtful_are_left_out_of_one_row():
+    frame = rows(grid({"t1": 0.1, "t2": 0.11, "t3": 0.09, "t4": 0.5}, "abc"))
+    doubtful = frame.assign(doubtful=(frame["template"] == "t4").astype(int).astype(str))
+    found = audit(doubtful)
+    (clear,) = [one for one in found if one.measure == "gap_without_doubtful"]
+    assert primary(found).estimate.value == pytest.approx(0.2)
+    assert clear.estimate.value == pytest.approx(0.1)
+    assert (clear.estimate.n, primary(found).estimate.n) == (9, 12)
+    (row,) = [one for one in text.sensitivity(primary(found), found) if one[0].startswith("notes whose swap")]
+    assert row[1] == "+10.0 points"
+    for none in (frame, frame.assign(doubtful="0"), frame.assign(doubtful="1")):
+        assert not [one for one in audit(none) if one.measure == "gap_without_doubtful"]
+
+
 def test_a_gap_of_one_wording_alone_does_not_hold():
     rng = np.random.default_rng(5)
 

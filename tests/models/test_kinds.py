@@ -65,7 +65,7 @@ def test_settings_stand_in_a_manifest_as_they_always_have_and_come_back():
     saved = settings.saved()
     assert set(saved) == {"model", "kind", "seed", "studies", "limit", "margin", "wordings", "load", "notes", "chat"}
     asked = {"question", "checklist", "explain"}
-    assert set(saved["notes"]) == {"embeddings", "classifier", "data", "plausible", *asked}
+    assert set(saved["notes"]) == {"embeddings", "classifier", "data", "plausible", "max_doubt", *asked}
     assert set(saved["chat"]) == {
         "model", "base_url", "provider", "scoring", "top_logprobs", "trials", "temperature",
         "max_tokens", "no_seed", "concurrency", "max_requests", "timeout", "price_in", "price_out", "max_cost",

@@ -352,6 +352,17 @@ def test_notes_with_gender_specific_terms_can_be_left_out(tmp_path):
     assert len(load_notes(NoteOptions(data=str(path), classifier="own", plausible=True), 0).pairs()) == 2
 
 
+def test_own_notes_say_whether_their_swap_is_doubtful(tmp_path):
+    path = tmp_path / "notes.csv"
+    unclear = "His brother met his uncle and he fell and he cried and then he left him."
+    path.write_text(f"text,label,gender\nHe is well.,1,M\n{unclear},0,M\nShe is ill.,0,F\n")
+    pairs = load_notes(NoteOptions(data=str(path), classifier="own"), 0).pairs()
+    assert [row["doubtful"] for row in pairs] == ["0", "0", "1", "1", "0", "0"]
+    pairs = load_notes(NoteOptions(data=str(path), classifier="own", max_doubt=1.0), 0).pairs()
+    assert {row["doubtful"] for row in pairs} == {"0"}
+    assert "doubtful" not in load_notes(NoteOptions(), 0).pairs()[0]
+
+
 def test_leakage_is_tested_on_subjects_that_trained_nothing():
     notes = [
         {**dict.fromkeys(NOTE_COLUMNS, ""), "note_id": note, "subject_id": subject, "phenotype": phenotype,

@@ -13,8 +13,8 @@ from hypothesis import example, given, settings, strategies as st
 from swapbias.swapping.agreement import agreeing, article_before
 from swapbias.swapping.decisions import as_written, in_case, is_phrase
 from swapbias.swapping.doubtful import JUDGES, Judged
+from swapbias.swapping.his_or_him import DOUBTFUL, NEAR, WINDOW, is_pronoun, log_odds_of_his
 from swapbias.swapping.matches import fold, is_letter
-from swapbias.swapping.resolvers import DOUBTFUL, NEAR, WINDOW, WordResolver, is_pronoun
 from swapbias.swapping.swapper import Swapper
 from swapbias.swapping.table import COUNTED_BIRTHS, DEMOGRAPHIC, GLUED, clinical_terms, kept_phrases
 
@@ -46,7 +46,7 @@ PATTERNS = {name: pattern_of(swapper.table) for name, swapper in SWAPPERS.items(
 def choice_of(term, before, after, table):
     """Which of several words stands in, and whether that is doubtful."""
     if table.context and term.choices == {"his", "him"}:
-        (odds,) = WordResolver().log_odds([before], [after])
+        odds = log_odds_of_his(before, after)
         word, doubt = "his" if odds > 0 else "him", "her: his or him" if abs(odds) < DOUBTFUL else ""
     elif table.context and term.choices == {"her", "hers"}:
         word, doubt = "hers" if is_pronoun(before, after) else "her", ""

@@ -5,9 +5,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.whose import calibration_error, corpus_notes, decided
 from swapbias.errors import UsageError
 from swapbias.studies import config_rows
-from swapbias.swapping import REASONS, Job, Swapper, edited_spans, swap_accuracy, swap_files
+from swapbias.swapping import (
+    REASONS,
+    Job,
+    Swapper,
+    edited_spans,
+    evaluate,
+    gold_notes,
+    swap_accuracy,
+    swap_files,
+)
 
 PATIENT = Swapper(whose="patient")
 KEEP = Swapper(whose="patient", spouses="keep")
@@ -122,6 +132,42 @@ def test_files_carry_the_reasons_and_do_not_depend_on_processes(notes, tmp_path)
     assert one.column("text")[1].as_py() == f"{SWAPPED} 0"
     assert done[0].totals.left == {"relative": 240, "clinician": 60}
     assert "relative,left,240" in (tmp_path / "1" / "report.csv").read_text()
+
+
+CLEAR, UNCLEAR = "58M. He is well.", "His brother met his uncle, and he fell, and he cried, and then he left him."
+
+
+def test_doubt_is_higher_where_several_persons_may_be_the_referent():
+    found = PATIENT.run([CLEAR, UNCLEAR, ""], genders=["male"] * 3)
+    assert 0 < found.doubt[2] < found.doubt[0] < 0.1 < 0.3 < found.doubt[1] < 1
+    assert found.doubtful_words[0] == 0 < found.doubtful_words[1]
+    everyone = Swapper().run([CLEAR, UNCLEAR])
+    assert not everyone.doubt.any()
+    assert not everyone.doubtful_words.any()
+
+
+def test_doubt_is_calibrated_on_notes_of_an_author_whom_no_weight_is_fitted_to():
+    notes = decided(corpus_notes("test"))
+    chances, wrong = (np.concatenate([getattr(one, name) for one in notes]) for name in ("chances", "wrong"))
+    assert len(chances) > 1_500
+    assert calibration_error(chances, wrong) < 0.05
+    assert abs(chances.mean() - wrong.mean()) < 0.03
+    least = evaluate(PATIENT, gold_notes())
+    assert least[0].accuracy.recall.value < least[2].accuracy.recall.value
+    assert [one.share for one in least] == [1, 0.75, 0.5, 0.25]
+    assert least[2].doubt == sorted(one.doubt for one in notes)[len(notes) // 2 - 1]
+
+
+def test_doubtful_rows_are_left_out_on_request(tmp_path):
+    path = tmp_path / "notes.csv"
+    path.write_text(f'text,gender\n"{CLEAR}",M\n"{UNCLEAR}",M\n')
+    for mode, kept in (("swap", [0]), ("pairs", [0, 0]), ("augment", [0, 0, 1])):
+        job = Job(str(path), whose="patient", mode=mode, max_doubt=0.2)
+        done = swap_files(job, tmp_path / mode)
+        rows = pq.read_table(tmp_path / mode / "data").to_pylist()
+        assert [int(row["swapbias_doubt"] > 0.2) for row in rows] == kept
+        assert [int(row["swapbias_doubtful_words"] > 0) for row in rows] == kept
+        assert done.totals.rows_doubtful == 1
 
 
 def test_notes_of_mimic_are_swapped_for_the_patient_without_asking(notes, tmp_path):

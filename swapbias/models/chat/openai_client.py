@@ -10,7 +10,7 @@ import logging
 import math
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -162,9 +162,9 @@ class Asking:
         if self.extras and len(trials) > 1:
             body["n"] = len(trials)
         if self.extras and self.scorer.closed and options.json_schema:
-            named = {"answer": {"type": "string", "enum": names_of(prompt)}}
+            named = self.scorer.fields(prompt)
             schema = {
-                "type": "object", "properties": named, "required": ["answer"], "additionalProperties": False,
+                "type": "object", "properties": named, "required": list(named), "additionalProperties": False,
             }  # fmt: skip
             body["response_format"] = {
                 "type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema},
@@ -284,6 +284,11 @@ def first_tokens(choice: Any) -> tuple[tuple[str, float], ...]:
     return tuple((token, log) for token, log in tops if math.isfinite(log) and log < MAX_LOG)
 
 
+def one_of_options(prompt: Prompt) -> Mapping[str, Any]:
+    """The fields of a JSON answer that names an option of the prompt."""
+    return {"answer": {"type": "string", "enum": names_of(prompt)}}
+
+
 @contextmanager
 def _quiet(credentialed: bool) -> Iterator[None]:
     """Of credentialed notes the client and its transport log nothing, whatever the level."""
@@ -306,6 +311,7 @@ class ChatScorer(AnsweringScorer):
     def __init__(self, model: str, options: ChatOptions | None = None, *, read: Read = unread) -> None:
         super().__init__(model, options, read)
         self.closed = False  # prompts have options, which a JSON schema may name
+        self.fields: Callable[[Prompt], Mapping[str, Any]] = one_of_options
         self.sends_text = not self.options.declared
         service = {"host": self.options.host, "provider": self.options.provider or ""}
         self.identity: Mapping[str, Any] = {"kind": self.kind, **service, **settings(self.options)}

@@ -45,6 +45,10 @@ class NoteOptions:
     )  # fmt: skip
     data: str | None = option(None, "Your notes: MIMIC-III folder, CSV, JSON lines, Parquet.", place=True)
     plausible: bool = option(False, "Leave notes with gender-specific clinical terms out.")
+    max_doubt: float | None = option(
+        None, "Doubt of a swap above which one row of sensitivity leaves a note out; none: the median.",
+        least=0.0, most=1.0,
+    )  # fmt: skip
     explain: int = option(3, "Notes of each phenotype explained word by word (LIME); 0 for none.", least=0)
     question: str | None = option(None, "Question to a chat model about a note: yes is the label 1.")
     checklist: str | None = option(

@@ -1,0 +1,237 @@
+"""Language models that say whose a word is, over real HTTP and as tiny classifiers; nothing credentialed leaves."""
+
+import csv
+import json
+import re
+import zlib
+
+import pyarrow.parquet as pq
+import pytest
+
+from swapbias.errors import UsageError
+from swapbias.swapping import (
+    CLASSES,
+    Job,
+    MarkedNote,
+    Swapper,
+    evaluate,
+    gold_notes,
+    load_resolver,
+    swap_files,
+    windows as windows_of,
+)
+from swapbias.swapping.resolvers import TokenResolver
+from tests.cli.test_cli import swapbias
+from tests.models.chat.server import ChatServer
+
+ROWS = gold_notes()[::6]
+BY_TEXT = {row["text"]: row for row in gold_notes()}
+NUMBERED = re.compile(r"\[\[(\d+):([^\]]*)\]\]")
+OWN = {"male": {"he", "him", "his", "himself"}, "female": {"she", "her", "hers", "herself"}}
+
+
+def marks_of(prompt):
+    """The note of a prompt, and of each number what the gold says: (number, word, class)."""
+    numbered = prompt.partition(".\n\n")[2] if prompt.startswith("The patient is ") else prompt
+    row = BY_TEXT[NUMBERED.sub(r"\2", numbered)]
+    spans, shift, found = json.loads(row["spans"]), 0, []
+    for mark in NUMBERED.finditer(numbered):
+        start = mark.start() - shift
+        shift += len(mark[0]) - len(mark[2])
+        end = start + len(mark[2])
+        whose = next((one["whose"] for one in spans if one["start"] < end and start < one["end"]), "other")
+        found.append((int(mark[1]), mark[2].lower(), whose))
+    return row, found
+
+
+def gold(prompt):
+    return json.dumps({str(number): whose for number, _, whose in marks_of(prompt)[1]})
+
+
+def resolver_of(server, **more):
+    return load_resolver("chat:tiny", base_url=server.base_url, **more)
+
+
+def test_a_model_that_knows_the_answers_reaches_them_exactly():
+    with ChatServer(gold) as server:
+        (whole, *_) = evaluate(Swapper(whose="patient", resolver=resolver_of(server)), ROWS)
+        requests = server.requests
+    assert whole.accuracy.precision.value == whole.others_left.value == 1
+    assert whole.accuracy.recall.value > 0.995  # a word that no table has stays
+    assert whole.accuracy.exact.value > 0.9
+    schema = requests[0]["response_format"]["json_schema"]["schema"]
+    assert schema["required"] == [str(at + 1) for at in range(len(schema["required"]))]
+    assert all(one["enum"] == list(CLASSES) for one in schema["properties"].values())
+    assert {(body["temperature"], body["max_tokens"]) for body in requests} == {(0.0, 4096)}
+
+
+def test_a_model_that_errs_by_a_known_rate_is_found_out():
+    others, wrong = 0, 0
+
+    def errs(prompt):
+        nonlocal others, wrong
+        row, marks = marks_of(prompt)
+        said = {}
+        for number, word, whose in marks:
+            fails = (
+                whose == "other" and word in OWN[row["gender"]] and zlib.crc32(f"{number}{prompt}".encode()) % 4 == 0
+            )
+            others, wrong = others + (whose == "other" and word in OWN[row["gender"]]), wrong + fails
+            said[str(number)] = "patient" if fails else whose
+        return json.dumps(said)
+
+    with ChatServer(errs) as server:
+        (whole, *_) = evaluate(Swapper(whose="patient", resolver=resolver_of(server)), ROWS)
+    assert wrong > 10
+    assert whole.others_left.n == others
+    assert whole.others_left.value == pytest.approx(1 - wrong / others)
+
+
+@pytest.mark.parametrize("said", [
+    "I do not know.", "{", '["1", "2", "3"]', '{"1": "patient", "2": "other"}',
+    '{"1": "other", "2": "other", "3": "nurse"}', '{"1": "other", "2": "other", "3": "other", "2": "patient"}',
+    '{"1": "other", "2": "other", "3": "other", "4": "other"}',
+])  # fmt: skip
+def test_an_answer_that_cannot_be_read_leaves_the_note_to_the_rules(said):
+    with ChatServer(lambda prompt: said) as server:
+        found = Swapper(whose="patient", resolver=resolver_of(server)).run(["58M. His sister."], genders=["male"])
+    rules = Swapper(whose="patient").run(["58M. His sister."], genders=["male"])
+    assert found.texts.to_pylist() == rules.texts.to_pylist() == ["58F. Her sister."]
+    assert (found.unread.tolist(), rules.unread.tolist()) == ([True], [False])
+
+
+def test_what_stands_around_an_answer_is_no_part_of_it():
+    said = '<think>{"1": "other"}</think>Here: ```json\n{"1": "patient", "2": "patient", "3": "other"}\n```'
+    with ChatServer(lambda prompt: said) as server:
+        found = Swapper(whose="patient", resolver=resolver_of(server)).run(["58M. His sister."], genders=["male"])
+    assert found.texts.to_pylist() == ["58F. Her sister."]
+    assert not found.unread.any()
+
+
+def notes_file(path, **columns):
+    columns = {"text": ["58M. His sister is a nurse. Canary", "Nothing."], **columns}
+    with path.open("w", newline="") as handle:
+        writer = csv.writer(handle)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return path
+
+
+def test_credentialed_notes_go_to_no_service_but_ones_own(tmp_path):
+    path = notes_file(tmp_path / "n.csv", HADM_ID=["1", "2"])
+    with ChatServer(lambda prompt: '{"1": "patient", "2": "other", "3": "other"}') as server:
+        job = Job(str(path), resolver=resolver_of(server))
+        with pytest.raises(UsageError, match=r"sends texts to a service, and these rows are credentialed"):
+            swap_files(job, tmp_path / "out")
+        assert server.requests == []
+        assert not (tmp_path / "out").exists()
+        own = Job(str(path), resolver=resolver_of(server, own_address=(server.base_url,)))
+        done = swap_files(own, tmp_path / "out")
+        assert len(server.requests) == 1
+    assert done.totals.rows_unread == 0
+    rows = pq.read_table(tmp_path / "out" / "data").to_pylist()
+    assert rows[0]["text"] == "58F. His sister is a nurse. Canary"
+    assert json.loads((tmp_path / "out" / "swap.json").read_text())["resolver"] == "chat:tiny"
+
+
+def test_a_service_that_fails_repeats_no_note(tmp_path, caplog):
+    path = notes_file(tmp_path / "n.csv", HADM_ID=["1", "2"])
+    with ChatServer(lambda prompt: "", fault=lambda prompt, n: "400") as server:
+        more = ("-M", f"own-address={server.base_url}")
+        done = swapbias(
+            "swap", path, "--out", tmp_path / "out", "--resolver", "chat:tiny", "--base-url", server.base_url, *more
+        )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "Canary" not in done.stdout + done.stderr + caplog.text
+
+
+def test_the_table_of_a_resolver_is_printed():
+    with ChatServer(gold) as server:
+        done = swapbias("swap", "--evaluate", "--resolver", "chat:tiny", "--base-url", server.base_url)
+    assert "180 notes of clinical_swaps, test; by chat:tiny" in done.stdout
+    (whole,) = re.findall(r"100%.*", done.stdout)
+    assert whole.split()[2] == "1.000"
+
+
+@pytest.mark.parametrize(("more", "wanted"), [
+    (("--base-url", "http://127.0.0.1:1/v1"), "is of a resolver, and none is named"),
+    (("--resolver", "folder", "--base-url", "http://127.0.0.1:1/v1"), "Write --resolver chat:folder"),
+    (("--resolver", "chat:m", "--base-url", "http://127.0.0.1:1/v1", "--processes", "2"), "runs in one process"),
+    (("--resolver", "chat:m", "--base-url", "http://127.0.0.1:1/v1", "--whose", "everyone"), "Take whose='patient'"),
+    (("--max-doubt", "0.1", "--whose", "everyone"), "Add --whose patient"),
+])  # fmt: skip
+def test_what_does_not_fit_together_is_refused_in_one_sentence(tmp_path, more, wanted):
+    done = swapbias("swap", notes_file(tmp_path / "n.csv"), "--out", tmp_path / "out", "--whose", "patient", *more)
+    assert done.returncode == 2
+    assert wanted in " ".join(done.stderr.split())
+    assert not (tmp_path / "out").exists()
+
+
+# --- classifiers of tokens ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    """A tiny untrained encoder whose vocabulary is that of some notes."""
+    import torch
+    from transformers import BertConfig, BertModel, BertTokenizer
+
+    torch.manual_seed(0)
+    words = sorted({word for row in ROWS[:8] for word in re.findall(r"\w+|[^\w\s]", row["text"].lower())})
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "patient", ":", "female", "male", *words]
+    vocabulary = {piece: at for at, piece in enumerate(dict.fromkeys(pieces))}
+    folder = tmp_path_factory.mktemp("encoder")
+    BertTokenizer(vocab=vocabulary, do_lower_case=True, model_max_length=48).save_pretrained(folder)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    BertModel(BertConfig(vocab_size=len(vocabulary), max_position_embeddings=48, **sizes)).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(encoder, tmp_path_factory):
+    from scripts.fit_resolver import fit
+
+    folder = tmp_path_factory.mktemp("trained")
+    fit(str(encoder), ROWS[:8], folder, epochs=60, learning_rate=2e-3)
+    return folder
+
+
+def test_a_classifier_that_is_trained_here_learns_its_notes(trained):
+    (by_rules, *_), (whole, *_) = (
+        evaluate(Swapper(whose="patient", resolver=one), ROWS[:8]) for one in (None, load_resolver(str(trained)))
+    )
+    assert whole.accuracy.precision.value > max(0.95, by_rules.accuracy.precision.value - 0.05)
+    assert whole.others_left.value > 0.9
+
+
+def test_credentialed_notes_are_read_here_without_the_network(trained, tmp_path, monkeypatch):
+    def refuse(*arguments, **more):
+        raise AssertionError("a connection is made")
+
+    monkeypatch.setattr("socket.socket.connect", refuse)
+    path = notes_file(tmp_path / "n.csv", HADM_ID=["1", "2"])
+    done = swapbias("swap", path, "--out", tmp_path / "out", "--resolver", trained)
+    assert done.returncode == 0
+    assert "rows unread: 0" in done.stdout
+
+
+def test_a_classifier_of_other_labels_is_refused(trained):
+    from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+    model = AutoModelForTokenClassification.from_pretrained(trained, id2label={0: "a", 1: "b", 2: "patient"})
+    with pytest.raises(UsageError, match=r"has the labels a, b, patient, expected patient, spouse, other"):
+        TokenResolver(model, AutoTokenizer.from_pretrained(trained), "m")
+
+
+def test_long_notes_are_read_in_windows_that_hold_every_word(encoder):
+    from transformers import AutoTokenizer
+
+    text = "He saw her. " * 60
+    places = [(found.start(), found.end()) for found in re.finditer("He|her", text)]
+    found = windows_of(AutoTokenizer.from_pretrained(encoder), MarkedNote(text, places, "male"), 48)
+    assert len(found) > 3
+    assert max(len(inputs["input_ids"]) for inputs, _ in found) <= 48
+    assert {word for _, words in found for word in words} == {None, *range(len(places))}
+    for inputs, words in found:
+        assert [kind == 1 for kind in inputs["token_type_ids"]] == [word is not None for word in words]
