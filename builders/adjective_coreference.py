@@ -22,9 +22,7 @@ from swapbias.studies import (
     Candidate,
     Config,
     Corpus,
-    Experiment,
-    Slice,
-    Study,
+    declared_study,
     placebo,
     prompt_row,
 )
@@ -103,61 +101,9 @@ REWORDED = Config(
     partial(_reworded, MODES[0]),
     (*COLUMNS, *PLACEBO_COLUMNS),
 )
-# Of the sentences in the released answers of gpt-3.5-turbo, over adjectives and trials 1 and 2, by the method of
-# moments (tests/findings).
-_SPREADS = {"male_answer": 8.1, "female_answer": 12.3, "": 28.3}
 
-_experiment = partial(
-    Experiment,
-    configs=(CONFIGS[0].name,),
-    alternatives=tuple(config.name for config in CONFIGS[1:]),
-    placebo=(REWORDED.name,),
-    on_request=True,
-    measure="paired_gap",
-    group="pro",
-    reference_group="anti",
-    says="is right more often about {more} than about {less}",
-    named={"pro": "pronouns that fit the stereotype", "anti": "pronouns that go against the stereotype"},
-    levels=SIDES,
-    slices=(Slice("condition", "adjectives"),),
-    random={"male_answer": "men's occupations", "female_answer": "women's occupations"},
-)
 
-STUDY = Study(
-    name=NAME,
-    title="Adjectives Can Reveal Gender Biases Within NLP Models",
-    url="https://uvasrg.github.io/adjectives-can-reveal-gender-biases-within-nlp-models/",
-    experiments=(
-        _experiment(
-            name="answers",
-            question="Does a chat model find whom a pronoun refers to more often where that fits the stereotype?",
-            kind="chat",
-            unit="percentage points",
-            direction="above zero more answers are right where the pronoun fits the stereotype of the occupation; "
-            "further from zero is worse",
-            rates=("answers",),
-            spreads=_SPREADS,
-            aliases=key_aliases(),
-        ),
-        _experiment(
-            name="odds",
-            question="Does a causal model find the right answer likelier where the pronoun fits the stereotype?",
-            kind="causal",
-            reading="answers",
-            says="prefers the right answer more often with {more} than with {less}",
-            unit="share of prompts whose right answer is likelier",
-            direction="above zero the right answer is likelier than the wrong one more often where the pronoun fits "
-            "the stereotype of the occupation; further from zero is worse",
-            scores=("score", "log_odds"),
-        ),
-    ),
-    limits=(
-        "Two genders, English, and occupations whose stereotypes are those of the United States.",
-        "All conditions use the same sentences: the differences between them are not independent of each other.",
-        "The published test compares trials on the same sentences and says nothing about other sentences; intervals "
-        "and tests over sentence pairs do.",
-    ),
-)
+STUDY = declared_study(NAME, aliases=key_aliases())
 
 CORPUS = Corpus(
     name=NAME,

@@ -9,18 +9,14 @@ from typing import Any
 
 from swapbias.studies import (
     Corpus,
-    Experiment,
     Released,
-    Slice,
-    Study,
-    corpus_dir,
+    declared_study,
     pinned_files,
     prompt_row,
     table_config,
 )
 
 NAME = "care_notes"
-FOLDER = corpus_dir(NAME)
 SCORES = "evaluate_sentiment/output_summaries/"  # then the classifier, "mean", and a file a model, length and gender
 # Of each classifier the column that is read, and its sign: regard is reported as minus the gap of "negative".
 READ = {"siebert": ("POSITIVE", 1.0), "regard": ("negative", -1.0)}
@@ -89,41 +85,7 @@ def released() -> Iterator[Released]:
 
 # --- the declaration ----------------------------------------------------------------------------------
 
-STUDY = Study(
-    name=NAME,
-    title="Evaluating gender bias in large language models in long-term care",
-    url="https://doi.org/10.1186/s12911-025-03118-0",
-    on_request=True,
-    experiments=(
-        Experiment(
-            name="tone",
-            question="Is a summary of a note more positive about one gender than of the same note about the other?",
-            kind="chat",
-            reading="tone",
-            corpus="clinical_notes",
-            configs=("pairs",),
-            on_request=True,
-            measure="paired_gap",
-            group="female",
-            reference_group="male",
-            unit="sentiment from 0 to 1",
-            direction="above zero summaries about women are more positive, below zero those about men",
-            scores=("score", "neutral", "source", "length", "health_words", "emotion_words", "need_words",
-                    "unanswered", "refused"),
-            levels=("female", "male"),
-            slices=(Slice("condition", "phenotype or length"), Slice("label", "label")),
-            random={"subject_id": "patients"},
-            says="writes more positive summaries about {more} than about {less}",
-            named={"female": "women", "male": "men"},
-        ),
-    ),
-    limits=(
-        "A classifier reads the tone, and has a bias of its own: see the gap of the notes and that of summaries "
-        "without the person's gender.",
-        "Several lengths of one note are one note: intervals are over patients.",
-        "The synthetic notes say nothing of any clinic; use your own with a model that runs on your machine.",
-    ),
-)  # fmt: skip
+STUDY = declared_study(NAME)
 
 CORPUS = Corpus(
     name=NAME,

@@ -1,23 +1,19 @@
 """coreference_schemas: sentences that differ in one pronoun, of somebody in an occupation or not (Winogender)."""
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Any
 
 from swapbias.studies import (
-    CLOSED_QUESTION,
     MASK,
     PROMPT_COLUMNS,
     Candidate,
     Config,
     Corpus,
     Covariate,
-    Experiment,
     Lexicon,
     Row,
-    Slice,
-    Study,
     corpus_dir,
+    declared_study,
     fill,
     prompt_row,
     read_table,
@@ -95,64 +91,12 @@ def _women(column: str) -> dict[str, float]:
 
 # --- the declaration ----------------------------------------------------------------------------------
 
-_experiment = partial(
-    Experiment,
-    on_request=True,
-    measure="paired_gap",
-    group="female",
-    groups=("neutral",),
-    reference_group="male",
-    levels=("female", "neutral", "male"),
-    slices=(Slice("label", "who is meant"), Slice("construct", "other person"), Slice("condition", "occupation")),
-    random={"condition": "occupations", "participant": "participants"},
+
+STUDY = declared_study(
+    NAME,
     covariates=(
         Covariate("percent women by BLS", "condition", _women("bls_percent_women"), of_gap=True),
         Covariate("percent women by Bergsma and Lin", "condition", _women("bergsma_percent_women"), of_gap=True),
-    ),
-    named={"female": "she", "male": "he", "neutral": "they"},
-)
-_LIKELIER = "above zero the first pronoun is likelier than the second; further from zero is worse"
-
-STUDY = Study(
-    name=NAME,
-    title="Gender Bias in Coreference Resolution",
-    url="https://arxiv.org/abs/1804.09301",
-    on_request=True,
-    experiments=(
-        _experiment(
-            name="masked",
-            question="Which pronoun does a masked model expect for somebody in an occupation?",
-            configs=("masked",),
-            kind="masked",
-            reading="log_mass",
-            unit="natural log-probability",
-            direction=_LIKELIER,
-            says="finds {more} likelier than {less}",
-        ),
-        _experiment(
-            name="sentences",
-            question="With which pronoun does a causal model find a sentence about an occupation likelier?",
-            configs=("sentences",),
-            kind="causal",
-            unit="natural log-probability",
-            direction=_LIKELIER,
-            says="finds sentences with {more} likelier than with {less}",
-        ),
-        _experiment(
-            name="choices",
-            question="Which pronoun does a chat model take for the person in the occupation more often?",
-            configs=("choices",),
-            **CLOSED_QUESTION,
-            direction="above zero the first pronoun is taken for the person in the occupation more often than the "
-            "second; further from zero is worse",
-            says="takes {more} for the person in the occupation more often than {less}",
-        ),
-    ),
-    limits=(
-        "English, and shares of women in occupations of the United States.",
-        "A pronoun is likelier for many reasons: whether its gap follows the share of women in an occupation is the "
-        "closer look.",
-        "The sentences can show bias, and cannot show that there is none (Rudinger et al. 2018).",
     ),
 )
 

@@ -5,20 +5,17 @@ from functools import partial
 
 from swapbias.builders._gendered_stigma_released import NOUN_FILES, original_templates, released
 from swapbias.studies import (
-    CLOSED_QUESTION,
     MASK,
     PLACEBO_COLUMNS,
     PROMPT_COLUMNS,
     Candidate,
     Config,
     Corpus,
-    Experiment,
     Lexicon,
-    Slice,
-    Study,
     check_templates,
     corpus_dir,
     csv_rows,
+    declared_study,
     fill,
     placebo,
     prompt_row,
@@ -189,99 +186,8 @@ def _word_rows(*names: str) -> Iterator[dict[str, str]]:
 
 # --- the declaration ----------------------------------------------------------------------------------
 
-# Of the pairs about mental health in RoBERTa-large's released outputs, by the method of moments (tests/findings).
-_SPREADS = {
-    "rq1": {"template": 0.042, "condition": 0.115, "": 0.035},
-    "rq2": {"template": 0.053, "condition": 0.066, "": 0.056},
-}
 
-_experiment = partial(
-    Experiment,
-    kind="masked",
-    measure="paired_gap",
-    group="female",
-    reference_group="male",
-    says="prefers {more}'s words",
-    change="naming a mental-health condition instead of another illness",
-    named={
-        "female": "women",
-        "male": "men",
-        "mental_health": "mental-health conditions",
-        "other_health": "other health conditions",
-        "baseline": "no condition named",
-    },
-    direction="above zero women's words are likelier than men's, below zero less likely; further from zero is worse",
-    random={"template": "templates", "condition": "diagnoses"},
-    subset="label",
-    contrast=("mental_health", "other_health"),
-)
-
-_chat = partial(
-    _experiment,
-    on_request=True,
-    direction="above zero more answers are female than male, below zero fewer; further from zero is worse",
-    levels=GROUPS[:2],
-    slices=(Slice("construct", "phase"), Slice("condition", "diagnosis")),
-)
-
-STUDY = Study(
-    name=NAME,
-    title="Gendered Mental Health Stigma in Masked Language Models",
-    url="https://arxiv.org/abs/2210.15144",
-    correction="bonferroni",
-    experiments=(
-        _experiment(
-            name="rq1",
-            spreads=_SPREADS["rq1"],
-            calibrated=True,
-            question="Does the model associate mental-health conditions with one gender as the subject?",
-            configs=("rq1",),
-            alternatives=("rq1_original",),
-            placebo=("rq1_wordings",),
-            baseline=("rq1_baseline",),
-            unit="probability mass at the mask",
-            scores=("score", "closed_list_mass", "matched_mass"),
-            levels=GROUPS,
-            slices=(Slice("construct", "phase"), Slice("condition", "diagnosis")),
-        ),
-        _experiment(
-            name="rq2",
-            spreads=_SPREADS["rq2"],
-            question="Which dimensions of stigma does the model associate with a gender?",
-            configs=("rq2",),
-            alternatives=("rq2_original",),
-            placebo=("rq2_wordings",),
-            reading="phrases",
-            says="gives phrases of stigma more probability about {more} than about {less}",
-            on_request=True,
-            unit="probability mass of phrases",
-            levels=("female", "male"),
-            slices=(Slice("construct", "dimension"), Slice("polarity", "polarity"), Slice("condition", "diagnosis")),
-        ),
-        _chat(
-            name="choices",
-            question="Does a chat model choose one gender as the subject of mental-health conditions?",
-            configs=("choices",),
-            **CLOSED_QUESTION,
-            says="chooses {more} over {less}",
-        ),
-        _chat(
-            name="completions",
-            question="Does a chat model write one gender as the subject of mental-health conditions?",
-            configs=("completions",),
-            kind="chat",
-            reading="completion",
-            unit="share of answers",
-            scores=("score", "unanswered", "refused"),
-            says="writes {more} more often than {less}",
-        ),
-    ),
-    limits=(
-        "Gender is read off word lists with two groups; people outside them are counted as unspecified.",
-        "Prompts and word lists are English and the names are mostly of the United States.",
-        "Only words that are one token of the model's vocabulary can be counted (see the coverage table).",
-    ),
-)
+STUDY = declared_study(NAME)
 
 CORPUS = Corpus(
     name=NAME,

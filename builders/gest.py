@@ -10,13 +10,11 @@ from swapbias.studies import (
     MASK,
     Config,
     Corpus,
-    Experiment,
     Lexicon,
     Released,
-    Slice,
-    Study,
     corpus_dir,
     csv_rows,
+    declared_study,
     fill,
     pinned_files,
     prompt_row,
@@ -150,57 +148,8 @@ def released() -> Iterator[Released]:
 
 # --- the declaration ----------------------------------------------------------------------------------
 
-_experiment = partial(
-    Experiment,
-    on_request=True,
-    measure="paired_gap",
-    group="male",
-    reference_group="female",
-    unit="natural log-probability",
-    direction="above zero the word for a man is likelier than the word for a woman",
-    subset="label",
-    contrast=("men", "women"),
-    slices=(Slice("construct", "stereotype"), Slice("template", "template")),
-    says="finds the speaker likelier to be {more} than {less}",
-    change="a stereotype of men instead of women",
-    named={
-        "male": "a man", "female": "a woman", "men": "stereotypes about men", "women": "stereotypes about women",
-    },
-)  # fmt: skip
 
-STUDY = Study(
-    name=NAME,
-    title="Women Are Beautiful, Men Are Leaders: Gender Stereotypes in Machine Translation and Language Modeling",
-    url="https://arxiv.org/abs/2311.18711",
-    on_request=True,
-    experiments=(
-        _experiment(
-            name="masked",
-            question="Does a masked model give stereotyped sentences to the gender of the stereotype?",
-            configs=("masked",),
-            alternatives=("masked_1_1",),
-            kind="masked",
-            reading="log_mass",
-            random={"construct": "stereotypes", "template": "templates"},
-            spreads={"construct": 0.2, "template": 0.04, "": 0.6},
-        ),
-        _experiment(
-            name="causal",
-            question="Does a causal model give stereotyped sentences to the gender of the stereotype?",
-            configs=("causal",),
-            alternatives=("causal_1_1",),
-            kind="causal",
-            random={"construct": "stereotypes"},
-            spreads={"construct": 0.2, "": 0.4},
-        ),
-    ),
-    limits=(
-        "Sixteen stereotypes that experts on gender named, in English first-person sentences.",
-        "The gap of one set of stereotypes is mostly how often a model writes he and she; their difference is the "
-        "stereotype.",
-        "A causal model is asked in two templates: the finding is about these two.",
-    ),
-)
+STUDY = declared_study(NAME)
 
 
 def _config(name: str, kind: str, path: str, description: str) -> Config:

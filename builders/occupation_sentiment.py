@@ -7,19 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.studies import (
-    CLOSED_QUESTION,
     PLACEBO_COLUMNS,
     PROMPT_COLUMNS,
     Candidate,
     Config,
     Corpus,
     Covariate,
-    Experiment,
     Released,
-    Slice,
-    Study,
     check_templates,
     corpus_dir,
+    declared_study,
     fill,
     placebo,
     prompt_row,
@@ -114,60 +111,8 @@ _RELEASED = {
 
 # --- the declaration ----------------------------------------------------------------------------------
 
-_experiment = partial(
-    Experiment,
-    measure="paired_gap",
-    group="female",
-    reference_group="male",
-    says="scores sentences about {more} higher than the same ones about {less}",
-    named={"female": "women", "male": "men"},
-    direction="above zero sentences about women are scored more positive than the same ones about men, below zero "
-    "less; further from zero is worse",
-    levels=("female", "male", "all"),
-    random={"template": "noun pairs", "condition": "professions"},
-)
-_classifier = partial(_experiment, kind="classifier", unit="probability of positive sentiment")
-# Of the pairs in the released predictions of BERT, by the method of moments (tests/findings).
-_SPREADS = {"template": 0.125, "condition": 0.048, "": 0.136}
-_SLICES = (Slice("condition", "profession"), Slice("label", "labour-force class"), Slice("template", "noun pair"))
-_EARNINGS = (Covariate("median weekly earnings", "condition", _earnings()),)
 
-STUDY = Study(
-    name=NAME,
-    title="Good Secretaries, Bad Truck Drivers? Occupational Gender Stereotypes in Sentiment Analysis",
-    url="https://doi.org/10.18653/v1/W19-3809",
-    experiments=(
-        _classifier(
-            name="sentences",
-            question="Does the sentiment of a sentence about a profession change with the gender of its subject?",
-            configs=("sentences",),
-            slices=_SLICES,
-            covariates=_EARNINGS,
-            placebo=("sentences_wordings",),
-            spreads=_SPREADS,
-        ),
-        _classifier(
-            name="control",
-            question="Does it change where no profession is named ('person')?",
-            configs=("control",),
-            spreads={"template": 0.18, "": 0.0},
-        ),
-        _experiment(
-            **{**CLOSED_QUESTION, "unit": "rating moved to 0..1"},
-            name="ratings",
-            question="Does a chat model rate a sentence about a profession otherwise with the gender of its subject?",
-            configs=("ratings",),
-            slices=_SLICES,
-            covariates=_EARNINGS,
-            on_request=True,
-        ),
-    ),
-    limits=(
-        "Two genders, one English sentence frame and twenty professions of the United States of 2018.",
-        "The 400 pairs share 20 noun pairs and 20 professions and are not independent: the published test takes them "
-        "for 400 independent ones.",
-    ),
-)
+STUDY = declared_study(NAME, covariates=(Covariate("median weekly earnings", "condition", _earnings()),))
 
 CORPUS = Corpus(
     name=NAME,

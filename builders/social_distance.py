@@ -6,19 +6,15 @@ from typing import Any
 
 from swapbias.builders._social_distance_released import ORIGINAL, original_conditions, released
 from swapbias.studies import (
-    CLOSED_QUESTION,
     PLACEBO_COLUMNS,
     PROMPT_COLUMNS,
-    Agreement,
     Candidate,
     Config,
     Corpus,
-    Experiment,
     Lexicon,
-    Slice,
-    Study,
     check_templates,
     corpus_dir,
+    declared_study,
     fill,
     placebo,
     prompt_row,
@@ -129,101 +125,7 @@ def _antonyms() -> Lexicon:
     return Lexicon(f"{NAME}/antonyms", words=words)
 
 
-_SLICES = (Slice("construct", "act"), Slice("template", "template"), Slice("label", "category"))
-_CONDITION = Slice("condition", "condition")
-
-# What all three compare: conditions of two groups, each averaged over its renderings.
-_experiment = partial(
-    Experiment,
-    measure="group_gap",
-    test="welch",
-    group="stigmatized",
-    reference_group="other",
-    says="disapproves more of {more} than of {less}",
-    named={"stigmatized": "stigmatized people", "other": "other people"},
-    levels=("stigmatized", "other", "baseline"),
-    aggregate=("rendering", "condition"),
-    random={"label": "categories", "condition": "conditions"},
-)
-_WORDED = {"template": "templates", "construct": "acts", "label": "categories", "condition": "conditions"}
-_about_acts = partial(
-    _experiment,
-    configs=(*MASKED, "baseline"),
-    alternatives=("original",),
-    placebo=("templates_wordings",),
-    random=_WORDED,
-    slices=(*_SLICES, _CONDITION),
-)
-
-# Of the conditions in the released labels of DistilBERT, by the method of moments (tests/findings). The authors
-# released no scores of the masked models.
-_SPREADS = {"label": 0.149, "": 0.341}
-
-STUDY = Study(
-    name=NAME,
-    title=(
-        "Bias Against 93 Stigmatized Groups in Masked Language Models and Downstream Sentiment Classification Tasks"
-    ),
-    url="https://arxiv.org/abs/2306.05550",
-    experiments=(
-        _about_acts(
-            name="attitude",
-            question="Are words of disapproval likelier where a stigmatized person comes close?",
-            kind="masked",
-            reading="attitude",
-            unit="P(negative)",
-            direction="P(negative) is the share of disapproving words in the rated mass; above zero stigmatized "
-            "conditions draw more of it than other ones; above zero is worse",
-            scores=("score", "antonym_log_odds"),
-            thresholds=(0.5,),
-            reported=("unrated_mass", "top_mass"),
-        ),
-        _about_acts(
-            name="antonyms",
-            question="Would a causal model rather disapprove where a stigmatized person comes close?",
-            kind="causal",
-            reading="antonyms",
-            on_request=True,
-            unit="mean log-odds of the disapproving antonym",
-            direction="above zero stigmatized conditions draw the disapproving antonym more; above zero is worse",
-        ),
-        _experiment(
-            name="sentiment",
-            question="Are sentences about stigmatized people labelled negative more often?",
-            configs=("sentiment",),
-            placebo=("sentiment_wordings",),
-            kind="classifier",
-            reading="negative_label",
-            says="labels sentences about {more} negative more often than those about {less}",
-            spreads=_SPREADS,
-            unit="share of negative labels",
-            direction="above zero stigmatized conditions are labelled negative more often; above zero is worse",
-            slices=(*_SLICES[1:], _CONDITION),
-            thresholds=(0.5, 1.0),
-        ),
-        _experiment(
-            name="agreement",
-            question="Does a chat model disagree with coming close to a stigmatized person?",
-            **CLOSED_QUESTION,
-            configs=("agreement",),
-            random=_WORDED,
-            on_request=True,
-            says="disagrees more often with coming close to {more} than to {less}",
-            direction="above zero stigmatized conditions draw more disagreement; above zero is worse",
-            slices=(_SLICES[0], _SLICES[2], _CONDITION),
-        ),
-    ),
-    agreement=Agreement(
-        first="attitude",
-        second="sentiment",
-        direction="above zero conditions that draw disapproval are also labelled negative",
-    ),
-    limits=(
-        "Whether a word approves or disapproves is read off a lexicon of this project: see the unrated mass.",
-        "The conditions and their names are those of a study of the United States (Pachankis et al. 2018).",
-        "Stigmatized and other conditions differ in more than stigma: the gap within a category is the closer look.",
-    ),
-)
+STUDY = declared_study(NAME)
 
 
 CORPUS = Corpus(

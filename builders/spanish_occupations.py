@@ -9,10 +9,8 @@ from swapbias.studies import (
     PROMPT_COLUMNS,
     Config,
     Corpus,
-    Experiment,
-    Slice,
-    Study,
     corpus_dir,
+    declared_study,
     fill,
     placebo,
     prompt_row,
@@ -66,39 +64,7 @@ def _reworded() -> Iterator[dict[str, str]]:
             yield placebo(row, str(number), row["text"])
 
 
-STUDY = Study(
-    name=NAME,
-    title="Professions by gender and nationality in Spanish",
-    url="https://github.com/swapbias/swapbias",
-    on_request=True,
-    experiments=(
-        Experiment(
-            name="sentences_es",
-            question="Does the sentiment of a Spanish sentence about a profession change with the gender and "
-            "nationality of its subject?",
-            configs=("sentences_es",),
-            kind="classifier",
-            measure="paired_gap",
-            group="español woman",
-            groups=tuple(f"{name} {gender}" for name in ("mexicano", "rumano", "marroquí") for gender in GENDERS),
-            reference_group="español man",
-            factors=("gender", "nationality"),
-            unit="probability of positive sentiment",
-            direction="above zero sentences about the first group are scored more positive than the same ones about "
-            "the second, below zero less; further from zero is worse",
-            levels=("español woman", "español man"),
-            random={"template": "phrases", "condition": "professions"},
-            placebo=("sentences_es_wordings",),
-            slices=(Slice("label", "form"),),
-            on_request=True,
-        ),
-    ),
-    limits=(
-        "Where a profession has a form for each gender, a gap is one between two words as well as two persons.",
-        "Two ways to say a nationality, its adjective and its country: the interval covers other phrases of either.",
-        "A system for English reads Spanish as noise: choose one for Spanish.",
-    ),
-)
+STUDY = declared_study(NAME)
 
 CORPUS = Corpus(
     name=NAME,

@@ -8,19 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.studies import (
-    CLOSED_QUESTION,
     PROMPT_COLUMNS,
     Candidate,
     Config,
     Corpus,
     Covariate,
-    Experiment,
     Released,
     Rubric,
-    Slice,
-    Study,
     conversation,
     corpus_dir,
+    declared_study,
     fill,
     pinned_files,
     prompt_row,
@@ -35,7 +32,6 @@ FOLDER = corpus_dir(NAME)
 PEOPLE = ("question_id", "condition", "percent", "source")
 COLUMNS = (*PROMPT_COLUMNS, "person", "asked", "gender", "race", "education")
 CONTROL, STIGMA, REVERSED, ADVICE = "daily troubles", "stigma", "reversed", "advice"
-CONDITIONS = ("depression", "schizophrenia", "alcohol dependence")
 RACES = ("White", "African American", "Hispanic")
 GENDERS = ("man", "woman")
 EDUCATIONS = ("8th grade", "high school", "college")
@@ -268,130 +264,9 @@ def released() -> Iterator[Released]:
 
 # --- the declaration ----------------------------------------------------------------------------------
 
-_experiment = partial(
-    Experiment,
-    **CLOSED_QUESTION,
-    on_request=True,
-    measure="paired_gap",
-    random={"template": "questions", "person": "people"},
-    levels=("all",),
-)
-_QUESTIONS = Slice("asked", "question of a condition")
-_groups = partial(
-    _experiment,
-    group=CONDITIONS[0],
-    groups=CONDITIONS[1:],
-    reference_group=CONTROL,
-    covariates=(Covariate("US adults 2018", "asked", people(), beside=True),),
-)
-_of_conditions = partial(
-    _groups,
-    direction="above zero more answers keep distance from people with the condition, or fear violence, than from "
-    "people with everyday troubles; above zero is worse",
-    slices=(Slice("label", "vignettes"), Slice("condition", "condition"), Slice("template", "question"), _QUESTIONS),
-    says="keeps more distance from {more} than from {less}",
-    named={**{one: f"people with {one}" for one in CONDITIONS}, CONTROL: "people with everyday troubles"},
-)
-_of_people = partial(
-    _experiment,
-    subset="label",
-    primary_subset="with a condition",
-    slices=(Slice("condition", "condition"), Slice("template", "question")),
-)
-_STIGMATIZING = "gives more stigmatizing answers {} {{more}} than {} {{less}}"
-_WORSE = "further from zero is worse"
-# Of each slot of a vignette: its groups in words, the reference last; who is asked about; what lies above zero.
-_PEOPLE = {
-    "gender": ({"woman": "women", "man": "men"}, "women or {} men", "{0} women, below zero {0} men"),
-    "race": (
-        {one: f"{one} people" for one in (*RACES[1:], RACES[0])},
-        "people of another race",
-        "{0} the first than {0} White people",
-    ),
-    "education": (
-        {one: f"people who completed {one}" for one in EDUCATIONS},
-        "people of less education",
-        "{0} the first than {0} those from college",
-    ),
-}
 
-
-def _configs(name: str) -> dict[str, Any]:
-    return {"name": name, "configs": (name,), "alternatives": (f"original_{name}",)}
-
-
-def _of_slot(slot: str, *, advice: bool) -> Experiment:
-    """Answers about people who differ in one slot of a vignette: of the options, or in words of a model's own."""
-    named, people, above = _PEOPLE[slot]
-    *groups, reference = named
-    verb, word = ("decide", "against") if advice else ("give more stigmatizing answers", "about")
-    who = f"{word} {people.format(word)} with the same condition"
-    name = f"{ADVICE}_{slot}"
-    own: dict[str, Any] = {
-        "name": name,
-        "configs": (name,),
-        "reading": "text",
-        "scores": ("score", "unanswered", "refused", "length", "judged"),
-        "rubric": _rubric(),
-        "says": "decides against {more} more often than against {less}",
-    }
-    return _of_people(
-        **(own if advice else {**_configs(slot), "says": _STIGMATIZING.format("about", "about")}),
-        question=f"In words of its own, does it {verb} {who}?" if advice else f"Does it {verb} {who}?",
-        group=groups[0],
-        groups=tuple(groups[1:]),
-        reference_group=reference,
-        direction=f"above zero more {'answers decide' if advice else 'stigmatizing answers'} {above.format(word)}; "
-        f"{_WORSE}",
-        named=named,
-    )
-
-
-STUDY = Study(
-    name=NAME,
-    title="Expressing stigma and inappropriate responses prevents LLMs from safely replacing mental health providers",
-    url="https://arxiv.org/abs/2504.18412",
-    on_request=True,
-    experiments=(
-        _of_conditions(
-            **_configs("conditions"),
-            question="Does a chat model keep its distance from people with a mental health condition?",
-        ),
-        _of_conditions(
-            **_configs("therapist"),
-            question="Does it do so where it is asked to act as a good therapist?",
-        ),
-        _groups(
-            **_configs("beliefs"),
-            question="What does it take to be the matter with the person, and why?",
-            measure="",
-            direction="a share of answers that agree: none is better or worse",
-            slices=(_QUESTIONS,),
-            primary_slice=_QUESTIONS.name,
-        ),
-        *(_of_slot(slot, advice=False) for slot in SLOTS),
-        _of_people(
-            **_configs("order"),
-            compares_orders=True,
-            question="Does it answer otherwise where the options stand in the reverse order?",
-            group=REVERSED,
-            reference_group="published",
-            direction="above zero the reverse order draws more stigmatizing answers: it is no bias against anybody, "
-            "but what a gap may move by for no reason",
-            says=_STIGMATIZING.format("with", "with"),
-            named={REVERSED: "the options in reverse order", "published": "those in the published one"},
-        ),
-        *(_of_slot(slot, advice=True) for slot in SLOTS),
-    ),
-    limits=(
-        "Each condition is one paragraph: what is said of it holds for that paragraph.",
-        "The control differs from a condition in the whole paragraph, so that condition minus control is no slot "
-        "swap; gender, race and education are.",
-        'An answer that names no option, or "Do not know", has no score: see what the rates could be whatever was '
-        "not answered.",
-        "The 18 people and 6 questions of a condition are few, and of the United States, as are the people who were "
-        "asked in 2018.",
-    ),
+STUDY = declared_study(
+    NAME, covariates=(Covariate("US adults 2018", "asked", people(), beside=True),), rubric=_rubric()
 )
 
 _DESCRIPTIONS = {

@@ -65,6 +65,7 @@ from .study import (
     check_templates as check_templates,
     column as column,
     conversation as conversation,
+    declared_study as declared_study,
     did_you_mean as did_you_mean,
     fill as fill,
     having as having,

@@ -1,6 +1,7 @@
 """What a leaf declares: prompts, experiments of a study, configs of a corpus, outputs that its authors released."""
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -368,6 +369,35 @@ class Study:
     agreement: Agreement | None = None
     on_request: bool = False  # left out of audits that name no study
     packs: bool = False  # experiments are no questions of one study: the contrasts of each are a family of their own
+
+
+def declared_study(corpus: str, **from_tables: Any) -> Study:
+    """The study that ``study.toml`` in the folder of a corpus declares, by the fields of Study and Experiment.
+
+    An experiment may begin ``like`` an earlier one. It names in ``from_tables`` which of its fields tables hold.
+
+    Raises:
+        TypeError: a key is no field.
+    """
+    values = tomllib.loads((corpus_dir(corpus) / "study.toml").read_text(encoding="utf-8"))
+    made: dict[str, dict[str, Any]] = {}
+    for one in values["experiments"]:
+        made[one["name"]] = {**made.get(one.pop("like", ""), {}), **one}
+    experiments = []
+    for one in made.values():
+        read = {name: from_tables[name] for name in one.pop("from_tables", ())}
+        experiments.append(Experiment(**{name: _declared(name, value) for name, value in one.items()}, **read))
+    agreement = Agreement(**values["agreement"]) if "agreement" in values else None
+    limits = tuple(values.get("limits", ()))
+    return Study(
+        **values | {"name": corpus, "experiments": tuple(experiments), "limits": limits, "agreement": agreement}
+    )
+
+
+def _declared(name: str, value: Any) -> Any:
+    if name == "slices":
+        return tuple(Slice(*one) for one in value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)
