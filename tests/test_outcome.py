@@ -395,26 +395,6 @@ def test_own_prompts_are_audited_as_a_study_of_the_command_line(tmp_path):
         audit(lambda texts: [0.5] * len(texts), "occupation_sentiment:control", reference="male")
 
 
-def test_several_models_are_audited_one_after_another(tmp_path):
-    """A loop over models gives runs that can be compared."""
-    models = [even, lambda texts: [0.9 - 0.1 * text.startswith("He ") for text in texts]]
-    first, second = (
-        audit(model, name=name, out=tmp_path / "runs" / name)
-        for model, name in zip(models, ("even", "tilted"), strict=True)
-    )
-    assert [one.primary["model_id"][0] for one in (first, second)] == ["even", "tilted"]
-    assert sorted(one.name for one in (tmp_path / "runs").iterdir()) == ["even", "tilted"]
-    assert second.compare(first)["value"].abs().max() == pytest.approx(0.1 / 20)  # one noun pair of twenty
-
-
-def test_the_gate_of_python_is_that_of_the_command_line(tilted):
-    from swapbias.findings import FAILS, PASSES, check_gaps
-
-    for margin, outcome in ((0.05, FAILS), (0.5, PASSES)):
-        assert check_gaps(tilted.found, max_gap=margin).outcome == outcome
-    tilted.assert_below(0.05, baseline=tilted)  # no larger than itself
-
-
 WORK = ("work", "school", "the bus", "a talk", "dinner", "the train", "court", "a date")
 
 

@@ -1,6 +1,5 @@
 """The frame of the benchmarks, with workloads whose seconds are known: nothing here is timed."""
 
-import argparse
 import json
 import math
 import re
@@ -12,7 +11,6 @@ import pytest
 
 from benchmarks import frame, measuring, pages, table
 from benchmarks.frame import Prepared, Series, Side, Workload, measure
-from swapbias.errors import UsageError
 from tests.conftest import ROOT
 
 MACHINE = {"cpu": "a cpu", "cores": 2, "system": "Linux", "python": "3.11", "versions": {"numpy": "2"}, "date": "d"}
@@ -93,23 +91,6 @@ def test_unequal_outputs_stop_before_anything_is_timed():
     assert work.order == ["ours", "peer"]
 
 
-def test_the_check_sees_the_output_of_each_side():
-    work = Work()
-    prepared = Prepared((work.side("ours", [1, 1]),), (work.side("peer", [1, 1]),), equal)
-    assert measure(prepared, repeat=1, clock=work.clock).equality == "equal: ['OURS', 'PEER']"
-
-
-@pytest.mark.parametrize(
-    ("share", "repeat", "names"), [(0.0, 1, "ab"), (1.5, 1, "ab"), (1.0, 0, "ab"), (1.0, 1, "aa")]
-)
-def test_sides_that_make_no_sense_are_refused(share, repeat, names):
-    work = Work()
-    prepared = Prepared((work.side(names[0], [1]),), (work.side(names[1], [1], share=share),), equal)
-    with pytest.raises(ValueError, match="expected"):
-        measure(prepared, repeat=repeat, clock=work.clock)
-    assert work.order == []
-
-
 def test_the_limit_of_the_hardware_gives_the_fraction_reached():
     # The hardware needs 1.5 s, we needed 2 s: 75 %. The peer has no limit of its own.
     one = finished([0, 2.0], [0, 4.0], {}, limit=lambda: (1.5, "products alone"))
@@ -123,21 +104,6 @@ def test_the_limit_is_the_fastest_of_those_measured_between_the_rounds():
     one = finished([0, 2.0, 2.0], [0, 4.0, 4.0], {}, limit=lambda: (next(least), "products alone"))
     assert one.timed[0].limit_seconds == 1.0
     assert one.timed[0].fraction == 0.5
-
-
-def test_a_goal_between_two_of_ours_is_compared_too():
-    work = Work()
-    prepared = Prepared((work.side("one", [0, 4.0]), work.side("two", [0, 2.0])), (), equal)
-    workload = Workload("fake", "Fake", {("two", "one"): 1.8}, lambda scale: prepared)
-    measured = measure(prepared, repeat=1, clock=work.clock)
-    one = table.result(workload, prepared, measured, scale=1.0, peaks={"one": 9.0}, machine=MACHINE)
-    assert [(pair.ours, pair.against, pair.ratio, pair.met) for pair in one.compared] == [("two", "one", 2.0, "yes")]
-    assert [timed.peak_mb for timed in one.timed] == [9.0, None]
-
-
-def test_a_goal_for_a_side_that_is_not_there_is_an_error():
-    with pytest.raises(ValueError, match="its sides are"):
-        finished([0, 1.0], [0, 1.0], {("ours", "another"): 2.0})
 
 
 def test_of_several_runs_all_are_kept_and_the_least_favourable_is_told(tmp_path):
@@ -161,30 +127,6 @@ def test_of_several_runs_all_are_kept_and_the_least_favourable_is_told(tmp_path)
     assert (len(alone.runs), alone.timed) == (1, one.timed)
     with pytest.raises(ValueError, match="runs of fake"):
         table.merged([one, replace(one, size="4 prompts")])
-
-
-def test_runs_are_fresh_processes(monkeypatch, tmp_path):
-    from benchmarks import __main__ as command
-
-    begun = []
-
-    def process(arguments):
-        begun.append(arguments)
-        table.write(finished([0, 2.0], [0, 20.0 * len(begun)], {}), tmp_path / "results")
-        return 0.0, ""
-
-    class Folder:
-        __enter__ = lambda self: str(tmp_path)  # noqa: E731
-        __exit__ = lambda self, *_: None  # noqa: E731
-
-    monkeypatch.setattr(measuring, "timed_process", process)
-    monkeypatch.setattr(command.tempfile, "TemporaryDirectory", Folder)
-    workload = Workload("fake", "Fake", {}, lambda scale: None)
-    options = argparse.Namespace(runs=3, scale=1.0, repeat=2, memory=True, processor=False)
-    one = command._fresh(workload, options)
-    assert [run.ratio("ours", "peer") for run in one.runs] == [10, 20, 30]
-    assert one.compared[0].ratio == 10
-    assert ["--memory" in arguments for arguments in begun] == [True, False, False]
 
 
 def test_the_ratios_of_the_readme_are_those_of_the_page_of_results():
@@ -214,12 +156,6 @@ def test_a_page_is_placed_under_its_heading_and_keeps_sections_whose_results_are
     assert table.replace_page(page, "- Fake (`fake`): 2\n## Growth\n## New\n")
 
 
-def test_the_readme_quotes_three_runs_or_none():
-    one = finished([0, 2.0], [0, 4.0], {})
-    with pytest.raises(ValueError, match="at least 3 runs"):
-        pages.sentence([replace(one, name=name) for name in ("masked", "sentiment", "swapping")])
-
-
 def test_results_survive_being_written_and_read(tmp_path):
     one = finished([0, 2.0], [0, 4.0], {("ours", "peer"): 3.0}, limit=lambda: (1.5, "products alone"))
     series = Series("growth", "Growth", ("step", "seconds"), lambda scale, repeat: [("1x", "2")])
@@ -232,12 +168,6 @@ def test_results_survive_being_written_and_read(tmp_path):
     assert back[1].rows == (("1x", "2"),)
     assert table.page(back) == table.page([one, kept])
     assert "| 1x | 2 |" in table.page(back)
-
-
-def test_a_file_that_is_no_result_is_named(tmp_path):
-    (tmp_path / "fake.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"fake\.json is no result"):
-        table.read(tmp_path)
 
 
 def test_the_load_of_others_is_said_and_too_much_is_marked():
@@ -263,38 +193,11 @@ def test_names_are_found_without_importing(tmp_path):
     assert frame.names(tmp_path) == ["fast", "steps"]
 
 
-def test_an_unknown_name_is_one_sentence_before_anything_runs():
-    with pytest.raises(UsageError, match=r"no benchmark 'speeed'\. Choose from: .*swapping"):
-        list(frame.find(["swapping", "speeed"]))
-
-
-def test_every_benchmark_is_called_after_its_file():
-    for name in frame.names():
-        for one in frame.find([name]):
-            assert one.name.split("-")[0] == name
-
-
-def test_a_row_that_does_not_fit_the_columns_is_an_error():
-    series = Series("growth", "Growth", ("step", "seconds"), lambda scale, repeat: [("1x",)])
-    with pytest.raises(ValueError, match="1 cells for 2 columns"):
-        table.steps(series, series.rows(1.0, 1), scale=1.0, foreign=0.0, machine=MACHINE)
-
-
-def test_the_machine_is_told_once_for_all_that_was_taken_on_it():
-    one = finished([0, 2.0], [0, 4.0], {})
-    assert table.page([one, one]).count("Taken on d: a cpu, 2 cores") == 1
-
-
 def test_the_peak_of_a_process_is_that_of_its_own_work():
     code = "from benchmarks import measuring; print(*measuring.peak_of(lambda: bytearray(50_000_000)))"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     before, most = map(float, told.stdout.split())
     assert most - before > 40  # MB
-
-
-def test_a_process_that_fails_says_why():
-    with pytest.raises(ValueError, match="no such thing"):
-        measuring.timed_process(["-c", "raise SystemExit('no such thing')"])
 
 
 def test_the_chart_is_drawn_from_the_steps_of_cost(tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.soak.fuzz import Tally, Target, Watch, kept_beside, mutated, of_an_end, tried
+from benchmarks.soak.fuzz import Tally, Target, Watch, mutated, tried
 from benchmarks.soak.inputs import targets
 from swapbias.errors import UsageError
 
@@ -102,23 +102,3 @@ def test_the_watch_sees_what_it_looks_for(place, watch, does, what):
 
     found = faults(Target("planted", [b""], read), [b"\xff"], watch)
     assert any(one.startswith(what) for one in found), found
-
-
-def test_an_input_that_ends_the_process_is_kept(place):
-    out = place / "found.json"
-
-    def read(content: bytes) -> None:
-        if content == b"bad":
-            os._exit(3)
-
-    if not (child := os.fork()):
-        target = Target("a reader", [b"good"], read)
-        for content in (b"good", b"bad"):
-            tried(target, content, Tally(), Watch(place), kept_beside(out))
-        os._exit(0)
-    _, code = os.waitpid(child, 0)
-    one = of_an_end(out, os.waitstatus_to_exitcode(code))["a reader"]
-    assert one["faults"] == {"the process ended with 3": 1}
-    assert one["found"] == {"the process ended with 3": base64.b64encode(b"bad").decode()}
-    kept_beside(out).write_bytes(b"")
-    assert of_an_end(out, 0) == {}

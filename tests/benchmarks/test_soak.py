@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from benchmarks.soak.faults import CLOCK, FULL, KILL, TORN, Faults
-from benchmarks.soak.fuzz import told
 from benchmarks.soak.jobs import rows
 from swapbias.files import write_whole
 
@@ -61,11 +60,3 @@ def test_rows_are_counted():
 
     whole, found = rows(content(1, 2, 3)), rows(content(1, 1, 3))
     assert (whole - found).total() == (found - whole).total() == 2  # in each of two tables
-
-
-def test_inputs_of_rounds_add_up(tmp_path):
-    one = {"inputs": 5, "read": 2, "slow": 1, "stuck": 0, "ran": 0, "faults": {"slow": 1, "KeyError in x": 3}}
-    stored = tmp_path / "fuzz.json"
-    assert told({"a": one}, stored)[0] == ("all", "5", "2", "3", "1", "0", "5")
-    stored.write_text('{"rows": [["all", "5"], ["a", "1,005"]]}')
-    assert told({"a": one}, stored)[1][-1] == "1,010"

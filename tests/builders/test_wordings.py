@@ -137,23 +137,12 @@ def test_every_template_has_five_wordings_that_differ_from_each_other_and_from_e
     assert [text for text, times in Counter(texts).items() if times > 1] == []
 
 
-def test_a_wording_has_the_slots_of_its_template(tables):
-    before, after, _ = tables
-    for name, found in after.items():
-        assert {tuple(slots(text)) for text in found} == {tuple(slots(before[name]))}
-
-
-def test_a_wording_adds_and_loses_no_gendered_word(tables):
-    before, after, _ = tables
-    for name, found in after.items():
-        assert [text for text in found if gendered(text) != gendered(before[name])] == []
-
-
-def test_a_wording_starts_and_ends_like_its_template(tables):
+def test_a_wording_keeps_the_slots_gendered_words_start_and_end_of_its_template(tables):
     before, after, _ = tables
     for name, found in after.items():
         for text in found:
-            assert text[-1] == before[name][-1] or not before[name].endswith(".")
+            assert slots(text) == slots(before[name])
+            assert gendered(text) == gendered(before[name])
             assert text.endswith(".") == before[name].endswith(".")
             assert text[0].isupper() or text[0] in "<["
 
@@ -413,10 +402,6 @@ def test_rewording_equals_the_slow_definition(pairs):
 )
 def test_whole_phrases_are_replaced_and_capitals_kept(text, expected):
     assert reworded(text, 1) == expected
-
-
-def test_every_phrase_has_five_alternatives():
-    assert {len(alternatives) for alternatives in carrier_synonyms().values()} == {WORDINGS}
 
 
 def test_most_real_reports_change_in_three_places_and_no_gendered_word_does(clinical):

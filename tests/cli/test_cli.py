@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from swapbias.cli import app, main, terminal
 from swapbias.cli.terminal import known_settings, read_settings
 from swapbias.errors import UsageError
-from swapbias.studies import corpora, load_corpus, load_study, metrics, studies
+from swapbias.studies import load_corpus, load_study, metrics, studies
 from tests import tiny
 from tests.conftest import ROOT
 
@@ -79,10 +79,14 @@ def test_list_shows_what_each_kind_of_model_can_be_asked_on_one_screen():
     assert "paired_gap" in swapbias("list", "--measures").stdout
 
 
-def test_the_version_is_shown():
-    shown = started("--version").stdout
+def test_a_fresh_process_shows_the_version_collects_garbage_rarely_and_has_one_sentence_for_bad_input():
+    run = "import gc; from swapbias.cli import main\ntry: main()\nexcept SystemExit: print(gc.get_threshold()[0])"
+    done = subprocess.run([sys.executable, "-c", run, "--version"], capture_output=True, text=True, check=True)
+    shown, threshold = done.stdout.splitlines()
+    assert swapbias("--version").stdout.strip() == shown
     assert shown.startswith("swapbias 0.")
-    assert swapbias("--version").stdout == shown
+    assert int(threshold) >= 10_000
+    refused(started("nope"), 2, "nope")
 
 
 @pytest.mark.parametrize(
@@ -125,12 +129,6 @@ def test_the_version_is_shown():
 )
 def test_bad_input_is_one_sentence(arguments, code, parts):
     refused(swapbias(*arguments), code, *parts)
-
-
-def test_bad_input_is_one_sentence_of_a_fresh_process():
-    refused(started("audit", "tests"), 1, "tests is no model folder: it has no config.json")
-    done = started("nope")
-    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
 
 
 @pytest.mark.parametrize(
@@ -234,14 +232,6 @@ def test_debug_shows_the_traceback_of_one_model_of_several(tmp_path):
     assert 'of_several.py", line 2, in bad' in done.stderr
 
 
-def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):
-    (tmp_path / "file").write_text("")
-    done = swapbias("audit", "vader", "--out", tmp_path / "file" / "run")
-    assert done.returncode in (1, 2)
-    assert "Traceback" not in done.stderr
-    assert done.stderr.strip().splitlines()[-1].startswith("swapbias: ")
-
-
 def test_a_full_disk_is_one_sentence_and_leaves_nothing_half(tmp_path, monkeypatch):
     written, fsync = [], os.fsync
 
@@ -269,9 +259,11 @@ def test_an_audit_names_its_report_last(tmp_path):
     assert "4840/4840" in done.stderr  # 840, and 800 in each of five wordings
 
 
-def test_build_writes_what_load_dataset_reads_offline(tmp_path):
+def test_build_writes_what_load_dataset_reads_offline(tmp_path, monkeypatch):
     import datasets
 
+    some = ["gendered_stigma", "gender_lexicon", "occupation_sentiment"]  # of all that there are, to be quick
+    monkeypatch.setattr("swapbias.cli.data.studies.corpora", lambda: some)
     done = swapbias("build", "--out", tmp_path, SWAPBIAS_UPSTREAM=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "rq1_original: left out" in done.stdout
@@ -300,12 +292,14 @@ def test_a_built_corpus_is_built_again_and_a_strange_folder_left_alone(tmp_path)
 
 
 def test_reproduce_matches_and_names_what_is_not_at_hand(upstream):
-    done = swapbias("reproduce")
+    done = swapbias("reproduce", "care_notes", "occupation_sentiment")
     assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()
-    assert re.fullmatch(r"(3\d\d) of \1 numbers match, 0 explained, 0 do not\.", lines[-1])
-    assert len({line.partition(":")[0] for line in lines[:-1]} & {*studies()}) == len(lines) - 1  # a line a study
-    assert "gendered_stigma: 162 of 162 numbers match, 0 explained, 0 do not; 9 sets not" in done.stdout
+    assert [line.partition(":")[0] for line in lines[:-1]] == ["care_notes", "occupation_sentiment"]  # a line a study
+    assert re.fullmatch(
+        r"occupation_sentiment: 14 of 14 numbers match, 0 explained, 0 do not; \d sets not .*", lines[1]
+    )
+    assert re.fullmatch(r"(\d+) of \1 numbers match, 0 explained, 0 do not\.", lines[-1])
 
 
 def test_reproduce_prints_every_row_where_it_is_asked_to(upstream):
@@ -325,10 +319,12 @@ def invoke(*arguments, **environment):
     return CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "80", **environment})
 
 
-def test_list_never_cuts_a_name_that_must_be_typed():
+def test_list_never_cuts_a_name_that_must_be_typed(monkeypatch):
+    some = ["gendered_stigma", "gender_lexicon", "spanish_occupations"]
+    monkeypatch.setattr("swapbias.cli.data.studies.corpora", lambda: some)
     shown = invoke("list", "--corpora").output
     assert "1122" in shown
-    for corpus in corpora():
+    for corpus in some:
         assert corpus in shown
         for config in load_corpus(corpus).configs:
             assert f" {config.name} " in shown
@@ -380,12 +376,6 @@ def test_the_help_of_an_audit_fits_a_screen_and_settings_have_a_page_of_their_ow
 def test_a_setting_that_does_not_fit_gets_one_sentence(given, said):
     for command in ("audit", "plan"):
         assert said in str(invoke(command, *given).exception)
-
-
-def test_a_plan_takes_what_an_audit_takes(tmp_path):
-    (tmp_path / "audit.toml").write_text('model = "vader"\nstudies = ["occupation_sentiment:control"]\n')
-    listed = invoke("plan", tmp_path / "audit.toml").output
-    assert listed.startswith(invoke("audit", "--dry-run", "vader", "--study", "occupation_sentiment:control").output)
 
 
 def test_settings_are_read_by_their_types():
@@ -440,14 +430,6 @@ def test_several_models_are_named_with_their_reports(tmp_path):
     assert "Report: all/pair-other/report.html" in done.stdout
     assert "Model 3 of 3: pair:other." in done.stderr
     assert "1 of 3 models failed. Run the same command to try them again" in done.stderr
-
-
-def test_a_command_collects_garbage_rarely():
-    run = (
-        "import gc, sys; from swapbias.cli import main\ntry: main()\nexcept SystemExit: print(gc.get_threshold()[0])"
-    )
-    done = subprocess.run([sys.executable, "-c", run, "--version"], capture_output=True, text=True, check=True)
-    assert int(done.stdout.splitlines()[-1]) >= 10_000
 
 
 @pytest.mark.parametrize("damage", ["weights", "config"])
@@ -506,17 +488,6 @@ def test_a_plan_says_what_is_not_known_before_a_run():
     done = swapbias("plan", "someone/model", "--kind", "causal", "--study", "adjective_coreference", "--limit", "32")
     assert "16 pairs" in done.stdout
     assert "the gap that it could find is unknown before a run; at most 64 model calls." in done.stdout
-
-
-def test_the_list_answers_without_numpy_or_a_corpus():
-    program = (
-        "import sys\nfrom swapbias.cli import main\nsys.argv = ['swapbias', 'list']\n"
-        "try: main()\nexcept SystemExit: print(sorted({'numpy', 'pyarrow', 'pandas', 'torch'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
-    *shown, loaded = done.stdout.splitlines()
-    assert loaded == "[]"
-    assert 20 < len(shown) <= 60
 
 
 def test_an_apple_gpu_that_is_not_there_is_one_sentence():

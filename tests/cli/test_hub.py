@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from swapbias.cli import app
-from tests.hub.clients import command, online
+from tests.hub.clients import online
 from tests.hub.server import LocalHub
-from tests.hub.shared_runs import MANIFEST, on_disk, shared
+from tests.hub.shared_runs import MANIFEST, on_disk
 
 SMALL = "phenotype_fairness"
 
@@ -47,25 +47,3 @@ def test_several_runs_go_to_one_repository_and_come_back(hub, capfd, tmp_path):
     assert (code, "open them as you would a page of a stranger's" in told) == (0, True)
     found = (tmp_path / "out/alice/audits/runs").iterdir()
     assert {json.loads((run / "manifest.json").read_text())["settings"]["seed"] for run in found} == {1, 2}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (("push", "datasets", "occupations", "--namespace", "alice"), 2, "swapbias: Unknown corpus 'occupations'"),
-        (("push", "metrics", "paired_gap", "--namespace", "bob"), 2, "may not write to 'bob'"),
-        (("share", "nowhere", "--results", "alice/a"), 2, "swapbias: nowhere holds no run"),
-        (("pull", "metrics", "alice", "--out", "x"), 2, "alice has no metric of swapbias that can be seen"),
-        (("pull", "results", "alice/none", "--out", "x"), 2, "alice/none is not there"),
-    ],
-)
-def test_trouble_is_a_sentence_and_an_exit_code(hub, capfd, arguments, code, said):
-    found, told = command(*arguments), "".join(capfd.readouterr())
-    assert (found, said in told, "Traceback" in told) == (code, True, False)
-
-
-def test_one_broken_repository_does_not_stop_the_others(hub, capfd, tmp_path):
-    hub.add_repo("dataset", "alice/audits", files=shared("x"))
-    code, told = swapbias(capfd, "pull", "results", "alice/none", "alice/audits", "--out", tmp_path / "out")
-    assert (code, "swapbias: alice/none: alice/none is not there" in told) == (2, True)
-    assert (tmp_path / "out/alice/audits/source.json").is_file()

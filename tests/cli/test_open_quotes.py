@@ -1,7 +1,5 @@
 """An unclosed quote swallows the rows behind it: whatever file of the user's has one is refused, with the row."""
 
-import gzip
-
 import pytest
 
 from tests.cli.test_cli import swapbias
@@ -68,12 +66,3 @@ def test_a_file_with_an_open_quote_is_refused_with_the_row(name, at, ended, tmp_
     assert f"row {at + 2}" in told
     assert "quote" in told
     assert "Traceback" not in told
-
-
-def test_so_is_a_compressed_one(tmp_path):
-    header, rows, _ = FILES["swap"]
-    with gzip.open(tmp_path / "file.csv.gz", "wt") as handle:
-        handle.write("\n".join([header, *opened(rows, 3), ""]))
-    done = swapbias("swap", tmp_path / "file.csv.gz", "--out", tmp_path / "out")
-    assert done.returncode == 1
-    assert "row 5" in done.stderr

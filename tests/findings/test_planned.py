@@ -120,7 +120,7 @@ def test_a_planned_gap_is_what_audits_of_simulated_scores_call_detectable(study,
     rows = pd.DataFrame(rows_of(study, name)).assign(model_id="simulated")
     rows = rows[rows["group"].isin(["female", "male"])]
     rng, detected = np.random.default_rng(0), []
-    for _ in range(60):
+    for _ in range(30):
         gaps = sum(
             spread * rng.normal(size=len(set(codes)))[codes]
             for column, spread in experiment.spreads.items()
@@ -129,7 +129,7 @@ def test_a_planned_gap_is_what_audits_of_simulated_scores_call_detectable(study,
         scored = rows.assign(score=gaps * np.where(rows["group"] == "female", 0.5, -0.5))
         found = disaggregate(scored, alone, robustness=False)
         detected += [one.minimum_detectable_effect for one in found if one.primary]
-    assert len(detected) == 60
+    assert len(detected) == 30
     assert planned_gap(load_study(study), experiment, rows.to_dict("records")) == pytest.approx(
         np.mean(detected), rel=0.1
     )

@@ -69,6 +69,23 @@ def test_every_published_number_follows_from_the_released_outputs(upstream):
         if one["number"].startswith("ranking") and "shown first" in one["number"]
     }
     assert shares == {"gpt-3.5-turbo": 0.451, "gpt-4": 0.137}  # of the candidate who is shown first
+    assert {(one["model"], one["published"]) for one in printed if one["study"] == "care_notes"} == {
+        ("bart", "0.0013"), ("bart", "-0.0037"), ("llama3", "0.0016"), ("llama3", "-0.00025"),
+    }  # fmt: skip
+    rates = [one for one in numbers if one["study"] == "gest" and "male" not in one["number"]]
+    assert len([one for one in printed if one["study"] == "gest"]) == 3 * 4 + 2 * 2
+    assert len(rates) == (3 * 4 + 2 * 2) * 17  # and the means of 16 stereotypes
+    answers = {one["number"]: one["recomputed"] for one in numbers if one["study"] == "adjective_coreference"}
+    assert answers["answers trial 1: bias baseline, value"] == 26.6
+    assert answers["answers trial 2: bias baseline, value"] == 29.4
+    # Of a trial: a bias for each of 16 conditions, 15 differences, and the shares of 4 classes on 2 sides.
+    trials = [one["number"] for one in printed if one["number"].startswith("answers trial")]
+    assert len(trials) == 39 * len({one.split(":")[0] for one in trials})
+    # Two trials give means, differences and p-values as well, which nobody printed: dry/bubbly 35.7 and 46.3.
+    of_two = "answers mean of trials 1 and 2: "
+    assert answers[f"{of_two}bias dry/bubbly, value"] == pytest.approx((35.7 + 46.3) / 2)
+    assert answers[f"{of_two}bias minus baseline's dry/bubbly, value"] == pytest.approx(41.0 - 28.0)
+    assert 0 < answers[f"{of_two}one-sided p dry/bubbly, value"] < 0.5
     asked = [one for one in printed if one["study"] == "stigma_vignettes"]
     largest = "meta-llama/Meta-Llama-3.1-405B-Instruct-Turbo" in {one["model"] for one in asked}
     assert len(asked) == 19 + 2 * largest  # its file is not in every copy of the released outputs

@@ -12,7 +12,7 @@ from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.hub import dataset_builder, datasets as builders
 from swapbias.hub.datasets import build
 from swapbias.privacy import is_credentialed
-from swapbias.studies import catalogue, corpora, load_corpus, load_prompts, new_study
+from swapbias.studies import catalogue, load_corpus, load_prompts, new_study
 from swapbias.studies.tables import corpus_dir
 from tests.notes.mimic import write_mimic3, write_mimic4
 
@@ -32,7 +32,7 @@ def mimic(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("name", corpora())
+@pytest.mark.parametrize("name", [SMALL, "clinical_notes", "gest", "resume_ranking", "clinical_chat"])
 def test_the_first_config_of_a_corpus_is_what_load_prompts_gives(name, tmp_path):
     try:
         wanted = load_prompts(name)

@@ -208,14 +208,3 @@ def test_a_file_too_large_to_read_is_refused_before_it_is_fetched(hub, monkeypat
     with pytest.raises(HubError, match="has 10 bytes, expected at most 5"):
         Hub().content(Hub().state(DATA), "note.txt")
     assert not [path for _, path, _ in hub.log if "resolve" in path]
-
-
-def test_a_file_with_a_key_is_never_sent(hub):
-    client = Hub()
-    client.create(DATA, private=False)
-    before = len(hub.log)
-    state = client.state(DATA)
-    asked = len(hub.log)
-    with pytest.raises(UsageError, match=r"note\.txt"):
-        client.commit(DATA, difference(state, {"note.txt": b"my token: hf_alice"}), "m", parent=state.commit)
-    assert before < asked == len(hub.log)

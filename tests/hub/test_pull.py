@@ -104,18 +104,6 @@ def test_a_repository_that_moves_on_while_it_is_fetched_comes_as_it_was(hub, cor
     assert (tmp_path / CORPUS / "README.md").read_bytes() == corpus["README.md"]
 
 
-def test_a_folder_that_was_pulled_from_somebody_else_is_not_replaced(hub, corpus, tmp_path):
-    for owner in ("alice", "bob"):
-        hub.add_repo(
-            "dataset", f"{owner}/{CORPUS}", files={**corpus, "README.md": corpus["README.md"] + owner.encode()}
-        )
-    pull(Hub(), DATASET, f"alice/{CORPUS}", tmp_path)
-    before = contents(tmp_path)
-    with pytest.raises(UsageError, match="is there already, not from this commit"):
-        pull(Hub(), DATASET, f"bob/{CORPUS}", tmp_path)
-    assert contents(tmp_path) == before
-
-
 # --- trouble ------------------------------------------------------------------------------------------
 
 
@@ -294,14 +282,3 @@ def test_what_is_stopped_says_so(hub, tmp_path, capsys, monkeypatch):
     assert command("pull", "results", "bob/results", "--out", str(tmp_path)) == 130
     assert capsys.readouterr().err == "Stopped. What is complete stays: the same command goes on.\n"
     assert contents(tmp_path) == {}
-
-
-def test_a_place_that_cannot_be_written_is_one_sentence(hub, tmp_path, capsys, monkeypatch):
-    def full(*_, **__):
-        raise OSError(28, "No space left on device", "/x/y")
-
-    hub.add_repo("dataset", "bob/results", files=shared("r"))
-    monkeypatch.setattr(Hub, "fetch", full)
-    assert command("pull", "results", "bob/results", "--out", str(tmp_path)) == 1
-    told = "swapbias: bob/results: /x/y: No space left on device. Check the place and its free space."
-    assert capsys.readouterr().err.splitlines()[0] == told

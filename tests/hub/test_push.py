@@ -61,15 +61,6 @@ def test_what_somebody_changed_after_the_tag_is_not_undone(hub):
     assert hub.files(*KEY)["a.csv"] == b"word\nours\n"
 
 
-def test_a_commit_of_somebody_else_in_between_is_not_overwritten(hub):
-    push()
-    hub.on("POST", "/commit/", lambda: hub.push(*KEY, {"theirs.csv": b"x\n"}, "theirs"))
-    with pytest.raises(HubError, match="in between"):
-        push({**FILES, "b.csv": b"word\n"}, tag="v1.1.0")
-    assert set(hub.files(*KEY)) == {".gitattributes", "README.md", "a.csv", "theirs.csv"}
-    assert set(hub.tags(*KEY)) == {"v1.0.0"}
-
-
 def test_a_public_repository_is_not_taken_for_a_private_one(hub):
     push()
     with pytest.raises(UsageError, match="is public, and a push does not change that"):

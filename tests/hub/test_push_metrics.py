@@ -69,12 +69,3 @@ def test_the_script_pushes_all_metrics_and_says_so(hub, script):
     assert sorted(name for _, name in hub.repositories) == [f"lab/{name}" for name in metrics()]
     assert all(hub.tags("space", f"lab/{name}") for name in metrics())
     assert len(re.findall(rf"^lab/\w+: created \(private\), {TAG}", out, flags=re.MULTILINE)) == len(metrics())
-
-
-@pytest.mark.parametrize("wrong", [["no_such", "--namespace", "lab"], [NAME, "--namespace", "bob"]])
-def test_the_script_refuses_what_cannot_be_meant_before_it_pushes(hub, script, wrong):
-    code, _, err = script(*wrong)
-    assert code == 2
-    assert err.startswith("swapbias: ")
-    assert "Traceback" not in err
-    assert writes(hub) == []

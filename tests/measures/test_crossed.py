@@ -18,7 +18,6 @@ from swapbias.measures import (
     t_ends,
     t_p,
 )
-from swapbias.studies import config_rows
 
 
 def paired(differences, **factors):
@@ -198,26 +197,6 @@ def test_few_skewed_clusters_reject_less_often_than_a_plain_t_test():
         rejected["t"] += t_p(found.value, found.std_error, found.df) < 0.05
     assert rejected["t"] > 40  # more than twice .05
     assert rejected["corrected"] <= 0.8 * rejected["t"]
-
-
-@pytest.mark.simulation
-@pytest.mark.parametrize("effect", [0.2, 3.0])
-def test_sentences_that_cross_occupations_sparsely_reject_as_often_as_they_say(effect):
-    """48 sentences, 20 x 20 occupations: means of one factor's clusters hold few effects of the other factor."""
-    rows = [row for row in config_rows("adjective_coreference", "wino_style-stereotype") if row["group"] == "pro"]
-    rows = [row for row in rows if row["condition"] == rows[0]["condition"]]
-    factors = {name: np.unique([row[name] for row in rows], return_inverse=True)[1] for name in ANSWERED}
-    rng, runs = np.random.default_rng(3), 700
-    rejected = 0
-    for _ in range(runs):
-        values = rng.normal(size=len(rows)) + sum(effect * rng.normal(size=20)[codes] for codes in factors.values())
-        rejected += paired(values, **factors).p_value < 0.05
-    assert rejected / runs <= 0.07
-    if effect > 1:  # with little but noise each factor's variance is taken to be larger than it is
-        assert rejected / runs >= 0.02
-
-
-ANSWERED = ("male_answer", "female_answer")
 
 
 def test_answers_and_means_take_factors_as_gaps_do():

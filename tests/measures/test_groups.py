@@ -184,22 +184,6 @@ def test_a_group_that_differs_is_found():
     assert found >= 45
 
 
-@pytest.mark.simulation
-def test_a_planted_interaction_is_found_and_main_effects_are_not():
-    found, false = 0, 0
-    for run in range(100):
-        scores, columns, clusters = table(8, 5, 4, seed=run)
-        scores += np.array([1, -1, -1, 1]) * 2.4
-        levels = {"gender": np.tile(list("ffmm"), 40).tolist(), "race": np.tile(list("bwbw"), 40).tolist()}
-        one = factorial(
-            scores.ravel(), levels, reference=REFERENCE, pair_ids=columns["pair_ids"], cluster_ids=clusters
-        )
-        found += one.effects[2].estimate.p_adjusted < 0.05
-        false += any(each.estimate.p_adjusted < 0.05 for each in one.effects[:2])
-    assert found >= 95
-    assert false <= stats.binom.isf(0.001, 100, 0.05)
-
-
 def test_groups_of_rows_that_score_by_a_shared_cluster_alone_are_all_alike():
     """Whatever name is in it, a condition scores the same: the groups' means do not vary, so there is no test."""
     of_condition = np.random.default_rng(0).normal(size=22)

@@ -28,7 +28,6 @@ from swapbias.runs.run import score_rows
 from swapbias.studies.catalogue import as_prompts, config_rows
 from swapbias.studies.study import Candidate, Prompt
 from tests import tiny
-from tests.cli.test_cli import swapbias
 from tests.models.engine import encoders
 
 ROWS = config_rows("gendered_stigma", "rq1")[::40]
@@ -276,14 +275,6 @@ def test_a_note_whose_features_are_not_finite_has_no_phenotype(classifier, value
     assert one.answer == ""
 
 
-def test_a_phenotype_classifier_that_gives_nan_predicts_nothing(monkeypatch):
-    pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
-    scorer = PhenotypeScorer(Vectors(NOTES), classifier="rf", training=training)
-    _, model = scorer._learned("", "")
-    monkeypatch.setattr(model.steps[-1][1], "predict_proba", lambda rows: np.full((len(rows), 2), math.nan))
-    assert lost(scorer.score([blank(text="ill 1")]))
-
-
 def test_an_encoder_of_nan_weights_teaches_no_phenotype_and_has_no_direction(tmp_path):
     pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
     folder = broken(tiny.save("bert", tmp_path))
@@ -375,15 +366,6 @@ def test_an_audit_of_a_model_of_nan_weights_ends_with_a_sentence_and_keeps_its_r
     assert json.loads((place / "manifest.json").read_text())["status"] == "running"
     with pytest.raises(ValueError, match=SENTENCE.format(60, 60, "rq1")):  # not passed over by going on
         resume(place, cache=True, **quiet)
-
-
-def test_the_command_ends_with_one(tmp_path):
-    folder = broken(tiny.save("bert", tmp_path / "model"))
-    out = ["--study", "gendered_stigma:rq1", "--limit", "60", "--out", str(tmp_path / "run")]
-    done = swapbias("audit", folder, *out)
-    assert done.returncode == 1
-    assert SENTENCE.format(60, 60, "rq1") in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
 
 
 def test_a_model_with_a_few_rows_of_nan_goes_on_and_counts_them(tmp_path, quiet):

@@ -16,9 +16,8 @@ from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings
-from swapbias.studies.answer_scores import read_coreference
 from swapbias.studies.catalogue import config_rows
-from swapbias.studies.study import PROMPT_COLUMNS, Candidate, Prompt
+from swapbias.studies.study import PROMPT_COLUMNS
 from tests import tiny
 from tests.cli.test_cli import refused, swapbias
 from tests.models.chat.server import ChatServer, cut_off
@@ -50,7 +49,7 @@ def chat(server, **more):
 def test_a_planted_bias_is_found_and_every_answer_is_saved(rows, tmp_path, quiet, monkeypatch):
     monkeypatch.setenv("SWAPBIAS_API_KEY", "sk-very-secret")
     with ChatServer(biased(rows), key="sk-very-secret") as server:
-        run, found = start(Settings(studies=STUDY, options=(chat(server),)), tmp_path / "run", **quiet)
+        run, found = start(Settings(studies=STUDY, options=(chat(server, trials=1),)), tmp_path / "run", **quiet)
     templates = {row["template"] for row in rows.values()}
     codes = [zlib.crc32(name.encode()) % 100 for name in templates]
     planted = {
@@ -67,8 +66,7 @@ def test_a_planted_bias_is_found_and_every_answer_is_saved(rows, tmp_path, quiet
     assert paired.estimate.p_value < 0.05
     assert paired.estimate.n == len(templates)
     lines = (run.folder / "answers.jsonl").read_text().splitlines()
-    assert len(lines) == len(server.requests) == 2 * len(rows)
-    assert {body["seed"] for body in server.requests} == {1, 2}
+    assert len(lines) == len(server.requests) == len(rows)
     assert "adjective_coreference" in (run.folder / "report.html").read_text()
     for path in run.folder.rglob("*"):
         assert not path.is_file() or b"sk-very-secret" not in path.read_bytes(), path
@@ -237,15 +235,6 @@ def test_causal_models_are_read_by_the_odds_of_two_answers(tmp_path, quiet):
     assert set(items["experiment"]) == {"odds"}
     assert ((items["log_odds"] > 0) == (items["score"] == 1)).all()
     assert any(one.score == "log_odds" and one.measure == "paired_gap" for one in found)
-
-
-def test_an_answer_is_read_by_both_parsers():
-    prompt = Prompt(candidates=(Candidate("the mechanic"), Candidate("the clerk")), condition="dry/bubbly")
-    points, parts = read_coreference(prompt, "The dry mechanic.", aliases={})
-    assert points == 100
-    assert (parts["said_correct"], parts["strict_other"]) == (1, 1)
-    assert read_coreference(prompt, "clerk", aliases={})[1]["said_incorrect"] == 1
-    assert read_coreference(prompt, "unsure", aliases={})[1]["said_unsure"] == 1
 
 
 def test_trials_are_told_apart_and_differences_use_them():

@@ -218,9 +218,9 @@ def test_a_causal_model_is_audited_out_of_the_box(tmp_path):
 def test_kind_is_tested_before_cost():
     _, skipped = plan_tasks(Settings(model="vader"))
     assert not [one for one in skipped if "many times" in one.reason]
-    reasons = {one.experiment: one.reason for one in plan_tasks(Settings())[1]}
+    skipped = plan_tasks(Settings())[1]
+    reasons = {one.experiment: one.reason for one in skipped}
     assert "trained for rq1 alone" in reasons["rq2"]  # not "name it", which would not run it
-    for one in plan_tasks(Settings())[1]:
-        if "run it with --study " in one.reason:
-            named = one.reason.partition("--study ")[2]
-            assert one.experiment in {task.experiment.name for task in plan_tasks(Settings(studies=(named,)))[0]}
+    for named in {one.reason.partition("run it with --study ")[2] for one in skipped} - {""}:
+        mine = {one.experiment for one in skipped if one.reason.endswith(f" {named}")}
+        assert mine <= {task.experiment.name for task in plan_tasks(Settings(studies=(named,)))[0]}

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from datasets import ClassLabel, Value
 
-from swapbias import files
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.studies import catalogue as studies, tables as sources
 from swapbias.studies.study import Config, Prompt, check_prompts, check_templates, fill
@@ -241,29 +240,6 @@ def test_a_missing_upstream_file_says_how_to_get_it(tmp_path, monkeypatch):
     with pytest.raises(UpstreamMissingError, match=r"not at hand\. Set SWAPBIAS_UPSTREAM"):
         studies.config_rows("gendered_stigma", "rq1_original")
     assert studies.row_count("gendered_stigma", "rq1_original") is None
-
-
-def test_an_upstream_file_with_other_bytes_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
-    target = tmp_path / "jayadevbhaskaran/gendered-sentiment/data/plot_data.csv"
-    target.parent.mkdir(parents=True)
-    target.write_text("Profession,Sentiment\n")
-    with pytest.raises(ValueError, match="sha256 is not the pinned"):
-        sources.upstream_file("occupation_sentiment", "data/plot_data.csv")
-
-
-def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    target = tmp_path / "f.txt"
-    files.write_whole(target, b"before")
-
-    def fail(descriptor):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files.os, "fsync", fail)
-    with pytest.raises(OSError, match="No space left"):
-        files.write_whole(target, b"after")
-    assert target.read_bytes() == b"before"
-    assert [path.name for path in tmp_path.iterdir()] == ["f.txt"]
 
 
 # --- adding a study ---------------------------------------------------------------------------------

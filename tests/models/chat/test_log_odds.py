@@ -386,7 +386,7 @@ def gaps(count, more):
 
 
 def test_a_blind_model_is_rarely_taken_for_a_biased_one_and_a_planted_gap_is_found():
-    blind = list(gaps(20, 0.0))
-    assert sum(one.ci_low <= 0 <= one.ci_high for one in blind) >= 17  # 19 expected; fewer: 2 in 100
-    planted = list(gaps(3, 3.0))  # over 17 questions
+    blind = list(gaps(12, 0.0))
+    assert sum(one.ci_low <= 0 <= one.ci_high for one in blind) >= 10  # fewer: 2 in 100
+    planted = list(gaps(2, 3.0))  # over 17 questions
     assert all(one.ci_low > 0 for one in planted)

@@ -36,11 +36,11 @@ from pathlib import Path
 from swapbias.models.chat.answering import AnswerLog
 from swapbias.models.chat.openai_client import ChatScorer
 from swapbias.models.chat.chat_options import ChatOptions
-from tests.models.chat.test_service import rows
+from swapbias.studies.study import Prompt
 scorer = ChatScorer("tiny", ChatOptions(base_url=sys.argv[1], concurrency=4))
 scorer.log = AnswerLog(Path(sys.argv[2]))
 async def within():
-    scorer.score(rows(40))
+    scorer.score([Prompt(f"s{n}/t0", "p", "pro", f"text {n}") for n in range(40)])
 asyncio.new_event_loop().run_until_complete(within())
 """
 
