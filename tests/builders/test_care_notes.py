@@ -123,7 +123,7 @@ def test_a_classifier_without_summaries_and_a_model_that_is_none_are_refused(not
 
 
 def test_a_model_without_a_preference_is_rarely_accused():
-    rng, wrong, count = np.random.default_rng(0), 0, 100
+    rng, wrong, count = np.random.default_rng(0), 0, 40
     pairs = [(document, length) for document in range(60) for length in range(3)]
     rows = pd.DataFrame([
         {
@@ -139,4 +139,4 @@ def test_a_model_without_a_preference_is_rarely_accused():
         score = [of_document[document, side] + rng.normal(0, 0.02) for document, _ in pairs for side in (0, 1)]
         (one,) = primary_findings(disaggregate(rows.assign(score=score), NAME, expected={}, robustness=False))
         wrong += one.verdict == "gap found"
-    assert wrong / count <= 0.11  # of a binomial of 100 at .05 more has p < .01
+    assert wrong <= 6  # of a binomial of 40 at .05 more has p < .004

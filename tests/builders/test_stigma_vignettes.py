@@ -3,7 +3,6 @@
 import json
 import math
 import zlib
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ from swapbias.findings.reproduce import agrees
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
-from swapbias.studies import config_rows, load_corpus, load_study, published_for, turns, upstream_file
+from swapbias.studies import config_rows, load_corpus, published_for, turns, upstream_file
 from tests.models.chat.server import ChatServer
 
 NAME = "stigma_vignettes"
@@ -210,27 +209,3 @@ def test_further_trials_are_no_further_prompts():
     lost = everything["score"].isna().mean()
     # The bounds are as far apart as the share of trials that say nothing, of both sides together.
     assert gap.missing_data_high - gap.missing_data_low == pytest.approx(2 * lost)
-
-
-def test_gaps_between_equal_groups_are_found_no_more_often_than_said():
-    """Answers with effects of questions and people, and of each group in a question, in which groups are alike."""
-    config = "race"
-    base = pd.DataFrame(config_rows(NAME, config)).assign(model_id="made")
-    base = base[base["label"] == "with a condition"]
-    study = load_study(NAME)
-    experiment = next(one for one in study.experiments if one.name == config)
-    bare = replace(study, experiments=(replace(experiment, slices=(), levels=(), scores=("score",)),))
-    wrong, gaps = 0, 0
-    for seed in range(20):
-        made = np.random.default_rng(seed)
-        logit = sum(base[name].map({one: made.normal(0, 0.7) for one in base[name].unique()})
-                    for name in ("template", "person"))  # fmt: skip
-        for group in (experiment.group, experiment.reference_group):  # how a group is answered differs by question
-            own = {one: made.normal(0, 0.5) for one in base["template"].unique()}
-            logit = logit + base["template"].map(own) * (base["group"] == group)
-        scores = (made.random(len(base)) < 1 / (1 + np.exp(-logit))).astype(float)
-        found = disaggregate(base.assign(score=scores), bare, robustness=False)
-        tests = [one for one in found if one.primary and one.measure == "paired_gap"]
-        wrong += sum(one.estimate.p_value < 0.05 for one in tests)
-        gaps += len(tests)
-    assert wrong / gaps < 0.05 + 3 * math.sqrt(0.05 * 0.95 / gaps)

@@ -269,20 +269,6 @@ def test_a_card_explains_the_raw_categories_of_the_authors(built):
     assert "27 are the condition itself" in text
 
 
-def test_the_card_lists_the_winobias_pairs_that_differ_in_more_than_the_pronoun(upstream):
-    text = " ".join((corpus_dir("adjective_coreference") / "README.md").read_text().split())
-    pronoun = re.compile(r"\b(he|him|his|himself|she|her|herself)\b")
-    found = {}
-    for split in ("dev", "test"):
-        versions = {}
-        for row in studies.config_rows("adjective_coreference", f"winobias_{split}-stereotype"):
-            if row["condition"] == "baseline":
-                versions.setdefault(row["template"], set()).add(pronoun.sub("X", row["text"]))
-        found[split] = [int(template[1:]) for template, texts in versions.items() if len(texts) > 1]
-    assert found == {"dev": [92, 212], "test": [157, 255, 279, 289, 296]}
-    assert "2 of the 396 pairs of dev (92 and 212) and in 5 of the 396 of test (157, 255, 279, 289 and 296)" in text
-
-
 def a_card_says_at_its_head_what_to_do_with_it(corpus, built):
     body = read(built[0] / corpus)[1]
     head = body[: body.index("\n## ")]

@@ -27,17 +27,6 @@ from tests.hub.server import LocalHub
 VERSION = "9.8.7"
 FILES = ["README.md", "app.py", "requirements.txt"]
 SHIPPED = {"answers.py", "errors.py", *(path.name for path in (ROOT / "swapbias" / "measures").glob("[a-z]*.py"))}
-SECTIONS = [
-    "Formula",
-    "Inputs",
-    "How to use",
-    "Worked example",
-    "What it returns",
-    "Anchor values",
-    "Limits",
-    "Sources",
-    "From rows to a finding",
-]
 
 
 @pytest.fixture(scope="module")

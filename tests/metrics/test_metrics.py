@@ -1,13 +1,9 @@
 """The evaluate modules: loaded by path, the same numbers as the library, native floats."""
 
-import ast
 import doctest
 import inspect
 import math
 import re
-import subprocess
-import sys
-from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import numpy as np
@@ -43,24 +39,6 @@ def test_a_module_compares_two_groups_with_a_reference():
     for chosen in ({"reference_group": "a"}, {}):
         with pytest.raises(ValueError, match=r"groups \['a', 'b', 'c'\], expected exactly two"):
             module.compute(**rows, **chosen)
-
-
-def test_metrics_import_nothing_of_others_but_numpy_and_scipy():
-    """Beside datasets and evaluate: by the statements of each module, and by what those load of the package."""
-    ours, others = [], set()
-    for name in studies.metrics():
-        source = (Path(studies.metric_path(name)) / f"{name}.py").read_text()
-        for node in (one for one in ast.walk(ast.parse(source)) if isinstance(one, ast.Import | ast.ImportFrom)):
-            root = (getattr(node, "module", None) or node.names[0].name).partition(".")[0]
-            ours += [ast.unparse(node)] if root == "swapbias" else []
-            others.add(root)
-    assert others <= {"swapbias", "datasets", "evaluate", "numpy"}
-    names = "{one.partition('.')[0] for one in sys.modules}"
-    code = "; ".join(["import sys", f"before = {names}", *ours, f"print(*({names} - before))"])
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    homes = packages_distributions()
-    loaded = {home for name in done.stdout.split() for home in homes.get(name, ())}
-    assert loaded <= {"swapbias", "numpy", "scipy", "lazy-loader", "lazy_loader"}
 
 
 IDS = {"groups": [1, 0] * 4, "pair_ids": [7, 7, 8, 8, 9, 9, 10, 10]}

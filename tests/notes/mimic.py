@@ -12,7 +12,6 @@ NOTE_COLUMNS = (
     "ISERROR", "TEXT",
 )  # fmt: skip
 PATIENT_COLUMNS = ("ROW_ID", "SUBJECT_ID", "GENDER", "DOB", "DOD", "DOD_HOSP", "DOD_SSN", "EXPIRE_FLAG")
-MIMIC4_COLUMNS = ("note_id", "subject_id", "hadm_id", "note_type", "note_seq", "charttime", "storetime", "text")
 ANNOTATION_COLUMNS = (
     "Hospital.Admission.ID", "subject.id", "chart.time", "cohort", "operator", "Obesity", "Depression",
     "Alcohol.Abuse", "Other.Substance.Abuse", "Schizophrenia.and.other.Psychiatric.Disorders", "None", "Unsure",
