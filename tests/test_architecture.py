@@ -117,15 +117,6 @@ def test_a_front_door_opens_on_every_name_that_it_lists():
             assert imported not in {one.stem for one in path.parent.iterdir()} - guarded
 
 
-def test_no_front_door_has_a_name_that_a_module_of_its_room_has():
-    """Whichever was imported first would be found: the module, or what it holds."""
-    for stub in LIBRARY.rglob("__init__.pyi"):
-        names = {
-            alias.asname for node in ast.walk(ast.parse(stub.read_text())) for alias in getattr(node, "names", ())
-        }
-        assert not names & {path.stem for path in stub.parent.iterdir()}, stub
-
-
 def test_a_front_door_does_not_open_on_anything_else():
     with pytest.raises(AttributeError, match="nothing"):
         import_module("swapbias.measures").nothing  # noqa: B018

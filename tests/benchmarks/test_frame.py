@@ -37,6 +37,12 @@ class Work:
         return self.now
 
 
+@pytest.fixture(autouse=True)
+def unswept(monkeypatch):
+    """Sweeping the memory of all tests before each side takes long, and nothing here is timed."""
+    monkeypatch.setattr(frame.gc, "collect", lambda: 0)
+
+
 def equal(outputs):
     return f"equal: {sorted(outputs.values())}"
 

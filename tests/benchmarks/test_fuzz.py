@@ -55,7 +55,7 @@ def test_what_was_found_is_read_or_refused_in_a_sentence(known, watch, found):
 def test_some_inputs_of_every_kind(known, watch):
     draw, told = random.Random(7), {}
     for target in known.values():
-        told[target.name] = faults(target, [mutated(target, draw) for _ in range(20)], watch)
+        told[target.name] = faults(target, [mutated(target, draw) for _ in range(10)], watch)
     assert not {name: found for name, found in told.items() if found}
 
 

@@ -32,25 +32,22 @@ def test_effects_have_mean_zero_and_spread_one():
 
 def test_the_spreads_of_simulated_scores_are_those_of_the_design(phase):
     # Of the mean of 4 x 11 pairs: .042^2 / 4 + .115^2 / 11 + .035^2 / 44 = .001671.
-    values = [audit.primary[0].estimate.value for audit in truth.audits(phase, "normal", 400)]
-    assert np.var(values) == pytest.approx(0.042**2 / 4 + 0.115**2 / 11 + 0.035**2 / 44, rel=0.2)
+    values = [audit.primary[0].estimate.value for audit in truth.audits(phase, "normal", 200)]
+    assert np.var(values) == pytest.approx(0.042**2 / 4 + 0.115**2 / 11 + 0.035**2 / 44, rel=0.3)
 
 
 def test_null_audits_find_something_as_often_as_they_say_and_as_published_much_more_often(phase):
-    audits = list(truth.audits(phase, "normal", 300))
+    audits = list(truth.audits(phase, "normal", 150))
     wrong, published = (truth._rejected(truth._flat(one)) for one in zip(*map(_both, audits), strict=True))
-    assert 0.02 < wrong < 0.09
+    assert 0.01 < wrong < 0.11
     assert published > 0.3
 
 
 def test_templates_and_acts_that_lean_by_group_are_no_gap_between_groups():
     design = next(one for one in truth.designs() if one.title == "attitude")
-    for effects in ("normal", "0/1 at .1"):
-        wrong, published = (
-            truth._rejected(truth._flat(one))
-            for one in zip(*map(_both, truth.audits(design, effects, 60)), strict=True)
-        )
-        assert wrong <= stats.binom.isf(0.001, 60, 0.05) / 60 < 0.18 < published + 0.08
+    audits = truth.audits(design, "0/1 at .1", 60)
+    wrong, published = (truth._rejected(truth._flat(one)) for one in zip(*map(_both, audits), strict=True))
+    assert wrong <= stats.binom.isf(0.001, 60, 0.05) / 60 < 0.18 < published + 0.08
 
 
 def _both(audit):
@@ -80,7 +77,7 @@ def test_the_tables_have_a_cell_for_each_column(phase, monkeypatch):
 
 def test_of_crossed_factors_what_is_planted_is_told_and_little_else():
     """Interactions of a pure interaction, the intersection of one that is worse, none where factors add up."""
-    design, runs = next(CROSSED()), 20
+    design, runs = next(CROSSED()), 12
     most = stats.binom.isf(0.001, runs, 0.05)
     told = {}
     for planted in truth.CROSSED:
@@ -102,7 +99,7 @@ def test_looks_err_no_more_often_than_said_and_stop_early_where_a_gap_is_planted
     plain = next(CHAT())
     simulate, rng = truth._simulator(plain), np.random.default_rng(3)
     conclude = truth._conclusion(plain, next(truth._trials_of(plain, simulate, rng, 0.0, 1))[-1])
-    runs = 60
+    runs = 40
     null, planted = (
         [truth._watched(conclude, one) for one in truth._trials_of(plain, simulate, rng, gap, runs)]
         for gap in (0.0, 0.9)

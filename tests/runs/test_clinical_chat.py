@@ -135,7 +135,7 @@ def test_a_model_that_keeps_as_much_of_both_is_rarely_accused_and_an_omission_of
     rows = pd.DataFrame(note_conversations(pairs, "summary", NoteOptions(), facts=True)).assign(
         condition="own", construct="as trained"
     )
-    rows = rows.iloc[:1200].assign(experiment=experiment.name, model_id="chat", top_tokens="[]")
+    rows = rows.iloc[:800].assign(experiment=experiment.name, model_id="chat", top_tokens="[]")
     counts = np.array([len({one.value for one in cell}) for cell in rows["candidates"]])
     rows = rows.drop(columns=["text", "candidates"])
     rng, found = np.random.default_rng(0), {0.0: 0, 0.05: 0}
@@ -145,7 +145,7 @@ def test_a_model_that_keeps_as_much_of_both_is_rarely_accused_and_an_omission_of
             scored = rows.assign(score=rng.binomial(counts, kept) / counts)
             gap = primary(disaggregate(scored, "clinical_chat", expected={}, robustness=False))
             found[planted] += gap.estimate.p_value < 0.05
-            assert gap.estimate.n == 600
+            assert gap.estimate.n == 400
     assert found[0.0] <= 2  # of a binomial of 6 at .05 more than 2 has p < .003
     assert found[0.05] >= 5
 

@@ -85,7 +85,7 @@ def test_a_model_twice_is_refused_and_one_name_has_two_folders(tmp_path, quiet):
 
 
 def test_each_of_many_is_loaded_once_and_let_go_before_the_next(tmp_path, quiet, monkeypatch):
-    """Twelve models: sentences that count them, at most one in memory, none in the next's time."""
+    """Five models: sentences that count them, at most one in memory, none in the next's time."""
     alive, most, loads = set(), [], []
 
     class Model:
@@ -97,7 +97,7 @@ def test_each_of_many_is_loaded_once_and_let_go_before_the_next(tmp_path, quiet,
         alive.add(weakref.ref(one, alive.discard))
         most.append(len(alive))
         loads.append(settings.model)
-        if settings.model == "m7":
+        if settings.model == "m3":
             raise RuntimeError("note text")
         Run.create(place, {**manifest, "settings": settings.saved()})
 
@@ -106,14 +106,14 @@ def test_each_of_many_is_loaded_once_and_let_go_before_the_next(tmp_path, quiet,
     monkeypatch.setattr(several, "read_run", lambda folder: None)
     monkeypatch.setattr(several, "compare_runs", lambda runs: None)
     monkeypatch.setattr(several, "write_comparison", lambda folder, compared: None)
-    told, models = [], [f"m{number}" for number in range(12)]
+    told, models = [], [f"m{number}" for number in range(5)]
     shown = {**quiet, "say": told.append}
     done = audit_several(models, Settings(studies=STUDIES), tmp_path / "all", **shown)
     assert loads == models
     assert set(most) == {1}
-    assert told[11 + 1] == "Model 12 of 12: m11."
-    assert done.failed == {"m7": "RuntimeError. Audit it alone to see more."}  # whatever it said may be a note's text
-    assert list(done.runs) == [one for one in models if one != "m7"]
+    assert told[4 + 1] == "Model 5 of 5: m4."
+    assert done.failed == {"m3": "RuntimeError. Audit it alone to see more."}  # whatever it said may be a note's text
+    assert list(done.runs) == [one for one in models if one != "m3"]
 
 
 def test_a_damaged_file_of_a_finished_run_is_named_and_other_settings_are_refused(tmp_path, quiet):
