@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import subprocess
-from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
@@ -110,13 +109,6 @@ class Browser:
         return [
             one["params"]["request"]["url"] for one in self.seen if one.get("method") == "Network.requestWillBeSent"
         ]
-
-    def picture(self, path):
-        """The whole page as PNG."""
-        import base64
-
-        made = self.call("Page.captureScreenshot", captureBeyondViewport=True)
-        Path(path).write_bytes(base64.b64decode(made["data"]))
 
     def close(self):
         self.session = None
