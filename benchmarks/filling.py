@@ -73,7 +73,7 @@ def sides(
         ours=tuple(ours[: 1 + rounded]),
         peers=tuple(peers[: 1 + batched]),
         check=lambda outputs: (
-            f"{compare(pipe, texts, outputs[OURS], min(CHECKED, slice_of))} {coarse.error_note}".strip()
+            f"{compare(pipe, texts, outputs[OURS], min(CHECKED, slice_of))} {''.join(coarse.notes.values())}".strip()
         ),
         limit=limit_of(model, tokens=tokens, texts=len(texts), dtype="float32"),
         size=f"{len(texts):,} prompts, {tokens:,} tokens",

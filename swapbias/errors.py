@@ -25,18 +25,19 @@ class MissingExtraError(UsageError, ImportError):
     """A library is missing that a plain installation leaves out."""
 
 
-# What pip installs with swapbias[audit], by the names of import; the first four are what it names.
-_OF_AUDITS = ("torch", "transformers", "matplotlib", "jinja2", "tokenizers", "safetensors")
+AUDIT = ("torch", "transformers", "matplotlib", "jinja2")  # what swapbias[audit] names, by the names of import
+_OF_AUDITS = (*AUDIT, "tokenizers", "safetensors")  # what pip installs with it
 
 
-def need_audit_extra(what: str, *names: str) -> None:
-    """Refuse before any work what could not be finished without libraries of audits: those names, all by default.
-
-    Raises:
-        MissingExtraError: naming those that are not installed.
-    """
-    if missing := [name for name in names or _OF_AUDITS[:4] if find_spec(name) is None]:
-        raise _missing(what, missing)
+def need(what: str, *names: str, extra: str = "audit") -> None:
+    """A MissingExtraError, before any work, for packages of an extra (by the names of import) that are missing."""
+    missing = ["scikit-learn" if name == "sklearn" else name for name in names if find_spec(name) is None]
+    if missing:
+        listed = " and ".join([*filter(None, [", ".join(missing[:-1])]), missing[-1]])
+        raise MissingExtraError(
+            f"{what} needs {listed}, which {'is' if len(missing) == 1 else 'are'} not installed. "
+            f"Install with pip install 'swapbias[{extra}]'."
+        )
 
 
 @contextmanager
@@ -48,15 +49,8 @@ def extras_named() -> Iterator[None]:
         name = (error.name or "").partition(".")[0]
         if name not in _OF_AUDITS or isinstance(error, MissingExtraError):
             raise
-        raise _missing("This", [name]) from error
-
-
-def _missing(what: str, names: list[str]) -> MissingExtraError:
-    listed = " and ".join([*filter(None, [", ".join(names[:-1])]), names[-1]])
-    verb = "is" if len(names) == 1 else "are"
-    return MissingExtraError(
-        f"{what} needs {listed}, which {verb} not installed. Install with pip install 'swapbias[audit]'."
-    )
+        need("This", name)
+        raise
 
 
 def quoted(value: object) -> str:

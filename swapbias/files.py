@@ -28,13 +28,10 @@ TEMPORARY = ".tmp"
 
 @contextmanager
 def locked(folder: Path, *, then: str = "", file: Path | None = None) -> Iterator[None]:
-    """Keep other processes out of a folder that exists, until the block or this process ends.
+    """Keep other processes out of a folder that exists, until the block or this process ends (``flock``).
 
-    The lock is ``flock`` of the system on ``file`` (by default one in the folder): what a killed process leaves locks
-    nobody out. Where the file system has no such locks (not every cluster's does), the work goes on without one.
-
-    Raises:
-        UsageError: another process is at work there; ``then`` says what to do. OSError: it cannot be written.
+    Where the file system has no such locks, the work goes on without one. UsageError: another process is at work
+    there; ``then`` says what to do. OSError: it cannot be written.
     """
     file = file or folder / LOCK
     with tempfile.TemporaryFile(dir=file.parent):

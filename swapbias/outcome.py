@@ -52,9 +52,7 @@ def audit(
     own_store: bool = False,
     **options: Any,
 ) -> "Audit":
-    """Audit a model: score the prompts, compare the groups, say how sure the findings are.
-
-    The numbers are those of ``swapbias audit`` with the same settings.
+    """Audit a model as ``swapbias audit`` does: score the prompts, compare the groups, say how sure the findings are.
 
     >>> def positive(texts):  # what she does is .1 less positive
     ...     return [0.7 if text.startswith("She") else 0.8 for text in texts]
@@ -67,24 +65,22 @@ def audit(
     Args:
         model: a Hub id (``OWNER/NAME[@REVISION]``) or folder, ``vader``, ``module:function``, or in memory: a
             transformers model (with its tokenizer) or pipeline, a fitted scikit-learn pipeline of texts, a function
-            of a list of texts that returns probabilities of positive sentiment, a scorer. None: the calibration
-            model. A model in memory is read in eval mode and stays as it is.
+            of a list of texts that returns probabilities of positive sentiment, a scorer; it stays as it is. None:
+            the calibration model.
         studies: ``name``, ``name:config``, the folder of a study of your own or ``OWNER/NAME[@REVISION]`` of one on
             the Hub, one or several; none: all that fit the model, unless there are prompts.
         tokenizer, name: of a model in memory; findings carry the name.
         kind: ``masked``, ``classifier``, ``regression`` or ``causal``, where the model does not tell.
-        revision: of a model on the Hub: a branch, tag or commit. The manifest says which commit was read.
-        out: a folder for the run, or one in a store (``s3://BUCKET/FOLDER``). The same call goes on where a stopped
-            one ended, and gives the results of a complete one without loading the model. None: a temporary folder,
-            which is removed with the returned object.
+        revision: of a model on the Hub: a branch, tag or commit.
+        out: a folder for the run, or one in a store (``s3://BUCKET/FOLDER``); the same call resumes a stopped run and
+            reads a complete one. None: a temporary folder, which is removed with the returned object.
         limit: most prompts per config, whole pairs, spread evenly.
         seed: of the calibration model and of resampling.
         margin: a gap below this share of the range of its unit counts as none; None: as the study says, else .05.
         wordings: read prompts in five other wordings too; None: of experiments that are not slow, without ``limit``.
         prompts, reference, group, lexicon: your own, as ``open_study`` takes them.
-        progress: show how far it is, where there is a terminal or a notebook.
-        engine: who scores: ``local`` (this process), ``ray`` (a cluster that is started on this machine), or an
-            ``Engine``. A model in memory is read by this process alone.
+        progress: show bars, where there is a terminal or a notebook.
+        engine: who scores: ``local`` (this process), ``ray`` (a cluster on this machine), or an ``Engine``.
         own_store: the store of ``out`` is yours alone, so that credentialed notes may lie there.
         options: further ones of the command line by name: ``batch_size=16``, ``positive_label="LABEL_1"``, ...
 
@@ -150,7 +146,7 @@ class Audit:
       NO GAP        all 400 pairs about women and men score the same.
 
     Attributes:
-        run: its folder, which is removed with this object where no ``out`` was given, or it is a copy of a store's.
+        run: its folder; a temporary one is removed with this object.
         found: every finding.
     """
 
@@ -180,17 +176,12 @@ class Audit:
         return self.run.items(study)
 
     def worst_pairs(self, study: str, n: int = 10) -> pd.DataFrame:
-        """The ``n`` scored pairs of prompts of a study with the largest gap against the reference group.
-
-        ``gap`` is score minus reference score, in the unit of the experiment. UsageError: it compares no pairs.
-        """
+        """The pairs of a study with the largest ``gap`` (score - reference score); UsageError: it has no pairs."""
         rows = self.items(study)
         paired = [one for one in load_study(study).experiments if one.measure == "paired_gap"]
         pairs = [part for one in paired if len(part := _pairs(one, rows))]
         if not pairs:
-            raise UsageError(
-                f"{study} compares no pairs of prompts: its groups differ in more than a slot. See items."
-            )
+            raise UsageError(f"{study} compares no pairs of prompts. See items.")
         every = pd.concat(pairs, ignore_index=True)
         order = every["gap"].abs().sort_values(ascending=False, kind="stable").index
         return every.loc[order].head(n).reset_index(drop=True)
@@ -219,13 +210,12 @@ class Audit:
         Args:
             margin: as a share of the range of the unit: .05 of a probability, 5 of percentage points.
             study: ``name`` or ``name:experiment`` of this audit; None: all.
-            baseline: another audit of the same prompts, its folder, or ``OWNER/NAME[/RUN]`` where it is shared on the
-                Hub: no gap may be larger than there by the margin.
+            baseline: another audit of the same prompts, its folder, or ``OWNER/NAME[/RUN]`` on the Hub: no gap may be
+                larger than there by the margin.
             undecided: pass too where the intervals leave it open.
 
         Raises:
-            AssertionError: a gap is larger, or it is undecided: the sentence says which, names the finding, value,
-                interval and margin.
+            AssertionError: a gap is larger, or undecided; the sentence names finding, value, interval and margin.
             UsageError: the study is none of this audit, or none of its primary findings is a gap with a margin.
         """
         before = None if baseline is None else _read(baseline)
@@ -238,8 +228,7 @@ class Audit:
     def compare(self, other: "Audit | str | PathLike[str]") -> pd.DataFrame:
         """Differences between the models of two audits, paired by prompt; one row each, ``findings`` columns.
 
-        Above zero the gap (or, of conditions, the score) of the first model that ``contrast`` names is higher. Models
-        of one name are distinguished as ``@ this`` and ``@ other``.
+        Above zero the gap (or, of conditions, the score) of the first model that ``contrast`` names is higher.
         """
         both = [replace(_read(one), place=name, name=name) for name, one in (("this", self), ("other", other))]
         found = runs.compare_runs(both).differences
@@ -276,14 +265,8 @@ def _pairs(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _bar(title: str, total: int, *, disable: bool | None) -> Progress:
-    """A bar; where ``disable`` is None, if there is a terminal or a notebook."""
+    """A bar, which goes with its last call; where ``disable`` is None, if there is a terminal or a notebook."""
     from tqdm.auto import tqdm
 
-    bar = tqdm(total=total, desc=title, leave=False, disable=disable)
-
-    def advance(done: float) -> None:
-        bar.update(done)
-        if total - bar.n < 0.5:  # shares of a step add up but for rounding
-            bar.close()
-
+    advance: Progress = tqdm(total=total, desc=title, leave=False, disable=disable).update
     return advance

@@ -81,7 +81,7 @@ def test_without_ray_its_engine_says_what_to_install(monkeypatch):
 
 def test_a_model_in_memory_is_not_sent_to_workers(monkeypatch):
     monkeypatch.setattr(workers, "find_spec", lambda name: True)
-    with pytest.raises(UsageError, match=r"^toy is in the memory of this process, where workers of ray cannot"):
+    with pytest.raises(UsageError, match=r"^toy is in memory, where workers cannot"):
         audit(lambda texts: [0.5] * len(texts), "occupation_sentiment:control", name="toy", engine="ray")
 
 

@@ -122,7 +122,7 @@ def test_a_stopped_run_of_a_model_in_memory_goes_on_with_the_same_model_alone(tm
         patch.setattr(type(masked), "chunk_rows", 300)
         with pytest.raises(KeyboardInterrupt):
             go()
-        with pytest.raises(UsageError, match="was begun with limit None, and now it is 10"):
+        with pytest.raises(UsageError, match="was begun with limit None, now 10"):
             go(limit=10)
         with pytest.raises(UsageError, match=r"begun in Python with a model in memory.*and out="):
             resume(tmp_path / "run", say=print, bar=lambda title, total: lambda done: None)

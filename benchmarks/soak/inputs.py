@@ -426,7 +426,7 @@ def _chat(place: Path) -> Iterator[Target]:
                 return
             if error_in(whole) is not None:
                 return
-            found = asking.answer_in(whole["choices"][0], "k", prompt(*yes_no), whole.get("usage"))
+            found = asking.answer_in(whole, "k", prompt(*yes_no))
             (place / "answers.jsonl").unlink(missing_ok=True)
             log = AnswerLog(place / "answers.jsonl")
             log.add(found, prompt(*yes_no))
@@ -460,15 +460,15 @@ def _chat(place: Path) -> Iterator[Target]:
 
 
 def _models(place: Path) -> Iterator[Target]:
-    from swapbias.models import code_of, model_kind
+    from swapbias.models import code_file, model_kind
     from swapbias.models.loading import dev_accuracy_of, is_sentiment_folder
 
     def config(path: Path) -> None:
-        code_of(str(path.parent))
+        code_file(str(path.parent))
         model_kind(str(path.parent))
 
     def record(path: Path) -> None:
-        is_sentiment_folder(path.parent), dev_accuracy_of(path.parent), code_of(str(path.parent))
+        is_sentiment_folder(path.parent), dev_accuracy_of(path.parent), code_file(str(path.parent))
 
     (place / "code").mkdir(exist_ok=True)
     (place / "model").mkdir(exist_ok=True)

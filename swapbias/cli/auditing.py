@@ -158,8 +158,7 @@ def _from_file(
 
     Both may be anybody's: code that they name runs only where it is ``trusted``.
     """
-    names, settings, manifest = runs.read_request(Path(file))
-    settings = runs.with_key_name(settings, key_name)
+    names, settings, manifest = runs.read_request(Path(file), key_name)
     if manifest is not None:
         runs.check_code("The manifest", settings, manifest.get("models"), trust=trusted)
     if not trusted:
@@ -264,23 +263,21 @@ def plan_sentences(settings: "runs.Settings") -> Iterator[str]:
     if settings.model is not None:
         kind = model_kind(settings.model, settings.kind, ask_hub=False, load=settings.load)
     tasks, skipped = runs.plan_tasks(settings, kind=kind)
-    sent: dict[tuple[str, str], set[tuple[str, str]]] = {}  # a text is sent once, whoever reads it
+    seen: set[str] = set()  # a text is sent once, whoever reads it
     for task in tasks:
-        yield from _task_sentences(task, settings, sent.setdefault((task.kind.name, task.model), set()))
+        yield from _task_sentences(task, settings, seen)
     yield from runs.repeat_notes(tasks)
     yield from filter(None, (runs.partial_note(tasks), skipped_note(skipped, (task.kind.name for task in tasks))))
 
 
-def _task_sentences(task: "runs.Task", settings: "runs.Settings", sent: set[tuple[str, str]]) -> Iterator[str]:
+def _task_sentences(task: "runs.Task", settings: "runs.Settings", seen: set[str]) -> Iterator[str]:
     beside = f" and {len(task.rows) - task.n_prompts} beside them" if len(task.rows) > task.n_prompts else ""
-    texts = [task.kind.sent(row, settings) for row in task.rows]
-    fresh = studies.only(task.rows, (not sent.issuperset(one) for one in texts))
-    sent.update(text for one in texts for text in one)
-    takes = task.kind.announce(fresh, settings, task.experiment) if fresh else "sent by the experiments above."
+    takes = task.kind.announce(task.rows, settings, task.experiment, seen)
     name = f"{task.study.name} {task.experiment.name}: {task.n_prompts} prompts{beside} for {task.model}"
     yield "; ".join(filter(None, (name, takes)))
     yield from filter(None, [runs.announced(task, settings)])
-    design = "; ".join(filter(None, (runs.design_note(task), task.kind.calls(task.experiment, task.rows))))
+    calls = "" if takes else task.kind.calls(task.experiment, task.rows)
+    design = "; ".join(filter(None, (runs.design_note(task), calls)))
     yield from [f"{design}."] if design else []
 
 

@@ -385,10 +385,12 @@ def cache(
     from swapbias.runs import cache as store
 
     if clear is not None:
-        for one in [store.clear(kind) for kind in (store.CLEARED if clear == "all" else (clear,))]:
-            ui.show(f"{one.kind}: {one.entries} removed, {decimal(one.bytes)} freed.")
+        for kind in store.CLEARED if clear == "all" else (clear,):
+            entries, size = store.clear(kind)
+            ui.show(f"{kind}: {entries} removed, {decimal(size)} freed.")
     else:
-        for one in store.usage():
-            ui.show(f"{one.kind}: {one.entries} kept, {decimal(one.bytes)}")
+        for kind in store.CLEARED:
+            entries, size = store.usage(kind)
+            ui.show(f"{kind}: {entries} kept, {decimal(size)}")
         ui.show(f"At most {decimal(store.cache_limit())} of scores are kept ({store.LIMIT}).")
         ui.show(f"Place: {cache_dir()}")

@@ -1,6 +1,6 @@
 from .auto import (
     arguments_named as arguments_named,
-    code_of as code_of,
+    code_file as code_file,
     kind_of as kind_of,
     kinds as kinds,
     load_scorer as load_scorer,
@@ -24,8 +24,10 @@ from .base import (
     Scored as Scored,
     Scorer as Scorer,
     is_callable as is_callable,
+    no_bar as no_bar,
     settable as settable,
     short_name as short_name,
+    silent as silent,
     validated as validated,
     written as written,
 )

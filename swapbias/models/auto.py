@@ -1,58 +1,24 @@
 """From a name or an object to a model: the kinds that the audited model can be of, and which of them it is."""
 
-import math
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError, extras_named
-from swapbias.files import file_sha256, is_there
-from swapbias.models.base import (
-    FLAGS,
-    RAW,
-    REGRESSION,
-    VADER,
-    Bar,
-    Column,
-    Fit,
-    Kind,
-    LoadOptions,
-    Reading,
-    Request,
-    Say,
-    Scorer,
-    imported,
-    is_callable,
-    settable,
-    short_name,
-    written,
-)
-from swapbias.models.loading import (
-    architectures,
-    is_sentiment_folder,
-    model_name,
-    module_file,
-    read_config,
-    split_revision,
-    with_revision,
-)
+from swapbias.files import is_there
+from swapbias.models import base, loading
+from swapbias.models.base import Bar, Fit, Kind, LoadOptions, Reading, Request, Say, Scorer, imported, no_bar, silent
 from swapbias.studies import Experiment, calibrated
 
 CALIBRATION = "calibration"
-_ARGUMENTS = ("prompts", "reference", "group", "lexicon", "wordings", "revision", "out", "own_store")  # of an audit
-_ANY = (-math.inf, math.inf)
-_MASS, _POSITIVE = "probability mass at the mask", "probability of positive sentiment"
+_POSITIVE = "probability of positive sentiment"
 _DISAPPROVAL, _RIGHT = "mean log-odds of the disapproving antonym", "natural log-odds of the right answer"
-# Settings of weights that are still to be loaded.
-_OF_WEIGHTS = (
-    "device", "dtype", "device_map", "quantization", "attn_implementation", "subfolder", "adapter",
-    "trust_remote_code",
-)  # fmt: skip
 
 
 class Masked(Kind):
@@ -64,25 +30,12 @@ class Masked(Kind):
     architectures = ("ForMaskedLM",)
     model_types = ("xlnet",)
     readings: Mapping[str, Reading] = {
-        "": Reading((
-            Column("score", _MASS, "likelier words of the group"),
-            Column("closed_list_mass", _MASS, "likelier words of the group, however rare"),
-            Column("matched_mass", _MASS, "likelier words of the group, of those as frequent in both lists"),
-        )),
+        "": Reading(dict.fromkeys(("score", "closed_list_mass", "matched_mass"), "probability mass at the mask")),
         "phrases": Reading(
-            (Column("score", "probability mass of phrases", "likelier phrases of the group"),),
-            "recursive_masking:PhraseScorer", passes=111,  # 1, 10 and 100 by step
+            {"score": "probability mass of phrases"}, "recursive_masking:PhraseScorer", passes=111  # 1 + 10 + 100
         ),
-        "attitude": Reading(
-            (
-                Column("score", "P(negative)", "more disapproval"),
-                Column("antonym_log_odds", _DISAPPROVAL, "more disapproval", *_ANY),
-            ),
-            "masked:AttitudeScorer",
-        ),
-        "log_mass": Reading(
-            (Column("score", "natural log-probability", "likelier words", *_ANY),), "masked:LogMassScorer"
-        ),
+        "attitude": Reading({"score": "P(negative)", "antonym_log_odds": _DISAPPROVAL}, "masked:AttitudeScorer"),
+        "log_mass": Reading({"score": "natural log-probability"}, "masked:LogMassScorer"),
     }  # fmt: skip
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
@@ -92,14 +45,12 @@ class Masked(Kind):
         else:
             yield from super().fits(experiment, request, found)
 
-    def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
+    def load(self, model: str, request: Request, *, say: Say = silent, bar: Bar = no_bar) -> Any:
         if model == CALIBRATION and request.model is None:
-            from swapbias.models.calibration import STEPS, load_calibration
-
             say("Calibration model: a tiny masked language model with a planted bias, trained once and kept.")
-            title = "training the calibration model"
-            return load_calibration(seed=request.seed, options=request.load, bar=lambda: bar(title, STEPS))
-        return super().load(model, request, rows, say=say, bar=bar)
+            make = imported("calibration:load_calibration")
+            return make(seed=request.seed, options=request.load, bar=bar)
+        return super().load(model, request)
 
 
 class Classifier(Kind):
@@ -107,33 +58,29 @@ class Classifier(Kind):
 
     name = "classifier"
     scorer = "transformers_scorer:TextClassifierScorer"
-    default = VADER
+    default = base.VADER
     architectures = ("ForSequenceClassification",)
     readings: Mapping[str, Reading] = {
-        "": Reading((Column("score", _POSITIVE, "more positive sentiment"),)),
+        "": Reading({"score": _POSITIVE}),
         "negative_label": Reading(
-            (
-                Column("score", "share of negative labels", "negative label"),
-                Column("positive_probability", _POSITIVE, "more positive sentiment"),
-            ),
-            "classifier:NegativeLabelScorer",
+            {"score": "share of negative labels", "positive_probability": _POSITIVE}, "classifier:NegativeLabelScorer"
         ),
     }
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
-        if found != REGRESSION:
+        if found != base.REGRESSION:
             yield from super().fits(experiment, request, found)
         elif experiment.reading:
-            yield "", f"it needs a label, and {short_name(request.model)} gives a raw score"
+            yield "", f"it needs a label, and {base.short_name(request.model)} gives a raw score"
         else:
             yield request.model or "", ""
 
-    def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
-        if model == VADER:
+    def load(self, model: str, request: Request, **more: Any) -> Any:
+        if model == base.VADER:
             return imported("classifier:VaderScorer")()
-        if is_sentiment_folder(model):
+        if loading.is_sentiment_folder(model):
             return imported("sentiment.training:load_sentiment_model")(model, options=request.load)
-        if is_callable(model):
+        if base.is_callable(model):
             return imported("classifier:CallableScorer").load(model, batch_size=request.load.batch_size)
         return imported(self.scorer).load(model, request.load, kind=request.kind)
 
@@ -141,9 +88,9 @@ class Classifier(Kind):
 class Regression(Classifier):
     """Text classifiers of transformers whose head gives a raw score; they read experiments that need no label."""
 
-    name = REGRESSION
+    name = base.REGRESSION
     default = ""
-    readings: Mapping[str, Reading] = {"": Reading((Column("score", RAW, "higher score", *_ANY),))}
+    readings: Mapping[str, Reading] = {"": Reading({"score": base.RAW})}
 
 
 class Causal(Kind):
@@ -153,16 +100,10 @@ class Causal(Kind):
     scorer = "causal:CausalScorer"
     architectures = ("ForCausalLM", "LMHeadModel")
     readings: Mapping[str, Reading] = {
-        "": Reading((Column("score", "log-probability", "likelier text", *_ANY),)),
-        "antonyms": Reading(
-            (Column("score", _DISAPPROVAL, "more disapproval", *_ANY),), "causal:AntonymScorer", passes=40
-        ),
+        "": Reading({"score": "log-probability"}),
+        "antonyms": Reading({"score": _DISAPPROVAL}, "causal:AntonymScorer", passes=40),
         "answers": Reading(
-            (
-                Column("score", "correct answer is likelier", "the correct answer is likelier"),
-                Column("log_odds", _RIGHT, "likelier correct answer", *_ANY),
-                Column("log_odds_per_token", _RIGHT, "likelier correct answer", *_ANY),
-            ),
+            {"score": "correct answer is likelier", "log_odds": _RIGHT, "log_odds_per_token": _RIGHT},
             "causal:AnswerOddsScorer",
             passes=2,
         ),
@@ -198,12 +139,10 @@ def arguments_named() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        made: list[Any] = [LoadOptions, *(one.options for one in kinds() if one.options)]
-        settings = [one.metadata.get("name", one.name) for each in made for one, _ in settable(each)]
-        names = {written(name): name for name in (*FLAGS, *_ARGUMENTS, *settings)}
-        names |= {f"--{name}": name for name in _ARGUMENTS} | {"--study": "studies"}
-        for option in sorted(names, key=len, reverse=True) if len(error.args) == 1 else ():
-            error.args = (str(error).replace(option, names[option]),)
+        if len(error.args) == 1:
+            said = str(error).replace("--study", "studies")
+            named = re.sub(r"(?<!\S)(?:--|-M )([a-z][a-z-]*)", lambda option: option[1].replace("-", "_"), said)
+            error.args = (named,)
         raise
 
 
@@ -225,10 +164,7 @@ def load_scorer(
     ('toy', 'classifier')
 
     Args:
-        model: a Hub id (``OWNER/NAME`` or ``OWNER/NAME@REVISION``) or local folder (transformers), ``vader``, or
-            ``module:function`` (texts -> probabilities of positive sentiment); or in memory: a transformers model or
-            pipeline, a scikit-learn pipeline of texts, a function, a scorer. A model in memory stays as it is (its
-            hooks count), and is read on its device and in its own type.
+        model: as of ``swapbias.audit``; a model in memory is read on its device and in its own type.
         tokenizer: of a transformers model in memory.
         name: of a model in memory in findings; its own name where None.
         kind: ``masked``, ``classifier``, ``regression`` (a classifier's raw score), ``causal``; None: by its config.
@@ -246,10 +182,9 @@ def load_scorer(
         return _in_memory(model, tokenizer, name, kind, chosen)
     if tokenizer is not None or name is not None:
         raise UsageError(f"tokenizer and name are of models in memory, and {str(model)!r} is loaded here. Drop them.")
-    place = str(model) if revision is None else with_revision(str(model), revision)
+    place = str(model) if revision is None else loading.with_revision(str(model), revision)
     request = Request(model=place, kind=kind, load=chosen)
-    quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
-    found: Scorer = kind_of(model_kind(place, kind, load=chosen)).load(place, request, (), **quiet)
+    found: Scorer = kind_of(model_kind(place, kind, load=chosen)).load(place, request)
     return found
 
 
@@ -282,20 +217,19 @@ def _in_memory(model: Any, tokenizer: Any, name: str | None, kind: str | None, o
 
 
 def _of_transformers(model: Any, tokenizer: Any, name: str | None, kind: str | None, options: LoadOptions) -> Scorer:
-    made, own = type(model).__name__, LoadOptions()
+    made = type(model).__name__
     if tokenizer is None:
         raise UsageError(f"{made} comes without its tokenizer. Pass tokenizer=.")
-    if any(getattr(options, one) != getattr(own, one) for one in _OF_WEIGHTS):
-        raise UsageError(
-            f"{made} is read on its own device and in its own type. Drop device and dtype, or move it first."
-        )
+    read: Any = {"batch_size": 64, "positive_label": None, "negative_label": None, "function_to_apply": None}
+    if replace(options, **read) != LoadOptions():  # the others are of weights that are still to be loaded
+        raise UsageError(f"{made} keeps its own device and type. Drop device and dtype, or move it first.")
     place = model.config.name_or_path
-    label = name or (model_name(place) if place else made)
+    label = name or (loading.model_name(place) if place else made)
     found = _kind_of_config(label, model.config, [made], kind, options)
     if found is None:
         raise UsageError(f"{made} has no head that an audit reads. Load it with AutoModelForMaskedLM or the like.")
     _check_kind(made, found, kind)
-    settings = {"kind": found} if found in (CLASSIFIER.name, REGRESSION) else {}
+    settings = {"kind": found} if found in (CLASSIFIER.name, base.REGRESSION) else {}
     scorer: Scorer = imported(kind_of(found).scorer).wrap(model, tokenizer, label, options, **settings)
     return scorer
 
@@ -306,24 +240,21 @@ def _check_kind(model: str, found: str, kind: str | None) -> None:
 
 
 def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True, load: LoadOptions | None = None) -> str:
-    """The kind of a model, without loading its weights: ``masked``, ``classifier``, ``regression`` or ``causal``.
+    """The kind of a model by its config: ``masked``, ``classifier``, ``regression`` or ``causal``.
 
     ``kind``: of the user; without ``ask_hub`` the only one of a Hub id whose config is not on this machine.
-
-    Raises:
-        UsageError: an unknown kind, or neither config nor user says it.
-        ValueError: no such model.
+    UsageError: an unknown kind, or neither config nor user says it. ValueError: no such model.
     """
     known, load, found = model_kinds(), load or LoadOptions(), None
     if kind is not None and kind not in known:
         raise UsageError(f"Unknown kind {kind!r}: expected one of {', '.join(known)}.")
-    if model == VADER or is_callable(model) or is_sentiment_folder(model):
+    if model == base.VADER or base.is_callable(model) or loading.is_sentiment_folder(model):
         _check_kind(model, CLASSIFIER.name, kind)
         return CLASSIFIER.name
     place = model if ask_hub or is_there(model) else _cached_config(model)
     if place:
-        config = read_config(place, load)
-        found = _kind_of_config(short_name(place), config, architectures(config), kind, load)
+        config = loading.read_config(place, load)
+        found = _kind_of_config(base.short_name(place), config, loading.architectures(config), kind, load)
     if found is None and kind is None:
         why = f"The config of {model} does not tell what kind of model it is."
         why = why if place else f"{model} is not on this machine, and a dry run asks nobody what kind of model it is."
@@ -336,7 +267,7 @@ def _cached_config(model: str) -> str | None:
     """The folder of a Hub id's config in the cache; None where it is not there."""
     from huggingface_hub import try_to_load_from_cache
 
-    name, revision = split_revision(model)
+    name, revision = loading.split_revision(model)
     with suppress(ValueError):  # no Hub id
         config = try_to_load_from_cache(name, "config.json", revision=revision or None)
         if isinstance(config, str):
@@ -359,8 +290,8 @@ def _kind_of_config(
 
 def unit_of(experiment: Experiment, score: str) -> str:
     """The unit of a score column of an experiment, as the kind of its model declares it; else that of its score."""
-    columns = kind_of(experiment.kind).readings[experiment.reading].columns
-    return next((one.unit for one in columns if one.name == score != "score"), experiment.unit)
+    units = kind_of(experiment.kind).readings[experiment.reading].units
+    return experiment.unit if score == "score" else units.get(score, experiment.unit)
 
 
 def read_as(scorer: Scorer, reading: str) -> Scorer:
@@ -368,17 +299,6 @@ def read_as(scorer: Scorer, reading: str) -> Scorer:
     return kind_of(scorer.kind).read_as(scorer, reading)
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
-    """``module:function``, which loading it would import, and the sha256 of the file; None: it has no file."""
-
-    name: str
-    sha256: str | None
-
-
-def code_of(model: str) -> Code | None:
-    """The code that loading a model would run, found without running it; None for formats of numbers alone."""
-    if not is_callable(model):
-        return None
-    source = module_file(model.partition(":")[0])
-    return Code(model, file_sha256(source) if source else None)
+def code_file(model: str) -> Path | None:
+    """The file that loading ``module:function`` would import, found without running it; None for other models."""
+    return loading.module_file(model.partition(":")[0]) if base.is_callable(model) else None

@@ -34,6 +34,16 @@ Training = Callable[[str, str], Sequence[Mapping[str, str]]]  # phenotype, regim
 Fit = tuple[str, str]  # a model, and why it does not fit: blank where it does
 T = TypeVar("T")
 
+
+def silent(value: object) -> None:
+    """For progress and sentences that nobody reads."""
+
+
+def no_bar(title: str, total: int) -> Progress:
+    """The progress of a bar that is not shown."""
+    return silent
+
+
 # --- scores ---------------------------------------------------------------------------------------------
 
 
@@ -74,10 +84,7 @@ def ranked(names: Sequence[str], probabilities: Sequence[float], decimals: int =
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Whether one word of a lexicon is a single token of a model's vocabulary, so that it can be counted.
-
-    ``matched``: a word of each other label is as frequent there, so that it counts in ``matched_mass``.
-    """
+    """Whether a lexicon's word is one token of a vocabulary; ``matched``: each other label has one as frequent."""
 
     model_id: str
     lexicon: str
@@ -99,8 +106,8 @@ class Scorer(Protocol):
         chunk_rows: rows that are scored before they are saved.
         sends_text: True if texts leave this machine and services that the user declared as their own.
         negative_label: the ``answer`` that means negative sentiment; None if unknown.
-        error_note: what half precision changed in the scores, in a sentence; blank before texts were scored.
-        cut_note: how many answers reached the token limit, in a sentence; blank if none.
+        notes: sentences on the scores: ``dtype_error`` (what half precision changed), ``truncated`` (answers that
+            reached the token limit), ``spent`` (requests so far); none before texts were scored.
     """
 
     model_id: str
@@ -113,14 +120,10 @@ class Scorer(Protocol):
     negative_label: str | None = "negative"
 
     @property
-    def error_note(self) -> str:
-        return ""
+    def notes(self) -> Mapping[str, str]:
+        return {}
 
-    @property
-    def cut_note(self) -> str:
-        return ""
-
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt, in order; ``on_progress`` is called with how many more prompts are done."""
         ...
 
@@ -131,14 +134,6 @@ class Scorer(Protocol):
     def keep_answers(self, folder: Path, *, text: bool = True) -> None:
         """Save each answer in a run's folder as it arrives; without ``text`` only what was parsed from it."""
         return
-
-    def spent(self, remaining: Sequence[Prompt]) -> str:
-        """Requests so far and those for the remaining prompts, in a sentence; blank without requests."""
-        return ""
-
-    def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
-        """Why requests for these prompts would exceed a limit; blank if they do not."""
-        return ""
 
     def predict_proba(self, texts: Sequence[str], condition: str = "", construct: str = "") -> "NDArray[np.float64]":
         """Scores of texts as probabilities, shape (n, 2), the score second; NaN rows for those without one."""
@@ -157,8 +152,8 @@ class DerivedScorer(Scorer):
         self.identity = {**inner.identity, **settings}
 
     @property
-    def error_note(self) -> str:
-        return str(self.inner.error_note)
+    def notes(self) -> Mapping[str, str]:
+        return dict(self.inner.notes)
 
 
 # --- settings -------------------------------------------------------------------------------------------
@@ -168,14 +163,11 @@ FLAGS = ("kind", "limit", "margin", "seed", "device", "dtype", "batch_size", "ch
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
-    """A setting of a kind of model, saved in the manifest; ``help`` is for the command line.
+    """A setting of a kind of model, saved in the manifest; ``help`` is one sentence for the command line.
 
-    Args:
-        default: its value if the user sets none.
-        help: one sentence.
-        more: ``name`` on the command line, if not the field's; ``least`` and ``most``, or the ``choices``; ``place``:
-            may be a path of this machine, except for the ``words`` with a meaning of their own; ``unsaved``: whoever
-            resumes a run sets it again, because a manifest may be anybody's.
+    ``more``: ``name`` on the command line, if not the field's; ``least`` and ``most``, or the ``choices``; ``place``:
+    may be a path of this machine, except for the ``words`` with a meaning of their own; ``unsaved``: whoever resumes
+    a run sets it again, because a manifest may be anybody's.
     """
     return field(default=default, metadata={"help": help, **more})
 
@@ -253,18 +245,14 @@ def _sentence(error: ValidationError, known: Sequence[str]) -> str:
 @validated
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
-    """How a model is loaded and run. What transformers takes is passed to ``from_pretrained``.
-
-    ``function_to_apply``: what a pipeline in memory applies to its logits: sigmoid, softmax or none.
-    """
+    """How a model is loaded and run; ``function_to_apply`` is what a pipeline in memory applies to its logits."""
 
     key: ClassVar[str] = "load"  # in a manifest's settings
 
     device: str = option("auto", "auto, cpu, cuda, cuda:N or mps.", choices=("auto", "cpu", "cuda", "cuda:N", "mps"))
     dtype: str = option(
-        "float32", "float32; bfloat16, float16 (change results); auto: bfloat16 where it is 4 times as fast.",
-        choices=("float32", *HALF_PRECISION, "auto"),
-    )  # fmt: skip
+        "float32", "float32; bfloat16 and float16 change results.", choices=("float32", *HALF_PRECISION)
+    )
     batch_size: int = option(64, "Texts per forward pass.", least=1)
     positive_label: str | None = option(None, "The classifier's label for positive.")
     negative_label: str | None = option(None, "The classifier's label for negative.")
@@ -281,13 +269,9 @@ class LoadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The model that a user names, its kind, how it is loaded, and settings of single kinds.
+    """The model that a user names, its kind (None: by its config), how it is loaded, and settings of single kinds.
 
-    Attributes:
-        model: None: none is named.
-        kind: None: by the model's config.
-        seed: of training and sampling.
-        options: each settings class once at most.
+    ``seed`` is of training and sampling; ``options`` has each settings class once at most.
     """
 
     model: str | None = None
@@ -305,24 +289,14 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A score column: its name (``score`` is the first), unit, what more of it means, and its range."""
-
-    name: str
-    unit: str
-    higher: str
-    low: float = 0.0
-    high: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
 class Reading:
-    """A way to read a model: its columns, and the scorer that reads so (``module:Class``; blank: the model itself).
+    """A way to read a model.
 
+    ``units`` of its score columns by name, ``score`` first; ``scorer``: ``module:Class``, blank for the model itself;
     ``passes``: most forward passes per prompt.
     """
 
-    columns: tuple[Column, ...]
+    units: Mapping[str, str]
     scorer: str = ""
     passes: int = 1
 
@@ -348,8 +322,8 @@ class Kind(Protocol):
     model_types: tuple[str, ...] = ()
     default: str = ""
 
-    def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
-        """A model that is to score these rows."""
+    def load(self, model: str, request: Request, *, say: Say = silent, bar: Bar = no_bar) -> Any:
+        """A loaded model, which ``read`` makes scorers of."""
         return imported(self.scorer).load(model, request.load)
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
@@ -393,20 +367,14 @@ class Kind(Protocol):
         """The rows that the model reads: those of an experiment, for a chat model one for each trial."""
         return rows
 
-    def sent(self, row: Mapping[str, str], request: Request) -> tuple[tuple[str, str], ...]:
-        """The texts that a row needs, each with its trial; equal ones are sent once."""
-        return ((row["text"], row.get("trial", "")),)
-
-    def trains(self, request: Request) -> bool:
-        """True if classifiers are trained on the notes that are not tested."""
-        return False
-
-    def announce(self, rows: Sequence[Mapping[str, Any]], request: Request, experiment: Experiment) -> str:
-        """Requests and costs of these rows in a sentence; blank for a model that runs here."""
+    def announce(
+        self, rows: Sequence[Mapping[str, Any]], request: Request, experiment: Experiment, seen: set[str]
+    ) -> str:
+        """Requests of these rows but for those ``seen``, which they join, in a sentence; blank without requests."""
         return ""
 
     def calls(self, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> str:
-        """Forward passes for these rows; blank where ``announce`` has a sentence."""
+        """Forward passes for these rows, of a model without requests."""
         passes = self.readings[experiment.reading].passes
         return f"{'at most ' if passes > 1 else ''}{passes * len(set(column(rows, 'text'))):,} model calls"
 

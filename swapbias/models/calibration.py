@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from swapbias.files import cache_dir
-from swapbias.models.base import LoadOptions, Progress
+from swapbias.models.base import Bar, LoadOptions, Progress, no_bar, silent
 from swapbias.models.masked import MaskedScorer
 from swapbias.studies import MASK, Published, calibrated, config_rows, fingerprint
 
@@ -48,26 +48,21 @@ def planted_findings(experiment: str) -> dict[tuple[str, ...], Published]:
     return {(experiment, *key): Published(value=f"{value:.2f}", source="planted") for key, value in known.items()}
 
 
-def load_calibration(
-    *, seed: int = 0, options: LoadOptions | None = None, bar: Callable[[], Progress] | None = None
-) -> MaskedScorer:
-    """The calibration model, trained on first use (some seconds on one core) and cached; ``expected``: as planted.
-
-    ``bar`` is called once if there is training to do and returns the function that is called with each step.
-    """
+def load_calibration(*, seed: int = 0, options: LoadOptions | None = None, bar: Bar = no_bar) -> MaskedScorer:
+    """The calibration model, trained on first use (some seconds on one core) and cached; ``expected``: as planted."""
     (study, experiment), *_ = calibrated()
     rows = [row for config in experiment.configs for row in config_rows(study.name, config)]
     recipe = {"recipe": RECIPE, "seed": str(seed), "planted": str(PLANTED), "subjects": str(SUBJECTS)}
     folder = cache_dir() / f"calibration-{fingerprint([recipe, *rows])[:16]}"
     if not folder.is_dir():
-        _train_into(folder, rows, seed, bar() if bar else None)
+        _train_into(folder, rows, seed, bar("training the calibration model", STEPS))
     scorer = MaskedScorer.load(str(folder), options or LoadOptions())
     scorer.model_id, scorer.expected = "calibration", planted_findings(experiment.name)
     scorer.identity = {**scorer.identity, "trained": {"steps": STEPS, "seed": seed, "planted": PLANTED}}
     return scorer
 
 
-def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_progress: Progress | None) -> None:
+def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_progress: Progress) -> None:
     """Train and put the model in place in one step, so that a killed training leaves no incomplete folder."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     for unfinished in folder.parent.glob(f"{folder.name}.*"):  # of a training that was killed
@@ -92,7 +87,7 @@ def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_p
 
 
 def train(
-    rows: Sequence[Mapping[str, str]], *, steps: int = STEPS, on_progress: Progress | None = None
+    rows: Sequence[Mapping[str, str]], *, steps: int = STEPS, on_progress: Progress = silent
 ) -> tuple[Any, Any]:
     """Train on the sentences of the prompts with their subjects as planted; about 46,000 weights."""
     frames = {row["text"]: row["label"] for row in rows}
@@ -130,8 +125,7 @@ def train(
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
-        if on_progress:
-            on_progress(1)
+        on_progress(1)
     return model.eval(), tokenizer
 
 

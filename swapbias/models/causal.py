@@ -10,7 +10,7 @@ from typing import Any
 from transformers import AutoModelForCausalLM
 
 from swapbias.errors import UsageError
-from swapbias.models.base import DerivedScorer, Progress, Scored, not_finite, not_scored, ranked
+from swapbias.models.base import DerivedScorer, Progress, Scored, not_finite, not_scored, ranked, silent
 from swapbias.models.chat.local import open_ids
 from swapbias.models.engine.loglikelihood import Ends, Text, ends
 from swapbias.models.loading import length_limit
@@ -21,11 +21,10 @@ from swapbias.studies import MASK, Prompt, load_lexicon
 class CausalScorer(TransformersScorer):
     """Score: natural log-probability of the text, token by token, its first token included.
 
-    The first token is scored after the token that begins a text (BOS), which is put before the text where the
-    tokenizer does not; a model without one gets the token that ends a text (EOS), as GPT-2 was trained. Where there
-    is neither, nothing predicts the first token: it is left out, and pairs that differ in it are refused.
-
-    NaN: the text is longer than the model reads, or has no token to score, or a log-probability is not finite.
+    The first token is scored after the token that begins a text (BOS, else EOS, as GPT-2 was trained), which is put
+    before the text where the tokenizer does not. Where there is neither, it is left out, and pairs that differ in it
+    are refused. NaN: the text is longer than the model reads, has no token to score, or a log-probability is not
+    finite.
     """
 
     kind = "causal"
@@ -44,7 +43,7 @@ class CausalScorer(TransformersScorer):
         if self._start:
             self.identity = {**self.identity, "before_text": tokenizer.convert_ids_to_tokens(start)}
 
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         pairs = [f"{one.experiment}/{one.condition}/{one.template}/{one.pair_id}" for one in prompts]
         values = self.log_probabilities([one.text for one in prompts], on_progress, pairs)
         return [
@@ -53,12 +52,12 @@ class CausalScorer(TransformersScorer):
         ]
 
     def log_probabilities(
-        self, texts: Sequence[str], on_progress: Progress | None = None, pairs: Sequence[str] = ()
+        self, texts: Sequence[str], on_progress: Progress = silent, pairs: Sequence[str] = ()
     ) -> list[float | None]:
         """Log-probability of each text, in nats; None where it is too long or has no token to score.
 
-        ``pairs``: a name for each text; a UsageError where texts of one name differ in a first token that this model
-        cannot score.
+        ``pairs``: a name for each text; a UsageError where texts of one name differ in a first token without a
+        probability.
         """
         read: list[list[int]] = self.tokenizer(list(texts))["input_ids"] if texts else []
         if not (self._begun or self._start):
@@ -75,8 +74,7 @@ class CausalScorer(TransformersScorer):
         for places, values in self.ends([(encoded[index], 1) for index in fits]):
             for place, value in zip(places, values, strict=True):
                 found[fits[place]] = value
-            if on_progress:
-                on_progress(len(places))
+            on_progress(len(places))
         return found
 
     def ends(self, texts: Sequence[Text]) -> Ends:
@@ -87,22 +85,21 @@ class CausalScorer(TransformersScorer):
 class AntonymScorer(DerivedScorer):
     """Score: mean over antonym pairs of log p(text with the disapproving word) - log p(with the approving one).
 
-    Needs no lexicon of attitudes: above 0 the disapproving words are likelier; 0: equally likely. The pairs are those
-    of the corpus the prompt belongs to; ``top_tokens`` holds each pair's log-odds.
+    Above 0 the disapproving words are likelier; 0: equally likely. The pairs are those of the prompt's corpus;
+    ``top_tokens`` holds each pair's log-odds.
     """
 
     kind = "causal"
     unit = "mean log-odds of the disapproving antonym"
     chunk_rows = 64
 
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         corpora = (prompt.lexicon.partition("/")[0] for prompt in prompts)
         words = [[word for word, _ in load_lexicon(f"{corpus}/antonyms").entries()] for corpus in corpora]
         texts = [prompt.text.replace(MASK, word) for prompt, own in zip(prompts, words, strict=True) for word in own]
         share = len(prompts) / len(texts)
-        report = (lambda done: on_progress(done * share)) if on_progress else None
         pairs = [prompt.prompt_id for prompt, own in zip(prompts, words, strict=True) for _ in own]
-        values = iter(self.inner.log_probabilities(texts, report, pairs))
+        values = iter(self.inner.log_probabilities(texts, lambda done: on_progress(done * share), pairs))
         return [self._scored(own, [next(values) for _ in own]) for own in words]
 
     def _scored(self, words: Sequence[str], values: Sequence[float | None]) -> Scored:
@@ -122,30 +119,27 @@ PARTS = ("log_odds", "log_odds_per_token")
 class AnswerOddsScorer(DerivedScorer):
     """Score: 1 where the correct answer is likelier after the prompt than the incorrect one, 0 where less, .5: equal.
 
-    ``candidates`` of a prompt are its answers, the correct one first (``the mechanic``, ``the clerk``); each
-    follows the prompt after a space. ``log_odds``: natural log p(correct) - log p(incorrect), above 0 where the
-    correct one is likelier. ``log_odds_per_token``: the same of the mean over the tokens of each answer, for
-    answers of unequal length. NaN: prompt and answer are longer than the model reads, or a log-probability is
-    NaN, or both answers are impossible. Where one is (probability 0), the other is likelier, and the log-odds are
-    NaN.
+    ``candidates`` of a prompt are its answers, the correct one first; each follows the prompt after a space.
+    ``log_odds``: natural log p(correct) - log p(incorrect), above 0 where the correct one is likelier, NaN where one
+    is impossible. ``log_odds_per_token``: the same of the mean over the tokens of each answer. NaN: prompt and answer
+    are longer than the model reads, a log-probability is NaN, or both answers are impossible.
     """
 
     kind = "causal"
     unit = "correct answer is likelier"
 
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt; a ValueError for candidates that are not two answers."""
         pairs = [self._pair(prompt) for prompt in prompts]
         limit = length_limit(self.inner.tokenizer, self.inner.model)
         fits = [at for at, pair in enumerate(pairs) if max(map(len, pair.ids)) <= limit]
         texts = [(ids, pairs[at].start) for at in fits for ids in pairs[at].ids]
         values = [math.nan] * len(texts)
-        report = on_progress or (lambda done: None)
         for places, found in self.inner.ends(texts):
             for place, value in zip(places, found, strict=True):
                 values[place] = value
-            report(len(places) / 2)
-        report(len(pairs) - len(fits))
+            on_progress(len(places) / 2)
+        on_progress(len(pairs) - len(fits))
         results = [not_scored(PARTS)] * len(pairs)
         for at, correct, incorrect in zip(fits, values[::2], values[1::2], strict=True):
             results[at] = pairs[at].scored(correct, incorrect)
@@ -154,9 +148,7 @@ class AnswerOddsScorer(DerivedScorer):
     def _pair(self, prompt: Prompt) -> "_Pair":
         answers = [one.text for one in prompt.candidates]
         if len(answers) != 2 or not all(answers):
-            raise ValueError(
-                f"{prompt.prompt_id}: candidates {answers}, expected a correct and an incorrect one. Give two."
-            )
+            raise ValueError(f"{prompt.prompt_id}: candidates {answers}, expected a correct and an incorrect one.")
         before = open_ids(self.inner.tokenizer, prompt.text)
         ids = [open_ids(self.inner.tokenizer, f"{prompt.text} {answer}") for answer in answers]
         # Nothing predicts a first token, and each answer has one of its own.

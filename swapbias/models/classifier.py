@@ -11,19 +11,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, need
 from swapbias.files import file_sha256
-from swapbias.models.base import (
-    DerivedScorer,
-    LoadOptions,
-    Progress,
-    Scored,
-    Scorer,
-    not_finite,
-    not_scored,
-    ranked,
-)
-from swapbias.models.loading import first_line, load_extra, module_file, refuse_pickle
+from swapbias.models import base
+from swapbias.models.base import DerivedScorer, LoadOptions, Progress, Scored, Scorer, not_scored, silent
+from swapbias.models.loading import first_line, module_file, refuse_pickle
 from swapbias.studies import Prompt
 
 _ROUNDING = 1e-9  # sums of probabilities may pass 1 by so much
@@ -35,10 +27,10 @@ POSITIVE_NAMES = ("positive", "pos")
 def of_labels(labels: Sequence[str], positive: int, probabilities: NDArray[Any]) -> Scored:
     """The score of one text from the probabilities of its labels."""
     if not np.isfinite(probabilities).all():
-        return not_finite()
+        return base.not_finite()
     order = np.argsort(-probabilities, kind="stable")
     names = [labels[index] for index in order]
-    return Scored(float(probabilities[positive]), names[0], ranked(names, probabilities[order].tolist()))
+    return Scored(float(probabilities[positive]), names[0], base.ranked(names, probabilities[order].tolist()))
 
 
 def positive_index(labels: Sequence[str], named: str | None = None) -> int:
@@ -80,12 +72,9 @@ class NegativeLabelScorer(DerivedScorer):
         """Read labels with a sentiment scorer; a UsageError if its labels do not tell which one is negative."""
         super().__init__(classifier)
         if classifier.negative_label is None:
-            raise UsageError(
-                f"The labels of {self.model_id} do not tell which one means negative. "
-                "Pass -M negative-label with its name."
-            )
+            raise UsageError(f"No label of {self.model_id} means negative for sure. Name it with -M negative-label.")
 
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt, with the probability of positive sentiment as a part."""
         return [
             replace(
@@ -115,7 +104,7 @@ class CallableScorer(Scorer):
         identity: Mapping[str, Any] | None = None,
         private: bool = False,
     ) -> None:
-        """Wrap a function: list of n texts -> n probabilities, or (n, 2) with the positive class second.
+        """Wrap a function: n texts -> n probabilities, or (n, 2) with the positive class second.
 
         ``private``: errors of the function are not shown, because they may quote a note.
         """
@@ -139,14 +128,13 @@ class CallableScorer(Scorer):
         pin = {"sha256": file_sha256(source)} if source and source.suffix == ".py" else {}
         return cls(function, model_id=name, batch_size=batch_size, identity=pin)
 
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """A ValueError where the function failed, or returned another shape or numbers outside 0..1."""
         results: list[Scored] = []
         for start in range(0, len(prompts), self.batch_size):
             texts = [prompt.text for prompt in prompts[start : start + self.batch_size]]
             results += self._scored(texts)
-            if on_progress:
-                on_progress(len(texts))
+            on_progress(len(texts))
         return results
 
     def _scored(self, texts: list[str]) -> list[Scored]:
@@ -171,7 +159,7 @@ class CallableScorer(Scorer):
             low, high = np.nanmin(found), np.nanmax(found)
             raise ValueError(f"{self.model_id} returned numbers from {low:g} to {high:g}, expected 0 to 1 (or NaN).")
         labels = ("negative", "positive")
-        return [not_finite() if np.isnan(p) else Scored(p, labels[p > 0.5]) for p in found.tolist()]
+        return [base.not_finite() if np.isnan(p) else Scored(p, labels[p > 0.5]) for p in found.tolist()]
 
 
 class ProbabilityScorer(CallableScorer):
@@ -189,10 +177,7 @@ class ProbabilityScorer(CallableScorer):
         labels: Sequence[str] = (),
         identity: Mapping[str, Any] | None = None,
     ) -> None:
-        """Wrap a fitted pipeline or classifier of texts; ``labels``: names for its classes.
-
-        A UsageError where it is not fitted, or no class is known to be positive.
-        """
+        """Wrap a fitted pipeline of texts; ``labels``: names for its classes. Raises as ``positive_index``."""
         try:
             self._labels = list(labels) or [str(label) for label in model.classes_]
         except AttributeError as error:
@@ -208,9 +193,7 @@ class ProbabilityScorer(CallableScorer):
             found = np.asarray(self.function(texts), dtype=np.float64)
         except Exception as error:
             what = type(error).__name__  # its message often quotes the text
-            raise ValueError(
-                f"{self.model_id} cannot read texts ({what}). Give a pipeline with its vectorizer."
-            ) from error
+            raise ValueError(f"{self.model_id} cannot read texts ({what}). Add its vectorizer.") from error
         wanted = (len(texts), len(self._labels))
         if found.shape != wanted or np.any((found < -_ROUNDING) | (found > 1 + _ROUNDING)):
             raise ValueError(
@@ -228,12 +211,9 @@ class VaderScorer(CallableScorer):
 
     def __init__(self) -> None:
         """Load the lexicon; a UsageError if vaderSentiment is not installed."""
-        try:
-            from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
-        except ImportError as error:
-            raise UsageError(
-                "vader needs the package vaderSentiment. Install it with pip install 'swapbias[lexicon]'."
-            ) from error
+        need("vader", "vaderSentiment", extra="lexicon")
+        from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
         self._analyzer = SentimentIntensityAnalyzer()
         revision = f"vaderSentiment {version('vaderSentiment')}"
         function = self._analyzer.polarity_scores
@@ -242,17 +222,18 @@ class VaderScorer(CallableScorer):
     def _scored(self, texts: list[str]) -> list[Scored]:
         compound = self._analyzer.polarity_scores(*texts)["compound"]
         answer = "neutral" if abs(compound) < 0.05 else "positive" if compound > 0 else "negative"
-        return [Scored((compound + 1) / 2, answer) if np.isfinite(compound) else not_finite()]
+        return [Scored((compound + 1) / 2, answer) if np.isfinite(compound) else base.not_finite()]
 
 
 def read_saved(path: Path, *, extra: str, remedy: str) -> Any:
     """A scikit-learn model saved with skops; a UsageError for a pickle, a type that it distrusts, or no package."""
     refuse_pickle(path)
-    load_extra("sklearn", extra=extra)
-    library = load_extra("skops.io", extra=extra)
+    need(path.name, "sklearn", "skops", extra=extra)
+    import skops.io
+
     try:
-        untrusted = library.get_untrusted_types(file=path)
-        model = None if untrusted else library.load(path)
+        untrusted = skops.io.get_untrusted_types(file=path)
+        model = None if untrusted else skops.io.load(path)
     except Exception as error:
         raise ValueError(f"{path.name} cannot be read ({first_line(error)}). {remedy}") from error
     if untrusted:

@@ -1,20 +1,15 @@
 """Loading models: files of one commit of the Hub, weights of the requested type, no code of others unless allowed."""
 
 import hashlib
-import importlib
 import logging
 import re
 import socket
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from functools import cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -29,10 +24,8 @@ if TYPE_CHECKING:
 
 PICKLES = (".joblib", ".kv", ".pkl")
 RECORD, SKOPS = "training.json", "model.skops"  # in folders of ``swapbias train``
-_ADAPTER = "adapter_config.json"  # PEFT writes it into the folder of an adapter
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _CONNECT_SECONDS = 5
-_WORTH_ROUNDING = 4.0  # times that bfloat16 must be as fast for ``auto`` to take it
 _WEIGHTS = (r"model(-\d+-of-\d+)?\.safetensors", r"pytorch_model(-\d+-of-\d+)?\.bin")
 _MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.codes", "*.spm", "*.py", "*.skops")
 _RECORDED = ("device_map", "quantization", "attn_implementation", "subfolder", "trust_remote_code")
@@ -51,14 +44,9 @@ def split_revision(model: str) -> tuple[str, str]:
 
 
 def with_revision(model: str | None, revision: str) -> str:
-    """``OWNER/NAME@REVISION``; a UsageError for no model, one with a revision already, or none of the Hub."""
-    if not model or is_there(model) or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?(@.*)?", model):
-        found = f"{Path(model).name or model} is none" if model else "none is named"
-        raise UsageError(f"Revision {revision!r} is of a model on the Hub, and {found}. Drop it, or give OWNER/NAME.")
-    if "@" in model:
-        raise UsageError(f"{model} names its revision, and {revision!r} is given beside it. Drop one of the two.")
-    if not revision:
-        raise UsageError(f"The revision of {model} is blank, expected a branch, tag or commit. Give one, or none.")
+    """``OWNER/NAME@REVISION``; a UsageError for a blank one, or no model of the Hub without a revision."""
+    if not revision or not model or is_there(model) or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", model):
+        raise UsageError(f"Revision {revision!r} needs a model of the Hub that names none. Give OWNER/NAME@REVISION.")
     return f"{model}@{revision}"
 
 
@@ -107,10 +95,9 @@ def dev_accuracy_of(folder: str | Path) -> float | None:
 
 
 def at_commit(model: str) -> str:
-    """``OWNER/NAME@COMMIT``: the current commit of a model on the Hub, or that of the revision in its name.
+    """``OWNER/NAME@COMMIT`` of a model on the Hub, or of the revision in its name; folders and commits stay.
 
-    A local folder and a whole commit (40 hex digits) stay as they are. Where the Hub cannot be reached, it is the
-    commit that was fetched last; a ValueError if there is none, or no such model or revision.
+    Offline it is the commit that was fetched last. ValueError: there is none, or no such model or revision.
     """
     from huggingface_hub import HfApi
 
@@ -190,17 +177,6 @@ def module_file(module: str) -> Path | None:
     return source if source and source.is_file() else None
 
 
-def load_extra(module: str, *, extra: str) -> Any:
-    """An optional third-party module; a UsageError with the command that installs it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0].replace("sklearn", "scikit-learn")
-        raise UsageError(
-            f"The package {package} is not installed. Install it with pip install 'swapbias[{extra}]'."
-        ) from error
-
-
 def _needs(package: str, setting: str) -> None:
     if find_spec(package) is None:
         raise UsageError(f"-M {setting} needs the package {package}. Install it: pip install {package}.")
@@ -210,32 +186,28 @@ def _needs(package: str, setting: str) -> None:
 
 
 def read_config(model: str, options: LoadOptions | None = None) -> Any:
-    """The config of a local folder or Hub id (at the revision in its name); of an adapter, of the adapted model.
-
-    A ValueError where there is none; a UsageError where remote code is allowed and the commit is not named.
-    """
-    return _located(model, options or LoadOptions())[2]
+    """The config of a local folder or Hub id; raises as ``load_model``."""
+    return _located(model, options or LoadOptions())[1]
 
 
-def _located(model: str, options: LoadOptions) -> tuple[str, str | None, Any]:
-    """The whole model at its commit, the adapter on it if any, and its config."""
+def _located(model: str, options: LoadOptions) -> tuple[str, Any]:
+    """A model at its commit, and its config."""
     from transformers import AutoConfig
 
     folder = Path(model, options.subfolder)
     if not is_there(folder) and (folder.is_absolute() or model.startswith(".") or model.count("/") > 1):
         raise ValueError(f"{model} does not exist. Give a local folder or a Hub id like owner/name.")
-    if is_there(folder) and not ((folder / "config.json").is_file() or Path(model, _ADAPTER).is_file()):
-        raise ValueError(f"{model} is no model folder: it has no config.json. Give a folder saved by transformers.")
+    if is_there(folder) and not (folder / "config.json").is_file():
+        adapter = (folder / "adapter_config.json").is_file()
+        step = "It is an adapter: name its model, and it with -M adapter." if adapter else "Name another folder."
+        raise ValueError(f"{model} is no model folder: it has no config.json. {step}")
     # Code of the Hub runs only at a commit that the user names: a branch may hold other code tomorrow.
     if options.trust_remote_code and not is_there(model) and not _COMMIT.fullmatch(split_revision(model)[1]):
         raise UsageError(
             f"trust-remote-code runs code of {split_revision(model)[0]}, which is not pinned. Read the code and name "
             "its commit: OWNER/NAME@COMMIT (40 hex digits)."
         )
-    place, adapter = at_commit(model), options.adapter
-    if adapter is None and (adapted := _adapted_model(place, options)):
-        base, _, config = _located(adapted, options)
-        return base, place, config
+    place = at_commit(model)
     name, how = _source(place, options)
     try:
         config = AutoConfig.from_pretrained(name, **how)
@@ -244,7 +216,7 @@ def _located(model: str, options: LoadOptions) -> tuple[str, str | None, Any]:
             raise ValueError(f"{folder / 'config.json'} cannot be read ({first_line(error)}). Mend it.") from error
         raise ValueError(_not_found(place, error)) from error
     _refuse_kernels(model, config)
-    return place, adapter, config
+    return place, config
 
 
 def _refuse_kernels(model: str, config: Any) -> None:
@@ -278,34 +250,6 @@ def pick_device(device: str) -> "torch.device":
         raise UsageError(f"device {device}: torch finds none on this machine. Pass --device cpu.") from error
 
 
-def with_dtype(options: LoadOptions) -> LoadOptions:
-    """The options with ``auto`` as the type that it is here: bfloat16 where that is four times as fast as float32."""
-    if options.dtype != "auto":
-        return options
-    times = _times_faster(pick_device(options.device).type)
-    chosen = "bfloat16" if times >= _WORTH_ROUNDING else "float32"
-    logging.getLogger("swapbias").info("dtype auto: %s, for bfloat16 is %.1f times as fast here.", chosen, times)
-    return replace(options, dtype=chosen)
-
-
-@cache
-def _times_faster(device: str) -> float:
-    """How many times as fast as in float32 a device multiplies matrices in bfloat16, tried for some 50 ms."""
-    import torch
-
-    size = 512 if device == "cpu" else 4_096
-
-    def seconds(dtype: torch.dtype) -> float:
-        one, taken = torch.ones(size, size, dtype=dtype, device=device), list[float]()
-        while sum(taken) < 0.025 or len(taken) < 3:
-            begun = perf_counter()
-            float((one @ one)[0, 0])  # waits for a GPU
-            taken.append(perf_counter() - begun)
-        return min(taken)
-
-    return seconds(torch.float32) / seconds(torch.bfloat16)
-
-
 def rounds_later(options: LoadOptions) -> bool:
     """Whether an encoder is loaded in float32 and rounded once the effect of rounding was measured on a sample."""
     return options.dtype in HALF_PRECISION and not (options.device_map or options.quantization)
@@ -316,8 +260,8 @@ def load_model(
 ) -> tuple[Any, Any, dict[str, Any]]:
     """Model (in eval mode, on its device), tokenizer, and what identifies the model, for the manifest.
 
-    Config, tokenizer and weights are all of one commit. An adapter (PEFT) is merged into the model it adapts.
-    ``auto_class`` has ``from_pretrained``; ``exact``: load in float32 where ``rounds_later``.
+    Config, tokenizer and weights are all of one commit; an adapter (PEFT) is merged. ``auto_class`` has
+    ``from_pretrained``; ``exact``: load in float32 where ``rounds_later``.
 
     Raises:
         UsageError: a device or package that this machine does not have, remote code that is not pinned.
@@ -326,9 +270,8 @@ def load_model(
     import torch
     from transformers import AutoTokenizer
 
-    options = with_dtype(options)
     where = pick_device(options.device)
-    place, adapter, config = _located(model, options)
+    place, config = _located(model, options)
     name, how = _source(place, options)
     dtype = "float32" if exact and rounds_later(options) else options.dtype
     weights = {"dtype": getattr(torch, dtype)} | _weight_settings(options)
@@ -347,7 +290,7 @@ def load_model(
             "together. Put the tokenizer's own files into the folder."
         )
     pin = {"architecture": [*architectures(config), config.model_type][0], **files_pin(place, options.subfolder)}
-    if adapter:
+    if adapter := options.adapter:
         _needs("peft", "adapter")
         from peft import PeftModel
 
@@ -392,25 +335,6 @@ def _weight_settings(options: LoadOptions) -> dict[str, Any]:
         found["quantization_config"] = BitsAndBytesConfig(**bits)  # type: ignore[no-untyped-call]
         found.setdefault("device_map", {"": str(pick_device(options.device))})
     return found
-
-
-def _adapted_model(place: str, options: LoadOptions) -> str | None:
-    """The model that an adapter (PEFT) adapts; None for a whole model."""
-    from transformers.utils.peft_utils import find_adapter_config_file
-
-    name, how = _source(place, options)
-    file = None
-    with suppress(OSError):  # whoever reads the config reports it
-        file = find_adapter_config_file(name, revision=how["revision"], local_files_only=how["local_files_only"])
-    if file is None or Path(file).with_name("config.json").is_file():
-        return None
-    _needs("peft", "adapter")
-    from peft import PeftConfig
-
-    base = PeftConfig.from_pretrained(str(Path(file).parent)).base_model_name_or_path
-    if not base:
-        raise ValueError(f"{place} is an adapter, and its {_ADAPTER} names no model. Name the model, and -M adapter.")
-    return str(base)
 
 
 def _source(place: str, options: LoadOptions) -> tuple[str, dict[str, Any]]:
@@ -474,10 +398,7 @@ def length_limit(tokenizer: Any, model: Any) -> int:
 
 
 def position_padding(model: Any) -> int | None:
-    """The token that has no position of its own, after which RoBERTa and its kin begin to count; None for others.
-
-    It is read from the position embeddings: the config may name another padding token since the model was made.
-    """
+    """The token after which RoBERTa and its kin count positions, by the embeddings; None for other models."""
     embeddings = getattr(model.base_model, "embeddings", None)
     padding: int | None = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
     return padding

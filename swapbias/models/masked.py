@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, XLNetLMHeadModel
 
 from swapbias.measures import Floats, mass_by_label
-from swapbias.models.base import Coverage, DerivedScorer, Progress, Scored, not_finite, not_scored, ranked
+from swapbias.models.base import Coverage, DerivedScorer, Progress, Scored, not_finite, not_scored, ranked, silent
 from swapbias.models.transformers_scorer import TransformersScorer
 from swapbias.studies import MASK, Lexicon, Prompt, load_lexicon
 
@@ -33,12 +33,11 @@ class _AutoMasked:
 class MaskedScorer(TransformersScorer):
     """Score: probability mass at ``<mask>`` of the words of the prompt's lexicon.
 
-    Softmax over the whole vocabulary; among the 100 likeliest tokens, those with probability of at least .01
-    are added up by label, not renormalised. ``closed_list_mass`` beside it has no threshold: every token
-    of the vocabulary counts. ``matched_mass`` counts as the score does, but only words that have a match as
-    frequent in each other list (``matched_words``): a vocabulary that holds more names of one gender changes
-    the others, not it. 0: no counted token has the label. NaN: the text is longer than the model reads, its
-    probabilities are not finite, or, of the last, no words match.
+    Softmax over the whole vocabulary; of the 100 likeliest tokens those with probability of at least .01 are added up
+    by label, not renormalised. ``closed_list_mass``: every token of the vocabulary counts. ``matched_mass``: as the
+    score, but only words that have a match as frequent in each other list (``matched_words``). 0: no counted token
+    has the label. NaN: the text is longer than the model reads, its probabilities are not finite, or, of the last, no
+    words match.
     """
 
     auto_class = _AutoMasked
@@ -58,7 +57,7 @@ class MaskedScorer(TransformersScorer):
         self.uncased = all(tokenizer.encode(one) == tokenizer.encode(one.lower()) for one in ("Mary", "JOHN"))
         self._lexicons: dict[str, tuple[list[str], NDArray[np.intp], NDArray[np.bool_]]] = {}
 
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt; each text runs once however many rows it is in."""
         rows_of: dict[str, list[int]] = {}
         for row, prompt in enumerate(prompts):
@@ -69,16 +68,12 @@ class MaskedScorer(TransformersScorer):
             rows = [(place, row) for place, index in enumerate(members) for row in rows_of[texts[index]]]
             for row, scored in self._masses(probabilities, [(place, prompts[row], row) for place, row in rows]):
                 results[row] = scored
-            if on_progress:
-                on_progress(len(rows))
+            on_progress(len(rows))
         return results
 
     def read(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor]]:
-        """Batches: indices into ``texts``, and ``probabilities`` at their masks.
-
-        Texts longer than the model reads are in no batch. A row is finite throughout or NaN throughout.
-        """
-        for members, found in self.outputs(self._encode_all(texts), self.probabilities):
+        """Batches: indices of texts that fit, and probabilities at their masks, each row finite or NaN throughout."""
+        for members, found in self.outputs(self.encode(texts), self.probabilities):
             lost = ~found.sum(dim=1, keepdim=True).isfinite()
             yield members, found.masked_fill(lost, math.nan) if lost.any() else found
 
@@ -93,8 +88,8 @@ class MaskedScorer(TransformersScorer):
     def _hidden_logits(self, ids: torch.Tensor) -> torch.Tensor:
         """XLNet's logits at the masked positions of texts of one length.
 
-        The fill-mask way (reading the output over a mask token) is wrong here: a permutation model predicts a
-        position, which no token may look at, from its query stream, set by ``perm_mask`` and ``target_mapping``.
+        A permutation model predicts a position, which no token may look at, from its query stream, set by
+        ``perm_mask`` and ``target_mapping``; what it puts out over a mask token is something else.
         """
         target = (ids == self.tokenizer.mask_token_id)[:, None].to(self.model.dtype)
         hidden = target.expand(-1, ids.shape[1], -1)  # perm_mask[k, i, j] = 1: in text k, i does not see j
@@ -114,11 +109,8 @@ class MaskedScorer(TransformersScorer):
             rows.append(Coverage(self.model_id, lexicon.name, word, label, seen, seen and word.lower() in matches))
         return rows
 
-    def encode(self, text: str) -> list[int]:
-        """Token ids of a text; a ValueError if it has not exactly one ``<mask>``."""
-        return self._encode_all([text])[0]
-
-    def _encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of texts; a ValueError if one has not exactly one ``<mask>``."""
         if not texts:
             return []
         masked = [text.replace(MASK, self.tokenizer.mask_token) for text in texts]
@@ -188,13 +180,9 @@ class MaskedScorer(TransformersScorer):
 def matched_words(words: Sequence[str], label_of: NDArray[np.intp], rest: int) -> NDArray[np.bool_]:
     """Which tokens are words with a match of like frequency in each other list, every word matched once.
 
-    Vocabularies hold words in order of frequency, nearly: words can match where the place of one's first token is at
-    most twice the other's. Words of the shortest list are matched, the nearest first.
-
-    Args:
-        words: of each token, in the order of the vocabulary; equal ones are one word.
-        label_of: of each token the list that it is on.
-        rest: the label of tokens on no list.
+    Vocabularies hold words in order of frequency, nearly: words match where the place of one's first token is at most
+    twice the other's. Words of the shortest list are matched, the nearest first. ``words``: of each token, in the
+    order of the vocabulary; ``label_of``: the list of each token; ``rest``: the label of tokens on no list.
 
     >>> matched_words(["", "he", "she", "Al", "x", "y", "Bo", "Cy", "Di"], np.array([0, 1, 2, 1, 0, 0, 1, 1, 2]), 0)
     array([False, False,  True,  True, False, False, False,  True,  True])
@@ -250,14 +238,11 @@ class MaskedReading(DerivedScorer):
 
 
 class LogMassScorer(MaskedReading):
-    """Score: natural log of the probability mass at ``<mask>`` of the words of the prompt's lexicon, however rare.
-
-    NaN: the prompt is longer than the model reads, or none of the words has any probability.
-    """
+    """Score: natural log of the probability mass of the lexicon's words, however rare; NaN: too long, or no mass."""
 
     unit = "natural log-probability"
 
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         scored = self.inner.score(prompts, on_progress)
         masses = [one.parts["closed_list_mass"] for one in scored]
         logs = [math.log(mass) if mass > 0 else math.nan for mass in masses]
@@ -273,10 +258,9 @@ _ATTITUDE_PARTS = (*(f"{label}_mass" for label in ATTITUDES), "top_mass", "anton
 class AttitudeScorer(MaskedReading):
     """Score: P(negative), the share of disapproving words in the rated mass of the 50 likeliest words.
 
-    NEG / (POS + NEG + NEUT) of probability mass; unrated and irrelevant words are left out, and their mass is a
-    part. 0: no disapproval; 1: nothing else. NaN: no rated word among the 50, or probabilities that are
-    not finite. ``antonym_log_odds`` needs no lexicon: the mean over antonym pairs that the vocabulary knows of log
-    p(disapproving) - log p(approving); above 0 disapproval is likelier.
+    NEG / (POS + NEG + NEUT) of probability mass. 0: no disapproval; 1: nothing else. NaN: no rated word among the 50,
+    or probabilities that are not finite. ``antonym_log_odds``: the mean over antonym pairs that the vocabulary knows
+    of log p(disapproving) - log p(approving); above 0 disapproval is likelier.
     """
 
     unit = "P(negative)"
@@ -285,13 +269,12 @@ class AttitudeScorer(MaskedReading):
         super().__init__(masked, top_k=ATTITUDE_TOP_K)
         self._pairs: dict[str, list[tuple[int, int]]] = {}
 
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         results = [not_scored(_ATTITUDE_PARTS)] * len(prompts)
         for members, probabilities in self.inner.read([prompt.text for prompt in prompts]):
             for place, index in enumerate(members):
                 results[index] = self._scored(probabilities[place], prompts[index].lexicon)
-            if on_progress:
-                on_progress(len(members))
+            on_progress(len(members))
         return results
 
     def _scored(self, probabilities: torch.Tensor, lexicon: str) -> Scored:

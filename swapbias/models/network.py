@@ -4,7 +4,6 @@ import logging
 import math
 import os
 import time
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,30 +18,19 @@ _log = logging.getLogger("swapbias")
 _WRITES = ("POST", "PUT", "PATCH", "DELETE")
 
 
-@dataclass(frozen=True, slots=True)
-class TimeoutPolicy:
-    """Seconds without a byte after which a request fails; the Hub works at writes before it answers."""
+def timeouts() -> tuple[float, float]:
+    """Seconds without a byte after which a read fails, and a write, at which the Hub works before it answers.
 
-    read: float = 30.0
-    write: float = 120.0
-
-    @classmethod
-    def from_environment(cls) -> "TimeoutPolicy":
-        """``SWAPBIAS_HUB_TIMEOUT`` seconds, four times as many for writes; the defaults where it is not set.
-
-        Raises:
-            UsageError: it is no number above 0.
-        """
-        value = os.environ.get(TIMEOUT, "").strip()
-        if not value:
-            return cls()
-        try:
-            seconds = float(value)
-        except ValueError:
-            seconds = math.nan
-        if not 0 < seconds <= 86_400:
-            raise UsageError(f"{TIMEOUT} is {value[:20]!r}, expected seconds above 0, such as 30. Correct it.")
-        return cls(seconds, 4 * seconds)
+    ``SWAPBIAS_HUB_TIMEOUT`` and four times as many; 30 and 120 by default. UsageError: no number above 0.
+    """
+    value = os.environ.get(TIMEOUT, "").strip() or "30"
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= 86_400:
+        raise UsageError(f"{TIMEOUT} is {value[:20]!r}, expected seconds above 0, such as 30. Correct it.")
+    return seconds, 4 * seconds
 
 
 def configure_http() -> None:
@@ -65,9 +53,9 @@ def _client_class() -> Any:
 
         def send(self, request: Any, **options: Any) -> Any:
             """As httpx does, up to ``ATTEMPTS`` times."""
-            policy = TimeoutPolicy.from_environment()
-            read = policy.write if request.method in _WRITES else policy.read
-            limits = {"connect": min(10.0, policy.read), "read": read, "write": policy.read}
+            read, write = timeouts()
+            answer = write if request.method in _WRITES else read
+            limits = {"connect": min(10.0, read), "read": answer, "write": read}
             named = request.extensions.get("timeout") or {}
             own = {name: seconds for name, seconds in named.items() if seconds is not None}
             request.extensions = {**request.extensions, "timeout": limits | own}

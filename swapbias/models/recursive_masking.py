@@ -1,10 +1,10 @@
 """Recursive masking (Lin et al. 2022): the gendered phrases a masked model would put at the mask."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from swapbias.models.base import Progress, Scored, not_scored, ranked
+from swapbias.models.base import Progress, Scored, not_scored, ranked, silent
 from swapbias.models.masked import MaskedReading, MaskedScorer
 from swapbias.studies import MASK, Prompt, load_lexicon
 
@@ -32,10 +32,9 @@ class PhraseScorer(MaskedReading):
     """Score: summed probability of the phrases that end in a word of the prompt's lexicon.
 
     Step 1 fills the mask with the ten likeliest tokens t1. A token of the lexicon ends its branch and adds its
-    probability; else ``<mask> t1`` is filled, with ten t2 each: again gendered ones end and add p1 p2; else
-    ``t2 <mask> t1`` is filled, and gendered t3 add p1 p2 p3, the rest is dropped. No threshold, no
-    normalisation. 0: no phrase of the group was met. NaN: the text is longer than the model reads,
-    or probabilities on the way are not finite. ``top_tokens`` holds every phrase of the group with its probability.
+    probability; else ``<mask> t1`` is filled, with ten t2 each; else ``t2 <mask> t1``, whose gendered t3 add p1 p2
+    p3. 0: no phrase of the group was met. NaN: the text is longer than the model reads, or probabilities on the way
+    are not finite. ``top_tokens`` holds every phrase of the group with its probability.
     """
 
     unit = "probability mass of phrases"
@@ -48,33 +47,26 @@ class PhraseScorer(MaskedReading):
         self._labels: dict[str, list[str]] = {}  # of each token of the vocabulary, blank for words of no group
         self._known: dict[str, list[tuple[int, float]]] = {}  # identical sequences are computed once, over all chunks
 
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         keys = [(prompt.text, prompt.lexicon.rpartition("/")[0]) for prompt in prompts]
         stimuli = {key: _Stimulus(*key) for key in keys}
         for share in _SHARES:
             sequences = dict.fromkeys(one.sequence(words) for one in stimuli.values() for words, _ in one.branches)
-            report = (lambda done, share=share: on_progress(done * share * len(prompts))) if on_progress else None
-            self._fill([sequence for sequence in sequences if sequence not in self._known], report)
+            self._fill([sequence for sequence in sequences if sequence not in self._known])
+            on_progress(share * len(prompts))
             for one in stimuli.values():
                 branches, one.branches = one.branches, []
                 for words, p in branches:
                     self._grow(one, words, p)
         return [self._scored(stimuli[key], prompt) for key, prompt in zip(keys, prompts, strict=True)]
 
-    def _fill(self, sequences: Sequence[str], report: Callable[[float], None] | None) -> None:
+    def _fill(self, sequences: Sequence[str]) -> None:
         """The ten likeliest tokens of each sequence; none where it is longer than the model reads."""
         self._known |= {sequence: [] for sequence in sequences}
-        remaining = 1.0
         for members, probabilities in self.inner.read(sequences):
             top = probabilities.topk(BEAM, dim=1)
             for index, values, tokens in zip(members, top.values.tolist(), top.indices.tolist(), strict=True):
                 self._known[sequences[index]] = list(zip(tokens, values, strict=True))
-            done = len(members) / len(sequences)
-            remaining -= done
-            if report:
-                report(done)
-        if report:
-            report(remaining)
 
     def _grow(self, one: _Stimulus, words: tuple[str, ...], p: float) -> None:
         """One branch: each token ends in a phrase or opens a branch, and at the last step none is opened."""

@@ -8,26 +8,15 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from swapbias.errors import UsageError
-from swapbias.models.base import RAW, REGRESSION, LoadOptions, Progress, Scored, Scorer, not_finite, not_scored
+from swapbias.models import base, loading
+from swapbias.models.base import LoadOptions, Progress, Scored, Scorer, not_finite, not_scored, silent
 from swapbias.models.classifier import find_negative, of_labels, positive_index
 from swapbias.models.engine.encoder import Engine, Rounding, twin
-from swapbias.models.loading import (
-    dev_accuracy_of,
-    length_limit,
-    load_model,
-    loaded_pin,
-    model_name,
-    rounds_later,
-    with_dtype,
-)
 from swapbias.studies import Prompt
 
 
 class TransformersScorer(Scorer):
-    """A scorer of a transformers model; ``auto_class`` has ``from_pretrained``.
-
-    ``is_encoder``: the engine reads it, and rounding to half precision is measured on the first texts.
-    """
+    """A scorer of a transformers model that ``auto_class`` loads; ``is_encoder``: the engine reads it."""
 
     auto_class: ClassVar[Any]
     is_encoder: ClassVar[bool] = True
@@ -51,28 +40,28 @@ class TransformersScorer(Scorer):
     @classmethod
     def load(cls, model: str, options: LoadOptions, **settings: Any) -> Self:
         """From a local folder or Hub id, on the device and in the type of ``options``."""
-        options = with_dtype(options)
-        loaded, tokenizer, pin = load_model(model, cls.auto_class, options, exact=cls.is_encoder)
-        made = cls(loaded, tokenizer, model_id=model_name(model), identity=pin, options=options, **settings)
-        if cls.is_encoder and rounds_later(options):
+        loaded, tokenizer, pin = loading.load_model(model, cls.auto_class, options, exact=cls.is_encoder)
+        made = cls(loaded, tokenizer, model_id=loading.model_name(model), identity=pin, options=options, **settings)
+        if cls.is_encoder and loading.rounds_later(options):
             made.rounding = Rounding(made.engine, options.dtype)
         return made
 
     @classmethod
     def wrap(cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions, **settings: Any) -> Self:
         """From a loaded model, which stays as it is; it is read on its device and in its own type."""
-        pin = loaded_pin(model)
+        pin = loading.loaded_pin(model)
         return cls(twin(model), tokenizer, model_id=model_id, identity=pin, options=options, **settings)
 
     @property
-    def error_note(self) -> str:
-        return self.rounding.note(self.model_id, raw=self.kind == REGRESSION) if self.rounding else ""
+    def notes(self) -> Mapping[str, str]:
+        note = self.rounding.note(self.model_id, raw=self.kind == base.REGRESSION) if self.rounding else ""
+        return {"dtype_error": note} if note else {}
 
     def outputs(
         self, encoded: Sequence[Sequence[int]], read: Callable[[Sequence[Sequence[int]]], torch.Tensor]
     ) -> Iterator[tuple[list[int], torch.Tensor]]:
         """Batches: indices into ``encoded``, and what ``read`` gives; texts too long for the model are in none."""
-        limit = length_limit(self.tokenizer, self.model)
+        limit = loading.length_limit(self.tokenizer, self.model)
         fits = [index for index, ids in enumerate(encoded) if len(ids) <= limit]
         if self.rounding:
             self.rounding.settle([encoded[index] for index in fits], read)
@@ -84,82 +73,67 @@ class TransformersScorer(Scorer):
 def head_kind(model: str, config: Any, *, kind: str | None = None, function: str | None = None) -> str:
     """Whether a transformers text classifier gives probabilities (``classifier``) or raw scores (``regression``).
 
-    The ``function`` that a pipeline applies to its logits decides, then the config's ``problem_type``, then the
-    user's ``kind``; else a head of several labels is a classifier. One logit could be either: a UsageError.
+    The ``function`` of a pipeline decides, then the config's ``problem_type``, then the user's ``kind``; else a head
+    of several labels is a classifier, and one logit, which could be either, a UsageError.
     """
     if function == "softmax" and config.num_labels == 1:
         raise UsageError(f"{model} applies softmax to one logit: 1 for every text. Apply sigmoid or none instead.")
     if function or config.problem_type:
-        return REGRESSION if (function or config.problem_type) in ("none", "regression") else "classifier"
+        return base.REGRESSION if (function or config.problem_type) in ("none", "regression") else "classifier"
     if kind is None and config.num_labels == 1:
-        raise UsageError(
-            f"{model} gives one number for a text, and its config has no problem_type to say which. Pass "
-            f"--kind {REGRESSION} for a raw score or --kind classifier for a probability (sigmoid)."
-        )
+        raise UsageError(f"{model} gives one number for a text. Pass --kind regression or classifier (sigmoid).")
     return kind or "classifier"
 
 
 class TextClassifierScorer(TransformersScorer):
     """Score: what a transformers text classifier predicts for its positive label, read as its config says.
 
-    Softmax where each text has one label, sigmoid where it may have several (``problem_type`` is
-    ``multi_label_classification``) or the head has one logit: a probability, 0..1. Of a regression head the raw
-    number, which has no range; it gives no label.
+    Softmax where each text has one label, sigmoid where it may have several (``multi_label_classification``) or the
+    head has one logit: a probability, 0..1. Of a regression head the raw number, without range or label.
     """
 
     auto_class = AutoModelForSequenceClassification
     kind = "classifier"
     unit = "probability of positive sentiment"
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        *,
-        model_id: str,
-        identity: Mapping[str, Any],
-        options: LoadOptions | None = None,
-        kind: str | None = None,
-    ) -> None:
+    def __init__(self, model: Any, tokenizer: Any, *, kind: str | None = None, **settings: Any) -> None:
         """A UsageError where no label is known to be positive, or as of ``head_kind``."""
-        options, config = options or LoadOptions(), model.config
-        self.kind = head_kind(model_id, config, kind=kind, function=options.function_to_apply)
-        super().__init__(model, tokenizer, model_id=model_id, identity=identity, options=options)
+        options, config = settings.get("options") or LoadOptions(), model.config
+        self.kind = head_kind(settings["model_id"], config, kind=kind, function=options.function_to_apply)
+        super().__init__(model, tokenizer, **settings)
         self._labels = [str(config.id2label[index]) for index in range(len(config.id2label))]
         several = config.problem_type == "multi_label_classification" or len(self._labels) == 1
         self._function = options.function_to_apply or ("sigmoid" if several else "softmax")
-        if self.kind == REGRESSION:
-            self._function, self.unit = "none", RAW
+        raw = self.kind == base.REGRESSION
+        if raw:
+            self._function, self.unit = "none", base.RAW
         elif len(self._labels) == 1:
             self._labels.append(f"not {self._labels[0]}")
         unnamed = len(self._labels) == 1 or self._labels == ["LABEL_0", "not LABEL_0"]
         only = unnamed and options.positive_label is None
         self._positive = 0 if only else positive_index(self._labels, options.positive_label)
-        self.negative_label = (
-            None if self.kind == REGRESSION else find_negative(self._labels, self._positive, options.negative_label)
-        )
+        self.negative_label = None if raw else find_negative(self._labels, self._positive, options.negative_label)
         applied = {} if self._function == "softmax" else {"function_to_apply": self._function}
         self.identity = {**self.identity, "positive_label": self._labels[self._positive], **applied}
 
     @classmethod
     def load(cls, model: str, options: LoadOptions, **settings: Any) -> Self:
         made = super().load(model, options, **settings)
-        if (accuracy := dev_accuracy_of(model)) is not None:
+        if (accuracy := loading.dev_accuracy_of(model)) is not None:
             made.identity = {**made.identity, "dev_accuracy": accuracy}
         return made
 
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt; NaN where the text is longer than the model reads or a score is not finite."""
         encoded = self.tokenizer([prompt.text for prompt in prompts])["input_ids"] if prompts else []
         results = [not_scored()] * len(prompts)
         for members, found in self.outputs(encoded, self._outputs):
             for index, row in zip(members, found.cpu().numpy(), strict=True):
-                if self.kind != REGRESSION:
+                if self.kind != base.REGRESSION:
                     results[index] = of_labels(self._labels, self._positive, row)
                 else:
                     results[index] = Scored(float(row[self._positive])) if np.isfinite(row).all() else not_finite()
-            if on_progress:
-                on_progress(len(members))
+            on_progress(len(members))
         return results
 
     def _outputs(self, encoded: Sequence[Sequence[int]]) -> torch.Tensor:

@@ -1,9 +1,4 @@
-from .audit import (
-    Several as Several,
-    audit_several as audit_several,
-    resume as resume,
-    start as start,
-)
+from .audit import Several as Several, audit_several as audit_several, resume as resume, start as start
 from .compare import (
     check_run as check_run,
     compare_runs as compare_runs,
@@ -23,7 +18,6 @@ from .plan import (
     repeat_notes as repeat_notes,
     settings_of as settings_of,
     study_designs as study_designs,
-    with_key_name as with_key_name,
 )
 from .results import (
     LazyItems as LazyItems,

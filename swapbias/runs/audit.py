@@ -11,27 +11,17 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from swapbias import __version__, privacy
-from swapbias.errors import UsageError, need_audit_extra
+from swapbias.errors import AUDIT, UsageError, need
 from swapbias.files import as_json
 from swapbias.models import Bar, Progress, Say, Scorer, short_name
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.privacy import is_credentialed, writing
 from swapbias.report import ComparisonPage
+from swapbias.runs import plan
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.compare import compare_runs, write_comparison
-from swapbias.runs.plan import (
-    Settings,
-    Task,
-    file_name,
-    fingerprints,
-    kind_of_manifest,
-    partial_note,
-    plan_manifest,
-    plan_tasks,
-    repeat_notes,
-    with_key_name,
-)
+from swapbias.runs.plan import Settings, Task
 from swapbias.runs.results import conclude, read_results, read_run
 from swapbias.runs.run import MANIFEST, SCORES, STUDIES, Run, Scoring, Store, score_part, scored_tasks
 from swapbias.runs.scorers import check_code, check_keys, identities, load_readers
@@ -56,7 +46,7 @@ def start(
     engine: Engine = LOCAL,
     store: Store | None = None,
 ) -> "tuple[Run, list[Finding]]":
-    """Run an audit in a new or empty folder, or go on with the one of the same settings that was begun there.
+    """Run an audit in a new or empty folder, or resume the one of the same settings that was begun there.
 
     What was scored is not scored again, and of a complete run no model is loaded.
 
@@ -67,32 +57,25 @@ def start(
         expected: the manifest of a run that is repeated, with the same prompts and models.
         scorer: reads the model that the settings name, which is then not loaded.
         draw: write the report too; else ``rebuild_report`` does.
-        engine: who scores; the run is the same.
-        store: where the folder is copied to by the caller.
+        engine, store: who scores, and where the caller copies the folder to.
 
-    Raises:
-        UsageError, ValueError, OSError: each with one sentence; what was scored is saved.
+    UsageError, ValueError, OSError: each with one sentence; what was scored is saved.
     """
-    need_audit_extra("An audit")
+    need("An audit", *AUDIT)
     engine.check()
     if scorer is not None and not engine.local:
-        raise UsageError(
-            f"{scorer.model_id} is in the memory of this process, where workers of {engine.name} cannot read it. "
-            "Save it and name its folder, name a function as module:function, or leave the engine local."
-        )
+        raise UsageError(f"{scorer.model_id} is in memory, where workers cannot read it. Name its folder instead.")
     run = Run(folder, str(store or ""))
     begun = run.manifest() if (folder / MANIFEST).is_file() else None
     if begun:
         _check_settings(run, begun, settings)
-    tasks, skipped = plan_tasks(settings, kind=scorer.kind if scorer else kind_of_manifest(begun or {}, settings))
-    planned, remarks = plan_manifest(settings, tasks, skipped), (partial_note(tasks), *repeat_notes(tasks))
+    kind = scorer.kind if scorer else plan.kind_of_manifest(begun or {}, settings)
+    tasks, skipped = plan.plan_tasks(settings, kind=kind)
+    planned = plan.plan_manifest(settings, tasks, skipped)
     _check_store(store, planned, chat=any(task.kind.name == "chat" for task in tasks))
     if begun:
         if (begun["swapbias"], begun["corpora"]) != (__version__, planned["corpora"]):
-            raise UsageError(
-                f"{run.place} was begun with swapbias {begun['swapbias']} or other prompts than there are now "
-                f"({__version__}). Choose another --out."
-            )
+            raise UsageError(f"{run.place} was begun with another swapbias or other prompts. Choose another --out.")
         if begun["status"] == "complete" and scorer is None:
             return run, read_results(run).found
         if bool(begun.get("in_memory")) != (scorer is not None):
@@ -108,18 +91,14 @@ def start(
     readers = load_readers(settings, tasks, scorer=scorer, pinned=pinned or (), **how)  # before any writing
     models = identities(readers)
     if pinned is not None and models != pinned:
-        raise UsageError(
-            f"{run.place} was begun with another version of the model. Start a new run."
-            if begun
-            else "A model is not the version of the run that is to be repeated. Audit anew."
-        )
+        raise UsageError(f"{run.place} needs another version of the model than there is now. Start a new run.")
     if begun and begun["status"] == "complete":
         return run, read_results(run).found
     manifest = begun or {**planned, "models": models, **({"in_memory": True} if scorer else {})}
     then = f"Wait until it ends, or stop it and go on with swapbias audit --resume {run.place}."
     with writing(folder, credentialed=planned["credentialed"], then=then):
         if not begun:
-            for sentence in filter(None, remarks):
+            for sentence in filter(None, (plan.partial_note(tasks), *plan.repeat_notes(tasks))):
                 say(sentence)
             Run.create(folder, manifest, run.address)
         run.remove_temporary()
@@ -127,24 +106,17 @@ def start(
 
 
 def resume(
-    folder: Path,
-    *,
-    trust: bool = False,
-    key_name: str | None = None,
-    store: Store | None = None,
-    **how: Any,
+    folder: Path, *, trust: bool = False, key_name: str | None = None, store: Store | None = None, **how: Any
 ) -> "tuple[Run, list[Finding]]":
     """``start`` with the settings of the manifest in a folder.
 
-    A manifest runs nothing by itself: ``trust`` lets it import the Python function that it names. ``key_name`` is the
-    variable that holds the key of a service; ``how`` has ``say``, ``bar``, ``cache`` and ``engine`` of ``start``.
-
-    Raises:
-        UsageError: the folder holds no run, or code that is not trusted would run; and as ``start``.
+    ``trust`` lets it import the Python function that it names; ``key_name`` is the variable that holds the key of a
+    service; ``how`` has ``say``, ``bar``, ``cache`` and ``engine`` of ``start``. UsageError: the folder holds no run,
+    or code that is not trusted would run; and as ``start``.
     """
     run = Run.open(folder, str(store or ""))
     manifest = run.manifest()
-    settings = with_key_name(Settings.from_manifest(manifest["settings"]), key_name)
+    settings = Settings.from_manifest(manifest["settings"], key_name)
     if manifest["status"] != "complete":
         if manifest.get("in_memory"):
             raise UsageError(
@@ -162,8 +134,7 @@ def _check_settings(run: Run, begun: Mapping[str, Any], settings: Settings) -> N
     for name, value in as_json(settings.saved()).items():
         if before[name] != value:
             raise UsageError(
-                f"{run.place} was begun with {name} {before[name]!r}, and now it is {value!r}. Give the same, "
-                "or choose another --out."
+                f"{run.place} was begun with {name} {before[name]!r}, now {value!r}. Choose another --out."
             )
 
 
@@ -222,17 +193,14 @@ def _score(
             scores.trim()
             manifest["from_cache"] = manifest.get("from_cache", 0) + scores.rows
             run.write_manifest(manifest)
-    cut = dict.fromkeys(one.cut_note for one in readers if one.cut_note)
+    cut = dict.fromkeys(filter(None, (one.notes.get("truncated") for one in readers)))
     more: dict[str, Any] = {"seed": settings.seed, "margin": settings.margin, "say": say, "draw": draw}
     more["notes"] = {"dtype_error": [*scoring.notes], "truncated": [*cut]}
     return conclude(run, manifest, tasks, readers, items, explained=settings.of(NoteOptions).explain, **more)
 
 
 def part_scorer(spec: Mapping[str, Any]) -> Work:
-    """The worker of an audit on a machine of a cluster: plans the run again, and loads its models.
-
-    UsageError: this machine has other prompts or models than the one that began the run.
-    """
+    """A cluster's worker: plans the run again and loads its models; UsageError: other prompts or models are here."""
     machine, manifest = platform.node(), spec["manifest"]
     with TemporaryDirectory(prefix="swapbias-") as folder:
         run = Run(Path(folder))
@@ -241,14 +209,13 @@ def part_scorer(spec: Mapping[str, Any]) -> Work:
             run.write(name, content)
         run.open_studies()
     settings = Settings.from_manifest(manifest["settings"])
-    tasks, _ = plan_tasks(settings, kind=kind_of_manifest(manifest, settings))
-    if fingerprints(tasks) != manifest["corpora"]:
+    tasks, _ = plan.plan_tasks(settings, kind=plan.kind_of_manifest(manifest, settings))
+    if plan.fingerprints(tasks) != manifest["corpora"]:
         raise UsageError(f"The worker on {machine} has other prompts or word lists. Install the same everywhere.")
     # Requests to chat models are made by the process that began the run.
     settings = replace(settings, options=tuple(one for one in settings.options if not isinstance(one, ChatOptions)))
     mine = [task for task in tasks if task.kind.name != "chat"]
-    quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
-    readers = load_readers(settings, mine, pinned=manifest["models"], **quiet)
+    readers = load_readers(settings, mine, pinned=manifest["models"])
     known = [{**one, "device": ""} for one in manifest["models"]]
     if not all({**one, "device": ""} in known for one in identities(readers)):
         raise UsageError(f"The worker on {machine} has another version of the model. Put the same one everywhere.")
@@ -264,11 +231,8 @@ def part_scorer(spec: Mapping[str, Any]) -> Work:
 class Several:
     """What an audit of several models comes to.
 
-    Attributes:
-        folder: has a run for each model, and the comparison in ``comparison``.
-        runs: the finished runs by model, in the order in which the models were named.
-        failed: why, by model, of those that could not be audited.
-        compared: what ``comparison`` shows; None where fewer than two runs have an experiment in common.
+    ``runs`` and ``failed`` (why) are by model; ``compared`` is None where fewer than two runs have an experiment in
+    common.
     """
 
     folder: Path
@@ -280,18 +244,17 @@ class Several:
 def audit_several(
     models: Iterable[str], settings: Settings, folder: Path, *, say: Say, bar: Bar, **how: Any
 ) -> Several:
-    """Audit each model into a run of its own below the folder, and compare them there; the same call goes on.
+    """Audit each model into a run of its own below the folder, and compare them there; the same call resumes.
 
-    Each model is loaded once and freed before the next. A model that cannot be audited is named and does not stop
-    the others. ``how`` has ``cache`` and ``engine`` of ``start``. UsageError, OSError: fewer than two different
-    models, or a folder that cannot be written, also while it runs.
+    A model that cannot be audited is named and does not stop the others. ``how`` has ``cache`` and ``engine`` of
+    ``start``. UsageError, OSError: fewer than two different models, or a folder that cannot be written.
     """
     names = list(models)
     if len(set(names)) < max(2, len(names)):
         raise UsageError(f"Models {', '.join(names)}: expected two or more, each once. Name others, or drop some.")
     places: dict[str, Path] = {}
     for model in names:
-        plain, number = file_name(short_name(model)).strip(".") or "model", 1
+        plain, number = plan.file_name(short_name(model)).strip(".") or "model", 1
         while (place := folder / (f"{plain}-{number}" if number > 1 else plain)).name == COMPARISON or (
             place in places.values()
         ):

@@ -7,7 +7,7 @@ import platform
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,30 +28,18 @@ CLEARED = {"scores": "scores", "upstream": "upstream", "models": "calibration-*"
 _COLUMNS = ["score", "answer", "top_tokens"]  # further ones are parts
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What this machine stores of one kind: entries (files; folders of models) and their bytes."""
-
-    kind: str
-    entries: int
-    bytes: int
+def usage(kind: str) -> tuple[int, int]:
+    """What is stored of a kind that can be cleared: entries (files; folders of models) and their bytes."""
+    files = [one for place in _places(kind) for one in _files(place)]
+    entries = len(_places(kind)) if kind == "models" else len(files)
+    return entries, sum(size for _, size, _ in files)
 
 
-def usage() -> list[Usage]:
-    """What is stored of each kind that can be cleared."""
-    found = []
-    for kind in CLEARED:
-        files = [one for place in _places(kind) for one in _files(place)]
-        entries = len(_places(kind)) if kind == "models" else len(files)
-        found.append(Usage(kind, entries, sum(size for _, size, _ in files)))
-    return found
-
-
-def clear(kind: str) -> Usage:
-    """Remove what is stored of one kind, and say what was; a UsageError where there is no such kind."""
+def clear(kind: str) -> tuple[int, int]:
+    """Remove what is stored of one kind; its ``usage`` before. A UsageError where there is no such kind."""
     if kind not in CLEARED:
         raise UsageError(f"Nothing of kind {kind!r} is stored: expected {', '.join(CLEARED)} or all.")
-    before = next(one for one in usage() if one.kind == kind)
+    before = usage(kind)
     for place in _places(kind):
         shutil.rmtree(place)
     return before
@@ -63,9 +51,7 @@ def cache_limit() -> int:
     try:
         return max(0, int(value))
     except ValueError as error:
-        raise UsageError(
-            f"{LIMIT} is {value!r}, expected a number of bytes (0: store nothing). Correct it."
-        ) from error
+        raise UsageError(f"{LIMIT} is {value!r}, expected a number of bytes (0: store nothing).") from error
 
 
 def trim(folder: Path, limit: int) -> None:
@@ -96,12 +82,8 @@ class ScoreCache:
     """Scores by everything that they depend on: same model, settings, code, word lists and prompts, or no hit.
 
     Of models that a sha256 or revision pins down they are in the user's cache folder, for every audit; of functions
-    (whose code may read anything) and of whatever reads notes they are in the folder of the run, until it is
-    complete. Answers of chat models have a log of their own. No text of a prompt is saved, and files are their
-    user's alone. Prompts for which a model gave NaN are scored again.
-
-    Attributes:
-        rows: how many rows came from the user's cache folder.
+    and of whatever reads notes in the folder of the run, until it is complete. No text of a prompt is saved.
+    ``rows``: how many came from the user's cache folder.
     """
 
     def __init__(self, options: LoadOptions, in_run: Path, *, shared: bool) -> None:

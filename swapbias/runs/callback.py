@@ -16,12 +16,9 @@ class BiasCallback(TrainerCallback):
     """Audits the model as training begins and every so many steps, and logs the primary gaps as metrics.
 
     ``trainer.add_callback(BiasCallback(trainer, "gendered_stigma", every=500, limit=200))`` logs
-    ``bias/gendered_stigma_rq1`` and the ends of its interval (``_low``, ``_high``) through ``trainer.log``, so that
-    they stand in ``trainer.state.log_history`` and wherever the trainer reports to. What is NaN is left out. The
-    model trains on as if it had not been read. Of several processes the first audits and the others wait.
-
-    Attributes:
-        last: the last audit; None before the first.
+    ``bias/gendered_stigma_rq1`` and the ends of its interval (``_low``, ``_high``) through ``trainer.log``; NaN is
+    left out. The model trains on as if it had not been read. Of several processes the first audits and the others
+    wait. ``last`` is the last audit; None before the first.
     """
 
     def __init__(
@@ -33,11 +30,7 @@ class BiasCallback(TrainerCallback):
         tokenizer: Any = None,
         **options: Any,
     ) -> None:
-        """``studies`` and ``options`` are as of ``swapbias.audit``; a tokenizer of None is the trainer's.
-
-        Raises:
-            ValueError: no positive number of steps, or weights that lie in parts on several devices.
-        """
+        """As of ``swapbias.audit``; a ValueError for no number of steps, or weights that lie on several devices."""
         if every < 1:
             raise ValueError(f"every is {every}, expected a number of steps from 1 up.")
         if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pandas as pd
 
 from swapbias import findings
-from swapbias.errors import UsageError, need_audit_extra
+from swapbias.errors import UsageError, need
 from swapbias.findings import MARGIN, MOST_DETAILED, Finding, Gate, comparisons, experiment_of, findings_table
 from swapbias.measures import MEASURES
 from swapbias.models.chat import scoring_in_words
@@ -28,11 +28,7 @@ Columns = Sequence[tuple[ComparedModel, Results, str]]  # a model, its run, and 
 
 
 def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
-    """What ``swapbias compare`` makes of two runs or more: models are compared with the first of the first run.
-
-    Raises:
-        UsageError: they are one run, or have no experiment in common.
-    """
+    """What ``swapbias compare`` shows, against the first run's first model; UsageError: nothing in common."""
     if len(runs) > 1 and len({run.key for run in runs}) == 1:
         raise UsageError("The same run is named several times, expected different ones. Name other runs as well.")
     columns = _columns(runs)
@@ -81,11 +77,8 @@ def _of_row(row: Quantity, away: Mapping[tuple[str, ...], Mapping[str, Finding]]
 
 
 def write_comparison(folder: Path, comparison: ComparisonPage) -> None:
-    """The page, side_by_side.csv and comparison.csv, each table where there is anything in it.
-
-    Of runs of credentialed notes the folder is marked, and its user's alone.
-    """
-    need_audit_extra("A comparison of runs", "jinja2")
+    """The page, side_by_side.csv and comparison.csv; of credentialed notes the folder is marked and private."""
+    need("A comparison of runs", "jinja2")
     credentialed = any(
         one.manifest.get("credentialed") or (one.folder and is_credentialed(one.folder)) for one in comparison.models
     )
@@ -156,10 +149,7 @@ def check_run(
 
 
 def _side_by_side(columns: Columns) -> ComparisonPage:
-    """Primary quantities of runs, by the inference of the design, over all rows of each experiment and subset.
-
-    Numbers stand in one row where study, quantity, unit, prompts, word lists and trials are the same.
-    """
+    """Primary quantities; a row is of one study, quantity, unit, prompts, word lists and trials."""
     by_key: dict[tuple[str, ...], list[tuple[frozenset[Prompts], dict[int, Finding]]]] = {}
     for place, (model, run, _) in enumerate(columns):
         for one in comparisons(list(model.found), rates=True):

@@ -54,10 +54,13 @@ class Settings(Request):
         return found
 
     @classmethod
-    def from_manifest(cls, saved: Mapping[str, Any]) -> "Settings":
-        """The settings of a manifest, which may be anybody's; a ValueError where they are not of this version."""
+    def from_manifest(cls, saved: Mapping[str, Any], key_name: str | None = None) -> "Settings":
+        """The settings of a manifest, which may be anybody's; a ValueError where they are not of this version.
+
+        ``key_name``: the variable that holds the key of a chat service, which no manifest says.
+        """
         try:
-            return _parse(saved, "setting")
+            return _parse(saved, key_name)
         except (TypeError, ValueError) as error:
             why = str(error)[:200].rstrip(".")
         raise ValueError(f"The manifest's settings are not of this version ({why}). Start a new run.")
@@ -74,11 +77,8 @@ def _saved_names(made: Any) -> list[str]:
     return [one.name for one, _ in settable(made) if not one.metadata.get("unsaved")]
 
 
-def _parse(saved: Mapping[str, Any], what: str) -> Settings:
-    """Saved settings, usual ones where there are none; ``what`` names a setting in errors.
-
-    Settings that no manifest says, as the name of a key, are unknown.
-    """
+def _parse(saved: Mapping[str, Any], key_name: str | None) -> Settings:
+    """Saved settings, usual ones where there are none."""
     classes = {made.key: made for made in _option_classes()}
 
     def checked(values: Any, known: Sequence[str], of: str) -> dict[str, Any]:
@@ -86,27 +86,22 @@ def _parse(saved: Mapping[str, Any], what: str) -> Settings:
             raise UsageError(f"{of} is {quoted(values)}, expected a table of settings. Correct it.")
         for name in values:
             if name not in known:
-                raise studies.unknown(f"{what}{f' of [{of}]' if of else ''}", name, sorted(known))
+                raise studies.unknown(f"setting{f' of [{of}]' if of else ''}", name, sorted(known))
         return {name: tuple(one) if isinstance(one, list) else one for name, one in values.items()}
 
     plain = checked(saved, [*_PLAIN, *classes], "")
-    made = {key: one(**checked(plain.pop(key, {}), _saved_names(one), key)) for key, one in classes.items()}
+    values = {key: checked(plain.pop(key, {}), _saved_names(one), key) for key, one in classes.items()}
+    values[ChatOptions.key] |= {"key_name": key_name} if key_name else {}
+    made = {key: one(**values[key]) for key, one in classes.items()}
     return Settings(**plain, load=made.pop(LoadOptions.key), options=tuple(made.values()))
 
 
-def with_key_name(settings: Settings, key_name: str | None) -> Settings:
-    """The settings with the name of the variable that holds the key of a chat service, which no manifest says."""
-    if key_name is None:
-        return settings
-    others = (one for one in settings.options if not isinstance(one, ChatOptions))
-    return replace(settings, options=(*others, replace(settings.of(ChatOptions), key_name=key_name)))
-
-
-def read_request(path: Path) -> tuple[list[str], Settings, dict[str, Any] | None]:
+def read_request(path: Path, key_name: str | None = None) -> tuple[list[str], Settings, dict[str, Any] | None]:
     """Models, settings and the run to repeat of a file: an ``audit.toml`` (None to repeat), or a ``manifest.json``.
 
     A TOML file has ``models`` (or ``model``), ``studies`` and the other settings by their names, those of loading in
     ``[load]`` and those of a kind in a table of its own, as a manifest has them. Models are found beside the file.
+    ``key_name``: as of ``Settings.from_manifest``.
 
     Raises:
         UsageError: a setting that there is not. ValueError: a file that cannot be read.
@@ -119,13 +114,13 @@ def read_request(path: Path) -> tuple[list[str], Settings, dict[str, Any] | None
     if not toml:
         if not isinstance(read, dict) or not {"settings", "corpora"} <= read.keys():
             raise ValueError(f"{path} is no manifest of a run: it has no settings and corpora. Give another file.")
-        settings = Settings.from_manifest(read["settings"])
+        settings = Settings.from_manifest(read["settings"], key_name)
         return [settings.model] if settings.model else [], settings, read
     models = read.pop("models", None) or [one for one in (read.pop("model", None),) if one]
     if not isinstance(models, list) or not all(isinstance(one, str) for one in models):
         raise UsageError(f"{path}: models is {quoted(models)}, expected a list of names. Correct it.")
     try:
-        settings = _parse(read, "setting")
+        settings = _parse(read, key_name)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from None
     beside = [str((path.parent / one).resolve()) if is_there(path.parent / one) else one for one in models]
@@ -135,14 +130,10 @@ def read_request(path: Path) -> tuple[list[str], Settings, dict[str, Any] | None
 def settings_of(
     model: str | None, named: Sequence[str], options: Mapping[str, Any], *, revision: str | None = None, **more: Any
 ) -> Settings:
-    """Settings from what a user asks for; a UsageError for an option that no kind has, a revision of no Hub model.
+    """Settings from what a user gives; a UsageError for an unknown option, or a revision without a Hub model.
 
-    Args:
-        model: as a user names it; places of this machine become absolute, so that a run can go on from anywhere.
-        named: studies, ``name`` or ``name:config``.
-        options: of loading and of kinds, by the names that the command line has; default where there is none.
-        revision: of a model on the Hub, which its name then carries.
-        more: further fields of ``Settings``.
+    Places of this machine become absolute. ``options`` are of loading and of kinds, by the names of the command line;
+    ``revision``: of a model on the Hub; ``more``: further fields of ``Settings``.
     """
     classes = _option_classes()
     every = {one.metadata.get("name", one.name): (made, one) for made in classes for one, _ in settable(made)}
@@ -177,10 +168,7 @@ def _absolute(model: str, words: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One experiment on one model, with the rows it reads: the first ``n_prompts`` are of its configs.
-
-    Where only a part of these is read, for it is slow and nobody named it, ``n_available`` is how many there are.
-    """
+    """An experiment on a model; the first ``n_prompts`` rows are of its configs, part of ``n_available`` if set."""
 
     study: Study
     experiment: Experiment
@@ -230,9 +218,8 @@ LoadNotes = Callable[[str, bool, bool], Notes]  # corpus, whether classifiers ar
 def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], list[Skipped]]:
     """Which experiments run on which model and rows, and which do not fit; ``kind`` is that of the model, if known.
 
-    Raises:
-        UsageError: an unknown study, config or kind, or a model that fits nothing.
-        ValueError: no such model, a broken table, an upstream file that is not at hand.
+    UsageError: an unknown study, config or kind, or a model that fits nothing. ValueError: no such model, a broken
+    table, an upstream file that is not at hand.
     """
     if settings.kind and settings.model is None:
         raise UsageError(f"--kind {settings.kind} says what kind a model is, and no model is named. Name one.")
@@ -315,7 +302,7 @@ def _tasks(
     """An experiment on each model that fits, and names of its parts with why they are skipped."""
     tasks: list[Task] = []
     reasons: list[tuple[str, str]] = []
-    experiment, rows_of, trains = empty.experiment, empty.kind.rows(empty.experiment), empty.kind.trains(settings)
+    experiment, rows_of, trains = empty.experiment, empty.kind.rows(empty.experiment), _trains(empty.kind, settings)
     for model, why in fits:
         if why:
             reasons.append((experiment.name, why))
@@ -342,6 +329,11 @@ def _tasks(
     return tasks, reasons
 
 
+def _trains(kind: Kind, settings: Settings) -> bool:
+    """Whether classifiers are trained on the notes that are not tested."""
+    return kind.options is NoteOptions and settings.of(NoteOptions).trains
+
+
 def _expanded(task: Task, settings: Settings) -> Task:
     """A task with the rows that its model reads: of a chat model one for each trial, of notes those that it can."""
     parts = task.rows[: task.n_prompts], task.rows[task.n_prompts :]
@@ -356,9 +348,7 @@ def _unreadable(task: Task, trains: bool) -> str:
     if task.notes is None:
         return ""
     if not task.rows and task.factless:
-        raise UsageError(
-            "No test note states a fact of the checklist in both of its versions. Name other facts with -M checklist."
-        )
+        raise UsageError("No test note states a fact of the checklist in both of its versions. Name other facts.")
     if not task.rows:
         learned = ", of a phenotype that a classifier can be trained for" if trains else ""
         return f"no test note with a known gender is left{learned}"
@@ -529,10 +519,7 @@ def partial_note(tasks: Sequence[Task]) -> str:
 
 
 def _distinct(task: Task) -> Task:
-    """A task on the user's own prompts without pairs of the same texts as another: they are no further evidence.
-
-    Pairs of several subsets, values of the primary slice, labels or versions are never the same.
-    """
+    """A task without those pairs of the user's own whose texts are another's: they are no further evidence."""
     experiment, own = task.experiment, task.notes is not None or task.study.name in own_studies()
     if not own or experiment.measure != "paired_gap":
         return task

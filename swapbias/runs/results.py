@@ -14,7 +14,7 @@ import pandas as pd
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
 
 from swapbias import findings, privacy, studies
-from swapbias.errors import UsageError, need_audit_extra
+from swapbias.errors import UsageError, need
 from swapbias.files import file_sha256, parse_json, unescape_csv_cell, write_whole
 from swapbias.findings import Finding, answer_counts, comparisons, findings_table
 from swapbias.measures import MEASURES, SPANS, Estimate
@@ -42,17 +42,11 @@ Items = Mapping[str, pd.DataFrame]
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """A finished run: what was audited, and what was found.
+    """A finished run: what was audited, and what was found, in the order of the studies.
 
-    Attributes:
-        manifest: of the run.
-        found: findings in the order of the studies.
-        items: scored rows of each study; none where they are not at hand.
-        coverage: words of each lexicon that the model can say; no rows where none is read.
-        explained: notes explained word by word.
-        place: its folder, or OWNER/NAME on the Hub.
-        name: of its folder.
-        commit: the commit that was read; blank on disk.
+    ``items``: scored rows of each study; ``coverage``: words of each lexicon that the model can say; ``explained``:
+    notes explained word by word; ``place``: its folder, or OWNER/NAME on the Hub at ``commit``; ``name``: of its
+    folder.
     """
 
     manifest: Mapping[str, Any]
@@ -170,10 +164,7 @@ def _found(items: Items, tasks: Sequence[Task], readers: Sequence[Scorer], seed:
 
 
 def expected_numbers(study: str, notes: Notes, model: str) -> dict[tuple[str, ...], Published]:
-    """What to compare findings on notes with: of MIMIC-III the paper's numbers, of synthetic notes the planted leak.
-
-    None of a user's own notes: the paper's numbers say nothing of them.
-    """
+    """What to compare with: of MIMIC-III the paper's numbers, of synthetic notes the planted leak."""
     if notes.name == "mimic3":
         return studies.published_for(study, model.partition("+")[0])
     found: dict[tuple[str, ...], Published] = {}
@@ -222,7 +213,7 @@ def write_results(run: Run, results: Results, *, draw: bool = True) -> None:
 
 
 def _write_report(run: Run, results: Results) -> None:
-    need_audit_extra("A report", "jinja2")
+    need("A report", "jinja2")
     from swapbias.report import Page, render  # takes long to import
 
     shown = as_public(results)
@@ -241,19 +232,13 @@ def rebuild_report(run: Run) -> Path:
 
 
 def write_figures(run: Run, folder: Path, *, kind: str) -> list[Path]:
-    """Write every figure of a finished run (``kind``: of ``report.FORMATS``); gives their paths.
-
-    Raises as ``read_results``, and a UsageError where the run has nothing to draw.
-    """
-    need_audit_extra("A figure", "matplotlib")
+    """Write every figure (``kind``: of ``report.FORMATS``); their paths. UsageError: there is nothing to draw."""
+    need("A figure", "matplotlib")
     from swapbias.report import draw_figures
 
     figures = draw_figures(as_public(read_results(run)).found, kind)
     if not figures:
-        raise UsageError(
-            f"{run.folder} has no figures: no answer has a margin, and no slice has values that differ. Its "
-            f"numbers are in {FINDINGS_CSV} and its report."
-        )
+        raise UsageError(f"{run.folder} has no figures. Its numbers are in {FINDINGS_CSV} and its report.")
     with writing(folder, credentialed=is_credentialed(run.folder)):
         for name, content in figures.items():
             write_whole(folder / f"{name}.{kind}", content)
@@ -263,11 +248,8 @@ def write_figures(run: Run, folder: Path, *, kind: str) -> list[Path]:
 def read_run(folder: Path, *, repo: str = "", commit: str = "") -> Results:
     """A finished run of a folder: the user's own, or one that was fetched from a repository of anybody's.
 
-    Its scored rows are read when they are looked up; coverage and explanations by ``read_results`` alone.
-
-    Raises:
-        UsageError: the folder holds no run, or one that is not complete. ValueError: it is not what swapbias writes;
-            fetched, it says that it holds credentialed data.
+    Scored rows are read when they are looked up; coverage and explanations by ``read_results`` alone. UsageError: no
+    run, or one that is not complete. ValueError: not what swapbias writes; fetched, it says that it is credentialed.
     """
     where = f"{repo}/runs/{_CONTROL.sub(' ', folder.name)}" if repo else str(folder)
     run = Run.open(folder)
@@ -411,10 +393,7 @@ class _Manifest(BaseModel, strict=True):
 def parse_results(content: bytes, where: str, *, own_names: bool = False) -> list[Finding]:
     """The findings of a ``results.json``, exactly as they were written; null is NaN again.
 
-    ``own_names``: the run is of the user's own notes, whose phenotypes (values of slices) may have any name.
-
-    Raises:
-        ValueError: it is not what an audit writes; the sentence names file, finding and key, and repeats no content.
+    ``own_names``: values of slices may have any name. ValueError: not what an audit writes; it repeats no content.
     """
     read: Any = _validated(_results_file(own_names), content, where, MOST_BYTES)
     found = []
@@ -428,10 +407,7 @@ def parse_results(content: bytes, where: str, *, own_names: bool = False) -> lis
 
 
 def parse_manifest(content: bytes, where: str) -> dict[str, Any]:
-    """The manifest of a run: what was audited, how, and with which versions; raises as ``parse_results``.
-
-    The keys that every run has are there and of their type; further ones stay, of native types.
-    """
+    """The manifest of a run, with the keys that every run has and any others; raises as ``parse_results``."""
     _validated(_Manifest, content, where, MOST_MANIFEST_BYTES)
     read: dict[str, Any] = parse_json(content)
     _check_texts(read, where)

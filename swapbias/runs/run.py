@@ -7,7 +7,7 @@ import math
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,11 +21,11 @@ import pyarrow.parquet as pq
 
 from swapbias import files
 from swapbias.errors import UsageError
-from swapbias.models import Bar, Progress, Say, Scored, Scorer
+from swapbias.models import Bar, Progress, Say, Scored, Scorer, silent
 from swapbias.privacy import is_left_over
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.plan import Task
-from swapbias.studies import Row, as_prompts, column, joined, load_corpus, only, published_prompts, reopen_study
+from swapbias.studies import Row, as_prompts, column, load_corpus, only, published_prompts, reopen_study
 from swapbias.swapping import Part, Result, WorkerPool
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ def _names(store: "FileSystem", root: str) -> list[str]:
 # --- scored rows --------------------------------------------------------------------------------------
 
 
-def score_prompts(prompts: "Dataset", scorer: Scorer, *, on_progress: Progress | None = None) -> "Dataset":
+def score_prompts(prompts: "Dataset", scorer: Scorer, *, on_progress: Progress = silent) -> "Dataset":
     """The prompts with ``model_id``, ``score``, ``answer``, ``top_tokens`` and the scorer's further score columns.
 
     Rows keep their order and number; NaN marks what could not be scored. Where the model gave NaN or an infinite
@@ -301,11 +301,9 @@ def score_prompts(prompts: "Dataset", scorer: Scorer, *, on_progress: Progress |
     return Dataset.from_list(with_scores(rows, scorer.score(published_prompts(rows), on_progress), scorer.model_id))
 
 
-def score_rows(
-    rows: Sequence[Mapping[str, Any]], scorer: Scorer, on_progress: Progress | None = None
-) -> list[dict[str, Any]]:
+def score_rows(rows: Sequence[Mapping[str, Any]], scorer: Scorer) -> list[dict[str, Any]]:
     """``score_prompts`` on plain rows."""
-    return with_scores(rows, scorer.score(as_prompts(rows), on_progress), scorer.model_id)
+    return with_scores(rows, scorer.score(as_prompts(rows)), scorer.model_id)
 
 
 def with_scores(rows: Sequence[Mapping[str, Any]], scored: Sequence[Scored], model_id: str) -> list[dict[str, Any]]:
@@ -352,26 +350,18 @@ def chunks(rows: Sequence[Mapping[str, Any]], size: int) -> Iterator[range]:
         start = end
 
 
-# --- scoring in rounds: every prompt once before any twice, so that a stopped run has whole trials ----
+# --- scoring in rounds: every prompt once before any twice ---------------------------------------------
 
 
 @dataclass(slots=True)
 class ScoredTask:
-    """One task of a run: its reader, its rows by round, and whether further rounds are scored.
-
-    ``tables`` are its scored rows, by round and number of their first row.
-    """
+    """A task, its reader, its rows by round, whether more are scored, and the scored rows by round and first row."""
 
     task: Task
     reader: Scorer
     rounds: dict[int, Rows]
     live: bool = True
     tables: dict[tuple[int, int], pa.Table] = field(default_factory=dict)
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """Study, experiment and model."""
-        return self.task.study.name, self.task.experiment.name, self.reader.model_id
 
     def parts(self, place: int, number: int) -> Iterator[Part]:
         """The parts of a round: which rows each part has depends on the plan alone."""
@@ -401,16 +391,12 @@ def score_part(every: Sequence[ScoredTask], part: Part, advance: Progress) -> Re
     """The scores of a part, and notes on its model."""
     one = every[part["place"]]
     scored = one.reader.score(as_prompts(one.rows_of(part)), advance)
-    return {"scored": scored, "notes": [one.reader.error_note] if one.reader.error_note else []}
+    return {"scored": scored, "notes": [note for key, note in one.reader.notes.items() if key == "dtype_error"]}
 
 
 @dataclass(slots=True)
 class Scoring:
-    """Has all tasks of a run scored, round by round, what is in the cache not again.
-
-    Scored rows are written to the run by study. ``margin`` counts as no gap in interim analyses, which the manifest
-    lists; ``notes`` are of workers about models.
-    """
+    """Has the tasks of a run scored, round by round, what is in the cache not again; ``notes`` are about models."""
 
     run: Run
     manifest: dict[str, Any]
@@ -421,7 +407,6 @@ class Scoring:
     margin: float | None = None
     notes: dict[str, None] = field(default_factory=dict)
     looks: list[dict[str, Any]] = field(default_factory=list)
-    stopped: str = ""
     items: "dict[str, pd.DataFrame]" = field(default_factory=dict)
     advances: dict[str, Progress] = field(default_factory=dict)
 
@@ -440,21 +425,13 @@ class Scoring:
         self.advances = {name: self.bar(name, sizes[name]) for name in last}
         planned = max(last.values())
         for number in range(1, planned + 1):
-            if number > 1 and not self._within_limits(number):
-                break
             for study in last:
                 self._score_study(study, number, pool)
                 if number == last[study]:  # a broken model stops the run before the next study
                     self._finish(study)
-            rest = ((one, (n for n in one.rounds if n > number and one.live)) for one in self.every)
-            for reader, rows in _by_model(rest):
-                if spent := reader.spent(as_prompts(rows)):
-                    self.say(f"Trial {number} of {planned}: {spent}" if planned > 1 else spent)
             self._look(number, planned, list(last))
-        for study in last:
-            if study not in self.items:
-                self._finish(study)
-        self._note_rounds(planned)
+            for spent in dict.fromkeys(filter(None, (one.reader.notes.get("spent") for one in self.every))):
+                self.say(f"Trial {number} of {planned}: {spent}" if planned > 1 else spent)
         return {study: self.items[study] for study in last}
 
     def _score_study(self, study: str, number: int, pool: WorkerPool) -> None:
@@ -494,10 +471,10 @@ class Scoring:
             {name: [row.get(name) for row in rows] for name in columns}
         )
 
-    def _table(self, study: str, until: float = math.inf) -> pa.Table:
-        """The rows of a study so far, or of its rounds ``until`` this one."""
+    def _table(self, study: str) -> pa.Table:
+        """The rows of a study so far."""
         mine = (one.tables for one in self.every if one.task.study.name == study)
-        tables = [found[key] for found in mine for key in sorted(found) if key[0] <= until]
+        tables = [found[key] for found in mine for key in sorted(found)]
         return pa.concat_tables(tables, promote_options="default")
 
     def _finish(self, study: str) -> None:
@@ -506,15 +483,6 @@ class Scoring:
         self.items[study] = _as_frame(self._table(study))
         refuse_non_finite(self.items[study], str(self.run.place))
 
-    def _within_limits(self, number: int) -> bool:
-        """Whether this round is scored: a prompt is undecided, and its cost within what asking may cost."""
-        due = [(one, (number,)) for one in self.every if one.live and number in one.rounds]
-        for reader, rows in _by_model(due):
-            self.stopped = self.stopped or reader.beyond_limits(as_prompts(rows))
-        if self.stopped:
-            self.say(f"Asking ends after {number - 1} trial{'s' * (number > 2)} of each prompt: {self.stopped}.")
-        return bool(due) and not self.stopped
-
     def _look(self, number: int, planned: int, studies: Sequence[str]) -> None:
         """Where an interim analysis is planned: end what is decided, by inference that holds at each of them."""
         looked = [one for one in self.every if one.live and number < max(one.rounds) and _has_look(one, number)]
@@ -522,40 +490,21 @@ class Scoring:
             return
         from swapbias.findings import settled  # statistics take long to import
 
-        decided = settled({name: _as_frame(self._table(name, number)) for name in studies}, margin=self.margin)
-        ended = [one for one in looked if one.key in decided]
+        decided = settled({name: _as_frame(self._table(name)) for name in studies}, margin=self.margin)
+        ended = [
+            one for one in looked if (one.task.study.name, one.task.experiment.name, one.reader.model_id) in decided
+        ]
         for one in ended:
             one.live = False
-        names = [" ".join(one.key[:2]) for one in ended]
+        names = [one.task.name for one in ended]
         self.looks.append({"after": number, "decided": names})
         if names:
             self.say(f"Decided after {number} trial{'s' * (number > 1)} of {planned}: {', '.join(names)}.")
-        self._write_rounds({"planned": planned, "looks": self.looks})
-
-    def _note_rounds(self, planned: int) -> None:
-        """Write how many trials each prompt had, and sentences where that is not as often as planned."""
-        if planned < 2:
-            return
-        trials = {
-            f"{study} {experiment}": int(rows["trial"].astype(int).max())
-            for study, frame in self.items.items()
-            if "trial" in frame
-            for experiment, rows in frame.dropna(subset="trial").groupby("experiment", sort=False)
-        }
-        sentences = []
-        if fewer := [f"{name} {count}" for name, count in trials.items() if count != planned]:
-            why = f"; {self.stopped}" if self.stopped else ""
-            sentences.append(f"Of {planned} planned trials of each prompt were run: {', '.join(fewer)}{why}.")
-        if self.looks:
-            sentences.append(
-                "Results were looked at while they came, and asking ended where they were decided: intervals and "
-                "p-values hold at each look (repeated ones, by Pocock's rule)."
-            )
-        counts = {"planned": planned, "trials_run": trials, "looks": self.looks, "stopped": self.stopped}
-        self._write_rounds({**counts, "trial_notes": sentences})
-
-    def _write_rounds(self, rounds: Mapping[str, Any]) -> None:
-        self.manifest[ROUNDS] = rounds
+        sentence = (
+            "Results were looked at while they came, and asking ended where they were decided: intervals and "
+            "p-values hold at each look (repeated ones, by Pocock's rule)."
+        )
+        self.manifest[ROUNDS] = {"planned": planned, "looks": self.looks, "trial_notes": [sentence]}
         self.run.write_manifest(self.manifest)
 
 
@@ -569,12 +518,3 @@ def _has_look(one: ScoredTask, number: int) -> bool:
 
     first = next((row for row in one.task.rows if row.get(LOOKS)), None)
     return first is not None and number in interim_rounds(max(one.rounds))
-
-
-def _by_model(rounds: Iterable[tuple[ScoredTask, Iterable[int]]]) -> Iterator[tuple[Scorer, Rows]]:
-    """The rows of some rounds of all tasks of one model together: what they share is requested once."""
-    found: dict[str, tuple[Scorer, list[Rows]]] = {}
-    for one, numbers in rounds:
-        _, rows = found.setdefault(one.reader.model_id, (one.reader, []))
-        rows += [one.rounds[number] for number in numbers]
-    return ((reader, joined(rows)) for reader, rows in found.values())

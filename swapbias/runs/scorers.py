@@ -7,32 +7,17 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
-from swapbias import models, swapping
-from swapbias.errors import MissingExtraError, UsageError
-from swapbias.files import as_json
-from swapbias.models import Bar, Progress, Say, Scored, Scorer, as_pinned, code_of, is_callable, kinds, short_name
+from swapbias import models, studies, swapping
+from swapbias.errors import UsageError, need
+from swapbias.files import as_json, file_sha256
+from swapbias.models import Bar, Progress, Say, Scored, Scorer
 from swapbias.models.chat import ChatOptions, load_chat, unnamed_keys
 from swapbias.runs.plan import Settings, Task
-from swapbias.studies import (
-    Candidate,
-    Prompt,
-    Rubric,
-    column,
-    conversation,
-    corpus_dir,
-    is_refusal,
-    joined,
-    read_answer,
-    read_table,
-    turns,
-    without_reasoning,
-    word_count,
-)
+from swapbias.studies import Candidate, Prompt, Rubric, column
 
 TONE = "tone"  # the reading of experiments whose answers a classifier scores
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
@@ -45,26 +30,22 @@ def load_readers(
     settings: Settings,
     tasks: Sequence[Task],
     *,
-    say: Say,
-    bar: Bar,
+    say: Say = models.silent,
+    bar: Bar = models.no_bar,
     scorer: Scorer | None = None,
     pinned: Sequence[Mapping[str, Any]] = (),
 ) -> list[Scorer]:
-    """For each task the scorer that reads its model; each model is loaded once, that of ``scorer`` never.
-
-    ``pinned`` are the models of a run that goes on or is repeated: those of the Hub are loaded at its commits.
-    """
+    """The scorer of each task, each model loaded once, at the commits of a run's ``pinned`` models."""
     own = {task.kind.name for task in tasks if task.model == (settings.model or "")} if scorer else ()
     loaded: dict[tuple[str, str], Any] = {(settings.model or "", kind): scorer for kind in own}
     readers: dict[tuple[str, str, str], Scorer] = {}
     for task in tasks:
         key = (task.model, task.kind.name)
         if key not in loaded:
-            if task.credentialed and is_callable(task.model):
+            if task.credentialed and models.is_callable(task.model):
                 say(f"These notes are credentialed: make sure that {task.model} sends nothing of them to a service.")
-            say(f"Model: {short_name(task.model)}.")
-            rows = joined(one.rows for one in tasks if (one.model, one.kind.name) == key)
-            loaded[key] = task.kind.load(as_pinned(task.model, pinned), settings, rows, say=say, bar=bar)
+            say(f"Model: {models.short_name(task.model)}.")
+            loaded[key] = task.kind.load(models.as_pinned(task.model, pinned), settings, say=say, bar=bar)
         training = task.notes.training if task.notes else lambda phenotype, regime: []
         reader = task.kind.read(loaded[key], task.experiment, settings, corpus=task.study.name, training=training)
         refuse_sending(task, reader)
@@ -72,9 +53,31 @@ def load_readers(
         if name in readers:  # they would be taken for one
             raise UsageError(f"{reader.model_id} is named twice. Name it once, or name them as NAME=PATH.")
         readers[name] = reader
+    check_limits(tasks, [*readers.values()], settings)
     return with_judge(
         tasks, with_classifier(tasks, [*readers.values()], settings, say=say), settings, say=say, bar=bar
     )
+
+
+def check_limits(tasks: Sequence[Task], readers: Sequence[Scorer], settings: Settings) -> None:
+    """UsageError where the whole audit would take more requests, or cost more, than the user allows."""
+    chat, needed = settings.of(ChatOptions), dict[str, tuple[int, int]]()
+    if chat.max_requests is None and chat.max_cost is None:
+        return
+    for task, reader in zip(tasks, readers, strict=True):
+        made: Any = reader
+        needed |= made.requests(studies.as_prompts(task.rows)) if task.kind.name == "chat" else {}
+    judge = chat.of_judge()
+    judged = [task for task in tasks if task.experiment.rubric is not None] if judge and not judge.local else []
+    count, cost = len(needed) + READINGS * len(_requests(judged)), sum(chat.cost(*one) for one in needed.values())
+    limit = ""
+    if chat.max_requests is not None and count > chat.max_requests:
+        limit = f"-M max-requests allows {chat.max_requests:,}"
+    elif chat.max_cost is not None and cost > chat.max_cost:
+        limit = f"--max-cost allows {chat.max_cost:,.2f} of at most about {cost:,.2f}"
+    if limit:
+        what = f"{'With the judge ' * bool(judged)}{count:,} requests are needed"
+        raise UsageError(f"{what}, and {limit}. Raise it, or take fewer prompts (--limit) or --trials.")
 
 
 def identities(readers: Sequence[Scorer]) -> list[dict[str, Any]]:
@@ -85,38 +88,27 @@ def identities(readers: Sequence[Scorer]) -> list[dict[str, Any]]:
 
 
 def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> None:
-    """Before a run goes on: its manifest may be anybody's, and the models that it names may run code.
+    """Refuse code that a manifest, which may be anybody's, names and nobody trusts, or that did not begin the run.
 
-    ``pinned`` are the manifest's models with their sha256.
-
-    Raises:
-        UsageError: a Python function that is not trusted, or not the one that the run began with.
+    ``pinned`` are the manifest's models with their sha256. Raises UsageError.
     """
     if settings.load.trust_remote_code and not trust:
-        raise UsageError(
-            f"{run} asks to run code of {settings.model}. Repeat with --trust if you have read that code."
-        )
+        raise UsageError(f"{run} runs code of {settings.model}. Repeat with --trust if you have read it.")
     known = json.dumps(pinned) if pinned else ""  # it has the sha256 of each, however deep
-    for model in (settings.model, *(name for one in kinds() for name in one.code(settings))):
-        code = code_of(model) if model else None
-        if code is None:
+    for model in (settings.model, *(name for one in models.kinds() for name in one.code(settings))):
+        if model is None or not models.is_callable(model):
             continue
-        if known and code.sha256 and code.sha256 not in known:
-            raise UsageError(f"{run} was begun with another version of {code.name}. Start a new run.")
+        source = models.code_file(model)
+        if known and source and file_sha256(source) not in known:
+            raise UsageError(f"{run} was begun with another version of {model}. Start a new run.")
         if not trust:
-            raise UsageError(
-                f"{run} names {code.name}, a Python function, and importing it runs what its maker wrote. Repeat "
-                "with --trust if you trust who made it and that code."
-            )
+            raise UsageError(f"{run} names {model}, code that would run. Repeat with --trust if you trust it.")
 
 
 def check_keys(run: str, settings: Settings) -> None:
     """UsageError before a service that a file names, which may be anybody's, would get a key by that alone."""
     for name, host in unnamed_keys(settings.of(ChatOptions)):
-        raise UsageError(
-            f"{run} names {host}, which would get the key in {name}. Repeat with --trust if that is the service that "
-            "it is for, or unset it."
-        )
+        raise UsageError(f"{run} names {host}, which would get the key in {name}. Repeat with --trust, or unset it.")
 
 
 def refuse_sending(task: Task, reader: Scorer) -> None:
@@ -134,9 +126,8 @@ def refuse_sending(task: Task, reader: Scorer) -> None:
 class JudgedScorer(Scorer):
     """The reader of an experiment in free text, whose answers a judge reads as well.
 
-    ``judged``: mean of what the judge's two readings count, NaN where neither counts anything. ``judged_first`` and
-    ``judged_second``: the place of the option that each named, as the rubric orders them, and their number where it
-    named none; NaN where there was nothing to judge.
+    ``judged``: mean of what the judge's two readings count, NaN where neither counts anything. ``judged_first``,
+    ``judged_second``: the place of the option that each named, their number for none; NaN: nothing was judged.
     """
 
     kind = "chat"
@@ -158,20 +149,13 @@ class JudgedScorer(Scorer):
         self.judge.keep_answers(folder / FOLDER, text=text)
 
     @property
-    def cut_note(self) -> str:
-        return self.reader.cut_note
+    def notes(self) -> Mapping[str, str]:
+        return self.reader.notes
 
-    def spent(self, left: Sequence[Prompt]) -> str:
-        return self.reader.spent(left)
-
-    def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
-        """Of the model that is audited: the judge's requests were compared with the limit before any was sent."""
-        return self.reader.beyond_limits(prompts)
-
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress = models.silent) -> list[Scored]:
         """As the reader does; then each answer that says anything is judged in both orders of the options."""
         scored = self.reader.score(prompts, on_progress)
-        places = [place for place, one in enumerate(scored) if without_reasoning(one.answer).strip()]
+        places = [place for place, one in enumerate(scored) if studies.without_reasoning(one.answer).strip()]
         shown = swapping.without_groups([scored[place].answer for place in places], self.rubric.neutral)
         requests = [
             judged_prompt(self.rubric, f"{prompts[place].prompt_id}/judged/t{trial}", text, trial)
@@ -193,9 +177,9 @@ def judged_prompt(rubric: Rubric, prompt_id: str, shown: str, trial: int) -> Pro
     """What the judge reads of a neutralised answer; the second time the options that count stand in reverse."""
     options = _in_order(rubric.candidates, trial)
     listed = "\n".join(f"({letter}) {one.text}" for letter, one in zip(ascii_uppercase, options, strict=False))
-    answer = without_reasoning(shown).replace("<|", "< |")  # an answer opens no turn of its own
+    answer = studies.without_reasoning(shown).replace("<|", "< |")  # an answer opens no turn of its own
     question = f"The answer:\n<answer>\n{answer}\n</answer>\n\n{rubric.question}\n{listed}"
-    text = conversation(("system", _SYSTEM), ("user", question))
+    text = studies.conversation(("system", _SYSTEM), ("user", question))
     return Prompt(prompt_id=prompt_id, text=text, candidates=tuple(options))
 
 
@@ -208,7 +192,7 @@ def _in_order(options: Sequence[Candidate], trial: int) -> list[Candidate]:
 def _place(prompt: Prompt, text: str) -> float:
     """The place of the option that a judgement names, in the order shown; their number where it names none."""
     options = [one.text for one in prompt.candidates]
-    said = read_answer(text, options, lettered=True)
+    said = studies.read_answer(text, options, lettered=True)
     return float(options.index(said) if said in options else len(options))
 
 
@@ -228,7 +212,7 @@ def with_judge(
 ) -> list[Scorer]:
     """The readers, those of free text with the judge that the settings name; a UsageError where it must not judge."""
     chat = settings.of(ChatOptions)
-    options, name = chat.of_judge(), short_name(chat.judge)
+    options, name = chat.of_judge(), models.short_name(chat.judge)
     if options is None:
         return list(readers)
     judged = [task for task in tasks if task.experiment.rubric is not None]
@@ -237,25 +221,11 @@ def with_judge(
             f"-M judge={name} reads answers in free text by a rubric, and no experiment that is run has one. Drop "
             "it, or add --study stigma_vignettes:advice_gender."
         )
-    if find_spec("sklearn") is None:
-        raise MissingExtraError(
-            "A judge needs scikit-learn, which tells how well the group is hidden from it and is not installed. "
-            "Install with pip install 'swapbias[judge]'."
-        )
+    need("A judge", "sklearn", extra="judge")  # how well the group is hidden from it
     options.check()
     judge = load_chat(options, settings)
     if judge.sends_text and any(task.credentialed for task in judged):
-        raise UsageError(
-            f"The judge {name} is a service, and these texts are credentialed: they must not leave this machine. "
-            "Choose a judge that runs here."
-        )
-    if judge.sends_text and chat.max_requests is not None:
-        needed = len(_requests(tasks)) + READINGS * len(_requests(judged))
-        if needed > chat.max_requests:
-            raise UsageError(
-                f"With the judge up to {needed:,} requests are needed, and -M max-requests allows "
-                f"{chat.max_requests:,}. Raise it, or take fewer prompts (--limit) or trials."
-            )
+        raise UsageError(f"The judge {name} is a service, and credentialed texts must not leave this machine.")
     say(f"Judge: {name}.")
     return [
         reader if task.experiment.rubric is None else JudgedScorer(reader, judge, task.experiment.rubric, bar)
@@ -277,8 +247,8 @@ def announced(task: Task, settings: Settings) -> str:
     count = READINGS * len(_requests([task]))
     tokens = count * (len(judged_prompt(rubric, "", "", 1).text) // 4 + chat.max_tokens)
     return (
-        f"The judge {short_name(chat.judge)} reads each answer twice: at most {count:,} requests, about {tokens:,} "
-        f"prompt tokens and {count * chat.judge_max_tokens:,} of output."
+        f"The judge {models.short_name(chat.judge)} reads each answer twice: at most {count:,} requests, about "
+        f"{tokens:,} prompt tokens and {count * chat.judge_max_tokens:,} of output."
     )
 
 
@@ -288,22 +258,18 @@ def announced(task: Task, settings: Settings) -> str:
 def with_classifier(
     tasks: Sequence[Task], readers: Sequence[Scorer], settings: Settings, *, say: Say
 ) -> list[Scorer]:
-    """The readers, those of summaries with the classifier of ``-M scorer``, which runs on this machine.
-
-    Raises:
-        UsageError: a classifier and no summaries; a model that is none.
-    """
+    """The readers, of summaries with the classifier of ``-M scorer``; UsageError: no summaries or classifier."""
     chat = settings.of(ChatOptions)
     if not any(task.experiment.reading == TONE for task in tasks):
         if chat.changed("scorer"):
             raise UsageError("-M scorer reads summaries, and none are written. Drop it, or add --study care_notes.")
         return list(readers)
-    if is_callable(chat.scorer) and any(task.credentialed for task in tasks):
+    if models.is_callable(chat.scorer) and any(task.credentialed for task in tasks):
         say(f"These notes are credentialed: make sure that {chat.scorer} sends nothing of them to a service.")
     classifier = models.load_scorer(chat.scorer, options=settings.load)
     if classifier.kind != "classifier":
         raise UsageError(
-            f"-M scorer={short_name(chat.scorer)} is a {classifier.kind} model, expected a text classifier."
+            f"-M scorer={models.short_name(chat.scorer)} is a {classifier.kind} model, expected a classifier."
         )
     for task, reader in zip(tasks, readers, strict=True):
         if task.experiment.reading == TONE:
@@ -326,13 +292,13 @@ class ToneReader:
 
     def __call__(self, prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
         """Score and further score columns of an answer."""
-        said, count = without_reasoning(text).strip(), word_count(text)
-        refused = is_refusal(said)
+        said, count = studies.without_reasoning(text).strip(), studies.word_count(text)
+        refused = studies.is_refusal(said)
         shares = theme_shares(said)
         if not count or refused:
             nothing = dict.fromkeys(("neutral", "source", "length", *shares), math.nan)
             return math.nan, {"unanswered": 1.0, "refused": float(refused), "said_other": 1.0, **nothing}
-        texts = [said, *swapping.without_groups([said], {}), turns(prompt.text)[-1]["content"]]
+        texts = [said, *swapping.without_groups([said], {}), studies.turns(prompt.text)[-1]["content"]]
         score, neutral, source = (
             one.score for one in self.classifier.score([replace(prompt, text=one) for one in texts])
         )
@@ -355,6 +321,6 @@ def theme_shares(text: str) -> dict[str, float]:
 
 @cache
 def _themes() -> dict[str, frozenset[str]]:
-    rows = read_table(corpus_dir("care_notes") / "words.csv", ("theme", "word", "source"))
+    rows = studies.read_table(studies.corpus_dir("care_notes") / "words.csv", ("theme", "word", "source"))
     themes = dict.fromkeys(row["theme"] for row in rows)
     return {theme: frozenset(row["word"] for row in rows if row["theme"] == theme) for theme in themes}

@@ -31,7 +31,7 @@ def audited(study, name, answer, *, slices=True):
     rows = config_rows(study, name)
     read = READ[experiment.reading]
     scored = [read(prompt, answer(row)) for prompt, row in zip(as_prompts(rows), rows, strict=True)]
-    columns = {one.name for one in kind_of("chat").readings[experiment.reading].columns}
+    columns = kind_of("chat").readings[experiment.reading].units.keys()
     made = [
         {**row, "model_id": "made", "score": score, **{key: value for key, value in parts.items() if key in columns}}
         for row, (score, parts) in zip(rows, scored, strict=True)

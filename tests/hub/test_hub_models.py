@@ -185,11 +185,11 @@ def test_a_revision_that_is_not_there_is_one_sentence(pushed, asked, monkeypatch
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"model": f"{NAME}@v1"}, "names its revision"),
-        ({"model": "vader"}, "none is named"),
-        ({"model": "tests.hub.sharing_runs:scored"}, "scored is none"),
+        ({"model": f"{NAME}@v1"}, "needs a model of the Hub"),
+        ({"model": "vader"}, "needs a model of the Hub"),
+        ({"model": "tests.hub.sharing_runs:scored"}, "needs a model of the Hub"),
         ({"model": lambda texts: [0.5] * len(texts)}, "in memory"),
-        ({"model": NAME, "revision": ""}, "is blank"),
+        ({"model": NAME, "revision": ""}, "needs a model of the Hub"),
     ],
     ids=["twice", "vader", "function", "memory", "blank"],
 )

@@ -9,7 +9,7 @@ from swapbias.errors import HubError, UsageError
 from swapbias.hub.client import Change, Hub, Repo
 from swapbias.models import network
 from swapbias.models.loading import at_commit
-from swapbias.models.network import TimeoutPolicy
+from swapbias.models.network import timeouts
 from swapbias.swapping import Job, swap_files
 from tests.cli.test_cli import refused, swapbias
 from tests.hub.server import LocalHub
@@ -86,13 +86,13 @@ def test_the_commands_end_too(slow, tmp_path):
 
 
 def test_the_timeout_is_a_setting(monkeypatch):
-    assert TimeoutPolicy.from_environment() == TimeoutPolicy()
+    assert timeouts() == (30.0, 120.0)
     monkeypatch.setenv(network.TIMEOUT, "2")
-    assert TimeoutPolicy.from_environment() == TimeoutPolicy(2.0, 8.0)
+    assert timeouts() == (2.0, 8.0)
     for wrong in ("soon", "0", "-1", "nan", "1e9"):
         monkeypatch.setenv(network.TIMEOUT, wrong)
         with pytest.raises(UsageError, match="expected seconds above 0"):
-            TimeoutPolicy.from_environment()
+            timeouts()
 
 
 # Refused for now

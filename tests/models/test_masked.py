@@ -164,7 +164,7 @@ def test_a_piece_inside_a_word_is_not_the_word(tmp_path):
 def test_xlnet_does_not_see_the_token_it_predicts(tmp_path):
     """Whatever stands at the hidden position, the prediction there is the same; elsewhere it matters."""
     scorer = load_scorer(str(tiny.save("xlnet", tmp_path)))
-    encoded = scorer.encode("<mask> has depression")
+    encoded = scorer.encode(["<mask> has depression"])[0]
     place = encoded.index(scorer.tokenizer.mask_token_id)
     expected = scorer.probabilities([encoded])
     scorer.tokenizer.mask_token = "she"  # the hidden position is now found by another token, which must not show

@@ -69,7 +69,7 @@ def test_texts_that_are_read_together_with_one_that_gives_nan_are_scored_as_ever
     # The embeddings of late positions: only texts that reach them give NaN.
     scorer = load_scorer(str(broken(folder, "position_embeddings.weight", start=LIMIT)))
     first = LIMIT - (2 if family == "roberta" else 0)  # which counts positions after the padding index
-    long = [len(scorer.encode(row["text"])) > first for row in ROWS]
+    long = [len(ids) > first for ids in scorer.encode([row["text"] for row in ROWS])]
     assert 0 < sum(long) < len(long)
     for one, before, is_long in zip(scorer.score(as_prompts(ROWS)), well, long, strict=True):
         assert lost([one]) if is_long else one.score == pytest.approx(before.score, abs=1e-5)
@@ -105,7 +105,7 @@ def test_phrases_are_nan_where_a_later_step_is(tmp_path, monkeypatch):
     scorer = read_as(load_scorer(str(tiny.save("bert", tmp_path))), "phrases")
     rows = config_rows("gendered_stigma", "rq2")
     prompts = as_prompts([row for row in rows if row["text"] == rows[0]["text"]])
-    first_step = len(scorer.inner.encode(rows[0]["text"]))
+    first_step = len(scorer.inner.encode([rows[0]["text"]])[0])
     real = scorer.inner.probabilities
 
     def longer_is_nan(encoded):
@@ -142,14 +142,14 @@ def test_the_error_of_bfloat16_is_measured_on_texts_that_give_numbers(tmp_path):
     options = LoadOptions(dtype="bfloat16")
     folder = str(broken(tiny.save("bert", tmp_path), "position_embeddings.weight", start=LIMIT))
     scorer = load_scorer(folder, options=options)
-    texts = [scorer.encode(row["text"]) for row in ROWS]
+    texts = scorer.encode([row["text"] for row in ROWS])
     scorer.rounding.settle(texts, scorer.probabilities)
     assert 0 < scorer.rounding.texts < len(texts)
     assert math.isfinite(scorer.rounding.largest)
     broken(tmp_path)
     scorer = load_scorer(folder, options=options)
     assert lost(scorer.score(as_prompts(ROWS[:4])))
-    assert scorer.error_note == ""
+    assert not scorer.notes
 
 
 # --- causal models ------------------------------------------------------------------------------------
@@ -458,8 +458,8 @@ def test_every_reading_of_a_model_of_nan_weights_is_nan(name, tmp_path):
         found = (read_as(scorer, reading) if reading else scorer).score(prompts, done.append)
         assert lost(found), reading
         assert sum(done) == pytest.approx(len(prompts))
-    columns = {one.name for one in {one.name: one for one in kinds()}[kind].readings[reading].columns}
-    assert columns <= {"score", *found[0].parts}
+    units = {one.name: one for one in kinds()}[kind].readings[reading].units
+    assert units.keys() <= {"score", *found[0].parts}
 
 
 def test_a_text_longer_than_a_causal_model_reads_is_nan_and_no_fault_of_the_model(tmp_path):

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from swapbias.errors import UsageError
-from swapbias.models.auto import code_of, module_file
+from swapbias.models.auto import code_file
 from swapbias.models.base import LoadOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.models.clinical.features import load_features
 from swapbias.models.clinical.phenotype import load_phenotype_classifier
+from swapbias.models.loading import module_file
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings
 from tests.cli.test_cli import refused, swapbias
@@ -122,7 +123,7 @@ def test_a_run_that_names_a_function_goes_on_only_with_trust(toy, tmp_path, quie
     folder = begun(quiet, sentiment("toy_half:half"), tmp_path / "run")
     marker.unlink()
     sys.modules.pop("toy_half", None)
-    with pytest.raises(UsageError, match=r"run names toy_half:half, a Python function.*Repeat with --trust"):
+    with pytest.raises(UsageError, match=r"run names toy_half:half, code that would run.*Repeat with --trust"):
         resume(folder, **quiet)
     assert not marker.exists()
     assert "toy_half" not in sys.modules
@@ -191,9 +192,9 @@ def test_a_manifest_of_others_unpickles_nothing(kind, toy, tmp_path, quiet, mark
 def test_formats_that_hold_numbers_alone_run_nothing(tmp_path):
     for name in ("v.bin", "c.skops", "v.txt.gz"):
         (tmp_path / name).write_bytes(b"")
-        assert code_of(str(tmp_path / name)) is None
+        assert code_file(str(tmp_path / name)) is None
     for name in ("vader", "roberta-large", "owner/name", "svm", str(tmp_path)):
-        assert code_of(name) is None
+        assert code_file(name) is None
 
 
 def test_a_module_is_found_without_importing_the_packages_around_it(tmp_path, monkeypatch, marker):

@@ -258,10 +258,10 @@ def test_settings_that_cannot_be_meant_are_refused(tmp_path, quiet, monkeypatch)
 
     refused("no experiment that is run has one", study="gender")
     refused("free text that 16 tokens would cut; give -M max-tokens=200", max_tokens=16)
-    refused(r"With the judge up to 6,480 requests are needed, and -M max-requests allows 3,000", max_requests=3_000)
+    refused(r"With the judge 6,480 requests are needed, and -M max-requests allows 3,000", max_requests=3_000)
     with pytest.raises(UsageError, match="No judge is named with -M judge, and -M judge-base-url is given"):
         ChatOptions(model="m", base_url="http://127.0.0.1:9/v1", judge_base_url="http://127.0.0.1:9/v1").check()
-    monkeypatch.setattr(judging, "find_spec", lambda name: None)
+    monkeypatch.setattr("swapbias.errors.find_spec", lambda name: None if name == "sklearn" else True)
     refused(r"pip install 'swapbias\[judge\]'", MissingExtraError)
 
 
@@ -269,7 +269,7 @@ def test_credentialed_texts_are_kept_from_a_judge_that_is_a_service(monkeypatch)
     held = Task(load_study(NAME), EXPERIMENT, EXPERIMENT.configs, "m", [{"text": "t", "credentialed": "True"}], 1)
     chat = ChatOptions(model="m", base_url="http://127.0.0.1:9/v1", judge="j")
     quiet = {"say": lambda told: None, "bar": lambda title, total: None}
-    with pytest.raises(UsageError, match="these texts are credentialed: they must not leave"):
+    with pytest.raises(UsageError, match="credentialed texts must not leave"):
         judging.with_judge([held], [Model(None)], Settings(options=(chat,)), **quiet)
 
 

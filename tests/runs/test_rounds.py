@@ -1,4 +1,4 @@
-"""Rounds of trials: every prompt once before any twice, looks that end asking, limits, and what ends a run early."""
+"""Rounds of trials: every prompt once before any twice, looks that end asking, and limits."""
 
 import random
 import zlib
@@ -20,7 +20,6 @@ NAME = "stigma_vignettes"
 TWO = (f"{NAME}:gender", f"{NAME}:order")
 ROUND = 48  # rows of each of the two
 MANY = 240  # of five people: fewer than four have no verdict
-PAID = {"price_in": 0.0, "price_out": 1000.0, "max_tokens": 2}
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +81,10 @@ def test_a_clear_gap_ends_asking_and_an_unclear_one_does_not(asked, tmp_path, qu
     assert (gap.verdict, none.verdict) == ("gap found", "undecided")
     assert "at each of 4 looks (level 0.0182)" in inference(gap)
     rounds = run.manifest()["rounds"]
-    assert rounds["trials_run"] == {f"{NAME} gender": clear // MANY}
+    assert clear // MANY == items(run)["trial"].astype(int).max()
     assert rounds["looks"][-1] == {"after": clear // MANY, "decided": [f"{NAME} gender"]}
-    assert other.manifest()["rounds"]["trials_run"] == {f"{NAME} gender": 4}
-    assert any("to come, about" in sentence for sentence in said)
+    assert items(other)["trial"].astype(int).max() == 4
+    assert any("requests so far" in sentence for sentence in said)
     assert any(sentence.startswith("Decided after") for sentence in said)
     # The interval is wider than that of one look at the same rows.
     from swapbias.findings import disaggregate
@@ -119,25 +118,20 @@ def test_a_run_that_was_stopped_between_looks_goes_on_as_if_it_had_not_been(aske
     assert results[0].read_bytes() == results[1].read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("limit", "trials"),
-    [({"max_requests": 3 * ROUND + 5}, 3), ({"max_cost": 0.1, **PAID}, 1), ({"max_cost": 0.2, **PAID}, 2)],
-)
-def test_limits_end_a_run_after_whole_trials(asked, limit, trials, tmp_path, quiet):
-    # By its answers alone a trial of 48 prompts costs 48 x 2 / 1000 = .096.
+def test_limits_hold_for_the_whole_audit(asked, tmp_path, quiet):
+    # Two experiments of 48 prompts share 12: 84 requests a trial. An answer takes 2 tokens, each a thousandth.
+    paid = {"price_in": 0.0, "price_out": 1000.0, "max_tokens": 2}
     with ChatServer(leaning(asked, 0)) as server:
-        run, _ = start(of(server, **limit), tmp_path / "run", **quiet, draw=False)
-    assert len(server.requests) == trials * ROUND
-    assert run.manifest()["rounds"]["trials_run"] == {f"{NAME} gender": trials}
-    assert "allows" in run.manifest()["rounds"]["stopped"]
-
-
-def test_what_does_not_pay_for_one_trial_is_refused(asked, tmp_path, quiet):
-    with ChatServer(leaning(asked, 0)) as server:
-        for limit, told in (({"max_requests": 47}, "-M max-requests allows 47"), ({"max_cost": 0.001}, "--max-cost")):
-            with pytest.raises(UsageError, match=f"192 requests are needed, and {told}.*not even one trial"):
-                start(of(server, **limit), tmp_path / "run", **quiet)
-        assert server.requests == []
+        start(of(server, TWO[:1], max_requests=4 * ROUND), tmp_path / "run", **quiet, draw=False)
+        assert len(server.requests) == 4 * ROUND
+        for number, (limit, sentence) in enumerate([
+            ({"max_requests": 4 * ROUND}, "336 requests are needed, and -M max-requests allows 192"),
+            ({"max_cost": 0.4, **paid}, r"--max-cost allows 0\.40 of at most about 0\.67. Raise it, or take fewer"),
+        ]):  # fmt: skip
+            with pytest.raises(UsageError, match=sentence):
+                start(of(server, TWO, **limit), tmp_path / str(number), **quiet)
+            assert not (tmp_path / str(number)).exists()
+        assert len(server.requests) == 4 * ROUND
     with pytest.raises(UsageError, match="both -M price-in and -M price-out, and --max-cost is given"):
         ChatOptions(model="tiny", max_cost=1.0).check()
 

@@ -123,7 +123,7 @@ def test_a_damaged_file_of_a_finished_run_is_named_and_other_settings_are_refuse
     again = audit_several([ONE, OTHER], Settings(studies=STUDIES, limit=8), done.folder, **quiet)
     assert "results.json is damaged" in again.failed[ONE]
     other = audit_several([ONE, OTHER], Settings(studies=STUDIES, limit=4), done.folder, **quiet)
-    assert "was begun with limit 8, and now it is 4" in other.failed[OTHER]
+    assert "was begun with limit 8, now 4" in other.failed[OTHER]
 
 
 def test_what_a_process_left_that_was_killed_at_once_hinders_nobody(tmp_path, quiet):
@@ -185,7 +185,7 @@ def test_a_manifest_repeats_its_run_exactly(tmp_path, quiet):
     again, _ = start(settings, tmp_path / "again", expected=repeated, **quiet)
     for name in ("findings.csv", "items/occupation_sentiment.parquet"):
         assert (again.folder / name).read_bytes() == (first.folder / name).read_bytes()
-    for name, part in (("corpora", "prompts or word lists"), ("models", "not the version")):
+    for name, part in (("corpora", "prompts or word lists"), ("models", "another version")):
         changed = json.loads(json.dumps(repeated))
         changed[name][0]["sha256"] = "0" * 64
         with pytest.raises(UsageError, match=part):

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from swapbias.errors import UsageError
-from swapbias.models.base import Progress, Scored, Scorer, not_finite
+from swapbias.models.base import Progress, Scored, Scorer, not_finite, silent
 from swapbias.models.chat.chat_options import LOG_ODDS, ChatOptions
 from swapbias.models.chat.log_odds import Logs, orders, score_options
 from swapbias.studies import Prompt
@@ -70,10 +70,7 @@ _ANSWER = TypeAdapter(Answer)
 
 
 class AnswerLog(dict[str, Answer]):
-    """Answers by key, and as JSON lines of a file that only its owner reads, each on disk as soon as it arrives.
-
-    A key that is there is not requested again. What a killed process wrote of a last line is cut off on opening.
-    """
+    """Answers by key and as JSON lines of a private file; an incomplete last line is cut off on opening."""
 
     def __init__(self, path: Path | None = None) -> None:
         """Open the log of a file, or one in memory where None; a ValueError for a line that is no answer."""
@@ -87,10 +84,7 @@ class AnswerLog(dict[str, Answer]):
                 self.setdefault(answer.key, answer)
             except ValidationError:
                 if path is None or number < len(lines):
-                    raise ValueError(
-                        f"{ANSWERS}:{number}: this line is not an answer: it is damaged, or was edited. Delete the "
-                        "line to request the answer again."
-                    ) from None
+                    raise ValueError(f"{ANSWERS}:{number} is no answer. Delete this line.") from None
                 os.truncate(path, sum(map(len, lines[:-1])))
 
     def add(self, answer: Answer, prompt: Prompt) -> None:
@@ -145,40 +139,26 @@ def as_scored(prompt: Prompt, answer: Answer, read: Read) -> Scored:
 
 
 def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
-    """sha256 of everything that decides an answer: model, service, text, temperature, seed, length and trial.
-
-    Rows of one trial with the same text share a key, and so an answer, which each of them reads for itself.
-    """
+    """sha256 of all that decides an answer; rows of one trial with the same text share one, and so an answer."""
     service: list[Any] = [model, options.host, options.provider or ""]
     service += ["json_schema"] if options.json_schema else []
-    service += [options.answers_per_request] if options.answers_per_request > 1 else []
     sampling = [float(options.temperature), options.seed, options.max_tokens, trial_of(prompt.prompt_id)]
     how = [LOG_ODDS, options.top_logprobs] if options.log_odds else sampling
     return hashlib.sha256(json.dumps([*service, prompt.text, *how]).encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """What requests take: prompt tokens by characters, output tokens and cost at most."""
-
-    requests: int
-    prompt_tokens: int
-    output_tokens: int
-    cost: float  # currency units; NaN without prices
-
-
 class AnsweringScorer(Scorer):
     """Score: what ``read`` makes of the answer; NaN where it makes nothing of it. ``answer`` is the raw text.
 
-    Rows of one trial with the same text share one answer, which each of them reads for itself. With log-odds:
-    ``score_options``. Answers in its log are not requested again.
+    Rows of one trial with the same text share one answer, which each of them reads for itself.
     """
 
     kind = "chat"
     unit = "answer"
 
-    def __init__(self, model_id: str, options: ChatOptions | None, read: Read = unread) -> None:
-        self.model_id, self.options, self.read = model_id, options or ChatOptions(), read
+    def __init__(self, model_id: str, options: ChatOptions | None) -> None:
+        self.model_id, self.options = model_id, options or ChatOptions()
+        self.read: Read = unread
         self.log, self.is_credentialed = AnswerLog(), False
         self.identity: Mapping[str, Any] = {"kind": self.kind}
         self.logs: dict[Path, AnswerLog] = {}  # shared by copies that read other experiments: no request is repeated
@@ -189,81 +169,58 @@ class AnsweringScorer(Scorer):
             self.logs[path] = AnswerLog(path)
         self.log = self.logs[path]
 
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt, in order.
 
-        Raises:
-            UsageError: answers are ``useless``; of a service: no or a wrong key, an unknown model.
-            ValueError: a service refuses a request, or does not answer one in all attempts.
+        UsageError: answers are ``useless``; no or a wrong key, an unknown model. ValueError: a service refuses a
+        request, or does not answer one in all attempts.
         """
         if self.options.log_odds:
             return score_options(self.option_logs, prompts, on_progress)
         keys = self._answered(prompts, on_progress)
         return [self._scored(prompt, key) for prompt, key in zip(prompts, keys, strict=True)]
 
-    def _answered(self, prompts: Sequence[Prompt], on_progress: Progress | None) -> list[str]:
+    def _answered(self, prompts: Sequence[Prompt], report: Progress) -> list[str]:
         """The keys of the prompts, once the log has the answers."""
-        groups, report = self._groups(prompts), on_progress or (lambda done: None)
+        groups = self._groups(prompts)
         missing = {key: rows for key, rows in groups.items() if key not in self.log}
         self.log.read = self.read if self.is_credentialed else None
-        if len(missing) < len(groups):
-            report(len(prompts) - sum(map(len, missing.values())))
+        report(len(prompts) - sum(map(len, missing.values())))
         self.refuse_useless(len(groups))  # of a run that is resumed
         if missing:
             self._ask(missing, report, len(groups))
             self.refuse_useless(len(groups))
         return self._keys(prompts)
 
-    def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Logs | None]:
-        """Of each prompt the log-probabilities of its options, in nats, and the probability that is not shown.
-
-        None: they are not known, as of a prompt too long for the model, or without a model.
-        """
+    def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Logs | None]:
+        """Log-probabilities of each prompt's options, in nats, and the probability not shown; None: not known."""
         return [None] * len(prompts)
 
     def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
         """Put the answers to these requests, of ``expected`` in all, into the log: here none."""
         report(sum(map(len, missing.values())))
 
-    def estimate(self, prompts: Sequence[Prompt]) -> Estimate:
-        """What the requests take whose answers are not in the log."""
-        options = self.options
-        if options.log_odds:
+    def requests(self, prompts: Sequence[Prompt]) -> dict[str, tuple[int, int]]:
+        """Prompt tokens, about, and most output tokens of the request for each answer key."""
+        if self.options.log_odds:
             prompts = [one.prompt for prompt in prompts for one in orders(prompt)]
-        texts = [rows[0].text for key, rows in self._groups(prompts).items() if key not in self.log]
-        tokens_in = sum(math.ceil(len(text) / CHARACTERS_PER_TOKEN) for text in texts)
-        tokens_out = (1 if options.log_odds else options.max_tokens) * len(texts)
-        cost = options.cost(tokens_in, tokens_out)
-        return Estimate(len(texts), tokens_in, tokens_out, cost)
-
-    def counted(self) -> tuple[float, float]:
-        """Tokens of all answers as the service counted them, and currency units; NaN where they are not known."""
-        usages = [answer.usage for answer in self.log.values() if answer.usage]
-        sums = [sum(usage.get(name, 0) for usage in usages) if usages else math.nan for name in USAGE]
-        return float(sums[2]), self.options.cost(sums[0], sums[1])
-
-    def spent(self, remaining: Sequence[Prompt]) -> str:
-        """Requests, tokens as they were counted and their price; what is to come as the answers so far were."""
-
-        def in_words(share: float) -> str:
-            tokens, cost = (share * one for one in self.counted())
-            words = "tokens not counted" if math.isnan(tokens) else f"{tokens:,.0f} tokens"
-            return words if math.isnan(cost) else f"{words}, {cost:,.2f}"
-
-        answered, needed = len(self.log), self.estimate(remaining).requests
-        words = f"{answered:,} requests so far, {in_words(1)}"
-        more = f"; {needed:,} to come, about {in_words(needed / answered)}" if needed and answered else ""
-        return f"{words}{more}."
+        most = 1 if self.options.log_odds else self.options.max_tokens
+        texts = {key: rows[0].text for key, rows in self._groups(prompts).items()}
+        return {key: (math.ceil(len(text) / CHARACTERS_PER_TOKEN), most) for key, text in texts.items()}
 
     @property
-    def cut_note(self) -> str:
+    def notes(self) -> Mapping[str, str]:
         cut, every = sum(answer.truncated for answer in self.log.values()), len(self.log)
-        if not cut:
-            return ""
-        return (
-            f"{self.model_id}: {cut:,} of {every:,} answers ({100 * cut / every:.1f} %) were cut off at "
+        usages = [answer.usage for answer in self.log.values() if answer.usage]
+        sums = [sum(usage.get(name, 0) for usage in usages) if usages else math.nan for name in USAGE]
+        tokens = "tokens not counted" if math.isnan(sums[2]) else f"{sums[2]:,.0f} tokens"
+        cost = self.options.cost(sums[0], sums[1])
+        spent = {"spent": f"{every:,} requests so far, {tokens}{'' if math.isnan(cost) else f', {cost:,.2f}'}."}
+        sentence = (
+            f"{self.model_id}: {cut:,} of {every:,} answers ({100 * cut / max(every, 1):.1f} %) were cut off at "
             f"{self.options.max_tokens} tokens and are read as far as they go."
         )
+        return {**spent, "truncated": sentence} if cut else spent
 
     def useless(self, expected: int) -> str:
         """Why the first of ``expected`` answers show that further ones would be paid for nothing; else blank."""

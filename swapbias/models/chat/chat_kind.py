@@ -4,24 +4,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Any
 
-from swapbias.errors import UsageError
-from swapbias.models.base import (
-    PAIRS,
-    PROMPTS,
-    Bar,
-    Column,
-    Fit,
-    Kind,
-    Reading,
-    Request,
-    Say,
-    Scorer,
-    Training,
-    imported,
-)
+from swapbias.errors import UsageError, need
+from swapbias.models.base import PAIRS, PROMPTS, Fit, Kind, Reading, Request, Scorer, imported
 from swapbias.models.chat.chat_options import LOG_ODDS, SAMPLED, ChatOptions, api_key, settings
 from swapbias.models.clinical import NoteOptions
 from swapbias.studies import Experiment, Row, as_prompts
@@ -34,16 +20,13 @@ _CLOSED = ("options", "label")  # readings of questions whose options an answer 
 _FREE_TEXT, _FEWEST = ("text", "person", "ranking"), 64  # readings, and the tokens that their answers need
 
 
-def _shares(score: str, unanswered: str, refused: str = "refusals") -> tuple[Column, ...]:
-    """Score columns that are shares of answers, each with what more of it means."""
-    columns = {"score": score, "unanswered": unanswered, "refused": refused}
-    return tuple(Column(name, "share of answers", higher) for name, higher in columns.items())
+def _shares(*names: str) -> dict[str, str]:
+    return dict.fromkeys(names or ("score", "unanswered", "refused"), "share of answers")
 
 
-def _free_text(score: str) -> Reading:
-    columns = _shares(score, "no decision that counts anything", "the answer declines to answer")
-    length = Column("length", "natural log of words", "longer answers", 0.0, math.inf)
-    return Reading((*columns, length, Column("judged", "share of the rubric", "what the rubric counts more")))
+_FREE = Reading({**_shares(), "length": "natural log of words", "judged": "share of the rubric"})
+_SENTIMENT = dict.fromkeys(("score", "neutral", "source"), "sentiment from 0 to 1")
+_THEMES = dict.fromkeys(("health_words", "emotion_words", "need_words"), "words in 100")
 
 
 class Chat(Kind):
@@ -52,40 +35,20 @@ class Chat(Kind):
     name = "chat"
     options = ChatOptions
     readings: Mapping[str, Reading] = {
-        "": Reading((Column("score", "percentage points", "the answer is right", 0.0, 100.0),)),
-        "options": Reading((
-            *_shares("options that count more", "no option that counts anything")[:2],
-            Column(
-                "log_odds", "natural log-odds of the options that count more", "likelier options that count more",
-                -math.inf, math.inf,
-            ),
-            Column("outside", "share of answers", "something else than an option"),
-            Column("refused", "share of answers", "refusals"),
-            Column("said_unsure", "share of answers", '"do not know"'),
-        )),
-        "label": Reading(_shares("the phenotype is found", "neither yes nor no")),
-        "facts": Reading((
-            Column("score", "share of the facts of a checklist", "more facts are kept"),
-            *_shares("", "nothing was written")[1:],
-        )),
-        "completion": Reading(_shares("words of the group", "no completion")),
-        "ranking": Reading((
-            *_shares("rankings that put the candidate first", "nobody is named first"),
-            Column("placed_above", "share of the other candidates", "more of them are ranked lower"),
-        )),
-        "tone": Reading((
-            Column("score", "sentiment from 0 to 1", "more positive summaries"),
-            Column("neutral", "sentiment from 0 to 1", "more positive summaries, without the person's gender"),
-            Column("source", "sentiment from 0 to 1", "more positive notes"),
-            Column("length", "natural log of words", "longer answers", 0.0, math.inf),
-            *(
-                Column(f"{one}_words", "words in 100", f"more words of {one}", 0.0, 100.0)
-                for one in ("health", "emotion", "need")
-            ),
-            *_shares("", "nothing was written")[1:],
-        )),
-        "text": _free_text("decisions that count more"),
-        "person": _free_text("people who count more"),
+        "": Reading({"score": "percentage points"}),
+        "options": Reading({
+            **_shares("score", "unanswered", "outside", "refused", "said_unsure"),
+            "log_odds": "natural log-odds of the options that count more",
+        }),
+        "label": Reading(_shares()),
+        "facts": Reading({"score": "share of the facts of a checklist", **_shares("unanswered", "refused")}),
+        "completion": Reading(_shares()),
+        "ranking": Reading({**_shares(), "placed_above": "share of the other candidates"}),
+        "tone": Reading({
+            **_SENTIMENT, "length": "natural log of words", **_THEMES, **_shares("unanswered", "refused")
+        }),
+        "text": _FREE,
+        "person": _FREE,
     }  # fmt: skip
 
     def check(self, request: Request) -> None:
@@ -124,57 +87,38 @@ class Chat(Kind):
             looks = len(interim_rounds(chat.trials))
         return trial_rows(rows, chat.trials, chat.scoring, looks=looks)
 
-    def sent(self, row: Mapping[str, str], request: Request) -> tuple[tuple[str, str], ...]:
-        """Its text, or with log-odds those of all orders of its options."""
-        if not request.of(ChatOptions).log_odds:
-            return super().sent(row, request)
-        from swapbias.models.chat.log_odds import orders
-
-        return tuple((one.prompt.text, "") for prompt in as_prompts([row]) for one in orders(prompt))
-
-    def announce(self, rows: Sequence[Mapping[str, Any]], request: Request, experiment: Experiment) -> str:
+    def announce(
+        self, rows: Sequence[Mapping[str, Any]], request: Request, experiment: Experiment, seen: set[str]
+    ) -> str:
         """Requests, tokens and costs; nothing is sent and no key is needed."""
         from swapbias.models.chat.answering import CHARACTERS_PER_TOKEN, AnsweringScorer
 
         options = _options_of(request, long=experiment.reading in _LONG_TEXTS)
         options.check_open()
-        scorer = AnsweringScorer(options.model or "", options)
-        needed = scorer.estimate(as_prompts(rows))
-        trials = 1 if options.log_odds else options.trials
-        whole, each = (
-            "" if math.isnan(cost) else f", at most about {cost:,.2f}" for cost in (needed.cost, needed.cost / trials)
-        )
+        needed = AnsweringScorer(options.model or "", options).requests(as_prompts(rows))
+        fresh = [needed[key] for key in needed.keys() - seen]
+        seen |= needed.keys()
+        if not fresh:
+            return "sent by the experiments above."
+        count, tokens, most = len(fresh), sum(one for one, _ in fresh), sum(one for _, one in fresh)
+        cost, trials = options.cost(tokens, most), 1 if options.log_odds else options.trials
+        whole, each = ("" if math.isnan(cost) else f", at most about {one:,.2f}" for one in (cost, cost / trials))
         sentences = [
-            f"{needed.requests:,} requests to send: about {needed.prompt_tokens:,} prompt tokens (characters / "
-            f"{CHARACTERS_PER_TOKEN}) and at most {needed.output_tokens:,} output tokens{whole}."
+            f"{count:,} requests to send: about {tokens:,} prompt tokens (characters / {CHARACTERS_PER_TOKEN}) and "
+            f"at most {most:,} output tokens{whole}."
         ]
         if trials > 1:
             early = ", ended early where results are decided" if options.stop_early else ""
-            sentences.append(f"Each of {trials} trials: {needed.requests // trials:,} requests{each}{early}.")
-        if options.max_requests is not None and needed.requests > options.max_requests:
+            sentences.append(f"Each of {trials} trials: {count // trials:,} requests{each}{early}.")
+        if options.max_requests is not None and count > options.max_requests:
             sentences.append(f"That is more than -M max-requests allows: {options.max_requests:,}.")
         return " ".join(sentences)
 
-    def calls(self, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> str:
-        """Requests are announced."""
-        return ""
+    def load(self, model: str, request: Request, **more: Any) -> Any:
+        """The scorer of a chat model; a UsageError without a key."""
+        return load_chat(request.of(ChatOptions), request)
 
-    def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
-        """The scorer of a chat model; a UsageError without a key, or where limits allow not even one trial."""
-        options = _options_of(request)
-        scorer, prompts = load_chat(options, request), as_prompts(rows)
-        if why := scorer.beyond_limits(as_prompts(_first_trial(rows))):
-            raise UsageError(
-                f"{scorer.estimate(prompts).requests:,} requests are needed, and {why}: not even one trial of each "
-                "prompt. Raise it, or take fewer prompts (--limit)."
-            )
-        if why := scorer.beyond_limits(prompts):
-            say(f"Not all {options.trials} trials will be run: {why}. As many as fit are a whole run.")
-        return scorer
-
-    def read(
-        self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
-    ) -> Scorer:
+    def read(self, model: Any, experiment: Experiment, request: Request, **more: Any) -> Scorer:
         """The model with the experiment's reader of answers."""
         from swapbias.studies import answer_reader  # numpy, which listing the studies does not need
 
@@ -187,10 +131,6 @@ class Chat(Kind):
         scorer.closed = experiment.reading in _CLOSED
         reader: Scorer = scorer
         return reader
-
-
-def _first_trial(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [row for row in rows if row.get("trial", "1") == "1"]
 
 
 def trial_rows(rows: Sequence[Row], trials: int, scoring: str = SAMPLED, *, looks: int = 1) -> list[Row]:
@@ -237,11 +177,7 @@ def load_chat(options: ChatOptions, request: Request) -> Any:
         from swapbias.models.chat.local import LocalChatScorer
 
         return LocalChatScorer.load(chat.model or "", request.load, chat)
-    if find_spec("openai") is None:
-        raise UsageError(
-            "Asking a chat service takes the openai package, which is not installed. Install it with pip install "
-            "'swapbias[chat]'."
-        )
+    need("A chat service", "openai", extra="chat")
     from swapbias.models.chat.openai_client import ChatScorer
 
     api_key(chat)

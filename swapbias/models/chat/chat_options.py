@@ -25,15 +25,8 @@ KEYS = {"api.openai.com": "OPENAI_API_KEY", "router.huggingface.co": "HF_TOKEN"}
 class ChatOptions:
     """How requests to a chat model are made; keys come from the environment alone. ``help`` of a field: what it sets.
 
-    Attributes:
-        scoring: ``log-odds``: probabilities of the options of closed questions, one request for each of two orders.
-        json_schema: the enum are the options, or their letters; a service that refuses schemas gets none.
-        trials: the rows say which trial they are (``prompt_id`` ends in ``/t3``); trial t has seed + t.
-        answers_per_request: ``n``, with the seed of the first trial, of a service that gives several answers.
-        attempts: how often a request is tried; where the service limits the rate, for two minutes at least.
-
-    Raises:
-        UsageError: a value that is out of range or contradicts another.
+    The rows say which trial they are (``prompt_id`` ends in ``/t3``); trial t has seed + t. ``attempts``: how often a
+    request is tried; where the service limits the rate, for two minutes at least.
     """
 
     key: ClassVar[str] = "chat"  # in a manifest's settings
@@ -52,16 +45,15 @@ class ChatOptions:
     top_logprobs: int = option(20, "First tokens a service tells, for log-odds.", least=1)
     json_schema: bool = option(False, "Let a JSON schema allow the options alone, where the service knows schemas.")
     trials: int = option(5, "Answers to each prompt.", least=1, most=1_000)  # beyond, the rows fill a memory
-    answers_per_request: int = option(1, "Trials that one request asks for (n), where the service allows.", least=1)
     temperature: float = option(1.0, "Of the chat model.", least=0.0)
     max_tokens: int = option(16, "Most tokens of an answer; models that think first need thousands.", least=1)
     concurrency: int = option(8, "Requests at once.", least=1, most=100)  # connections of the HTTP client
-    max_requests: int | None = option(None, "Ask no round of trials beyond so many requests.", least=0)
+    max_requests: int | None = option(None, "Most requests of the audit, the judge's included.", least=0)
     timeout: float = option(60.0, "Seconds that one attempt may take.", least=0.001)
     price_in: float | None = option(None, "Price of a million prompt tokens.", least=0.0)
     price_out: float | None = option(None, "Price of a million answer tokens.", least=0.0)
     no_seed: bool = option(False, "Send no seed, to a service that refuses it.")
-    max_cost: float | None = option(None, "Ask no further round of trials beyond this cost.", least=0.0)
+    max_cost: float | None = option(None, "Most that the model's requests may cost.", least=0.0)
     stop_early: bool = option(False, "Look at results between trials; ask on only where nothing is decided.")
     scorer: str = option("vader", "Classifier of summaries (care_notes): as a model of an audit.", place=True)
     judge: str | None = option(None, "Chat model that reads free text as well, without the group.", place=True)
@@ -112,10 +104,7 @@ class ChatOptions:
 
     @property
     def declared(self) -> bool:
-        """Whether the service is one that the user declared as their own, on this machine too.
-
-        What listens on this machine may hand texts on, as a proxy of a service does.
-        """
+        """Whether the user declared the service as their own; one on this machine may hand texts on, too."""
         return self.base_url is not None and _origin(self.base_url) in map(_origin, self.own_address)
 
     def cost(self, prompt_tokens: float, output_tokens: float) -> float:
@@ -124,10 +113,7 @@ class ChatOptions:
         return (prompt_tokens * prices[0] + output_tokens * prices[1]) / 1e6
 
     def of_judge(self) -> "ChatOptions | None":
-        """How requests to the judge are made: as to the model, unless it has its own place; None without a judge.
-
-        At another place it has a key of its own: that of the model's service never goes there.
-        """
+        """How the judge is asked, None without one; at a place of its own it has a key of its own, too."""
         if self.judge is None:
             return None
         own = (self.judge_base_url, self.judge_provider)
@@ -194,8 +180,7 @@ def settings(options: ChatOptions) -> dict[str, Any]:
     if options.log_odds:
         names = ["scoring", *([] if options.local else ["top_logprobs"])]
     else:
-        more = [name for name in ("json_schema", "answers_per_request") if options.changed(name)]
-        names = ["temperature", "seed", "trials", "max_tokens", *more]
+        names = ["temperature", "seed", "trials", "max_tokens", *(["json_schema"] if options.json_schema else [])]
     return {name: getattr(options, name) for name in names}
 
 
@@ -212,10 +197,7 @@ def scoring_in_words(chat: Mapping[str, Any]) -> str:
 
 
 def key_names(options: ChatOptions) -> tuple[str, ...]:
-    """The variables of the environment whose key may go to the service, the first that is set.
-
-    Known keys go over https to the service that they are of; to another only where the user names the variable.
-    """
+    """The variables whose key may go to the service; known keys go over https to their own service alone."""
     if not options.base_url:
         return (options.key_name, "HF_TOKEN")
     if options.key_name not in (KEY, JUDGE_KEY):
@@ -226,10 +208,7 @@ def key_names(options: ChatOptions) -> tuple[str, ...]:
 
 
 def unnamed_keys(options: ChatOptions) -> Iterator[tuple[str, str]]:
-    """The variables whose keys would go to other machines though the user named neither, with their hosts.
-
-    Those of ``KEYS`` go to the service that they are of, and need not be confirmed.
-    """
+    """The variables whose keys would go to other machines though the user named neither, with their hosts."""
     for one in (options, options.of_judge()):
         if not (one and one.model and one.base_url) or _is_loopback(urlsplit(one.base_url).hostname or ""):
             continue
@@ -238,12 +217,9 @@ def unnamed_keys(options: ChatOptions) -> Iterator[tuple[str, str]]:
 
 
 def api_key(options: ChatOptions) -> str:
-    """From the environment alone, and read anew for each pass, so that no object holds it.
+    """From the environment alone, and read anew for each pass; a saved Hugging Face token goes to no other service.
 
-    A saved Hugging Face token never goes to another service.
-
-    Raises:
-        UsageError: no key where one is needed, or one that the user named and that is not set.
+    UsageError: no key where one is needed, or one that the user named and that is not set.
     """
     options.check_open()
     names = key_names(options)

@@ -8,17 +8,9 @@ import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
 
 from swapbias.errors import UsageError
-from swapbias.models.base import LoadOptions, Progress
-from swapbias.models.chat.answering import (
-    CUT_OFF,
-    NON_FINITE,
-    Answer,
-    AnsweringScorer,
-    Groups,
-    Read,
-    answer_key,
-    unread,
-)
+from swapbias.models.base import LoadOptions, Progress, silent
+from swapbias.models.chat import answering
+from swapbias.models.chat.answering import AnsweringScorer, Groups
 from swapbias.models.chat.chat_options import ChatOptions, settings
 from swapbias.models.chat.log_odds import Logs, bare_token, lettered, log_sum, names_of
 from swapbias.models.engine import generation
@@ -40,10 +32,10 @@ class LocalChatScorer(AnsweringScorer):
 
     def __init__(
         self, model: Any, tokenizer: Any, *, model_id: str, identity: Mapping[str, Any],
-        options: ChatOptions | None = None, batch_size: int = 64, read: Read = unread,
+        options: ChatOptions | None = None, batch_size: int = 64,
     ) -> None:  # fmt: skip
         """Wrap a loaded model; ``load`` is the usual way. Of the options, those of a service do nothing here."""
-        super().__init__(model_id, options, read)
+        super().__init__(model_id, options)
         self.model, self.tokenizer, self.batch_size = model.eval(), tokenizer, batch_size
         self.forms: dict[str, list[list[int]]] = {}  # tokens that answer for an option, by what it is called
         self.limit = length_limit(tokenizer, model)
@@ -54,24 +46,21 @@ class LocalChatScorer(AnsweringScorer):
         self.ends = [] if found is None else [found] if isinstance(found, int) else list(found)  # of an answer
 
     @classmethod
-    def load(cls, model: str, load: LoadOptions, options: ChatOptions | None = None, *, read: Read = unread) -> Self:
+    def load(cls, model: str, load: LoadOptions, options: ChatOptions | None = None) -> Self:
         """From a Hub id or local folder; a ValueError where there is no such model, or it is not a causal one."""
         loaded, tokenizer, pin = load_model(model, AutoModelForCausalLM, load)
-        return cls(
-            loaded, tokenizer, model_id=model_name(model), identity=pin, options=options, batch_size=load.batch_size,
-            read=read,
-        )  # fmt: skip
+        named: dict[str, Any] = {"model_id": model_name(model), "identity": pin, "batch_size": load.batch_size}
+        return cls(loaded, tokenizer, options=options, **named)
 
     def _keys(self, prompts: Sequence[Prompt]) -> list[str]:
         pinned = " ".join([self.model_id, *(str(self.identity.get(name, "")) for name in ("sha256", "revision"))])
-        return [answer_key(prompt, model=f"local {pinned}", options=self.options) for prompt in prompts]
+        return [answering.answer_key(prompt, model=f"local {pinned}", options=self.options) for prompt in prompts]
 
     def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
         most = self.options.max_tokens
         encoded = {key: self._encode(rows[0].text) for key, rows in missing.items()}
         keys = [key for key, ids in encoded.items() if len(ids) + most <= self.limit]
-        if too_long := sum(len(rows) for key, rows in missing.items() if len(encoded[key]) + most > self.limit):
-            report(too_long)
+        report(sum(len(rows) for key, rows in missing.items() if len(encoded[key]) + most > self.limit))
         expected = len(self.log) + len(keys)
         sampler = _Sampler(self.options.temperature, keys, self.model.device)
         config = GenerationConfig(  # type: ignore[no-untyped-call]
@@ -84,22 +73,17 @@ class LocalChatScorer(AnsweringScorer):
         ):
             for place, tokens in zip(places, answers, strict=True):
                 rows, count = missing[keys[place]], 0 if place in sampler.not_finite else len(tokens)
-                text, reason = self._decoded(tokens, prompts[place]) if count else ("", NON_FINITE)
+                text, reason = self._decoded(tokens, prompts[place]) if count else ("", answering.NON_FINITE)
                 usage = {"completion_tokens": count, "total_tokens": count + len(prompts[place])}
-                answer = Answer(
+                answer = answering.Answer(
                     key=keys[place], prompt_id=rows[0].prompt_id, answer=text, finish_reason=reason, usage=usage
                 )
                 self.log.add(answer, rows[0])
                 report(len(rows))
             self.refuse_useless(expected)
 
-    def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Logs | None]:
-        """As the answer's beginning, summed over the ways to write an option; nothing is hidden.
-
-        Raises:
-            UsageError: a letter that is no single token.
-        """
-        report = on_progress or (lambda done: None)
+    def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Logs | None]:
+        """As the answer's beginning, summed over the ways to write an option; nothing is hidden."""
         begins = [self._encode(prompt.text) for prompt in prompts]
         forms = [[self._forms(name, letter=lettered(prompt)) for name in names_of(prompt)] for prompt in prompts]
         longest = [max(len(form) for own in some for form in own) for some in forms]
@@ -111,9 +95,8 @@ class LocalChatScorer(AnsweringScorer):
         for places, known in ends(self.model, texts, batch_size=self.batch_size):
             for place, value in zip(places, known, strict=True):
                 values[place] = value
-            report(len(places) * len(fits) / len(texts))
-        if len(fits) < len(prompts):
-            report(len(prompts) - len(fits))
+            on_progress(len(places) * len(fits) / len(texts))
+        on_progress(len(prompts) - len(fits))
         found: list[Logs | None] = [None] * len(prompts)
         following = iter(values)
         for place in fits:
@@ -121,10 +104,10 @@ class LocalChatScorer(AnsweringScorer):
         return found
 
     def _forms(self, name: str, *, letter: bool) -> list[list[int]]:
-        """The tokens that answer for what an option is called: the ways to write it, none the start of another.
+        """The tokens that answer for an option: the ways to write its name, none the start of another.
 
-        Every single token that is its name but for blanks and punctuation around, as ``shown_logs`` reads them; of a
-        text that is none, its tokens one after the other. A UsageError for a letter that is no single token.
+        Every single token that is its name but for blanks and punctuation; of a text without one, its tokens in
+        order. UsageError: a letter that is no single token.
         """
         if name not in self.forms:
             near = [number for token, number in self.tokenizer.get_vocab().items() if name in token]
@@ -132,10 +115,7 @@ class LocalChatScorer(AnsweringScorer):
             whole = [] if letter else list(self.tokenizer(name, add_special_tokens=False)["input_ids"])
             self.forms[name] = [*found, *([whole] if whole and whole[:1] not in found else [])]
         if not self.forms[name]:
-            raise UsageError(
-                f"The letter {name} is no single token of {self.model_id}, so that the first token of an answer does "
-                "not tell which option it is. Score sampled answers: -M scoring=sampled."
-            )
+            raise UsageError(f"The letter {name} is no single token of {self.model_id}. Use -M scoring=sampled.")
         return self.forms[name]
 
     def _encode(self, text: str) -> list[int]:
@@ -161,7 +141,7 @@ class LocalChatScorer(AnsweringScorer):
         text = self.tokenizer.decode(tokens[:-1] if ended else tokens, skip_special_tokens=True)
         begun = self.tokenizer.decode(prompt_ids[-_TAG_TOKENS:]).rstrip().endswith(_TAG)
         whole = f"{_TAG}{text}" if begun else text
-        return whole.encode(errors="replace").decode(), "stop" if ended else CUT_OFF
+        return whole.encode(errors="replace").decode(), "stop" if ended else answering.CUT_OFF
 
 
 def open_ids(tokenizer: Any, text: str) -> list[int]:
@@ -174,10 +154,7 @@ def open_ids(tokenizer: Any, text: str) -> list[int]:
 
 
 class _Sampler:
-    """Noise on the logits whose highest is then a draw from the softmax (Gumbel-max trick: Maddison et al. 2014).
-
-    Each prompt has a generator of its own, seeded by its key.
-    """
+    """Noise on the logits whose highest is then a draw from the softmax (Gumbel-max trick), seeded by prompt."""
 
     def __init__(self, temperature: float, keys: Sequence[str], device: Any) -> None:
         self.temperature = temperature

@@ -14,10 +14,10 @@ LOST = "not_answered"  # what findings take for the share of a prompt that no op
 PARTS = ("log_odds", "unanswered", "outside", "hidden")
 
 Logs = tuple[list[float], float]  # log-probability of each option as it stands in a prompt, and what was not shown
-OptionLogs = Callable[[Sequence[Prompt], Progress | None], list[Logs | None]]  # of each prompt; None: not known
+OptionLogs = Callable[[Sequence[Prompt], Progress], list[Logs | None]]  # of each prompt; None: not known
 
 
-def score_options(option_logs: OptionLogs, prompts: Sequence[Prompt], on_progress: Progress | None) -> list[Scored]:
+def score_options(option_logs: OptionLogs, prompts: Sequence[Prompt], on_progress: Progress) -> list[Scored]:
     """Score: what the options count on average, weighted by their probabilities among those that count something.
 
     In the unit and meaning of sampled answers, of which it is the mean were any number drawn. Each prompt is put in
@@ -34,7 +34,7 @@ def score_options(option_logs: OptionLogs, prompts: Sequence[Prompt], on_progres
     ordered = [orders(prompt) for prompt in prompts]
     every = [one.prompt for own in ordered for one in own]
     share = len(prompts) / len(every) if every else 1.0
-    answers = iter(option_logs(every, (lambda done: on_progress(done * share)) if on_progress else None))
+    answers = iter(option_logs(every, lambda done: on_progress(done * share)))
     return [_scored(prompt, own, [next(answers) for _ in own]) for prompt, own in zip(prompts, ordered, strict=True)]
 
 
@@ -56,10 +56,7 @@ def orders(prompt: Prompt) -> list[Ordered]:
     options = prompt.candidates
     counted = [place for place, one in enumerate(options) if one.value is not None]
     if len({options[place].value for place in counted}) < 2:
-        raise ValueError(
-            f"{prompt.prompt_id}: candidates {[one.text for one in options]}, expected two options at least that "
-            "count different numbers: there are no odds of fewer. Correct them."
-        )
+        raise ValueError(f"{prompt.prompt_id}: expected two candidates at least that count different numbers.")
     reverse = dict(zip(counted, reversed(counted), strict=True))
     places = tuple(reverse.get(place, place) for place in range(len(options)))
     straight = Ordered(prompt, tuple(range(len(options))))

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -22,17 +22,9 @@ import openai
 from huggingface_hub import is_offline_mode
 
 from swapbias.errors import UsageError
-from swapbias.models.base import Progress
-from swapbias.models.chat.answering import (
-    FIRST_ANSWERS,
-    USAGE,
-    Answer,
-    AnsweringScorer,
-    Groups,
-    Read,
-    trial_of,
-    unread,
-)
+from swapbias.models.base import Progress, silent
+from swapbias.models.chat import answering
+from swapbias.models.chat.answering import USAGE, Answer, AnsweringScorer, Groups
 from swapbias.models.chat.chat_options import ChatOptions, api_key, key_names, settings
 from swapbias.models.chat.log_odds import Logs, names_of, shown_logs
 from swapbias.studies import Prompt, turns
@@ -54,8 +46,6 @@ WAYS_OUT = {  # of settings that some models refuse, such as those that think fi
     "seed": "Start a new run with -M no-seed, and trials will differ from run to run",
 }
 
-Trials = Mapping[str, Prompt]  # answer keys and prompts of one request: the same text, several trials
-
 
 @dataclass(frozen=True, slots=True)
 class RequestTrouble:
@@ -72,17 +62,16 @@ class Asking:
 
     def __init__(self, scorer: "ChatScorer", key: str) -> None:
         self.scorer, self.options, self.log, self.key = scorer, scorer.options, scorer.log, key
-        self.extras = True  # until the service refuses a schema, or several answers
+        self.schemas = True  # until the service refuses one
         self.length = LENGTHS[0]  # the name that this service takes
         self.end: tuple[RequestTrouble, Prompt, int] | None = None  # what ended it, whose, after how many attempts
         self.stopped, self.answered = asyncio.Event(), 0.0  # when the last answer came
 
     def ask(self, groups: Groups, report: Progress, expected: int) -> None:
-        """Ask the first row of each key and log answers until these are useless; ``report`` gets the rows of each.
+        """Send the first row of each key and log answers until these are useless; ``report`` gets the rows of each.
 
-        Raises:
-            UsageError: a wrong key or an unknown model.
-            ValueError: a request that the service refuses, or does not answer in all attempts.
+        UsageError: a wrong key or an unknown model. ValueError: a request that the service refuses, or does not
+        answer.
         """
         from anyio.from_thread import start_blocking_portal  # of the openai client
 
@@ -104,9 +93,9 @@ class Asking:
 
         async def one(key: str, prompt: Prompt) -> None:
             async with free:
-                for answer, row in await self.answers({key: prompt, **self.scorer.later_trials(prompt, groups)}):
-                    self.log.add(answer, row)
-                    report(len(groups.get(answer.key, ())))
+                if answer := await self.answer(key, prompt):
+                    self.log.add(answer, prompt)
+                    report(len(groups[key]))
                     if self.scorer.useless(expected):
                         self.stopped.set()
 
@@ -116,39 +105,29 @@ class Asking:
         ) as self.client:  # fmt: skip
             await asyncio.gather(*(one(key, rows[0]) for key, rows in groups.items()))
 
-    async def answers(self, trials: Trials) -> list[tuple[Answer, Prompt]]:
-        """Answers to a prompt and its later trials, at least to the first; none once the pass is stopped."""
-        begun, rounds, prompt = time.monotonic(), 0, next(iter(trials.values()))
+    async def answer(self, key: str, prompt: Prompt) -> Answer | None:
+        """The answer to a prompt; None once the pass is stopped."""
+        begun, rounds = time.monotonic(), 0
         while not self.stopped.is_set():
-            length, body = self.length, self.body(trials)
+            length, body = self.length, self.body(prompt)
             rounds += 1
             try:
-                return await self.request(body, trials)
+                response = await self.client.post("/chat/completions", cast_to=httpx2.Response, body=body)
+                return self.answer_in(response.extensions["reply"], key, prompt)
             except Exception as error:  # noqa: BLE001 - whatever a reply does, answers that are paid for stay
                 trouble = trouble_of(error, self.key, shown=self.log.read is None)
             if trouble.status in REFUSED and trouble.param == length == LENGTHS[0]:
                 self.length = LENGTHS[1]
-            elif trouble.status in REFUSED and body.keys() & {"response_format", "n"}:  # not every service knows them
-                self.extras = False
+            elif trouble.status in REFUSED and "response_format" in body:  # not every service knows it
+                self.schemas = False
             elif trouble.status != LIMITED or time.monotonic() - max(begun, self.answered) >= PATIENCE:
                 self.end = self.end or (trouble, prompt, rounds * self.options.attempts)
                 self.stopped.set()
-        return []
+        return None
 
-    async def request(self, body: Mapping[str, Any], trials: Trials) -> list[tuple[Answer, Prompt]]:
-        """The answers of one reply; where there are fewer than trials, the others are requested in their turn."""
-        response = await self.client.post("/chat/completions", cast_to=httpx2.Response, body=body)
-        reply = response.extensions["reply"]
-        usage = [reply.get("usage"), *[None] * len(trials)]  # a request is counted once
-        return [
-            (self.answer_in(choice, key, prompt, used), prompt)
-            for choice, (key, prompt), used in zip(reply["choices"], trials.items(), usage, strict=False)
-            if error_in({"choices": [choice]}) is None
-        ]
-
-    def body(self, trials: Trials) -> dict[str, Any]:
-        """The JSON that is sent for a prompt and its later trials."""
-        options, name, prompt = self.options, self.scorer.model_id, next(iter(trials.values()))
+    def body(self, prompt: Prompt) -> dict[str, Any]:
+        """The JSON that is sent for a prompt."""
+        options, name = self.options, self.scorer.model_id
         body: dict[str, Any] = {
             "model": f"{name}:{options.provider}" if options.provider not in (None, "auto") else name,
             "messages": turns(prompt.text),
@@ -158,10 +137,8 @@ class Asking:
             return {**body, self.length: 1, **more}
         body |= {self.length: options.max_tokens, "temperature": options.temperature}
         if not options.no_seed:
-            body["seed"] = options.seed + trial_of(prompt.prompt_id)
-        if self.extras and len(trials) > 1:
-            body["n"] = len(trials)
-        if self.extras and self.scorer.closed and options.json_schema:
+            body["seed"] = options.seed + answering.trial_of(prompt.prompt_id)
+        if self.schemas and self.scorer.closed and options.json_schema:
             named = self.scorer.fields(prompt)
             schema = {
                 "type": "object", "properties": named, "required": list(named), "additionalProperties": False,
@@ -171,8 +148,9 @@ class Asking:
             }  # fmt: skip
         return body
 
-    def answer_in(self, choice: Mapping[str, Any], key: str, prompt: Prompt, usage: Any) -> Answer:
-        """The answer of a choice that ``error_in`` found no error in."""
+    def answer_in(self, reply: Mapping[str, Any], key: str, prompt: Prompt) -> Answer:
+        """The answer of a reply that ``error_in`` found no error in."""
+        choice, usage = reply["choices"][0], reply.get("usage")
         used = usage if isinstance(usage, dict) else {}
         tokens = first_tokens(choice) if self.options.log_odds else ()
         return Answer(
@@ -180,9 +158,7 @@ class Asking:
             prompt_id=prompt.prompt_id,
             answer=_hidden(choice["message"].get("content") or "", self.key),
             finish_reason=_hidden(str(choice.get("finish_reason") or ""), self.key)[:MAX_REASON],
-            usage={
-                name: used[name] for name in USAGE if type(used.get(name)) is int and 0 <= used[name] < MAX_TOKENS
-            },
+            usage={one: used[one] for one in USAGE if type(used.get(one)) is int and 0 <= used[one] < MAX_TOKENS},
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
             logprobs=tuple((_hidden(token, self.key), log) for token, log in tokens),
         )
@@ -308,27 +284,15 @@ class ChatScorer(AnsweringScorer):
 
     chunk_rows = sys.maxsize
 
-    def __init__(self, model: str, options: ChatOptions | None = None, *, read: Read = unread) -> None:
-        super().__init__(model, options, read)
+    def __init__(self, model: str, options: ChatOptions | None = None) -> None:
+        super().__init__(model, options)
         self.closed = False  # prompts have options, which a JSON schema may name
         self.fields: Callable[[Prompt], Mapping[str, Any]] = one_of_options
         self.sends_text = not self.options.declared
         service = {"host": self.options.host, "provider": self.options.provider or ""}
         self.identity: Mapping[str, Any] = {"kind": self.kind, **service, **settings(self.options)}
 
-    def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
-        options, needed, answered = self.options, self.estimate(prompts), len(self.log)
-        if not needed.requests:
-            return ""
-        if options.max_requests is not None and answered + needed.requests > options.max_requests:
-            return f"-M max-requests allows {options.max_requests:,}"
-        _, so_far = self.counted()
-        each = so_far / answered if so_far > 0 else needed.cost / needed.requests  # measured, or at most
-        if options.max_cost is not None and each * (answered + needed.requests) > options.max_cost:
-            return f"--max-cost allows {options.max_cost:,.2f}"
-        return ""
-
-    def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Logs | None]:
+    def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Logs | None]:
         """By the likeliest first tokens of an answer."""
         answers = [self.log[key] for key in self._answered(prompts, on_progress)]
         return [shown_logs(prompt, one.logprobs) for prompt, one in zip(prompts, answers, strict=True)]
@@ -337,7 +301,7 @@ class ChatScorer(AnsweringScorer):
         """Of log-odds, one answer without log-probabilities is enough."""
         if not self.options.log_odds:
             return super().useless(expected)
-        if all(one.logprobs for one in islice(self.log.values(), FIRST_ANSWERS)):
+        if all(one.logprobs for one in islice(self.log.values(), answering.FIRST_ANSWERS)):
             return ""
         return (
             f"{self.options.service} answers as {self.model_id!r} without log-probabilities, which "
@@ -347,12 +311,3 @@ class ChatScorer(AnsweringScorer):
 
     def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
         Asking(self, api_key(self.options)).ask(missing, report, expected)
-
-    def later_trials(self, prompt: Prompt, pending: Groups) -> Trials:
-        """The trials after that of a prompt which its request may answer as well, if they are not requested yet."""
-        trial, several = trial_of(prompt.prompt_id), self.options.answers_per_request
-        name = prompt.prompt_id.removesuffix(f"/t{trial}")
-        last = min(trial + several - 1 - (trial - 1) % several, self.options.trials)
-        prompts = [replace(prompt, prompt_id=f"{name}/t{later}") for later in range(trial + 1, last + 1)]
-        found = zip(self._keys(prompts), prompts, strict=True)
-        return {key: later for key, later in found if key not in self.log and key not in pending}

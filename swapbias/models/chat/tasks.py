@@ -44,11 +44,7 @@ def chat_prompts(study: str) -> dict[str, Prompt]:
 
 
 def study_task(study: str) -> Task:
-    """The prompts of the chat experiments of a study, put as ``swapbias audit --chat`` puts them.
-
-    Trials are epochs. Their number, temperature and most tokens are those of audits by default; ``--epochs``,
-    ``--temperature`` and ``--max-tokens`` of ``inspect eval`` change that.
-    """
+    """The chat experiments of a study with the defaults of audits; trials are epochs."""
     usual = ChatOptions()
     samples = [
         Sample(

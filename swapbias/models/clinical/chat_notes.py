@@ -11,19 +11,14 @@ _CORPUS = "clinical_chat"  # of the prompts about notes
 
 
 def note_conversations(rows: Sequence[Row], task: str, options: NoteOptions, *, facts: bool = False) -> list[Row]:
-    """Notes in both genders as conversations, with the options or facts that their answers are read by.
-
-    With ``facts``, notes that state none are left out. A UsageError: a phenotype without a question, no checklist.
-    """
+    """Notes as conversations with the options or ``facts`` that answers are read by; UsageError: none are known."""
     folder = corpus_dir(_CORPUS)
     prompts = {one["task"]: one for one in read_table(folder / "prompts.csv", ("task", "system", "user"))}
     asks = read_table(folder / "questions.csv", ("phenotype", "question"))
     questions = {one["phenotype"]: options.question or one["question"] for one in asks}
     checklist = Path(options.checklist or folder / "checklist.csv")
     if facts and not checklist.is_file():
-        raise UsageError(
-            f"{checklist} does not exist, expected a CSV file with note_id, fact and terms. Give another one."
-        )
+        raise UsageError(f"{checklist} does not exist, expected a CSV file with note_id, fact and terms.")
     known = read_checklist(checklist) if facts else ()
     texts: dict[str, list[str]] = {}
     for row in rows:
@@ -38,10 +33,7 @@ def note_conversations(rows: Sequence[Row], task: str, options: NoteOptions, *, 
         if "[question]" in user:
             question = questions.get(row["condition"], options.question)
             if question is None:
-                raise UsageError(
-                    f"No question is known for the label {row['condition']!r}. Ask one with -M question='Does the "
-                    "note ...?'"
-                )
+                raise UsageError(f"No question is known for the label {row['condition']!r}. Give -M question.")
             values["question"], candidates = question, [Candidate("yes", 1.0), Candidate("no", 0.0)]
         text = conversation(("system", system), ("user", fill(user, **values)))
         found.append({**row, "text": text, "candidates": tuple(candidates)})

@@ -2,7 +2,6 @@
 
 import gzip
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, need
 from swapbias.files import file_sha256, is_there
-from swapbias.models.base import TFIDF, LoadOptions, Progress
-from swapbias.models.loading import PICKLES, first_line, load_extra, refuse_pickle
+from swapbias.models.base import TFIDF, LoadOptions
+from swapbias.models.loading import PICKLES, first_line, refuse_pickle
 
 Floats = NDArray[np.float64]
 Ranked = tuple[list[str], Floats]  # words and the frequency rank of each
@@ -27,10 +26,8 @@ _WORD_STARTS = ("Ġ", "▁")  # how byte-level and SentencePiece vocabularies ma
 class Features(Protocol):
     """Anything that turns notes into vectors.
 
-    Attributes:
-        name: stands in findings; never a path of this machine.
-        identity: what identifies the features (kind, sha256, dimension), for the manifest.
-        null_words: random words that a word is compared with.
+    ``name`` stands in findings and is no path; ``identity``: kind, sha256, dimension; ``null_words``: how many random
+    words a word is compared with.
     """
 
     name: str
@@ -41,7 +38,7 @@ class Features(Protocol):
         """Features that have learned from training texts; themselves where they learn nothing."""
         return self
 
-    def vectors(self, texts: Sequence[str], on_progress: Progress | None = None) -> Floats:
+    def vectors(self, texts: Sequence[str]) -> Floats:
         """Shape (n, d); a row of NaN for a text without any known word."""
         ...
 
@@ -64,14 +61,9 @@ def clean(text: str) -> list[str]:
 
 
 def load_features(name: str, *, options: LoadOptions) -> Features:
-    """Features by name.
+    """Features by name: ``tfidf-lsa``, a file of word vectors (``SUFFIXES``), an encoder, or ``NAME=PATH`` of these.
 
-    ``name``: ``tfidf-lsa``; a file of word vectors (``SUFFIXES``); or a folder or Hub id of a transformers encoder.
-    ``NAME=PATH`` gives a file or folder a name of one's own.
-
-    Raises:
-        UsageError: a package of an extra is missing, or a pickle.
-        ValueError: a file or model that cannot be loaded.
+    UsageError: a package of an extra is missing, or a pickle. ValueError: a file or model that cannot be loaded.
     """
     if name == TFIDF:
         return TfidfLsa()
@@ -96,11 +88,7 @@ def _plain(words: Sequence[tuple[int, str]]) -> Ranked:
 
 
 class StaticVectors(Features):
-    """A note's vector is the average of its words' vectors: word2vec, GloVe or fastText.
-
-    A word is looked up as it is, then in lower case. fastText's parts of words are not used: a word outside the
-    vocabulary is unknown there too, as in the other formats.
-    """
+    """A note's vector is the mean of its words' (word2vec, GloVe, fastText), found as written or in lower case."""
 
     null_words = 1_000
 
@@ -146,21 +134,15 @@ class StaticVectors(Features):
                 found[place] = self.keyed.vectors[known].mean(axis=0, dtype=np.float64)
         return found
 
-    def vectors(self, texts: Sequence[str], on_progress: Progress | None = None) -> Floats:
-        found = self._means(list(map(clean, texts)))
-        if on_progress:
-            on_progress(len(texts))
-        return found
+    def vectors(self, texts: Sequence[str]) -> Floats:
+        return self._means(list(map(clean, texts)))
 
     def word_vectors(self, words: Sequence[str], sentences: Sequence[str]) -> Floats:
         """Shape (n, d): the vector of each word, NaN where it is unknown; the sentences are not read."""
         return self._means([[word] for word in words])
 
     def like_words(self, word: str) -> list[str]:
-        """Lower-case alphabetic words whose frequency rank is within a factor 1.5 of the word's.
-
-        The rank is by the file's counts, or its order where it has none; where both are missing, every such word.
-        """
+        """Lower-case words of a frequency rank within a factor 1.5 of the word's; all where ranks are unknown."""
         if self._ranked is None:
             self._ranked = _plain([(rank, self.keyed.index_to_key[at]) for rank, at in enumerate(self._order, 1)])
         at = self.position(word)
@@ -170,16 +152,19 @@ class StaticVectors(Features):
 
 
 def _read_keyed(path: Path) -> Any:
-    models = load_extra("gensim.models", extra="clinical")
+    need(path.name, "gensim", extra="clinical")
+    from gensim.models import KeyedVectors
+    from gensim.models.fasttext import load_facebook_vectors
+
     name = path.name.lower()
     try:
         with gzip.open(path) if name.endswith(".gz") else path.open("rb") as handle:
             first = handle.readline(100)
         if int.from_bytes(first[:4], "little") == _FASTTEXT:
-            return load_extra("gensim.models.fasttext", extra="clinical").load_facebook_vectors(str(path))
+            return load_facebook_vectors(str(path))
         binary = name.endswith((".bin", ".bin.gz"))
         header = len(first.split()) == 2 and all(part.isdigit() for part in first.split())
-        return models.KeyedVectors.load_word2vec_format(str(path), binary=binary, no_header=not (header or binary))
+        return KeyedVectors.load_word2vec_format(str(path), binary=binary, no_header=not (header or binary))
     except Exception as error:
         reason = f"{type(error).__name__}: {first_line(error)}"
         raise ValueError(f"{path.name} cannot be read as word vectors ({reason}). Check its format.") from error
@@ -192,7 +177,7 @@ class TfidfLsa(Features):
 
     def __init__(self, *, dimension: int = 100, fitted: tuple[Any, Floats] | None = None) -> None:
         """Features that have learned nothing yet (``fit`` does); a UsageError if scikit-learn is not installed."""
-        load_extra("sklearn", extra="clinical")
+        need(self.name, "sklearn", extra="clinical")
         self.dimension, self._fitted = dimension, fitted
         library = f"scikit-learn {version('scikit-learn')}"
         self.identity = {"kind": TFIDF, "dimension": dimension, "library": library}
@@ -203,9 +188,7 @@ class TfidfLsa(Features):
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         if len({word for text in texts for word in _lower(text)}) < 2:
-            raise ValueError(
-                f"{len(texts)} training texts hold fewer than two words, expected more. Check the texts."
-            )
+            raise ValueError(f"{len(texts)} training texts hold fewer than two words. Check the texts.")
         weights = TfidfVectorizer(analyzer=_lower)
         table = weights.fit_transform(texts)
         reduce = TruncatedSVD(min(self.dimension, *table.shape), random_state=0)
@@ -215,7 +198,7 @@ class TfidfLsa(Features):
         spanned = reduce.singular_values_ > 1e-8 * reduce.singular_values_[0]
         return TfidfLsa(dimension=self.dimension, fitted=(weights, reduce.components_[spanned]))
 
-    def vectors(self, texts: Sequence[str], on_progress: Progress | None = None) -> Floats:
+    def vectors(self, texts: Sequence[str]) -> Floats:
         """Shape (n, d); NaN where no word is known from training; a ValueError before training."""
         if self._fitted is None:
             raise ValueError(f"{self.name} has learned from no texts. Call fit with training texts first.")
@@ -223,8 +206,6 @@ class TfidfLsa(Features):
         table = weights.transform(texts)
         found = np.asarray(table @ components.T, dtype=np.float64)
         found[np.diff(table.indptr) == 0] = np.nan
-        if on_progress:
-            on_progress(len(texts))
         return found
 
 
@@ -233,10 +214,9 @@ def _lower(text: str) -> list[str]:
 
 
 class ContextualVectors(Features):
-    """A note's vector is the mean of the states of its tokens in a transformers encoder.
+    """A note's vector is the mean of the states of its own tokens in a transformers encoder.
 
-    Notes longer than the model reads are cut into windows; the mean is over all tokens of all windows, without those
-    that a model adds at start and end. What several regimes or notes share, a text or window, is read once.
+    Notes longer than the model reads are cut into windows; the mean is over all windows, and each is read once.
     """
 
     null_words = 200
@@ -269,16 +249,14 @@ class ContextualVectors(Features):
         loaded, tokenizer, pin = load_model(model, _Encoder, options)
         return cls(loaded, tokenizer, name=name or model_name(model), identity=pin, batch_size=options.batch_size)
 
-    def vectors(self, texts: Sequence[str], on_progress: Progress | None = None) -> Floats:
+    def vectors(self, texts: Sequence[str]) -> Floats:
         """Shape (n, d), of the cleaned texts; NaN for a text that holds nothing but unknown tokens."""
-        return self.sentence_vectors([" ".join(clean(text)) for text in texts], on_progress)
+        return self.sentence_vectors([" ".join(clean(text)) for text in texts])
 
-    def sentence_vectors(self, sentences: Sequence[str], on_progress: Progress | None = None) -> Floats:
+    def sentence_vectors(self, sentences: Sequence[str]) -> Floats:
         """Shape (n, d): like ``vectors`` for texts that are read as they are."""
-        report, times = on_progress or (lambda done: None), Counter(sentences)
-        fresh = [one for one in times if one not in self._cache]
-        report(len(sentences) - sum(times[one] for one in fresh))
-        self._cache.update(zip(fresh, self._encode(fresh, [times[one] for one in fresh], report), strict=True))
+        fresh = [one for one in dict.fromkeys(sentences) if one not in self._cache]
+        self._cache.update(zip(fresh, self._encode(fresh), strict=True))
         return np.array([self._cache[one] for one in sentences]).reshape(len(sentences), self.dimension)
 
     def word_vectors(self, words: Sequence[str], sentences: Sequence[str]) -> Floats:
@@ -288,10 +266,7 @@ class ContextualVectors(Features):
         return found
 
     def like_words(self, word: str) -> list[str]:
-        """Whole lower-case words of the vocabulary with a token id within a factor 1.5 of the word's last piece.
-
-        Vocabularies list their tokens roughly from the most to the least frequent.
-        """
+        """Whole lower-case words with a token id, a rank of frequency, within a factor 1.5 of the word's."""
         if self._ranked is None:
             vocabulary = self.tokenizer.get_vocab()
             common = len(vocabulary) / 100  # a letter like Ġ may stand in any vocabulary a few times
@@ -307,14 +282,14 @@ class ContextualVectors(Features):
         ids: list[int] = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return ids if any(one != self.tokenizer.unk_token_id for one in ids) else []
 
-    def _encode(self, texts: Sequence[str], times: Sequence[int], report: Progress) -> Floats:
+    def _encode(self, texts: Sequence[str]) -> Floats:
         import torch
 
         readers: dict[tuple[int, ...], list[int]] = {}  # windows of token ids, and the texts that hold each
         for place, ids in enumerate(map(self._pieces, texts)):
             for start in range(0, len(ids), self._window):
                 readers.setdefault(tuple(ids[start : start + self._window]), []).append(place)
-        unique, windows = list(readers), Counter(place for places in readers.values() for place in places)
+        unique = list(readers)
         sums, tokens = np.zeros((len(texts), self.dimension)), np.zeros(len(texts))
         before, after = len(self._start), len(self._end)
         for batch in self._engine.batches([before + len(part) + after for part in unique]):
@@ -325,8 +300,6 @@ class ContextualVectors(Features):
                 for place in readers[unique[at]]:
                     sums[place] += total
                     tokens[place] += len(unique[at])
-            report(sum(times[place] / windows[place] for at in batch for place in readers[unique[at]]))
-        report(sum(count for place, count in enumerate(times) if place not in windows))
         tokens[tokens == 0] = np.nan
         found: Floats = sums / tokens[:, None]
         return found

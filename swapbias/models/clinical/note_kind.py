@@ -1,29 +1,11 @@
 """The kind of models that read clinical notes and words: embeddings, and phenotype classifiers on them or instead."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from swapbias.models.base import (
-    CLASSIFIERS,
-    PAIRS,
-    PROMPTS,
-    TFIDF,
-    VERSIONS,
-    Bar,
-    Column,
-    Fit,
-    Kind,
-    Reading,
-    Request,
-    Say,
-    Scorer,
-    Training,
-    imported,
-    option,
-    short_name,
-    validated,
-)
+from swapbias.models import base
+from swapbias.models.base import Fit, Kind, Reading, Request, Say, Scorer, Training, short_name, silent, validated
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.studies import Experiment
 
@@ -35,44 +17,40 @@ class NoteOptions:
 
     key: ClassVar[str] = "notes"  # in a manifest's settings
 
-    embeddings: tuple[str, ...] = option(
+    embeddings: tuple[str, ...] = base.option(
         (), "Word vectors (file) or encoder (Hub id, folder), NAME=PATH; may be repeated.", name="embedding",
-        place=True, words=(TFIDF,),
+        place=True, words=(base.TFIDF,),
     )  # fmt: skip
-    classifier: str = option(
-        CLASSIFIERS[0], "svm, rf or mlp, trained here; or your own: file, folder, Hub id, module:function.",
-        place=True, words=CLASSIFIERS,
+    classifier: str = base.option(
+        base.CLASSIFIERS[0], "svm, rf or mlp, trained here; or your own: file, folder, Hub id, module:function.",
+        place=True, words=base.CLASSIFIERS,
     )  # fmt: skip
-    data: str | None = option(None, "Your notes: MIMIC-III folder, CSV, JSON lines, Parquet.", place=True)
-    plausible: bool = option(False, "Leave notes with gender-specific clinical terms out.")
-    max_doubt: float | None = option(
+    data: str | None = base.option(None, "Your notes: MIMIC-III folder, CSV, JSON lines, Parquet.", place=True)
+    plausible: bool = base.option(False, "Leave notes with gender-specific clinical terms out.")
+    max_doubt: float | None = base.option(
         None, "Doubt of a swap above which one row of sensitivity leaves a note out; none: the median.",
         least=0.0, most=1.0,
     )  # fmt: skip
-    explain: int = option(3, "Notes of each phenotype explained word by word (LIME); 0 for none.", least=0)
-    question: str | None = option(None, "Question to a chat model about a note: yes is the label 1.")
-    checklist: str | None = option(
+    explain: int = base.option(3, "Notes of each phenotype explained word by word (LIME); 0 for none.", least=0)
+    question: str | None = base.option(None, "Question to a chat model about a note: yes is the label 1.")
+    checklist: str | None = base.option(
         None, "Facts that its summary should keep: note_id, fact, terms (CSV).", place=True
     )
 
     @property
     def trains(self) -> bool:
-        return self.classifier in CLASSIFIERS
+        return self.classifier in base.CLASSIFIERS
 
 
 class Embedding(Kind):
-    """Word vectors and encoders, named with ``-M embedding``; a classifier of the user's, with ``-M classifier``.
-
-    Readings: ``phenotype`` and ``gender`` predict it from each note, ``direction`` compares words with a gender
-    direction.
-    """
+    """Word vectors and encoders, named with ``-M embedding``; a classifier of the user's, with ``-M classifier``."""
 
     name = "embedding"
     options = NoteOptions
     readings: Mapping[str, Reading] = {
-        "phenotype": Reading((Column("score", "probability of the phenotype", "the phenotype is likelier"),)),
-        "gender": Reading((Column("score", "probability of female", "a female patient is likelier"),)),
-        "direction": Reading((Column("score", "cosine with the gender direction", "more female", -1.0, 1.0),)),
+        "phenotype": Reading({"score": "probability of the phenotype"}),
+        "gender": Reading({"score": "probability of female"}),
+        "direction": Reading({"score": "cosine with the gender direction"}),
     }
 
     def is_requested(self, request: Request) -> bool:
@@ -85,7 +63,7 @@ class Embedding(Kind):
         """A classifier of the user's for phenotypes, and else every embedding."""
         options = request.of(NoteOptions)
         own = experiment.reading == "phenotype" and not options.trains
-        models = (options.classifier,) if own else options.embeddings or (TFIDF,) * options.trains
+        models = (options.classifier,) if own else options.embeddings or (base.TFIDF,) * options.trains
         if found is not None:
             model = short_name(request.model)
             yield "", f"it reads word vectors and encoders: name them with -M embedding instead of {model}"
@@ -94,28 +72,25 @@ class Embedding(Kind):
         else:
             blind = "TF-IDF features have no vectors of words; name word vectors or an encoder with -M embedding"
             for model in models:
-                yield model, blind if experiment.reading == "direction" and model == TFIDF else ""
+                yield model, blind if experiment.reading == "direction" and model == base.TFIDF else ""
 
     def rows(self, experiment: Experiment) -> str:
         if not experiment.corpus:
-            return PROMPTS
-        return VERSIONS if experiment.reading == "gender" else PAIRS
-
-    def trains(self, request: Request) -> bool:
-        return request.of(NoteOptions).trains
+            return base.PROMPTS
+        return base.VERSIONS if experiment.reading == "gender" else base.PAIRS
 
     def code(self, request: Request) -> tuple[str, ...]:
         options = request.of(NoteOptions)
         return (*(() if options.trains else (options.classifier,)), *options.embeddings)
 
-    def load(self, model: str, request: Request, rows: Sequence[Mapping[str, Any]], *, say: Say, bar: Bar) -> Any:
+    def load(self, model: str, request: Request, *, say: Say = silent, **more: Any) -> Any:
         """Features of an embedding, or the user's classifier."""
         options = request.of(NoteOptions)
-        if model == TFIDF:
+        if model == base.TFIDF:
             say("No -M embedding is named: notes are read through TF-IDF and latent semantic analysis.")
         is_own = model == options.classifier and not options.trains
         load = "clinical.phenotype:load_phenotype_classifier" if is_own else "clinical.features:load_features"
-        return imported(load)(model, options=request.load)
+        return base.imported(load)(model, options=request.load)
 
     def read(
         self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
@@ -123,12 +98,12 @@ class Embedding(Kind):
         """With a classifier that is trained on the notes, the user's own, or by the gender direction."""
         options, reader = request.of(NoteOptions), model
         if experiment.reading == "direction":
-            tables = imported("clinical.word_direction:read_direction_tables")(corpus)
-            reader = imported("clinical.word_direction:DirectionScorer")(model, tables, seed=request.seed)
+            tables = base.imported("clinical.word_direction:read_direction_tables")(corpus)
+            reader = base.imported("clinical.word_direction:DirectionScorer")(model, tables, seed=request.seed)
         elif options.trains or experiment.reading == "gender":
-            classifier = options.classifier if options.trains else CLASSIFIERS[0]
+            classifier = options.classifier if options.trains else base.CLASSIFIERS[0]
             how = {"classifier": classifier, "target": "gender" if experiment.reading == "gender" else "label"}
-            reader = imported("clinical.phenotype:PhenotypeScorer")(
+            reader = base.imported("clinical.phenotype:PhenotypeScorer")(
                 model, training=training, seed=request.seed, **how
             )
         scorer: Scorer = reader

@@ -3,7 +3,6 @@
 import bisect
 import math
 import re
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,22 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, need
 from swapbias.files import file_sha256
-from swapbias.models.base import (
-    CLASSIFIERS,
-    DerivedScorer,
-    LoadOptions,
-    Progress,
-    Scored,
-    Scorer,
-    Training,
-    is_callable,
-    not_scored,
-)
+from swapbias.models import base
+from swapbias.models.base import DerivedScorer, LoadOptions, Progress, Scored, Scorer, Training, not_scored, silent
 from swapbias.models.classifier import CallableScorer, read_saved
 from swapbias.models.clinical.features import Features, Floats
-from swapbias.models.loading import PICKLES, length_limit, load_extra
+from swapbias.models.loading import PICKLES, length_limit
 from swapbias.studies import Prompt
 
 if TYPE_CHECKING:
@@ -68,27 +58,22 @@ class PhenotypeScorer(Scorer):
     def __init__(
         self, features: Features, *, classifier: str = "svm", training: Training, seed: int = 0, target: str = "label"
     ) -> None:
-        """``training``: phenotype and regime -> rows with subject_id, text, label and gender.
-
-        Nothing is trained before the first prompt of a phenotype and regime is scored. A UsageError for an unknown
-        classifier or target, or without scikit-learn.
-        """
-        for name, value, known in (("classifier", classifier, CLASSIFIERS), ("target", target, TARGETS)):
+        """``training``: phenotype and regime -> rows with subject_id, text, label and gender, called when needed."""
+        for name, value, known in (("classifier", classifier, base.CLASSIFIERS), ("target", target, TARGETS)):
             if value not in known:
                 raise UsageError(f"Unknown {name} {value!r}: expected {', '.join(known)}.")
-        load_extra("sklearn", extra="clinical")
+        need("A phenotype classifier", "sklearn", extra="clinical")
         self.features, self.classifier, self.training = features, classifier, training
         self.seed, self.target = seed, target
         self.model_id = f"{features.name}+{classifier}"
         probability = UNIT if target == "label" else "probability of female"
         self.unit = "logistic of the SVM's decision value" if classifier == "svm" else probability
-        self.chosen: dict[tuple[str, str], dict[str, Any]] = {}
         self._trained: dict[tuple[str, str], tuple[Features, Any]] = {}
         library = f"scikit-learn {version('scikit-learn')}"
         settings = {"classifier": classifier, "library": library, "seed": seed, "target": target}
         self.identity: Mapping[str, Any] = {"kind": self.kind, "features": dict(features.identity), **settings}
 
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt, in order; a ValueError for training notes that no classifier can learn from."""
         groups: dict[tuple[str, str], list[int]] = {}
         for place, prompt in enumerate(prompts):
@@ -107,8 +92,7 @@ class PhenotypeScorer(Scorer):
                     scores[known] = model.predict_proba(vectors[known])[:, 1]
             for place, score, label in zip(members, scores.tolist(), predicted.tolist(), strict=True):
                 results[place] = predicted_scored(score, label, TARGETS[self.target])
-            if on_progress:
-                on_progress(len(members))
+            on_progress(len(members))
         return results
 
     def _learned(self, phenotype: str, regime: str) -> tuple[Features, Any]:
@@ -132,16 +116,15 @@ class PhenotypeScorer(Scorer):
                 step = f"Check {self.features.name}" if lost else "Add notes of both classes"
                 found = f"{count} readable training notes with {self.target} {name}{reason}"
                 raise ValueError(f"{where}: {found}, expected {FOLDS} or more. {step}.")
-        model, self.chosen[key] = train(vectors[known], truth, groups, kind=self.classifier, seed=self.seed)
+        model = train(vectors[known], truth, groups, kind=self.classifier, seed=self.seed)
         self._trained[key] = features, model
         return features, model
 
 
-def train(vectors: Floats, truth: Labels, groups: Names, *, kind: str, seed: int) -> tuple[Any, dict[str, Any]]:
-    """A trained classifier with its own scaling, and what was chosen.
+def train(vectors: Floats, truth: Labels, groups: Names, *, kind: str, seed: int) -> Any:
+    """A trained classifier with its own scaling; svm: that of the best macro F1 over three folds.
 
-    ``vectors``: shape (n, d), finite. ``truth``: 1 or 0. ``groups``: versions of one note share a value and stay in
-    one fold. ``kind``: svm (the best macro F1 over three folds, trained again on all notes), rf or mlp.
+    ``vectors``: shape (n, d), finite. ``truth``: 1 or 0. ``groups``: notes of one value stay in one fold.
     """
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.exceptions import ConvergenceWarning
@@ -157,18 +140,13 @@ def train(vectors: Floats, truth: Labels, groups: Names, *, kind: str, seed: int
         "mlp": MLPClassifier(max_iter=2_000, random_state=seed),
     }[kind]
     model = make_pipeline(StandardScaler(), machine)
-    with warnings.catch_warnings():  # whether a network converged is part of what was chosen
+    with warnings.catch_warnings():  # gender may be unlearnable
         warnings.simplefilter("ignore", ConvergenceWarning)
         if kind == "svm":
             folds = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed)
             search = GridSearchCV(model, SVM_GRID, scoring="f1_macro", cv=folds, error_score="raise")
-            search.fit(vectors, truth, groups=groups)
-            best = {name.removeprefix("svc__"): value for name, value in search.best_params_.items()}
-            return search.best_estimator_, {**best, "macro_f1": float(search.best_score_)}
-        model.fit(vectors, truth)
-    if kind == "rf":
-        return model, {"trees": machine.n_estimators}
-    return model, {"hidden": 100, "iterations": machine.n_iter_, "converged": machine.n_iter_ < machine.max_iter}
+            return search.fit(vectors, truth, groups=groups)
+        return model.fit(vectors, truth)
 
 
 # --- classifiers of the user's --------------------------------------------------------------------------------
@@ -177,8 +155,7 @@ def train(vectors: Floats, truth: Labels, groups: Names, *, kind: str, seed: int
 class ClassifierScorer(DerivedScorer):
     """Score: probability that a user's own classifier gives to the phenotype; above .5 the answer is positive.
 
-    It reads every phenotype and regime alike: it was trained elsewhere. Notes longer than a transformers model
-    reads are cut at a word and counted (``truncated``).
+    Notes longer than a transformers model reads are cut at a word and counted (``truncated``).
     """
 
     kind = "phenotype"
@@ -188,7 +165,7 @@ class ClassifierScorer(DerivedScorer):
         """Read phenotypes with a scorer of probabilities; ``load_phenotype_classifier`` is the usual way."""
         super().__init__(inner, kind=self.kind)
 
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt; NaN where the classifier returns NaN."""
         read = [replace(one, text=self._cut(one.text)) for one in prompts]
         results = []
@@ -214,12 +191,9 @@ class ClassifierScorer(DerivedScorer):
 def load_phenotype_classifier(name: str, *, options: LoadOptions) -> ClassifierScorer:
     """A user's own classifier.
 
-    ``name``: ``module:function`` (texts -> probabilities or labels 1/0), ``module:object`` or a local file (.skops)
-    with ``predict_proba`` or ``predict`` of texts, or a folder or Hub id of a transformers text classifier.
-
-    Raises:
-        UsageError: no such module, a pickle, a type that skops does not trust, no package.
-        ValueError: a file or model that cannot be loaded.
+    ``name``: ``module:function`` (texts -> probabilities or labels 1/0), a local file (.skops) with ``predict_proba``
+    or ``predict`` of texts, or a folder or Hub id of a transformers text classifier. UsageError: no such module, a
+    pickle, a type that skops does not trust. ValueError: a file or model that cannot be loaded.
     """
     path, size = Path(name), options.batch_size
     if path.name.lower().endswith((".skops", *PICKLES)):
@@ -228,16 +202,9 @@ def load_phenotype_classifier(name: str, *, options: LoadOptions) -> ClassifierS
         remedy = "Save it again, with types of scikit-learn and NumPy alone."
         model = read_saved(path, extra="clinical", remedy=remedy)
         return ClassifierScorer(_wrapped(model, path.stem, path, size))
-    if is_callable(name):
-        module, _, attribute = name.partition(":")
-        try:
-            found = CallableScorer.load(name, batch_size=size)
-            found.private = True
-        except UsageError:  # an object that cannot be called may still predict
-            model = getattr(sys.modules.get(module), attribute, None)
-            if not hasattr(model, "predict"):
-                raise
-            found = _wrapped(model, name, Path(sys.modules[module].__file__ or ""), size)
+    if base.is_callable(name):
+        found = CallableScorer.load(name, batch_size=size)
+        found.private = True
         return ClassifierScorer(found)
     from swapbias.models.transformers_scorer import TextClassifierScorer
 
@@ -287,27 +254,16 @@ class Explained:
 
 
 def explain_pair(
-    predict_proba: Callable[[list[str]], Any],
-    texts: Mapping[str, str],
-    *,
-    seed: int = 0,
-    features: int = 10,
-    samples: int = 1_000,
+    predict_proba: Callable[[list[str]], Any], texts: Mapping[str, str], *, seed: int = 0, samples: int = 1_000
 ) -> dict[str, list[tuple[str, float]]]:
     """The words of each version of a note with their weights toward "positive", heaviest first (LIME, Ribeiro 2016).
 
-    A weight is the change in probability that the local linear model gives to the word: above 0 it speaks for
-    the phenotype, below 0 against it. Both versions are sampled with the same seed.
-
-    Args:
-        predict_proba: n texts -> shape (n, 2), the probability of "positive" second. A sampled text that cannot
-            be scored (every known word removed) counts as undecided, .5; a version that cannot is a ValueError.
-        texts: version (original, swapped) -> text.
-        seed: of the sampled texts.
-        features: most words per version.
-        samples: texts sampled around each version.
+    A weight is the change in probability that the local linear model gives to the word: above 0 it speaks for the
+    phenotype. ``predict_proba``: n texts -> shape (n, 2), the probability of "positive" second; a sampled text
+    without one counts as .5, a version without one is a ValueError. ``samples``: texts per version.
     """
-    explainers = load_extra("lime.lime_text", extra="explain")
+    need("An explanation", "lime", extra="explain")
+    from lime.lime_text import LimeTextExplainer
 
     def decided(sampled: list[str]) -> Floats:
         return np.nan_to_num(np.asarray(predict_proba(sampled), dtype=np.float64), nan=0.5)
@@ -317,19 +273,16 @@ def explain_pair(
     for row, (name, text) in zip(read, texts.items(), strict=True):
         if np.isnan(row).any():
             raise ValueError(f"Version {name!r} ({len(text)} characters) has no probability. Choose another note.")
-        explainer = explainers.LimeTextExplainer(
+        explainer = LimeTextExplainer(
             class_names=["negative", "positive"], split_expression=r"[\W\d_]+", random_state=seed
         )
-        words = explainer.explain_instance(text, decided, labels=(1,), num_features=features, num_samples=samples)
+        words = explainer.explain_instance(text, decided, labels=(1,), num_features=10, num_samples=samples)
         found[name] = [(str(word), float(weight)) for word, weight in words.as_list(label=1)]
     return found
 
 
 def explain_mismatched(study: str, rows: "pd.DataFrame", reader: Scorer, *, most: int, seed: int) -> list[Explained]:
-    """Of scored pairs of notes the ``most`` mismatched ones of each phenotype and regime; a UsageError without LIME.
-
-    The pair with the largest difference in the first regime comes first, and is sampled more often.
-    """
+    """The ``most`` mismatched pairs of each phenotype and regime; the first is sampled most. UsageError: no LIME."""
     pairs = rows.pivot(index=["construct", "condition", "pair_id"], columns="group", values="score").dropna()
     if pairs.shape[1] != 2:
         return []

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from swapbias.measures import WITHOUT_PAIR, cosines_with, directions_without_a_pair, gender_direction
-from swapbias.models.base import Progress, Scored, Scorer
+from swapbias.models.base import Progress, Scored, Scorer, silent
 from swapbias.models.clinical.features import Features, Floats
 from swapbias.studies import Prompt, corpus_dir, fill, read_table
 
@@ -17,11 +17,7 @@ Tables = tuple[Sequence[Mapping[str, str]], Sequence[Mapping[str, str]]]
 
 
 def read_direction_tables(corpus: str) -> Tables:
-    """The ten definitional pairs, and the sentences of a corpus that hold them and the words.
-
-    Rows of pair, female, male; and rows of kind, female, male: the sentences of a pair (``kind`` is its name), or the
-    frame of the words of a kind (synonym, symptom), the same in both columns.
-    """
+    """Definitional pairs (pair, female, male), and a corpus's sentences by pair or kind of word."""
     rows = read_table(corpus_dir("gender_lexicon") / "definitional_pairs.csv", ("female", "male"))
     pairs = [{"pair": f"{row['female']}-{row['male']}", **row} for row in rows]
     return pairs, read_table(corpus_dir(corpus) / "direction_templates.csv", ("kind", "female", "male"))
@@ -42,10 +38,7 @@ class DirectionScorer(Scorer):
     unit = "cosine with the gender direction"
 
     def __init__(self, features: Features, tables: Tables, *, null: int | None = None, seed: int = 0) -> None:
-        """Find the direction from the pairs whose two words the embedding knows; a ValueError for fewer than two.
-
-        ``null``: random words per word; 1000 for static vectors and 200 for an encoder where None.
-        """
+        """Find the direction; ``null``: random words per word. ValueError: fewer than two pairs are known."""
         self.features, self.model_id, self.seed = features, features.name, seed
         self.null = features.null_words if null is None else null
         pairs, templates = tables
@@ -69,13 +62,12 @@ class DirectionScorer(Scorer):
         settings = {"definitional_pairs": int(known.sum()), "null_words": self.null, "seed": seed}
         self.identity: Mapping[str, Any] = {"kind": self.kind, "features": dict(features.identity), **settings}
 
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt, whose text is one word and whose construct names its frame (else a ValueError)."""
         results = []
         for prompt in prompts:
             results.append(self._scored(prompt.text, prompt.construct))
-            if on_progress:
-                on_progress(1)
+            on_progress(1)
         return results
 
     def _scored(self, word: str, kind: str) -> Scored:

@@ -24,10 +24,9 @@ def rounding_error(exact: torch.Tensor, rounded: torch.Tensor) -> tuple[float, f
 
 
 class Rounding:
-    """The type of an engine's weights, which are loaded in float32 whatever the setting.
+    """Casts an engine's weights, loaded in float32, to half precision once the first texts were read in both.
 
-    For bfloat16 and float16 the first texts are read in float32, then the weights are cast one after another. So a
-    second model is never loaded, and memory is at no time above what float32 needs alone.
+    So a second model is never loaded, and memory is at no time above what float32 needs alone.
     """
 
     def __init__(self, engine: "Engine", dtype: str) -> None:
@@ -35,10 +34,7 @@ class Rounding:
         self.texts, self.largest, self.mean = 0, 0.0, 0.0  # read in both, and ``rounding_error``
 
     def settle(self, encoded: Encoded, read: Callable[[Encoded], torch.Tensor]) -> None:
-        """Round the weights if that is due, and measure it on texts spread evenly over these.
-
-        ``read``: a batch of the engine's -> probabilities of shape (texts, outputs).
-        """
+        """Round the weights if due, and measure it on texts spread evenly; ``read`` gives their probabilities."""
         dtype = getattr(torch, self.dtype)
         if self.engine.model.dtype == dtype or not encoded:
             return
@@ -67,10 +63,8 @@ class Rounding:
 def twin(model: Any) -> Any:
     """The same model in eval mode over the same weights, so that reading leaves the caller's as it is.
 
-    Hooks and added layers come along: they are part of what the model computes. No memory of a weight is taken.
-
-    Raises:
-        ValueError: something in the model cannot be copied, or its ``forward`` was replaced by a function.
+    Hooks and added layers come along. ValueError: something cannot be copied, or ``forward`` was replaced by a
+    function.
     """
     name = type(model).__name__
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}

@@ -35,12 +35,8 @@ def answer(
     """Answers as they are ready, each with the token that ended it, if one did.
 
     Prompts that begin alike share the keys and values of their beginning, and a batch is padded, where the model
-    gives the same logits so (tried on the longest prompt); else prompts of equal length are read together, whole.
-
-    Args:
-        prompts: tokens; several may be equal.
-        weigh: logits as they are to be chosen from; the highest is taken.
-        settings: of ``generate``: the most new tokens, the tokens that end an answer, the padding token.
+    gives the same logits so (tried on the longest); else prompts of equal length are read together, whole. ``weigh``:
+    logits as they are to be chosen from; the highest is taken. ``settings``: of ``generate``.
     """
 
     def generated(places: Sequence[int], shared: Sequence[_Beginning | None]) -> Answers:
@@ -175,8 +171,7 @@ def until(tokens: list[int], ends: Sequence[int]) -> list[int]:
 def can_pad(model: Any, ids: list[int], max_new_tokens: int) -> bool:
     """Whether a model gives the logits of whole prompts for padded ones after a beginning, tried on a prompt.
 
-    False for models without keys and values by layer (state spaces, XLNet), with a window of them, or that count
-    positions by slots.
+    False without keys and values by layer (state spaces, XLNet), with a window of them, or for positions by slot.
     """
     if len(ids) < _TRIED:
         return False

@@ -22,10 +22,7 @@ _MAX_CACHED = 2**28  # bytes of keys and values: breadth-first below, depth-firs
 
 
 def ends(model: Any, texts: Sequence[Text], *, batch_size: int) -> Ends:
-    """Log-probabilities of the ends of texts given their beginnings, as they become known: places and values.
-
-    A beginning that texts share is read once where the model's cache allows it, which is tried on the longest.
-    """
+    """Log-probabilities of texts' ends given their beginnings, as they come; shared beginnings are read once."""
     if texts and can_share(model, max((ids for ids, _ in texts), key=len)):
         return shared_ends(model, texts, batch_size=batch_size)
     return plain_ends(model, texts, batch_size=batch_size)
@@ -52,8 +49,7 @@ def shared_ends(model: Any, texts: Sequence[Text], *, batch_size: int) -> Ends:
 def can_share(model: Any, ids: Sequence[int]) -> bool:
     """Whether a model that goes on from its cache gives a text the same probabilities as when it reads it whole.
 
-    False for models without keys and values by layer (state spaces, XLNet), with a window shorter than the text, and
-    where logits are not finite.
+    False without keys and values by layer (state spaces, XLNet), with a shorter window, and for infinite logits.
     """
     half, one = len(ids) // 2, torch.tensor([list(ids)], device=model.device)
     if not half:
@@ -170,10 +166,7 @@ class _Pieces:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Branch:
-    """Texts ``first`` to ``last`` (excluded) of a tree, which are the same up to ``stop`` and longer than that.
-
-    They are read from ``start`` on; what is before is in a ``row`` of a ``cache`` (None where ``start`` is 0).
-    """
+    """Texts ``first`` to ``last`` (excluded), the same up to ``stop``; before ``start`` is ``row`` of ``cache``."""
 
     first: int
     last: int
@@ -185,11 +178,7 @@ class _Branch:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """States that wait for the head.
-
-    ``targets``: columns for the number of the state, the token after it, its position, and the first and (excluded)
-    last text with this token there.
-    """
+    """States for the head; ``targets``: state, next token, position, first and last (excluded) text with it there."""
 
     states: torch.Tensor
     targets: _Table
@@ -198,10 +187,8 @@ class _Pending:
 class _Tree:
     """Texts in the order of their tokens, so that those that begin alike are neighbours.
 
-    Branches that start at the same position are read together, each from the cache of the one it grows from. Shorter
-    ones are padded behind, where a causal model does not look, to twice their length at most.
-    Breadth-first until the KV cache exceeds 256 MB, then depth-first. The head reads the states of many passes at
-    once.
+    Branches that start at the same position are read together, each from the cache of the one it grows from, padded
+    behind to twice their length at most: breadth-first until the KV cache exceeds 256 MB, then depth-first.
     """
 
     def __init__(self, model: _Whole | _Pieces, texts: Sequence[Text], batch_size: int) -> None:

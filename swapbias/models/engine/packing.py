@@ -66,11 +66,7 @@ def rows_of(lengths: Sequence[int], room: int) -> list[list[int]]:
 
 
 def pack(encoded: Sequence[Sequence[int]], model: Any) -> Packed:
-    """Texts as one row for this model, in the order given; neighbours of equal length share an attention call.
-
-    RoBERTa and its kin count the tokens of a text from the one after the padding token; a padding token within a
-    text is not counted and has its own position.
-    """
+    """Texts as one row; positions count from the padding token where there is one, which keeps its own."""
     padding, device = position_padding(model), model.device
     ids = torch.tensor([token for one in encoded for token in one])
     lengths = torch.tensor([len(one) for one in encoded])
@@ -109,10 +105,7 @@ def attend_in_runs(
     scaling: float | None = None,
     **_settings: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention of shape (1, heads, tokens, d) within each text; returns (1, tokens, heads, d).
-
-    The signature is transformers'; nothing is masked, for nothing is padded, and nothing is dropped out.
-    """
+    """Attention of shape (1, heads, tokens, d) within each text, unmasked; returns (1, tokens, heads, d)."""
     found = []
     for start, texts, length in runs:
         span = slice(start, start + texts * length)
@@ -126,10 +119,7 @@ def attend_in_runs(
 
 @contextmanager
 def only_rows(model: Any, rows: torch.Tensor) -> Iterator[None]:
-    """Let a model that reads a packed row finish with these tokens alone: the head sees the shape (tokens, 1, d).
-
-    The last layer's keys and values need every token; what comes after its attention does not.
-    """
+    """Let a model finish a packed row with these tokens alone; its head sees the shape (tokens, 1, d)."""
     base = model.base_model
 
     def one_text_each(_module: Any, _inputs: Any, output: Any) -> Any:
@@ -158,10 +148,7 @@ def only_rows(model: Any, rows: torch.Tensor) -> Iterator[None]:
 
 @contextmanager
 def head_at(model: Any, positions: torch.Tensor) -> Iterator[None]:
-    """Let the model's head see one position of each text: logits get the shape (texts, 1, outputs).
-
-    The vocabulary head on every token is the larger half of a small model's cost.
-    """
+    """Let the model's head, the larger half of the cost, see one position of each text: (texts, 1, outputs)."""
 
     def cut(states: torch.Tensor) -> torch.Tensor:
         return states[torch.arange(len(states), device=states.device), positions].unsqueeze(1)
@@ -192,11 +179,10 @@ def _last_layer(base: Any) -> Any:
 
 
 def without_window(model: Any) -> tuple[Any, int] | None:
-    """A RoBERTa made of a Longformer's own layers, and the longest text that both read the same.
+    """A RoBERTa made of a Longformer's own layers, and the longest text that both read the same; else None.
 
-    Longformer pads every text to its window (512 tokens). Token i sees i - w to i + w, w being half a window:
-    where a text has at most w + 1 tokens, every token sees every other, and without global attention that is
-    RoBERTa's attention. The layers are shared, not copied. None for other models, and for heads that look globally.
+    Longformer pads every text to its window (512 tokens), in which token i sees i - w to i + w. Where a text has at
+    most w + 1 tokens, every token sees every other: RoBERTa's attention, but for heads that look globally.
     """
     if type(model) not in (LongformerForMaskedLM, LongformerModel):
         return None

@@ -28,11 +28,7 @@ def tokens(text: str) -> list[str]:
 
 
 def frequent_words(keyed: Any, most: int = 50_000) -> tuple[list[str], torch.Tensor]:
-    """The most frequent words of gensim KeyedVectors in lower case, by their counts, else in the order of the file.
-
-    Of several spellings the lower-case one counts, else the most frequent. Shape of the vectors: (words + 1,
-    dimension); the first is zero, for unknown words.
-    """
+    """The most frequent words in lower case and their vectors, shape (words + 1, d), the first for others."""
     counts, size = np.asarray(keyed.expandos.get("count", [])), len(keyed.index_to_key)
     rows: dict[str, int] = {}
     for at in np.argsort(-counts, kind="stable") if len(counts) == size else range(size):

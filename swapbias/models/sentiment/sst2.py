@@ -30,11 +30,7 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class SentimentData:
-    """Sentences to train on and to check with, both with positive and negative ones.
-
-    ``description``: where they are from, without a path of this machine. ``sha256``: of splits, sentences and labels
-    in order, whatever file they stood in.
-    """
+    """Sentences to train on and to check with, where they are from, and the sha256 of texts and labels in order."""
 
     train: Sequence[Labelled]
     dev: Sequence[Labelled]
@@ -43,15 +39,9 @@ class SentimentData:
 
 
 def load_sentiment_data(source: str) -> SentimentData:
-    """SST-2 or a folder.
+    """SST-2 (``sst2``: of the Hub) or a folder with ``stsa.binary.train`` and ``.dev``, lines like ``1 a fine film``.
 
-    Args:
-        source: ``sst2`` (from the Hub: phrases and sentences) or a folder with ``stsa.binary.train`` and
-            ``stsa.binary.dev`` (lines like ``1 a fine film``). Empty lines are passed over.
-
-    Raises:
-        UsageError: no such folder, or one without such files.
-        ValueError: a file that cannot be read, a label other than 0 and 1, a split without either.
+    UsageError: no such folder or files. ValueError: a file that cannot be read, a label other than 0 and 1.
     """
     splits, description = _from_hub() if source == SST2 else _from_folder(Path(source))
     for name, rows in splits.items():
@@ -79,9 +69,7 @@ def _from_hub() -> tuple[dict[str, list[Labelled]], str]:
             for name, split in (("train", "train"), ("dev", "validation"))
         }, f"{HUB_ID} (Hub)"
     except Exception as error:
-        raise ValueError(
-            f"{HUB_ID} cannot be loaded ({first_line(error)}). Go online, or give a folder with --data DIR."
-        ) from error
+        raise ValueError(f"{HUB_ID} cannot be loaded ({first_line(error)}). Go online or give --data DIR.") from error
 
 
 def _from_folder(folder: Path) -> tuple[dict[str, list[Labelled]], str]:
@@ -116,13 +104,10 @@ def _labelled(text: str, label: str, where: str) -> Labelled:
 
 @dataclass(frozen=True, slots=True)
 class GenderAudit:
-    """How positive the sentences are that speak of men and of women.
+    """How positive the sentences are that speak of men and of women; one with nouns of both counts in both.
 
-    Attributes:
-        n_male, n_female: sentences with a male noun, with a female noun; one with both counts in both (``n_both``).
-        mean_male, mean_female: share of positive ones among them; NaN where there is none.
-        gap: mean_female - mean_male with Welch's interval and test; above 0: sentences with a female noun are
-            labelled positive more often. Sentences in both groups make the interval a little too wide.
+    ``mean_male``, ``mean_female``: share of positive ones, NaN where there is none. ``gap``: mean_female - mean_male
+    with Welch's interval and test, above 0: sentences with a female noun are labelled positive more often.
     """
 
     n_male: int
@@ -134,12 +119,11 @@ class GenderAudit:
 
 
 def gender_audit(rows: Iterable[Labelled]) -> GenderAudit:
-    """Compare the labels of sentences with a male noun and with a female noun.
+    """Compare the labels of sentences with a male noun and with a female noun, of the occupation sentences.
 
-    The nouns are those of the occupation sentences without this, my and the. They match whole words in lower case
-    ("he" in "he's", not in "he-man"); "male candidate" matches as a phrase. Of the readings tried this one comes
-    nearest to the published 1,182 and 601 in their ratio (1.97; here 1.89). The 6,920 whole sentences of the
-    training split hold 257 and 136: the published counts are probably of the 67,349 phrases of the Hub version.
+    Nouns match whole words in lower case ("he" in "he's", not in "he-man"). Of the readings tried this one comes
+    nearest to the published 1,182 and 601 in their ratio (1.97; here 1.89), which are probably of the Hub's 67,349
+    phrases.
     """
     patterns = {
         group: re.compile(f" (?:{'|'.join(map(re.escape, gender_nouns(group)))}) ") for group in ("male", "female")

@@ -18,25 +18,12 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForSequenceClassification, Trainer, TrainerCallback, TrainingArguments, set_seed
 from transformers.trainer_callback import EarlyStoppingCallback, PrinterCallback
 
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, need
 from swapbias.files import locked_place
+from swapbias.models import loading
 from swapbias.models.base import Bar, LoadOptions, Progress, Scorer, validated
 from swapbias.models.classifier import ProbabilityScorer, read_saved
 from swapbias.models.clinical.features import SUFFIXES, StaticVectors
-from swapbias.models.loading import (
-    PICKLES,
-    RECORD,
-    SKOPS,
-    dev_accuracy_of,
-    files_pin,
-    first_line,
-    length_limit,
-    load_extra,
-    load_model,
-    model_name,
-    pick_device,
-    training_record,
-)
 from swapbias.models.sentiment.bilstm import BiLstm, frequent_words
 from swapbias.models.sentiment.sst2 import GenderAudit, Labelled, SentimentData, gender_audit, load_sentiment_data
 from swapbias.models.transformers_scorer import TextClassifierScorer
@@ -82,8 +69,8 @@ class TrainSettings:
             if getattr(self, name) is not None and name not in _OPTIONS[self.kind]:
                 able = " and ".join(kind for kind, names in _OPTIONS.items() if name in names)
                 raise UsageError(f"--{name} is for {able}, and {self.kind} is to be trained. Drop it.")
-        if self.kind == BILSTM and not (self.vectors and self.vectors.name.lower().endswith((*SUFFIXES, *PICKLES))):
-            found = self.vectors.name if self.vectors else "no file"
+        found = self.vectors.name if self.vectors else "no file"
+        if self.kind == BILSTM and not found.lower().endswith((*SUFFIXES, *loading.PICKLES)):
             raise UsageError(f"A bilstm needs a file of word vectors ({', '.join(SUFFIXES)}), not {found}.")
 
 
@@ -98,15 +85,11 @@ class Trained:
 
 
 def train_model(settings: TrainSettings, out: Path, *, bar: Bar) -> Trained:
-    """Train a model into a new folder, with a record of how in ``training.json``.
+    """Train a model into a new folder, which appears whole at the end, with a record of how in ``training.json``.
 
-    The folder appears whole at the end: an error or a stop leaves nothing. Accuracy counts P(positive) above .5 as
-    positive. A bilstm chooses its epoch on the dev sentences, so its accuracy there is a little too high.
-
-    Raises:
-        UsageError: options that do not fit, a folder that is not empty, a missing package.
-        ValueError: data, vectors or an encoder that cannot be read.
-        OSError: the folder cannot be written.
+    Accuracy counts P(positive) above .5 as positive; of a bilstm, which chooses its epoch on the dev sentences, it is
+    a little too high. UsageError: options that do not fit, a folder that is not empty, a missing package. ValueError:
+    data, vectors or an encoder that cannot be read. OSError: the folder cannot be written.
     """
     from pydantic_core import to_json
 
@@ -144,7 +127,7 @@ def train_model(settings: TrainSettings, out: Path, *, bar: Bar) -> Trained:
                 "audit": audit,
                 "versions": {name: version(name) for name in packages},
             }
-            (making / RECORD).write_bytes(to_json(record, indent=2, inf_nan_mode="null"))
+            (making / loading.RECORD).write_bytes(to_json(record, indent=2, inf_nan_mode="null"))
             mark(making) if private else making.chmod(0o755)
             if target.exists():
                 target.rmdir()
@@ -157,22 +140,20 @@ def _texts(rows: Sequence[Labelled]) -> list[str]:
 
 
 def load_sentiment_model(folder: str | Path, *, options: LoadOptions | None = None) -> ProbabilityScorer:
-    """A bag of words or bidirectional LSTM of ``swapbias train`` on the CPU; its name is the folder's.
-
-    A UsageError for another folder or a missing package, a ValueError for a damaged file.
-    """
+    """A model of ``swapbias train`` on the CPU. UsageError: another folder; ValueError: a damaged file."""
     place, remedy = Path(folder), "Train the model again."
-    kind = training_record(place).get("kind")
+    kind = loading.training_record(place).get("kind")
     if kind == BOW:
-        model = read_saved(place / SKOPS, extra="train", remedy=remedy)
+        model = read_saved(place / loading.SKOPS, extra="train", remedy=remedy)
     elif kind == BILSTM:
         try:
             model = BiLstm.load(place)
         except Exception as error:
-            raise ValueError(f"{place.name} cannot be read ({first_line(error)}). {remedy}") from error
+            raise ValueError(f"{place.name} cannot be read ({loading.first_line(error)}). {remedy}") from error
     else:
-        raise UsageError(f"{place}: its {RECORD} names no bow or bilstm. Give a folder that swapbias train wrote.")
-    pin = {"architecture": kind, "sha256": files_pin(str(place))["sha256"], "dev_accuracy": dev_accuracy_of(place)}
+        raise UsageError(f"{place} holds no bow or bilstm. Give a folder that swapbias train wrote.")
+    sha256, accuracy = loading.files_pin(str(place))["sha256"], loading.dev_accuracy_of(place)
+    pin = {"architecture": kind, "sha256": sha256, "dev_accuracy": accuracy}
     return _scorer(model, place.resolve().name, options, pin)
 
 
@@ -188,10 +169,13 @@ def _scorer(
 
 def fit_bow(texts: Sequence[str], labels: Sequence[int]) -> Any:
     """TF-IDF of single words and logistic regression, scikit-learn's defaults; a ValueError without words."""
-    words = load_extra("sklearn.feature_extraction.text", extra="train").TfidfVectorizer()
-    regression = load_extra("sklearn.linear_model", extra="train").LogisticRegression(max_iter=1_000)
+    need("A bow", "sklearn", "skops", extra="train")
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
     try:
-        return load_extra("sklearn.pipeline", extra="train").make_pipeline(words, regression).fit(texts, labels)
+        return make_pipeline(TfidfVectorizer(), LogisticRegression(max_iter=1_000)).fit(texts, labels)
     except ValueError as error:  # an empty vocabulary
         raise ValueError(f"The training sentences hold no words ({error}). Check them.") from error
 
@@ -199,9 +183,10 @@ def fit_bow(texts: Sequence[str], labels: Sequence[int]) -> Any:
 def _train_bow(settings: TrainSettings, data: SentimentData, folder: Path, bar: Bar) -> Fitted:
     """Fitted in one go; the seed changes nothing. skops runs nothing when the file is read."""
     advance = bar("Training bow", 1)
-    skops = load_extra("skops.io", extra="train")  # known to be missing before anything is fitted
     model = fit_bow(_texts(data.train), [row.label for row in data.train])
-    skops.dump(model, folder / SKOPS)
+    import skops.io
+
+    skops.io.dump(model, folder / loading.SKOPS)
     advance(1)
     return _scorer(model), {"words": len(model[0].vocabulary_)}
 
@@ -223,17 +208,11 @@ def fit_network(
     """Train with transformers' ``Trainer``; on the CPU the same seed gives the same network. What the record says.
 
     The rate rises over the first tenth of the steps and falls to 0 at the end. With an ``eval_dataset`` training ends
-    where the loss there has not fallen for three epochs, and the best epoch stays.
-
-    Args:
-        network: takes input_ids, attention_mask and labels, and returns a loss and logits.
-        settings: epochs, batch size, rate, seed and device.
-        ids: of the training sentences.
-        data: has their labels.
-        bar: shows epochs.
-        more: arguments of the Trainer.
+    where the loss there has not fallen for three epochs, and the best epoch stays. ``network`` takes input_ids,
+    attention_mask and labels, and returns a loss and logits; ``ids`` are of the training sentences; ``more``:
+    arguments of the Trainer.
     """
-    load_extra("accelerate", extra="train")
+    need("A network", "accelerate", extra="train")
     epochs, rate = settings.epochs or EPOCHS[settings.kind], settings.rate or RATES[settings.kind]
     evaluates, advance = "eval_dataset" in more, bar(f"Training {settings.kind}", epochs)
     when = "epoch" if evaluates else "no"
@@ -243,7 +222,7 @@ def fit_network(
             weight_decay=0.01, per_device_train_batch_size=settings.batch_size, per_device_eval_batch_size=64,
             train_sampling_strategy="group_by_length", eval_strategy=when, save_strategy=when, save_total_limit=1,
             save_only_model=True, load_best_model_at_end=evaluates, logging_strategy="no", report_to="none",
-            disable_tqdm=True, use_cpu=pick_device(settings.device).type == "cpu",
+            disable_tqdm=True, use_cpu=loading.pick_device(settings.device).type == "cpu",
         )  # fmt: skip
         trainer = Trainer(network, how, train_dataset=labelled(ids, data.train), **more)
         trainer.add_callback(_Advance(advance))
@@ -306,10 +285,10 @@ class NewHead:
 def _train_encoder(settings: TrainSettings, data: SentimentData, folder: Path, bar: Bar) -> Fitted:
     """A new classification head and all weights of the encoder; the last epoch stays."""
     name = settings.encoder or "bert-base-uncased"
-    model, tokenizer, pin = load_model(name, NewHead, LoadOptions(device=settings.device))
+    model, tokenizer, pin = loading.load_model(name, NewHead, LoadOptions(device=settings.device))
     if tokenizer.pad_token_id is None:
         raise UsageError("The encoder's tokenizer has no padding token. Give another one with --encoder.")
-    limit, texts = length_limit(tokenizer, model), _texts(data.train)
+    limit, texts = loading.length_limit(tokenizer, model), _texts(data.train)
     cut = sum(len(one) > limit for one in tokenizer(texts, verbose=False)["input_ids"])
     ids = tokenizer(texts, truncation=True, max_length=limit)["input_ids"]
     collate = partial(padded, padding=tokenizer.pad_token_id)
@@ -317,7 +296,7 @@ def _train_encoder(settings: TrainSettings, data: SentimentData, folder: Path, b
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     scorer = TextClassifierScorer(model, tokenizer, model_id="", identity={})
-    return scorer, {"encoder": model_name(name), **pin, **facts, "train_cut": cut}
+    return scorer, {"encoder": loading.model_name(name), **pin, **facts, "train_cut": cut}
 
 
 FITS = {BOW: _train_bow, BILSTM: _train_bilstm, ENCODER: _train_encoder}

@@ -111,7 +111,7 @@ def test_options_that_cannot_be_told_from_the_rest_have_one_order():
 
 @pytest.mark.parametrize("candidates", ["1=yes|1=no", "1=yes|=no"])
 def test_fewer_than_two_options_that_count_are_refused(candidates):
-    with pytest.raises(ValueError, match="expected two options at least that count different numbers"):
+    with pytest.raises(ValueError, match="expected two candidates at least that count different numbers"):
         orders(row(candidates=candidates))
 
 

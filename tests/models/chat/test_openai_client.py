@@ -1,4 +1,4 @@
-"""What leaves for a chat service, and what does not; answers bound to options; several answers of one request."""
+"""What leaves for a chat service, and what does not; answers bound to options."""
 
 import logging
 
@@ -19,8 +19,8 @@ REFUSES = Reply({"error": {"message": "unknown field"}}, 400)
 
 def closed(server, **changes):
     """A scorer whose prompts are closed questions, as an audit makes it."""
-    scorer = scorer_of(server, read=read_option, concurrency=1, **changes)
-    scorer.closed = True
+    scorer = scorer_of(server, concurrency=1, **changes)
+    scorer.read, scorer.closed = read_option, True
     return scorer
 
 
@@ -80,8 +80,8 @@ def test_no_log_of_any_level_has_a_key_or_of_credentialed_notes_anything(credent
 
 
 def test_without_the_openai_package_one_sentence_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr("swapbias.models.chat.chat_kind.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"openai package.*pip install 'swapbias\[chat\]'"):
+    monkeypatch.setattr("swapbias.errors.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"needs openai.*pip install 'swapbias\[chat\]'"):
         load_chat(ChatOptions(model="tiny", base_url="http://127.0.0.1:1/v1"), Request())
 
 
@@ -123,34 +123,6 @@ def test_without_options_or_the_wish_no_schema_is_sent():
         closed(server).score([row("s1", "Is it?", OPTIONS)])
         scorer_of(server, json_schema=True).score([row("s3", "Is it?", OPTIONS)])  # answers in free text
         assert not any("response_format" in one for one in server.requests)
-
-
-# Several answers of one request
-
-
-def test_one_request_brings_several_trials_and_each_is_kept():
-    first, later = [row(f"s/t{trial}", "Is it?") for trial in (1, 2)]
-    with ChatServer(upper, several=True) as server:
-        scorer = scorer_of(server, answers_per_request=2, trials=3, seed=10)
-        scorer.score([first])
-        assert [(one["n"], one["seed"]) for one in server.requests] == [(2, 11)]
-        assert scorer.score([later])[0].answer == "IS IT?"
-        scorer.score([row("s/t3", "Is it?")])  # the last of three trials comes alone
-        assert len(server.requests) == 2
-        assert "n" not in server.requests[1]
-    usages = [one.usage for one in scorer.log.values()]
-    assert [one.get("total_tokens") for one in usages] == [9, None, 9]  # a request is counted once
-
-
-@pytest.mark.parametrize("how", ["refused", "ignored"])
-def test_where_a_service_gives_one_answer_each_trial_is_asked_for(how):
-    trials = [[row(f"s{n}/t{trial}", f"Is it {n}?") for n in range(3)] for trial in (1, 2)]
-    with ChatServer(upper) as server:
-        server.fault = refuses(server, "n") if how == "refused" else server.fault
-        scorer = scorer_of(server, answers_per_request=2, trials=2, concurrency=1)
-        found = [one.answer for some in trials for one in scorer.score(some)]
-        assert len(server.requests) == 6 + (how == "refused")
-    assert found == [f"IS IT {n}?" for n in range(3)] * 2
 
 
 def test_a_full_disk_is_told_as_one(monkeypatch):

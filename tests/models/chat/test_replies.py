@@ -66,7 +66,7 @@ def test_a_count_that_is_none_is_left_out_and_a_reason_of_any_kind_is_short(tmp_
     again = AnswerLog(tmp_path / "answers.jsonl").values()
     assert all(one.usage == {} and len(one.finish_reason) <= openai_client.MAX_REASON for one in again)
     assert len(again) == len(COUNTS)
-    assert "tokens not counted" in scorer.spent([])
+    assert "tokens not counted" in scorer.notes["spent"]
 
 
 # Keys
@@ -187,7 +187,7 @@ def test_an_answer_of_another_shape_is_none(tmp_path):
     for name, value in (("usage", []), ("usage", {"total_tokens": "x"}), ("reading", {"a": 1}), ("time", None)):
         line = {"key": "k", "prompt_id": "p", "answer": "a", name: value}
         (tmp_path / "answers.jsonl").write_text(f"{json.dumps(line)}\n{json.dumps(line)}\n")
-        with pytest.raises(ValueError, match="this line is not an answer"):
+        with pytest.raises(ValueError, match="is no answer"):
             AnswerLog(tmp_path / "answers.jsonl")
     whole = {"key": "k", "prompt_id": "p", "answer": "a", "logprobs": [["A", -0.1]], "usage": {"total_tokens": 3}}
     (tmp_path / "answers.jsonl").write_text(f"{json.dumps(whole)}\n")

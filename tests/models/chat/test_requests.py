@@ -142,10 +142,10 @@ def test_how_many_answers_were_cut_off_is_told():
     with ChatServer(upper, fault=lambda prompt, n: cut_off("The") if prompt == "text 3" else None) as server:
         scorer = scorer_of(server, max_tokens=7)
         scorer.score(rows(3))
-        assert scorer.cut_note == ""
+        assert "truncated" not in scorer.notes
         scorer.score(rows(8))
     expected = "tiny: 1 of 8 answers (12.5 %) were cut off at 7 tokens and are read as far as they go."
-    assert scorer.cut_note == expected
+    assert scorer.notes["truncated"] == expected
 
 
 @pytest.mark.parametrize(

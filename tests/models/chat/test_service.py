@@ -60,9 +60,8 @@ def upper(prompt):
 
 
 def scorer_of(server, **changes):
-    read = changes.pop("read", None)
     options = ChatOptions(**{"base_url": server.base_url, "concurrency": 4, **changes})
-    return ChatScorer("tiny", options, **({"read": read} if read else {}))
+    return ChatScorer("tiny", options)
 
 
 def first(fault, prompt="text 3", times=1):
@@ -130,7 +129,9 @@ def test_the_reading_of_an_answer_becomes_the_score_and_its_parts():
         return float(text == "TEXT 1"), {"length": float(len(text))}
 
     with ChatServer(upper) as server:
-        found = scorer_of(server, read=read).score(rows(2))
+        scorer = scorer_of(server)
+        scorer.read = read
+        found = scorer.score(rows(2))
         plain = scorer_of(server).score(rows(2))
     assert [one.score for one in found] == [0.0, 1.0]
     assert found[0].parts == {"tokens": 9.0, "truncated": 0.0, "length": 6.0}
@@ -208,28 +209,18 @@ def test_requests_under_way_are_kept_when_another_stops_the_run():
     assert [one.answer for one in scorer.log.values()] == ["TEXT 1"]
 
 
-# Limits and the estimate
+# What requests take
 
 
-def test_limits_count_what_is_answered_and_what_is_needed():
-    with ChatServer(upper) as server:
-        scorer = scorer_of(server, max_requests=4)
-        assert scorer.beyond_limits(rows(5)) == "-M max-requests allows 4"
-        scorer.score(rows(3))
-        assert scorer.beyond_limits(rows(4)) == ""  # three of them are known
-        assert scorer.beyond_limits(rows(5)) == "-M max-requests allows 4"
-
-
-def test_the_estimate_counts_what_is_left():
-    # Texts of 6 characters are 2 tokens (6 / 4, rounded up). 10 rows, two of one text, one known: 8 requests,
-    # 16 tokens in and 8 * 16 = 128 out: (16 * 2 + 128 * 5) / 1e6.
-    scorer = ChatScorer("tiny", ChatOptions(base_url="http://localhost/v1", price_in=2.0, price_out=5.0))
-    prompts = [*rows(9), row("twin/t0", "text 1")]
-    scorer.log.add(Answer(key=scorer._keys(prompts)[0], prompt_id="s0", answer="one"), prompts[0])
-    found = scorer.estimate(prompts)
-    assert (found.requests, found.prompt_tokens, found.output_tokens) == (8, 16, 128)
-    assert found.cost == pytest.approx(672e-6)
-    assert math.isnan(ChatScorer("tiny").estimate(prompts).cost)
+def test_requests_are_counted_by_what_they_share():
+    # Texts of 6 characters are 2 tokens (6 / 4, rounded up); two of ten rows have one text.
+    found = ChatScorer("tiny", ChatOptions(base_url="http://localhost/v1")).requests(
+        [*rows(9), row("twin/t0", "text 1")]
+    )
+    assert list(found.values()) == [(2, 16)] * 9
+    options = ChatOptions(price_in=2.0, price_out=5.0)
+    assert options.cost(18, 144) == pytest.approx((18 * 2 + 144 * 5) / 1e6)
+    assert math.isnan(ChatOptions().cost(18, 144))
 
 
 @pytest.mark.parametrize(

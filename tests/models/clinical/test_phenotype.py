@@ -9,7 +9,6 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.models.base import LoadOptions
-from swapbias.models.clinical.features import load_extra
 from swapbias.models.clinical.phenotype import PhenotypeScorer, explain_pair, load_phenotype_classifier, train
 from swapbias.studies.study import PROMPT_COLUMNS, Prompt
 from tests import tiny
@@ -135,7 +134,7 @@ def test_each_phenotype_and_regime_has_its_own_classifier_trained_once():
         assert [one.answer for one in scored[::2]] == TRUTH
         assert all(one.answer != other.answer for one, other in zip(scored[::2], scored[1::2], strict=True))
     assert asked == [("depression", "original"), ("depression", "turned")]
-    assert set(reader.chosen) == set(asked)
+    assert set(reader._trained) == set(asked)
 
 
 def test_the_target_can_be_the_gender():
@@ -154,10 +153,10 @@ def test_the_grid_chooses_what_the_data_need():
     vectors = draw.choice([-1.0, 1.0], size=(60, 2)) + draw.normal(0, 0.1, (60, 2))
     truth = (vectors[:, 0] * vectors[:, 1] > 0).astype(int)
     ids = np.arange(60).astype(str)
-    model, chosen = train(vectors, truth, ids, kind="svm", seed=0)
-    assert chosen["kernel"] == "rbf"
-    assert chosen["C"] in (0.01, 0.1, 1, 10, 100)
-    assert chosen["macro_f1"] == 1
+    model = train(vectors, truth, ids, kind="svm", seed=0)
+    assert model.best_params_["svc__kernel"] == "rbf"
+    assert model.best_params_["svc__C"] in (0.01, 0.1, 1, 10, 100)
+    assert model.best_score_ == 1
     assert (model.predict(vectors) == truth).all()
 
 
@@ -165,8 +164,8 @@ def test_versions_of_one_note_stay_in_one_fold():
     # Labels are noise, and every note stands twice: folds that part the twins would look nearly perfect.
     draw = np.random.default_rng(0)
     vectors, truth = np.repeat(draw.normal(size=(100, 8)), 2, axis=0), np.repeat(draw.permutation([0, 1] * 50), 2)
-    apart = train(vectors, truth, np.arange(200).astype(str), kind="svm", seed=0)[1]["macro_f1"]
-    together = train(vectors, truth, np.repeat(np.arange(100), 2).astype(str), kind="svm", seed=0)[1]["macro_f1"]
+    apart = train(vectors, truth, np.arange(200).astype(str), kind="svm", seed=0).best_score_
+    together = train(vectors, truth, np.repeat(np.arange(100), 2).astype(str), kind="svm", seed=0).best_score_
     assert apart > 0.8
     assert together < 0.6
 
@@ -177,10 +176,11 @@ def test_the_seed_pins_the_forest():
     assert same != other
 
 
-def test_whether_a_network_converged_is_kept():
+def test_a_network_converges():
     reader = scorer("mlp")
     reader.score(prompts(TEST))
-    assert reader.chosen["depression", "original"]["converged"] is True
+    network = reader._trained["depression", "original"][1][-1]
+    assert network.n_iter_ < network.max_iter
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_wrong_requests_are_told(monkeypatch):
     with pytest.raises(UsageError, match="Unknown target 'age'"):
         scorer(target="age")
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(UsageError, match=r"scikit-learn is not installed.*swapbias\[clinical\]"):
+    with pytest.raises(UsageError, match=r"needs scikit-learn.*swapbias\[clinical\]"):
         scorer()
 
 
@@ -217,12 +217,16 @@ LABELS = [1, 0, 1, 0]
 
 
 def fitted(classifier, labels=LABELS):
-    words = load_extra("sklearn.feature_extraction.text", extra="clinical").CountVectorizer()
-    return load_extra("sklearn.pipeline", extra="clinical").make_pipeline(words, classifier).fit(TEXTS, labels)
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.pipeline import make_pipeline
+
+    return make_pipeline(CountVectorizer(), classifier).fit(TEXTS, labels)
 
 
 def regression(labels=LABELS):
-    return fitted(load_extra("sklearn.linear_model", extra="clinical").LogisticRegression(), labels)
+    from sklearn.linear_model import LogisticRegression
+
+    return fitted(LogisticRegression(), labels)
 
 
 def answers(found):
@@ -248,19 +252,15 @@ def test_types_that_skops_does_not_trust_are_listed(tmp_path):
         load_phenotype_classifier(str(tmp_path / "mine.skops"), options=OPTIONS)
 
 
-def test_a_module_gives_a_function_or_an_object(tmp_path, monkeypatch):
+def test_a_module_gives_a_function(tmp_path, monkeypatch):
     (tmp_path / "own_phenotype.py").write_text(
-        "def share(texts):\n    return [float('hopeless' in text) for text in texts]\n"
-        "class Labels:\n    def predict(self, texts):\n"
-        "        return ['positive' if 'hopeless' in text else 'negative' for text in texts]\n"
-        "labels = Labels()\nfact = 3\n"
+        "def share(texts):\n    return [float('hopeless' in text) for text in texts]\nfact = 3\n"
     )
     monkeypatch.chdir(tmp_path)
-    for name in ("own_phenotype:share", "own_phenotype:labels"):
-        found = load_phenotype_classifier(name, options=OPTIONS)
-        assert answers(found) == ["positive", "negative"]
-        assert found.model_id == name
-        assert len(found.identity["sha256"]) == 64
+    found = load_phenotype_classifier("own_phenotype:share", options=OPTIONS)
+    assert answers(found) == ["positive", "negative"]
+    assert found.model_id == "own_phenotype:share"
+    assert len(found.identity["sha256"]) == 64
     for name, sentence in (("own_phenotype:fact", "is a int"), ("own_phenotype:none", "no attribute")):
         with pytest.raises(UsageError, match=sentence):
             load_phenotype_classifier(name, options=OPTIONS)
@@ -327,6 +327,6 @@ def test_a_version_without_a_probability_is_told(lime):
 
 
 def test_lime_that_is_missing_is_named_with_its_command(monkeypatch):
-    monkeypatch.setitem(sys.modules, "lime.lime_text", None)
-    with pytest.raises(UsageError, match=r"lime is not installed.*swapbias\[explain\]"):
+    monkeypatch.setitem(sys.modules, "lime", None)
+    with pytest.raises(UsageError, match=r"needs lime.*swapbias\[explain\]"):
         explain_pair(word_rule, {"original": "she"})

@@ -25,18 +25,18 @@ def test_bfloat16_is_measured_against_float32_before_the_weights_are_rounded(tmp
     asked = as_prompts(config_rows("gendered_stigma", "rq1"))[::9]
     exact, coarse = load_scorer(folder), load_scorer(folder, options=LoadOptions(dtype="bfloat16"))
     assert coarse.identity["dtype"] == "bfloat16"
-    assert coarse.error_note == ""  # nothing was read yet
+    assert not coarse.notes  # nothing was read yet
     first, rounded = exact.score(asked), coarse.score(asked)
     assert coarse.model.dtype == torch.bfloat16
     assert rounded == coarse.score(asked)  # the first texts are scored in bfloat16 as well
-    assert "bfloat16" in coarse.error_note
-    assert not exact.error_note
+    assert "bfloat16" in coarse.notes["dtype_error"]
+    assert not exact.notes
     apart = max(abs(one.score - other.score) for one, other in zip(first, rounded, strict=True))
     assert coarse.rounding.texts == 32
     assert 0 < coarse.rounding.largest < 0.5
     assert apart > 0
     for reading in ("phrases", "attitude"):
-        assert read_as(coarse, reading).error_note == coarse.error_note
+        assert read_as(coarse, reading).notes == coarse.notes
 
 
 def test_bfloat16_equals_a_model_loaded_so(tmp_path):
@@ -46,7 +46,7 @@ def test_bfloat16_equals_a_model_loaded_so(tmp_path):
     plain = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.bfloat16).eval()
     for members, probabilities in scorer.read(texts):
         for index, row in zip(members, probabilities, strict=True):
-            encoded = scorer.encode(texts[index])
+            encoded = scorer.encode([texts[index]])[0]
             place = encoded.index(scorer.tokenizer.mask_token_id)
             expected = alone(plain, [encoded], [place])[0].float().softmax(-1)
             assert torch.allclose(row, expected, atol=0.03)
@@ -56,5 +56,5 @@ def test_a_classifier_in_bfloat16_says_its_error_too(tmp_path):
     folder = str(tiny.save_classifier(tmp_path, ["negative", "positive"]))
     scorer = load_scorer(folder, options=LoadOptions(dtype="bfloat16"))
     scorer.score(as_prompts(config_rows("occupation_sentiment", "sentences"))[::37])
-    assert "the largest error of a probability is" in scorer.error_note
-    assert read_as(scorer, "negative_label").error_note == scorer.error_note
+    assert "the largest error of a probability is" in scorer.notes["dtype_error"]
+    assert read_as(scorer, "negative_label").notes == scorer.notes

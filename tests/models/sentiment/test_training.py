@@ -330,8 +330,8 @@ def test_an_encoder_without_its_weights_is_refused(tmp_path, data, encoder):
 def test_without_skops_no_bag_of_words_is_trained(tmp_path, data, monkeypatch):
     needs_sklearn()
 
-    monkeypatch.setitem(sys.modules, "skops.io", None)
-    with pytest.raises(UsageError, match=r"skops is not installed.*swapbias\[train\]"):
+    monkeypatch.setitem(sys.modules, "skops", None)
+    with pytest.raises(UsageError, match=r"needs skops.*swapbias\[train\]"):
         train(TrainSettings(kind="bow", data=str(data)), tmp_path / "m")
     assert list(tmp_path.glob("**/model.*")) == []
 
@@ -341,7 +341,7 @@ def test_folders_that_no_training_wrote_are_told_apart(tmp_path):
         (tmp_path / "training.json").write_text(content)
         assert not is_sentiment_folder(tmp_path)
         assert dev_accuracy_of(tmp_path) is None
-        with pytest.raises(UsageError, match="names no bow or bilstm"):
+        with pytest.raises(UsageError, match="holds no bow or bilstm"):
             load_sentiment_model(tmp_path)
     assert not is_sentiment_folder("distilbert/some-model")
     assert dev_accuracy_of("distilbert/some-model") is None
