@@ -466,7 +466,7 @@ def test_an_upstream_file_with_other_bytes_is_left_out_not_fatal(tmp_path):
 def test_labels_that_do_not_tell_leave_no_folder(tmp_path):
     folder = tiny.save_classifier(tmp_path, ["LABEL_0", "LABEL_1", "positive"])
     done = swapbias("audit", folder, "--study", "social_distance", "--out", tmp_path / "run")
-    refused(done, 2, "Pass -M negative-label")
+    refused(done, 2, "Name it with -M negative-label")
     assert not (tmp_path / "run").exists()
 
 
