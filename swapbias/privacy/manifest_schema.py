@@ -1,7 +1,5 @@
 """A run's manifest as others may see it: keys of one list alone, and no place of the user's machine or network."""
 
-import html
-import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import PureWindowsPath
@@ -117,11 +115,10 @@ def public_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
 def private_strings(manifest: Mapping[str, Any]) -> tuple[str, ...]:
     """The very strings that ``public_manifest`` takes out, with the folders that tell whose machine it is.
 
-    None of them may appear in a file that leaves the machine, nor as JSON or HTML write them.
+    None of them may appear in a file that leaves the machine (``check_upload``).
     """
     private = [private for private, _ in _pairs(manifest)]
-    found = {*private, *(folder for one in private for folder in _folders(one) if _is_telling(folder))}
-    return tuple(sorted({form for one in found for form in (one, json.dumps(one)[1:-1], html.escape(one))}))
+    return tuple(sorted({*private, *(folder for one in private for folder in _folders(one) if _is_telling(folder))}))
 
 
 def own_data(manifest: Mapping[str, Any]) -> str | None:

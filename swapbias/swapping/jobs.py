@@ -140,7 +140,9 @@ def swap_files(
         raise UsageError("--max-doubt is about whose words are the patient's. Add --whose patient.")
     swapper = Swapper(job.table, whose=whose, spouses=job.spouses, names=job.names, resolver=job.resolver)
     gender = _gender_column(job, source, whose)
-    why = "--credentialed was given" if job.credentialed else _why_credentialed(job, source)
+    place = Path(job.source)
+    why = "--credentialed was given" if job.credentialed else ""
+    why = why or (place.exists() and why_credentialed(place)) or why_rows_credentialed(source)
     if why and uploaded_to:
         raise UsageError(
             f"These rows are credentialed ({why}), and {uploaded_to} was not declared as a place for them. Choose an "
@@ -210,11 +212,7 @@ def _planned(out: Path) -> Iterator[Path]:
 
 
 def _gender_column(job: Job, source: Source, whose: str) -> str | None:
-    """The column of the patient's gender, or None.
-
-    Raises:
-        UsageError: no such column, or one without ``whose="patient"``.
-    """
+    """The column of the patient's gender, or None; UsageError: no such column, or one without a patient."""
     if job.gender is not None and whose != "patient":
         raise UsageError(f"--gender {job.gender}: all words are swapped, whoever's they are. Add --whose patient.")
     if job.gender is not None and job.gender not in source.schema.names:
@@ -223,11 +221,6 @@ def _gender_column(job: Job, source: Source, whose: str) -> str | None:
         )
     own = next((name for name in source.schema.names if name.lower() == "gender"), None)
     return (job.gender or own) if whose == "patient" else None
-
-
-def _why_credentialed(job: Job, source: Source) -> str:
-    path = Path(job.source)
-    return (path.exists() and why_credentialed(path)) or why_rows_credentialed(source)
 
 
 def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str, Any]:
@@ -249,14 +242,9 @@ def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str,
 
 
 def _begin_or_resume(out: Path, settings: Mapping[str, Any]) -> tuple[dict[int, Totals], dict[str, str]]:
-    """Make the folder, or check that the same job was begun there.
+    """Make the folder, or check that the same job was begun there. Gives counts and sha256 of finished parts.
 
-    Returns:
-        The counts of finished parts by number, and their sha256 by name. Parts that the manifest does not have, or
-        with another sha256, are removed.
-
-    Raises:
-        UsageError: complete, begun with other settings, or holding something else. OSError: it cannot be written.
+    Other parts are removed. UsageError: complete, begun with other settings, or holding something else.
     """
     data, recorded = out / "data", dict[str, str]()
     if (out / MANIFEST).is_file():
@@ -433,11 +421,10 @@ def _planned_parts(folder: Path, units: Iterator[Unit]) -> Iterator[Part]:
 
 
 def part_swapper(spec: Mapping[str, Any], swapper: Swapper | None = None) -> Work:
-    """The worker of a swap, on whichever machine; ``swapper``: of this process, else one is made.
+    """The worker of a swap, on whichever machine that sees the output folder; ``swapper``: of this process, else made.
 
-    Args:
-        spec: ``out`` (the output folder, on a file system that all machines share), ``task`` (a ``Job`` with all that
-            is decided) and ``shape`` (of the output: arguments of ``layout_of``).
+    ``spec``: this folder as ``out``, a ``Job`` with all that is decided as ``task``, arguments of ``layout_of`` as
+    ``shape``.
     """
     out, task = Path(spec["out"]), Job(**spec["task"])
     own = swapper or Swapper(task.table, whose=task.whose or "everyone", spouses=task.spouses, names=task.names)
@@ -452,22 +439,19 @@ def part_swapper(spec: Mapping[str, Any], swapper: Swapper | None = None) -> Wor
         with pa.memory_map(str(planned)) as rows, pa.ipc.open_stream(rows) as batches:
             layout = layout_of(batches.schema, groups=own.groups, **spec["shape"])
 
-            def pieces() -> Iterator[tuple[pa.Table, Totals]]:
+            def swapped() -> Iterator[tuple[pa.Table, Totals]]:
                 first = part["first"]
                 for batch in batches:
                     genders = batch.column(task.gender).to_pylist() if task.gender else None
-                    swapped = own.run(batch.column(task.column), task.mode, genders=genders)
-                    yield versions(batch, first, swapped, layout)
+                    done = own.run(batch.column(task.column), task.mode, genders=genders)
+                    yield versions(batch, first, done, layout)
                     first += len(batch)
 
-            return {"counts": write_part(out, part["part"], layout, _advancing(_ahead(pieces()), advance)).counts()}
+            def pieces() -> Iterator[tuple[pa.Table, Totals]]:
+                for table, counts in _ahead(swapped()):
+                    yield table, counts
+                    advance(counts.rows_read)
+
+            return {"counts": write_part(out, part["part"], layout, pieces()).counts()}
 
     return work
-
-
-def _advancing(
-    pieces: Iterable[tuple[pa.Table, Totals]], advance: Callable[[float], None]
-) -> Iterator[tuple[pa.Table, Totals]]:
-    for table, counts in pieces:
-        yield table, counts
-        advance(counts.rows_read)

@@ -45,14 +45,6 @@ def test_a_new_version_is_a_new_commit_and_leaves_the_old_tag_alone(hub, monkeyp
     assert (f'revision="{__version__}"' in old, 'revision="99.0.0"' in new) == (True, True)
 
 
-def test_a_dry_run_writes_nothing_and_names_every_file(hub):
-    done, lines = push(dry_run=True)
-    assert done.status == "would be created"
-    assert writes(hub) == []
-    for path in (f"{NAME}.py", "README.md", "app.py", "requirements.txt"):
-        assert any(path in line for line in lines), path
-
-
 @pytest.fixture
 def script(hub, capsys):
     """The command in this process: exit code, what it prints, what it complains of."""
