@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import PureWindowsPath
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -203,10 +203,7 @@ def _endpoint(address: str) -> str:
 
 
 def _folders(path: str) -> Iterator[str]:
-    """The folder that a path lies in, and its owner's home; short ones (``/data``) stand in any text."""
+    """The folders that a path lies in; short ones (``/data``) stand in any text."""
     if _PLACE.match(path):
-        parts, gap = re.split(r"[/\\]", path), "\\" if "\\" in path else "/"
-        if len([part for part in parts[:-1] if part]) > 1:
-            yield gap.join(parts[:-1])
-        homes = [at for at, part in enumerate(parts[:-2]) if part.lower() in ("home", "users") and at <= 1]
-        yield from (gap.join(parts[: at + 2]) for at in homes)
+        kind = PureWindowsPath if "\\" in path else PurePosixPath
+        yield from (str(one) for one in kind(path).parents if len(one.parts) > 2)
