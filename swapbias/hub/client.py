@@ -407,11 +407,9 @@ def push_repo(
 ) -> Push:  # fmt: skip
     """Bring a repository to ``files`` in one commit, tagged ``tag``; a version that is published is not pushed again.
 
-    A push that was cut is completed by the next one. ``raise_hint`` says how a version is raised.
-
-    Raises:
-        UsageError: the tag is published with other content, the repository was not made by a push or is public where
-            a private one is wanted, or a file must not leave. HubError: the Hub refused.
+    A push that was cut is completed by the next one. ``raise_hint`` says how a version is raised. UsageError: the tag
+    is published with other content, the repository was not made by a push or is public where a private one is wanted,
+    or a file must not leave. HubError: the Hub refused.
     """
     say, private = options["say"], options.get("private", False)
     check_upload(files)

@@ -31,7 +31,7 @@ from swapbias.hub.client import (
     Say,
     State,
     difference,
-    is_shared_name as is_shared_name,
+    is_shared_name,
 )
 from swapbias.measures import Estimate
 from swapbias.models import weight_files

@@ -56,11 +56,7 @@ class Engine:
     gpus: float = 0.0
 
     def check(self) -> None:
-        """Refuse settings that do not fit together, before any work.
-
-        Raises:
-            UsageError: an unknown engine, settings of ray for another; MissingExtraError: ray is not installed.
-        """
+        """UsageError: settings that do not fit together; MissingExtraError: ray is not installed."""
         if self.name not in ENGINES:
             raise UsageError(f"Unknown engine {self.name!r}: expected {' or '.join(ENGINES)}.")
         for name in ("address", "workers", "gpus"):

@@ -122,10 +122,8 @@ def swap_files(
         uploaded_to: where ``out`` is copied afterwards, unless that place is declared as the user's own.
 
     Raises:
-        UsageError: a wrong request: no such input, column, table or mode; ``out`` complete or begun otherwise;
-            credentialed rows and ``uploaded_to``.
-        ValueError: an input that cannot be read, in one sentence with the place.
-        OSError: ``out`` cannot be written.
+        UsageError: no such input, column, table or mode; ``out`` complete or begun otherwise; credentialed rows and
+            ``uploaded_to``. ValueError: an input that cannot be read. OSError: ``out`` cannot be written.
     """
     if processes < 1 or batch_rows < 1:
         raise UsageError(f"processes {processes} and batch rows {batch_rows}: expected 1 or more. Give larger ones.")
@@ -421,7 +419,7 @@ def _planned_parts(folder: Path, units: Iterator[Unit]) -> Iterator[Part]:
 
 
 def part_swapper(spec: Mapping[str, Any], swapper: Swapper | None = None) -> Work:
-    """The worker of a swap, on whichever machine that sees the output folder; ``swapper``: of this process, else made.
+    """The worker of a swap, on whichever machine that sees the output folder; ``swapper``: that of this process.
 
     ``spec``: this folder as ``out``, a ``Job`` with all that is decided as ``task``, arguments of ``layout_of`` as
     ``shape``.

@@ -58,9 +58,8 @@ def open_source(name: str, column: str, *, split: str | None = None) -> Source:
         column: the column of texts; it becomes a string column.
         split: of a Hub dataset; None: the only one that it has.
 
-    Raises:
-        UsageError: nothing there, no file of a known format, no such column, or several splits and none named.
-        ValueError: a file that cannot be read, or files of different columns.
+    UsageError: nothing there, no file of a known format, no such column, or several splits and none named.
+    ValueError: a file that cannot be read, or files of different columns.
     """
     path = Path(name)
     if not path.exists() and format_of(path) is None and _HUB_ID.fullmatch(name):
@@ -72,11 +71,7 @@ def open_source(name: str, column: str, *, split: str | None = None) -> Source:
 
 
 def read_files(files: Sequence[Path], column: str | None = None) -> Source:
-    """The rows of files with the same columns; of ``column`` it is checked that it holds texts.
-
-    Raises:
-        UsageError, ValueError: as ``open_source``.
-    """
+    """The rows of files with the same columns; ``column`` must hold texts. Raises as ``open_source``."""
     notes_read()  # any text may be a patient's: errors quote none from here on
     schema = _schema(files[0])
     for file in files[1:]:

@@ -98,9 +98,7 @@ def layout_of(
     ``swapbias_replaced``, ``swapbias_ambiguous`` and ``swapbias_specific``, and for ``whose="patient"`` the words
     that stay by reason (``swapbias_left_relative``, ...) and doubtful words, count in the input's text: both versions
     of a row carry the same, as they do ``swapbias_doubt``. ``credentialed`` is true in every row, or not added.
-
-    Raises:
-        UsageError: an unknown mode, or an input that has a column which would be added.
+    UsageError: an unknown mode, or an input that has a column which would be added.
     """
     if mode not in FILE_MODES:
         raise UsageError(f"Unknown mode {mode!r}: expected one of {', '.join(FILE_MODES)}.")
@@ -122,14 +120,7 @@ def layout_of(
 
 
 def versions(batch: pa.RecordBatch, first: int, swapped: Swapped, layout: Layout) -> tuple[pa.Table, Totals]:
-    """The output rows of a batch, and its counts.
-
-    Args:
-        batch: input rows.
-        first: number of the first of them in the input, from 0.
-        swapped: what the swap of its texts gave.
-        layout: the output's columns.
-    """
+    """The output rows of a batch, and its counts; ``first`` is the number of its first row in the input, from 0."""
     table = pa.table(batch)
     kinds = swapped.replaced, swapped.ambiguous, swapped.specific, *swapped.left.T, swapped.doubtful_words
     for name, counts in zip(layout.counted, kinds, strict=False):
