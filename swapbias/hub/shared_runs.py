@@ -177,7 +177,7 @@ def bundle_run(run: Run, *, findings_only: bool = False, phenotypes: Collection[
         )
     if findings_only:
         results = replace(results, items={}, explained=())
-    public = runs.as_public(results)
+    public = replace(runs.as_public(results), manifest=privacy.public_manifest(manifest, shared=True))
     name = run_name(manifest)
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
         made = Run(Path(folder))

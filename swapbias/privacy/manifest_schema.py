@@ -68,6 +68,7 @@ _PRIVATE_ENDINGS = (
     ".local", ".localhost", ".localdomain", ".internal", ".intranet", ".lan", ".corp", ".home", ".private", ".test",
     ".example", ".invalid", ".home.arpa",
 )  # fmt: skip
+_UNSHARED = ("price_in", "price_out")  # settings that are nobody else's business
 _PATHS = ("model", "model_id", "adapter", "classifier", "judge", "scorer", "embeddings", "log")
 _ADDRESSES = ("base_url", "judge_base_url", "own_address")
 _OF_RUNS = ("findings.csv", "findings.parquet", "lexicon_coverage.csv")  # names that every run has itself
@@ -82,13 +83,13 @@ def public_model(name: str) -> str:
     return _last(name) if _PLACE.match(name) else name
 
 
-def public_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What others may see of a manifest: the keys that swapbias writes, each of its type, without the user's machine.
+def public_manifest(manifest: Mapping[str, Any], *, shared: bool = False) -> dict[str, Any]:
+    """The manifest without anything of the user's machine; ``shared``: and without keys that swapbias does not write.
 
     Paths become the name of their last part, the user's notes ``own notes``, an endpoint its host if that is a
-    public https one and ``own endpoint`` else. Private strings go wherever they stand in a text.
+    public https one and ``own endpoint`` else; prices are left out. Private strings go wherever they stand in a text.
 
-    >>> public_manifest({"status": "complete", "note": "of a patient", "from_cache": "x", "settings": {}})
+    >>> public_manifest({"status": "complete", "note": "of a patient", "settings": {"memo": "x"}}, shared=True)
     {'status': 'complete', 'settings': {}}
     """
     pairs = sorted(_pairs(manifest), key=lambda pair: (-len(pair[0]), pair))  # the longest first
@@ -98,17 +99,18 @@ def public_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
             return {
                 name: public(inner, key if key == "planted" else name)
                 for name, inner in value.items()
-                if _allowed(name, inner, key)
+                if name not in _UNSHARED and (not shared or _allowed(name, inner, key))
             }
         if isinstance(value, list | tuple):
-            return [public(one, key) for one in value if _allowed(key, one, "")]
+            return [public(one, key) for one in value if not shared or _allowed(key, one, "")]
         if isinstance(value, str):
             value = _public(value, key, manifest)
             for private, other in pairs:
                 value = value.replace(private, other)
         return value
 
-    found: dict[str, Any] = public(manifest, "")
+    # What the files of a run hash to is left out: they are written anew.
+    found: dict[str, Any] = public({key: one for key, one in manifest.items() if key != "sha256"}, "")
     return found
 
 
