@@ -8,7 +8,7 @@ from swapbias import __version__
 from swapbias.hub import metric_spaces as spaces
 from swapbias.hub.client import Hub
 from swapbias.studies.catalogue import metrics
-from tests.hub.clients import command, writes
+from tests.hub.clients import command
 
 NAME = "leakage_uar"
 REPO = f"lab/{NAME}"
