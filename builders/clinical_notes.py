@@ -14,7 +14,6 @@ from swapbias.notes import (
     PHENOTYPES,
     REGIMES,
     STREAM_COLUMNS,
-    WORDING_COLUMNS,
     WORDINGS,
     Notes,
     in_regime,
@@ -24,7 +23,7 @@ from swapbias.notes import (
     stream_notes,
     with_genders,
 )
-from swapbias.studies import Config, Corpus
+from swapbias.studies import DOUBTFUL, PLACEBO_COLUMNS, Config, Corpus
 
 
 @cache
@@ -76,14 +75,15 @@ def _configs(
         for regime in REGIMES
     )
     description = f"{kind} test notes in both genders"
+    columns = PAIR_COLUMNS if counted else (*PAIR_COLUMNS, DOUBTFUL)  # the swaps of synthetic notes are known
     pairs = Config(
-        "pairs", description, lambda: notes().pairs(), PAIR_COLUMNS, _PAIRS, count=count(phenotypes, train=0, test=2)
+        "pairs", description, lambda: notes().pairs(), columns, _PAIRS, count=count(phenotypes, train=0, test=2)
     )
     wordings = Config(
         "pairs_wordings",
         f"{description}, in {WORDINGS} wordings",
         lambda: notes().reworded_pairs(),
-        WORDING_COLUMNS,
+        (*columns, *PLACEBO_COLUMNS),
         _PAIRS,
         count=count(phenotypes, train=0, test=2 * WORDINGS),
     )

@@ -2,7 +2,6 @@ from .augmentation import (
     AS_TRAINED as AS_TRAINED,
     PAIR_COLUMNS as PAIR_COLUMNS,
     REGIMES as REGIMES,
-    WORDING_COLUMNS as WORDING_COLUMNS,
     WORDINGS as WORDINGS,
     Notes as Notes,
     carrier_synonyms as carrier_synonyms,

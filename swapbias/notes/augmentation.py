@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from swapbias import swapping
 from swapbias.notes.rows import NAME, OWN
-from swapbias.studies import DOUBTFUL, PLACEBO_COLUMNS, PROMPT_COLUMNS, corpus_dir, placebo, read_table
+from swapbias.studies import DOUBTFUL, PROMPT_COLUMNS, corpus_dir, placebo, read_table
 
 if TYPE_CHECKING:  # its patterns take long to compile, and most audits swap nothing
     from swapbias.swapping import Swapped, Swapper
@@ -21,7 +21,6 @@ AS_TRAINED = "as trained"  # the regime of a classifier that was trained elsewhe
 FEWEST = 3  # training notes of each label: one for each fold of the cross-validation
 OTHER = {"female": "male", "male": "female", "": ""}
 PAIR_COLUMNS = (*PROMPT_COLUMNS, "subject_id", "note_type", "version", "planted", "specific", "credentialed")
-WORDING_COLUMNS = (*PAIR_COLUMNS, *PLACEBO_COLUMNS)
 WORDINGS = 5
 
 Note = Mapping[str, str]
@@ -232,7 +231,7 @@ class Notes:
         return [row for row in found if row["specific"] == "0"] if self.plausible else found
 
     def reworded_pairs(self) -> Iterator[dict[str, str]]:
-        """The test notes in both genders in every wording, as placebo rows; columns ``WORDING_COLUMNS``."""
+        """The test notes in both genders in every wording, as placebo rows."""
         pairs = [(row, _carried(row["text"])) for row in self.pairs()]
         for wording in range(1, WORDINGS + 1):
             for row, carried in pairs:
