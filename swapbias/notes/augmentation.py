@@ -56,10 +56,7 @@ def _texts(notes: Sequence[Note], done: "Swapped", known: Mapping[str, str] | No
 
 
 def counterfactual_pairs(
-    notes: Sequence[Note],
-    swapper: "Swapper",
-    known: Mapping[str, str] | None = None,
-    max_doubt: float | None = None,
+    notes: Sequence[Note], swapper: "Swapper", known: Mapping[str, str] | None = None, max_doubt: float | None = None
 ) -> list[dict[str, str]]:
     """Two prompts for each note with a gender, as it is and in the other one; columns ``PAIR_COLUMNS``.
 
@@ -67,13 +64,10 @@ def counterfactual_pairs(
     nothing is swapped makes no pair: both versions would be the same text. ``known``: as of ``in_regime``; without
     them ``doubtful`` says (0 or 1) whether the doubt of the swap is above ``max_doubt`` (None: the median).
     """
-    done = _run(notes, swapper)
-    rows = []
-    doubts = done.doubt.tolist()
-    limit = (median(doubts) if doubts else 0.0) if max_doubt is None else max_doubt
-    for note, text, specific, doubt in zip(
-        notes, _texts(notes, done, known), done.specific.tolist(), doubts, strict=True
-    ):
+    done, rows = _run(notes, swapper), []
+    limit = median(done.doubt.tolist() or [0.0]) if max_doubt is None else max_doubt
+    swaps = zip(notes, _texts(notes, done, known), done.specific.tolist(), done.doubt.tolist(), strict=True)
+    for note, text, specific, doubt in swaps:
         gender, more = note["gender"], {} if known else {DOUBTFUL: str(int(doubt > limit))}
         if gender and text != note["text"]:
             rows.append(_prompt(note, gender, note["text"], "original", specific) | more)
