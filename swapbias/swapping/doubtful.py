@@ -5,13 +5,14 @@ is gendered there, and in a word why that is in doubt, if it is.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from swapbias.studies import corpus_dir, read_table
 from swapbias.swapping.his_or_him import word_kind
-from swapbias.swapping.table import DEMOGRAPHIC, GLUED, pattern, word_list
+from swapbias.swapping.table import DEMOGRAPHIC, GLUED, compiled, pattern, word_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,173 +155,75 @@ def _after_number(term: str, earlier: str, gap: str, number: str | None, after: 
     return Judged(False, "a letter after a number may be a unit")
 
 
-# --- words that are also names of other things ---------------------------------------------------------
+# --- words that are also names of other things: rules ---------------------------------------------------
+
+FACTS: Mapping[str, Callable[[str, str, str], bool]] = {  # of a term, what is before and after it; names in rules
+    "lower": lambda term, before, after: term.islower(),
+    "upper": lambda term, before, after: term.isupper(),
+    "title": lambda term, before, after: term.istitle(),
+    "capitals": lambda term, before, after: _in_capitals(before, after),
+    "first": lambda term, before, after: not before.strip(),
+    "starts": lambda term, before, after: not before.strip() or before.rstrip()[-1:] in '.!?:"“',  # a sentence
+    "nun": lambda term, before, after: _is_nun(pattern("nun").match(after)),  # "Sister Mary", "Father O'Brien"
+}
 
 
-def title(term: str, before: str, after: str) -> Judged:
-    """Titles: "Mr", "Ms" before a name; "MR" and "MS" without one are findings and diseases, "miss" is a verb.
+class Rule(NamedTuple):
+    """What a term is where all of this holds; patterns that are blank hold anywhere.
 
-    >>> title("Ms", "", ". Jones").swap, title("MR", "cardiac ", " imaging").swap, title("miss", "", " a dose").swap
-    (True, False, False)
+    Attributes:
+        when: names of ``FACTS``; those with "!" do not hold.
+        before, after: patterns found in the text before it, and right behind it.
+        unless: a pattern that is not found in the text before it.
+        swap, doubt, becomes: as of ``Judged``; ``doubt`` may hold {term} and {low}, the term in lower case.
     """
-    low = term.lower()
-    if term.islower():
-        dotted = bool(re.match(r"\.\s*\w", after))
-        if low in ("mr", "mrs"):
-            return _YES if dotted or re.match(r"\s+\w", after) else _NO
-        return Judged(low == "ms" and dotted, "" if low == "miss" or dotted else f"{term} may be no title")
-    if term.isupper() and low in ("mr", "ms"):
-        named = bool(pattern("name_in_capitals").match(after))
-        in_capitals = (
-            pattern("capital_word").match(after)
-            and not pattern("no_name").match(after)
-            and _in_capitals(before, after)
+
+    swap: str
+    when: str
+    before: str
+    after: str
+    unless: str
+    doubt: str
+    becomes: str
+
+    def fits(self, term: str, before: str, after: str) -> bool:
+        return (
+            all(FACTS[name.lstrip("!")](term, before, after) != name.startswith("!") for name in self.when.split())
+            and bool(not self.before or compiled(self.before).search(before))
+            and bool(not self.after or compiled(self.after).match(after))
+            and not (self.unless and compiled(self.unless).search(before))
         )
-        return Judged(named or bool(in_capitals), f"{term} may be a finding or a disease")
-    if low == "miss":
-        return Judged(bool(pattern("name").match(after)), "Miss may be a verb" if not before.strip() else "")
-    return _YES
 
 
-# What follows a subject; an abbreviation (hepatic encephalopathy) has other neighbours.
-
-
-def pronoun(term: str, before: str, after: str) -> Judged:
-    """Pronouns: "HER-2" and the "His bundle" are no pronouns; "s/he" has both; a lone "HE" may be an abbreviation.
-
-    >>> pronoun("HER", "", "-2/neu").swap, pronoun("His", "the ", " bundle").swap, pronoun("he", "s/", " was").swap
-    (False, False, False)
-    """
-    low = term.lower()
-    if (low == "he" and pattern("inclusive_he").search(before)) or pattern("bracketed").search(before):
-        return _NO
-    if low == "her" and (
-        (term.isupper() and _is_receptor(before, after)) or pattern("her2_in_any_case").match(after)
-    ):
-        return _NO
-    if low == "he" and (
-        (term == "He" and pattern("helium").match(after)) or (term == "HE" and pattern("stained").match(after))
-    ):
-        return _NO
-    if low == "his" and term != "his" and (pattern("his_bundle").match(after) or pattern("bundle_of").search(before)):
-        return _NO
-    if term.isupper() and low == "he" and not _in_capitals(before, after):
-        subject = pattern("subject").match(after) or (_starts(before) and not pattern("no_subject").match(after))
-        return Judged(bool(subject), "HE may be an abbreviation")
-    return _YES
-
-
-def _is_receptor(before: str, after: str) -> bool:
-    """Whether "HER" is a receptor: "HER-2", "HER: 2+", "ER/PR positive, HER negative"."""
-    if pattern("her2").match(after):
-        return True
-    return bool(
-        pattern("receptor").match(after) and (pattern("receptors").search(before) or not _in_capitals(before, after))
+@cache
+def rules() -> Mapping[str, Sequence[Rule]]:
+    """The rules of each term, of which the first decides that fits; where none does it is swapped."""
+    found: dict[str, list[Rule]] = {}
+    rows = read_table(
+        corpus_dir("gender_lexicon") / "context_rules.csv", ("words", *Rule._fields), optional=Rule._fields[1:]
     )
+    for row in rows:
+        for word in row["words"].split():
+            found.setdefault(word, []).append(Rule(*(row[name] for name in Rule._fields)))
+    return found
 
 
-def abbreviation(term: str, before: str, after: str) -> Judged:
-    """Nouns that are an abbreviation in capitals: "MOM" is milk of magnesia.
+def by_rules(term: str, before: str, after: str) -> Judged:
+    """Terms that are something else in places: "MR imaging", "HER-2", "Women's Hospital", "Sir William", "white count".
 
-    >>> abbreviation("MOM", "5. ", " 30 ml").swap, abbreviation("mom", "her ", " called").swap
-    (False, True)
-    """
-    if term.isupper() and (pattern("dose").match(after) or not _in_capitals(before, after)):
-        return Judged(False, f"{term} may be an abbreviation")
-    return _YES
-
-
-def _in_capitals(before: str, after: str) -> bool:
-    """Whether most longer words around are in capitals; where there are none, nothing speaks against it."""
-    beside = pattern("long_word").findall(before) + pattern("long_word").findall(after)
-    return bool(2 * sum(word.isupper() for word in beside) >= len(beside))
-
-
-def _starts(before: str) -> bool:
-    return not before.strip() or before.rstrip()[-1:] in '.!?:"“'
-
-
-def compound(term: str, before: str, after: str) -> Judged:
-    """Words of both genders, "(wo)man", and "no man's land".
-
-    >>> compound("man", "this (wo)", " with").swap
-    False
-    """
-    land = pattern("no_mans_land").match(after) and before[-3:].lower() == "no "
-    return _NO if land or pattern("inclusive_man").search(before) else _YES
-
-
-def host(term: str, before: str, after: str) -> Judged:
-    """A host of guests, not of a graft: beside "hostess", or of a party or a show.
-
-    >>> host("host", "", "/hostess").swap, host("host", "graft versus ", " disease").swap
+    >>> by_rules("Ms", "", ". Jones").swap, by_rules("MR", "cardiac ", " imaging").swap, by_rules("miss", "", " a dose").swap
+    (True, False, False)
+    >>> by_rules("white", "a 45-year-old ", " male").swap, by_rules("white", "elevated ", " count").swap
     (True, False)
-    """
-    return (
-        _YES
-        if pattern("hostess_after").match(after)
-        or pattern("hostess_before").search(before)
-        or pattern("party").search(before)
-        else _NO
-    )
-
-
-def groom(term: str, before: str, after: str) -> Judged:
-    """Who marries a bride, not a verb.
-
-    >>> groom("groom", "bride and ", "").swap, groom("groom", "able to dress and ", " himself").swap
-    (True, False)
-    """
-    return _NO if pattern("grooms_after").match(after) or pattern("grooms_before").search(before) else _YES
-
-
-def institution(term: str, before: str, after: str) -> Judged:
-    """Names of places and orders: "Brigham and Women's Hospital", "Our Lady of Lourdes", "Sisters of Mercy".
-
-    >>> institution("Women", "Brigham and ", "'s Hospital").swap, institution("women", "pregnant ", " and men").swap
-    (False, True)
-    """
-    low = term.lower()
-    if low in ("women", "men") and (
-        pattern("place").match(after) or pattern("infants").match(after) or pattern("brigham").search(before)
-    ):
-        return _NO if not term.islower() else compound(term, before, after)
-    if low in ("lady", "gentleman"):
-        named = term.istitle() and pattern("titled").match(after)  # "Lady Davis Hospital"
-        return _NO if named or (not term.islower() and pattern("our").search(before)) else _YES
-    if low in _ORDERS and not term.islower() and (pattern("order").match(after) or pattern("place").match(after)):
-        return _NO
-    return compound(term, before, after)
-
-
-def honorific(term: str, before: str, after: str) -> Judged:
-    """Sir and madam: the title of a name stays ("Sir William Osler"), in a salutation "sir" is "madam".
-
-    >>> honorific("Sir", "", " William").swap, honorific("Sir", "Dear ", ",").becomes, honorific("sir", "Yes, ", ".").becomes
-    (False, 'madam', '')
     """  # noqa: E501
-    if term.istitle() and pattern("titled").match(after):
-        return _NO
-    if term.isupper() and not _in_capitals(before, after):
-        return Judged(False, f"{term} may be an abbreviation")
-    saluted = term.lower() == "sir" and (
-        pattern("saluted_before").search(before) or pattern("saluted_after").match(after)
-    )
-    return Judged(True, "", "madam" if saluted else "")
-
-
-def religious(term: str, before: str, after: str) -> Judged:
-    """Sisters, brothers, mothers and fathers of an order, before a name: "Sister Mary", "Father O'Brien".
-
-    >>> religious("Sister", "", " Mary").swap, religious("sister", "her ", " Mary").swap
-    (False, True)
-    """
-    if not term.istitle():
+    rule = next((one for one in rules()[term.lower()] if one.fits(term, before, after)), None)
+    if rule is None:
         return _YES
-    named = pattern("nun").match(after)
-    if named and (not named[1] or named[1] in _first_names()):
-        return Judged(False, f"{term} may be a title")
-    return _NO if pattern("named_place").match(after) else _YES
+    return Judged(rule.swap == "yes", rule.doubt.format(term=term, low=term.lower()), rule.becomes)
+
+
+def _is_nun(found: re.Match[str] | None) -> bool:
+    return bool(found and (not found[1] or found[1] in _first_names()))
 
 
 @cache
@@ -329,7 +232,12 @@ def _first_names() -> frozenset[str]:
     return frozenset(row["word"] for row in rows)
 
 
-_ORDERS = frozenset({"sisters", "brothers", "daughters", "sons", "fathers"})
+def _in_capitals(before: str, after: str) -> bool:
+    """Whether most longer words around are in capitals; where there are none, nothing speaks against it."""
+    beside = pattern("long_word").findall(before) + pattern("long_word").findall(after)
+    return bool(2 * sum(word.isupper() for word in beside) >= len(beside))
+
+
 # --- given names -----------------------------------------------------------------------------------------
 
 _NO_FIRST_NAMES = word_list("no_first_names")
@@ -368,42 +276,8 @@ def given_name(term: str, before: str, after: str) -> Judged:
     return _YES
 
 
-# --- race and age: only where they are said of a person ---------------------------------------------------
-
-
-def of_person(term: str, before: str, after: str) -> Judged:
-    """A word for a race or an age that names other things as well: "white count", "black stool", "Dr. White".
-
-    >>> of_person("white", "a 45-year-old ", " male").swap, of_person("white", "elevated ", " count").swap
-    (True, False)
-    """
-    said = pattern("of_person").match(after) or pattern("race_header").search(before)
-    if said and not pattern("practitioner").search(before):
-        return _YES
-    return Judged(
-        bool(pattern("identifies").search(before) and pattern("ends").match(after)),
-        f"{term.lower()} may be no {_KIND_OF[term.lower()]}",
-    )
-
-
-_KIND_OF = {
-    **dict.fromkeys(("white", "whites", "black", "blacks", "brown", "native", "indian"), "race"),
-    **dict.fromkeys(("young", "younger", "older", "elderly"), "age"),
-}
 Judge = Callable[[str, str, str], Judged]
 KIN_TITLES = frozenset({"sister", "brother", "mother", "father"})
-JUDGES: Mapping[str, Judge] = {
-    **dict.fromkeys(DEMOGRAPHIC | GLUED, letter),
-    **dict.fromkeys(("mr", "ms", "mrs", "miss"), title),
-    **dict.fromkeys(("her", "his", "he"), pronoun),
-    "mom": abbreviation,
-    "man": compound,
-    **dict.fromkeys(_KIND_OF, of_person),
-    **dict.fromkeys(("women", "men", "lady", "gentleman", *_ORDERS), institution),
-    **dict.fromkeys(("sir", "madam"), honorific),
-    **dict.fromkeys(("host", "hosts"), host),
-    "groom": groom,
-    **dict.fromkeys(KIN_TITLES, religious),
-}
+JUDGES: Mapping[str, Judge] = {**dict.fromkeys(DEMOGRAPHIC | GLUED, letter), **dict.fromkeys(rules(), by_rules)}
 # Terms that must be looked at one by one in any case; the others only where what stands beside them is odd.
 ALWAYS = frozenset(JUDGES) - {"he", "of"} - KIN_TITLES

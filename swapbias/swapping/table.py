@@ -39,12 +39,20 @@ def _patterns() -> Mapping[str, tuple[str, bool]]:
 
 def filled(text: str) -> str:
     """A regular expression in which ``%name%`` is the pattern or the words (one of them) of that name."""
-    known = _patterns()
-    return re.sub(
-        r"%(\w+)%",
-        lambda found: filled(known[found[1]][0]) if found[1] in known else "|".join(sorted(word_list(found[1]))),
-        text,
-    )
+
+    def stands(found: re.Match[str]) -> str:
+        if found[1] not in _patterns():
+            return "|".join(sorted(word_list(found[1])))
+        other, ignores_case = _patterns()[found[1]]
+        return f"(?i:{filled(other)})" if ignores_case else filled(other)
+
+    return re.sub(r"%(\w+)%", stands, text)
+
+
+@cache
+def compiled(text: str) -> re.Pattern[str]:
+    """A regular expression of a table of rules."""
+    return re.compile(filled(text))
 
 
 @cache
