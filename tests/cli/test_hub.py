@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from swapbias.cli import app
+from swapbias.runs import Run
 from tests.hub.clients import online
 from tests.hub.server import LocalHub
 from tests.hub.shared_runs import MANIFEST, on_disk
@@ -41,6 +42,8 @@ def test_several_runs_go_to_one_repository_and_come_back(hub, capfd, tmp_path):
     settings = MANIFEST["settings"] | {"load": {"dtype": "float32"}}
     runs = [on_disk(tmp_path / str(seed), settings=settings | {"seed": seed}) for seed in (1, 2)]
     for run in runs:
+        made = Run(run)
+        made.write_manifest(made.manifest() | {"sha256": made.sums()})
         code, told = swapbias(capfd, "share", run, "--results", "alice/audits", "--findings-only")
         assert (code, "alice/audits: " in told) == (0, True), told
     code, told = swapbias(capfd, "pull", "results", "alice/audits", "--out", tmp_path / "out")
