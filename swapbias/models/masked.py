@@ -272,36 +272,43 @@ class AttitudeScorer(MaskedReading):
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         results = [not_scored(_ATTITUDE_PARTS)] * len(prompts)
         for members, probabilities in self.inner.read([prompt.text for prompt in prompts]):
-            for place, index in enumerate(members):
-                results[index] = self._scored(probabilities[place], prompts[index].lexicon)
+            names = [prompts[index].lexicon.rpartition("/")[0] for index in members]
+            top = probabilities.topk(min(ATTITUDE_TOP_K, probabilities.shape[1]), dim=1)
+            values, tokens = (
+                top.values.cpu(),
+                top.indices.cpu(),
+            )  # of all texts at once: each copy waits for the device
+            odds = {one: self._log_odds(probabilities, one) for one in {name.partition("/")[0] for name in names}}
+            for place, (index, name) in enumerate(zip(members, names, strict=True)):
+                likeliest = odds[name.partition("/")[0]][place]
+                results[index] = self._scored(values[place], tokens[place], name, likeliest)
             on_progress(len(members))
         return results
 
-    def _scored(self, probabilities: torch.Tensor, lexicon: str) -> Scored:
-        name = lexicon.rpartition("/")[0]
-        labels, of_token = self.inner.labels_of_tokens(name)
-        top, tokens = probabilities.topk(min(ATTITUDE_TOP_K, len(probabilities)))
+    def _scored(self, top: torch.Tensor, tokens: torch.Tensor, lexicon: str, log_odds: float) -> Scored:
+        labels, of_token = self.inner.labels_of_tokens(lexicon)
         if math.isnan(float(top[0])):
             return not_finite(_ATTITUDE_PARTS)
-        masses = mass_by_label(top[None].cpu().numpy(), of_token[tokens.cpu().numpy()], len(labels))[0]
+        masses = mass_by_label(top[None].numpy(), of_token[tokens.numpy()], len(labels))[0]
         sums = {**dict.fromkeys(ATTITUDES, 0.0), **dict(zip(labels, masses.tolist(), strict=True))}
         rated = sum(sums[label] for label in _RATED)
         words = [self.inner.words[token] for token in tokens.tolist()]
         parts = {f"{label}_mass": mass for label, mass in sums.items()}
-        parts |= {"top_mass": float(top.sum())}
-        parts |= {"antonym_log_odds": self._log_odds(probabilities, name.partition("/")[0])}
+        parts |= {"top_mass": float(top.sum()), "antonym_log_odds": log_odds}
         score = sums["negative"] / rated if rated > 0 else math.nan
         return Scored(score, words[0], ranked(words, top.tolist()), parts)
 
-    def _log_odds(self, probabilities: torch.Tensor, corpus: str) -> float:
+    def _log_odds(self, probabilities: torch.Tensor, corpus: str) -> list[float]:
+        """Of each text, shape (texts, vocabulary), the mean over antonym pairs; NaN where no pair is known."""
         if corpus not in self._pairs:
             self._pairs[corpus] = self._antonyms(f"{corpus}/antonyms")
         if not self._pairs[corpus]:
-            return math.nan
+            return [math.nan] * len(probabilities)
         approving, disapproving = (
-            torch.log(probabilities[list(side)].clamp_min(1e-12)) for side in zip(*self._pairs[corpus], strict=True)
+            torch.log(probabilities[:, list(side)].cpu().clamp_min(1e-12))
+            for side in zip(*self._pairs[corpus], strict=True)
         )
-        return float((disapproving - approving).mean())
+        return [float(row.mean()) for row in disapproving - approving]
 
     def _antonyms(self, name: str) -> list[tuple[int, int]]:
         """Token ids of the pairs whose two words are single tokens, a word's commonest form first."""

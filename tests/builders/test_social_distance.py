@@ -124,15 +124,15 @@ def test_attitudes_equal_the_slow_definition(attitudes):
 
 def test_antonym_log_odds_are_the_mean_over_pairs_and_rise_with_disapproval(attitudes):
     reader = read_as(attitudes, "attitude")
-    p = torch.full((len(attitudes.words),), 1e-6)
+    p = torch.full((1, len(attitudes.words)), 1e-6)
     known = {word: index for index, word in enumerate(attitudes.words)}
     pairs = [("likely", "unlikely"), ("safe", "unsafe"), ("good", "bad")]
     assert all(word in known for pair in pairs for word in pair)
-    even = reader._log_odds(p, "social_distance")
+    (even,) = reader._log_odds(p, "social_distance")
     assert even == pytest.approx(0)
     count = len(reader._pairs["social_distance"])
-    p[known["unlikely"]] = 1e-6 * math.e  # one pair of all gains 1: the mean gains 1 / count
-    assert reader._log_odds(p, "social_distance") == pytest.approx(1 / count, abs=1e-4)
+    p[0, known["unlikely"]] = 1e-6 * math.e  # one pair of all gains 1: the mean gains 1 / count
+    assert reader._log_odds(p, "social_distance")[0] == pytest.approx(1 / count, abs=1e-4)
 
 
 def test_a_prompt_without_a_rated_word_is_nan(tmp_path):
