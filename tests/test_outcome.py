@@ -106,8 +106,9 @@ def test_a_stopped_run_of_a_model_in_memory_goes_on_with_the_same_model_alone(tm
     masked = swapbias.load_scorer(model, tokenizer=tokenizer)
     scored = []
 
-    def go(studies="gendered_stigma:rq1", **more):
-        return audit(model, studies, tokenizer=tokenizer, out=tmp_path / "run", wordings=False, **more)
+    def go(limit=600, **more):
+        asked = {"tokenizer": tokenizer, "wordings": False, "limit": limit, **more}
+        return audit(model, "gendered_stigma:rq1", **asked)
 
     with pytest.MonkeyPatch.context() as patch:
 
@@ -121,16 +122,16 @@ def test_a_stopped_run_of_a_model_in_memory_goes_on_with_the_same_model_alone(tm
         patch.setattr(type(masked), "score", stop)
         patch.setattr(type(masked), "chunk_rows", 300)
         with pytest.raises(KeyboardInterrupt):
-            go()
-        with pytest.raises(UsageError, match="was begun with limit None, now 10"):
-            go(limit=10)
+            go(out=tmp_path / "run")
+        with pytest.raises(UsageError, match="was begun with limit 600, now 10"):
+            go(limit=10, out=tmp_path / "run")
         with pytest.raises(UsageError, match=r"begun in Python with a model in memory.*and out="):
             resume(tmp_path / "run", say=print, bar=lambda title, total: lambda done: None)
         with torch.no_grad():
             first = next(model.parameters())
             first[0] += 1
         with pytest.raises(UsageError, match="another version of the model"):
-            go()
+            go(out=tmp_path / "run")
         with torch.no_grad():
             first[0] -= 1
             model.load_state_dict(AutoModelForMaskedLM.from_pretrained(tmp_path / "bert").state_dict())
@@ -141,10 +142,12 @@ def test_a_stopped_run_of_a_model_in_memory_goes_on_with_the_same_model_alone(tm
                 1
             ],
         )
-        found = go().findings
-    assert sum(scored) == len(config_rows("gendered_stigma", "rq1"))  # each prompt once
-    whole = audit(model, "gendered_stigma:rq1", tokenizer=tokenizer, wordings=False).findings
-    pd.testing.assert_frame_equal(found, whole, atol=1e-5)  # other batches: float32 differs in its last digits
+        found = go(out=tmp_path / "run").findings
+    whole = go()
+    assert sum(scored) == len(whole.items("gendered_stigma"))  # each prompt once
+    pd.testing.assert_frame_equal(
+        found, whole.findings, atol=1e-5
+    )  # other batches: float32 differs in its last digits
 
 
 # --- a model in memory --------------------------------------------------------------------------------

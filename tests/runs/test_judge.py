@@ -181,10 +181,10 @@ def test_words_that_are_left_and_tell_the_group_are_warned_of():
 
 
 def test_blind_models_and_judges_hold_their_level():
-    """Gap, kappa and recall of 12 audits whose answers and judgements know nothing: intervals hold the truth."""
+    """Gap, kappa and recall of 8 audits whose answers and judgements know nothing: intervals hold the truth."""
     held = {"paired_gap": 0, "group_leakage": 0, "kappa": 0}
     rows = [row for row in ROWS if row["condition"] == "depression"]
-    for seed in range(12):
+    for seed in range(8):
         rng = random.Random(100 + seed)
         _, found, _ = audited(
             lambda prompt, rng=rng: f"{in_words(prompt, rng.random() < 0.4, rng)} {rng.randrange(60)}",
@@ -194,7 +194,7 @@ def test_blind_models_and_judges_hold_their_level():
         for measure, truth in (("paired_gap", 0.0), ("group_leakage", 0.5), ("kappa", 0.0)):
             one = (judged_gap(found) if measure == "paired_gap" else told(found, measure)).estimate
             held[measure] += one.ci_low <= truth <= one.ci_high
-    assert min(held.values()) >= 9, held  # of a binomial of 12 and .95 fewer come twice in ten thousand
+    assert min(held.values()) >= 6, held  # of a binomial of 8 and .95 fewer come six times in a thousand
 
 
 def test_an_answer_opens_no_turn_and_reasoning_is_not_judged():
