@@ -1,6 +1,5 @@
 from .auto import (
     arguments_named as arguments_named,
-    code_file as code_file,
     kind_of as kind_of,
     kinds as kinds,
     load_scorer as load_scorer,
@@ -35,6 +34,7 @@ from .loading import (
     as_pinned as as_pinned,
     length_limit as length_limit,
     load_model as load_model,
+    module_file as module_file,
     weight_files as weight_files,
     with_revision as with_revision,
 )

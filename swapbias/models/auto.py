@@ -297,8 +297,3 @@ def unit_of(experiment: Experiment, score: str) -> str:
 def read_as(scorer: Scorer, reading: str) -> Scorer:
     """The scorer in another reading of its kind; a UsageError if there is none."""
     return kind_of(scorer.kind).read_as(scorer, reading)
-
-
-def code_file(model: str) -> Path | None:
-    """The file that loading ``module:function`` would import, found without running it; None for other models."""
-    return loading.module_file(model.partition(":")[0]) if base.is_callable(model) else None

@@ -302,7 +302,8 @@ def _tasks(
     """An experiment on each model that fits, and names of its parts with why they are skipped."""
     tasks: list[Task] = []
     reasons: list[tuple[str, str]] = []
-    experiment, rows_of, trains = empty.experiment, empty.kind.rows(empty.experiment), _trains(empty.kind, settings)
+    experiment, rows_of = empty.experiment, empty.kind.rows(empty.experiment)
+    trains = empty.kind.options is NoteOptions and settings.of(NoteOptions).trains
     for model, why in fits:
         if why:
             reasons.append((experiment.name, why))
@@ -327,11 +328,6 @@ def _tasks(
             remarks.append(f"notes left out because they state no fact of the checklist: {tasks[0].factless}")
         reasons += [(studies.part_of(experiment.name), one) for one in remarks]
     return tasks, reasons
-
-
-def _trains(kind: Kind, settings: Settings) -> bool:
-    """Whether classifiers are trained on the notes that are not tested."""
-    return kind.options is NoteOptions and settings.of(NoteOptions).trains
 
 
 def _expanded(task: Task, settings: Settings) -> Task:

@@ -98,7 +98,7 @@ def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> Non
     for model in (settings.model, *(name for one in models.kinds() for name in one.code(settings))):
         if model is None or not models.is_callable(model):
             continue
-        source = models.code_file(model)
+        source = models.module_file(model.partition(":")[0])
         if known and source and file_sha256(source) not in known:
             raise UsageError(f"{run} was begun with another version of {model}. Start a new run.")
         if not trust:

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from swapbias.errors import UsageError
-from swapbias.models.auto import code_file
-from swapbias.models.base import LoadOptions
+from swapbias.models.base import LoadOptions, is_callable
 from swapbias.models.clinical import NoteOptions
 from swapbias.models.clinical.features import load_features
 from swapbias.models.clinical.phenotype import load_phenotype_classifier
@@ -192,9 +191,9 @@ def test_a_manifest_of_others_unpickles_nothing(kind, toy, tmp_path, quiet, mark
 def test_formats_that_hold_numbers_alone_run_nothing(tmp_path):
     for name in ("v.bin", "c.skops", "v.txt.gz"):
         (tmp_path / name).write_bytes(b"")
-        assert code_file(str(tmp_path / name)) is None
+        assert not is_callable(str(tmp_path / name))
     for name in ("vader", "roberta-large", "owner/name", "svm", str(tmp_path)):
-        assert code_file(name) is None
+        assert not is_callable(name)
 
 
 def test_a_module_is_found_without_importing_the_packages_around_it(tmp_path, monkeypatch, marker):
