@@ -5,14 +5,13 @@ is gendered there, and in a word why that is in doubt, if it is.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
 
 from swapbias.studies import corpus_dir, read_table
 from swapbias.swapping.his_or_him import word_kind
-from swapbias.swapping.table import DEMOGRAPHIC, GLUED, compiled, pattern, word_list
+from swapbias.swapping.table import DEMOGRAPHIC, GLUED, pattern, rules, word_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,44 +167,7 @@ FACTS: Mapping[str, Callable[[str, str, str], bool]] = {  # of a term, what is b
 }
 
 
-class Rule(NamedTuple):
-    """What a term is where all of this holds; patterns that are blank hold anywhere.
-
-    Attributes:
-        when: names of ``FACTS``; those with "!" do not hold.
-        before, after: patterns found in the text before it, and right behind it.
-        unless: a pattern that is not found in the text before it.
-        swap, doubt, becomes: as of ``Judged``; ``doubt`` may hold {term} and {low}, the term in lower case.
-    """
-
-    swap: str
-    when: str
-    before: str
-    after: str
-    unless: str
-    doubt: str
-    becomes: str
-
-    def fits(self, term: str, before: str, after: str) -> bool:
-        return (
-            all(FACTS[name.lstrip("!")](term, before, after) != name.startswith("!") for name in self.when.split())
-            and bool(not self.before or compiled(self.before).search(before))
-            and bool(not self.after or compiled(self.after).match(after))
-            and not (self.unless and compiled(self.unless).search(before))
-        )
-
-
-@cache
-def rules() -> Mapping[str, Sequence[Rule]]:
-    """The rules of each term, of which the first decides that fits; where none does it is swapped."""
-    found: dict[str, list[Rule]] = {}
-    rows = read_table(
-        corpus_dir("gender_lexicon") / "context_rules.csv", ("words", *Rule._fields), optional=Rule._fields[1:]
-    )
-    for row in rows:
-        for word in row["words"].split():
-            found.setdefault(word, []).append(Rule(*(row[name] for name in Rule._fields)))
-    return found
+_RULES = rules("context_rules.csv", "doubt", "becomes")  # where none fits a term is swapped
 
 
 def by_rules(term: str, before: str, after: str) -> Judged:
@@ -216,10 +178,11 @@ def by_rules(term: str, before: str, after: str) -> Judged:
     >>> by_rules("white", "a 45-year-old ", " male").swap, by_rules("white", "elevated ", " count").swap
     (True, False)
     """  # noqa: E501
-    rule = next((one for one in rules()[term.lower()] if one.fits(term, before, after)), None)
-    if rule is None:
-        return _YES
-    return Judged(rule.swap == "yes", rule.doubt.format(term=term, low=term.lower()), rule.becomes)
+    for rule in _RULES[term.lower()]:
+        if rule.fits(lambda name: FACTS[name](term, before, after), before, after):
+            doubt = rule.row["doubt"].format(term=term, low=term.lower())
+            return Judged(rule.row["says"] == "yes", doubt, rule.row["becomes"])
+    return _YES
 
 
 def _is_nun(found: re.Match[str] | None) -> bool:
@@ -278,6 +241,6 @@ def given_name(term: str, before: str, after: str) -> Judged:
 
 Judge = Callable[[str, str, str], Judged]
 KIN_TITLES = frozenset({"sister", "brother", "mother", "father"})
-JUDGES: Mapping[str, Judge] = {**dict.fromkeys(DEMOGRAPHIC | GLUED, letter), **dict.fromkeys(rules(), by_rules)}
+JUDGES: Mapping[str, Judge] = {**dict.fromkeys(DEMOGRAPHIC | GLUED, letter), **dict.fromkeys(_RULES, by_rules)}
 # Terms that must be looked at one by one in any case; the others only where what stands beside them is odd.
 ALWAYS = frozenset(JUDGES) - {"he", "of"} - KIN_TITLES

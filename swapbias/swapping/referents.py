@@ -24,7 +24,7 @@ from swapbias.errors import UsageError
 from swapbias.studies import corpus_dir, read_table
 from swapbias.swapping.his_or_him import by_words, first_word, last_word
 from swapbias.swapping.matches import Bytes, Ints, Matches, signs_of
-from swapbias.swapping.table import DEMOGRAPHIC, GLUED, byte_pattern, filled, word_list
+from swapbias.swapping.table import DEMOGRAPHIC, GLUED, byte_pattern, rules, word_list
 
 WHOSE, SPOUSES = ("everyone", "patient"), ("swap", "keep")
 REASONS = ("relative", "spouse", "clinician", "other", "no_person", "both", "unknown")
@@ -36,6 +36,7 @@ MINE, RELATIVES, SPOUSES_WORD, CLINICIANS, OTHERS, NO_PERSON, BOTH, UNKNOWN = ra
 KIN, SPOUSE, STAFF, OTHER, CHILD, PATIENT = range(6)  # persons whom a pronoun may mean
 MAN, TITLE, PRONOUN, LETTER, ROLE = range(10, 15)  # further kinds of words
 KINDS = {"kin": KIN, "spouse": SPOUSE, "man": MAN, "title": TITLE, "letter": LETTER, "role": ROLE}  # in tables
+_KIND_NAME = {number: name for name, number in KINDS.items()}
 _WHY = {KIN: RELATIVES, SPOUSE: SPOUSES_WORD, STAFF: CLINICIANS, OTHER: OTHERS, CHILD: RELATIVES}
 CUES: Mapping[str, int] = {
     **dict.fromkeys(sorted(word_list("clinicians")), STAFF),
@@ -184,45 +185,11 @@ FACTS: Mapping[str, Callable[[Word], bool]] = {  # by their names in rules
 }
 
 
-class Rule(NamedTuple):
-    """Why a word stays (``MINE``: it is the patient's) where all of this holds.
-
-    Attributes:
-        why: the reason.
-        when: names of ``FACTS``; those with "!" do not hold.
-        before, after: patterns found in the text before it, and right behind it; blank: any text.
-        unless: a pattern that is not found in the text before it.
-    """
-
-    why: int
-    when: str = ""
-    before: str = ""
-    after: str = ""
-    unless: str = ""
-
-    def fits(self, word: Word) -> bool:
-        return (
-            all(FACTS[name.lstrip("!")](word) != name.startswith("!") for name in self.when.split())
-            and bool(not self.before or _re(self.before).search(word.before))
-            and bool(not self.after or _re(self.after).match(word.after))
-            and not (self.unless and _re(self.unless).search(word.before))
-        )
-
-
-@cache
-def rules() -> Mapping[int, Sequence[Rule]]:
-    """The rules of each kind of word: of a word the first decides that fits."""
-    columns = ("kind", "why", "when", "before", "after", "unless")
-    found: dict[int, list[Rule]] = {}
-    for row in read_table(corpus_dir("gender_lexicon") / "person_rules.csv", columns, optional=columns[2:]):
-        patterns = (filled(row[name]) for name in columns[3:])
-        found.setdefault(KINDS[row["kind"]], []).append(Rule(WHY.index(row["why"]), row["when"], *patterns))
-    return found
-
-
 def why_left(kind: int, word: Word) -> int:
     """The reason of the first rule that fits; a title's surname is noted."""
-    why = next(rule.why for rule in rules()[kind] if rule.fits(word))
+    every = rules("person_rules.csv")[_KIND_NAME[kind]]
+    fitting = (rule for rule in every if rule.fits(lambda name: FACTS[name](word), word.before, word.after))
+    why = WHY.index(next(fitting).row["says"])
     if kind == TITLE and why == CLINICIANS:
         word.row.strangers.add(word.surname)
     elif kind == TITLE and why == MINE and not word.row.surname:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -23,15 +23,13 @@ from swapbias.swapping.table import (
     DEMOGRAPHIC,
     GLUED,
     clinical_terms,
-    gender_columns,
     kept_phrases,
     load_table,
-    other_gender,
     with_given_names,
 )
 
 if TYPE_CHECKING:
-    from datasets import Dataset
+    pass
 
 
 def rebuilt(texts: pa.Array, buffer: bytes, offsets: Ints, decided: Decided) -> pa.Array:
@@ -217,40 +215,6 @@ class Swapper:
         """
         found: list[str] = self.run(_listed(texts), "neutralise").texts.to_pylist()
         return found
-
-    def augment(self, data: "Dataset", *, column: str = "text") -> "Dataset":
-        """The rows followed by their swapped versions, distinguished by the column ``version``.
-
-        A column of genders (``gender``, ``sex``) holds that of the version where anything was swapped.
-
-        Raises:
-            UsageError: no such column, or a column ``version`` that is there already.
-        """
-        from datasets import concatenate_datasets
-
-        if column not in data.column_names or "version" in data.column_names:
-            raise UsageError(
-                f"The dataset's columns are {data.column_names}: expected {column!r} and no 'version'. "
-                "Rename a column."
-            )
-
-        def swapped(batch: Mapping[str, Any]) -> dict[str, Any]:
-            known = batch["gender"] if self.whose == "patient" and "gender" in data.column_names else None
-            done = self.run(batch[column], "swap", genders=known)
-            genders = gender_columns(batch) if set(self.groups) == {"male", "female"} else []
-            other = {
-                name: [
-                    other_gender(one) if times else one for one, times in zip(batch[name], done.replaced, strict=True)
-                ]
-                for name in genders
-            }
-            return {column: done.texts.to_pylist(), **other}
-
-        both = [data, data.map(swapped, batched=True, keep_in_memory=True)]  # no copy in a cache
-        names = ("original", "swapped")
-        return concatenate_datasets(
-            [rows.add_column("version", [name] * len(rows)) for rows, name in zip(both, names, strict=True)]
-        )
 
     def run(
         self,

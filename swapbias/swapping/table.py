@@ -2,11 +2,11 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, AnyStr, NamedTuple
 
 from swapbias.errors import UsageError, quoted
 from swapbias.files import not_utf8
@@ -50,12 +50,6 @@ def filled(text: str) -> str:
 
 
 @cache
-def compiled(text: str) -> re.Pattern[str]:
-    """A regular expression of a table of rules."""
-    return re.compile(filled(text))
-
-
-@cache
 def pattern(name: str) -> re.Pattern[str]:
     """What the rules of swapping look for beside a word, by its name in ``patterns.csv``."""
     text, ignores_case = _patterns()[name]
@@ -67,6 +61,49 @@ def byte_pattern(name: str) -> re.Pattern[bytes]:
     """``pattern`` for bytes."""
     found = pattern(name)
     return re.compile(found.pattern.encode(), found.flags & re.IGNORECASE)
+
+
+class Rule(NamedTuple):
+    """What holds of a word where all of this fits; what is blank fits anywhere.
+
+    Attributes:
+        row: what stands in the table, with what it ``says``.
+        when: names of facts; those with "!" do not hold.
+        before, after: patterns found in the text before it, and right behind it.
+        unless: a pattern that is not found in the text before it.
+    """
+
+    row: Mapping[str, str]
+    when: Sequence[str]
+    before: str
+    after: str
+    unless: str
+
+    def fits(self, holds: Callable[[str], bool], before: AnyStr, after: AnyStr) -> bool:
+        """Whether it fits a word: ``holds`` says whether a fact does, by its name."""
+        return (
+            all(holds(name.lstrip("!")) != name.startswith("!") for name in self.when)
+            and bool(not self.before or _compiled(self.before, type(before)).search(before))
+            and bool(not self.after or _compiled(self.after, type(after)).match(after))
+            and not (self.unless and _compiled(self.unless, type(before)).search(before))
+        )
+
+
+@cache
+def _compiled(text: str, kind: type) -> Any:
+    whole = filled(text)
+    return re.compile(whole if kind is str else whole.encode())
+
+
+@cache
+def rules(name: str, *more: str) -> Mapping[str, Sequence[Rule]]:
+    """The rules of a table by the words that they are of, in order: of a word the first decides that fits."""
+    columns, found = ("when", "before", "after", "unless", *more), dict[str, list[Rule]]()
+    for row in read_table(corpus_dir("gender_lexicon") / name, ("words", "says", *columns), optional=columns):
+        for word in row["words"].split():
+            patterns = (row[one] for one in columns[1:4])
+            found.setdefault(word, []).append(Rule(row, row["when"].split(), *patterns))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

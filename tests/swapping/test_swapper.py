@@ -387,18 +387,6 @@ def test_wrong_requests_are_refused():
         SWAPPER.swap(["\ud800"])
 
 
-def test_augmenting_doubles_a_dataset():
-    from datasets import Dataset
-
-    data = Dataset.from_dict({"text": ["He left.", "No one."], "label": [1, 0]})
-    both = SWAPPER.augment(data)
-    assert both["text"] == ["He left.", "No one.", "She left.", "No one."]
-    assert both["label"] == [1, 0, 1, 0]
-    assert both["version"] == ["original"] * 2 + ["swapped"] * 2
-    with pytest.raises(UsageError, match="columns are"):
-        SWAPPER.augment(data, column="note")
-
-
 def test_clinical_terms_are_never_swapped():
     assert not set(clinical_terms()) & set(SWAPPER.table.terms)
 
