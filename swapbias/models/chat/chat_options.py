@@ -113,7 +113,7 @@ class ChatOptions:
         return (prompt_tokens * prices[0] + output_tokens * prices[1]) / 1e6
 
     def of_judge(self) -> "ChatOptions | None":
-        """How the judge is asked, None without one; at a place of its own it has a key of its own, too."""
+        """Options of requests to the judge, None without one; at another place it has a key of its own."""
         if self.judge is None:
             return None
         own = (self.judge_base_url, self.judge_provider)

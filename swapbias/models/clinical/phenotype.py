@@ -140,7 +140,7 @@ def train(vectors: Floats, truth: Labels, groups: Names, *, kind: str, seed: int
         "mlp": MLPClassifier(max_iter=2_000, random_state=seed),
     }[kind]
     model = make_pipeline(StandardScaler(), machine)
-    with warnings.catch_warnings():  # gender may be unlearnable
+    with warnings.catch_warnings():  # where nothing can be learned
         warnings.simplefilter("ignore", ConvergenceWarning)
         if kind == "svm":
             folds = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed)
