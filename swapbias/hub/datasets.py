@@ -10,6 +10,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import wraps
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple, Unpack
@@ -315,6 +316,7 @@ def dataset_card(
     ]
     how = f"`swapbias build {corpus.name}` makes them on your machine from the authors' own files."
     first = next(iter(infos), "")
+    split = next(iter(infos[first].splits), "") if infos else ""
     body = template("dataset_card").format(
         title=title,
         about=about,
@@ -322,7 +324,8 @@ def dataset_card(
         readme=rest.strip(),
         repo=f"{namespace}/{corpus.name}",
         first=first,
-        split=next(iter(infos[first].splits), "") if infos else "",
+        split=split,
+        example=_example(corpus.config(first), split) if infos else "",
         version=corpus.version,
         name=corpus.name,
         rows=md_table(("config", "split", "rows", "what it holds"), rows),
@@ -333,6 +336,20 @@ def dataset_card(
         recipe=recipe.replace('"NS/', f'"{namespace}/').replace('"VERSION"', f'"v{corpus.version}"').strip(),
     )
     return f"{_header(corpus, infos)}\n{body.rstrip()}\n"
+
+
+def _example(config: Config, split: str) -> str:
+    """The first row of a split as it is published, as a comment: long texts and lists are cut."""
+    rows = (row for row in config.rows() if not config.split_column or row[config.split_column] == split)
+    return "".join(f"# {_cut(config.typed(row))}\n" for row in islice(rows, 1))
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= 60 else f"{value[:59]}…"
+    if isinstance(value, dict):
+        return {name: _cut(one) for name, one in value.items()}
+    return [*map(_cut, value[:2]), *["…"] * (len(value) > 2)] if isinstance(value, list) else value
 
 
 def local_card(corpus: Corpus, infos: Infos, *, is_credentialed: bool) -> str:

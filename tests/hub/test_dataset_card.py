@@ -1,5 +1,6 @@
 """Dataset cards: every corpus says what it holds, where it comes from and what it is for, in a form the Hub reads."""
 
+import ast
 import re
 import zlib
 from dataclasses import replace
@@ -277,7 +278,10 @@ def a_card_says_at_its_head_what_to_do_with_it(corpus, built):
     assert f"](https://github.com/swapbias/swapbias/tree/main/datasets_src/{corpus})" in head
     assert (f"`swapbias audit MODEL --study {corpus}`" in head) == (studies.load_corpus(corpus).study is not None)
     example = re.search(r"```python\n(.+?)```", head, re.DOTALL)[1]
-    assert len([line for line in example.splitlines() if line]) == 3
+    *code, row = filter(None, example.splitlines())
+    first = studies.load_corpus(corpus).configs[0]
+    assert len(code) == 3
+    assert list(ast.literal_eval(row.removeprefix("# "))) == list(first.published)  # a row, with its types
     lines = (built[0] / corpus / "README.md").read_text().split("---\n", 2)[2].count("\n")
     assert lines <= 200
 
