@@ -28,7 +28,6 @@ from .his_or_him import (
     word_class as word_class,
 )
 from .jobs import Job as Job, Progress as Progress, SwapResult as SwapResult, swap_files as swap_files
-from .neutral import without_groups as without_groups
 from .readers import read_files as read_files
 from .referents import REASONS as REASONS, SPOUSES as SPOUSES, WHOSE as WHOSE
 from .resolvers import (
@@ -38,4 +37,4 @@ from .resolvers import (
     load_resolver as load_resolver,
     windows as windows,
 )
-from .swapper import MODES as MODES, Swapped as Swapped, Swapper as Swapper
+from .swapper import MODES as MODES, Swapped as Swapped, Swapper as Swapper, without_groups as without_groups

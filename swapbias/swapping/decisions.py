@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -265,15 +265,8 @@ class _Seen:
     after: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    swap: bool
-    choice: int = 0
-    doubt: str = ""
-
-
 Stays = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
-_UNSURE = _Verdict(False, -1)  # what stands beside the word leaves doubt: the word behind the next is looked at
+_UNSURE = Judged(False, choice=-1)  # what stands beside the word leaves doubt: the word behind the next is looked at
 
 
 class Decider:
@@ -293,7 +286,7 @@ class Decider:
         self._he, self._of = (self._number(text) if table.context else -1 for text in ("he", "of"))
         self._kinds = np.array([{"her": HER, "his": HIS}.get(term.text, 0) for term in self._terms])
         self._near = {kind + more: self._terms[at] for at, kind in enumerate(self._kinds) if kind for more in (0, 1)}
-        self._known: dict[bytes, _Verdict] = {}
+        self._known: dict[bytes, Judged] = {}
         self._pool, self._word = self._all_words()
 
     def _all_words(self) -> tuple[list[bytes], Ints]:
@@ -414,7 +407,7 @@ class Decider:
             doubts += [(int(decided.rows[place]), doubt)] if doubt else []
         return _merged(decided, verbs, doubts)
 
-    def _looked_up(self, text: _Text, places: Ints) -> tuple[list[_Verdict], list[_Seen]]:
+    def _looked_up(self, text: _Text, places: Ints) -> tuple[list[Judged], list[_Seen]]:
         """A verdict on each place; and the places that were looked at, the rest being known by their key."""
         if len(self._known) > _KNOWN:
             self._known.clear()
@@ -440,17 +433,17 @@ class Decider:
                 if (verdict := self._beside(self._near[kind], before, after)) is not None:
                     self._known[key] = verdict
 
-    def _beside(self, term: Term, before: str, after: str) -> _Verdict | None:
+    def _beside(self, term: Term, before: str, after: str) -> Judged | None:
         """``_resolved`` for "her" or "his" between two simple words or signs; None where it takes more."""
         if self._context and term.choices in OBJECTS:
             odds = by_words(before, after.lower())
             return self._his_or_him(term, odds, "") if abs(odds) >= SURE else _UNSURE
         if self._context and term.choices in ALONE:
             alone = stands_alone(before, after.lower())
-            return None if alone is None else _Verdict(True, _alone(term, alone))
-        return _Verdict(True)
+            return None if alone is None else Judged(True, choice=_alone(term, alone))
+        return Judged(True)
 
-    def _by_second(self, text: _Text, place: int, key: bytes) -> _Verdict:
+    def _by_second(self, text: _Text, place: int, key: bytes) -> Judged:
         """The verdict on "her" with the word behind the next one, which is added to the key."""
         end, last = int(text.found.end[place]), int(text.offsets[text.rows[place] + 1])
         after = text.buffer[end : min(last, end + WINDOW)].decode(errors="ignore")[:NEAR]
@@ -463,10 +456,10 @@ class Decider:
             self._known[longer] = verdict
         return verdict
 
-    def _his_or_him(self, term: Term, odds: float, doubt: str) -> _Verdict:
+    def _his_or_him(self, term: Term, odds: float, doubt: str) -> Judged:
         own = _index(term, OBJECTS[term.choices])
         unsure = f"{term.text}: {' or '.join(sorted(term.choices, reverse=True))}"
-        return _Verdict(True, own if odds > 0 else 1 - own, unsure if abs(odds) < DOUBTFUL else doubt)
+        return Judged(True, unsure if abs(odds) < DOUBTFUL else doubt, choice=own if odds > 0 else 1 - own)
 
     def _keys(self, text: _Text, places: Ints) -> list[bytes]:
         found, kind = text.found, self._kinds[text.found.term[places]]
@@ -512,21 +505,18 @@ class Decider:
             text.buffer[end : min(last, end + WINDOW)].decode(errors="ignore"),
         )
 
-    def _verdict(self, one: _Seen) -> _Verdict:
+    def _verdict(self, one: _Seen) -> Judged:
         """Whether a word is swapped, and which of several stands in for it."""
         judge = JUDGES.get(one.term.text) if self._context else None
         judge = given_name if one.term.given_name else judge
         judged = judge(one.written, one.before[-NEAR:], one.after[:NEAR]) if judge else Judged(True)
         if judged.swap and self._context and one.term.choices in OBJECTS:
             return self._his_or_him(one.term, log_odds_of_his(one.before, one.after), judged.doubt)
-        return _Verdict(judged.swap, self._choice(one, judged) if judged.swap else 0, judged.doubt)
-
-    def _choice(self, one: _Seen, judged: Judged) -> int:
-        if judged.becomes:
-            return _index(one.term, judged.becomes)
-        if not self._context or one.term.choices not in ALONE:
-            return 0
-        return _alone(one.term, is_pronoun(one.before, one.after))
+        if judged.swap and judged.becomes:
+            return replace(judged, choice=_index(one.term, judged.becomes))
+        if judged.swap and self._context and one.term.choices in ALONE:
+            return replace(judged, choice=_alone(one.term, is_pronoun(one.before, one.after)))
+        return judged
 
     def _report(self, terms: Ints, choices: Ints) -> Counter[str]:
         most = self._word.shape[1]

@@ -16,11 +16,12 @@ from swapbias.swapping.table import DEMOGRAPHIC, GLUED, pattern, rules, word_lis
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Whether a term is swapped, why the decision is doubtful, and what it becomes; blank: nothing, and the first."""
+    """Whether a term is swapped, why that is doubtful, and what it becomes: a word, or the choice of that number."""
 
     swap: bool
     doubt: str = ""
     becomes: str = ""
+    choice: int = 0
 
 
 _YES, _NO = Judged(True), Judged(False)

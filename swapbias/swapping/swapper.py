@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -409,3 +410,42 @@ def _joined(parts: Sequence[Swapped], kind: pa.DataType) -> Swapped:
         name: value if isinstance(value, Counter) else np.concatenate(value) for name, value in found.items()
     }
     return Swapped(texts=texts if pa.types.is_null(kind) else texts.cast(kind), **joined)
+
+
+# --- texts without the group: the further words of a slot --------------------------------------------
+
+
+def without_groups(texts: Sequence[str], words: Mapping[str, str]) -> list[str]:
+    """The texts neutralised by ``Swapper.neutralise``, and before it every one of these words by what stands for it.
+
+    Words are whole ones, in any case, with a blank or a hyphen between their parts; the article before one becomes
+    "a", which would tell an African American from a White person.
+
+    >>> without_groups(["Mary is an African-American woman. I trust her."], {"Mary": "[name]", "African American": "[race]"})
+    ['[name] is a [race] person. I trust them.']
+    """  # noqa: E501
+    return _built_in().neutralise([_replaced(text, words) for text in texts])
+
+
+@cache
+def _built_in() -> Swapper:
+    return Swapper()
+
+
+def _replaced(text: str, words: Mapping[str, str]) -> str:
+    known = {_plain(word): stands for word, stands in words.items()}
+    if not known:
+        return text
+    named = "|".join(
+        re.escape(word).replace(r"\ ", r"[\s-]+") for word in sorted(known, key=lambda one: (-len(one), one))
+    )
+    whole = re.compile(rf"(?<!\w)(?:(a)n?\s+)?({named})(?!\w)", re.IGNORECASE)
+
+    def stands(found: re.Match[str]) -> str:
+        return f"{found[1]} {known[_plain(found[2])]}" if found[1] else known[_plain(found[2])]
+
+    return whole.sub(stands, text)
+
+
+def _plain(word: str) -> str:
+    return " ".join(re.split(r"[\s-]+", word.lower()))
