@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from benchmarks.frame import FOLDER, Prepared, Scale, Side, Workload
 from benchmarks.measuring import memcpy_rate
-from swapbias.swapping.doubtful import JUDGES
+from swapbias.swapping.contexts import JUDGES
 from swapbias.swapping.swapper import Swapper
 from swapbias.swapping.table import load_table
 

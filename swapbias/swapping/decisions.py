@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.swapping.agreement import agreeing, alternatives, article_before
-from swapbias.swapping.doubtful import ALWAYS, JUDGES, KIN_TITLES, Judged, given_name
+from swapbias.swapping.contexts import ALWAYS, JUDGES, KIN_TITLES, Judged, given_name
 from swapbias.swapping.his_or_him import (
     DOUBTFUL,
     NEAR,

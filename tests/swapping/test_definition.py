@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from swapbias.swapping.agreement import agreeing, article_before
+from swapbias.swapping.contexts import JUDGES, Judged
 from swapbias.swapping.decisions import as_written, in_case, is_phrase
-from swapbias.swapping.doubtful import JUDGES, Judged
 from swapbias.swapping.his_or_him import DOUBTFUL, NEAR, WINDOW, is_pronoun, log_odds_of_his
 from swapbias.swapping.matches import fold, is_letter
 from swapbias.swapping.swapper import Swapper

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from swapbias.errors import UsageError
 from swapbias.studies import corpus_dir
-from swapbias.swapping.doubtful import ALWAYS
+from swapbias.swapping.contexts import ALWAYS
 from swapbias.swapping.his_or_him import is_pronoun, log_odds_of_his
 from swapbias.swapping.matches import Matcher, padded
 from swapbias.swapping.swapper import Swapper
