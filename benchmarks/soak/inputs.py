@@ -426,7 +426,7 @@ def _chat(place: Path) -> Iterator[Target]:
                 return
             if error_in(whole) is not None:
                 return
-            found = asking.answer_in(whole, "k", prompt(*yes_no))
+            found = asking.answer_in(whole["choices"][0], "k", prompt(*yes_no), whole.get("usage"))
             (place / "answers.jsonl").unlink(missing_ok=True)
             log = AnswerLog(place / "answers.jsonl")
             log.add(found, prompt(*yes_no))

@@ -135,6 +135,10 @@ class Scorer(Protocol):
         """Save each answer in a run's folder as it arrives; without ``text`` only what was parsed from it."""
         return
 
+    def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
+        """Why requests for these prompts would exceed a limit; blank if they do not."""
+        return ""
+
     def predict_proba(self, texts: Sequence[str], condition: str = "", construct: str = "") -> "NDArray[np.float64]":
         """Scores of texts as probabilities, shape (n, 2), the score second; NaN rows for those without one."""
         import numpy as np
@@ -251,8 +255,9 @@ class LoadOptions:
 
     device: str = option("auto", "auto, cpu, cuda, cuda:N or mps.", choices=("auto", "cpu", "cuda", "cuda:N", "mps"))
     dtype: str = option(
-        "float32", "float32; bfloat16 and float16 change results.", choices=("float32", *HALF_PRECISION)
-    )
+        "float32", "float32; bfloat16, float16 (change results); auto: bfloat16 where it is 4 times as fast.",
+        choices=("float32", *HALF_PRECISION, "auto"),
+    )  # fmt: skip
     batch_size: int = option(64, "Texts per forward pass.", least=1)
     positive_label: str | None = option(None, "The classifier's label for positive.")
     negative_label: str | None = option(None, "The classifier's label for negative.")

@@ -40,6 +40,7 @@ class TransformersScorer(Scorer):
     @classmethod
     def load(cls, model: str, options: LoadOptions, **settings: Any) -> Self:
         """From a local folder or Hub id, on the device and in the type of ``options``."""
+        options = loading.with_dtype(options)
         loaded, tokenizer, pin = loading.load_model(model, cls.auto_class, options, exact=cls.is_encoder)
         made = cls(loaded, tokenizer, model_id=loading.model_name(model), identity=pin, options=options, **settings)
         if cls.is_encoder and loading.rounds_later(options):

@@ -22,10 +22,10 @@ _KEYS: dict[Type, str] = {  # wherever they stand; a list holds values of the ty
         config study experiment studies decided model_id architecture revision host library target task
         frequency device_map quantization attn_implementation subfolder adapter scorer
     """,
-    r"[^\x00-\x1f\x7f]{0,2000}": "dtype_error truncated repeats unread question reason trial_notes",
+    r"[^\x00-\x1f\x7f]{0,2000}": "dtype_error truncated repeats unread question reason trial_notes stopped",
     float: """
         from_cache seed limit margin batch_size explain top_logprobs trials temperature max_tokens concurrency
-        max_requests timeout max_cost judge_max_tokens rows of planned after top_k threshold beam
+        max_requests timeout max_cost judge_max_tokens answers_per_request rows of planned after top_k threshold beam
         max_doubt steps dev_accuracy definitional_pairs null_words dimension words
     """,
     bool: """

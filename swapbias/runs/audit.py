@@ -23,7 +23,7 @@ from swapbias.runs.cache import ScoreCache
 from swapbias.runs.compare import compare_runs, write_comparison
 from swapbias.runs.plan import Settings, Task
 from swapbias.runs.results import conclude, read_results, read_run
-from swapbias.runs.run import MANIFEST, SCORES, STUDIES, Run, Scoring, Store, score_part, scored_tasks
+from swapbias.runs.run import MANIFEST, REPORT, SCORES, STUDIES, Run, Scoring, Store, score_part, scored_tasks
 from swapbias.runs.scorers import check_code, check_keys, identities, load_readers
 from swapbias.swapping import LOCAL, Engine, Work, worker_pool
 
@@ -196,7 +196,12 @@ def _score(
     cut = dict.fromkeys(filter(None, (one.notes.get("truncated") for one in readers)))
     more: dict[str, Any] = {"seed": settings.seed, "margin": settings.margin, "say": say, "draw": draw}
     more["notes"] = {"dtype_error": [*scoring.notes], "truncated": [*cut]}
-    return conclude(run, manifest, tasks, readers, items, explained=settings.of(NoteOptions).explain, **more)
+    more |= {"explained": settings.of(NoteOptions).explain, "status": "stopped" if scoring.stop else "complete"}
+    found = conclude(run, manifest, tasks, readers, items, **more)
+    if scoring.stop:
+        say(f"The report has the whole trials: {run.place}/{REPORT}.")
+        raise scoring.stop
+    return found
 
 
 def part_scorer(spec: Mapping[str, Any]) -> Work:

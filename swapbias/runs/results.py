@@ -101,8 +101,9 @@ def conclude(
     notes: Mapping[str, Sequence[str]],
     explained: int = 3,
     draw: bool = True,
+    status: str = "complete",
 ) -> list[Finding]:
-    """Compare the groups, write everything down, and say in the manifest that the run is complete.
+    """Compare the groups, write everything down, and say in the manifest that the run is complete, or its ``status``.
 
     Each task was scored by the reader of the same place; ``margin`` is as in ``findings.judged``, ``notes`` are
     sentences on the scores by key of the manifest, ``explained`` how many notes of each phenotype and regime are
@@ -131,12 +132,13 @@ def conclude(
     for sentence in chain.from_iterable(notes.values()):
         say(sentence)
     manifest |= {name: sentences for name, sentences in notes.items() if sentences}
-    manifest |= {"status": "complete", "finished": now()}
+    manifest |= {"status": status, "finished": now()}
     table = pd.DataFrame([row for rows in words.values() for row in rows])
     write_results(run, Results(manifest, found, items, table, words_of_notes), draw=draw)
-    manifest[SHA256] = run.sums()
+    if status == "complete":
+        manifest[SHA256] = run.sums()
+        shutil.rmtree(run.folder / SCORES, ignore_errors=True)
     run.write_manifest(manifest)  # last: a run that says complete has all its files
-    shutil.rmtree(run.folder / SCORES, ignore_errors=True)
     return found
 
 

@@ -396,7 +396,10 @@ def score_part(every: Sequence[ScoredTask], part: Part, advance: Progress) -> Re
 
 @dataclass(slots=True)
 class Scoring:
-    """Has the tasks of a run scored, round by round, what is in the cache not again; ``notes`` are about models."""
+    """Has the tasks of a run scored, round by round, what is in the cache not again; ``notes`` are about models.
+
+    ``stopped``: why fewer rounds were scored than planned; ``stop``: what interrupted it, after which it can go on.
+    """
 
     run: Run
     manifest: dict[str, Any]
@@ -407,6 +410,8 @@ class Scoring:
     margin: float | None = None
     notes: dict[str, None] = field(default_factory=dict)
     looks: list[dict[str, Any]] = field(default_factory=list)
+    stopped: str = ""
+    stop: BaseException | None = None
     items: "dict[str, pd.DataFrame]" = field(default_factory=dict)
     advances: dict[str, Progress] = field(default_factory=dict)
 
@@ -424,15 +429,53 @@ class Scoring:
             sizes[name] += len(one.task.rows)
         self.advances = {name: self.bar(name, sizes[name]) for name in last}
         planned = max(last.values())
+        self.manifest.pop(ROUNDS, None)  # of a run that was stopped
+        whole = 0
         for number in range(1, planned + 1):
+            if number > 1 and not self._goes_on(number):
+                break
             for study in last:
-                self._score_study(study, number, pool)
+                try:
+                    self._score_study(study, number, pool)
+                except (KeyboardInterrupt, ValueError) as stop:
+                    if not whole:
+                        raise
+                    self.stop = stop
+                    break
                 if number == last[study]:  # a broken model stops the run before the next study
                     self._finish(study)
+            if self.stop:
+                self.stopped = "it was interrupted" if isinstance(self.stop, KeyboardInterrupt) else str(self.stop)
+                break
+            whole = number
             self._look(number, planned, list(last))
             for spent in dict.fromkeys(filter(None, (one.reader.notes.get("spent") for one in self.every))):
                 self.say(f"Trial {number} of {planned}: {spent}" if planned > 1 else spent)
+        if self.stopped:
+            what = f"Of {planned} planned trials of each prompt {whole} were run"
+            self._note(planned, f"{what}: {self.stopped.rstrip('.')}.")
+            self.say(f"{what}: {self.stopped.rstrip('.')}.")
+            for one in self.every:
+                one.tables = {key: table for key, table in one.tables.items() if key[0] <= whole}
+        for study in last:
+            if self.stop or study not in self.items:
+                self._finish(study)
         return {study: self.items[study] for study in last}
+
+    def _goes_on(self, number: int) -> bool:
+        """Whether this round is scored: something is undecided, and asking is within the limits."""
+        due = [one for one in self.every if one.live and number in one.rounds]
+        for reader in {one.reader.model_id: one.reader for one in due}.values():
+            rows = [row for one in due if one.reader.model_id == reader.model_id for row in one.rounds[number]]
+            self.stopped = self.stopped or reader.beyond_limits(as_prompts(rows))
+        return bool(due) and not self.stopped
+
+    def _note(self, planned: int, sentence: str) -> None:
+        """Write what is special about the rounds of this run."""
+        notes = dict.fromkeys([*self.manifest.get(ROUNDS, {}).get("trial_notes", []), sentence])
+        how = {"planned": planned, "looks": self.looks, "trial_notes": [*notes], "stopped": self.stopped}
+        self.manifest[ROUNDS] = how
+        self.run.write_manifest(self.manifest)
 
     def _score_study(self, study: str, number: int, pool: WorkerPool) -> None:
         here: list[Part] = []
@@ -504,8 +547,7 @@ class Scoring:
             "Results were looked at while they came, and asking ended where they were decided: intervals and "
             "p-values hold at each look (repeated ones, by Pocock's rule)."
         )
-        self.manifest[ROUNDS] = {"planned": planned, "looks": self.looks, "trial_notes": [sentence]}
-        self.run.write_manifest(self.manifest)
+        self._note(planned, sentence)
 
 
 def _is_credentialed(row: Mapping[str, Any]) -> bool:

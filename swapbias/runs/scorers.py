@@ -60,24 +60,22 @@ def load_readers(
 
 
 def check_limits(tasks: Sequence[Task], readers: Sequence[Scorer], settings: Settings) -> None:
-    """UsageError where the whole audit would take more requests, or cost more, than the user allows."""
-    chat, needed = settings.of(ChatOptions), dict[str, tuple[int, int]]()
-    if chat.max_requests is None and chat.max_cost is None:
-        return
-    for task, reader in zip(tasks, readers, strict=True):
-        made: Any = reader
-        needed |= made.requests(studies.as_prompts(task.rows)) if task.kind.name == "chat" else {}
-    judge = chat.of_judge()
-    judged = [task for task in tasks if task.experiment.rubric is not None] if judge and not judge.local else []
-    count, cost = len(needed) + READINGS * len(_requests(judged)), sum(chat.cost(*one) for one in needed.values())
-    limit = ""
-    if chat.max_requests is not None and count > chat.max_requests:
-        limit = f"-M max-requests allows {chat.max_requests:,}"
-    elif chat.max_cost is not None and cost > chat.max_cost:
-        limit = f"--max-cost allows {chat.max_cost:,.2f} of at most about {cost:,.2f}"
-    if limit:
-        what = f"{'With the judge ' * bool(judged)}{count:,} requests are needed"
-        raise UsageError(f"{what}, and {limit}. Raise it, or take fewer prompts (--limit) or --trials.")
+    """UsageError where not even one trial, or with a judge not all of them, is within what the user allows."""
+    chat = settings.of(ChatOptions)
+    model: Any
+    for model in {reader.model_id: reader for reader in readers}.values():
+        mine = [task for task, reader in zip(tasks, readers, strict=True) if reader.model_id == model.model_id]
+        first = studies.as_prompts(row for task in mine for row in task.rows if row.get("trial", "1") == "1")
+        if why := model.beyond_limits(first):
+            count, step = len(model.requests(first)), "Raise it, or take fewer prompts (--limit)"
+            raise UsageError(f"One trial of each prompt takes {count:,} requests, and {why}. {step}.")
+    judged = [task for task in tasks if task.experiment.rubric is not None] if (judge := chat.of_judge()) else []
+    needed = len(_requests([*tasks])) + READINGS * len(_requests(judged))
+    if judged and judge and not judge.local and chat.max_requests is not None and needed > chat.max_requests:
+        raise UsageError(
+            f"With the judge up to {needed:,} requests are needed, and -M max-requests allows {chat.max_requests:,}. "
+            "Raise it, or take fewer prompts (--limit) or --trials."
+        )
 
 
 def identities(readers: Sequence[Scorer]) -> list[dict[str, Any]]:
@@ -151,6 +149,9 @@ class JudgedScorer(Scorer):
     @property
     def notes(self) -> Mapping[str, str]:
         return self.reader.notes
+
+    def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
+        return self.reader.beyond_limits(prompts)
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = models.silent) -> list[Scored]:
         """As the reader does; then each answer that says anything is judged in both orders of the options."""

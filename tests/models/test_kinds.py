@@ -69,7 +69,7 @@ def test_settings_stand_in_a_manifest_as_they_always_have_and_come_back():
         "model", "base_url", "provider", "scoring", "top_logprobs", "trials", "temperature",
         "max_tokens", "no_seed", "concurrency", "max_requests", "timeout", "price_in", "price_out", "max_cost",
         "stop_early", "judge", "judge_base_url", "judge_provider", "judge_max_tokens", "own_address", "json_schema",
-        "scorer",
+        "answers_per_request", "scorer",
     }  # fmt: skip
     back = Settings.from_manifest({**saved, "notes": {**saved["notes"], "embeddings": ["e"]}})
     assert back.saved() == saved
@@ -90,7 +90,7 @@ def test_a_setting_is_one_and_the_same_from_the_command_line_a_file_and_python(d
     ("made", "wrong", "sentence"),
     [
         (LoadOptions, {"dtpe": "auto"}, r"^Unknown setting 'dtpe'. Did you mean dtype\?$"),
-        (LoadOptions, {"dtype": "int8"}, r"^Unknown dtype 'int8': expected float32, bfloat16, float16\.$"),
+        (LoadOptions, {"dtype": "int8"}, r"^Unknown dtype 'int8': expected float32, bfloat16, float16, auto\.$"),
         (LoadOptions, {"batch_size": "4"}, r"^batch_size is '4', expected a valid integer\. Change --batch-size\.$"),
         (ChatOptions, {"timeout": float("nan")}, r"^timeout is nan, expected a number of 0\.001 or more\. Change"),
         (ChatOptions, {"trials": 0}, r"^trials is 0, expected 1 to 1,000\. Change --trials\.$"),

@@ -12,7 +12,7 @@ from transformers import AutoModelForMaskedLM
 from transformers.utils.logging import is_progress_bar_enabled
 
 from swapbias.errors import UsageError
-from swapbias.models import LoadOptions, load_scorer, model_kind
+from swapbias.models import LoadOptions, load_scorer, loading, model_kind
 from swapbias.models.loading import load_model, pick_device
 from swapbias.studies.catalogue import as_prompts, config_rows
 from tests import tiny
@@ -46,6 +46,22 @@ def test_rounded_weights_are_measured_against_exact_ones(folder, dtype):
     assert f"in {dtype}, measured against float32" in scorer.notes["dtype_error"]
 
 
+@pytest.mark.parametrize(("times", "chosen"), [(0.7, "float32"), (3.9, "float32"), (4.0, "bfloat16")])
+def test_auto_is_bfloat16_where_that_is_four_times_as_fast(folder, monkeypatch, caplog, times, chosen):
+    monkeypatch.setattr(loading, "_times_faster", lambda device: times)
+    with caplog.at_level("INFO", "swapbias"):
+        scorer = loaded(folder, dtype="auto")
+    assert f"dtype auto: {chosen}" in caplog.text
+    scores(scorer)
+    assert (scorer.identity["dtype"], str(scorer.model.dtype)) == (chosen, f"torch.{chosen}")
+    assert bool(scorer.notes) == (chosen == "bfloat16")
+    assert loaded(folder).identity["dtype"] == "float32"  # whatever is faster
+
+
+def test_how_much_faster_bfloat16_is_is_tried_on_the_device():
+    assert 0.001 < loading._times_faster("cpu") < 1000
+
+
 def test_a_causal_model_is_read_in_float16(tmp_path):
     place = tiny.save_causal(tmp_path / "gpt")
     exact = loaded(place).log_probabilities(["he is well", "she is well"])
@@ -66,7 +82,7 @@ def test_devices_and_types_that_there_are_not_are_refused(folder):
     for wrong, sentence in (
         ({"device": "gpu"}, r"Unknown device 'gpu': expected auto, cpu, cuda, cuda:N, mps"),
         ({"device": "cuda:x"}, r"Unknown device 'cuda:x'"),
-        ({"dtype": "int8"}, r"Unknown dtype 'int8': expected float32, bfloat16, float16"),
+        ({"dtype": "int8"}, r"Unknown dtype 'int8': expected float32, bfloat16, float16, auto"),
         ({"quantization": "3bit"}, r"Unknown quantization '3bit': expected 8bit, 4bit"),
         ({"attn_implementation": "owner/kernel"}, r"a kernel on the Hub, which is not run"),
     ):

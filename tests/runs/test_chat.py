@@ -115,7 +115,7 @@ def test_a_key_goes_to_no_service_because_a_foreign_run_names_it(rows, tmp_path,
 
 def test_too_many_requests_or_no_model_leave_nothing(rows, tmp_path, quiet):
     with ChatServer(biased(rows)) as server:
-        with pytest.raises(UsageError, match="3,072 requests are needed, and -M max-requests allows 10"):
+        with pytest.raises(UsageError, match="takes 1,536 requests, and -M max-requests allows 10"):
             start(Settings(studies=STUDY, options=(chat(server, max_requests=10),)), tmp_path / "run", **quiet)
         assert server.requests == []
     assert not (tmp_path / "run").exists()

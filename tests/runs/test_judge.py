@@ -258,7 +258,7 @@ def test_settings_that_cannot_be_meant_are_refused(tmp_path, quiet, monkeypatch)
 
     refused("no experiment that is run has one", study="gender")
     refused("free text that 16 tokens would cut; give -M max-tokens=200", max_tokens=16)
-    refused(r"With the judge 6,480 requests are needed, and -M max-requests allows 3,000", max_requests=3_000)
+    refused(r"With the judge up to 6,480 requests are needed, and -M max-requests allows 3,000", max_requests=3_000)
     with pytest.raises(UsageError, match="No judge is named with -M judge, and -M judge-base-url is given"):
         ChatOptions(model="m", base_url="http://127.0.0.1:9/v1", judge_base_url="http://127.0.0.1:9/v1").check()
     monkeypatch.setattr("swapbias.errors.find_spec", lambda name: None if name == "sklearn" else True)

@@ -1,4 +1,4 @@
-"""Rounds of trials: every prompt once before any twice, looks that end asking, and limits."""
+"""Rounds of trials: every prompt once before any twice, looks that end asking, limits, and what interrupts a run."""
 
 import random
 import zlib
@@ -9,6 +9,7 @@ import pytest
 
 from swapbias.cli.auditing import plan_sentences
 from swapbias.errors import UsageError
+from swapbias.models.chat.answering import AnswerLog
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.report.text import inference
 from swapbias.runs.audit import resume, start
@@ -118,22 +119,61 @@ def test_a_run_that_was_stopped_between_looks_goes_on_as_if_it_had_not_been(aske
     assert results[0].read_bytes() == results[1].read_bytes()
 
 
-def test_limits_hold_for_the_whole_audit(asked, tmp_path, quiet):
-    # Two experiments of 48 prompts share 12: 84 requests a trial. An answer takes 2 tokens, each a thousandth.
-    paid = {"price_in": 0.0, "price_out": 1000.0, "max_tokens": 2}
+PAID = {"price_in": 0.0, "price_out": 1000.0, "max_tokens": 2}
+
+
+@pytest.mark.parametrize(
+    ("limit", "trials"),
+    [({"max_requests": 3 * ROUND + 5}, 3), ({"max_cost": 0.1, **PAID}, 1), ({"max_cost": 0.2, **PAID}, 2)],
+)
+def test_limits_end_a_run_after_whole_trials(asked, limit, trials, tmp_path, quiet):
+    # By its answers alone a trial of 48 prompts costs 48 x 2 / 1000 = .096.
     with ChatServer(leaning(asked, 0)) as server:
-        start(of(server, TWO[:1], max_requests=4 * ROUND), tmp_path / "run", **quiet, draw=False)
-        assert len(server.requests) == 4 * ROUND
-        for number, (limit, sentence) in enumerate([
-            ({"max_requests": 4 * ROUND}, "336 requests are needed, and -M max-requests allows 192"),
-            ({"max_cost": 0.4, **paid}, r"--max-cost allows 0\.40 of at most about 0\.67. Raise it, or take fewer"),
-        ]):  # fmt: skip
-            with pytest.raises(UsageError, match=sentence):
-                start(of(server, TWO, **limit), tmp_path / str(number), **quiet)
-            assert not (tmp_path / str(number)).exists()
-        assert len(server.requests) == 4 * ROUND
+        run, _ = start(of(server, **limit), tmp_path / "run", **quiet)
+    assert len(server.requests) == trials * ROUND
+    assert items(run)["trial"].astype(int).max() == trials
+    assert run.manifest()["status"] == "complete"
+    page = (run.folder / "report.html").read_text()
+    assert f"<strong>Incomplete.</strong> Of 4 planned trials of each prompt {trials} were run: " in page
+
+
+def test_less_than_one_trial_is_refused(asked, tmp_path, quiet):
+    with ChatServer(leaning(asked, 0)) as server:
+        for limit, said in (({"max_requests": 47}, "-M max-requests allows 47"), ({"max_cost": 0.001}, "--max-cost")):
+            with pytest.raises(UsageError, match=f"One trial of each prompt takes 48 requests, and {said}"):
+                start(of(server, **limit), tmp_path / "run", **quiet)
+        assert server.requests == []
     with pytest.raises(UsageError, match="both -M price-in and -M price-out, and --max-cost is given"):
         ChatOptions(model="tiny", max_cost=1.0).check()
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), ValueError("The service is gone.")])
+def test_what_interrupts_a_run_leaves_a_report_of_its_whole_trials(asked, stop, tmp_path, quiet, monkeypatch):
+    settings, add = None, AnswerLog.add
+
+    def breaking(log, answer, prompt):
+        if len(log) == 2 * ROUND + 7:
+            raise stop
+        add(log, answer, prompt)
+
+    with ChatServer(leaning(asked, 0)) as server:
+        settings = of(server)
+        monkeypatch.setattr(AnswerLog, "add", breaking)
+        with pytest.raises(type(stop)):
+            start(settings, tmp_path / "run", **quiet)
+        page = (tmp_path / "run/report.html").read_text()
+        assert "<strong>Incomplete.</strong> Of 4 planned trials of each prompt 2 were run: " in page
+        rows = pd.read_parquet(tmp_path / f"run/items/{NAME}.parquet")
+        assert (set(rows["trial"]), len(rows)) == ({"1", "2"}, 2 * ROUND)
+        monkeypatch.setattr(AnswerLog, "add", add)
+        run, found = start(settings, tmp_path / "run", **quiet)
+        assert len(server.requests) <= 4 * ROUND + 2  # no answer is requested again
+    with ChatServer(leaning(asked, 0)) as server:
+        _, whole = start(of(server), tmp_path / "other", **quiet)
+    assert "Incomplete" not in (run.folder / "report.html").read_text()
+    assert run.manifest()["status"] == "complete"
+    assert [one.estimate for one in found if one.primary] != []
+    assert [one.key() for one in found] == [one.key() for one in whole]
 
 
 def test_two_runs_are_compared_over_the_trials_that_both_were_asked():

@@ -142,6 +142,7 @@ def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
     """sha256 of all that decides an answer; rows of one trial with the same text share one, and so an answer."""
     service: list[Any] = [model, options.host, options.provider or ""]
     service += ["json_schema"] if options.json_schema else []
+    service += [options.answers_per_request] if options.answers_per_request > 1 else []
     sampling = [float(options.temperature), options.seed, options.max_tokens, trial_of(prompt.prompt_id)]
     how = [LOG_ODDS, options.top_logprobs] if options.log_odds else sampling
     return hashlib.sha256(json.dumps([*service, prompt.text, *how]).encode()).hexdigest()
@@ -208,13 +209,17 @@ class AnsweringScorer(Scorer):
         texts = {key: rows[0].text for key, rows in self._groups(prompts).items()}
         return {key: (math.ceil(len(text) / CHARACTERS_PER_TOKEN), most) for key, text in texts.items()}
 
+    def counted(self) -> tuple[float, float]:
+        """Tokens of all answers as the service counted them, and currency units; NaN where they are not known."""
+        usages = [answer.usage for answer in self.log.values() if answer.usage]
+        sums = [sum(usage.get(name, 0) for usage in usages) if usages else math.nan for name in USAGE]
+        return float(sums[2]), self.options.cost(sums[0], sums[1])
+
     @property
     def notes(self) -> Mapping[str, str]:
         cut, every = sum(answer.truncated for answer in self.log.values()), len(self.log)
-        usages = [answer.usage for answer in self.log.values() if answer.usage]
-        sums = [sum(usage.get(name, 0) for usage in usages) if usages else math.nan for name in USAGE]
-        tokens = "tokens not counted" if math.isnan(sums[2]) else f"{sums[2]:,.0f} tokens"
-        cost = self.options.cost(sums[0], sums[1])
+        counted, cost = self.counted()
+        tokens = "tokens not counted" if math.isnan(counted) else f"{counted:,.0f} tokens"
         spent = {"spent": f"{every:,} requests so far, {tokens}{'' if math.isnan(cost) else f', {cost:,.2f}'}."}
         sentence = (
             f"{self.model_id}: {cut:,} of {every:,} answers ({100 * cut / max(every, 1):.1f} %) were cut off at "

@@ -45,15 +45,18 @@ class ChatOptions:
     top_logprobs: int = option(20, "First tokens a service tells, for log-odds.", least=1)
     json_schema: bool = option(False, "Let a JSON schema allow the options alone, where the service knows schemas.")
     trials: int = option(5, "Answers to each prompt.", least=1, most=1_000)  # beyond, the rows fill a memory
+    answers_per_request: int = option(1, "Trials that one request asks for (n), where the service allows.", least=1)
     temperature: float = option(1.0, "Of the chat model.", least=0.0)
     max_tokens: int = option(16, "Most tokens of an answer; models that think first need thousands.", least=1)
     concurrency: int = option(8, "Requests at once.", least=1, most=100)  # connections of the HTTP client
-    max_requests: int | None = option(None, "Most requests of the audit, the judge's included.", least=0)
+    max_requests: int | None = option(None, "Most requests; trials that take more are not run.", least=0)
     timeout: float = option(60.0, "Seconds that one attempt may take.", least=0.001)
     price_in: float | None = option(None, "Price of a million prompt tokens.", least=0.0)
     price_out: float | None = option(None, "Price of a million answer tokens.", least=0.0)
     no_seed: bool = option(False, "Send no seed, to a service that refuses it.")
-    max_cost: float | None = option(None, "Most that the model's requests may cost.", least=0.0)
+    max_cost: float | None = option(
+        None, "Most that the requests may cost; trials that take more are not run.", least=0.0
+    )
     stop_early: bool = option(False, "Look at results between trials; ask on only where nothing is decided.")
     scorer: str = option("vader", "Classifier of summaries (care_notes): as a model of an audit.", place=True)
     judge: str | None = option(None, "Chat model that reads free text as well, without the group.", place=True)
@@ -180,7 +183,8 @@ def settings(options: ChatOptions) -> dict[str, Any]:
     if options.log_odds:
         names = ["scoring", *([] if options.local else ["top_logprobs"])]
     else:
-        names = ["temperature", "seed", "trials", "max_tokens", *(["json_schema"] if options.json_schema else [])]
+        more = [name for name in ("json_schema", "answers_per_request") if options.changed(name)]
+        names = ["temperature", "seed", "trials", "max_tokens", *more]
     return {name: getattr(options, name) for name in names}
 
 

@@ -277,7 +277,7 @@ def test_a_run_says_its_way_goes_on_without_asking_twice_and_never_another_way(t
         told = " ".join(plan_sentences(asked))
         assert "16 prompts for tiny; 32 requests to send" in told
         few = replace(asked, options=(replace(asked.options[0], max_requests=31),))
-        with pytest.raises(UsageError, match="32 requests are needed, and -M max-requests allows 31"):
+        with pytest.raises(UsageError, match="takes 32 requests, and -M max-requests allows 31"):
             start(few, tmp_path / "few", **quiet)
         with pytest.raises(ValueError, match="key"):
             start(asked, tmp_path / "run", **quiet)
