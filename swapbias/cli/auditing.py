@@ -225,7 +225,7 @@ def _show(run: "runs.Run", found: "Sequence[findings.Finding]", as_json: bool, v
         ui.out.print(table)
     ui.show_text(f"\n{not_run}".rstrip())
     ui.show(f"Report  {run.place}/report.html")
-    demo = manifest["settings"].get("model") is None
+    demo = any(one["model_id"] == "calibration" for one in manifest["models"])
     command = "swapbias audit YOUR_MODEL" if demo else report.next_steps(found, str(run.place))[0][1]
     ui.show(f"Next    {command}{'' if demo else '  # 0.05 is 5 points'}")
 
