@@ -147,6 +147,7 @@ def test_a_thinking_model_stops_early_and_is_asked_with_more_tokens(rows, tmp_pa
         assert stopped < 20
         done = swapbias(*common, "-M", "max-tokens=2048", "--out", tmp_path / "b")
         assert done.returncode == 0, done.stderr
+        assert "Next    swapbias check " in done.stdout
         assert len(server.requests) == stopped + 64
     items = pd.read_parquet(tmp_path / "b" / "items" / "adjective_coreference.parquet")
     assert (items["truncated"] == 0).all()
