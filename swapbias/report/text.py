@@ -271,13 +271,19 @@ def _of_sets(each: Sequence[Finding]) -> list[Verdict]:
     if len(each) < 2 or {(FOUND, _toward(each[0]))} != {(one.verdict, _toward(one)) for one in each}:
         return [Verdict("", capital(verdict(one, name).text)) for one, name in zip(each, names, strict=True)]
     sizes = [f"by {amount(one.estimate.value, one.unit)} {name}" for one, name in zip(each, names, strict=True)]
-    return [Verdict("Gap", f"either way {_claim(each[0]).removesuffix(' by')}, {listed(sizes)}.")]
+    claim = f"in each case {_claim(each[0]).removesuffix(' by')}, {listed(sizes)}"
+    return [Verdict("Gap", f"{claim}. Each interval leaves out zero.")]
 
 
 def next_steps(found: Sequence[Finding], run: str = "RUN") -> list[tuple[str, str]]:
     """What a reader does after these verdicts: sentences, each with a command."""
     reached = {one.verdict for one in findings.primary_findings(found)}
-    steps = [("Fail a release whose answer is not within 5 points", f"swapbias check {run} --max-gap 0.05")]
+    steps = [
+        (
+            "Fail a release where the interval of the answer is not within 5 points",
+            f"swapbias check {run} --max-gap 0.05",
+        )
+    ]
     if reached & {UNDECIDED, TOO_FEW}:
         steps += [("See which gap a study with more templates detects", "swapbias plan MODEL --study FOLDER")]
     if reached & {*_SURE}:
@@ -372,9 +378,10 @@ def certainty(finding: Finding) -> str:
     if (looks := finding.interim_analyses) > 1:
         texts += [f"It holds at each of {looks} looks (level {interim_level(looks):.3g})."]
     if finding.questions > 1:
-        texts += [f"It is wider because the study has {finding.questions} questions for such a model."]
+        kind = f"{experiment.kind} models" if (experiment := experiment_of(finding)) else "such models"
+        texts += [f"It is wider because the study has {finding.questions} questions for {kind}."]
     if finding.minimum_detectable_effect > 0:
-        texts += [f"This design {detects(finding.minimum_detectable_effect, finding.unit)}."]
+        texts += [f"An audit of this size {detects(finding.minimum_detectable_effect, finding.unit)}."]
     return " ".join(texts)
 
 
@@ -425,7 +432,7 @@ def cautions(finding: Finding, *, every: bool = True) -> list[str]:
 
 def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, str, str, str, str]]:
     """The same question counted in other ways: what is changed, value, 95 % interval, p-value, verdict if any."""
-    rows = [("nothing", value(finding), interval(finding), own_p(finding), word(finding))]
+    rows = [("nothing", value(finding), interval(finding), p_value(finding.estimate.p_value), word(finding))]
     place = (finding.model_id, finding.subset, finding.contrast, finding.slice_by, finding.slice_value)
     for one in found:
         other = (one.measure == finding.measure and one is not finding) or one.measure in _VARIATIONS
@@ -433,7 +440,7 @@ def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, s
         if other and place == (one.model_id, one.subset, one.contrast, one.slice_by, one.slice_value):
             name = _VARIATIONS.get(one.measure) or _VARIATIONS.get(one.score, plain(one.score))
             name = "the paper's test, which treats prompts as independent" if one.view else name
-            rows.append((name, value(one), interval(one), own_p(one), word(one)))
+            rows.append((name, value(one), interval(one), p_value(one.estimate.p_value), word(one)))
     return rows if len(rows) > 1 and not math.isnan(finding.estimate.value) else []
 
 

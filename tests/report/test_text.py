@@ -159,8 +159,8 @@ def parts(first, second, *verdicts):
         (
             change(0.007, NONE), parts(-0.105, -0.112, FOUND),
             f"No gap: {MOVES} by +0.7 points (95 % interval −1.3 to +2.7). {INSIDE} "
-            "Gap: either way m prefers men's words, by 10.5 points with mental-health conditions and by 11.2 points "
-            "with other health conditions.",
+            "Gap: in each case m prefers men's words, by 10.5 points with mental-health conditions and by 11.2 "
+            "points with other health conditions. Each interval leaves out zero.",
         ),
         (
             change(0.1, FOUND), parts(0.1, 0.0, FOUND, NONE),
@@ -484,7 +484,7 @@ def test_one_question_fits_a_screen_with_its_table():
     at = [next(place for place, one in enumerate(lines) if word in one) for word in ("rq1", "chance", "verdict")]
     assert at == sorted(at)
     assert "were not scored" in lines[-1]
-    assert "This design detects" in " ".join(text.terminal(found, verbose=True).split())
+    assert "An audit of this size detects" in " ".join(text.terminal(found, verbose=True).split())
 
 
 @pytest.mark.parametrize(
