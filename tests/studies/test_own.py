@@ -93,10 +93,10 @@ def test_a_table_is_a_study_whatever_it_comes_in(made, tmp_path):
 
 def test_messages_of_a_chat_are_its_text():
     rows = [
-        {"pair": pair, "group": group, "messages": [{"role": role, "content": text} for role, text in turns]}
+        {"pair": pair, "group": group, "messages": [{"role": role, "content": text} for role, text in chat]}
         for pair, start in (("1", [("system", "Be brief.")]), ("2", []))
         for group, word in (("female", "She"), ("male", "He"))
-        for turns in [[*start, ("user", f"{word} waited. Why?")]]
+        for chat in [[*start, ("user", f"{word} waited. Why?")]]
     ]
     open_study(pd.DataFrame(rows), reference="male", name="chats")
     texts = [row["text"] for row in config_rows("chats", "texts")]
