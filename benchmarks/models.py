@@ -68,12 +68,12 @@ def save_models(folder: Path, count: int) -> None:
 
 def audit_models(folder: Path, count: int, out: Path) -> dict[str, Any]:
     """Audit so many models as ``swapbias audit models.txt`` does; what that took, and what is on disk."""
-    from swapbias.models import masked
+    from swapbias.models import loading
     from swapbias.runs import Settings, audit_several
 
     several = import_module("swapbias.runs.audit")
     loads, peaks, begun = Counter[str](), list[float](), time.perf_counter()
-    load, one, compare = masked.load_model, several.start, several._compare
+    load, one, compare = loading.load_model, several.start, several.compare_runs
 
     def counted(model: str, *given: Any, **options: Any) -> Any:
         loads[model] += 1
@@ -92,9 +92,9 @@ def audit_models(folder: Path, count: int, out: Path) -> dict[str, Any]:
     settings = Settings(studies=(STUDY,), limit=PROMPTS)
     shown: dict[str, Any] = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
     with (
-        mock.patch.object(masked, "load_model", counted),
+        mock.patch.object(loading, "load_model", counted),
         mock.patch.object(several, "start", watched),
-        mock.patch.object(several, "_compare", timed),
+        mock.patch.object(several, "compare_runs", timed),
     ):
         done = audit_several(models, settings, out, **shown)
     ended, asked = time.perf_counter(), peaks.pop()
