@@ -89,7 +89,7 @@ def _save_run(place: Path, number: int, asked: Any, corpora: Any) -> None:
     }  # fmt: skip
     run = Run.create(place, manifest)
     for study, rows in items.items():
-        run.write_parquet(f"items/{study}.parquet", rows)
+        run.write_parquet(f"items/{study}.parquet", rows.drop(columns="candidates"))
     write_results(run, Results(manifest, judged(found), items), draw=False)
 
 
