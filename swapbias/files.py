@@ -45,7 +45,7 @@ def locked(folder: Path, *, then: str = "", file: Path | None = None) -> Iterato
     except Timeout:
         next_step = then or "Wait until it ends, or choose another folder."
         raise UsageError(f"{folder} is being worked on by another process. {next_step}") from None
-    except (OSError, NotImplementedError):  # no locks on this file system
+    except (OSError, NotImplementedError):  # no locks on this file system; the second of filelock 3.13
         pass
     try:
         yield

@@ -12,6 +12,7 @@ from functools import wraps
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
+from reprlib import Repr
 from types import FunctionType
 from typing import Any, NamedTuple, Unpack
 
@@ -340,16 +341,15 @@ def dataset_card(
 
 def _example(config: Config, split: str) -> str:
     """The first row of a split as it is published, as a comment: long texts and lists are cut."""
-    rows = (row for row in config.rows() if not config.split_column or row[config.split_column] == split)
-    return "".join(f"# {_cut(config.typed(row))}\n" for row in islice(rows, 1))
-
-
-def _cut(value: Any) -> Any:
-    if isinstance(value, str):
-        return value if len(value) <= 60 else f"{value[:59]}…"
-    if isinstance(value, dict):
-        return {name: _cut(one) for name, one in value.items()}
-    return [*map(_cut, value[:2]), *["…"] * (len(value) > 2)] if isinstance(value, list) else value
+    short = Repr()
+    short.maxstring, short.maxlist = 60, 2
+    rows = (
+        config.typed(row) for row in config.rows() if not config.split_column or row[config.split_column] == split
+    )
+    return "".join(
+        f"# {{{', '.join(f'{name!r}: {short.repr(value)}' for name, value in row.items())}}}\n"
+        for row in islice(rows, 1)
+    )
 
 
 def local_card(corpus: Corpus, infos: Infos, *, is_credentialed: bool) -> str:

@@ -378,7 +378,8 @@ def certainty(finding: Finding) -> str:
     if (looks := finding.interim_analyses) > 1:
         texts += [f"It holds at each of {looks} looks (level {interim_level(looks):.3g})."]
     if finding.questions > 1:
-        kind = f"{experiment.kind} models" if (experiment := experiment_of(finding)) else "such models"
+        experiment = experiment_of(finding)
+        kind = f"{experiment.kind} models" if experiment else "such models"
         texts += [f"It is wider because the study has {finding.questions} questions for {kind}."]
     if finding.minimum_detectable_effect > 0:
         texts += [f"An audit of this size {detects(finding.minimum_detectable_effect, finding.unit)}."]

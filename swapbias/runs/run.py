@@ -257,7 +257,7 @@ class Store:
         """Errors of the store name its folder, in one line."""
         try:
             yield
-        except (OSError, pa.ArrowException, NotImplementedError) as error:
+        except (OSError, pa.ArrowException) as error:
             said = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise OSError(getattr(error, "errno", None) or errno.EIO, said.rstrip("."), self.url) from error
 
@@ -350,7 +350,7 @@ def chunks(rows: Sequence[Mapping[str, Any]], size: int) -> Iterator[range]:
         start = end
 
 
-# --- scoring in rounds: every prompt once before any twice ---------------------------------------------
+# --- scoring in rounds: every prompt once before any twice, so that a stopped run has whole trials ----
 
 
 @dataclass(slots=True)

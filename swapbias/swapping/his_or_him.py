@@ -192,7 +192,7 @@ def _weights() -> Mapping[str, float]:
     return {row["feature"]: float(row["weight"]) for row in rows}
 
 
-# After them a noun is often a thing ("gave him tablets"), but hardly ever one of these: "asked his son".
+# After them a noun is often a thing ("gave him tablets"), but hardly ever one of these: "gave his son".
 _SOMEBODY = word_list("somebody")
 _OWN = frozenset({"hers", "ours", "theirs", "yours"})
 # Pronouns that somebody names: "she/her/hers", "uses she/her pronouns", "(she/her)".

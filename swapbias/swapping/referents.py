@@ -248,12 +248,12 @@ def _listed(name: str) -> frozenset[bytes]:
 
 
 _AUXILIARY = _set("is was were be been being has have had did does do not") | _listed("between_subject_and_verb")
-_MODAL = _set("will would can cannot could shall may might must should")
-_PARTICIPLES = _set("given taken seen born put sent told found brought kept made held")
+_MODAL = _listed("modal_verbs")
+_PARTICIPLES = _listed("participles")
 _PAST, _SAYING, _OPENING = _listed("past_verbs"), _listed("saying_verbs"), _listed("opening_words")
 _PREPOSITIONS, _LEADING = _listed("prepositions"), _listed("leading_words")
-_JOINING = _set("that because when while who if")
-_PRESENT = _set("present bedside notified paged aware called updated consulted")
+_JOINING = _listed("joining_words")
+_PRESENT = _listed("presence")
 _SUBJECTS, _HIS, _HER = _set("he she"), _set("he him his himself"), _set("she her hers herself")
 _KINDS = "KSTOCP"
 

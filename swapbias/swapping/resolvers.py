@@ -199,7 +199,7 @@ def resolve(
     """Why each word stays by a resolver, as of ``Decisions``, and which rows it could not read: there the rules stay.
 
     Args:
-        resolver: who is asked. block: the texts and words. decided: by the rules.
+        resolver: the model. block: the texts and words. decided: by the rules.
         spouses: whether words for the patient's spouse are swapped (``swap``) or stay (``keep``).
     """
     why, unread = decided.why.copy(), np.zeros(len(block.offsets) - 1, dtype=bool)
