@@ -179,6 +179,17 @@ def test_a_command_on_what_a_reader_has_runs(line, place, monkeypatch, capsys):
     assert code in ((0, 1, 3) if words[0] == "check" else (0,)), capsys.readouterr().err
 
 
+def test_the_files_of_a_run_are_those_that_it_writes():
+    from swapbias.models.chat.answering import ANSWERS
+    from swapbias.runs import results, run
+
+    table = (ROOT / "docs" / "files.md").read_text().partition("\n# Exit codes")[0]
+    names = (results.FINDINGS_CSV, results.FINDINGS_JSON, results.COVERAGE, results.EXPLAINED, ANSWERS)
+    assert set(re.findall(r"^\| `(\S+)` \|", table, re.MULTILINE)) == {
+        *names, run.REPORT, run.MANIFEST, f"{run.ITEMS}/*.parquet"
+    }  # fmt: skip
+
+
 def test_the_site_builds_strictly_with_no_address_to_load_from(tmp_path):
     pytest.importorskip("mkdocstrings", reason="needs mkdocs, of the extra docs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
