@@ -55,9 +55,6 @@ def check(*arguments):
     return CliRunner().invoke(app, ["check", *map(str, arguments)], env={"GITHUB_ACTIONS": ""})
 
 
-# --- constant scores ------------------------------------------------------------------------------------
-
-
 def test_a_constant_model_is_not_measured(tmp_path):
     run = audited(constant, prompts(100), name="even", out=tmp_path / "run")
     assert primary(run)["verdict"] == CONSTANT
@@ -83,9 +80,6 @@ def test_a_constant_model_is_compared_with_none():
     lost = compared[compared["verdict"] == CONSTANT]
     assert lost["primary"].any()
     assert lost[["value", "ci_low", "ci_high", "p_value"]].isna().all(axis=None)  # no number beside "not measured"
-
-
-# --- equal pairs ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("pairs", "verdict", "code"), [(71, "undecided", 3), (72, NO_GAP, 0)])
@@ -124,9 +118,6 @@ def test_missing_scores_that_could_exceed_the_margin_do_not_pass():
                 for text, score in zip(texts, noisy(texts), strict=True)]  # fmt: skip
 
     assert check_run(audited(some, prompts(200)).run.folder).code == 3
-
-
-# --- repeated texts -------------------------------------------------------------------------------------
 
 
 def numbers(run):
@@ -178,9 +169,6 @@ def test_repeated_texts_count_once_in_a_comparison():
         assert again[name] == pytest.approx(once[name])
 
 
-# --- levels ---------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def base_level(tmp_path_factory):
     """A masked model for calibration with a gap of its own, whatever the condition."""
@@ -196,9 +184,6 @@ def test_levels_are_shown_beside_a_difference(base_level):
     assert "Levels not gated: " in check(base_level).output
     record = json.loads(check(base_level, "--json").output)["checks"][0]
     assert {one["subset"] for one in record["levels_not_gated"]} >= {"mental_health", "other_health"}
-
-
-# --- groups and texts -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -70,9 +70,6 @@ def loaded(family, folder):
     return auto.from_pretrained(place), AutoTokenizer.from_pretrained(place)
 
 
-# --- the same numbers ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("family", "study"), [("bert", "gendered_stigma:rq1"), ("classifier", CONTROL)])
 def test_numbers_and_table_are_those_of_the_command_line_to_the_bit(tmp_path, capsys, monkeypatch, family, study):
     monkeypatch.setattr(results, "_write_report", lambda run, results: None)  # drawing takes longest
@@ -148,9 +145,6 @@ def test_a_stopped_run_of_a_model_in_memory_goes_on_with_the_same_model_alone(tm
     pd.testing.assert_frame_equal(
         found, whole.findings, atol=1e-5
     )  # other batches: float32 differs in its last digits
-
-
-# --- a model in memory --------------------------------------------------------------------------------
 
 
 def prompts(family):
@@ -272,9 +266,6 @@ def test_a_model_without_tokenizer_or_head_is_one_sentence(tmp_path):
         audit(model, tokenizer=tokenizer)
 
 
-# --- where it is kept ---------------------------------------------------------------------------------
-
-
 def test_nothing_is_written_unless_out_is_given(tmp_path, monkeypatch):
     for name in ("temporary", "here", "cache"):
         (tmp_path / name).mkdir()
@@ -299,9 +290,6 @@ def test_a_run_that_is_kept_is_opened_again(tmp_path):
     assert (settings["model"], settings["kind"]) == ("planted", "classifier")
     again = audit(planted, out=tmp_path / "run")  # finished: read, not scored
     pd.testing.assert_frame_equal(again.findings, run.findings, check_exact=True)
-
-
-# --- what it came to ----------------------------------------------------------------------------------
 
 
 def test_a_gap_above_the_margin_fails_with_all_that_matters(tilted):

@@ -42,9 +42,6 @@ def test_rows_are_as_many_and_as_worded_as_pinned(config, upstream):
     assert [rows[place]["text"] for place in (0, 9, -1)] == texts
 
 
-# --- the sentences ----------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def own():
     return list(sentences.own_sentences())
@@ -89,9 +86,6 @@ def test_no_own_sentence_is_one_of_winobias(own, upstream):
     theirs = {text for split in ("dev", "test") for one in sentences.winobias_sentences(split) for text in
               one.texts.values()}  # fmt: skip
     assert not theirs & {text for one in own for text in one.texts.values()}
-
-
-# --- where the adjectives go --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -176,9 +170,6 @@ def kind_of(condition):
     return {0: "baseline", 1: "single", 2: "pair"}[len({condition["male"], condition["female"]} - {""})]
 
 
-# --- WinoBias as released -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("split", "others", "second"), [("dev", {92, 212}, 9), ("test", {157, 255, 279, 289, 296}, 24)]
 )
@@ -214,9 +205,6 @@ def test_the_stereotypes_are_those_of_winobias(upstream):
         assert {name.strip() for name in listed if name.strip()} == {
             name for name, stereotype in known.items() if stereotype == gender
         }
-
-
-# --- the numbers of the study -------------------------------------------------------------------------------
 
 
 def test_the_mean_of_five_trials_is_not_compared_where_trials_are_missing(tmp_path, monkeypatch):

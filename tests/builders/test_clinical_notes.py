@@ -43,9 +43,6 @@ def gendered_pairs():
     return {(row["female"].lower(), row["male"].lower()) for row in rows}
 
 
-# --- synthetic notes --------------------------------------------------------------------------------
-
-
 def test_there_are_templates_of_six_kinds_and_sentences_of_each_sort_and_place():
     tables = note_tables()
     assert len(tables.templates) >= 25
@@ -191,9 +188,6 @@ def test_terms_of_one_gender_and_other_people_stand_in_notes_as_often_as_measure
     # Of 248 transcribed reports .28 hold such a term; of the 62 with a history .37 name a relative, .45 a clinician.
     for pattern, low, high in ((of_one_gender, 0.18, 0.35), (kin, 0.3, 0.55), (re.compile(r"\bdr\."), 0.15, 0.45)):
         assert low < sum(bool(pattern.search(text)) for text in texts) / len(texts) < high
-
-
-# --- the planted leak -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("phenotype", PHENOTYPES)

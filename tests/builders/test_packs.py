@@ -49,9 +49,6 @@ def test_groups_are_named_by_their_levels():
     assert group({"gender": "man", "disability": "no disability"}) == "man with no disability"
 
 
-# --- words ----------------------------------------------------------------------------------------------
-
-
 PROMPTS = [one.name for one in load_corpus("group_packs").configs if "text" in one.columns]
 
 
@@ -159,9 +156,6 @@ def test_spanish_words_agree_with_the_person():
     )
 
 
-# --- names ------------------------------------------------------------------------------------------------
-
-
 def test_names_have_a_source_and_a_rating_where_one_is_at_hand():
     first = [row for row in names() if row["pack"] == "names"]
     assert set(Counter((row["gender"], row["race"]) for row in first).values()) == {9}
@@ -176,9 +170,6 @@ def test_names_have_a_source_and_a_rating_where_one_is_at_hand():
     for race in {row["race"] for row in full}:
         parts = [part for row in full if row["race"] == race for part in row["name"].split()]
         assert len(set(parts)) == len(parts) == 16
-
-
-# --- audits -----------------------------------------------------------------------------------------------
 
 
 def scores(rows, seed, **planted):

@@ -26,9 +26,6 @@ def masked_rows():
     return [row for name in (*MASKED, "baseline") for row in config_rows("social_distance", name)]
 
 
-# --- corpus -----------------------------------------------------------------------------------------
-
-
 def test_there_are_93_and_29_conditions_in_138_renderings():
     rows = config_rows("social_distance", "conditions")
     groups = {
@@ -80,9 +77,6 @@ def test_the_lexicon_labels_what_the_released_models_say(upstream):
                 total += float(row["probs"])
                 rated += float(row["probs"]) * (row["predicted_word"].strip().lower() in lexicon.words)
     assert rated / total >= 0.95
-
-
-# --- attitudes --------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -150,9 +144,6 @@ def test_xlnet_is_read_for_attitudes_too(tmp_path):
     assert all(0 < one.parts["top_mass"] <= 1 for one in scored)
 
 
-# --- findings ---------------------------------------------------------------------------------------
-
-
 def test_sub_conditions_are_averaged_before_conditions_are_compared():
     """Three of the 93 have three renderings: a bias on one rendering of them weighs a third of a condition.
 
@@ -195,18 +186,12 @@ def test_negative_labels_are_shares_and_baselines_stand_beside():
     assert next(one for one in found if one.contrast == "baseline").estimate.value == 0
 
 
-# --- measures ---------------------------------------------------------------------------------------
-
-
 def test_share_above_by_hand():
     # 2 of 4 above .5 (.5 itself is not): Wilson with z = 1.96: centre .5, half width .35004.
     found = share_above([0.9, 0.6, 0.5, 0.1, math.nan])
     assert (found.value, found.n, found.n_unscored) == (0.5, 4, 1)
     assert (found.ci_low, found.ci_high) == pytest.approx((0.15004, 0.84996), abs=1e-4)
     assert math.isnan(share_above([math.nan]).value)
-
-
-# --- comparing --------------------------------------------------------------------------------------
 
 
 def scored(study, configs, rule, model):

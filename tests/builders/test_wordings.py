@@ -125,9 +125,6 @@ def tables(request):
     return originals(request.param), worded(request.param), request.param
 
 
-# --- the tables ---------------------------------------------------------------------------------------
-
-
 def test_every_template_has_five_wordings_that_differ_from_each_other_and_from_every_template(tables):
     before, after, corpus = tables
     assert set(after) == set(before)
@@ -236,9 +233,6 @@ def test_a_reworded_sentence_keeps_occupations_articles_order_and_referent():
                 assert mentions(one, side) == mentions(original, side)
 
 
-# --- the rows -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("corpus", "config"), list(PLACEBOS))
 def test_placebo_rows_align_one_to_one_with_the_rows_that_they_reword(corpus, config):
     names, wanted = PLACEBOS[corpus, config]
@@ -301,9 +295,6 @@ def test_a_wording_that_stands_twice_is_refused(tmp_path, monkeypatch):
     (tmp_path / "wordings.csv").write_text("name,wording,template,source\na,1,x,own\na,1,y,own\n")
     with pytest.raises(ValueError, match="wording 1 of 'a' stands twice"):
         wordings("toy", "name")
-
-
-# --- clinical notes -----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

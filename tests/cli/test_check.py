@@ -117,9 +117,6 @@ def test_what_cannot_be_checked_is_refused(runs):
         assert part in str(done.exception)
 
 
-# --- the action ---------------------------------------------------------------------------------------
-
-
 def run_action(folder, **inputs):
     """The composite action as a runner reads it: each step with bash, its expressions filled in; code and outputs."""
     action = yaml.safe_load((ROOT / "action.yml").read_text())

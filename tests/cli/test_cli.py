@@ -312,9 +312,6 @@ def test_reproduce_prints_every_row_where_it_is_asked_to(upstream):
     assert len([one for one in numbers if one["published"]]) == 14
 
 
-# --- what is read, printed and asked ------------------------------------------------------------------
-
-
 def invoke(*arguments, **environment):
     return CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "80", **environment})
 

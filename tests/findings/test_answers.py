@@ -186,9 +186,6 @@ def test_a_part_without_an_answer_is_a_number_of_the_findings(prompts):
     assert one(found, "paired_gap").value == one(whole, "paired_gap").value  # the other trial says the same
 
 
-# --- an audit ---------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory):
     """The findings of a run with planted answers, on 12 sentences under all 16 adjectives."""

@@ -134,9 +134,6 @@ def test_a_study_that_the_run_does_not_hold_is_refused():
         check_gaps(found, studies=["rq1"])
 
 
-# --- against a baseline -------------------------------------------------------------------------------
-
-
 ROWS = pd.DataFrame(config_rows("occupation_sentiment", "sentences"))[
     ["prompt_id", "pair_id", "group", "label", "template", "condition", "construct", "text", "experiment"]
 ]
@@ -192,9 +189,6 @@ def test_other_prompts_are_no_baseline():
         check_gaps(found, items=items, baseline=other)
 
 
-# --- a gap that is the same in every pair -------------------------------------------------------------
-
-
 def constant(gap, *, nouns=20, jobs=20):
     rows = ROWS[(nouns > NOUNS) & (jobs > JOBS)]
     return found_in(
@@ -242,9 +236,6 @@ def test_a_constant_change_from_a_baseline_is_decided_alike():
             baseline={"occupation_sentiment": old},
         )
         assert gate.outcome == expected, more
-
-
-# --- how often it errs --------------------------------------------------------------------------------
 
 
 def shares(gates):

@@ -110,8 +110,6 @@ def test_an_unpaired_experiment_of_several_groups():
     assert chosen["group_spread", "all groups"].estimate.p_value < 0.05
 
 
-# --- crossed factors --------------------------------------------------------------------------------------------
-
 FACTORS = {"factors": ("gender", "race")}
 
 

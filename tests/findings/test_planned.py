@@ -46,9 +46,6 @@ def rows_of(study, name):
     return [row for config in experiment_of(study, name).configs for row in config_rows(study, config)]
 
 
-# --- from spreads to the smallest gap -----------------------------------------------------------------
-
-
 def test_the_planned_error_of_a_contrast_by_hand():
     # Templates have pairs in both sets of conditions, so their effects cancel. Conditions: .115^2 (1/11 + 1/11) =
     # .00240455; the rest: .035^2 (1/187 + 1/187) = .0000131. Together .00241765, the root of which is .049170. Its
@@ -176,9 +173,6 @@ def test_there_is_a_detectable_gap_for_any_df(df):
 
 def test_the_number_of_antonyms_is_what_each_prompt_takes():
     assert CAUSAL.readings["antonyms"].passes == len(load_lexicon("social_distance/antonyms").entries())
-
-
-# --- the spreads, from what was released --------------------------------------------------------------
 
 
 def components(values, factors, sides):

@@ -43,9 +43,6 @@ def fair(measure, unit, value, low=math.nan, high=math.nan):
     return oriented(finding(measure, unit, value, low, high))
 
 
-# --- values ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("measure", "unit", "value", "expected"),
     [
@@ -113,9 +110,6 @@ def test_swapping_the_reference_changes_nothing(measure, unit):
     assert (there.value, there.low, there.high) == (back.value, back.low, back.high)
 
 
-# --- intervals ------------------------------------------------------------------------------------------
-
-
 def test_an_interval_away_from_no_difference_turns_around():
     assert (fair("paired_gap", MASS, 0.3, 0.2, 0.4).low, fair("paired_gap", MASS, 0.3, 0.2, 0.4).high) == (0.6, 0.8)
     found = fair("flip_rate", "share of notes", 0.2, 0.1, 0.4)
@@ -147,8 +141,6 @@ def test_no_interval_stays_none():
     assert math.isnan(found.low)
     assert math.isnan(found.high)
 
-
-# --- what is refused ------------------------------------------------------------------------------------
 
 UNORIENTED = (  # levels of one group, and comparisons of which no side is the fairer one
     "group_spread", "intersection", "bias_difference", "p_one_sided", "model_difference", "gap_beyond_wording",
@@ -182,9 +174,6 @@ def test_rounding_beyond_the_range_is_none():
     assert fair("direct_bias", "absolute cosine", 1.0000003).value == 0.0
 
 
-# --- which findings are told first ----------------------------------------------------------------------
-
-
 def test_comparisons_are_those_over_all_rows_primary_findings_first_and_those_across_a_slice_last():
     across = finding("correlation", "correlation", 0.5, slice_by="profession")
     gap, rate = finding("paired_gap", MASS, 0.3), finding("flip_rate", "share of notes", 0.2)
@@ -205,9 +194,6 @@ def test_a_primary_finding_of_a_slice_or_a_rate_is_told_with_the_comparisons():
     each = [finding("paired_gap", MASS, 0.3, slice_by="phenotype", slice_value=v, primary=True) for v in "ab"]
     rate = finding("leakage_uar", "unweighted average recall", 0.9, primary=True)
     assert comparisons([*each, rate]) == [*each, rate]
-
-
-# --- every experiment of every study --------------------------------------------------------------------
 
 
 def scored(experiment):
@@ -302,9 +288,6 @@ def test_of_the_primary_findings_of_a_slice_the_one_furthest_from_fair_stands_fo
         for name, value in values.items()
     ]
     assert primary_of_each(each) == [each[1]]
-
-
-# --- where the question of the experiment cannot be answered ---------------------------------------------
 
 
 def primary_of(experiment, chosen):

@@ -155,9 +155,6 @@ class User:
         return not repo.private or repo.owner in (self.name, *self.orgs)
 
 
-# --- the Hub as a test sees it ----------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class Plan:
     """What to do when a request of this method ("*": any) whose address matches arrives, ``times`` times."""
@@ -293,9 +290,6 @@ class LocalHub:
         """Number, title, status, author and changed paths of each pull request."""
         repo = self.repositories[kind, name]
         return [(p.number, p.title, p.status, p.author, repo.changed(p)) for p in repo.pulls]
-
-
-# --- answers: status, content and headers ------------------------------------------------------------------
 
 
 class Refused(Exception):  # noqa: N818 - not an error of this server
@@ -631,9 +625,6 @@ API = {
     ("GET", "discussions"): Request.discussions, ("POST", "preupload"): Request.preupload,
     ("POST", "commit"): Request.commit, ("POST", "tag"): Request.tag,
 }  # fmt: skip
-
-
-# --- HTTP in and out --------------------------------------------------------------------------------------
 
 
 class Server(ThreadingHTTPServer):

@@ -267,9 +267,6 @@ def test_findings_have_the_same_columns_and_types_in_every_run(classifier_bundle
         assert set(table["run"].to_pylist()) == {bundle.name}
 
 
-# --- the card --------------------------------------------------------------------------------------------
-
-
 def laid_out(folder, bundles):
     for bundle in bundles:
         for path, data in bundle.files.items():

@@ -185,9 +185,6 @@ def test_a_table_has_its_numbers_to_the_right():
     assert md_table(("a", "b"), [("x", "1")], numbers=1) == "| a | b |\n| --- | --: |\n| x | 1 |"
 
 
-# Keys of the header ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 def test_keys_are_set_and_the_body_stays_byte_for_byte(line_end):
     before = "---\na: [1,  2] # two\ntags:\n- x\n\n---\nbody \n\n".replace("\n", line_end)

@@ -57,9 +57,6 @@ def keys(content):
     return [(one["dataset"]["id"], one["dataset"].get("task_id"), one["value"]) for one in yaml.safe_load(content)]
 
 
-# --- entries --------------------------------------------------------------------------------------------
-
-
 def test_the_hubs_client_reads_what_was_meant():
     (one,) = parse_eval_result_entries(yaml.safe_load(merged(b"", made(), PATH)))
     assert (one.dataset_id, one.task_id, one.dataset_revision) == ("me/gendered_stigma", "rq1", OTHER)
@@ -175,9 +172,6 @@ def test_hostile_names_stay_data():
     (back,) = yaml.safe_load(merged(b"", new, PATH))
     assert back == new[0]
     assert "\n" not in back["notes"]
-
-
-# --- merging --------------------------------------------------------------------------------------------
 
 
 def test_merging_twice_changes_nothing():

@@ -29,9 +29,6 @@ def command(*words):
     return " ".join(done.output.split())  # lines are wrapped
 
 
-# --- the first run of the README ------------------------------------------------------------------------
-
-
 def test_the_first_run_of_the_readme_is_shared_publicly_and_comes_back(hub, monkeypatch, tmp_path):
     pytest.importorskip("vaderSentiment")
     monkeypatch.chdir(tmp_path)
@@ -49,9 +46,6 @@ def test_the_first_run_of_the_readme_is_shared_publicly_and_comes_back(hub, monk
         pd.testing.assert_series_equal(pd.read_parquet(back / "items" / name)["score"], rows["score"])
     values = [swapbias.Audit.open(folder).primary["value"] for folder in (back, run)]
     pd.testing.assert_series_equal(*values)
-
-
-# --- two repositories of results ------------------------------------------------------------------------
 
 
 def other(texts):
@@ -87,8 +81,6 @@ def test_two_repositories_of_results_are_compared_by_command(two, run, tmp_path)
         assert found["other @ lab/b: value"] == pytest.approx(0.3 / 20)
         assert found["other @ lab/b: n"] == 400  # 20 noun pairs and 20 professions
 
-
-# --- pins -----------------------------------------------------------------------------------------------
 
 LOAD = """
 import json, sys

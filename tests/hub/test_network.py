@@ -40,8 +40,6 @@ def written(hub, **more):
     return Hub().commit(DATA, change, "a change", parent=head(hub), **more)
 
 
-# Silence
-
 HANGS = {
     "silence": {},
     "a cut head": {"after_bytes": 9},
@@ -93,9 +91,6 @@ def test_the_timeout_is_a_setting(monkeypatch):
         monkeypatch.setenv(network.TIMEOUT, wrong)
         with pytest.raises(UsageError, match="expected seconds above 0"):
             timeouts()
-
-
-# Refused for now
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -167,9 +162,6 @@ def test_a_pull_request_is_not_opened_twice_after_an_unclear_answer(slow):
     with pytest.raises(HubError, match=r"\(502"):
         written(slow, description="a pull request")
     assert sum("/commit/" in path for _, path, _ in slow.log) == 1
-
-
-# Elsewhere
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

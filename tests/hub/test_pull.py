@@ -42,9 +42,6 @@ def contents(folder):
     return {name: path.read_bytes() for name, path in found.items() if not name.startswith("hf-home/")}
 
 
-# --- datasets -----------------------------------------------------------------------------------------
-
-
 def test_a_dataset_comes_back_as_it_was_published(hub, corpus, tmp_path):
     from datasets import load_dataset
 
@@ -102,9 +99,6 @@ def test_a_repository_that_moves_on_while_it_is_fetched_comes_as_it_was(hub, cor
     pull(Hub(), DATASET, f"alice/{CORPUS}", tmp_path)
     assert len(hub.commits("dataset", f"alice/{CORPUS}")) == 2
     assert (tmp_path / CORPUS / "README.md").read_bytes() == corpus["README.md"]
-
-
-# --- trouble ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -174,9 +168,6 @@ def test_a_folder_of_the_users_is_not_replaced(hub, tmp_path):
     assert contents(tmp_path) == {"bob/results/notes.txt": b"mine"}
 
 
-# --- results ------------------------------------------------------------------------------------------
-
-
 def test_results_come_with_their_runs_and_without_other_files(hub, tmp_path):
     files = {"README.md": b"x", **shared("r"), "runs/r/figures/a b.svg": b"<svg/>", "run.sh": b"rm", "x.pkl": b"."}
     hub.add_repo("dataset", "bob/results", files=files)
@@ -190,9 +181,6 @@ def test_a_repository_without_runs_is_refused(hub, tmp_path):
     with pytest.raises(ValueError, match="bob/none holds no results of swapbias"):
         pull(Hub(), RESULTS, "bob/none", tmp_path)
     assert contents(tmp_path) == {}
-
-
-# --- metrics ------------------------------------------------------------------------------------------
 
 
 def test_a_metric_comes_back_and_is_not_run(hub, tmp_path):
@@ -225,9 +213,6 @@ def test_a_space_without_the_module_is_refused(hub, tmp_path):
     hub.add_repo("space", "alice/paired_gap", files={"README.md": b"x"}, sdk="gradio")
     with pytest.raises(ValueError, match="holds no metric of swapbias"):
         pull(Hub(), METRIC, "alice/paired_gap", tmp_path)
-
-
-# --- the command --------------------------------------------------------------------------------------
 
 
 def test_all_that_the_package_knows_is_pulled_by_default(hub):

@@ -148,9 +148,6 @@ def test_trouble_with_one_is_a_sentence_and_the_others_go_on(hub, monkeypatch):
     ]
 
 
-# Whose a repository is ------------------------------------------------------------------------------------
-
-
 def test_a_tag_in_the_header_makes_no_repository_ours(hub):
     hub.add_repo(*KEY, files={"README.md": CARD, "x.csv": b"x\n"})
     with pytest.raises(UsageError, match="none of its commits was made by a push"):

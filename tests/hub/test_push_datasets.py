@@ -35,9 +35,6 @@ def run_script(monkeypatch, capsys, *arguments):
     return stopped.value.code or 0, said.out, said.err
 
 
-# What is published ------------------------------------------------------------------------------------------
-
-
 def test_a_push_is_one_commit_with_the_built_files_and_the_tag_of_the_version(hub, tmp_path):
     done, lines = push()
     (commit, title), _ = hub.commits("dataset", NAME)  # below it: the Hub's own
@@ -101,9 +98,6 @@ def test_what_the_hub_gives_is_what_load_prompts_gives(hub, tmp_path):
     assert "lab/gender_lexicon" in found["refused"]  # private: nobody else's token reads it
 
 
-# What is not published --------------------------------------------------------------------------------------
-
-
 def test_a_config_without_a_licence_is_left_out_and_the_card_says_how_to_build_it(tmp_path, monkeypatch):
     monkeypatch.setattr(dataset_repos, "withheld_configs", lambda corpus: {"control": ["not stated"]})
     lines = []
@@ -133,8 +127,6 @@ def test_credentialed_rows_are_refused_whatever_the_folder_says(hub, monkeypatch
         push("clinical_notes")
     assert writes(hub) == []
 
-
-# Trouble ----------------------------------------------------------------------------------------------------
 
 COMMIT = rf"/api/datasets/{NAME}/commit"
 

@@ -62,9 +62,6 @@ def test_a_rehearsal_refuses_what_the_share_refuses(hub, run, tmp_path):
     assert ("dataset", "alice/audits") not in hub.repositories
 
 
-# --- dry run and command line ----------------------------------------------------------------------------
-
-
 def test_a_dry_run_writes_nothing_and_names_every_file(models, run):
     said = []
     wanted = ShareOptions(results="alice/audits", dry_run=True)

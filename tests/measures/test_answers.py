@@ -22,9 +22,6 @@ def bias_of(pro, anti, **more):
     return answer_bias(classes, sides, **{"pair_ids": ids, **more})
 
 
-# --- the bias ---------------------------------------------------------------------------------------------
-
-
 def test_the_bias_by_hand():
     # Pro: 6 of 8 right, anti 2 of 8: 75 - 25 = 50 points. Differences: 100 for s0 to s3, 0 for the others: squares of
     # the deviations 8 * 50^2, SD sqrt(20000 / 7) = 53.4522, error 18.8982, t = 2.6458 on 7 degrees of freedom:
@@ -100,9 +97,6 @@ def test_rows_that_make_no_pairs_are_refused(changes, said):
     rows = {"classes": ["correct", "other"], "sides": ["pro", "anti"], "pair_ids": ["a", "a"], **changes}
     with pytest.raises(ValueError, match=said):
         answer_bias(rows.pop("classes"), rows.pop("sides"), **rows)
-
-
-# --- the evaluate module ----------------------------------------------------------------------------------
 
 
 def compute(**changes):

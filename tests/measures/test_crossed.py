@@ -44,8 +44,6 @@ def numbers(found):
     return found.value, found.std_error, found.df, found.ci_low, found.ci_high, found.p_value
 
 
-# --- values by hand -----------------------------------------------------------------------------------------
-
 TABLE = [1.0, 2.0, 6.0, 3.0, 6.0, 6.0]  # of two templates by three conditions
 TEMPLATE, CONDITION = list("aaabbb"), list("xyzxyz")
 
@@ -80,9 +78,6 @@ def test_the_sum_is_never_below_one_of_its_parts():
     # from what conditions alone give. Means of conditions 1.5, 1.5, 6: variance 6.75, over 3: 2.25.
     found = paired([1.0, 2.0, 6.0, 2.0, 1.0, 6.0], template=TEMPLATE, condition=CONDITION)
     assert 2.25 <= found.std_error**2 < 2.3
-
-
-# --- slow definitions ---------------------------------------------------------------------------------------
 
 
 def slow_cr2(values, design, weights, codes):
@@ -212,9 +207,6 @@ def test_answers_and_means_take_factors_as_gaps_do():
     assert numbers(found) == pytest.approx(numbers(slow))
 
 
-# --- the same by statsmodels --------------------------------------------------------------------------------
-
-
 def two_way(values, factors):
     """Of the intercept by Cameron, Gelbach and Miller: the two-way variance, and those of each factor."""
     groups = np.column_stack(list(factors.values()))
@@ -263,9 +255,6 @@ def test_the_error_is_that_of_a_mixed_model_with_crossed_effects(shape, seed):
     found = paired(values, **factors)
     assert found.std_error == pytest.approx(fitted.bse[0], rel=2e-3)
     assert found.value == pytest.approx(fitted.params[0])
-
-
-# --- invariances --------------------------------------------------------------------------------------------
 
 
 def table():
@@ -338,9 +327,6 @@ def test_ids_of_a_factor_that_do_not_fit_are_named():
         paired_gap([1, 2, 3, 4], ["f", "m"] * 2, list("aabb"), reference_group="m", cluster_ids={"act": [1, 2, 3]})
     with pytest.raises(ValueError, match="two clusters of act, expected all of its rows in one"):
         paired_gap([1, 2, 3, 4], ["f", "m"] * 2, list("aabb"), reference_group="m", cluster_ids={"act": [1, 1, 2, 3]})
-
-
-# --- null models and planted effects ------------------------------------------------------------------------
 
 
 @pytest.mark.simulation

@@ -32,9 +32,6 @@ def planted(lean, words=60, dimensions=20, seed=0):
     return vectors, middle + axis, middle - axis
 
 
-# --- gender_direction -------------------------------------------------------------------------------
-
-
 def test_the_direction_by_hand():
     # Scaled to length 1 the pairs are (1, 0) / (-1, 0) and (.6, .8) / (-.6, .8); centred: (+-1, 0), (+-.6, 0).
     # All of the variance lies on the first axis.
@@ -78,9 +75,6 @@ def test_the_direction_is_the_first_component_of_all_centred_vectors():
 def test_pairs_without_a_direction_are_refused(female, male, sentence):
     with pytest.raises(ValueError, match=sentence):
         gender_direction(female, male)
-
-
-# --- direct_bias ------------------------------------------------------------------------------------
 
 
 def test_direct_bias_by_hand():
@@ -163,9 +157,6 @@ def test_vectors_of_other_dimensions_are_refused():
         direct_bias([[1, 2, 3]], FEMALE, MALE)
 
 
-# --- random word sets -------------------------------------------------------------------------------
-
-
 def test_the_p_values_by_hand():
     # Observed .4 and -.2: mean |cos| .3, mean .1. Sets (columns): (.3, .3), (.1, -.1), (-.5, -.5), (0, 0):
     # mean |cos| .3, .1, .5, 0, of which .3 and .5 are >= .3: p = 3 / 5; their mean is .225.
@@ -242,9 +233,6 @@ def test_cosines_on_their_own_give_what_the_vectors_gave():
         assert (one.value, one.ci_low, one.ci_high) == pytest.approx((other.value, other.ci_low, other.ci_high))
     assert again.random_direction == whole.random_direction
     assert from_cosines(whole.cosines).direct_bias.interval == "t over words"
-
-
-# --- pairs and directions at random ---------------------------------------------------------------------
 
 
 def test_the_interval_over_words_and_pairs_by_hand():

@@ -28,9 +28,6 @@ def close(found, slow):
         assert getattr(found, name) == pytest.approx(getattr(slow, name), nan_ok=True)
 
 
-# --- values by hand -----------------------------------------------------------------------------------------
-
-
 def test_the_omnibus_of_three_groups_by_hand():
     # Pairs (1, 2, 4) and (2, 4, 5): means 1.5, 3, 4.5; squares about their mean 1.5^2 + 0 + 1.5^2 = 4.5.
     # a - b is -1 and -2: mean -1.5, error .5, t 3 with one degree of freedom; b - c is -2 and -1, as clear; a - c is
@@ -87,9 +84,6 @@ def test_the_omnibus_of_two_samples_of_pairs_is_the_t_test_of_their_gaps():
     own = {"t": clusters["template"][first]}
     slow = group_gap(gaps, sample[first], reference_group="second", cluster_ids=own)
     assert found.estimate.p_value == pytest.approx(slow.p_value)
-
-
-# --- invariances ----------------------------------------------------------------------------------------------
 
 
 def test_neither_names_nor_order_change_the_omnibus():
@@ -154,8 +148,6 @@ def test_what_cannot_be_compared_is_said_in_one_sentence(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call()
 
-
-# --- nulls and planted effects ----------------------------------------------------------------------------------
 
 RUNS = 250
 MOST = stats.binom.isf(0.001, RUNS, 0.05) / RUNS  # .096: more are hardly the work of chance at .05

@@ -37,9 +37,6 @@ def planted(n=60, effect=0.3, seed=1):
     return reference + effect + rng.normal(0, 0.05, n), reference
 
 
-# --- paired_gap -------------------------------------------------------------------------------------
-
-
 def test_paired_gap_by_hand():
     # differences .50, .75, .25: mean .5; SD = sqrt((0 + .0625 + .0625) / 2) = .25; d_z = .5 / .25 = 2.
     # Groups: .75, 1, .5 (SD .25) and .25, .25, .25 (SD 0): pooled SD = sqrt(.0625 / 2) = .176777; d = 2.828427.
@@ -134,9 +131,6 @@ def test_an_unknown_test_is_refused():
         group_gap([0.1, 0.2], ["f", "m"], reference_group="m", test="z")
 
 
-# --- clusters ---------------------------------------------------------------------------------------
-
-
 def test_every_pair_its_own_cluster_is_the_paired_t_test():
     rows = pairs(*planted())
     plain = paired_gap(*rows, reference_group="m")
@@ -168,9 +162,6 @@ def test_clusters_with_equal_sums_have_no_p_value_however_they_round():
     assert found.value == pytest.approx(0.2)
     assert math.isnan(found.p_value)
     assert math.isnan(found.ci_low)
-
-
-# --- group_gap --------------------------------------------------------------------------------------
 
 
 def test_group_gap_by_hand():
@@ -214,9 +205,6 @@ def test_group_gap_counts_nan_and_refuses_one_group():
     assert math.isnan(found.p_value)  # one scored row of f: no spread to estimate
     with pytest.raises(ValueError, match="exactly two"):
         group_gap([1.0, 2.0], ["f", "f"], reference_group="m")
-
-
-# --- the others -------------------------------------------------------------------------------------
 
 
 def test_mean_score_by_hand():

@@ -23,8 +23,6 @@ def test_what_is_no_options_is_refused(declared):
         options_of(declared.split("|"))
 
 
-# Probabilities of options
-
 ASK = (1.0, 0.0, math.nan)
 
 

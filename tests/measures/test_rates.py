@@ -54,9 +54,6 @@ def slow_wilson(share, n, z):
     return tuple(ends)
 
 
-# --- flip_rate --------------------------------------------------------------------------------------
-
-
 def test_flip_rate_by_hand():
     # Pairs f/m: 1/0, 1/0, 1/0, 0/1, 1/1, 0/0, 0/0, 0/0: four of eight differ, three towards f, one towards m.
     # McNemar: P(X <= 1) for Binomial(4, 1/2) = (1 + 4) / 16, doubled = .625.
@@ -134,9 +131,6 @@ def test_the_order_of_rows_means_nothing_to_any_of_them(random):
     assert numbers(four(order)) == pytest.approx(numbers(four(list(range(len(answers))))), nan_ok=True)
 
 
-# --- rate_ratio -------------------------------------------------------------------------------------
-
-
 def test_rate_ratio_by_hand():
     # Label 1: f 1, 1, 0, 1 (3/4), m 1, 0, 0, 1 (2/4): TPRR (2/4) / (3/4) = 2/3, f higher.
     # Label 0: f 0, 1 (1/2), m 1, 1 (1): FPRR 1/2, m higher.
@@ -199,9 +193,6 @@ def test_rows_of_the_label_without_a_prediction_are_counted():
     assert (found.estimate.value, found.estimate.n, found.estimate.n_unscored) == (0.5, 3, 1)
 
 
-# --- macro_f1 ---------------------------------------------------------------------------------------
-
-
 def test_macro_f1_by_hand():
     # TP 2, FP 1, FN 1, TN 1: F1 of class 1 = 4 / 6, of class 0 = 2 / 4; mean 7/12.
     found = macro_f1([1, 1, 1, 0, 0, NAN], [1, 1, 0, 1, 0, 1])
@@ -222,9 +213,6 @@ def test_macro_f1_without_one_class_is_nan_and_all_wrong_is_zero():
     assert math.isnan(macro_f1([1, 1], [1, 1]).value)
     assert math.isnan(macro_f1([], []).value)
     assert macro_f1([0, 1], [1, 0]).value == 0
-
-
-# --- uar --------------------------------------------------------------------------------------------
 
 
 def test_uar_by_hand():
@@ -257,9 +245,6 @@ def test_uar_is_the_balanced_accuracy_of_scikit_learn():
     rng = np.random.default_rng(0)
     truth, guess = (rng.choice(["f", "m", "x"], 50).tolist() for _ in range(2))
     assert uar(guess, truth).value == pytest.approx(metrics.balanced_accuracy_score(truth, guess))
-
-
-# --- intervals of shares put together ---------------------------------------------------------------
 
 
 def test_the_difference_of_rates_of_pairs_by_hand():
@@ -436,9 +421,6 @@ def test_whole_notes_are_resampled():
     rows = macro_f1(answers, labels)
     notes = macro_f1(answers, labels, pair_ids=np.repeat(np.arange(100), 2).tolist())
     assert (notes.ci_high - notes.ci_low) / (rows.ci_high - rows.ci_low) == pytest.approx(math.sqrt(2), rel=0.1)
-
-
-# --- refusals ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,6 @@ def loaded(folder, **how):
     return load_scorer(str(folder), options=LoadOptions(**({"device": "cpu"} | how)))
 
 
-# Types and devices.
-
-
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_rounded_weights_are_measured_against_exact_ones(folder, dtype):
     scorer = loaded(folder, dtype=dtype)
@@ -114,9 +111,6 @@ def test_attention_is_the_one_that_was_named(folder):
     assert scores(scorer) == pytest.approx(scores(loaded(folder)), abs=1e-5)
 
 
-# Files.
-
-
 def test_shards_and_tied_weights_are_the_same_model(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "m", ignore=shutil.ignore_patterns("*.safetensors"))
     whole = AutoModelForMaskedLM.from_pretrained(folder)
@@ -133,9 +127,6 @@ def test_a_model_in_a_subfolder_is_found(folder, tmp_path):
     assert scores(scorer) == scores(loaded(folder))
     assert scorer.identity["subfolder"] == "inner"
     assert scorer.identity["sha256"] == loaded(folder).identity["sha256"]
-
-
-# Adapters.
 
 
 @pytest.fixture(scope="module")
@@ -172,8 +163,6 @@ def test_an_adapter_needs_its_package(folder, monkeypatch):
     with pytest.raises(UsageError, match=r"needs the package peft\. Install it: pip install peft\.$"):
         loaded(folder, adapter=str(folder))
 
-
-# Code of a model.
 
 CODE = """
 from pathlib import Path
@@ -228,9 +217,6 @@ def test_the_command_runs_code_of_a_model_with_trust_alone(own_code):
     assert isinstance(found.exception, UsageError)
     assert "add --trust" in str(found.exception)
     assert not marker.exists()
-
-
-# The process.
 
 
 def test_loading_leaves_the_process_as_it_was(folder):

@@ -59,9 +59,6 @@ def lost(scored):
     return bool(scored)
 
 
-# --- masked models ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert"])
 def test_texts_that_are_read_together_with_one_that_gives_nan_are_scored_as_ever(family, tmp_path):
     folder = tiny.save(family, tmp_path)
@@ -117,9 +114,6 @@ def test_phrases_are_nan_where_a_later_step_is(tmp_path, monkeypatch):
     assert lost(scorer.score(prompts))
 
 
-# --- the engine ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra", "longformer"])
 def test_nan_stays_within_its_text_in_every_way_the_engine_reads(family):
     model = encoders.made(family)
@@ -151,8 +145,6 @@ def test_the_error_of_bfloat16_is_measured_on_texts_that_give_numbers(tmp_path):
     assert lost(scorer.score(as_prompts(ROWS[:4])))
     assert not scorer.notes
 
-
-# --- causal models ------------------------------------------------------------------------------------
 
 QUESTION = blank(
     text="The doctor met the nurse. Who is ill?", candidates=(Candidate("the doctor"), Candidate("the nurse"))
@@ -187,9 +179,6 @@ def test_a_text_that_is_impossible_has_no_score_that_could_be_averaged(tmp_path,
     assert lost(read_as(scorer, "antonyms").score(as_prompts(config_rows("social_distance", "template4")[:1])))
 
 
-# --- sentiment systems --------------------------------------------------------------------------------
-
-
 def sentiment(texts):
     return [0.5] * len(texts)
 
@@ -222,9 +211,6 @@ def test_a_sentiment_model_of_nan_weights_scores_nothing(kind):
     assert lost([film])
     assert math.isnan(empty.score)
     assert empty.finite
-
-
-# --- notes --------------------------------------------------------------------------------------------
 
 
 class Vectors:
@@ -307,9 +293,6 @@ def test_a_word_whose_vector_is_not_finite_has_no_cosine_nor_is_it_a_random_word
         gender_direction([(value, 1.0), (1.0, 0.0)], [(-1.0, 1.0), (-1.0, 0.0)])
 
 
-# --- scored rows and the cache ------------------------------------------------------------------------
-
-
 class Fixed:
     """A scorer of a model that is known to the byte, with scores that a test sets."""
 
@@ -348,9 +331,6 @@ def test_the_cache_keeps_nothing_of_a_chunk_that_gave_nan(tmp_path, monkeypatch)
                 cache.write(place, found)
         assert scorer.asked == asked
         assert [one.score for one in found] == pytest.approx([0.0, math.nan], nan_ok=True)
-
-
-# --- audits -------------------------------------------------------------------------------------------
 
 
 def test_an_audit_of_a_model_of_nan_weights_ends_with_a_sentence_and_keeps_its_rows(tmp_path, quiet):
@@ -406,9 +386,6 @@ def test_a_callable_may_be_silent_on_less_than_half(silent, stops, tmp_path, qui
         run, found = start(settings, tmp_path / "run", **quiet)
         assert run.manifest()["status"] == "complete"
         assert max(one.estimate.n_unscored for one in found) > 0
-
-
-# --- every kind ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("every", [True, False])

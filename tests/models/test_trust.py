@@ -84,9 +84,6 @@ def test_the_commands_refuse_pickles(tmp_path, marker):
     assert not out.exists()
 
 
-# Runs of others.
-
-
 @pytest.fixture
 def toy(tmp_path, monkeypatch):
     """A folder with the module toy_half, which no test has imported yet."""
@@ -183,9 +180,6 @@ def test_a_manifest_of_others_unpickles_nothing(kind, toy, tmp_path, quiet, mark
     (folder / "manifest.json").write_text(json.dumps(manifest))
     refused(swapbias("audit", "--resume", folder, "--trust"), 2)
     assert not marker.exists()
-
-
-# What is told apart.
 
 
 def test_formats_that_hold_numbers_alone_run_nothing(tmp_path):

@@ -108,9 +108,6 @@ def test_compiled_code_of_the_hub_that_a_config_names_is_not_fetched(clean, name
         read_config(str(folder))
 
 
-# Places whose names look like NAME=PATH
-
-
 def test_a_folder_with_an_equals_sign_is_a_model(clean, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     stranger(clean, Path("lr=1e-5"))
@@ -134,9 +131,6 @@ def test_places_within_such_a_folder_become_absolute_and_do_not_leave(given, tmp
     manifest = {"settings": chosen.saved(), "models": []}
     shown = public_manifest(manifest)["settings"]["notes"]["embeddings"]
     assert shown == ["mine=enc" if given.startswith("mine=") else "enc"]
-
-
-# Files of settings
 
 
 @pytest.mark.parametrize(
@@ -196,9 +190,6 @@ def test_a_baseline_of_a_stranger_is_read_and_not_run(tmp_path, canary):
     shutil.copytree(run, tmp_path / "other")
     for command in (("check", run, "--baseline", tmp_path / "other"), ("compare", run, tmp_path / "other")):
         assert "Traceback" not in swapbias(*command, cwd=tmp_path).stderr
-
-
-# Word vectors that promise more than there is
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,6 @@ from swapbias.notes.rows import NOTE_COLUMNS, PHENOTYPES, named_rows
 from swapbias.swapping.readers import LONGEST
 from tests.notes.mimic import write_mimic3, write_mimic4
 
-# --- MIMIC folders ----------------------------------------------------------------------------------
-
 
 @pytest.fixture
 def mimic3(tmp_path):
@@ -102,9 +100,6 @@ def test_an_unknown_folder_says_what_was_looked_for(tmp_path):
     (tmp_path / "PATIENTS.csv").unlink()
     with pytest.raises(UsageError, match="Looked for NOTEEVENTS"):
         kind_of_folder(tmp_path)
-
-
-# --- annotations ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("by_row", [False, True])
@@ -209,9 +204,6 @@ def test_annotations_that_cannot_be_used_say_why(mimic3):
         (folder / name).unlink()
     with pytest.raises(UsageError, match="annotation files found: none"):
         local_notes(folder)
-
-
-# --- diagnosis codes --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,6 @@ def differences(found, reference):
     return text.of_models([text.turned(one, name, reference) for name, one in found])
 
 
-# --- sentences ----------------------------------------------------------------------------------------
-
-
 def test_few_models_are_said_by_name_in_the_order_given():
     found = [of_model(name, 0.2, verdict) for name, verdict in (("zeta", VERDICTS[0]), ("alpha", NONE))]
     assert text.of_models(found) == " ".join(str(text.verdict(one)) for one in found)
@@ -104,9 +101,6 @@ def test_what_was_not_tested_is_said():
     little = differences([("other", of_two(-0.1, UNDECIDED, std_error=math.nan))], "ref")
     assert little.endswith("There is no interval, because too little varies or was scored.")
     assert text.of_models([of_model("a", math.nan, "")]) == "Not measured: a could not score what the question needs."
-
-
-# --- the page -----------------------------------------------------------------------------------------
 
 
 def paged(names):

@@ -77,9 +77,6 @@ def test_a_strip_without_a_number_holds_no_dot():
     assert 'class="ci' not in strip([Dot(1.0)], Axis.over([1.0]))
 
 
-# --- figures for papers ----------------------------------------------------------------------------------
-
-
 def rq1_findings():
     """Levels and gaps of three phases in three sets, one of them with a long name, and a primary."""
     found = []

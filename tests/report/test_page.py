@@ -93,9 +93,6 @@ def broken_down(tmp_path_factory):
     return path
 
 
-# --- what it says ----------------------------------------------------------------------------------------
-
-
 def test_the_answer_stands_first_and_the_terminal_says_the_same(page, found, rows):
     (primary,) = primary_findings(found)
     text = html.unescape(page)
@@ -158,9 +155,6 @@ def test_the_script_is_one_that_node_can_read():
         pytest.skip("needs node on the path")
     done = subprocess.run([node, "--check", str(SCRIPT)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-# --- in a browser ----------------------------------------------------------------------------------------
 
 
 def test_the_page_works_alone_and_what_strangers_wrote_is_text(browser, report):

@@ -199,9 +199,6 @@ def test_a_study_without_words_of_its_own_has_plain_ones(monkeypatch):
     assert answer(one).sentence == "Gap: m scores cats higher than dogs by 10.0 points (95 % interval 8.0 to 12.0)."
 
 
-# --- several groups -----------------------------------------------------------------------------------
-
-
 def of_groups(experiment, measure, **more):
     """A primary finding of the prompt packs; sides as in the fields of findings."""
     contrast = f"{more.get('group', '')} - {more.get('reference_group', '')}"
@@ -306,8 +303,6 @@ def test_a_test_of_rates_says_what_differs():
     one = replace(spread(0.2), contrast="all groups, positives")
     assert answer(one).sentence == "m: all groups, positives: no difference shown (one test of all, p 0.200)."
 
-
-# --- every combination -----------------------------------------------------------------------------------
 
 SIZES = (0.002, 0.049, 0.05, 0.2)  # below, just below, at and above the margin
 

@@ -87,9 +87,6 @@ def fresh(scorer, rows=ROWS, options=OPTIONS):
     return scorer.asked - before, found
 
 
-# --- what comes back ----------------------------------------------------------------------------------
-
-
 def test_what_was_scored_is_not_scored_again():
     scorer = Counting()
     assert fresh(scorer)[0] == 12
@@ -139,8 +136,6 @@ def test_no_text_of_a_prompt_is_kept(place):
     assert ROWS[0]["text"].encode() not in file.read_bytes()
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
-
-# --- what must not come back --------------------------------------------------------------------------
 
 CHANGES = {
     "weights": lambda patch: {"scorer": Counting(sha256="b" * 64)},
@@ -242,9 +237,6 @@ def test_scores_of_notes_stay_in_the_run_and_answers_of_chat_models_have_their_l
     assert scores_of(in_run=tmp_path).place(prompts, chat, private=False) is None
 
 
-# --- files that fail ----------------------------------------------------------------------------------
-
-
 def cut(content):
     return content[: len(content) // 2]
 
@@ -316,9 +308,6 @@ def test_processes_that_keep_read_and_clear_at_once_get_whole_scores(place):
     assert not [path for path in files(place) if path.name.endswith(".tmp")]
 
 
-# --- room ---------------------------------------------------------------------------------------------
-
-
 def test_beyond_the_limit_the_least_recently_used_go_first(place, monkeypatch):
     scorer = Counting()
     for count in (3, 4, 5):
@@ -355,9 +344,6 @@ def test_a_limit_that_is_no_size_is_refused(given, monkeypatch):
 def test_with_a_limit_of_zero_scores_stay_in_the_run(tmp_path, monkeypatch):
     monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", "0")
     assert scores_of(in_run=tmp_path).place(as_prompts(ROWS), Counting(), private=False).parent == tmp_path
-
-
-# --- the command --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -403,9 +389,6 @@ def test_an_unknown_kind_is_refused(run, filled):
     found = run("--clear", "everything")
     assert isinstance(found.exception, UsageError)
     assert len(files(filled)) == 1
-
-
-# --- a whole audit ------------------------------------------------------------------------------------
 
 
 def test_a_second_audit_scores_nothing_and_writes_the_same_bytes(tmp_path, quiet, monkeypatch):

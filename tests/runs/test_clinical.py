@@ -164,9 +164,6 @@ def test_regimes_keep_ids_and_change_texts():
     assert [(row["note_id"], row["gender"]) for row in both] == [("1", "male"), ("1", "female")]
 
 
-# --- the planted leak ----------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def synthetic_run(tmp_path_factory):
     quiet = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
@@ -321,9 +318,6 @@ def test_word_vectors_give_direct_bias_with_its_null(tmp_path, quiet):
     assert random_mean.estimate.value < by_measure["direct_bias"].estimate.value
 
 
-# --- requests that cannot be met -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
@@ -428,9 +422,6 @@ def test_leakage_reads_the_notes_of_the_limited_pairs(depression_file, tmp_path,
     items = run.items("phenotype_fairness")
     counts = items["experiment"].value_counts()
     assert counts["phenotyping"] == 4 * counts["leakage"]  # 20 notes: 2 genders x 4 regimes, and 2 versions
-
-
-# --- credentialed notes --------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -569,9 +560,6 @@ def test_corpora_without_a_folder_say_so(tmp_path):
     with pytest.raises(UsageError, match="reads no folder, expected clinical_notes"):
         local_corpus("gendered_stigma", tmp_path)
     assert load_corpus("clinical_notes").local is not None
-
-
-# --- the published table -------------------------------------------------------------------------------
 
 
 def test_the_papers_table_shows_that_augmentation_equalises():

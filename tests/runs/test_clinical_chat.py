@@ -65,9 +65,6 @@ def forgetful(prompt):
     )
 
 
-# --- facts ---------------------------------------------------------------------------------------------
-
-
 def test_a_fact_is_stated_by_any_of_its_terms_as_whole_words(tmp_path):
     path = tmp_path / "list.csv"
     path.write_text("note_id,fact,terms\n,PT/OT,PT/OT|physical therapy\n7,fall,fell|fall|falls\n,gout,\n")
@@ -150,9 +147,6 @@ def test_a_model_that_keeps_as_much_of_both_is_rarely_accused_and_an_omission_of
     assert found[0.05] >= 5
 
 
-# --- requests that cannot be met -----------------------------------------------------------------------
-
-
 def test_notes_and_a_chat_model_ask_for_the_study_of_both_and_all_notes_are_tested(notes):
     about, service = NoteOptions(data=str(notes), question="Does it?"), ChatOptions(model="tiny", trials=1)
     tasks, _ = plan_tasks(Settings(options=(about, service)))
@@ -176,9 +170,6 @@ def test_what_is_missing_is_said_in_a_sentence(notes, tmp_path):
         plan_tasks(Settings(studies=("clinical_chat:labels",), options=(NoteOptions(data=str(bare)), chat)))
     with pytest.raises(UsageError, match="'here' is no address, expected http://host:port"):
         ChatOptions(own_address=("here",))
-
-
-# --- credentialed notes --------------------------------------------------------------------------------
 
 
 def test_credentialed_notes_go_to_a_declared_address_alone_and_leave_no_text(notes, tmp_path, quiet):

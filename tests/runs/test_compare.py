@@ -193,9 +193,6 @@ def test_the_csv_has_numbers_in_full_and_no_formulas():
     assert second["b @ ann/results: n"] == "187"
 
 
-# --- runs on disk and differences ---------------------------------------------------------------------
-
-
 def differences(runs):
     rows, left_out = _scored_rows(runs, _columns(runs))
     return [one for one in compare(rows) if one.slice_by == "all" and one.subset == "mental_health"], left_out

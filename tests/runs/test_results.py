@@ -152,9 +152,6 @@ def test_the_report_shows_no_texts_where_there_are_no_items(masked_run, tmp_path
         assert heading in bare
 
 
-# --- what others may see ---------------------------------------------------------------------------------
-
-
 def manifest(**settings):
     notes = {"embeddings": [], "classifier": "svm", "data": None, "plausible": False} | settings.pop("notes", {})
     chat = {"model": None, "base_url": None, "trials": 5, "price_in": None, "price_out": None}

@@ -144,9 +144,6 @@ def test_a_full_disk_ends_an_audit_of_many(tmp_path, quiet, monkeypatch):
         audit_several([ONE, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
 
 
-# --- files --------------------------------------------------------------------------------------------
-
-
 def test_a_file_names_models_studies_and_settings(tmp_path):
     (tmp_path / "mine").mkdir()
     file = tmp_path / "audit.toml"
@@ -191,9 +188,6 @@ def test_a_manifest_repeats_its_run_exactly(tmp_path, quiet):
         with pytest.raises(UsageError, match=part):
             start(settings, tmp_path / name, expected=changed, **quiet)
         assert not (tmp_path / name).exists()
-
-
-# --- what runs where nothing is named -----------------------------------------------------------------
 
 
 def test_a_causal_model_is_audited_out_of_the_box(tmp_path):

@@ -82,9 +82,6 @@ def test_no_difference_between_two_such_models_is_told(unread):
     assert [one for one in differences if not math.isnan(one.estimate.value)] == []
 
 
-# --- a model that refuses -----------------------------------------------------------------------------
-
-
 def letter(row, value):
     """The letter of the first option that counts so much."""
     return "ABCDE"[[one.value for one in row["candidates"]].index(value)]

@@ -40,9 +40,6 @@ def is_bare(row):
     return row["may_be_read_as"] != "unreadable" and (plain in options or lettered)
 
 
-# --- labelled answers ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("path", [SHARED / "answers" / "labelled.csv", OWN], ids=["shared", "own"])
 def test_no_labelled_answer_is_read_as_what_it_does_not_say(path):
     rows = labelled(path)
@@ -60,9 +57,6 @@ def test_marks_and_reasoning_around_a_labelled_answer_change_no_reading_to_anoth
         for change in ("**{}**", "  {}\n", "<think>Yes. A. Mary. The clerk.</think>\n\n{}"):
             assert read({**row, "answer": change.format(row["answer"])}) in options
         assert read({**row, "answer": row["answer"] + "\n\nI'm sorry, I cannot answer that."}) in NOT_READ
-
-
-# --- forms of an answer -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -123,8 +117,6 @@ def test_the_function_is_public_and_refuses_what_it_cannot_read():
     with pytest.raises(UsageError, match="reading 'choice', expected one of option"):
         read_answer("Yes", ASK, reading="choice")
 
-
-# --- occupations --------------------------------------------------------------------------------------
 
 # The answer, as strict reads it (first word), as tolerant does.
 # Strict excepts "the X" in lower case alone, and reads "unsure," with its comma.
@@ -209,9 +201,6 @@ def test_wrong_requests_say_what_is_wanted():
             classed("mechanic", incorrect=wrong)
 
 
-# --- reasoning, refusals, words -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "answer",
     [
@@ -272,9 +261,6 @@ def test_words_are_counted_outside_reasoning_and_marks():
     assert word_count("<think>Well, well.</think>\n**I'd** rent it, no doubt.") == 5
     assert word_count("A well-known 8th-grade story") == 4
     assert word_count("<think>Never closed") == word_count("") == 0
-
-
-# --- released answers ---------------------------------------------------------------------------------
 
 
 def test_released_answers_that_the_authors_read_are_read_alike():

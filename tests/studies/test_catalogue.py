@@ -179,9 +179,6 @@ def test_unknown_names_say_which_there_are():
             call()
 
 
-# --- tables -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -232,17 +229,12 @@ def test_the_fingerprint_changes_with_any_cell_and_with_the_order():
     assert len({fingerprint(rows), fingerprint(rows[::-1]), fingerprint([{"a": "1"}, {"a": "3"}])}) == 3
 
 
-# --- upstream files ---------------------------------------------------------------------------------
-
-
 def test_a_missing_upstream_file_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
     with pytest.raises(UpstreamMissingError, match=r"not at hand\. Set SWAPBIAS_UPSTREAM"):
         studies.config_rows("gendered_stigma", "rq1_original")
     assert studies.row_count("gendered_stigma", "rq1_original") is None
 
-
-# --- adding a study ---------------------------------------------------------------------------------
 
 NEW_LEAF = '''
 """toy: a study in one file and one folder."""

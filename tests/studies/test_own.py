@@ -43,9 +43,6 @@ def edited(folder, name, before, after):
     (folder / name).write_text(text.replace(before, after))
 
 
-# Prompts ----------------------------------------------------------------------------------------------------
-
-
 def test_the_example_asks_models_of_every_kind(folder):
     study = open_study(folder)
     assert study.name == "at_work"
@@ -233,9 +230,6 @@ def test_faults_of_many_prompts_are_found_in_the_order_of_their_lines():
         open_study(pd.concat([pairs(3), pairs(5).iloc[[8]]]), reference="male")
 
 
-# What is refused --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "before", "after", "sentence"),
     [
@@ -298,9 +292,6 @@ def test_a_fault_names_the_users_own_file(tmp_path):
         new_study(tmp_path)
 
 
-# What is advised --------------------------------------------------------------------------------------------
-
-
 def test_a_check_advises_on_articles_copies_words_and_wordings(folder):
     edited(folder, "conditions.csv", "an engineer", "a engineer")
     edited(folder, "wordings.csv", "works,1", "praise,3")
@@ -326,9 +317,6 @@ def test_articles_go_by_sound_as_far_as_letters_tell():
     right = ["nurse", "university", "one-off", "European", "user", "FBI", "house"]
     assert [one for one in wrong + right if article_is_wrong("a", one)] == wrong
     assert [one for one in wrong + right if not article_is_wrong("an", one)] == [*wrong, "FBI"]
-
-
-# What is found ----------------------------------------------------------------------------------------------
 
 
 def scored(study, config, rng, gap):
@@ -372,8 +360,6 @@ def test_the_margin_of_a_study_holds_where_no_other_is_asked_for(folder):
     assert next(one for one in asked if one.primary).margin == 0.1
 
 
-# Chat models ------------------------------------------------------------------------------------------------
-
 CHAT = """
 kind = ["chat", "classifier"]
 answers = ["0=Yes", "1=No", "=It depends"]
@@ -413,9 +399,6 @@ def test_answers_that_cannot_be_read_are_refused_by_line(folder, lines, match):
         open_study(folder)
 
 
-# Every fault at once ----------------------------------------------------------------------------------------
-
-
 def test_a_check_lists_every_wrong_row_and_nothing_that_follows_from_it(folder):
     edited(folder, "slots.csv", "1,male,Jacob,he,him", "1,male,,he,him")
     edited(folder, "slots.csv", "2,male,Ethan,he,him", "2,male,Ethan,he")
@@ -436,8 +419,6 @@ def test_a_slot_that_is_written_otherwise_is_named(folder, slot):
     said = f"templates.csv:2: {slot} is no slot. Write [name], with a column of that name: a-z and _."
     assert check_study(folder).faults == [said]
 
-
-# Texts that are no pair -------------------------------------------------------------------------------------
 
 NO_PAIR = [
     *ROWS,

@@ -282,9 +282,6 @@ def test_the_folder_loads_as_a_dataset(tmp_path):
     assert again["text"][:] == SWAPPED
 
 
-# Batches, processes, parts
-
-
 def many(rows=60):
     """Texts of 3 to 3 + 4 * 6 bytes; every third row has nothing to replace."""
     texts = [" ".join(["he" if row % 2 else "she"] * (row % 7 + 1)) if row % 3 else "nix" for row in range(rows)]
@@ -489,9 +486,6 @@ def test_a_complete_folder_is_refused(tmp_path):
         run(source, tmp_path / "out")
 
 
-# Credentialed rows
-
-
 @pytest.mark.parametrize(
     ("name", "columns"),
     [
@@ -517,9 +511,6 @@ def test_other_rows_are_not_marked(tmp_path):
     assert manifest(tmp_path / "out")["credentialed"] is False
     assert "published" not in (tmp_path / "out/README.md").read_text()
     assert not done.credentialed
-
-
-# The Hub
 
 
 @pytest.fixture
@@ -554,9 +545,6 @@ def test_a_hub_dataset_that_is_not_there_is_one_sentence(tmp_path, hub):
     ) as caught:
         run("owner/notes", tmp_path / "out", split="train")
     assert "long story" not in str(caught.value)
-
-
-# Trouble
 
 
 def content(path, data):
@@ -671,9 +659,6 @@ def test_an_out_folder_that_holds_something_is_refused(tmp_path):
     content(tmp_path / "swap.json", b'{"mine": 1}')
     with pytest.raises(UsageError, match="was not written by swapbias"):
         run(source, tmp_path)
-
-
-# The command
 
 
 def test_the_command_writes_the_rows_and_shows_what_was_done(tmp_path):

@@ -200,9 +200,6 @@ def test_who_is_the_patient_among_nouns_and_titles(text, gender, wanted):
     assert PATIENT.run([text], genders=[gender]).texts.to_pylist() == [wanted]
 
 
-# --- how well: the published texts --------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def gold():
     return config_rows("clinical_swaps", "notes")

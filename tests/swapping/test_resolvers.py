@@ -168,9 +168,6 @@ def test_what_does_not_fit_together_is_refused_in_one_sentence(tmp_path, more, w
     assert not (tmp_path / "out").exists()
 
 
-# --- classifiers of tokens ----------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
     """A tiny untrained encoder whose vocabulary is that of some notes."""

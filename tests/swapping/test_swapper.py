@@ -261,9 +261,6 @@ def test_blocks_do_not_change_results(monkeypatch):
     assert np.array_equal(blocks.replaced, whole.replaced)
 
 
-# --- invariances ---------------------------------------------------------------------------------------
-
-
 def invertible(table, text):
     """Whether a term comes back when its text is swapped twice, given that its context decides rightly."""
 
@@ -342,9 +339,6 @@ def test_the_longest_term_wins_and_long_words_are_found():
     ]  # fmt: skip
 
 
-# --- tables of the user's own --------------------------------------------------------------------------
-
-
 def test_a_table_of_ones_own(tmp_path):
     path = tmp_path / "own.csv"
     path.write_text(
@@ -389,9 +383,6 @@ def test_wrong_requests_are_refused():
 
 def test_clinical_terms_are_never_swapped():
     assert not set(clinical_terms()) & set(SWAPPER.table.terms)
-
-
-# --- real text -----------------------------------------------------------------------------------------
 
 
 def pronouns_of(conllu):

@@ -74,9 +74,6 @@ def named(tokenizer, number):
     return f"bytes:{number}" if "\N{REPLACEMENT CHARACTER}" in text else text
 
 
-# Orders
-
-
 @pytest.mark.parametrize(("study", "config"), CONFIGS)
 def test_every_closed_question_is_asked_in_two_orders(study, config):
     for prompt in as_prompts(config_rows(study, config)):
@@ -113,9 +110,6 @@ def test_options_that_cannot_be_told_from_the_rest_have_one_order():
 def test_fewer_than_two_options_that_count_are_refused(candidates):
     with pytest.raises(ValueError, match="expected two candidates at least that count different numbers"):
         orders(row(candidates=candidates))
-
-
-# What tokens say
 
 
 def test_first_tokens_are_options_by_letter_or_word_and_what_is_left_is_hidden():
@@ -187,9 +181,6 @@ def test_a_broken_model_gives_no_score(local, monkeypatch):
     assert math.isnan(found.score)
 
 
-# Services
-
-
 def service(server, **more):
     more = {"scoring": "log-odds", "top_logprobs": 2_000, **more}
     options = ChatOptions(model="tiny", base_url=server.base_url, **more)
@@ -252,9 +243,6 @@ def test_a_service_without_log_probabilities_is_told_after_the_requests_under_wa
         with pytest.raises(ValueError, match=r"logprobs is not supported\); not every service gives log-probab"):
             service(server, concurrency=1).score([row()])
         assert len(server.requests) == 1
-
-
-# Audits
 
 
 def settings(server, *studies, **more):
@@ -332,9 +320,6 @@ def test_settings_that_log_odds_cannot_use_are_refused(given, told):
         chat.check()
     with pytest.raises(UsageError, match="Unknown scoring 'guess': expected sampled, log-odds"):
         ChatOptions(scoring="guess")
-
-
-# Inference
 
 
 class Made:

@@ -29,9 +29,6 @@ def refuses(server, name):
     return lambda prompt, n: REFUSES if name in server.requests[-1] else None
 
 
-# What leaves
-
-
 def test_no_variable_of_the_client_reaches_a_service(monkeypatch):
     with ChatServer(upper) as elsewhere, ChatServer(upper) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", elsewhere.base_url)
@@ -98,9 +95,6 @@ def test_a_provider_is_named_behind_the_model():
         assert server.authorizations == {"Bearer hf_1"}
 
 
-# Answers bound to options
-
-
 def test_a_schema_allows_the_options_alone():
     with ChatServer(lambda prompt: '{"answer": "Yes"}') as server:
         found = closed(server, json_schema=True).score([row("s1", "Is it?", OPTIONS), row("s2", "(A) B?", OPTIONS)])
@@ -123,9 +117,6 @@ def test_without_options_or_the_wish_no_schema_is_sent():
         closed(server).score([row("s1", "Is it?", OPTIONS)])
         scorer_of(server, json_schema=True).score([row("s3", "Is it?", OPTIONS)])  # answers in free text
         assert not any("response_format" in one for one in server.requests)
-
-
-# Several answers of one request
 
 
 def test_one_request_brings_several_trials_and_each_is_kept():

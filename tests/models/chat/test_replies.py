@@ -26,9 +26,6 @@ def reply(**choice):
     return whole
 
 
-# Bounds
-
-
 HOSTILE = {
     "packed otherwise": Raw(b"x", {"Content-Encoding": "gzip"}),
     "deep": Raw(b'{"choices": ' + b"[" * 40_000 + b"]" * 40_000 + b"}"),
@@ -67,9 +64,6 @@ def test_a_count_that_is_none_is_left_out_and_a_reason_of_any_kind_is_short(tmp_
     assert all(one.usage == {} and len(one.finish_reason) <= openai_client.MAX_REASON for one in again)
     assert len(again) == len(COUNTS)
     assert "tokens not counted" in scorer.notes["spent"]
-
-
-# Keys
 
 
 @pytest.mark.parametrize("name", sorted(HOSTS))
@@ -165,9 +159,6 @@ def test_a_word_is_no_key(monkeypatch):
     monkeypatch.setenv("SWAPBIAS_API_KEY", "EMPTY")
     with ChatServer(lambda prompt: "EMPTY room") as server:
         assert scorer_of(server).score(rows(1))[0].answer == "EMPTY room"
-
-
-# Other hosts, and requests that are paid for
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])

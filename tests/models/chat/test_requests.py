@@ -19,9 +19,6 @@ def broken(finish="error", **choice):
     return Reply(whole)
 
 
-# Errors within a reply of status 200
-
-
 @pytest.mark.parametrize(
     "reply",
     [
@@ -63,9 +60,6 @@ def test_an_error_in_place_of_an_answer_is_told_in_the_words_of_the_service(repl
     assert len(scorer.log) == 0
 
 
-# Settings that a model refuses
-
-
 def refusing(server, setting, message):
     """A service whose models do not know a setting, in the words of OpenAI."""
     told = Reply({"error": {"message": message, "param": setting, "code": "unsupported_parameter"}}, 400)
@@ -105,9 +99,6 @@ def test_a_setting_that_a_model_refuses_is_named_with_the_way_out(setting, way):
             assert scorer_of(server, no_seed=True).score(rows(1))[0].answer == "TEXT 0"
 
 
-# Limited rates
-
-
 @pytest.mark.parametrize("inside", [False, True], ids=["status", "body"])
 def test_a_limited_rate_is_outlasted_beyond_all_attempts_of_the_client(inside):
     reply = Reply({"error": {"message": "slow down", "code": LIMITED}}, 200 if inside else LIMITED)
@@ -122,9 +113,6 @@ def test_a_rate_that_stays_limited_ends_the_run_once_patience_does(monkeypatch):
     with ChatServer(upper, fault=lambda prompt, n: "429") as server, expected:
         scorer_of(server, concurrency=1, attempts=2).score(rows(8))
     assert len(server.requests) > 2
-
-
-# Thinking, and answers cut off
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])  # of vLLM, llama.cpp and DeepSeek; of others

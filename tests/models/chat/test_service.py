@@ -79,9 +79,6 @@ def wait_for(lines, log, process):
     assert process.poll() is None, process.communicate()
 
 
-# Order, contents, concurrency
-
-
 def test_results_stand_in_the_order_of_the_prompts_whichever_answer_arrives_first():
     last = threading.Event()
 
@@ -157,9 +154,6 @@ def test_a_server_of_ones_own_is_asked_in_offline_mode_and_inference_providers_a
         ChatScorer("owner/model").score(rows(1))
 
 
-# Faults
-
-
 @pytest.mark.parametrize("fault", ["429 after 0.1", "500", "408", "slow", "cut", "half", "empty", "other"])
 def test_trouble_that_passes_heals_and_asks_nothing_else_again(fault):
     with ChatServer(upper, fault=first(fault, times=2)) as server:
@@ -209,9 +203,6 @@ def test_requests_under_way_are_kept_when_another_stops_the_run():
     assert [one.answer for one in scorer.log.values()] == ["TEXT 1"]
 
 
-# What requests take
-
-
 def test_requests_are_counted_by_what_they_share():
     # Texts of 6 characters are 2 tokens (6 / 4, rounded up); two of ten rows have one text.
     found = ChatScorer("tiny", ChatOptions(base_url="http://localhost/v1")).requests(
@@ -236,9 +227,6 @@ def test_requests_are_counted_by_what_they_share():
 def test_settings_that_cannot_be_meant_are_refused(changes):
     with pytest.raises(UsageError):
         ChatOptions(**changes).check()
-
-
-# Keys
 
 
 @pytest.mark.parametrize(
@@ -283,9 +271,6 @@ def test_a_key_is_never_written_or_shown(monkeypatch, tmp_path, fault):
     shown = [*traceback.format_exception(raised.value), repr(vars(scorer)), repr(scorer.options)]
     shown += [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
     assert SECRET[3:] not in "".join(shown)
-
-
-# The log
 
 
 def test_a_line_of_the_log_tells_everything_about_an_answer(tmp_path):
@@ -360,9 +345,6 @@ def test_an_interrupt_ends_the_run_at_once_and_keeps_what_arrived(tmp_path):
     assert process.returncode != 0
     assert "KeyboardInterrupt" in shown
     assert 8 <= len(AnswerLog(path)) < 40
-
-
-# Local chat models
 
 
 @pytest.fixture(scope="module")
@@ -487,9 +469,6 @@ def test_a_reasoning_that_the_template_begins_is_no_answer(chat_model):
     assert all(one.answer.startswith("<think>") and one.blank for one in scorer.log.values())
 
 
-# Answer odds
-
-
 @pytest.fixture(scope="module")
 def odds(chat_model):
     from swapbias.models.auto import load_scorer
@@ -548,9 +527,6 @@ def test_odds_of_a_text_that_the_model_cannot_read_are_nan(odds):
 def test_candidates_that_are_not_two_answers_are_named(odds, candidates):
     with pytest.raises(ValueError, match=r"s1: candidates .* expected a correct and an incorrect one"):
         odds.score([row("s1", "Who?", candidates)])
-
-
-# A real server
 
 
 @pytest.fixture

@@ -40,12 +40,6 @@ def word(text, construct="synonym"):
     return Prompt(**{**dict.fromkeys(PROMPT_COLUMNS, ""), "text": text, "construct": construct})
 
 
-# Words of a note.
-
-
-# Static vectors.
-
-
 def test_a_note_is_the_average_of_its_known_words():
     # He -> he (1, 0) and sad (0, 1); "was" and 12 are unknown: the mean is (.5, .5). Twice "sad": (1/3, 2/3).
     found = static().vectors(["He was sad 12", "he sad sad", "zzz 12", ""])
@@ -108,9 +102,6 @@ def test_a_missing_package_is_named_with_its_command(tmp_path, monkeypatch):
         load_features("tfidf-lsa", options=OPTIONS)
 
 
-# TF-IDF.
-
-
 @pytest.fixture
 def tfidf():
     pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
@@ -140,8 +131,6 @@ def test_tfidf_without_words_says_so(tfidf):
     with pytest.raises(ValueError, match="2 training texts hold fewer than two words"):
         tfidf.fit(["1 2", "sad"])
 
-
-# Contextual vectors.
 
 TEXTS = ["she is someone with depression", "someone has medication", "she has", "she is someone with depression"]
 
@@ -224,8 +213,6 @@ def test_a_text_of_unknown_tokens_alone_is_nan(bert):
     assert np.isnan(found[0]).all()
     assert np.isfinite(found[1]).all()
 
-
-# The gender direction.
 
 PAIRS = [{"pair": "she-he", "female": "she", "male": "he"}, {"pair": "woman-man", "female": "woman", "male": "man"}]
 TEMPLATES = [

@@ -210,8 +210,6 @@ def test_wrong_requests_are_told(monkeypatch):
         scorer()
 
 
-# Classifiers that users bring along.
-
 TEXTS = ["hopeless today", "cheerful today", "hopeless and tired", "cheerful and rested"]
 LABELS = [1, 0, 1, 0]
 
@@ -293,9 +291,6 @@ def test_a_note_too_long_for_a_transformers_model_is_cut_at_a_word_and_counted(t
     stuck = found.score(prompts(["." * 200]))[0]  # one word of 200 tokens cannot be cut
     assert math.isnan(stuck.score)
     assert stuck.answer == ""
-
-
-# LIME.
 
 
 def word_rule(texts):

@@ -108,9 +108,6 @@ def test_only_the_asked_tokens_reach_the_last_feed_forward_layer_and_the_head():
         assert seen == [10, 10]  # of 70 tokens
 
 
-# --- Longformer ---------------------------------------------------------------------------------------
-
-
 def test_a_text_that_fits_into_half_a_window_needs_none(monkeypatch):
     # The window is 16: a token sees 8 on either side, so up to 9 tokens all see each other; 10 do not.
     model = made("longformer")
@@ -145,9 +142,6 @@ def test_a_longformer_classifier_keeps_its_global_attention():
     with torch.no_grad():
         expected = model(torch.tensor(encoded)).logits
     assert torch.allclose(Engine(model).class_logits(encoded), expected, atol=1e-5)
-
-
-# --- against the pipelines ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "longformer"])

@@ -9,8 +9,6 @@ from swapbias.errors import UsageError
 from swapbias.measures.gaps import group_gap
 from swapbias.models.sentiment.sst2 import HUB_ID, Labelled, gender_audit, gender_nouns, load_sentiment_data
 
-# Reading data.
-
 
 def test_the_lines_of_a_folder_are_read(tmp_path):
     (tmp_path / "stsa.binary.train").write_text("1 a, fine film\n\n0 dull \n", encoding="utf-8")
@@ -90,9 +88,6 @@ def test_a_missing_folder_or_file_is_named(tmp_path):
         UsageError, match=r"holds no stsa\.binary\.train\. Put stsa\.binary\.train and stsa\.binary\.dev"
     ):
         load_sentiment_data(str(tmp_path))
-
-
-# The audit of training data.
 
 
 def test_the_audit_by_hand():

@@ -64,8 +64,6 @@ def prompts(texts):
 DEV = sentences(16, seed=1)
 READ = prompts([*(text for text, _ in DEV), "GOOD film", "unheard words"])
 
-# Training.
-
 
 @pytest.fixture
 def vectors(tmp_path):
@@ -157,9 +155,6 @@ def test_the_same_seed_gives_the_same_model(settings, tmp_path):
     assert same == (settings.kind == "bow")  # its fit has no chance in it
 
 
-# Words of the LSTM.
-
-
 def test_the_most_frequent_words_are_kept_in_lower_case():
     models = pytest.importorskip("gensim.models", reason="needs gensim: pip install 'swapbias[train]'")
 
@@ -222,9 +217,6 @@ def test_training_stops_when_dev_gets_no_better_and_the_best_epoch_stays(data):
     )  # fmt: skip
     assert facts["dev_losses"] == [3.0, 1.0, 2.0, 2.0, 1.5]  # three epochs after the best
     assert network.weight.item() == network.weights[1] != network.weights[-1]
-
-
-# Trouble.
 
 
 def test_options_that_do_not_fit_are_refused_before_anything_is_written(tmp_path, data):
@@ -359,9 +351,6 @@ def test_a_damaged_model_is_told_in_one_sentence(kind, tmp_path):
         (tmp_path / name).write_bytes(b"junk")
     with pytest.raises(ValueError, match=r"cannot be read \(.*\)\. Train the model again\.$"):
         load_sentiment_model(tmp_path)
-
-
-# The command.
 
 
 def command(*arguments):
