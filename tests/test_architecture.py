@@ -21,16 +21,8 @@ ROOMS = {
     "studies": {"pandas", "pydantic"},
     "privacy": set(),
     "models": {
-        "httpx2",
-        "huggingface_hub",
-        "inspect_ai",
-        "numpy",
-        "openai",
-        "pydantic",
-        "safetensors",
-        "tokenizers",
-        "torch",
-        "transformers",
+        "httpx2", "huggingface_hub", "inspect_ai", "numpy", "openai", "pydantic", "safetensors", "tokenizers",
+        "torch", "transformers",
     },
     "swapping": {"numpy", "pyarrow"},
     "notes": set(),
@@ -41,7 +33,7 @@ ROOMS = {
     "outcome": {"pandas"},
     "cli": {"rich", "typer"},
     "__main__": set(),
-}
+}  # fmt: skip
 LIBRARY = ROOT / "swapbias"
 FILES = sorted(LIBRARY.rglob("*.py"))
 DOORS = sorted(LIBRARY.rglob("__init__.pyi"))  # the names that each package opens on

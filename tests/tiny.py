@@ -147,21 +147,13 @@ def _xlnet(size):
 
 
 TOKENIZERS = {
-    "bert": _wordpiece,
-    "distilbert": _wordpiece,
-    "roberta": _byte_level,
-    "longformer": _byte_level,
-    "bertweet": _bertweet,
-    "xlnet": _word_level,
-}
+    "bert": _wordpiece, "distilbert": _wordpiece, "roberta": _byte_level, "longformer": _byte_level,
+    "bertweet": _bertweet, "xlnet": _word_level,
+}  # fmt: skip
 MODELS = {
-    "bert": _bert,
-    "distilbert": _distilbert,
-    "roberta": _roberta,
-    "longformer": _longformer,
-    "bertweet": _roberta,
+    "bert": _bert, "distilbert": _distilbert, "roberta": _roberta, "longformer": _longformer, "bertweet": _roberta,
     "xlnet": _xlnet,
-}
+}  # fmt: skip
 
 
 def save_classifier(folder, labels, **settings):

@@ -42,11 +42,8 @@ def test_a_gpu_is_measured_beside_its_own_rate(small):
     texts = filling.every(prompts("gendered_stigma", "rq1"), 6)
     rows = gpu.filled(small, texts, device="cpu", repeat=1)
     assert [row[0] for row in rows] == [
-        filling.ROUNDED,
-        filling.OURS,
-        f"{filling.BATCHED}, bfloat16",
-        filling.BATCHED,
-    ]
+        filling.ROUNDED, filling.OURS, f"{filling.BATCHED}, bfloat16", filling.BATCHED,
+    ]  # fmt: skip
     assert all(row[1] == "6" and float(row[2].replace(",", "")) > 0 for row in rows)
     assert all(0 <= float(row[4].rstrip("%")) < 100 for row in rows)
 

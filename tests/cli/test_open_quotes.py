@@ -54,12 +54,8 @@ def test_a_file_with_an_open_quote_is_refused_with_the_row(name, at, ended, tmp_
     (tmp_path / "notes.csv").write_text("\n".join(["text,label,gender", *OWN, ""]))
     good.write_text("\n".join(["text,group,pair", *PAIRS, ""]))
     places = {
-        "FILE": file,
-        "FOLDER": file.parent,
-        "OUT": tmp_path / "out",
-        "GOOD": good,
-        "NOTES": tmp_path / "notes.csv",
-    }
+        "FILE": file, "FOLDER": file.parent, "OUT": tmp_path / "out", "GOOD": good, "NOTES": tmp_path / "notes.csv",
+    }  # fmt: skip
     done = swapbias(*(filled(one, places) for one in command))
     told = " ".join((done.stdout + done.stderr).split())
     assert done.returncode in (1, 2), told

@@ -56,11 +56,9 @@ def test_each_contrast_and_the_test_of_all_are_primary_findings_corrected_togeth
     frame = rows(black_woman=0.1)
     chosen = heads(found(frame))
     assert list(chosen) == [
-        ("paired_gap", "white woman - white man"),
-        ("paired_gap", "black man - white man"),
-        ("paired_gap", "black woman - white man"),
-        ("group_spread", "all groups"),
-    ]
+        ("paired_gap", "white woman - white man"), ("paired_gap", "black man - white man"),
+        ("paired_gap", "black woman - white man"), ("group_spread", "all groups"),
+    ]  # fmt: skip
     for (measure, name), one in chosen.items():
         part = frame[frame["group"].isin([one.group, "white man"])] if one.group else frame
         clusters = {"templates": part["template"], "conditions": part["condition"]}

@@ -22,17 +22,11 @@ def reproduce(study):
 @pytest.mark.parametrize(
     ("printed", "recomputed", "equal"),
     [
-        ("0.3206", 0.32064, True),
-        ("0.3206", 0.32066, False),
-        ("0.0000", 0.00004, True),
-        ("0.0000", 0.00006, False),
-        ("2.7e-5", 2.66e-5, True),
-        ("2.7e-5", 2.64e-5, False),
-        ("297", 297.0, True),
-        ("-0.0402", -0.040196, True),
+        ("0.3206", 0.32064, True), ("0.3206", 0.32066, False), ("0.0000", 0.00004, True), ("0.0000", 0.00006, False),
+        ("2.7e-5", 2.66e-5, True), ("2.7e-5", 2.64e-5, False), ("297", 297.0, True), ("-0.0402", -0.040196, True),
         ("0.5", float("nan"), False),
     ],
-)
+)  # fmt: skip
 def test_a_number_matches_if_it_rounds_to_what_was_printed(printed, recomputed, equal):
     assert agrees(printed, recomputed) is equal
 

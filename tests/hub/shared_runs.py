@@ -34,24 +34,17 @@ GAP = Finding(
 )
 UNDEFINED = replace(GAP, subset="other_health", estimate=Estimate(math.nan, n=0, test="none"), published=None)
 RQ1 = {
-    "corpus": "gendered_stigma",
-    "config": "rq1",
-    "rows": 1122,
-    "sha256": "6a" * 32,
+    "corpus": "gendered_stigma", "config": "rq1", "rows": 1122, "sha256": "6a" * 32,
     "lexicons": {"gendered_stigma/rq1": "11" * 32},
-}
+}  # fmt: skip
 MANIFEST = {
-    "swapbias": "0.1.0",
-    "status": "complete",
-    "started": "2026-11-20T22:49:34+00:00",
+    "swapbias": "0.1.0", "status": "complete", "started": "2026-11-20T22:49:34+00:00",
     "versions": {"python": "3.11.7"},
-    "settings": {"model": "lab/small", "limit": None, "chat": {"trials": 5, "temperature": 1.0}},
-    "corpora": [RQ1],
-    "skipped": [],
-    "credentialed": False,
+    "settings": {"model": "lab/small", "limit": None, "chat": {"trials": 5, "temperature": 1.0}}, "corpora": [RQ1],
+    "skipped": [], "credentialed": False,
     "models": [{"model_id": "lab/small", "kind": "masked", "dtype": "float32"}],
     "finished": "2026-11-20T22:49:35+00:00",
-}
+}  # fmt: skip
 
 
 def results(found):

@@ -143,13 +143,8 @@ def test_without_the_scored_prompts_a_public_run_has_no_text_either(masked_run, 
 def test_what_no_audit_writes_stays(classifier_run, classifier_bundle, tmp_path):
     run = copy(classifier_run, tmp_path / "run")
     strangers = (
-        "answers.jsonl",
-        ".env",
-        "notes.txt",
-        "figures/mine.png",
-        "items/.x.parts/00000.parquet",
-        "items/x.csv",
-    )
+        "answers.jsonl", ".env", "notes.txt", "figures/mine.png", "items/.x.parts/00000.parquet", "items/x.csv",
+    )  # fmt: skip
     for name in strangers:
         run.write(name, b"private")
     (run.folder / "link.csv").symlink_to("/etc/hostname")

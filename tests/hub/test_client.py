@@ -58,14 +58,10 @@ def test_another_ones_commit_in_between_is_not_overwritten(hub):
 
 
 FAULTS = {
-    403: "The token may not",
-    409: "It clashes with what is there",
-    412: "Somebody else wrote in between",
-    413: "A file is too large",
-    429: "The Hub takes no more requests now",
-    500: "The Hub has trouble of its own",
+    403: "The token may not", 409: "It clashes with what is there", 412: "Somebody else wrote in between",
+    413: "A file is too large", 429: "The Hub takes no more requests now", 500: "The Hub has trouble of its own",
     503: "The Hub has trouble of its own",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("status", FAULTS)

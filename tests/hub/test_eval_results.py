@@ -233,23 +233,14 @@ def test_what_others_wrote_with_aliases_and_odd_values_means_the_same_after():
     "content",
     [
         b"- dataset: {id: !!python/object/apply:os.system ['true']}\n  value: 1\n",
-        b"- dataset: {id: a/b}\n  value: !!python/name:os.system\n",
-        b"dataset: {id: a/b}\nvalue: 1\n",
-        b"just text",
-        b"- text",
-        b"- dataset: a/b\n  value: 1\n",
-        b"- dataset: {id: a/b}\n",
-        b"- dataset: {id: 3}\n  value: 1\n",
+        b"- dataset: {id: a/b}\n  value: !!python/name:os.system\n", b"dataset: {id: a/b}\nvalue: 1\n", b"just text",
+        b"- text", b"- dataset: a/b\n  value: 1\n", b"- dataset: {id: a/b}\n", b"- dataset: {id: 3}\n  value: 1\n",
         b"- dataset: {id: a/b}\n  value: 2025-99-99\n",
-        b"- dataset: {id: a/b}\n  value: 1\n---\n- dataset: {id: a/b}\n  value: 1\n",
-        b"- &a [*a]\n",
-        b"[" * 100_000,
-        b"- {",
-        b"\xff\xfe",
-        b"- a\x00b",
+        b"- dataset: {id: a/b}\n  value: 1\n---\n- dataset: {id: a/b}\n  value: 1\n", b"- &a [*a]\n", b"[" * 100_000,
+        b"- {", b"\xff\xfe", b"- a\x00b",
     ],
     ids=lambda content: content[:30].decode("latin-1"),
-)
+)  # fmt: skip
 def test_hostile_files_are_refused_in_one_sentence(content):
     with pytest.raises(ValueError, match=r"^\.eval_results/swapbias\.yaml") as caught:
         merged(content, made(), PATH)

@@ -154,16 +154,11 @@ def test_the_section_is_replaced_where_it_stands_with_the_line_ends_of_the_file(
 @pytest.mark.parametrize(
     "documented",
     [
-        f"```md\n{BEGIN}\nx\n{END}\n```\n",
-        f"~~~~\n```\n{BEGIN}\n~~~~\n",
-        f"- a list\n\n  ```\n  {BEGIN}\n  ```\n",
-        f"- ```\n  {BEGIN}\n  ```\n",
-        f"> {BEGIN}\n",
-        f"    {BEGIN}\n    {END}\n",
-        f"Put `{BEGIN}` and {END} there.\n",
-        f"---\nnote: |\n  {BEGIN}\na: 1\n---\n",
+        f"```md\n{BEGIN}\nx\n{END}\n```\n", f"~~~~\n```\n{BEGIN}\n~~~~\n", f"- a list\n\n  ```\n  {BEGIN}\n  ```\n",
+        f"- ```\n  {BEGIN}\n  ```\n", f"> {BEGIN}\n", f"    {BEGIN}\n    {END}\n",
+        f"Put `{BEGIN}` and {END} there.\n", f"---\nnote: |\n  {BEGIN}\na: 1\n---\n",
     ],
-)
+)  # fmt: skip
 def test_markers_that_are_only_shown_are_no_markers(documented):
     made = with_section(documented)
     assert made == f"{documented}\n{SECTION}\n"

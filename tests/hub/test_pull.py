@@ -104,16 +104,10 @@ def test_a_repository_that_moves_on_while_it_is_fetched_comes_as_it_was(hub, cor
 @pytest.mark.parametrize(
     "name",
     [
-        "runs/../../../escaped.json",
-        "/etc/escaped",
-        "runs\\x.json",
-        "CON",
-        "runs/r/results.json ",
-        "Readme.md",
-        "readme.md/x.json",
-        "a" * 300,
+        "runs/../../../escaped.json", "/etc/escaped", "runs\\x.json", "CON", "runs/r/results.json ", "Readme.md",
+        "readme.md/x.json", "a" * 300,
     ],
-)
+)  # fmt: skip
 def test_names_that_leave_the_folder_or_clash_are_not_fetched(hub, tmp_path, name):
     hub.add_repo("dataset", "bob/results", files={"README.md": b"x", **shared("r"), name: b"{}"})
     assert "3 of 4 files" in pull(Hub(), RESULTS, "bob/results", tmp_path / "out")

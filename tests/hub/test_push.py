@@ -81,11 +81,9 @@ def test_a_dry_run_tells_every_path_with_size_and_the_difference_of_the_card(hub
     done, lines = push({"README.md": card, "a.csv": FILES["a.csv"], "b.csv": b"word\n"}, tag="v2.0.0", dry_run=True)
     assert (done.status, done.commit) == ("would be updated", "")
     assert lines[:4] == [
-        "dataset alice/toy (public): would be updated, tag v2.0.0",
-        f"  M README.md ({len(card)} bytes)",
-        "  A b.csv (5 bytes)",
-        "  D old.csv",
-    ]
+        "dataset alice/toy (public): would be updated, tag v2.0.0", f"  M README.md ({len(card)} bytes)",
+        "  A b.csv (5 bytes)", "  D old.csv",
+    ]  # fmt: skip
     assert "  -# toy, made with swapbias" in lines
     assert "  +# toys, made with swapbias" in lines
     assert "  +word" not in lines  # of the card alone

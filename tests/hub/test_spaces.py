@@ -218,12 +218,9 @@ def test_the_form_of_a_space_starts_and_computes(built, name, rows, shown, tmp_p
         (tmp_path / path).write_bytes(data)
     form = {"headers": columns, "data": rows}
     online = {
-        "PATH": os.defpath,
-        "PYTHONUNBUFFERED": "1",
-        "HOME": str(tmp_path),
-        "HF_HUB_OFFLINE": "1",
+        "PATH": os.defpath, "PYTHONUNBUFFERED": "1", "HOME": str(tmp_path), "HF_HUB_OFFLINE": "1",
         "GRADIO_ANALYTICS_ENABLED": "False",
-    }
+    }  # fmt: skip
     command = [GRADIO, "-c", FORM, tmp_path, json.dumps(form)]
     done = subprocess.run(command, env=online, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

@@ -122,11 +122,9 @@ def test_the_order_of_rows_means_nothing_to_any_of_them(random):
     def four(rows):
         a, y, g, i = answers[rows], labels[rows], [groups[row] for row in rows], ids[rows]
         return (
-            flip_rate(a, g, i, reference_group="m"),
-            rate_ratio(a, y, g, reference_group="m", pair_ids=i),
-            macro_f1(a, y, pair_ids=i),
-            uar([str(x) for x in a], g, note_ids=i),
-        )
+            flip_rate(a, g, i, reference_group="m"), rate_ratio(a, y, g, reference_group="m", pair_ids=i),
+            macro_f1(a, y, pair_ids=i), uar([str(x) for x in a], g, note_ids=i),
+        )  # fmt: skip
 
     assert numbers(four(order)) == pytest.approx(numbers(four(list(range(len(answers))))), nan_ok=True)
 

@@ -82,14 +82,8 @@ def test_undefined_ratios_are_nan_and_counted():
         "rate_ratio", predictions=[1, NAN, NAN, NAN] * 2, references=[1] * 8, **NOTES, reference_group="male"
     )
     undefined = (
-        "tprr",
-        "tpr_difference_ci_low",
-        "tprr_direction",
-        "tpr_male",
-        "fprr",
-        "fpr_female",
-        "fprr_direction",
-    )
+        "tprr", "tpr_difference_ci_low", "tprr_direction", "tpr_male", "fprr", "fpr_female", "fprr_direction",
+    )  # fmt: skip
     assert all(math.isnan(found[key]) for key in undefined)
     assert (found["tpr_female"], found["tprr_n"], found["tprr_n_unscored"], found["fprr_n"]) == (1, 2, 6, 0)
     assert found["n_undefined"] == 2

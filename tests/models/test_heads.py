@@ -20,13 +20,10 @@ PROMPTS = as_prompts(config_rows("occupation_sentiment", "sentences"))[::97]
 ONE, THREE = ["LABEL_0"], ["negative", "neutral", "positive"]
 MULTI, REGRESSION = {"problem_type": "multi_label_classification"}, {"problem_type": "regression"}
 HEADS = [
-    (["NEGATIVE", "POSITIVE"], {}, None, "POSITIVE"),
-    (THREE, MULTI, None, "positive"),
-    (ONE, MULTI, None, "LABEL_0"),
-    (ONE, {}, "classifier", "LABEL_0"),
-    (ONE, REGRESSION, None, "LABEL_0"),
+    (["NEGATIVE", "POSITIVE"], {}, None, "POSITIVE"), (THREE, MULTI, None, "positive"),
+    (ONE, MULTI, None, "LABEL_0"), (ONE, {}, "classifier", "LABEL_0"), (ONE, REGRESSION, None, "LABEL_0"),
     (THREE, REGRESSION, None, "positive"),
-]
+]  # fmt: skip
 
 
 def of_pipeline(made, label):

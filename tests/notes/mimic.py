@@ -69,18 +69,11 @@ def _mimic3_rows(notes, seed, megabytes):
         size += len(text)
         date = f"21{number % 90 + 10}-03-{number % 28 + 1:02d}"
         yield {
-            "ROW_ID": number,
-            "SUBJECT_ID": subject,
-            "HADM_ID": 100_000 + number,
-            "CHARTDATE": date,
-            "CHARTTIME": "" if discharge else f"{date} 07:30:00",
-            "STORETIME": "",
-            "CATEGORY": "Discharge summary" if discharge else "Nursing/other",
-            "DESCRIPTION": "Report",
-            "CGID": "",
-            "ISERROR": "1" if number % 11 == 0 else "",
-            "TEXT": text,
-        }
+            "ROW_ID": number, "SUBJECT_ID": subject, "HADM_ID": 100_000 + number, "CHARTDATE": date,
+            "CHARTTIME": "" if discharge else f"{date} 07:30:00", "STORETIME": "",
+            "CATEGORY": "Discharge summary" if discharge else "Nursing/other", "DESCRIPTION": "Report", "CGID": "",
+            "ISERROR": "1" if number % 11 == 0 else "", "TEXT": text,
+        }  # fmt: skip
 
 
 def write_mimic3(folder, *, notes=200, seed=0, megabytes=None, gz=False, by_row=False):

@@ -150,13 +150,11 @@ def held(tmp_path_factory, request):
     notes.mkdir()
     rows = [
         {
-            "text": f"{text} Visit {number}.",
-            "label": str(number % 2),
-            "gender": "FM"[number % 2],
+            "text": f"{text} Visit {number}.", "label": str(number % 2), "gender": "FM"[number % 2],
             "hadm_id": str(number),
         }
         for number, text in enumerate(TEXTS * 12)
-    ]
+    ]  # fmt: skip
     table(notes / "own.csv", rows)
     quiet = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
     runs = []

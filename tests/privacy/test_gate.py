@@ -96,17 +96,11 @@ def test_a_key_is_found_in_the_metadata_of_a_table_and_of_a_field():
 @pytest.mark.parametrize(
     "key",
     [
-        "hf_" + "a1B2" * 9,
-        "api_org_" + "aB" * 17,
-        "github_pat_" + "a1_B" * 10,
-        "glpat-" + "a1B2" * 5,
-        "gsk_" + "a1B2" * 10,
-        "xai-" + "a1B2" * 10,
-        "ASIA" + "A1B2" * 4,
-        "nvapi-" + "a1-B" * 10,
+        "hf_" + "a1B2" * 9, "api_org_" + "aB" * 17, "github_pat_" + "a1_B" * 10, "glpat-" + "a1B2" * 5,
+        "gsk_" + "a1B2" * 10, "xai-" + "a1B2" * 10, "ASIA" + "A1B2" * 4, "nvapi-" + "a1-B" * 10,
     ],
     ids=lambda key: key.split("_")[0][:6],
-)
+)  # fmt: skip
 def test_keys_of_many_services_are_known(key):
     with pytest.raises(UsageError, match="looks like an access key"):
         check({"a.txt": f"x {key} y".encode()})
@@ -140,17 +134,13 @@ def test_a_place_of_this_machine_is_found(place):
 @pytest.mark.parametrize(
     "files",
     [
-        {"items/a.parquet": parquet(HELD)},
-        {"items/a.csv": HELD.to_csv(index=False).encode()},
-        {"manifest.json": b'{"credentialed": true}'},
-        {"manifest.json": b'{\n  "credentialed" :\n true}'},
-        {"README.md": f"{credentialed.NOTE}\n".encode()},
-        {"CREDENTIALED": b"x"},
-        {"data/NOTEEVENTS.csv.gz": b"x"},
+        {"items/a.parquet": parquet(HELD)}, {"items/a.csv": HELD.to_csv(index=False).encode()},
+        {"manifest.json": b'{"credentialed": true}'}, {"manifest.json": b'{\n  "credentialed" :\n true}'},
+        {"README.md": f"{credentialed.NOTE}\n".encode()}, {"CREDENTIALED": b"x"}, {"data/NOTEEVENTS.csv.gz": b"x"},
         {"data/discharge.csv": b"x"},
     ],
     ids=lambda files: next(iter(files)),
-)
+)  # fmt: skip
 def test_credentialed_data_is_refused(files):
     with pytest.raises(UsageError, match="credentialed clinical"):
         check(files)

@@ -28,21 +28,12 @@ pytestmark = pytest.mark.filterwarnings(f"ignore:{re.escape(OLD_UPLOAD)}:Depreca
 
 # What is planted, by the place: one word each, in no other text.
 PLACES = {
-    "text of a note": "zqtextzq",
-    "file of the notes": "zqfilezq",
-    "folder of the notes": "zqfolderzq",
-    "folder of the run": "zqrunzq",
-    "user": "zquserzq",
-    "host": "zqhostzq",
-    "key in the environment": "zqkeyzqzqkeyzq",
-    "folder of a model": "zqmodelzq",
-    "address of a service": "zqservicezq",
-    "address of a judge": "zqjudgezq",
-    "log of a model": "zqlogzq",
-    "checklist": "zqchecklistzq",
-    "stray file of a study": "zqstrayzq",
-    "stray file of a run": "zqleftzq",
-}
+    "text of a note": "zqtextzq", "file of the notes": "zqfilezq", "folder of the notes": "zqfolderzq",
+    "folder of the run": "zqrunzq", "user": "zquserzq", "host": "zqhostzq",
+    "key in the environment": "zqkeyzqzqkeyzq", "folder of a model": "zqmodelzq",
+    "address of a service": "zqservicezq", "address of a judge": "zqjudgezq", "log of a model": "zqlogzq",
+    "checklist": "zqchecklistzq", "stray file of a study": "zqstrayzq", "stray file of a run": "zqleftzq",
+}  # fmt: skip
 COLUMNS = "text,label,gender,phenotype"
 WORD = PLACES["text of a note"]
 NOTES = (

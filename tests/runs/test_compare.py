@@ -107,11 +107,9 @@ def test_another_unit_is_another_row():
 
 def test_published_views_means_slices_and_other_scores_are_not_compared():
     left_out = [
-        replace(GAP, view=AS_PUBLISHED),
-        replace(GAP, measure="mean"),
-        replace(GAP, slice_by="phase", slice_value="1"),
-        replace(GAP, score="closed_list_mass"),
-    ]
+        replace(GAP, view=AS_PUBLISHED), replace(GAP, measure="mean"),
+        replace(GAP, slice_by="phase", slice_value="1"), replace(GAP, score="closed_list_mass"),
+    ]  # fmt: skip
     left_out = [replace(one, primary=False) for one in left_out]
     assert len(side_by_side([run("lab/small", 0, found=[GAP, *left_out])]).quantities) == 1
     assert side_by_side([run("lab/small", 0, found=left_out)]).quantities == []
@@ -119,11 +117,9 @@ def test_published_views_means_slices_and_other_scores_are_not_compared():
 
 def test_one_model_of_several_repositories_and_runs_is_told_apart():
     runs = [
-        run("m", 0.1),
-        run("m", 0.2, repo="bob/r"),
-        run("m", 0.3, repo="bob/r", name="second"),
+        run("m", 0.1), run("m", 0.2, repo="bob/r"), run("m", 0.3, repo="bob/r", name="second"),
         run("m", 0.4, repo="bob/r", name="second", commit="d" * 40),
-    ]
+    ]  # fmt: skip
     titles = [one.title for one in side_by_side(runs).models]
     assert titles[0] == "m @ ann/results"
     assert len(set(titles)) == 4

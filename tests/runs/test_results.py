@@ -105,14 +105,10 @@ def test_words_that_look_like_blanks_stay_words(masked_run, tmp_path):
     run = copy(masked_run, tmp_path / "run")
     table = pd.DataFrame(
         {
-            "model_id": ["m", "m"],
-            "lexicon": ["l", "l"],
-            "word": ["null", "nan"],
-            "label": ["1", "NA"],
-            "in_vocabulary": [True, False],
-            "matched": [True, False],
+            "model_id": ["m", "m"], "lexicon": ["l", "l"], "word": ["null", "nan"], "label": ["1", "NA"],
+            "in_vocabulary": [True, False], "matched": [True, False],
         }
-    )
+    )  # fmt: skip
     run.write_csv("lexicon_coverage.csv", table)
     run.write_manifest(run.manifest() | {"sha256": run.sums()})
     pd.testing.assert_frame_equal(read_results(run).coverage, table)
@@ -158,12 +154,9 @@ def manifest(**settings):
     chat |= settings.pop("chat", {})
     models = settings.pop("models", [])
     return {
-        "swapbias": "1",
-        "settings": {"model": None, "seed": 7, "notes": notes, "chat": chat} | settings,
-        "models": models,
-        "skipped": [],
-        "corpora": [],
-    }
+        "swapbias": "1", "settings": {"model": None, "seed": 7, "notes": notes, "chat": chat} | settings,
+        "models": models, "skipped": [], "corpora": [],
+    }  # fmt: skip
 
 
 def test_paths_become_the_name_of_their_last_part():

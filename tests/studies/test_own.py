@@ -495,14 +495,10 @@ def test_a_declaration_of_many_faults_names_all_of_them_at_once_with_their_lines
     with pytest.raises(StudyError) as refused:
         open_study(folder)
     assert [line.partition(",")[0].partition(" is ")[0] for line in str(refused.value).splitlines()] == [
-        "study.toml:4: 'question'",
-        "study.toml:5: 'license'",
-        "study.toml:6: version",
-        "slots.csv:3: column 'name'",
-        "templates.csv:6: {name}",
-        "study.toml:9: The reference 'mail'",
+        "study.toml:4: 'question'", "study.toml:5: 'license'", "study.toml:6: version", "slots.csv:3: column 'name'",
+        "templates.csv:6: {name}", "study.toml:9: The reference 'mail'",
         "study.toml:13: slices names the column 'feild'",
-    ]
+    ]  # fmt: skip
 
 
 def test_a_fault_repeats_no_text(tmp_path):

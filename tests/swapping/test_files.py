@@ -197,11 +197,8 @@ def test_a_folder_is_read_in_the_order_of_names(tmp_path):
     (folder / "notes.txt").write_text("not read")
     rows, _ = run(folder, tmp_path / "out", mode="pairs")
     assert [(row["id"], row["text"], row["pair_id"]) for row in rows] == [
-        ("1", "she", "0"),
-        ("1", "he", "0"),
-        ("2", "he", "1"),
-        ("2", "she", "1"),
-    ]
+        ("1", "she", "0"), ("1", "he", "0"), ("2", "he", "1"), ("2", "she", "1"),
+    ]  # fmt: skip
 
 
 def test_pairs_take_the_notes_own_ids(tmp_path):

@@ -22,13 +22,11 @@ def broken(finish="error", **choice):
 @pytest.mark.parametrize(
     "reply",
     [
-        broken(),
-        broken("stop", error={"message": "provider down"}),
-        Reply({"error": {"message": "rate limited", "code": 429}}),
-        Reply({"error": "overloaded"}),
+        broken(), broken("stop", error={"message": "provider down"}),
+        Reply({"error": {"message": "rate limited", "code": 429}}), Reply({"error": "overloaded"}),
     ],
     ids=["finish_reason", "choice", "code", "words"],
-)
+)  # fmt: skip
 def test_an_error_in_place_of_an_answer_is_asked_again_and_not_kept(reply):
     with ChatServer(upper, fault=lambda prompt, n: reply if n == 1 else None) as server:
         scorer = scorer_of(server)
@@ -139,13 +137,11 @@ def test_how_many_answers_were_cut_off_is_told():
 @pytest.mark.parametrize(
     "reply",
     [
-        cut_off(reasoning_content="The clerk told the mechanic"),
-        cut_off(""),
-        cut_off(" \n"),
+        cut_off(reasoning_content="The clerk told the mechanic"), cut_off(""), cut_off(" \n"),
         cut_off("<think>\nOkay, the clerk asked the mechanic whether"),
     ],
     ids=["reasoning", "blank", "white", "think"],
-)
+)  # fmt: skip
 def test_a_model_whose_first_answers_are_cut_off_before_any_text_is_not_asked_on(reply):
     with ChatServer(upper, fault=lambda prompt, n: reply) as server:
         scorer = scorer_of(server, max_tokens=5)

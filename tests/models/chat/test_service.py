@@ -303,13 +303,8 @@ def test_a_torn_last_line_is_cut_off(tmp_path, torn):
 
 def test_other_settings_ask_anew():
     changes = [
-        {},
-        {"temperature": 0.5},
-        {"seed": 1},
-        {"max_tokens": 3},
-        {"provider": "together"},
-        {"json_schema": True},
-    ]
+        {}, {"temperature": 0.5}, {"seed": 1}, {"max_tokens": 3}, {"provider": "together"}, {"json_schema": True},
+    ]  # fmt: skip
     keys = {ChatScorer("m", ChatOptions(**one))._keys(rows(1))[0] for one in changes}
     assert len(keys) == len(changes)
     assert ChatScorer("m", ChatOptions(concurrency=1, timeout=1.0))._keys(rows(1))[0] in keys

@@ -95,13 +95,10 @@ def test_the_audit_by_hand():
     # Female: 3 ("Grandma,") and 6 ("female candidate" as a phrase): labels 1 and 1, mean 1. Both: 6.
     # 4 has none: "he-man", "her", "theman", "female" without candidate. Gap: 1 - 1/2.
     rows = [
-        Labelled("He says he is fine", 1),
-        Labelled("the husband of nobody", 0),
-        Labelled("Grandma, again", 1),
-        Labelled("a he-man and her theman female lead", 0),
-        Labelled("he's dull", 0),
+        Labelled("He says he is fine", 1), Labelled("the husband of nobody", 0), Labelled("Grandma, again", 1),
+        Labelled("a he-man and her theman female lead", 0), Labelled("he's dull", 0),
         Labelled("uncle meets the female candidate", 1),
-    ]
+    ]  # fmt: skip
     found = gender_audit(rows)
     assert (found.n_male, found.mean_male, found.n_female, found.mean_female, found.n_both) == (4, 0.5, 2, 1.0, 1)
     assert found.gap.value == 0.5
