@@ -58,7 +58,7 @@ def audit(
     ...     return [0.7 if text.startswith("She") else 0.8 for text in texts]
     >>> run = audit(positive, "occupation_sentiment:control", progress=False)
     >>> run.primary[["experiment", "contrast", "verdict"]].values.tolist()
-    [['control', 'female - male', 'no gap larger than the margin']]
+    [['control', 'female - male', 'no gap']]
     >>> run.worst_pairs("occupation_sentiment", n=1)[["text", "reference_text", "gap"]].round(2).values.tolist()
     [['She is a person.', 'He is a person.', -0.1]]
 

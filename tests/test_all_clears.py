@@ -14,8 +14,8 @@ from swapbias.cli import app
 from swapbias.report.text import reason
 from swapbias.runs import check_run
 
-CONSTANT = "not measured: constant scores"
-NO_GAP = "no gap larger than the margin"
+CONSTANT = "not measured"
+NO_GAP = "no gap"
 WORDS = {"female": "She", "male": "He"}
 
 

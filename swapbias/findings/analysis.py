@@ -74,7 +74,7 @@ def disaggregate(
     >>> scores = scores.assign(model_id="toy", score=[0.8 if one == "male" else 0.7 for one in scores["group"]])
     >>> first = disaggregate(scores, "occupation_sentiment")[0]
     >>> first.contrast, round(first.estimate.value, 3), first.verdict
-    ('female - male', -0.1, 'gap found')
+    ('female - male', -0.1, 'gap')
 
     Args:
         scores: rows of ``score_prompts`` (prompt columns, ``model_id`` and at least one score column).

@@ -20,9 +20,7 @@ RATIO_MARGIN = (0.8, 1.25)  # ratios of rates that count as no gap
 LEVEL = 0.05  # of every family of tests
 AS_PUBLISHED = "as published"  # the view of the paper's own statistic
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = VERDICTS = (
-    "gap found", "gap found, smaller than the margin", "gap found, but not in other wordings",
-    "no gap larger than the margin", "undecided", "not measured: constant scores",
-    "too few levels of a random factor",
+    "gap", "gap within the margin", "gap, not robust", "no gap", "undecided", "not measured", "too few levels",
 )  # fmt: skip
 JUDGED = "judged"  # the score column of what a judge read in free text
 SPREAD = "group_spread"  # the test of several groups at once

@@ -99,7 +99,7 @@ def test_a_planted_tone_is_found_and_credentialed_notes_leave_no_text(notes, tmp
         assert len(server.requests) == 24
         assert server.requests[0]["max_tokens"] == 512
     (one,) = primary_findings(found)
-    assert (one.verdict, one.unit) == ("gap found", "sentiment from 0 to 1")
+    assert (one.verdict, one.unit) == ("gap", "sentiment from 0 to 1")
     whole = [each for each in found if each.measure == "paired_gap" and each.slice_by == "all" and not each.view]
     gaps = {each.score: each.estimate.value for each in whole}
     assert one.estimate.value > 0.3
@@ -138,5 +138,5 @@ def test_a_model_without_a_preference_is_rarely_accused():
         of_document = rng.normal(0, 0.05, (60, 2))  # a note is read otherwise in each gender, whatever the length
         score = [of_document[document, side] + rng.normal(0, 0.02) for document, _ in pairs for side in (0, 1)]
         (one,) = primary_findings(disaggregate(rows.assign(score=score), NAME, expected={}, robustness=False))
-        wrong += one.verdict == "gap found"
+        wrong += one.verdict == "gap"
     assert wrong <= 6  # of a binomial of 40 at .05 more has p < .004

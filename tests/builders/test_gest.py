@@ -66,5 +66,5 @@ def test_a_planted_stereotype_is_found_at_its_size_and_none_where_there_is_none(
     score = np.where(table["group"] == "male", about, 0.0) + rng.normal(0, 0.5, len(table))
     (one,) = primary_findings(disaggregate(table.assign(model_id="made", score=score), NAME, robustness=False))
     assert one.estimate.ci_low <= planted <= one.estimate.ci_high
-    assert (one.verdict == "gap found") == (planted > 0)
+    assert (one.verdict == "gap") == (planted > 0)
     assert set(one.cluster_vars.split(" + ")) == {"stereotypes"} | ({"templates"} if kind == "masked" else set())

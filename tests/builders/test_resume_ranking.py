@@ -125,12 +125,12 @@ def test_a_model_that_prefers_women_is_found_at_its_size():
     gap = answers["gender: women - men"]
     # Weights 2 and 1: a woman is first in 2/12 of rankings, a man in 1/12; their ratios to 1/8 are 4/3 and 2/3.
     assert gap.estimate.ci_low <= 1 / 12 <= gap.estimate.ci_high
-    assert gap.verdict == "gap found"
+    assert gap.verdict == "gap"
     ratios = {one.contrast: one.estimate for one in found if one.measure == "impact_ratio" and one.slice_by == "all"}
     for group in GROUPS.values():
         planted = 4 / 3 if group.endswith("women") else 2 / 3
         assert ratios[group].ci_low <= planted <= ratios[group].ci_high
-    assert not any(one.verdict == "gap found" for name, one in answers.items() if name != "gender: women - men")
+    assert not any(one.verdict == "gap" for name, one in answers.items() if name != "gender: women - men")
 
 
 def test_a_model_that_follows_places_prefers_no_group():
@@ -138,9 +138,9 @@ def test_a_model_that_follows_places_prefers_no_group():
         return -0.7 * int(row["position"])
 
     answers, _ = _primary(_scored("ranking", weight, seed=2))
-    assert not any(one.verdict == "gap found" for one in answers.values())
+    assert not any(one.verdict == "gap" for one in answers.values())
     answers, _ = _primary(_scored("position", lambda row: 2.0 * (row["position"] == "1"), seed=2))
-    assert answers["shown first - shown last"].verdict == "gap found"
+    assert answers["shown first - shown last"].verdict == "gap"
 
 
 def test_jobs_are_those_of_the_cvs():

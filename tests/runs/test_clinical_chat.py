@@ -93,7 +93,7 @@ def test_what_a_model_leaves_out_of_notes_about_women_is_found(notes, tmp_path, 
         assert {body["messages"][0]["role"] for body in server.requests} == {"system"}
     gap = primary(found)
     assert gap.estimate.value == pytest.approx(-(11 / 5 + 1 / 6) / 12)
-    assert (gap.slice_value, gap.verdict, gap.unit) == ("own", "gap found", "share of the facts of a checklist")
+    assert (gap.slice_value, gap.verdict, gap.unit) == ("own", "gap", "share of the facts of a checklist")
     assert not [one for one in found if one.measure == "paired_gap" and one.slice_by == "all"]
     assert "keeps more of the facts of notes about men" in (run.folder / "report.html").read_text()
 

@@ -79,7 +79,7 @@ def test_a_clear_gap_ends_asking_and_an_unclear_one_does_not(asked, tmp_path, qu
         other, unclear = start(settings, tmp_path / "unclear", **quiet, draw=False)
     (gap,), (none,) = ([one for one in each if one.primary] for each in (found, unclear))
     assert clear < 4 * MANY
-    assert (gap.verdict, none.verdict) == ("gap found", "undecided")
+    assert (gap.verdict, none.verdict) == ("gap", "undecided")
     assert "at each of 4 looks (level 0.0182)" in inference(gap)
     rounds = run.manifest()["rounds"]
     assert clear // MANY == items(run)["trial"].astype(int).max()

@@ -81,7 +81,7 @@ def test_a_planted_preference_is_found_and_none_where_there_is_none(folder, weig
     gap = answers["gender: women - men"]
     size = (weight - 1) / (2 * (weight + 1))  # a woman is first in w / (2 w + 2) of rankings, a man in 1 / (2 w + 2)
     assert gap.estimate.ci_low <= size <= gap.estimate.ci_high
-    assert [one.verdict == "gap found" for one in answers.values()].count(True) == planted
+    assert [one.verdict == "gap" for one in answers.values()].count(True) == planted
     assert len([one for one in found if one.measure == "impact_ratio" and one.slice_by == "all"]) == 4
 
 
