@@ -192,17 +192,10 @@ def test_further_trials_are_no_further_prompts():
         return float("nan") if mixed(row["prompt_id"], trial) < 0.2 else float(mixed(row["pair_id"], trial) < 0.5)
 
     trials = [
-        {
-            **row,
-            "prompt_id": f"{row['prompt_id']}/t{trial}",
-            "pair_id": f"{row['pair_id']}/t{trial}",
-            "trial": str(trial),
-            "model_id": "made",
-            "score": some(row, str(trial)),
-        }
-        for trial in (1, 2, 3)
-        for row in config_rows(NAME, "gender")
-    ]
+        {**row, **{name: f"{row[name]}/t{trial}" for name in ("prompt_id", "pair_id")}, "trial": str(trial),
+         "model_id": "made", "score": some(row, str(trial))}
+        for trial in (1, 2, 3) for row in config_rows(NAME, "gender")
+    ]  # fmt: skip
     (gap,) = [one for one in disaggregate(pd.DataFrame(trials), NAME) if one.primary]
     assert gap.estimate.n + gap.estimate.n_unscored == 162  # pairs with a condition
     everything = pd.DataFrame(trials)[lambda rows: rows["label"] == "with a condition"]

@@ -1,8 +1,6 @@
 """A table of hard lines: what each becomes and that it comes back, in memory, in files and in a map."""
 
 import csv
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +9,7 @@ import pytest
 from datasets import Dataset
 
 from swapbias.swapping import Job, Swapper, swap_files
+from tests.cli.test_cli import swapbias
 
 with (Path(__file__).parent / "lines.csv").open(newline="", encoding="utf-8") as handle:
     LINES = [(row["text"], row["swapped"]) for row in csv.DictReader(handle)]
@@ -44,10 +43,7 @@ def test_files_are_swapped_as_texts_in_memory_are(tmp_path, processes):
 
 def test_the_command_and_map_swap_as_texts_in_memory_are(tmp_path):
     source = Path(__file__).parent / "lines.csv"
-    command = [
-        sys.executable, "-m", "swapbias", "swap", str(source), "--column", "text", "--out", str(tmp_path / "out"),
-    ]  # fmt: skip
-    subprocess.run(command, check=True, capture_output=True)
+    assert swapbias("swap", source, "--column", "text", "--out", tmp_path / "out").returncode == 0
     (part,) = (tmp_path / "out").glob("data/*.parquet")
     assert pq.read_table(part)["text"].to_pylist() == SWAPPED
     mapped = Dataset.from_dict({"text": TEXTS}).map(

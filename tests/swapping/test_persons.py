@@ -8,16 +8,7 @@ import pytest
 from benchmarks.whose import calibration_error, corpus_notes, decided
 from swapbias.errors import UsageError
 from swapbias.studies import config_rows
-from swapbias.swapping import (
-    REASONS,
-    Job,
-    Swapper,
-    edited_spans,
-    evaluate,
-    gold_notes,
-    swap_accuracy,
-    swap_files,
-)
+from swapbias.swapping import REASONS, Job, Swapper, edited_spans, evaluate, gold_notes, swap_accuracy, swap_files
 
 PATIENT = Swapper(whose="patient")
 KEEP = Swapper(whose="patient", spouses="keep")
@@ -38,15 +29,9 @@ STAY = (
 )
 
 
-def test_only_the_patient_and_the_couple_change():
+def test_only_the_patient_and_the_couple_change_and_a_spouse_stays_where_that_is_asked():
     assert PATIENT.swap([NOTE]) == [SWAPPED]
-
-
-def test_a_spouse_stays_where_that_is_asked():
     assert KEEP.swap(["He lives with his wife. She says he fell."]) == ["She lives with her wife. She says she fell."]
-
-
-def test_neutralising_takes_the_gender_of_the_patient_alone():
     assert PATIENT.neutralise(["He saw his sister."]) == ["They saw their sister."]
 
 
@@ -118,8 +103,8 @@ def test_wrong_requests_are_refused(tmp_path):
 @pytest.fixture
 def notes(tmp_path):
     path = tmp_path / "notes.csv"
-    pa_csv = "text,Gender\n" + "".join(f'"{NOTE} {number}",{"M" if number % 2 else ""}\n' for number in range(60))
-    path.write_text(pa_csv)
+    rows = (f'"{NOTE} {number}",{"M" if number % 2 else ""}\n' for number in range(60))
+    path.write_text("text,Gender\n" + "".join(rows))
     return path
 
 

@@ -35,26 +35,18 @@ THERE_AND_BACK = {
 
 
 @pytest.mark.parametrize(("text", "expected"), list(THERE_AND_BACK.items()))
-def test_verbs_agree_there_and_back(text, expected):
+def test_verbs_agree_there_and_back_and_he_becomes_they_as_she_does(text, expected):
     swapper = Swapper("she-they")
     assert swapper.swap([text]) == [expected]
     assert swapper.swap([expected]) == [text]
-
-
-@pytest.mark.parametrize("text", list(THERE_AND_BACK))
-def test_he_becomes_they_as_she_does(text):
-    he = Swapper("she-he").swap([text])
-    assert Swapper("he-they").swap(he) == [THERE_AND_BACK[text]]
+    assert Swapper("he-they").swap(Swapper("she-he").swap([text])) == [expected]
 
 
 def test_neo_pronouns_have_a_form_in_every_role_and_leave_verbs():
     text = "She gave him her card; the card is hers. She cut herself, and we met her."
-    assert Swapper("she-xe").swap([text]) == [
-        "Xe gave him xyr card; the card is xyrs. Xe cut xemself, and we met xem."
-    ]
-    assert Swapper("she-ze").swap([text]) == [
-        "Ze gave him zir card; the card is zirs. Ze cut zirself, and we met zir."
-    ]
+    xe = "Xe gave him xyr card; the card is xyrs. Xe cut xemself, and we met xem."
+    ze = "Ze gave him zir card; the card is zirs. Ze cut zirself, and we met zir."
+    assert Swapper("she-xe").swap([text]) + Swapper("she-ze").swap([text]) == [xe, ze]
     assert Swapper("they-xe").swap(["They are here; xe is there."]) == ["Xe is here; they are there."]
 
 

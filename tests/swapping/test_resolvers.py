@@ -18,7 +18,7 @@ from swapbias.swapping import (
     gold_notes,
     load_resolver,
     swap_files,
-    windows as windows_of,
+    windows,
 )
 from swapbias.swapping.resolvers import TokenResolver
 from tests.cli.test_cli import swapbias
@@ -73,10 +73,9 @@ def test_a_model_that_errs_by_a_known_rate_is_found_out():
         row, marks = marks_of(prompt)
         said = {}
         for number, word, whose in marks:
-            fails = (
-                whose == "other" and word in OWN[row["gender"]] and zlib.crc32(f"{number}{prompt}".encode()) % 4 == 0
-            )
-            others, wrong = others + (whose == "other" and word in OWN[row["gender"]]), wrong + fails
+            other = whose == "other" and word in OWN[row["gender"]]
+            fails = other and zlib.crc32(f"{number}{prompt}".encode()) % 4 == 0
+            others, wrong = others + other, wrong + fails
             said[str(number)] = "patient" if fails else whose
         return json.dumps(said)
 
@@ -226,7 +225,7 @@ def test_long_notes_are_read_in_windows_that_hold_every_word(encoder):
 
     text = "He saw her. " * 60
     places = [(found.start(), found.end()) for found in re.finditer("He|her", text)]
-    found = windows_of(AutoTokenizer.from_pretrained(encoder), MarkedNote(text, places, "male"), 48)
+    found = windows(AutoTokenizer.from_pretrained(encoder), MarkedNote(text, places, "male"), 48)
     assert len(found) > 3
     assert max(len(inputs["input_ids"]) for inputs, _ in found) <= 48
     assert {word for _, words in found for word in words} == {None, *range(len(places))}
