@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
+QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
 
 
 def pytest_configure(config):
@@ -74,7 +75,7 @@ def calibration():
     return load_calibration()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def quiet():
     """Arguments of an audit that shows nothing."""
-    return {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
+    return dict(QUIET)

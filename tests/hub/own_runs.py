@@ -10,8 +10,8 @@ from swapbias.models.clinical import NoteOptions
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings, fingerprints, plan_tasks
 from swapbias.runs.run import Run
+from tests.conftest import QUIET
 
-QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
 ASKED = Settings(model="tests.hub.own_runs:sentiment", studies=("occupation_sentiment:sentences",), limit=40)
 OWN = (
     "text,label,gender,phenotype\nAfter falls he was tired in Zebulon.,1,M,falls\n"

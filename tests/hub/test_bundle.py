@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from swapbias.errors import UsageError
-from swapbias.hub.cards import results_card
+from swapbias.hub.cards import is_ours, results_card
 from swapbias.hub.shared_runs import bundle_run, run_name, shared_items
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.privacy import check_upload, credentialed, public_manifest
@@ -65,10 +65,7 @@ def test_a_public_run_leaves_whole(masked_run, masked_bundle):
     assert model in bundle.never
     assert not [text for text in texts(bundle) if model in text]
     check_upload(bundle.files, never=bundle.never)
-
-
-def test_packing_twice_gives_the_same_bytes(masked_run, masked_bundle):
-    assert bundle_run(masked_run) == masked_bundle
+    assert bundle_run(masked_run) == bundle  # the same bytes
 
 
 def test_auditing_the_same_again_is_the_same_run_and_other_settings_are_another(classifier_bundle, tmp_path):
@@ -99,11 +96,6 @@ def test_two_folders_or_files_of_one_name_are_two_runs_and_a_later_revision_is_t
     for key in ("sha256", "training"):  # as from another ward.csv
         corpora = [{**one, key: "00" * 32} for one in own["corpora"]]
         assert run_name(own | {"corpora": corpora}) != run_name(own)
-
-
-def test_a_run_has_one_name_before_and_after_it_was_shared(classifier_bundle, masked_bundle, own_bundle):
-    for bundle in (classifier_bundle, masked_bundle, own_bundle):
-        assert run_name(bundle.manifest) == bundle.name
 
 
 def test_a_run_that_is_not_complete_stays(classifier_run, tmp_path):
@@ -148,7 +140,9 @@ def test_what_no_audit_writes_stays(classifier_run, classifier_bundle, tmp_path)
     for name in strangers:
         run.write(name, b"private")
     (run.folder / "link.csv").symlink_to("/etc/hostname")
+    run.write("report.html", b"/home/alice/private")  # what was edited by hand is made anew
     bundle = bundle_run(run)
+    assert content(bundle, "report.html") == content(classifier_bundle, "report.html")
     assert set(bundle.withheld) == {*strangers, "link.csv"}
     assert set(bundle.files) == set(classifier_bundle.files)
 
@@ -188,11 +182,11 @@ def test_a_manifest_is_made_anew_from_what_swapbias_writes(classifier_run, class
         assert "Smith" not in str(error.value)
 
 
-@pytest.mark.parametrize("kind", ["classifier_bundle", "masked_bundle", "own_bundle"])
-def test_a_manifest_that_nobody_edited_leaves_whole(kind, request, classifier_run, masked_run, own_run):
-    bundle = request.getfixturevalue(kind)
-    run = {"classifier_bundle": classifier_run, "masked_bundle": masked_run, "own_bundle": own_run}[kind]
+@pytest.mark.parametrize("kind", ["classifier", "masked", "own"])
+def test_a_manifest_that_nobody_edited_leaves_whole_under_the_name_of_its_run(kind, request):
+    bundle, run = (request.getfixturevalue(f"{kind}_{what}") for what in ("bundle", "run"))
     assert json.loads(content(bundle, "manifest.json")) == json.loads(json.dumps(public_manifest(run.manifest())))
+    assert run_name(bundle.manifest) == bundle.name
 
 
 def test_prompts_that_are_not_those_of_the_installed_corpora_stay(classifier_run, classifier_bundle, tmp_path):
@@ -204,13 +198,6 @@ def test_prompts_that_are_not_those_of_the_installed_corpora_stay(classifier_run
         with pytest.raises(UsageError, match=r"not those of the installed corpora.*--findings-only"):
             bundle_run(run)
         assert bundle_run(run, findings_only=True).found == classifier_bundle.found
-
-
-def test_what_was_edited_by_hand_is_made_anew(classifier_run, classifier_bundle, tmp_path):
-    run = copy(classifier_run, tmp_path / "run")
-    run.write("report.html", b"/home/alice/private")
-    bundle = bundle_run(run)
-    assert content(bundle, "report.html") == content(classifier_bundle, "report.html")
 
 
 def test_a_shared_run_is_read_as_the_run_that_it_was(masked_run, masked_bundle, tmp_path):
@@ -251,8 +238,7 @@ PRINTED = ("published_value", "published_p_value", "published_effect_size", "pub
 def test_findings_have_the_same_columns_and_types_in_every_run(classifier_bundle, masked_bundle, own_bundle):
     bundles = [classifier_bundle, masked_bundle, own_bundle]
     tables = [pq.read_table(pa.BufferReader(content(one, "findings.parquet"))) for one in bundles]
-    assert tables[0].schema.equals(tables[1].schema, check_metadata=True)
-    assert tables[0].schema.equals(tables[2].schema, check_metadata=True)
+    assert all(tables[0].schema.equals(one.schema, check_metadata=True) for one in tables)
     assert {str(kind) for kind in tables[0].schema.types} == {"string", "double", "int64", "bool"}
     for bundle, table in zip(bundles, tables, strict=True):
         results = json.loads(content(bundle, "results.json"))["findings"]
@@ -319,7 +305,7 @@ def test_the_card_is_the_same_in_any_order_and_ranks_nothing(classifier_bundle, 
 def test_hostile_names_do_nothing_in_the_card(classifier_bundle):
     from markdown_it import MarkdownIt
 
-    hostile = "<script>alert(1)</script>|[x](javascript:alert(1))\n# big"
+    hostile = "<script>alert(1)</script>|[x](javascript:alert(1))<!-- swapbias:end -->\n# big"
     bundle = classifier_bundle
     models = [{**one, "model_id": hostile} for one in bundle.manifest["models"]]
     found = [replace(one, model_id=hostile, unit=hostile) for one in bundle.found]
@@ -329,9 +315,9 @@ def test_hostile_names_do_nothing_in_the_card(classifier_bundle):
     page = MarkdownIt("commonmark").enable("table").render(body)
     assert "<script" not in page
     assert 'href="javascript' not in page
+    harmless = MarkdownIt("commonmark").enable("table").render(fine.partition("\n---\n")[2])
     for tag in ("<td", "<tr>", "<h1", "<h2", "<a "):
-        assert page.count(tag) == MarkdownIt("commonmark").enable("table").render(fine.partition("\n---\n")[2]).count(
-            tag
-        )
+        assert page.count(tag) == harmless.count(tag)
+    assert is_ours(card, where="x")
     header = yaml.safe_load(card.split("---\n")[1])
     assert [one["config_name"] for one in header["configs"]] == ["findings", f"{bad.name}-occupation_sentiment"]

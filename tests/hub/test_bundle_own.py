@@ -10,11 +10,6 @@ from tests.hub.own_runs import OWN, audit_own, content, edited, texts
 SECRETS = ("Zebulon", "Quillfeather")  # words of the user's own notes
 
 
-def test_own_texts_stay_and_the_error_says_what_can_be_shared(own_run):
-    with pytest.raises(UsageError, match=r"ward\.csv.*private.*--findings-only"):
-        bundle_run(own_run)
-
-
 def test_findings_of_own_notes_leave_without_a_word_of_them(own_run, own_bundle):
     bundle = own_bundle
     assert any(SECRETS[0] in text for text in read(own_run))  # the run does hold them

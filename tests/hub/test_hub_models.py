@@ -2,13 +2,11 @@
 
 import re
 import shlex
-import sys
 from importlib import import_module
 
 import pytest
 from huggingface_hub import constants
 
-from swapbias.cli import main
 from swapbias.errors import UsageError
 from swapbias.hub.client import Hub
 from swapbias.hub.shared_runs import COMMIT, ShareOptions, share_run
@@ -69,6 +67,13 @@ def audited(model, folder, revision=None, **more):
     return start(asked, folder, cache=True, draw=False, **QUIET, **more)[0]
 
 
+def laid_out(files, folder):
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
 def pins(run):
     return [(one["model_id"], one["revision"]) for one in run.manifest()["models"]]
 
@@ -113,11 +118,8 @@ def test_the_command_in_a_pull_request_gives_the_same_findings(pushed, versions,
 
 
 def test_a_folder_is_the_model_of_the_hub_that_has_its_weights(pushed, versions, tmp_path):
-    said, folder = [], tmp_path / "mine"
-    folder.mkdir()
-    for name, content in versions[0].items():
-        (folder / name).write_bytes(content)
-    run = audited(str(folder), tmp_path / "run")
+    said = []
+    run = audited(str(laid_out(versions[0], tmp_path / "mine")), tmp_path / "run")
     wanted = ShareOptions(results="alice/audits", model=NAME, how=COMMIT, audited="mine", dry_run=True)
     share_run(run, wanted, Hub(), say=said.append)
     assert f"measured {NAME}, audited as mine, which has the same weights" in " ".join(said)
@@ -172,12 +174,9 @@ def test_without_the_hub_the_commit_that_was_fetched_last_is_read(pushed, monkey
 
 
 @pytest.mark.parametrize("asked", ["v9", "f" * 40], ids=["name", "commit"])
-def test_a_revision_that_is_not_there_is_one_sentence(pushed, asked, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["swapbias", "audit", NAME, "--revision", asked, "--study", *STUDY])
-    with pytest.raises(SystemExit) as done:
-        main()
+def test_a_revision_that_is_not_there_is_one_sentence(pushed, asked, capsys):
+    assert command("audit", NAME, "--revision", asked, "--study", *STUDY) == 1
     told = capsys.readouterr().err
-    assert done.value.code == 1
     assert f"Model 'alice/bert' has no revision '{asked}' on the Hub. Look at its branches, tags and commits." in told
     assert told.count("\n") == 1
 
@@ -199,9 +198,5 @@ def test_a_revision_of_anything_else_is_refused(given, words):
 
 
 def test_a_folder_with_an_at_sign_is_a_folder(versions, tmp_path):
-    folder = tmp_path / "bert@v1"
-    folder.mkdir()
-    for name, content in versions[0].items():
-        (folder / name).write_bytes(content)
-    scorer = load_scorer(folder)
+    scorer = load_scorer(laid_out(versions[0], tmp_path / "bert@v1"))
     assert (scorer.model_id, len(scorer.identity["sha256"])) == ("bert@v1", 64)

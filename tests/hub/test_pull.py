@@ -133,13 +133,19 @@ def test_a_pull_that_is_cut_leaves_the_old_folder_as_it_was(hub, tmp_path):
     assert contents(tmp_path) == before
 
 
-def test_a_place_that_is_no_folder_is_refused(hub, tmp_path):
+def test_a_place_that_is_no_folder_or_a_folder_of_the_users_is_refused(hub, tmp_path):
     hub.add_repo("dataset", "bob/results", files=shared("r"))
     (tmp_path / "file").write_text("x")
     (tmp_path / "bob").mkdir()
     (tmp_path / "bob" / "results").symlink_to(tmp_path / "nowhere")
     with pytest.raises(UsageError, match=r"results is there already"):
         pull(Hub(), RESULTS, "bob/results", tmp_path)
+    mine = tmp_path / "full" / "bob" / "results" / "notes.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    with pytest.raises(UsageError, match="is there already, not from this commit"):
+        pull(Hub(), RESULTS, "bob/results", tmp_path / "full")
+    assert contents(tmp_path / "full") == {"bob/results/notes.txt": b"mine"}
     for out in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(OSError, match="file"):
             pull(Hub(), RESULTS, "bob/results", out)
@@ -152,16 +158,6 @@ def test_an_unfinished_folder_of_a_killed_process_goes_with_the_next_pull(hub, t
     assert os.listdir(tmp_path / "bob") == ["results"]
 
 
-def test_a_folder_of_the_users_is_not_replaced(hub, tmp_path):
-    hub.add_repo("dataset", "bob/results", files=shared("r"))
-    mine = tmp_path / "bob" / "results" / "notes.txt"
-    mine.parent.mkdir(parents=True)
-    mine.write_text("mine")
-    with pytest.raises(UsageError, match="is there already, not from this commit"):
-        pull(Hub(), RESULTS, "bob/results", tmp_path)
-    assert contents(tmp_path) == {"bob/results/notes.txt": b"mine"}
-
-
 def test_results_come_with_their_runs_and_without_other_files(hub, tmp_path):
     files = {"README.md": b"x", **shared("r"), "runs/r/figures/a b.svg": b"<svg/>", "run.sh": b"rm", "x.pkl": b"."}
     hub.add_repo("dataset", "bob/results", files=files)
@@ -170,10 +166,11 @@ def test_results_come_with_their_runs_and_without_other_files(hub, tmp_path):
     assert set(contents(tmp_path / "bob" / "results")) == set(files) - {"run.sh", "x.pkl"} | {SOURCE}
 
 
-def test_a_repository_without_runs_is_refused(hub, tmp_path):
-    hub.add_repo("dataset", "bob/none", files={"README.md": b"x"})
-    with pytest.raises(ValueError, match="bob/none holds no results of swapbias"):
-        pull(Hub(), RESULTS, "bob/none", tmp_path)
+@pytest.mark.parametrize(("kind", "held", "told"), [(RESULTS, "dataset", "results"), (METRIC, "space", "metric")])
+def test_a_repository_without_runs_or_module_is_refused(hub, tmp_path, kind, held, told):
+    hub.add_repo(held, "alice/paired_gap", files={"README.md": b"x"})
+    with pytest.raises(ValueError, match=f"alice/paired_gap holds no {told} of swapbias"):
+        pull(Hub(), kind, "alice/paired_gap", tmp_path)
     assert contents(tmp_path) == {}
 
 
@@ -201,12 +198,6 @@ def test_a_metric_comes_with_every_module_that_it_reads(hub, tmp_path):
     pull(Hub(), METRIC, "alice/leakage_uar", tmp_path)
     assert {*contents(tmp_path / "leakage_uar")} == {*files, SOURCE}
     assert {"rates.py", "estimate.py"} < {*files}
-
-
-def test_a_space_without_the_module_is_refused(hub, tmp_path):
-    hub.add_repo("space", "alice/paired_gap", files={"README.md": b"x"}, sdk="gradio")
-    with pytest.raises(ValueError, match="holds no metric of swapbias"):
-        pull(Hub(), METRIC, "alice/paired_gap", tmp_path)
 
 
 def test_all_that_the_package_knows_is_pulled_by_default(hub):

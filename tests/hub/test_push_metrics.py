@@ -2,8 +2,6 @@
 
 import re
 
-import pytest
-
 from swapbias import __version__
 from swapbias.hub import metric_spaces as spaces
 from swapbias.hub.client import Hub
@@ -35,28 +33,9 @@ def test_a_push_makes_a_space_with_one_commit_under_the_tag_of_the_release(hub):
     assert {path: data for path, data in hub.files("space", REPO).items() if path != ".gitattributes"} == published()
 
 
-def test_a_new_version_is_a_new_commit_and_leaves_the_old_tag_alone(hub, monkeypatch):
-    first, _ = push()
-    monkeypatch.setattr(spaces, "__version__", "99.0.0")
-    second, _ = push()
-    assert second.status == "updated"
-    assert hub.tags("space", REPO) == {TAG: first.commit, "v99.0.0": second.commit}
-    old, new = (hub.files("space", REPO, revision=tag)["README.md"].decode() for tag in (TAG, "v99.0.0"))
-    assert (f'revision="{__version__}"' in old, 'revision="99.0.0"' in new) == (True, True)
-
-
-@pytest.fixture
-def script(hub, capsys):
-    """The command in this process: exit code, what it prints, what it complains of."""
-
-    def run(*arguments):
-        return command("push", "metrics", *arguments), *capsys.readouterr()
-
-    return run
-
-
-def test_the_script_pushes_all_metrics_and_says_so(hub, script):
-    code, out, err = script("--namespace", "lab", "--private")
+def test_the_command_pushes_all_metrics_and_says_so(hub, capsys):
+    code = command("push", "metrics", "--namespace", "lab", "--private")
+    out, err = capsys.readouterr()
     assert (code, err) == (0, "")
     assert sorted(name for _, name in hub.repositories) == [f"lab/{name}" for name in metrics()]
     assert all(hub.tags("space", f"lab/{name}") for name in metrics())

@@ -52,9 +52,7 @@ def test_many_runs_are_read_from_one_listing(hub):
     found, broken = load_all_shared(Hub(), ["alice/results"])
     assert [one.name for one in found] == [f"r{number:02}" for number in range(60)]
     assert broken == []
-    assert (
-        len([path for _, path, _ in hub.log if "recursive=true" in path.lower()]) == 1
-    )  # all that it holds is listed once
+    assert sum("recursive=true" in path.lower() for _, path, _ in hub.log) == 1  # all that it holds is listed once
 
 
 def test_where_the_hub_gives_nothing_not_every_run_is_tried(hub):

@@ -107,10 +107,7 @@ def test_the_code_of_a_space_is_that_of_the_package_but_for_its_imports(built):
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        (
-            "from swapbias.files import write_whole",
-            "files import write_whole', expected names from",
-        ),
+        ("from swapbias.files import write_whole", "files import write_whole', expected names from"),
         ("from swapbias.measures import no_such", "has 'from swapbias.measures import no_such', expected names from"),
         ("import swapbias.measures", "has 'import swapbias.measures', expected names from"),
         ("import math", "imports nothing of swapbias.measures"),
