@@ -230,6 +230,7 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     sets = {
         "clinical_swaps, test": corpus_notes("test"),
         "clinical_swaps, development": corpus_notes("development"),
+        "clinical_swaps, dense": [note for note in corpus_notes("development") if note.source == "author 12"],
         "real reports": report_notes(clinical_folder()),
     }
     sets = {title: notes for title, notes in sets.items() if notes}

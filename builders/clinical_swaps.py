@@ -47,7 +47,7 @@ CORPUS = Corpus(
     name=NAME,
     title="Clinical notes and sentences with the counterfactual that changes nobody's gender but the patient's",
     licence="CC-BY-4.0",
-    version="3.0.0",
+    version="3.1.0",
     tags=("gender-bias", "counterfactual", "medical", "coreference"),
     configs=(
         Config(
