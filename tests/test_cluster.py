@@ -23,11 +23,10 @@ from swapbias.runs.plan import Settings
 from swapbias.swapping import Job, cluster as workers, swap_files
 from swapbias.swapping.cluster import LOCAL, Engine, worker_pool
 from tests import tiny
-from tests.conftest import ROOT
+from tests.conftest import QUIET, ROOT
 from tests.privacy.test_quoting import MODULE, OWN, SECRET
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray: pip install 'swapbias[ray]'")
-QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
 RAY = Engine(name="ray", workers=2)
 HERE = "tests.cluster_workers"
 NUMBER = re.compile(rb"-?\d+\.\d+(?:e[-+]\d+)?|-?\d+e[-+]\d+")

@@ -31,7 +31,7 @@ from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings
 from swapbias.studies import new_study
 from swapbias.swapping import Job, swap_files
-from tests.conftest import ROOT
+from tests.conftest import QUIET, ROOT
 from tests.models.chat.server import ChatServer
 
 HOLD = "import sys, time; from pathlib import Path; from swapbias.files import locked\n"
@@ -158,7 +158,6 @@ def _settings():
     return Settings(model="vader", studies=("occupation_sentiment",), limit=4)
 
 
-QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
 FOLDERS = {
     "audit": lambda folder, _: start(_settings(), folder, **QUIET),
     "several": lambda folder, _: audit_several(["vader", "calibration"], _settings(), folder, **QUIET),

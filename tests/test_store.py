@@ -12,8 +12,8 @@ from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.runs.run import Store
 from swapbias.swapping import Job, swap_files
+from tests.conftest import QUIET
 
-QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
 SETTINGS = Settings(
     model="tests.cluster_workers:positive", studies=("occupation_sentiment:sentences",), wordings=False
 )
@@ -122,13 +122,11 @@ def test_a_store_that_cannot_be_reached_is_one_line(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("https://example.com/run", "names no folder of a store"),
-        ("s3://bucket", "names no folder of a store"),
-        ("s3://key:secret@bucket/run", "holds a key"),
-        ("s3://key@bucket/run", "holds a key"),
+        ("https://example.com/run", "names no folder of a store"), ("s3://bucket", "names no folder of a store"),
+        ("s3://key:secret@bucket/run", "holds a key"), ("s3://key@bucket/run", "holds a key"),
         ("s3://bucket/run?secret_key=x", "sets secret_key"),
     ],
-)
+)  # fmt: skip
 def test_urls_that_name_no_folder_or_hold_a_key_are_refused(url, said):
     with pytest.raises(UsageError, match=said) as refused:
         Store(url)

@@ -41,8 +41,7 @@ MODEL = "tests.runs.test_audit:sentiment"
 
 
 @pytest.fixture(scope="module")
-def default_run(tmp_path_factory, calibration):
-    quiet = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
+def default_run(tmp_path_factory, calibration, quiet):
     return start(Settings(), tmp_path_factory.mktemp("runs") / "default", **quiet)
 
 
@@ -221,25 +220,19 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_the_same(tmp_path, quiet, mo
     assert seen == []  # a finished run is only written again
 
 
-def test_a_run_is_not_resumed_on_another_model(tmp_path, quiet):
+@pytest.mark.parametrize("edited", ["model", "sha256", "lexicons"])
+def test_a_run_is_not_resumed_on_another_model_other_prompts_or_word_lists(tmp_path, quiet, edited):
     folder = tiny.save("bert", tmp_path / "model")
     settings = Settings(model=str(folder), studies=("gendered_stigma:rq1",), limit=30)
     run, _ = start(settings, tmp_path / "run", **quiet)
-    run.write_manifest(run.manifest() | {"status": "running"})
-    tiny.save("distilbert", folder)
-    with pytest.raises(UsageError, match="another version of the model"):
-        resume(tmp_path / "run", **quiet)
-
-
-@pytest.mark.parametrize("edited", ["sha256", "lexicons"])
-def test_a_run_is_not_resumed_on_other_prompts_or_word_lists(tmp_path, quiet, edited):
-    folder = str(tiny.save("bert", tmp_path / "model"))
-    run, _ = start(Settings(model=folder, studies=("gendered_stigma:rq1",), limit=30), tmp_path / "run", **quiet)
-    manifest = run.manifest()
+    manifest = run.manifest() | {"status": "running"}
     assert list(manifest["corpora"][0]["lexicons"]) == ["gendered_stigma/rq1"]
-    manifest["corpora"][0][edited] = "0" * 64 if edited == "sha256" else {"gendered_stigma/rq1": "0" * 64}
+    if edited == "model":
+        tiny.save("distilbert", folder)
+    else:
+        manifest["corpora"][0][edited] = "0" * 64 if edited == "sha256" else {"gendered_stigma/rq1": "0" * 64}
     run.write_manifest(manifest)
-    with pytest.raises(UsageError, match="other prompts"):
+    with pytest.raises(UsageError, match="another version of the model" if edited == "model" else "other prompts"):
         resume(run.folder, **quiet)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from swapbias.cli.data import cache as cache_command
@@ -218,23 +219,13 @@ def sentiment(texts):
     return [0.5 for _ in texts]
 
 
-@pytest.mark.parametrize("model", ["vader", "tests.runs.test_cache:sentiment"])
-def test_vader_and_callables_are_not_kept(model):
-    assert not is_pinned(load_scorer(model))
-
-
-def test_chat_models_and_readers_of_notes_are_not_kept():
-    chat, notes = Counting(), Counting()
-    chat.kind = "chat"
-    notes.kind = "phenotype"
-    assert [is_pinned(one) for one in (chat, notes, Counting())] == [False, False, True]
-
-
-def test_scores_of_notes_stay_in_the_run_and_answers_of_chat_models_have_their_log(tmp_path):
-    prompts, chat = as_prompts(ROWS), Counting()
-    chat.kind = "chat"
+def test_scores_of_notes_stay_in_the_run_and_those_without_a_pin_are_not_shared(tmp_path):
+    chat, notes, prompts = Counting(), Counting(), as_prompts(ROWS)
+    chat.kind, notes.kind = "chat", "phenotype"
+    unpinned = [load_scorer(model) for model in ("vader", "tests.runs.test_cache:sentiment")]
+    assert [is_pinned(one) for one in (chat, notes, *unpinned, Counting())] == [*[False] * 4, True]
     assert scores_of(in_run=tmp_path).place(prompts, Counting(), private=True).parent == tmp_path
-    assert scores_of(in_run=tmp_path).place(prompts, chat, private=False) is None
+    assert scores_of(in_run=tmp_path).place(prompts, chat, private=False) is None  # answers have their log
 
 
 def cut(content):
@@ -328,67 +319,42 @@ def file_of(scorer, rows, place):
     return scores_of().place(as_prompts(rows), scorer, private=False)
 
 
-@pytest.mark.parametrize(("given", "wanted"), [("2000000000", 2 * 10**9), ("0", 0)])
-def test_the_limit_is_a_size(given, wanted, monkeypatch):
-    monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", given)
-    assert caching.cache_limit() == wanted
-
-
-@pytest.mark.parametrize("given", ["", "much", "2 GB"])
-def test_a_limit_that_is_no_size_is_refused(given, monkeypatch):
-    monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", given)
-    with pytest.raises(UsageError, match="expected a number of bytes"):
-        scores_of()
-
-
-def test_with_a_limit_of_zero_scores_stay_in_the_run(tmp_path, monkeypatch):
+def test_the_limit_is_a_size_and_with_one_of_zero_scores_stay_in_the_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", "2000000000")
+    assert caching.cache_limit() == 2 * 10**9
     monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", "0")
     assert scores_of(in_run=tmp_path).place(as_prompts(ROWS), Counting(), private=False).parent == tmp_path
+    for given in ("", "much", "2 GB"):
+        monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", given)
+        with pytest.raises(UsageError, match="expected a number of bytes"):
+            scores_of()
 
 
-@pytest.fixture
-def run():
-    import typer
-
-    app = typer.Typer(add_completion=False)
-    app.command()(cache_command)
-    return lambda *arguments: CliRunner().invoke(app, arguments)
-
-
-@pytest.fixture
-def filled(place):
+def test_the_command_shows_what_is_kept_by_kind_and_clears_a_kind_or_all(place):
     """One file of scores of 12 rows, 2,000 bytes of upstream, a model of 3,000 bytes in two files, own labels."""
     fresh(Counting())
     sizes = {"upstream/o/r/c/a.csv": 2_000, "calibration-1/a": 1_000, "calibration-1/b": 2_000, "lexicons/x.csv": 9}
     for name, count in sizes.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         write_whole(place / name, b"x" * count)
-    return place
+    app = typer.Typer(add_completion=False)
+    app.command()(cache_command)
 
+    def run(*arguments):
+        return CliRunner().invoke(app, arguments)
 
-def test_the_command_shows_what_is_kept_by_kind(run, filled):
     shown = run().output
-    scores = files(filled)[0].stat().st_size
+    scores = files(place)[0].stat().st_size
     for line in ("upstream: 1 kept, 2.0 kB", "models: 1 kept, 3.0 kB", f"scores: 1 kept, {scores / 1000:.1f} kB"):
         assert line in shown.splitlines()
     assert "At most 2.0 GB of scores" in shown
-
-
-def test_the_command_clears_one_kind_and_says_what_was_freed(run, filled):
+    assert isinstance(run("--clear", "everything").exception, UsageError)
+    assert len(files(place)) == 1
     assert "models: 1 removed, 3.0 kB freed." in run("--clear", "models").output
-    assert {path.name for path in filled.iterdir()} == {"scores", "upstream", "lexicons"}
-
-
-def test_clearing_all_leaves_what_the_user_imported(run, filled):
-    assert run("--clear", "all").exit_code == 0
-    assert [path.name for path in filled.iterdir()] == ["lexicons"]
-    assert run("--clear", "all").exit_code == 0  # nothing is there: nothing to clear
-
-
-def test_an_unknown_kind_is_refused(run, filled):
-    found = run("--clear", "everything")
-    assert isinstance(found.exception, UsageError)
-    assert len(files(filled)) == 1
+    assert {path.name for path in place.iterdir()} == {"scores", "upstream", "lexicons"}
+    for _ in range(2):  # the second time nothing is there to clear
+        assert run("--clear", "all").exit_code == 0
+        assert [path.name for path in place.iterdir()] == ["lexicons"]  # what the user imported
 
 
 def test_a_second_audit_scores_nothing_and_writes_the_same_bytes(tmp_path, quiet, monkeypatch):

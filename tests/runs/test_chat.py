@@ -113,23 +113,19 @@ def test_a_key_goes_to_no_service_because_a_foreign_run_names_it(rows, tmp_path,
         assert len(server.requests) > asked
 
 
-def test_too_many_requests_or_no_model_leave_nothing(rows, tmp_path, quiet):
+def test_too_many_requests_no_model_or_no_key_leave_nothing(rows, tmp_path, quiet, monkeypatch):
     with ChatServer(biased(rows)) as server:
         with pytest.raises(UsageError, match="takes 1,536 requests, and -M max-requests allows 10"):
             start(Settings(studies=STUDY, options=(chat(server, max_requests=10),)), tmp_path / "run", **quiet)
         assert server.requests == []
-    assert not (tmp_path / "run").exists()
-    with pytest.raises(UsageError, match="Name it with --chat"):
-        start(Settings(options=(ChatOptions(trials=3),)), tmp_path / "run", **quiet)
-    with pytest.raises(UsageError, match="name one with --chat"):
-        start(Settings(studies=STUDY), tmp_path / "run", **quiet)
-
-
-def test_a_provider_without_a_key_is_refused_before_anything_is_written(tmp_path, quiet, monkeypatch):
     for name in ("SWAPBIAS_API_KEY", "HF_TOKEN", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(UsageError, match="SWAPBIAS_API_KEY"):
         start(Settings(studies=STUDY, options=(ChatOptions(model="owner/name"),)), tmp_path / "run", **quiet)
+    with pytest.raises(UsageError, match="Name it with --chat"):
+        start(Settings(options=(ChatOptions(trials=3),)), tmp_path / "run", **quiet)
+    with pytest.raises(UsageError, match="name one with --chat"):
+        start(Settings(studies=STUDY), tmp_path / "run", **quiet)
     assert not (tmp_path / "run").exists()
 
 

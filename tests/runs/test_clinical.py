@@ -99,11 +99,9 @@ def test_the_table_of_regimes_is_what_ten_notes_give_by_hand(ten):
     )
     found = disaggregate(rows, "phenotype_fairness", expected={})
     expected = {
-        "original": (0.4, 0.5, 1 / 3, 0.69697, "male"),
-        "swapped": (0.4, 0.5, 1 / 3, 0.69697, "female"),
-        "neutralised": (0.0, 1.0, 1.0, 0.69697, ""),
-        "augmented": (0.0, 1.0, 1.0, 0.67033, ""),
-    }
+        "original": (0.4, 0.5, 1 / 3, 0.69697, "male"), "swapped": (0.4, 0.5, 1 / 3, 0.69697, "female"),
+        "neutralised": (0.0, 1.0, 1.0, 0.69697, ""), "augmented": (0.0, 1.0, 1.0, 0.67033, ""),
+    }  # fmt: skip
     for regime, (flips, tprr, fprr, f1, higher) in expected.items():
         mine = numbers(found, regime)
         assert mine["flip_rate"].estimate.value == pytest.approx(flips)
@@ -165,8 +163,7 @@ def test_regimes_keep_ids_and_change_texts():
 
 
 @pytest.fixture(scope="module")
-def synthetic_run(tmp_path_factory):
-    quiet = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
+def synthetic_run(tmp_path_factory, quiet):
     settings = Settings(studies=("phenotype_fairness",), options=(NoteOptions(explain=1),))
     return start(settings, tmp_path_factory.mktemp("runs") / "synthetic", **quiet)
 
@@ -464,10 +461,9 @@ def test_what_lies_in_a_marked_folder_is_credentialed(tmp_path, quiet):
 def test_errors_do_not_repeat_notes(tmp_path, quiet):
     path = tmp_path / "notes.csv"
     path.write_text("label,text\nShe is a 45F with a SECRET diagnosis,1\n")
-    for settings in (NoteOptions(data=str(path), classifier="own"),):
-        with pytest.raises(ValueError, match="characters, expected") as error:
-            load_notes(settings, 0)
-        assert "SECRET" not in str(error.value)
+    with pytest.raises(ValueError, match="characters, expected") as error:
+        load_notes(NoteOptions(data=str(path), classifier="own"), 0)
+    assert "SECRET" not in str(error.value)
     path.write_text("1,She has a SECRET, 45F\n")
     for call in (lambda: load_notes(NoteOptions(data=str(path), classifier="own"), 0),
                  lambda: swap_files(Job(str(path)), tmp_path / "out")):  # fmt: skip

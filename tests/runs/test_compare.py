@@ -243,12 +243,10 @@ def test_one_model_of_two_runs_is_told_apart_in_the_differences_too(tmp_path, mo
 @pytest.mark.parametrize(
     "change",
     [
-        lambda rows: rows.drop(columns="pair_id"),
-        lambda rows: rows.assign(pair_id="one"),
-        lambda rows: rows.assign(score="high"),
-        lambda rows: rows[rows["group"] == "female"],
+        lambda rows: rows.drop(columns="pair_id"), lambda rows: rows.assign(pair_id="one"),
+        lambda rows: rows.assign(score="high"), lambda rows: rows[rows["group"] == "female"],
     ],
-)
+)  # fmt: skip
 def test_rows_that_no_audit_writes_are_left_out_of_the_differences_and_named(tmp_path, change):
     runs = [read_run(on_disk(tmp_path / name, name)) for name in "abc"]
     broken = replace(runs[2], commit=COMMIT, items={name: change(rows) for name, rows in runs[2].items.items()})

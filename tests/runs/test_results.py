@@ -1,7 +1,6 @@
 """Results read back from a run are those that were written, and nothing shown names a place on the machine."""
 
 import json
-import shutil
 from dataclasses import asdict
 
 import pandas as pd
@@ -15,8 +14,8 @@ from swapbias.report.page import Page, render
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.runs.results import Results, as_public, read_results, rebuild_report, write_results
-from swapbias.runs.run import Run
 from tests import tiny
+from tests.hub.own_runs import copy
 from tests.models.chat.server import ChatServer
 
 KEPT = ("items", "manifest.json")  # all that a report needs beside results.json, coverage and explanations
@@ -28,17 +27,12 @@ def drinker(texts):
 
 
 @pytest.fixture(scope="module")
-def masked_run(tmp_path_factory):
+def masked_run(tmp_path_factory, quiet):
     """Slices, coverage and phrases: everything but explanations."""
     folder = tmp_path_factory.mktemp("masked")
     model = str(tiny.save("bert", folder / "model"))
     settings = Settings(model=model, studies=("gendered_stigma:rq2",), limit=24)
-    return start(settings, folder / "run", say=lambda one: None, bar=lambda title, total: lambda done: None)[0]
-
-
-def copy(run, folder):
-    shutil.copytree(run.folder, folder)
-    return Run(folder)
+    return start(settings, folder / "run", **quiet)[0]
 
 
 def contents(run):
@@ -132,13 +126,16 @@ def test_a_missing_or_broken_file_is_named(masked_run, tmp_path, name):
         read_results(run)
 
 
-def test_the_report_shows_no_texts_where_there_are_no_items(masked_run, tmp_path):
+def test_the_report_names_no_folder_and_shows_no_texts_where_there_are_no_items(masked_run, tmp_path):
     whole = read_results(masked_run)
     run = copy(masked_run, tmp_path / "run")
     text = whole.items["gendered_stigma"]["text"].iloc[0]
     pairs = "Pairs that differ most"
     page = (run.folder / "report.html").read_text()
     assert pairs in page
+    private = private_strings(masked_run.manifest())  # no folder of the machine
+    assert masked_run.manifest()["settings"]["model"] in private
+    assert not [one for one in private if one in page]
     write_results(run, Results(whole.manifest, whole.found, {}, whole.coverage))
     bare = (run.folder / "report.html").read_text()
     assert pairs not in bare
@@ -255,9 +252,7 @@ def test_the_users_notes_have_no_name(data):
         assert data.rpartition("/")[2] in private_strings(whole)
     assert public_manifest(shown) == shown
     assert private_strings(shown) == ()
-
-
-def test_notes_that_are_called_as_a_file_of_every_run_do_not_stop_it():
+    # Notes that are called as a file of every run do not stop it.
     assert "findings.csv" not in private_strings(manifest(notes={"data": "/mnt/ward/findings.csv"}))
 
 
@@ -278,10 +273,3 @@ def test_a_model_served_by_its_path_is_called_by_its_name_wherever_it_is_shown(t
     assert {one.model_id for one in found} == {"/models/llama"}  # the run itself keeps the name
     shown = as_public(read_results(run))
     assert {one.model_id for one in shown.found} == set(shown.items["adjective_coreference"]["model_id"]) == {"llama"}
-
-
-def test_a_report_names_no_folder_of_the_machine(masked_run):
-    page = (masked_run.folder / "report.html").read_text()
-    private = private_strings(masked_run.manifest())
-    assert masked_run.manifest()["settings"]["model"] in private
-    assert not [one for one in private if one in page]

@@ -10,14 +10,7 @@ import pytest
 
 from swapbias.cli.auditing import skipped_note
 from swapbias.errors import UsageError
-from swapbias.runs import (
-    Run,
-    Settings,
-    audit_several,
-    read_request,
-    resume,
-    start,
-)
+from swapbias.runs import Run, Settings, audit_several, read_request, resume, start
 from swapbias.runs.plan import fingerprints, partial_note, plan_tasks
 from swapbias.runs.run import REQUIRED
 from tests import tiny

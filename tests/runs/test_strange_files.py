@@ -42,11 +42,8 @@ def fuzz_edited(draw, whole):
 def fuzz_file(draw, whole):
     """The bytes of such a file, perhaps cut and followed by something else."""
     content = json.dumps(draw(fuzz_edited(whole))).encode()
-    return (
-        content
-        if draw(st.integers(0, 3))
-        else content[: draw(st.integers(0, len(content)))] + draw(st.binary(max_size=4))
-    )
+    torn = not draw(st.integers(0, 3))
+    return content[: draw(st.integers(0, len(content)))] + draw(st.binary(max_size=4)) if torn else content
 
 
 def one_sentence(error):

@@ -26,14 +26,13 @@ SHARES = re.compile("answers (not readable|unsure)")  # what is told: that all o
 
 
 @pytest.fixture(scope="module")
-def unread(tmp_path_factory):
+def unread(tmp_path_factory, quiet):
     """Findings and run."""
     folder = tmp_path_factory.mktemp("unread")
     names = ("adjective_coreference", "stigma_vignettes:race")
     with ChatServer(lambda prompt: "%%%") as server:
         chat = ChatOptions(model="tiny", base_url=server.base_url, trials=1)
         settings = Settings(studies=names, limit=32, options=(chat,))
-        quiet = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
         run, found = start(settings, folder / "run", **quiet)
     return found, run
 
