@@ -1,5 +1,8 @@
 """Tiny random models of the families that the masked scorer must read, built from the package's own words."""
 
+import json
+from functools import partial
+
 from swapbias.studies.catalogue import config_rows, load_lexicon
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
@@ -21,7 +24,7 @@ def save(family, folder):
     import torch
 
     torch.manual_seed(0)
-    tokenizer = TOKENIZERS[family](folder)
+    tokenizer = FAMILIES[family][0](folder)
     model = MODELS[family](len(tokenizer))
     codes = folder / "bpe.codes"
     merges = codes.read_text() if codes.exists() else ""
@@ -41,8 +44,6 @@ def _wordpiece(folder):
 
 
 def _byte_level(folder):
-    import json
-
     from tokenizers import Tokenizer
     from tokenizers.models import BPE
     from tokenizers.pre_tokenizers import ByteLevel
@@ -62,8 +63,6 @@ def _byte_level(folder):
 
 
 def _bertweet(folder):
-    import json
-
     from tokenizers import Tokenizer
     from tokenizers.models import BPE
     from tokenizers.pre_tokenizers import WhitespaceSplit
@@ -79,46 +78,6 @@ def _bertweet(folder):
     (folder / "vocab.txt").write_text("".join(f"{piece} 1\n" for piece in dict.fromkeys(pieces)))
     (folder / "bpe.codes").write_text("".join(f"{' '.join(merge)} 1\n" for merge in model["merges"]))
     return BertweetTokenizer(str(folder / "vocab.txt"), str(folder / "bpe.codes"), model_max_length=64)
-
-
-def _bert(size):
-    from transformers import BertConfig, BertForMaskedLM
-
-    return BertForMaskedLM(BertConfig(vocab_size=size, max_position_embeddings=64, **SIZES, **SPREAD))
-
-
-def _distilbert(size):
-    from transformers import DistilBertConfig, DistilBertForMaskedLM
-
-    config = DistilBertConfig(
-        vocab_size=size, dim=32, n_layers=2, n_heads=4, hidden_dim=48, max_position_embeddings=64, **SPREAD
-    )
-    return DistilBertForMaskedLM(config)
-
-
-def _roberta(size):
-    from transformers import RobertaConfig, RobertaForMaskedLM
-
-    config = RobertaConfig(
-        vocab_size=size, max_position_embeddings=66, pad_token_id=1, bos_token_id=0, eos_token_id=2, **SIZES, **SPREAD
-    )
-    return RobertaForMaskedLM(config)
-
-
-def _longformer(size):
-    from transformers import LongformerConfig, LongformerForMaskedLM
-
-    config = LongformerConfig(
-        vocab_size=size,
-        max_position_embeddings=66,
-        pad_token_id=1,
-        bos_token_id=0,
-        eos_token_id=2,
-        attention_window=16,
-        **SIZES,
-        **SPREAD,
-    )
-    return LongformerForMaskedLM(config)
 
 
 def _word_level(folder):
@@ -140,20 +99,28 @@ def _word_level(folder):
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **dict(zip(names, pieces, strict=False)))
 
 
-def _xlnet(size):
-    from transformers import XLNetConfig, XLNetLMHeadModel
+BERT = {"max_position_embeddings": 64, **SIZES}
+ROBERTA = {"max_position_embeddings": 66, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, **SIZES}
+DISTILBERT = {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": 64}
+FAMILIES = {  # tokenizer, names of the config and of the head, sizes
+    "bert": (_wordpiece, "Bert", "ForMaskedLM", BERT),
+    "distilbert": (_wordpiece, "DistilBert", "ForMaskedLM", DISTILBERT),
+    "roberta": (_byte_level, "Roberta", "ForMaskedLM", ROBERTA),
+    "longformer": (_byte_level, "Longformer", "ForMaskedLM", {**ROBERTA, "attention_window": 16}),
+    "bertweet": (_bertweet, "Roberta", "ForMaskedLM", ROBERTA),
+    "xlnet": (_word_level, "XLNet", "LMHeadModel", {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48}),
+}
 
-    return XLNetLMHeadModel(XLNetConfig(vocab_size=size, d_model=32, n_layer=2, n_head=4, d_inner=48, **SPREAD))
+
+def _model(family, size):
+    import transformers
+
+    _, name, head, sizes = FAMILIES[family]
+    config = getattr(transformers, f"{name}Config")(vocab_size=size, **sizes, **SPREAD)
+    return getattr(transformers, f"{name}{head}")(config)
 
 
-TOKENIZERS = {
-    "bert": _wordpiece, "distilbert": _wordpiece, "roberta": _byte_level, "longformer": _byte_level,
-    "bertweet": _bertweet, "xlnet": _word_level,
-}  # fmt: skip
-MODELS = {
-    "bert": _bert, "distilbert": _distilbert, "roberta": _roberta, "longformer": _longformer, "bertweet": _roberta,
-    "xlnet": _xlnet,
-}  # fmt: skip
+MODELS = {family: partial(_model, family) for family in FAMILIES}
 
 
 def save_classifier(folder, labels, **settings):

@@ -1,5 +1,7 @@
 """Sentiment systems of each kind: transformers classifiers, callables, VADER."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -92,6 +94,7 @@ def test_a_callable_returns_probabilities_or_two_columns(function):
         (lambda texts: [1j] * len(texts), r"returned list, expected 22"),
         (lambda: None, r"raised TypeError"),
         (lambda texts: [1.5] * len(texts), r"numbers from 1.5 to 1.5, expected 0 to 1"),
+        (lambda texts: [math.inf] * len(texts), r"numbers from inf to inf, expected 0 to 1"),
         (lambda texts: 1 / 0, r"raised ZeroDivisionError"),
     ],
 )

@@ -38,17 +38,13 @@ def test_every_score_of_an_experiment_is_a_column_of_its_reading(experiment):
     [
         (MaskedScorer, ""), (PhraseScorer, "phrases"), (AttitudeScorer, "attitude"), (CallableScorer, ""),
         (NegativeLabelScorer, "negative_label"), (CausalScorer, ""), (AntonymScorer, "antonyms"),
-        (AnswerOddsScorer, "answers"),
+        (AnswerOddsScorer, "answers"), (DirectionScorer, "direction"),
     ],
 )  # fmt: skip
 def test_a_reading_has_the_unit_of_the_scorer_that_reads_so(scorer, reading):
     chosen = auto.kind_of(scorer.kind).readings[reading]
     assert chosen.units["score"] == scorer.unit
     assert chosen.scorer.partition(":")[2] in (scorer.__name__, "")
-
-
-def test_a_direction_has_the_unit_of_its_scorer():
-    assert auto.kind_of("embedding").readings["direction"].units["score"] == DirectionScorer.unit
 
 
 def test_a_reading_that_a_kind_does_not_have_is_refused():

@@ -34,15 +34,6 @@ def loaded(folder, **how):
     return load_scorer(str(folder), options=LoadOptions(**({"device": "cpu"} | how)))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_rounded_weights_are_measured_against_exact_ones(folder, dtype):
-    scorer = loaded(folder, dtype=dtype)
-    assert scores(scorer) == pytest.approx(scores(loaded(folder)), abs=0.05)
-    assert scorer.model.dtype == getattr(torch, dtype)
-    assert scorer.identity["dtype"] == dtype
-    assert f"in {dtype}, measured against float32" in scorer.notes["dtype_error"]
-
-
 @pytest.mark.parametrize(("times", "chosen"), [(0.7, "float32"), (3.9, "float32"), (4.0, "bfloat16")])
 def test_auto_is_bfloat16_where_that_is_four_times_as_fast(folder, monkeypatch, caplog, times, chosen):
     monkeypatch.setattr(loading, "_times_faster", lambda device: times)
@@ -62,9 +53,8 @@ def test_how_much_faster_bfloat16_is_is_tried_on_the_device():
 def test_a_causal_model_is_read_in_float16(tmp_path):
     place = tiny.save_causal(tmp_path / "gpt")
     exact = loaded(place).log_probabilities(["he is well", "she is well"])
-    assert loaded(place, dtype="float16").log_probabilities(["he is well", "she is well"]) == pytest.approx(
-        exact, rel=0.01
-    )
+    rounded = loaded(place, dtype="float16").log_probabilities(["he is well", "she is well"])
+    assert rounded == pytest.approx(exact, rel=0.01)
 
 
 def test_a_device_map_gives_the_same_scores_and_is_recorded(folder):

@@ -33,6 +33,22 @@ def edited(path, **changes):
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
+LIES = [
+    ({"config.json": {"num_hidden_layers": 9}}, r"has no weights for bert\.encoder\.layer"),
+    ({"config.json": {"max_position_embeddings": 8}}, "cannot be loaded"),
+    ({"tokenizer_config.json": {"mask_token": None, "added_tokens_decoder": {}},
+      "tokenizer.json": {"added_tokens": []}}, "has no mask token"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "told"), LIES, ids=["layers", "positions", "mask"])
+def test_a_file_that_does_not_fit_the_weights(folder, changes, told):
+    for name, change in changes.items():
+        edited(folder / name, **change)
+    with pytest.raises(ValueError, match=told):
+        load_scorer(str(folder))
+
+
 def test_a_vocabulary_smaller_than_its_tokenizer(folder):
     from transformers import AutoModelForMaskedLM
 
@@ -40,25 +56,6 @@ def test_a_vocabulary_smaller_than_its_tokenizer(folder):
     model.resize_token_embeddings(40)
     model.save_pretrained(folder)
     with pytest.raises(ValueError, match=r"embeddings of 40 tokens and its tokenizer knows \d+: they do not belong"):
-        load_scorer(str(folder))
-
-
-def test_a_lost_mask_token(folder):
-    edited(folder / "tokenizer_config.json", mask_token=None, added_tokens_decoder={})
-    edited(folder / "tokenizer.json", added_tokens=[])
-    with pytest.raises(ValueError, match="has no mask token"):
-        load_scorer(str(folder))
-
-
-def test_layers_that_are_not_there(folder):
-    edited(folder / "config.json", num_hidden_layers=9)
-    with pytest.raises(ValueError, match=r"has no weights for bert\.encoder\.layer"):
-        load_scorer(str(folder))
-
-
-def test_positions_that_the_weights_do_not_have(folder):
-    edited(folder / "config.json", max_position_embeddings=8)
-    with pytest.raises(ValueError, match="cannot be loaded"):
         load_scorer(str(folder))
 
 

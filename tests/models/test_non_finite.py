@@ -183,11 +183,6 @@ def sentiment(texts):
     return [0.5] * len(texts)
 
 
-def test_infinity_of_a_callable_is_refused():
-    with pytest.raises(ValueError, match="returned numbers from inf to inf, expected 0 to 1"):
-        CallableScorer(lambda texts: [math.inf], model_id="m:f").score([blank(text="a")])
-
-
 def test_nan_of_vader_is_no_negative_label(monkeypatch):
     pytest.importorskip("vaderSentiment", reason="needs vader: pip install 'swapbias[lexicon]'")
     scorer = VaderScorer()
@@ -412,12 +407,10 @@ ELSEWHERE = {
     "chat": test_a_local_chat_model_of_nan_weights_answers_nothing,  # which is read after the answer
 }
 FOLDERS = {
-    "masked": lambda place: tiny.save("bert", place),
-    "xlnet": lambda place: tiny.save("xlnet", place),
+    "masked": lambda place: tiny.save("bert", place), "xlnet": lambda place: tiny.save("xlnet", place),
     "classifier": lambda place: tiny.save_classifier(place, ["negative", "positive"]),
-    "regression": lambda place: tiny.save_classifier(place, ["score"]),
-    "causal": tiny.save_causal,
-}
+    "regression": lambda place: tiny.save_classifier(place, ["score"]), "causal": tiny.save_causal,
+}  # fmt: skip
 
 
 def test_every_kind_has_a_case_of_nan():

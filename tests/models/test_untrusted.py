@@ -14,16 +14,7 @@ from swapbias.privacy import public_manifest
 from swapbias.runs.plan import Settings, settings_of
 from tests import tiny
 from tests.cli.test_cli import refused, swapbias
-
-
-class Payload:
-    """Unpickled, it writes a marker file."""
-
-    def __init__(self, marker):
-        self.marker = marker
-
-    def __reduce__(self):
-        return Path.touch, (self.marker,)
+from tests.models.test_trust import Payload
 
 
 @pytest.fixture

@@ -178,10 +178,7 @@ def _prompt(body):
 
 def _completion(content):
     return {
-        "id": "1",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "tiny",
+        "id": "1", "object": "chat.completion", "created": 0, "model": "tiny",
         "choices": [{"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9},
-    }
+    }  # fmt: skip

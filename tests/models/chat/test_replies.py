@@ -86,10 +86,8 @@ def test_a_key_that_is_named_goes_where_the_user_says(monkeypatch):
     monkeypatch.setenv("SWAPBIAS_API_KEY", "another")
     with pytest.raises(UsageError, match="-M api-key-env names OPENAI_API_KEY, which is not set"):
         api_key(named)
-    assert key_names(ChatOptions(model="m", base_url=HOSTS["OPENAI_API_KEY"])) == (
-        "SWAPBIAS_API_KEY",
-        "OPENAI_API_KEY",
-    )
+    names = key_names(ChatOptions(model="m", base_url=HOSTS["OPENAI_API_KEY"]))
+    assert names == ("SWAPBIAS_API_KEY", "OPENAI_API_KEY")
 
 
 @pytest.mark.parametrize(

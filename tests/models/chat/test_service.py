@@ -167,12 +167,10 @@ def test_trouble_that_passes_heals_and_asks_nothing_else_again(fault):
     ("fault", "kind", "message"),
     [
         ("400", ValueError, "cannot answer s0/t0 .400: planned 400"),
-        ("402", ValueError, "cannot answer s0/t0 .402"),
-        ("401", UsageError, "refuses the key .401"),
-        ("403", UsageError, "refuses the key .403"),
-        ("404", UsageError, "does not know model 'tiny' .404"),
+        ("402", ValueError, "cannot answer s0/t0 .402"), ("401", UsageError, "refuses the key .401"),
+        ("403", UsageError, "refuses the key .403"), ("404", UsageError, "does not know model 'tiny' .404"),
     ],
-)
+)  # fmt: skip
 def test_trouble_that_stays_stops_the_run_at_the_first_request(fault, kind, message):
     with ChatServer(upper, fault=lambda prompt, n: fault) as server:
         with pytest.raises(kind, match=message):
@@ -344,8 +342,7 @@ def test_an_interrupt_ends_the_run_at_once_and_keeps_what_arrived(tmp_path):
 
 @pytest.fixture(scope="module")
 def chat_model(tmp_path_factory):
-    folder = tiny.save_causal(tmp_path_factory.mktemp("chat") / "gpt")
-    return folder
+    return tiny.save_causal(tmp_path_factory.mktemp("chat") / "gpt")
 
 
 def local(folder, *, batch_size=64, **changes):

@@ -20,18 +20,21 @@ def test_the_rounding_error_counts_what_moved():
     assert rounding_error(exact, rounded) == pytest.approx((0.2, 0.15))
 
 
-def test_bfloat16_is_measured_against_float32_before_the_weights_are_rounded(tmp_path):
-    folder = str(tiny.save("roberta", tmp_path))
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_rounded_weights_are_measured_against_float32_before_they_are_rounded(dtype, tmp_path):
+    folder = str(tiny.save("bert", tmp_path))
     asked = as_prompts(config_rows("gendered_stigma", "rq1"))[::9]
-    exact, coarse = load_scorer(folder), load_scorer(folder, options=LoadOptions(dtype="bfloat16"))
-    assert coarse.identity["dtype"] == "bfloat16"
+    exact, coarse = load_scorer(folder), load_scorer(folder, options=LoadOptions(device="cpu", dtype=dtype))
+    assert coarse.identity["dtype"] == dtype
     assert not coarse.notes  # nothing was read yet
     first, rounded = exact.score(asked), coarse.score(asked)
-    assert coarse.model.dtype == torch.bfloat16
-    assert rounded == coarse.score(asked)  # the first texts are scored in bfloat16 as well
-    assert "bfloat16" in coarse.notes["dtype_error"]
+    assert coarse.model.dtype == getattr(torch, dtype)
+    assert rounded == coarse.score(asked)  # the first texts are scored so as well
+    assert f"in {dtype}, measured against float32" in coarse.notes["dtype_error"]
     assert not exact.notes
     apart = max(abs(one.score - other.score) for one, other in zip(first, rounded, strict=True))
+    masses = [[one.parts["closed_list_mass"] for one in scored] for scored in (first, rounded)]
+    assert masses[1] == pytest.approx(masses[0], abs=0.05)
     assert coarse.rounding.texts == 32
     assert 0 < coarse.rounding.largest < 0.5
     assert apart > 0
