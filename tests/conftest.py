@@ -11,6 +11,11 @@ ROOT = Path(__file__).resolve().parent.parent
 QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
 
 
+def files_below(folder):
+    """The bytes of each file below a folder."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def pytest_configure(config):
     # Set before transformers and datasets are imported, and inherited by subprocesses.
     # Not below .pytest_cache: evaluate takes a path apart at ".py".

@@ -52,10 +52,9 @@ def flipped(folder, times, seed):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def whole(tmp_path_factory, quiet):
     """A run that is complete."""
-    quiet = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None, "draw": False}
-    return start(SETTINGS, tmp_path_factory.mktemp("runs") / "whole", **quiet)[0].folder
+    return start(SETTINGS, tmp_path_factory.mktemp("runs") / "whole", draw=False, **quiet)[0].folder
 
 
 def told(folder):
@@ -79,11 +78,11 @@ def test_no_flipped_bit_of_a_finished_run_changes_a_result_silently(whole):
     assert detected > 8  # of some files nothing is read: tables for people
 
 
-def test_a_finished_run_of_an_older_version_still_reads(whole, tmp_path):
+def test_a_finished_run_of_an_older_version_still_reads(whole, tmp_path, quiet):
     run = Run(shutil.copytree(whole, tmp_path / "old"))
     run.write_manifest({name: value for name, value in run.manifest().items() if name != "sha256"})
     assert told(run.folder) == told(whole)
-    again, _ = resume(run.folder, say=str, bar=lambda title, total: lambda done: None, trust=True)
+    again, _ = resume(run.folder, trust=True, **quiet)
     assert again.items("occupation_sentiment").equals(Run(whole).items("occupation_sentiment"))
 
 

@@ -142,9 +142,8 @@ def test_a_stopped_run_of_a_model_in_memory_goes_on_with_the_same_model_alone(tm
         found = go(out=tmp_path / "run").findings
     whole = go()
     assert sum(scored) == len(whole.items("gendered_stigma"))  # each prompt once
-    pd.testing.assert_frame_equal(
-        found, whole.findings, atol=1e-5
-    )  # other batches: float32 differs in its last digits
+    # Other batches: float32 differs in its last digits.
+    pd.testing.assert_frame_equal(found, whole.findings, atol=1e-5)
 
 
 def prompts(family):

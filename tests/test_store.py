@@ -12,7 +12,7 @@ from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.runs.run import Store
 from swapbias.swapping import Job, swap_files
-from tests.conftest import QUIET
+from tests.conftest import QUIET, files_below
 
 SETTINGS = Settings(
     model="tests.cluster_workers:positive", studies=("occupation_sentiment:sentences",), wordings=False
@@ -36,14 +36,10 @@ def bucket(tmp_path, monkeypatch):
     return place / "bucket/run"
 
 
-def contents(folder):
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 def test_a_run_in_a_store_is_that_of_a_folder_and_is_asked_again_without_the_model(bucket, tmp_path, monkeypatch):
     whole, _ = start(SETTINGS, tmp_path / "whole", **QUIET)
     run = audit(SETTINGS.model, SETTINGS.studies, out=URL, wordings=False, progress=False)
-    expected, found = contents(whole.folder), contents(bucket)
+    expected, found = files_below(whole.folder), files_below(bucket)
     assert found.keys() == expected.keys()
     for name in ("findings.csv", "results.json", "items/occupation_sentiment.parquet"):
         assert found[name] == expected[name]
@@ -97,7 +93,7 @@ def test_swapped_files_are_those_of_a_folder(bucket, tmp_path):
     swap_files(Job(str(source)), tmp_path / "whole")
     with Store(URL).mirrored() as here:
         swap_files(Job(str(source)), here)
-    assert contents(bucket) == contents(tmp_path / "whole")
+    assert files_below(bucket) == files_below(tmp_path / "whole")
 
 
 def test_what_is_there_already_stays(bucket):
@@ -105,7 +101,7 @@ def test_what_is_there_already_stays(bucket):
     (bucket / "mine.txt").write_text("keep")
     with pytest.raises(UsageError, match="s3://bucket/run is not empty"), Store(URL).mirrored():
         pass
-    assert contents(bucket) == {"mine.txt": b"keep"}
+    assert files_below(bucket) == {"mine.txt": b"keep"}
 
 
 def test_a_store_that_cannot_be_reached_is_one_line(monkeypatch, tmp_path):

@@ -26,11 +26,9 @@ def reworded(text, wording):
 NUMBERS = ["1", "2", "3", "4", "5"]
 # Corpus: the column of wordings.csv that names what is reworded, columns that may be blank.
 TABLES = {
-    "gendered_stigma": ("template_id", ()),
-    "occupation_sentiment": ("frame", ()),
-    "social_distance": ("name", ("baseline",)),
-    "adjective_coreference": ("sentence", ()),
-}
+    "gendered_stigma": ("template_id", ()), "occupation_sentiment": ("frame", ()),
+    "social_distance": ("name", ("baseline",)), "adjective_coreference": ("sentence", ()),
+}  # fmt: skip
 # Corpus and config of placebo rows: the config that they reword, and which of its rows.
 PLACEBOS = {
     ("gendered_stigma", "rq1_wordings"): ("rq1", lambda row: row["group"] != "unspecified"),
@@ -58,16 +56,13 @@ FIRSTS = set(
 )
 # What a wording of each dimension of rq2 must keep: the words that carry the construct and its strength.
 KEPT = {
-    "blame": "own fault|brought .*the illness|avoid",
-    "anger": "aggravat|annoy|angr|anger",
-    "pity": "much sympathy|a lot of sympathy|sorry|go(es)? out|going out",
-    "help": "assist|help|support|lend a hand",
-    "dangerousness": "dangerous|not feel safe|could hurt",
-    "fear": "afraid|fearful|scar[ey]|nervous",
+    "blame": "own fault|brought .*the illness|avoid", "anger": "aggravat|annoy|angr|anger",
+    "pity": "much sympathy|a lot of sympathy|sorry|go(es)? out|going out", "help": "assist|help|support|lend a hand",
+    "dangerousness": "dangerous|not feel safe|could hurt", "fear": "afraid|fearful|scar[ey]|nervous",
     "avoidance": "away from|clear of|distance|not (to )?(hire|employ)|not give a job|next[ -]door",
     "segregation": "institution|from the community|should live",
     "coercion": "should be forced into treatment|should be made to|require",
-}
+}  # fmt: skip
 
 
 def own_table(corpus, name, *columns):
@@ -190,9 +185,8 @@ def test_the_templates_about_no_condition_name_none():
 def test_no_profession_needs_another_article():
     for found in worded("occupation_sentiment").values():
         assert all(text.startswith("[noun]") and "a [profession]" in text for text in found)
-    assert not [
-        row for row in config_rows("occupation_sentiment", "sentences_wordings") if " a [aeiou]" in row["text"]
-    ]
+    rows = config_rows("occupation_sentiment", "sentences_wordings")
+    assert not [row for row in rows if " a [aeiou]" in row["text"]]
     assert all(row["condition"][0] not in "aeiou" for row in config_rows("occupation_sentiment", "sentences"))
 
 

@@ -28,13 +28,13 @@ def biased(texts):
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(tmp_path_factory, quiet):
     folder = tmp_path_factory.mktemp("gate")
     (folder / "gated_models.py").write_text(MODELS)
     sys.path.insert(0, str(folder))
     for name in ("fair", "biased"):
         settings = Settings(model=f"gated_models:{name}", studies=("occupation_sentiment:sentences",), wordings=False)
-        start(settings, folder / name, say=lambda sentence: None, bar=lambda title, total: lambda done: None)
+        start(settings, folder / name, **quiet)
     yield folder
     sys.path.remove(str(folder))
 
@@ -69,10 +69,8 @@ def test_a_baseline_is_read_from_its_run(runs):
     assert check(runs / "fair", "--baseline", runs / "biased").exit_code == 0
     worse = check(runs / "biased", "--baseline", runs / "fair")
     assert worse.exit_code == 1
-    assert re.search(
-        r"fails: .*baseline .*, change .* larger than the baseline by more than 5 points",
-        " ".join(worse.output.split()),
-    )
+    told = r"fails: .*baseline .*, change .* larger than the baseline by more than 5 points"
+    assert re.search(told, " ".join(worse.output.split()))
 
 
 def test_junit_holds_a_case_for_each_check(runs, tmp_path):
@@ -159,9 +157,8 @@ def test_the_action_audits_and_checks(runs, tmp_path):
     assert (tmp_path / given["report"]).is_file()
     assert (tmp_path / given["junit"]).is_file()
     outputs = yaml.safe_load((ROOT / "action.yml").read_text())["outputs"]
-    assert {name: one["value"] for name, one in outputs.items()} == {
-        name: f"${{{{ steps.check.outputs.{name} }}}}" for name in given
-    }
+    expected = {name: f"${{{{ steps.check.outputs.{name} }}}}" for name in given}
+    assert {name: one["value"] for name, one in outputs.items()} == expected
     assert "::notice" in done.stdout
 
 

@@ -46,14 +46,9 @@ def _lies_in(module, folder):
 
 def started(*arguments, cwd=None, **environment):
     """As ``swapbias``, in a process of its own: what only a fresh interpreter shows."""
-    return subprocess.run(
-        [sys.executable, "-m", "swapbias", *map(str, arguments)],
-        cwd=cwd or ROOT,
-        env={**os.environ, "COLUMNS": "160", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "swapbias", *map(str, arguments)]
+    shown = {**os.environ, "COLUMNS": "160", **environment}
+    return subprocess.run(command, cwd=cwd or ROOT, env=shown, capture_output=True, text=True, check=False)
 
 
 def refused(done, code, *parts):
@@ -104,21 +99,15 @@ def test_a_fresh_process_shows_the_version_collects_garbage_rarely_and_has_one_s
         (["audit", "vader", "--kind", "masked"], 2, ["Drop --kind"]),
         (["audit", "vader", "--kind", "causal"], 2, ["Drop --kind"]),
         (["audit", "vader", "--kind", "sound"], 2, ["Unknown kind 'sound'"]),
-        (
-            ["audit", "vader", "--study", "gendered_stigma"],
-            2,
-            ["No experiment fits. gendered_stigma rq1", "needs a masked model", "occupation_sentiment fits."],
-        ),
+        (["audit", "vader", "--study", "gendered_stigma"], 2,
+         ["No experiment fits. gendered_stigma rq1", "needs a masked model", "occupation_sentiment fits."]),
         (["audit", "--resume", "tests"], 2, ["holds no run"]),
         (["audit", "vader", "--resume", "tests"], 2, ["MODEL is given", "Drop the others"]),
         (["audit", "--limit", "10", "--resume", "tests"], 2, ["limit is given"]),
         (["audit", "--kind", "masked"], 2, ["no model is named"]),
         (["audit", "vader", "--device", "gpu"], 2, ["Unknown device 'gpu'"]),
-        (
-            ["audit", "vader", "--study", "occupation_sentiment", "--study", "occupation_sentiment:control"],
-            2,
-            ["named twice"],
-        ),
+        (["audit", "vader", "--study", "occupation_sentiment", "--study", "occupation_sentiment:control"], 2,
+         ["named twice"]),
         (["audit", "vader", "--out", "README.md"], 2, ["is a file"]),
         (["build", "nope"], 2, ["Unknown corpus 'nope'"]),
         (["reproduce", "nope"], 2, ["Unknown study 'nope'"]),
@@ -126,7 +115,7 @@ def test_a_fresh_process_shows_the_version_collects_garbage_rarely_and_has_one_s
         (["plan", "someone/model"], 2, ["Pass --kind"]),
         (["plan", "vader", "--study", "gendered_stigma"], 2, ["No experiment fits"]),
     ],
-)
+)  # fmt: skip
 def test_bad_input_is_one_sentence(arguments, code, parts):
     refused(swapbias(*arguments), code, *parts)
 
@@ -296,9 +285,8 @@ def test_reproduce_matches_and_names_what_is_not_at_hand(upstream):
     assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()
     assert [line.partition(":")[0] for line in lines[:-1]] == ["care_notes", "occupation_sentiment"]  # a line a study
-    assert re.fullmatch(
-        r"occupation_sentiment: 14 of 14 numbers match, 0 explained, 0 do not; \d sets not .*", lines[1]
-    )
+    told = r"occupation_sentiment: 14 of 14 numbers match, 0 explained, 0 do not; \d sets not .*"
+    assert re.fullmatch(told, lines[1])
     assert re.fullmatch(r"(\d+) of \1 numbers match, 0 explained, 0 do not\.", lines[-1])
 
 
@@ -397,9 +385,8 @@ def test_a_file_that_names_a_service_gets_no_key_unasked(tmp_path):
     service = '[chat]\nmodel = "m"\nbase_url = "https://collector.example/v1"\n'
     file.write_text(f'studies = ["adjective_coreference"]\n{service}')
     done = invoke("audit", file, "--out", tmp_path / "run", SWAPBIAS_API_KEY="sk-mine")
-    assert "names collector.example, which would get the key in SWAPBIAS_API_KEY. Repeat with --trust" in str(
-        done.exception
-    )
+    told = "names collector.example, which would get the key in SWAPBIAS_API_KEY. Repeat with --trust"
+    assert told in str(done.exception)
     assert not (tmp_path / "run").exists()
     assert invoke("plan", file, SWAPBIAS_API_KEY="sk-mine").exit_code == 0  # which asks no service
 
@@ -476,9 +463,8 @@ def test_a_plan_says_what_an_audit_takes_and_could_find():
     assert f"{374 * 6 + 17:,} model calls." in done.stdout
     assert "at most 65,934 model calls." in done.stdout
     alias = swapbias("audit", "someone/model", "--kind", "masked", "--study", "gendered_stigma", "--dry-run")
-    assert (
-        done.stdout == f"{alias.stdout}Next    swapbias audit someone/model --kind masked --study gendered_stigma\n"
-    )
+    told = "Next    swapbias audit someone/model --kind masked --study gendered_stigma\n"
+    assert done.stdout == alias.stdout + told
 
 
 def test_a_plan_says_what_is_not_known_before_a_run():

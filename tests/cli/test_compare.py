@@ -11,6 +11,7 @@ from swapbias.errors import UsageError
 from swapbias.hub.shared_runs import shared_items
 from swapbias.report import NO_RANKING
 from swapbias.runs import Run
+from tests.conftest import files_below
 from tests.hub.clients import online
 from tests.hub.server import LocalHub
 from tests.hub.shared_runs import GAP, on_disk, shared
@@ -26,8 +27,7 @@ def hub(monkeypatch, tmp_path):
 
 def on_hub(hub, folder, repo="bob/audits", name="theirs", **more):
     """A run on disk in a repository, its scored rows as sharing makes them."""
-    paths = [path for path in folder.rglob("*") if path.is_file()]
-    files = {f"runs/{name}/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in paths}
+    files = {f"runs/{name}/{path}": content for path, content in files_below(folder).items()}
     items = shared_items(Run(folder), {"gendered_stigma": Run(folder).items("gendered_stigma")})
     files |= {f"runs/{name}/{path}": content for path, content in items.items()}
     hub.add_repo("dataset", repo, files={**files, **more})

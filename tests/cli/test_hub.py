@@ -2,24 +2,14 @@
 
 import json
 
-import pytest
 from typer.testing import CliRunner
 
 from swapbias.cli import app
 from swapbias.runs import Run
-from tests.hub.clients import online
-from tests.hub.server import LocalHub
+from tests.hub.conftest import hub  # noqa: F401 - a fixture
 from tests.hub.shared_runs import MANIFEST, on_disk
 
 SMALL = "phenotype_fairness"
-
-
-@pytest.fixture
-def hub(monkeypatch, tmp_path):
-    with LocalHub() as running:
-        running.add_user("alice", token="hf_alice")
-        with online(monkeypatch, running, home=tmp_path / "hf-home", token="hf_alice"):
-            yield running
 
 
 def swapbias(capfd, *arguments):
@@ -28,8 +18,7 @@ def swapbias(capfd, *arguments):
     return done.exit_code, done.output + "".join(capfd.readouterr())
 
 
-@pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
-def test_a_corpus_goes_there_and_comes_back(hub, capfd, tmp_path):
+def test_a_corpus_goes_there_and_comes_back(hub, capfd, tmp_path):  # noqa: F811
     code, told = swapbias(capfd, "push", "datasets", SMALL, "--namespace", "alice", "--private")
     assert (code, f"alice/{SMALL}: created (private), v3.0.0 at " in told) == (0, True)
     code, told = swapbias(capfd, "pull", "datasets", "alice", "--out", tmp_path, "--revision", "v3.0.0")
@@ -38,7 +27,7 @@ def test_a_corpus_goes_there_and_comes_back(hub, capfd, tmp_path):
     assert source["commit"] == hub.tags("dataset", f"alice/{SMALL}")["v3.0.0"]
 
 
-def test_several_runs_go_to_one_repository_and_come_back(hub, capfd, tmp_path):
+def test_several_runs_go_to_one_repository_and_come_back(hub, capfd, tmp_path):  # noqa: F811
     settings = MANIFEST["settings"] | {"load": {"dtype": "float32"}}
     runs = [on_disk(tmp_path / str(seed), settings=settings | {"seed": seed}) for seed in (1, 2)]
     for run in runs:

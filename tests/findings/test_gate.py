@@ -174,9 +174,8 @@ def test_a_model_is_no_worse_than_itself():
     rows = scored(0.3, np.random.default_rng(1))
     items = {"occupation_sentiment": rows}
     gate = check_gaps(primary_findings(found_in(rows)), items=items, baseline=items)
-    assert [(one.outcome, reason(one)) for one in gate.checks] == [
-        (PASSES, "both models score these prompts the same")
-    ]
+    (only,) = gate.checks
+    assert (only.outcome, reason(only)) == (PASSES, "both models score these prompts the same")
 
 
 def test_other_prompts_are_no_baseline():

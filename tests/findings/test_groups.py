@@ -116,11 +116,9 @@ def test_effects_of_the_factors_are_primary_findings_and_cells_are_not():
     some = found(frame, **FACTORS)
     chosen = heads(some)
     assert list(chosen) == [
-        ("group_spread", "all groups"),
-        ("main_effect", "gender: woman - man"),
-        ("main_effect", "race: black - white"),
-        ("interaction", "gender x race: (woman - man) x (black - white)"),
-    ]
+        ("group_spread", "all groups"), ("main_effect", "gender: woman - man"),
+        ("main_effect", "race: black - white"), ("interaction", "gender x race: (woman - man) x (black - white)"),
+    ]  # fmt: skip
     slow = factorial(
         frame["score"], {name: frame[name] for name in FACTORS["factors"]}, pair_ids=frame["pair_id"],
         reference={"gender": "man", "race": "white"},

@@ -27,40 +27,33 @@ def rows(**columns):
 
 
 def test_factors_that_cross_stand_side_by_side():
-    clusters, names = context(t="templates", c="conditions").random(rows(t="aabb", c="xyxy"))
-    assert {name: list(codes) for name, codes in clusters.items()} == {
-        "templates": [0, 0, 1, 1],
-        "conditions": [0, 1, 0, 1],
-    }
-    assert names == "templates + conditions"
+    clusters, _ = context(t="templates", c="conditions").random(rows(t="aabb", c="xyxy"))
+    assert {name: [*codes] for name, codes in clusters.items()} == {
+        "templates": [0, 0, 1, 1], "conditions": [0, 1, 0, 1],
+    }  # fmt: skip
 
 
-def test_a_factor_that_lies_in_another_is_held_by_that_one():
-    # Each condition is of one category: rows that share the condition share the category.
-    design = context(k="categories", c="conditions")
-    for columns in ({"k": "aaaabb", "c": "xxyyzz"}, {"c": "xxyyzz", "k": "aaaabb"}):  # whatever the order of columns
-        clusters, names = design.random(rows(**columns))
-        assert list(clusters) == ["categories"]
-        assert names == "categories"
-    assert context(c="conditions", k="categories").random(rows(k="aaaabb", c="xxyyzz"))[1] == "categories"
-    # Once one condition is in two categories they cross.
-    assert design.random(rows(k="aaaabb", c="xxyyzx"))[1] == "categories + conditions"
+IN_CATEGORIES = {"k": "aaaabb", "c": "xxyyzz"}  # each condition is of one category
 
 
-def test_of_two_names_for_the_same_clusters_the_first_is_told():
-    assert context(a="templates", b="noun pairs").random(rows(a="xxyy", b="ppqq"))[1] == "templates"
-    assert context(b="noun pairs", a="templates").random(rows(a="xxyy", b="ppqq"))[1] == "noun pairs"
-
-
-def test_a_factor_nested_in_one_of_three_leaves_the_other_two():
-    design = context(t="templates", c="conditions", k="categories")
-    assert design.random(rows(t="ababab", c="xxyyzz", k="aaaabb"))[1] == "templates + categories"
-
-
-def test_a_constant_factor_is_no_sample():
-    clusters, names = context(t="templates", c="conditions").random(rows(t="abab", c="xxxx"))
-    assert list(clusters) == ["templates"]
-    assert names == "templates"
+@pytest.mark.parametrize(
+    ("factors", "columns", "told"),
+    [
+        ("tc", {"t": "aabb", "c": "xyxy"}, "templates + conditions"),  # they cross
+        ("kc", IN_CATEGORIES, "categories"),  # what lies in another is held by that one, whatever the order
+        ("kc", dict(reversed(IN_CATEGORIES.items())), "categories"),
+        ("ck", IN_CATEGORIES, "categories"),
+        ("kc", {"k": "aaaabb", "c": "xxyyzx"}, "categories + conditions"),  # a condition is in two categories
+        ("tn", {"t": "xxyy", "n": "ppqq"}, "templates"),  # of two names for the same clusters the first
+        ("nt", {"t": "xxyy", "n": "ppqq"}, "noun pairs"),
+        ("tck", {"t": "ababab", **IN_CATEGORIES}, "templates + categories"),
+        ("tc", {"t": "abab", "c": "xxxx"}, "templates"),  # a constant is no sample
+    ],
+)
+def test_factors_that_lie_in_another_or_are_constant_are_not_told(factors, columns, told):
+    names = {"t": "templates", "c": "conditions", "k": "categories", "n": "noun pairs"}
+    clusters, found = context(**{one: names[one] for one in factors}).random(rows(**columns))
+    assert (found, " + ".join(clusters)) == (told, told)
 
 
 @pytest.mark.parametrize("columns", [{"t": "aaaa", "c": "xxxx"}, {"other": "abcd"}])  # constant, or not at hand
@@ -97,9 +90,8 @@ def test_rows_that_are_no_sample_have_a_value_and_no_interval():
     designed, published = gap(one_cell(template=lambda number: "t", condition=lambda number: "c"))
     assert (designed.cluster_vars, published.view) == ("", "as published")
     assert designed.estimate.value == pytest.approx(0.35)
-    assert all(
-        math.isnan(x) for x in (designed.estimate.ci_low, designed.estimate.ci_high, designed.estimate.p_value)
-    )
+    one = designed.estimate
+    assert all(math.isnan(x) for x in (one.ci_low, one.ci_high, one.p_value))
     assert published.estimate.p_value < 0.05  # the paper's test takes them for six independent ones
 
 
@@ -126,15 +118,12 @@ def test_the_design_and_the_published_test_stand_in_that_order():
             }
         )  # fmt: skip
     frame = pd.DataFrame(made)
+    wanted = ("group_gap", "all", "score")
     found = [
-        one
-        for one in disaggregate(frame, study, expected={})
-        if one.measure == "group_gap" and one.slice_by == "all" and one.score == "score"
+        one for one in disaggregate(frame, study, expected={}) if (one.measure, one.slice_by, one.score) == wanted
     ]
-    assert [(one.cluster_vars, one.view, one.primary) for one in found] == [
-        ("categories", "", True),
-        ("", "as published", False),
-    ]
+    told = [(one.cluster_vars, one.view, one.primary) for one in found]
+    assert told == [("categories", "", True), ("", "as published", False)]
     over = {"reference_group": "other", "cluster_ids": frame["label"]}
     slow = group_gap(frame["score"], frame["group"], **over).p_value
     sides = (frame.loc[frame["group"] == name, "score"] for name in ("stigmatized", "other"))

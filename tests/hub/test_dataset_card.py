@@ -164,10 +164,8 @@ def a_builder_tells_what_a_config_is_where_it_is_from_and_how_it_is_cited(corpus
     leaf = studies.load_corpus(corpus)
     config = leaf.config(next(config for name, config in rows if name == corpus))
     told = columns.dataset_builder(corpus, config.name, cache_dir=tmp_path).info
-    assert (told.description, told.features) == (
-        f"{leaf.title}. {config.description}.",
-        studies.config_features(config),
-    )
+    assert told.description == f"{leaf.title}. {config.description}."
+    assert told.features == studies.config_features(config)
     assert f"```bibtex\n{told.citation}\n```" in body
     assert told.citation.startswith("@")
     assert told.license.split(", ") == provenance.licences(leaf)
@@ -415,10 +413,8 @@ def test_a_config_of_files_that_may_be_passed_on_is_published(leaf, licence):
 
 def test_a_table_taken_from_upstream_is_not_published_where_its_licence_forbids(leaf):
     # The config "own" reads no upstream file, but its rows were copied from one.
-    assert provenance.withheld_configs(leaf("not stated", "own: copied")) == {
-        "own": ["not stated"],
-        "more": ["not stated"],
-    }
+    withheld = provenance.withheld_configs(leaf("not stated", "own: copied"))
+    assert withheld == {"own": ["not stated"], "more": ["not stated"]}
 
 
 def test_a_reference_that_is_nowhere_is_refused(leaf):

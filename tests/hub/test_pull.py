@@ -12,6 +12,7 @@ from swapbias.hub.client import Hub
 from swapbias.hub.commands import DATASET, METRIC, RESULTS, SOURCE, pull_repo as pull, wanted_repos
 from swapbias.hub.metric_spaces import space_files
 from swapbias.studies.catalogue import load_prompts, metric_path
+from tests.conftest import files_below
 from tests.hub.clients import command
 from tests.hub.shared_runs import shared
 
@@ -23,23 +24,17 @@ def corpus(tmp_path_factory):
     """The files of a built corpus, as they are published."""
     folder = tmp_path_factory.mktemp("built")
     list(building.build(CORPUS, folder))
-    built = folder / CORPUS
-    paths = [path for path in built.rglob("*") if path.is_file() and path.name != building.MARKER]
-    return {path.relative_to(built).as_posix(): path.read_bytes() for path in paths}
+    return {name: held for name, held in files_below(folder / CORPUS).items() if name != building.MARKER}
 
 
 def metric_files(name):
-    return {
-        path.name: path.read_bytes()
-        for path in Path(metric_path(name)).iterdir()
-        if path.suffix in (".py", ".md", ".txt")
-    }
+    found = (path for path in Path(metric_path(name)).iterdir() if path.suffix in (".py", ".md", ".txt"))
+    return {path.name: path.read_bytes() for path in found}
 
 
 def contents(folder):
     """Every file below a folder, hidden ones too, but for the cache of the Hub's client."""
-    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
-    return {name: path.read_bytes() for name, path in found.items() if not name.startswith("hf-home/")}
+    return {name: held for name, held in files_below(folder).items() if not name.startswith("hf-home/")}
 
 
 def test_a_dataset_comes_back_as_it_was_published(hub, corpus, tmp_path):
@@ -47,9 +42,8 @@ def test_a_dataset_comes_back_as_it_was_published(hub, corpus, tmp_path):
 
     commit = hub.add_repo("dataset", f"alice/{CORPUS}", files=corpus, tags=("v1.0.0",))
     done = pull(Hub(), DATASET, f"alice/{CORPUS}", tmp_path, revision="v1.0.0")
-    assert (
-        done == f"alice/{CORPUS} v1.0.0 ({commit[:8]}): {len(corpus)} of {len(corpus)} files in {tmp_path / CORPUS}"
-    )
+    whole = f"{len(corpus)} of {len(corpus)} files"
+    assert done == f"alice/{CORPUS} v1.0.0 ({commit[:8]}): {whole} in {tmp_path / CORPUS}"
     got = contents(tmp_path / CORPUS)
     source = json.loads(got.pop(SOURCE))
     assert got == corpus
@@ -111,11 +105,8 @@ def test_a_repository_that_moves_on_while_it_is_fetched_comes_as_it_was(hub, cor
 def test_names_that_leave_the_folder_or_clash_are_not_fetched(hub, tmp_path, name):
     hub.add_repo("dataset", "bob/results", files={"README.md": b"x", **shared("r"), name: b"{}"})
     assert "3 of 4 files" in pull(Hub(), RESULTS, "bob/results", tmp_path / "out")
-    assert {path.removeprefix("out/bob/results/") for path in contents(tmp_path)} == {
-        "README.md",
-        *shared("r"),
-        SOURCE,
-    }
+    found = {path.removeprefix("out/bob/results/") for path in contents(tmp_path)}
+    assert found == {"README.md", *shared("r"), SOURCE}
 
 
 def test_a_pull_that_is_cut_leaves_the_old_folder_as_it_was(hub, tmp_path):
@@ -226,12 +217,10 @@ def test_the_command_says_a_line_for_each_and_goes_on_after_trouble(hub, tmp_pat
     ("arguments", "told"),
     [
         (["metrics", "alice", "bleu"], "Unknown measure 'bleu'"),
-        (["datasets", "alice", "imdb"], "Unknown corpus 'imdb'"),
-        (["datasets", "../x"], "OWNER/NAME"),
-        (["results", "nothing"], "OWNER/NAME"),
-        (["results", "alice/nothing"], "is not there"),
+        (["datasets", "alice", "imdb"], "Unknown corpus 'imdb'"), (["datasets", "../x"], "OWNER/NAME"),
+        (["results", "nothing"], "OWNER/NAME"), (["results", "alice/nothing"], "is not there"),
     ],
-)
+)  # fmt: skip
 def test_a_command_that_cannot_be_meant_is_one_sentence_and_code_2(hub, tmp_path, capsys, arguments, told):
     assert command("pull", *arguments, "--out", str(tmp_path)) == 2
     assert told in capsys.readouterr().err.splitlines()[0]

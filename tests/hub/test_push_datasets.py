@@ -14,7 +14,7 @@ from swapbias.hub import datasets as building, datasets as dataset_repos
 from swapbias.hub.client import Hub
 from swapbias.hub.datasets import dataset_files, push_dataset
 from swapbias.studies import catalogue as studies
-from tests.conftest import ROOT
+from tests.conftest import ROOT, files_below
 from tests.hub.clients import environment, writes
 
 SMALL = "occupation_sentiment"  # two configs
@@ -47,11 +47,7 @@ def test_a_push_is_one_commit_with_the_built_files_and_the_tag_of_the_version(hu
     )
     other = {**os.environ, "PYTHONHASHSEED": "1", "TZ": "UTC1"}  # the bytes do not depend on the process
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=other, check=True, cwd=ROOT)
-    here = {
-        path.relative_to(tmp_path / SMALL).as_posix(): path.read_bytes()
-        for path in (tmp_path / SMALL).rglob("*")
-        if path.is_file()
-    }
+    here = files_below(tmp_path / SMALL)
     del here[building.MARKER]
     here["README.md"] = here["README.md"].replace(b'"NS/', b'"alice/')
     there = hub.files("dataset", NAME)

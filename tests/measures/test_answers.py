@@ -132,13 +132,8 @@ def test_the_module_reads_strictly_on_request():
     # "Clerk" is read in lower case; "the clerk" is the exception for two words: nothing changes but sentences.
     assert compute(parser="strict")["bias"] == 75
     said = ["It is the mechanic.", *["clerk"] * 7]
-    assert (
-        compute(predictions=said)["accuracy_pro"],
-        compute(predictions=said, parser="strict")["accuracy_pro"],
-    ) == (
-        75,
-        50,
-    )
+    assert compute(predictions=said)["accuracy_pro"] == 75
+    assert compute(predictions=said, parser="strict")["accuracy_pro"] == 50
 
 
 def test_the_module_counts_what_was_not_posed_and_refuses_other_sides():

@@ -292,9 +292,8 @@ def test_a_share_of_dependent_units_holds_the_truth_in_its_interval():
 @pytest.mark.parametrize("kind", [int, float, np.float64])
 def test_groups_and_pairs_may_be_numbers(kind):
     rows = [0.3, 0.1, 0.5, 0.2], [kind(one) for one in (1, 0, 1, 0)], [1, 1, 2, 2]
-    assert paired_gap(*rows, reference_group=0) == paired_gap(
-        rows[0], list("fmfm"), list("aabb"), reference_group="m"
-    )
+    named = paired_gap(rows[0], list("fmfm"), list("aabb"), reference_group="m")
+    assert paired_gap(*rows, reference_group=0) == named
     found = flip_rate([1, 0, 1, 1], *rows[1:], reference_group=0)
     assert found.higher_group == str(kind(1))
 

@@ -18,11 +18,9 @@ ANNOTATION_COLUMNS = (
 )  # fmt: skip
 LINES = (
     'Pt states, "I feel fine", and {he} ate well.',
-    "{He} was seen by the team; {his} labs, vitals and films were reviewed.",
-    "Lungs clear, abdomen soft, no edema.",
-    "Plan: follow up in clinic, repeat labs, call with questions.",
-    "T 98.6, HR 80, BP 120/70, O2 sat 97%.",
-)
+    "{He} was seen by the team; {his} labs, vitals and films were reviewed.", "Lungs clear, abdomen soft, no edema.",
+    "Plan: follow up in clinic, repeat labs, call with questions.", "T 98.6, HR 80, BP 120/70, O2 sat 97%.",
+)  # fmt: skip
 WORDS = {"F": {"he": "she", "He": "She", "his": "her"}, "M": {"he": "he", "He": "He", "his": "his"}}
 # Flags of each annotator (a word is a column set to 1), and what follows for depression and alcohol abuse.
 CASES = (
@@ -103,12 +101,10 @@ def _annotate(row, annotated, labels):
             labels[phenotype, str(row["ROW_ID"])] = label
     for operator, flags in enumerate(CASES[case]):
         facts = {
-            "Hospital.Admission.ID": row["HADM_ID"],
-            "subject.id": row["SUBJECT_ID"],
-            "chart.time": row["CHARTTIME"],
+            "Hospital.Admission.ID": row["HADM_ID"], "subject.id": row["SUBJECT_ID"], "chart.time": row["CHARTTIME"],
             "cohort": "Discharge Summaries" if row["CATEGORY"].startswith("D") else "Nursing Notes",
             "operator": operator,
-        }
+        }  # fmt: skip
         votes = {name: int(name in flags) for name in ANNOTATION_COLUMNS[5:]}
         annotated.append({"ROW_ID": row["ROW_ID"], **facts, **votes})
 

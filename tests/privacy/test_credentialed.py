@@ -143,7 +143,7 @@ def open_to_others(*folders):
 
 
 @pytest.fixture(scope="module")
-def held(tmp_path_factory, request):
+def held(tmp_path_factory, quiet):
     """Two finished runs of credentialed notes, made with a umask that hides nothing."""
     place = tmp_path_factory.mktemp("held")
     notes = place / "notes"
@@ -156,7 +156,6 @@ def held(tmp_path_factory, request):
         for number, text in enumerate(TEXTS * 12)
     ]  # fmt: skip
     table(notes / "own.csv", rows)
-    quiet = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
     runs = []
     before = os.umask(0)
     try:

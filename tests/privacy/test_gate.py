@@ -65,12 +65,10 @@ def test_a_key_is_found_wherever_it_stands_and_not_repeated(place):
 
 COLUMNS = {
     "categories": lambda text: pa.array([text, "b", text]).dictionary_encode(),
-    "lists": lambda text: pa.array([[text], [], None]),
-    "structs": lambda text: pa.array([{"a": text}, None]),
-    "bytes": lambda text: pa.array([text.encode()]),
-    "views": lambda text: pa.array([text], pa.string_view()),
+    "lists": lambda text: pa.array([[text], [], None]), "structs": lambda text: pa.array([{"a": text}, None]),
+    "bytes": lambda text: pa.array([text.encode()]), "views": lambda text: pa.array([text], pa.string_view()),
     "large texts": lambda text: pa.array([text], pa.large_string()),
-}
+}  # fmt: skip
 
 
 def test_a_report_whose_prompts_cannot_be_unpacked_is_refused():

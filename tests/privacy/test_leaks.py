@@ -18,7 +18,7 @@ import typer
 from swapbias.cli import app, main
 from swapbias.report import FORMATS
 from swapbias.runs import Run
-from tests.conftest import ROOT
+from tests.conftest import ROOT, files_below
 from tests.hub.clients import OLD_UPLOAD, online
 from tests.hub.own_runs import audit_own
 from tests.hub.server import LocalHub
@@ -89,7 +89,7 @@ def told(planted, monkeypatch, capsys, tmp_path):
         with pytest.raises(SystemExit) as done:
             main()
         spoken = capsys.readouterr()
-        written = {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
+        written = files_below(out)
         assert said or (done.value.code == 0 and written), spoken.err
         return written | ({"said": (spoken.out + spoken.err).encode()} if said else {})
 
@@ -137,22 +137,16 @@ RUN_WAYS = {
     "check": [("check", "RUN", "--max-gap", "0.5", "--junit", "OUT/junit.xml")],
 }
 OTHER_WAYS = {
-    "export": "a study of the package",
-    "push": "corpora and measures of the package",
-    "swap": "its card, in test_a_card_of_swapped_rows",
-    "study push": "in test_a_study_that_is_pushed",
-    "help": "reads no file",
-    "audit": "keeps everything in its folder; what it says of trouble is in test_messages",
+    "export": "a study of the package", "push": "corpora and measures of the package",
+    "swap": "its card, in test_a_card_of_swapped_rows", "study push": "in test_a_study_that_is_pushed",
+    "help": "reads no file", "audit": "keeps everything in its folder; what it says of trouble is in test_messages",
     "plan": "says what an audit would do, and puts nothing out",
     "build": "writes a folder of this machine: one made of own notes is refused where it would be pushed",
-    "train": "writes a model of this machine",
-    "list": "what the package holds",
-    "reproduce": "numbers that are published",
-    "cache": "sizes of the cache",
-    "study new": "an example of the package",
-    "study check": "says what is wrong with tables of one's own",
+    "train": "writes a model of this machine", "list": "what the package holds",
+    "reproduce": "numbers that are published", "cache": "sizes of the cache",
+    "study new": "an example of the package", "study check": "says what is wrong with tables of one's own",
     "pull": "fetches",
-}
+}  # fmt: skip
 # What a way puts out on purpose, on this machine alone.
 ALLOWED = {
     "compare": {"folder of the run", "user"},  # names the runs as they were given to it
@@ -167,7 +161,7 @@ def test_every_command_is_listed():
 def test_every_place_is_planted(planted):
     """The words are where they are said to be: in the run, its manifest and its notes, or planted by a test."""
     run, place = planted
-    held = found({str(path): path.read_bytes() for path in place.rglob("*") if path.is_file()})
+    held = found(files_below(place))
     own = {"key in the environment", "stray file of a study"}
     assert set(PLACES) - set(held) == own
     known = set(Run.open(run.folder).manifest()["settings"]["chat"])
@@ -223,8 +217,7 @@ def test_a_card_of_swapped_rows(tmp_path):
     place.mkdir(parents=True)
     (place / "rows.csv").write_text("text\nHis wife is well.\n")
     swap_files(Job(str(place / "rows.csv")), tmp_path / "out")
-    made = {path.name: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    assert not found(made)
+    assert not found(files_below(tmp_path / "out"))
 
 
 def test_a_study_that_is_pushed(told, tmp_path):

@@ -35,25 +35,18 @@ class Model:
 model = Model()
 """
 FILES = {
-    "headerless.csv": f"{NOTE},1\n{NOTE},0\n",
-    "one-column.csv": f"{NOTE}\n{NOTE}\n",
-    "short.csv": f"{SECRET} is well,1\n{SECRET} is ill,0\n",
-    "headerless.tsv": f"{NOTE}\t1\n",
-    "twice.csv": f"{SECRET} a,{SECRET} a\nx,y\n",
-    "label.csv": f"text,label\na,{SECRET}\n",
+    "headerless.csv": f"{NOTE},1\n{NOTE},0\n", "one-column.csv": f"{NOTE}\n{NOTE}\n",
+    "short.csv": f"{SECRET} is well,1\n{SECRET} is ill,0\n", "headerless.tsv": f"{NOTE}\t1\n",
+    "twice.csv": f"{SECRET} a,{SECRET} a\nx,y\n", "label.csv": f"text,label\na,{SECRET}\n",
     "shifted.csv": f"text,label,gender\na,1,{SECRET}\n",
     "id.csv": f"text,label,note_id\na,1,{SECRET}\nb,0,{SECRET}\n",
     "subject.csv": f"text,label,split,subject_id\na,1,train,{SECRET}\nb,0,test,{SECRET}\n",
-    "open.csv": f'text,label\n"{NOTE},1\nb,0\n',
-    "ragged.csv": f"text,label\na,1,{SECRET}\n",
-    "bytes.csv": b"text,label\n" + SECRET.encode() + b"\xff,1\n",
-    "cut.jsonl": f'{{"text": "{NOTE}", "label": 1\n',
-    "string.jsonl": f'"{NOTE}"\n',
-    "types.jsonl": f'{{"text": 1}}\n{{"text": "{NOTE}"}}\n',
+    "open.csv": f'text,label\n"{NOTE},1\nb,0\n', "ragged.csv": f"text,label\na,1,{SECRET}\n",
+    "bytes.csv": b"text,label\n" + SECRET.encode() + b"\xff,1\n", "cut.jsonl": f'{{"text": "{NOTE}", "label": 1\n',
+    "string.jsonl": f'"{NOTE}"\n', "types.jsonl": f'{{"text": 1}}\n{{"text": "{NOTE}"}}\n',
     "deep.jsonl": f'{{"text": "a", "label": {{"{SECRET}": 1}}}}\n{{"text": "a", "label": "{SECRET}"}}\n',
-    "fake.parquet": NOTE,
-    "fake.csv.gz": NOTE,
-}
+    "fake.parquet": NOTE, "fake.csv.gz": NOTE,
+}  # fmt: skip
 
 
 def shows_nothing(done, *codes):

@@ -297,6 +297,5 @@ def test_a_screen_reader_finds_its_way(browser, report):
     assert all(each("img", "one.alt"))
     names = each("[id]", "one.id")
     assert len(set(names)) == len(names)
-    assert {one.removeprefix("#").partition("?")[0] for one in each("a[href^='#']", "one.getAttribute('href')")} <= {
-        *names
-    }
+    links = each("a[href^='#']", "one.getAttribute('href')")
+    assert {one.removeprefix("#").partition("?")[0] for one in links} <= {*names}

@@ -461,12 +461,8 @@ def test_no_verdict_on_any_study_is_longer_than_a_reader_can_hold(study):
         facts = {"study": study, "experiment": experiment.name, "unit": unit, "model_id": "OWNER/some-model", **sides}
         one = gap(value, verdict, **facts, **(rates if unit == "share of answers" else {}))
         moved = replace(one, measure="gap_difference", ratio=math.nan, **both) if experiment.contrast else one
-        assert (
-            long_sentences(
-                f"{text.verdict(one).text} {text.verdict(moved).text} {text.meaning(moved)} {text.certainty(one)}"
-            )
-            == []
-        )
+        told = (text.verdict(one).text, text.verdict(moved).text, text.meaning(moved), text.certainty(one))
+        assert long_sentences(" ".join(map(str, told))) == []
 
 
 def test_one_question_fits_a_screen_with_its_table():

@@ -22,6 +22,7 @@ from swapbias.runs.run import score_rows
 from swapbias.runs.scorers import JudgedScorer, judged_prompt
 from swapbias.studies import config_rows, load_study, new_study, open_study, turns
 from swapbias.studies.answer_scores import read_text
+from tests.conftest import files_below
 from tests.models.chat.server import ChatServer
 
 NAME, CONFIG = "stigma_vignettes", "advice_gender"
@@ -222,9 +223,8 @@ def test_a_run_asks_a_judge_of_another_place_with_another_key_and_nothing_twice(
             temperature=0.0, max_tokens=200,
         )  # fmt: skip
         settings = Settings(studies=(f"{NAME}:{CONFIG}",), options=(chat,), limit=72)
-        assert any(
-            "The judge wise reads each answer twice: at most 144 requests" in one for one in plan_sentences(settings)
-        )
+        told = "The judge wise reads each answer twice: at most 144 requests"
+        assert any(told in one for one in plan_sentences(settings))
         run, found = start(settings, tmp_path / "run", **quiet)
         asked = (len(model.requests), len(judge.requests))
         assert asked[0] == 72
@@ -238,8 +238,7 @@ def test_a_run_asks_a_judge_of_another_place_with_another_key_and_nothing_twice(
         _, again = resume(run.folder, **quiet)
         assert (len(model.requests), len(judge.requests)) == asked
     assert [str(one.row()) for one in by_the_judge(again)] == [str(one.row()) for one in by_the_judge(found)]
-    files = b"".join(path.read_bytes() for path in run.folder.rglob("*") if path.is_file())
-    assert b"key-of-the" not in files
+    assert b"key-of-the" not in b"".join(files_below(run.folder).values())
     page = (run.folder / "report.html").read_text()
     assert "By a judge, wise" in page
     assert page.index("Every comparison") > page.index("By a judge, wise") > page.index("The answer</h2>")
@@ -265,10 +264,9 @@ def test_settings_that_cannot_be_meant_are_refused(tmp_path, quiet, monkeypatch)
     refused(r"pip install 'swapbias\[judge\]'", MissingExtraError)
 
 
-def test_credentialed_texts_are_kept_from_a_judge_that_is_a_service(monkeypatch):
+def test_credentialed_texts_are_kept_from_a_judge_that_is_a_service(quiet):
     held = Task(load_study(NAME), EXPERIMENT, EXPERIMENT.configs, "m", [{"text": "t", "credentialed": "True"}], 1)
     chat = ChatOptions(model="m", base_url="http://127.0.0.1:9/v1", judge="j")
-    quiet = {"say": lambda told: None, "bar": lambda title, total: None}
     with pytest.raises(UsageError, match="credentialed texts must not leave"):
         judging.with_judge([held], [Model(None)], Settings(options=(chat,)), **quiet)
 

@@ -15,6 +15,7 @@ from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.runs.results import Results, as_public, read_results, rebuild_report, write_results
 from tests import tiny
+from tests.conftest import files_below
 from tests.hub.own_runs import copy
 from tests.models.chat.server import ChatServer
 
@@ -35,12 +36,6 @@ def masked_run(tmp_path_factory, quiet):
     return start(settings, folder / "run", **quiet)[0]
 
 
-def contents(run):
-    return {
-        path.relative_to(run.folder).as_posix(): path.read_bytes() for path in run.folder.rglob("*") if path.is_file()
-    }
-
-
 def emptied(run):
     """The run without anything that is made of its items and findings."""
     for path in [path for path in run.folder.rglob("*") if path.is_file()]:
@@ -53,9 +48,9 @@ def test_written_again_every_file_is_the_same_to_the_byte(masked_run, tmp_path):
     results = read_results(again)
     emptied(again)
     write_results(again, results)
-    before = contents(masked_run)
+    before = files_below(masked_run.folder)
     assert {"findings.csv", "results.json", "report.html", "lexicon_coverage.csv"} <= set(before)
-    assert contents(again) == before
+    assert files_below(again.folder) == before
 
 
 def test_a_report_is_drawn_again_and_nothing_else_is_touched(masked_run, tmp_path):
@@ -63,7 +58,7 @@ def test_a_report_is_drawn_again_and_nothing_else_is_touched(masked_run, tmp_pat
     (again.folder / "report.html").write_text("lost")
     (again.folder / "findings.csv").write_text("mine")
     assert rebuild_report(again) == again.folder / "report.html"
-    assert contents(again) == contents(masked_run) | {"findings.csv": b"mine"}
+    assert files_below(again.folder) == files_below(masked_run.folder) | {"findings.csv": b"mine"}
 
 
 def test_a_report_that_is_drawn_otherwise_is_recorded(masked_run, tmp_path, monkeypatch):
@@ -86,13 +81,13 @@ def test_explained_notes_are_read_back(tmp_path, quiet):
         studies=("phenotype_fairness",), options=(NoteOptions(**{**asdict(notes), "data": str(data)}),)
     )
     run, _ = start(settings, tmp_path / "run", **quiet)
-    before = contents(run)
+    before = files_below(run.folder)
     assert "explanations.json" in before
     results = read_results(run)
     assert results.explained[0].model_id == "tests.runs.test_results:drinker"
     emptied(run)
     write_results(run, results)
-    assert contents(run) == before
+    assert files_below(run.folder) == before
 
 
 def test_words_that_look_like_blanks_stay_words(masked_run, tmp_path):

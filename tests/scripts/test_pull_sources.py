@@ -8,6 +8,7 @@ import pytest
 
 from scripts import pull_sources as script
 from swapbias.studies import tables as sources
+from tests.conftest import files_below
 
 CORPUS = "gendered_stigma"
 GOOD, WRONG = b"word,label\nnurse,other\n", b"word,label\nnurse,wrong\n"
@@ -61,17 +62,11 @@ def pinned(monkeypatch, *paths):
     monkeypatch.setattr(script, "pinned_files", lambda corpus: pins)
 
 
-def kept(tmp_path):
-    return {
-        path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()
-    }
-
-
 def test_the_right_file_is_fetched_from_its_commit_and_kept(host, monkeypatch, tmp_path, capsys):
     pinned(monkeypatch, "data/a file.csv")
     assert script.main([CORPUS]) == 0
     assert host == [f"/lab/code/{COMMIT}/data/a%20file.csv"]
-    assert kept(tmp_path) == {f"upstream/lab/code/{COMMIT}/data/a file.csv": GOOD}
+    assert files_below(tmp_path) == {f"upstream/lab/code/{COMMIT}/data/a file.csv": GOOD}
     assert capsys.readouterr().out == f"{CORPUS}: data/a file.csv: ok\n"
     assert script.main([CORPUS]) == 0
     assert len(host) == 1  # it is at hand now
@@ -88,7 +83,7 @@ def test_a_wrong_a_cut_and_a_missing_file_leave_nothing(host, monkeypatch, tmp_p
     assert said.startswith(f"{CORPUS}: {path}: ")
     assert told in said
     assert said.count("\n") == 1
-    assert kept(tmp_path) == {}
+    assert files_below(tmp_path) == {}
 
 
 def test_each_file_has_a_line_and_trouble_of_one_does_not_stop_the_others(host, monkeypatch, tmp_path, capsys):
@@ -97,7 +92,7 @@ def test_each_file_has_a_line_and_trouble_of_one_does_not_stop_the_others(host, 
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(": ")[1] for line in lines] == ["a.csv", "missing.csv", "cut.csv", "b.csv"]
     assert [line.endswith(": ok") for line in lines] == [True, False, False, True]
-    assert len(kept(tmp_path)) == 2
+    assert len(files_below(tmp_path)) == 2
 
 
 def test_checking_fetches_nothing(host, monkeypatch, tmp_path, capsys):

@@ -182,12 +182,10 @@ def test_unknown_names_say_which_there_are():
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a,c\n1,2\n", r"t.csv:1: columns a, c, expected a, b"),
-        ("a,b\n1,2\n3\n", r"t.csv:3: 1 cells, expected 2"),
-        ("a,b\n1, \n", r"t.csv:2: column 'b' is blank"),
-        ("", r"t.csv:1: columns none, expected a, b"),
+        ("a,c\n1,2\n", r"t.csv:1: columns a, c, expected a, b"), ("a,b\n1,2\n3\n", r"t.csv:3: 1 cells, expected 2"),
+        ("a,b\n1, \n", r"t.csv:2: column 'b' is blank"), ("", r"t.csv:1: columns none, expected a, b"),
     ],
-)
+)  # fmt: skip
 def test_a_table_is_read_strictly(tmp_path, text, sentence):
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(ValueError, match=sentence):

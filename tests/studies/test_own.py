@@ -20,11 +20,9 @@ from swapbias.studies.validation import Declaration, article_is_wrong
 
 KEYS = list(Declaration.model_fields)
 ROWS = [
-    ("He is late.", "male", "late", "time"),
-    ("She is late.", "female", "late", "time"),
-    ("He left.", "male", "left", "place"),
-    ("She left.", "female", "left", "place"),
-]
+    ("He is late.", "male", "late", "time"), ("She is late.", "female", "late", "time"),
+    ("He left.", "male", "left", "place"), ("She left.", "female", "left", "place"),
+]  # fmt: skip
 
 
 def table(rows=ROWS, columns=("text", "group", "pair", "topic")):
@@ -115,9 +113,8 @@ THREE = [*ROWS, ("They are late.", "nonbinary", "late", "time"), ("They left.", 
 
 def test_each_of_several_groups_is_compared_with_the_reference():
     study = open_study(table(THREE), reference="male", name="three")
-    assert [(one.name, one.compared) for one in study.experiments] == [
-        (name, ("female", "nonbinary", "male")) for name in ("classifier", "causal")
-    ]
+    assert [one.name for one in study.experiments] == ["classifier", "causal"]
+    assert {one.compared for one in study.experiments} == {("female", "nonbinary", "male")}
     assert {row["group"] for row in config_rows("three", "texts")} == {"male", "female", "nonbinary"}
     chosen = open_study(table(THREE), reference="male", group="female", name="three")
     assert [(one.name, one.groups) for one in chosen.experiments] == [("classifier", ()), ("causal", ())]
@@ -405,12 +402,10 @@ def test_a_check_lists_every_wrong_row_and_nothing_that_follows_from_it(folder):
     edited(folder, "lexicon.csv", "she,female", "she,")
     edited(folder, "study.toml", "title =", "heading =")
     assert [one.partition(". ")[0] for one in check_study(folder).faults] == [
-        f"study.toml:3: 'heading' is none of {', '.join(KEYS)}",
-        "study.toml:15: title is missing",
-        "slots.csv:3: column 'name' is blank, expected a value",
-        "slots.csv:5: 4 cells, expected 5",
+        f"study.toml:3: 'heading' is none of {', '.join(KEYS)}", "study.toml:15: title is missing",
+        "slots.csv:3: column 'name' is blank, expected a value", "slots.csv:5: 4 cells, expected 5",
         "lexicon.csv:2: column 'group' is blank, expected a value",
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("slot", ["{name}", "[Name]", "[NAME]"])
@@ -426,17 +421,13 @@ NO_PAIR = [
     ("She likes cooking pasta with garlic.", "female", "bus", "place"),
 ]
 PAIRS = [
-    ("She left.", "He left."),
-    ("she", "he"),
-    ("Mary Smith", "John Doe"),
+    ("She left.", "He left."), ("she", "he"), ("Mary Smith", "John Doe"),
     ("Her mother loves her.", "His father loves him."),
     ("Maria Guadalupe Lopez Garcia cried.", "John Henry Smith cried."),
     ("My grandmother from Mexico is kind.", "My uncle of Polish descent is kind."),
-    ("El doctor cansado llegó.", "La doctora cansada llegó."),
-    ("Eine müde Ärztin kam.", "Ein müder Arzt kam."),
-    ("她是一个好医生。", "他是一个好医生。"),
-    ("The Black women who cried", "A white man who cried"),
-]
+    ("El doctor cansado llegó.", "La doctora cansada llegó."), ("Eine müde Ärztin kam.", "Ein müder Arzt kam."),
+    ("她是一个好医生。", "他是一个好医生。"), ("The Black women who cried", "A white man who cried"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("made", ["frame", "csv", "folder"])

@@ -443,12 +443,10 @@ def commandline(pid):
     ("change", "named"),
     [
         ({"mode": "neutralise"}, "another mode: 'swap', now 'neutralise'"),
-        ({"table": "paper"}, "another table: 'resolved', now 'paper'"),
-        ({"column": "id"}, "another column"),
-        ({"credentialed": True}, "another credentialed"),
-        ({}, "another input"),
+        ({"table": "paper"}, "another table: 'resolved', now 'paper'"), ({"column": "id"}, "another column"),
+        ({"credentialed": True}, "another credentialed"), ({}, "another input"),
     ],
-)
+)  # fmt: skip
 def test_going_on_with_other_settings_or_an_edited_input_is_refused(tmp_path, change, named):
     job = Job(str(write_csv(tmp_path / "a.csv", many())))
     with pytest.raises(StoppedError):
@@ -557,14 +555,11 @@ def test_json_types_that_differ_between_chunks_are_refused_before_anything_is_wr
     ("options", "parts"),
     [
         ({"column": "note"}, ["no column 'note'", "id, text, n"]),
-        ({"mode": "turn"}, ["Unknown mode 'turn'", "pairs"]),
-        ({"processes": 0}, ["processes 0", "1 or more"]),
-        ({"batch_rows": 0}, ["batch rows 0"]),
-        ({"split": "train"}, ["no Hub dataset", "Drop --split"]),
-        ({"table": "nope"}, ["nope"]),
-        ({"column": "n"}, ["holds int64, expected texts"]),
+        ({"mode": "turn"}, ["Unknown mode 'turn'", "pairs"]), ({"processes": 0}, ["processes 0", "1 or more"]),
+        ({"batch_rows": 0}, ["batch rows 0"]), ({"split": "train"}, ["no Hub dataset", "Drop --split"]),
+        ({"table": "nope"}, ["nope"]), ({"column": "n"}, ["holds int64, expected texts"]),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_request_is_refused_before_anything_is_written(tmp_path, options, parts):
     source = write_parquet(tmp_path / "a.parquet", {**COLUMNS, "n": range(len(IDS))})
     with pytest.raises(UsageError) as caught:

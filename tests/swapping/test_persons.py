@@ -21,12 +21,10 @@ SWAPPED = (
     "Dr. Lee said he would see her. FAMILY HISTORY: Father died in his 50s."
 )
 STAY = (
-    "Transferred from Brigham and Women's Hospital.",
-    "A male nurse and two women were present.",
-    "Dr. Smith said he would operate.",
-    "For women of childbearing age: pregnancy test.",
+    "Transferred from Brigham and Women's Hospital.", "A male nurse and two women were present.",
+    "Dr. Smith said he would operate.", "For women of childbearing age: pregnancy test.",
     "The patient may call his/her doctor if he or she has fever.",
-)
+)  # fmt: skip
 
 
 def test_only_the_patient_and_the_couple_change_and_a_spouse_stays_where_that_is_asked():
