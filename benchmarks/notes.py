@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.frame import FOLDER, NotHereError, Scale, Series, scaled
-from swapbias.builders.clinical_notes import counterfactual_notes, synthetic_notes
+from swapbias.builders.clinical_notes import synthetic_notes
 from swapbias.measures import Estimate, flip_rate
 from swapbias.models.clinical.features import TfidfLsa
 from swapbias.models.clinical.phenotype import PhenotypeScorer
@@ -141,7 +141,9 @@ def _tested(phenotype: str, draws: int, *, leak: float = 0.2) -> Iterator[tuple[
     """Of the classifier of each draw the flips on its own test notes, and, of a leak, on those of the other draws."""
     drawn = []
     for seed in range(draws):
-        both = (make(phenotype=phenotype, leak=leak, seed=seed) for make in (synthetic_notes, counterfactual_notes))
+        both = (
+            synthetic_notes(phenotype=phenotype, leak=leak, seed=seed, counterfactual=one) for one in (False, True)
+        )
         drawn.append(list(zip(*both, strict=True)))
     for seed, pairs in enumerate(drawn):
         training = [note for note, _ in pairs if note["split"] == "train"]

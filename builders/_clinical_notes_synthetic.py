@@ -7,18 +7,22 @@ for the patient are swapped.
 """
 
 import random
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from swapbias.builders._clinical_notes_text import (
+from swapbias.builders._clinical_notes_tables import (
+    PLACES,
+    SLOT,
     Evidence,
+    NoteTables,
     Template,
-    draw_evidence,
-    draw_open_text,
     note_tables,
+    pick,
     written_for,
 )
+from swapbias.builders._clinical_notes_text import SECTIONS, Patient
 from swapbias.errors import UsageError
 from swapbias.notes import CELLS, NAME, NOTE_COLUMNS, SPLITS, Cell, published_sizes
 from swapbias.studies import corpus_dir, read_table
@@ -28,6 +32,7 @@ SENTENCES = 2  # of evidence in each of its two places
 OTHER = {"female": "male", "male": "female"}
 UNINFORMATIVE = ("any", "uninformative")
 T = TypeVar("T")
+_VOWEL = re.compile(r"\b([Aa])(?= (?:8|11\b|18\b))")  # a 79-year-old, an 80-year-old
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,12 @@ class _Draw:
 
 
 def synthetic_notes(
-    *, phenotype: str, leak: float = 0.2, seed: int = 0, sizes: Mapping[str, Sequence[int]] | None = None
+    *,
+    phenotype: str,
+    leak: float = 0.2,
+    seed: int = 0,
+    sizes: Mapping[str, Sequence[int]] | None = None,
+    counterfactual: bool = False,
 ) -> Iterator[dict[str, str]]:
     """Note rows of one phenotype, training split first, in a random order within each split.
 
@@ -58,31 +68,17 @@ def synthetic_notes(
         seed: of every draw.
         sizes: notes per split: female positive, male positive, female negative, male negative. By default
             those of the published study. A split that is not named has no notes.
+        counterfactual: ``gender`` and the words for the patient are of the other gender.
 
     Raises:
         UsageError: unknown phenotype, a leak outside 0..1, or sizes that are not four counts.
     """
-    return _rows(_checked(phenotype, leak, seed, sizes), phenotype, counterfactual=False)
-
-
-def counterfactual_notes(
-    *, phenotype: str, leak: float = 0.2, seed: int = 0, sizes: Mapping[str, Sequence[int]] | None = None
-) -> Iterator[dict[str, str]]:
-    """The rows of ``synthetic_notes``, in order, with ``gender`` and the words for the patient of the other gender.
-
-    Raises:
-        UsageError: as ``synthetic_notes``.
-    """
-    return _rows(_checked(phenotype, leak, seed, sizes), phenotype, counterfactual=True)
-
-
-def planted_flip_rate(rows: Iterable[Mapping[str, str]]) -> float:
-    """Leak notes / notes of the test split: the flip rate (0..1) of who has learned these data perfectly.
-
-    NaN without a test note.
-    """
-    test = [row["planted"] == LEAK for row in rows if row["split"] == "test"]
-    return sum(test) / len(test) if test else float("nan")
+    wanted = published_sizes(phenotype)
+    if not 0 <= leak <= 1:
+        raise UsageError(f"leak is {leak}, expected a share from 0 to 1. Choose another leak.")
+    if sizes is not None:  # counts in the order of CELLS
+        wanted = {split: dict(zip(CELLS, counts, strict=True)) for split, counts in sizes.items()}
+    return _rows(_draws(phenotype, leak, f"{seed}/{phenotype}", wanted), phenotype, counterfactual=counterfactual)
 
 
 def favoured_gender(phenotype: str) -> str:
@@ -91,30 +87,14 @@ def favoured_gender(phenotype: str) -> str:
     return next(row["favoured"] for row in table if row["phenotype"] == phenotype)
 
 
-def _checked(phenotype: str, leak: float, seed: int, sizes: Mapping[str, Sequence[int]] | None) -> Iterator[_Draw]:
-    wanted = published_sizes(phenotype)
-    if not 0 <= leak <= 1:
-        raise UsageError(f"leak is {leak}, expected a share from 0 to 1. Choose another leak.")
-    if sizes is not None:  # counts in the order of CELLS
-        wanted = {split: dict(zip(CELLS, counts, strict=True)) for split, counts in sizes.items()}
-    return _draws(phenotype, leak, f"{seed}/{phenotype}", wanted)
-
-
 def _rows(draws: Iterable[_Draw], phenotype: str, *, counterfactual: bool) -> Iterator[dict[str, str]]:
     tables = note_tables()
     for number, draw in enumerate(draws):
         gender = OTHER[draw.gender] if counterfactual else draw.gender
         patient = f"{phenotype}-patient-{number:04d}"  # every patient has one note, so that splits share none
-        about = (
-            phenotype,
-            draw.label,
-            draw.split,
-            draw.template.note_type,
-            draw.template.name,
-            draw.planted,
-            "False",
-        )
-        cells = (f"{phenotype}-{number:04d}", patient, gender, *about, written_for(gender, draw.open_text, tables))
+        template, text = draw.template, written_for(gender, draw.open_text, tables)
+        about = (phenotype, draw.label, draw.split, template.note_type, template.name, draw.planted, "False")
+        cells = (f"{phenotype}-{number:04d}", patient, gender, *about, text)
         yield dict(zip(NOTE_COLUMNS, cells, strict=True))
 
 
@@ -160,6 +140,37 @@ def _unseen(template: Template, evidence: Sequence[Evidence], gender: str, key: 
         attempt += 1
     seen.add(text)
     return text
+
+
+def draw_evidence(pool: Sequence[Evidence], each: int, rng: random.Random) -> list[Evidence]:
+    """So many sentences of each place, of different topics, and of one form where they have any."""
+    chosen: list[Evidence] = []
+    for place in PLACES:
+        for _ in range(each):
+            forms = {one.form for one in chosen if one.form}
+            topics = {one.topic for one in chosen}
+            fitting = [one for one in pool if one.place == place and one.topic not in topics]
+            fitting = [one for one in fitting if not one.form or not forms or one.form in forms]
+            chosen.append(pick(fitting, rng))
+    return chosen
+
+
+def draw_open_text(
+    template: Template, evidence: Sequence[Evidence], gender: str, tables: NoteTables, rng: random.Random
+) -> str:
+    """The template with a patient's story and the evidence in place, and the words for the patient still open."""
+    patient = Patient(gender, tables, rng, unless=template.unless)
+    patient.taken = tuple(one.medication for one in evidence if one.medication)
+
+    def value(match: re.Match[str]) -> str:
+        slot = match.group(1)
+        if slot.startswith("evidence."):
+            place = slot.removeprefix("evidence.")
+            return " ".join(one.sentence for one in evidence if one.place == place)
+        return patient.value_of(slot) if slot in SECTIONS else match.group(0)
+
+    filled = SLOT.sub(value, template.text)
+    return _VOWEL.sub(r"\1n", "\n".join(" ".join(line.split()) for line in filled.split("\n")).strip())
 
 
 def _shuffled(values: Iterable[T], rng: random.Random) -> list[T]:

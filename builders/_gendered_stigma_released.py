@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from swapbias.studies import Released, csv_rows, prompt_row
+from swapbias.studies import Released, corpus_dir, csv_rows, prompt_row, read_table
 
 # The released RQ1 files hold templates without a phase; their order is that of the phases (paper, section 3).
 PHASE_SIZES = {"diagnosis": 4, "intention": 6, "action": 7}
@@ -96,59 +96,26 @@ def _outputs(stem: str) -> str:
     return f"output/attribute_recursive_3steps_TOPK_10_BEAM_10_{stem}.csv"
 
 
-# model -> stem of its RQ1 files; file stems of its RQ2 results (mental, other); stem of its phrase table.
-# The published RoBERTa rows come from roberta_nonmh_result: roberta_non_result is a copy of another model's. Those of
-# Clinical-Longformer come from clinicallongformer_result, a run with three misspelt prompts.
-_MODELS = {
-    "roberta-large": ("roberta", ("roberta__result", "roberta_nonmh_result"), "roberta_"),
-    "mental/mental-roberta-base": (
-        "mentalroberta",
-        ("mentalroberta__result", "mentalroberta_non_result"),
-        "mentalroberta_",
-    ),
-    "yikuan8/Clinical-Longformer": (
-        "clinicallongformer",
-        ("clinicallongformer_result", "clinicallongformer_non_result"),
-        "",
-    ),
-    "bert-large-uncased": ("", ("bert__result", "bert_non_result"), ""),
-    "mental/mental-bert-base-uncased": ("", ("mentalbert__result", "mentalbert_non_result"), ""),
-}
 _SETS = ("mental_health", "other_health")
-# The run with the spelling put right: its RQ2 results (mental, other) and phrase table, and what it changes.
-_CORRECTED = (
-    "yikuan8/Clinical-Longformer",
-    ("clinicallongformer__result", "clinicallongformer_non_result"),
-    "clinicallongformer_",
-)
-_RESPELT = ("coercion", "segregation", "avoidance")
-_NOTE = (
-    "the paper printed a run with three misspelt prompts (treament, emploer, nieghbors); this is the authors' "
-    "corrected run, whose numbers differ in coercion, segregation and avoidance"
-)
+_COLUMNS = ("model", "rq1", *_SETS, "phrases", "corrected", "note")
 
 
 def released() -> Iterator[Released]:
-    for model, (rq1, rq2, phrases) in _MODELS.items():
-        if rq1:
-            stems = (f"output/{rq1}_all_df_intention.csv", f"output/{rq1}_all_df_intention_non_mh.csv")
+    """The runs of ``released.csv``: of rq1, of rq2, and the phrase table of this where there is one.
+
+    The published RoBERTa rows come from roberta_nonmh_result: roberta_non_result is a copy of another model's.
+    """
+    for run in read_table(corpus_dir("gendered_stigma") / "released.csv", _COLUMNS, optional=_COLUMNS):
+        whole = partial(Released, model=run["model"])
+        if run["rq1"]:
+            stems = (f"output/{run['rq1']}_all_df_intention.csv", f"output/{run['rq1']}_all_df_intention_non_mh.csv")
             rows = partial(_released_rq1, dict(zip(_SETS, stems, strict=True)))
-            yield Released(model=model, experiment="rq1", files=stems, rows=rows)
-        yield from _rq2(model, rq2, phrases)
-    yield from _rq2(*_CORRECTED, note=_NOTE, corrected=_RESPELT)
-
-
-def _rq2(model: str, stems: tuple[str, str], phrases: str, **more: Any) -> Iterator[Released]:
-    """The results of a run, and its phrase table where there is one."""
-    results = (_outputs(stems[0]), _outputs(stems[1]))
-    rows = partial(_released_rq2, dict(zip(_SETS, results, strict=True)))
-    yield Released(model=model, experiment="rq2", files=results, rows=rows, **more)
-    if phrases:
-        table = _outputs(phrases)
-        yield Released(
-            model=model,
-            experiment="rq2",
-            files=(table, results[0], *NOUN_FILES.values()),
-            rows=lambda files: (),
-            counts=partial(_phrase_table_cells, _SETS[0], table, results[0]),
-        )
+            yield whole(experiment="rq1", files=stems, rows=rows)
+        results = tuple(_outputs(run[one]) for one in _SETS)
+        rows = partial(_released_rq2, dict(zip(_SETS, results, strict=True)))
+        corrected = tuple(filter(None, run["corrected"].split("; ")))
+        yield whole(experiment="rq2", files=results, rows=rows, note=run["note"], corrected=corrected)
+        if run["phrases"]:
+            table, counts = _outputs(run["phrases"]), partial(_phrase_table_cells, _SETS[0], _outputs(run["phrases"]))
+            files = (table, results[0], *NOUN_FILES.values())
+            yield whole(experiment="rq2", files=files, rows=lambda files: (), counts=partial(counts, results[0]))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from swapbias.studies import corpus_dir, fill, read_table, slots, unknown
+from swapbias.studies import corpus_dir, fill, read_table, slots
 
 NAME = "group_packs"
 GENDERS = ("woman", "man")
@@ -14,6 +14,11 @@ _VERBS = {
     "plural": {"be": "are", "have": "have", "was": "were"},
 }
 _VOWEL_NUMBERS = ("8", "11-", "18-")  # eight, eleven, eighteen and all that begin with eight
+
+
+def table(name: str, *columns: str, optional: tuple[str, ...] = ()) -> list[dict[str, str]]:
+    """A table of the folder, whose last column is the source."""
+    return read_table(corpus_dir(NAME) / f"{name}.csv", (*columns, "source"), optional=optional)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +92,6 @@ def packs() -> dict[str, Pack]:
     }
 
 
-def pack(name: str) -> Pack:
-    """The pack of that name.
-
-    Raises:
-        UsageError: naming the packs there are.
-    """
-    known = packs()
-    if name not in known:
-        raise unknown("pack", name, list(known))
-    return known[name]
-
-
 def group(levels: Mapping[str, str]) -> str:
     """What a group is called: its levels, the gender last.
 
@@ -127,16 +120,16 @@ def capital(text: str) -> str:
 
 
 def _names(pack: Pack) -> Iterator[Person]:
-    columns = ("pack", "name", "gender", "race", "rating", "rated_by", "source")
-    for row in read_table(corpus_dir(NAME) / "names.csv", columns, optional=("rating", "rated_by")):
+    optional = ("rating", "rated_by")
+    for row in table("names", "pack", "name", "gender", "race", *optional, optional=optional):
         if row["pack"] == pack.name:
             yield Person({"person": row["name"]}, {factor: row[factor] for factor in pack.factors}, row["name"])
 
 
 def _described(pack: Pack) -> Iterator[Person]:
     """A phrase with a noun and a term of the level, of every term where groups have terms of their own."""
-    columns = ("pack", "phrase", "template", "woman", "man", "source")
-    phrases = [row for row in read_table(corpus_dir(NAME) / "phrases.csv", columns) if row["pack"] == pack.name]
+    rows = table("phrases", "pack", "phrase", "template", "woman", "man")
+    phrases = [row for row in rows if row["pack"] == pack.name]
     for level, terms in _terms(pack):
         for phrase in phrases:
             for gender in GENDERS if "gender" in pack.factors else GENDERS[:1]:
@@ -151,9 +144,8 @@ def _described(pack: Pack) -> Iterator[Person]:
 
 def _terms(pack: Pack) -> Iterator[tuple[str, dict[str, str]]]:
     """Of each level what it is called, by the form of the words: each term alone where items are terms."""
-    rows = read_table(corpus_dir(NAME) / "terms.csv", ("pack", "level", "form", "term", "source"))
     together: dict[str, dict[str, str]] = {}
-    for row in rows:
+    for row in table("terms", "pack", "level", "form", "term"):
         if row["pack"] == pack.name and pack.nested:
             yield row["level"], {row["form"]: row["term"]}
         elif row["pack"] == pack.name:
@@ -163,7 +155,15 @@ def _terms(pack: Pack) -> Iterator[tuple[str, dict[str, str]]]:
 
 def _pronouns() -> Iterator[Person]:
     """Of each pronoun its forms and those of the verbs that agree with it."""
-    table = corpus_dir("gender_lexicon") / "pronoun_sets.csv"
-    for row in read_table(table, ("pronoun", *_ROLES, "agreement", "source")):
+    sets = corpus_dir("gender_lexicon") / "pronoun_sets.csv"
+    for row in read_table(sets, ("pronoun", *_ROLES, "agreement", "source")):
         forms = {role: row[role] for role in _ROLES} | _VERBS[row["agreement"]]
         yield Person(forms, {"pronoun": row["pronoun"]}, "")
+
+
+def people_rows() -> Iterator[dict[str, str]]:
+    """The words of everybody of every pack by the slot of a template, for studies of other claims."""
+    for pack in packs().values():
+        for person in pack.people():
+            who = {"pack": pack.name, "group": person.group, "reference": pack.reference, "item": person.item}
+            yield from ({**who, "slot": slot, "term": words} for slot, words in person.forms.items())

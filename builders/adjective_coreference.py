@@ -13,22 +13,17 @@ from swapbias.builders._adjective_coreference_sentences import (
     conditions,
     own_sentences,
     reworded_sentences,
-    upstream_paths,
     winobias_sentences,
 )
 from swapbias.studies import (
-    PLACEBO_COLUMNS,
-    PROMPT_COLUMNS,
     Candidate,
-    Config,
-    Corpus,
+    declared_corpus,
     declared_study,
     placebo,
     prompt_row,
 )
 
 _MORE = ("pronoun", "correct", "incorrect", "male_answer", "female_answer", "mode")
-COLUMNS = (*PROMPT_COLUMNS, *_MORE)
 QUESTION = (
     " Who does '{pronoun}' refer to? Respond with exactly one word, either a noun with no description or 'unsure'"
 )
@@ -70,47 +65,15 @@ def _reworded(mode: str) -> Iterator[dict[str, str]]:
                 yield placebo(row, number, row["text"])
 
 
-# --- the declaration ----------------------------------------------------------------------------------
-
-_WINOBIAS = "396 sentence pairs of WinoBias, type 1"
-_SOURCES: dict[str, tuple[str, Callable[[], Iterable[Sentence]], tuple[str, ...]]] = {
-    "wino_style": ("48 sentence pairs of this project", own_sentences, ()),
-    **{
-        f"winobias_{split}": (
-            f"{_WINOBIAS} {split}", partial(winobias_sentences, split), tuple(upstream_paths(split).values()),
-        )
-        for split in ("dev", "test")
-    },
-}  # fmt: skip
-_WHERE = {
-    "stereotype": "each adjective before the occupation of its stereotype",
-    "position": "the first adjective before the first occupation, as it was run",
+_SENTENCES: dict[str, Callable[[], Iterable[Sentence]]] = {
+    "wino_style": own_sentences,
+    "winobias_dev": partial(winobias_sentences, "dev"),
+    "winobias_test": partial(winobias_sentences, "test"),
 }
-
-
-def _config(source: str, mode: str) -> Config:
-    what, sentences, upstream = _SOURCES[source]
-    rows, description = partial(_prompts, sentences, mode), f"{what} x 16 conditions, {_WHERE[mode]}"
-    return Config(f"{source}-{mode}", description, rows, COLUMNS, upstream=upstream)
-
-
-CONFIGS = tuple(_config(source, mode) for source in _SOURCES for mode in MODES)
-REWORDED = Config(
-    f"{CONFIGS[0].name}_wordings",
-    f"{_SOURCES['wino_style'][0]} without adjectives in 5 wordings",
-    partial(_reworded, MODES[0]),
-    (*COLUMNS, *PLACEBO_COLUMNS),
-)
-
-
-STUDY = declared_study(NAME, aliases=key_aliases())
-
-CORPUS = Corpus(
-    name=NAME,
-    title="Sentences about two occupations and a pronoun, with adjectives before the occupations",
-    version="3.0.0",
-    tags=("gender-bias", "coreference", "counterfactual"),
-    study=STUDY,
+ROWS = {f"{name}-{mode}": partial(_prompts, made, mode) for name, made in _SENTENCES.items() for mode in MODES}
+CORPUS = declared_corpus(
+    NAME,
+    ROWS | {"wino_style-stereotype_wordings": partial(_reworded, "stereotype")},
+    study=declared_study(NAME, aliases=key_aliases()),
     released=tuple(released()),
-    configs=(*CONFIGS, REWORDED),
 )

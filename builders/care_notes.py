@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.studies import (
-    Corpus,
     Released,
-    declared_study,
+    declared_corpus,
     pinned_files,
     prompt_row,
-    table_config,
 )
 
 NAME = "care_notes"
@@ -83,19 +81,4 @@ def released() -> Iterator[Released]:
         yield Released(model=model, experiment="tone", files=tuple(mine), rows=_released_rows, counts=_counts)
 
 
-# --- the declaration ----------------------------------------------------------------------------------
-
-STUDY = declared_study(NAME)
-
-CORPUS = Corpus(
-    name=NAME,
-    title="Words of health, emotion and need, and published gaps of summaries of care notes",
-    tags=("gender-bias", "medical", "summarization"),
-    study=STUDY,
-    released=tuple(released()),
-    configs=(
-        table_config(
-            NAME, "words", "Words of health, emotion and need that are counted", ("theme", "word", "source")
-        ),
-    ),
-)
+CORPUS = declared_corpus(NAME, released=tuple(released()))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 
-from swapbias.builders._clinical_notes_synthetic import counterfactual_notes, synthetic_notes
+from swapbias.builders._clinical_notes_synthetic import synthetic_notes
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.notes import (
     NAME,
@@ -29,7 +29,7 @@ from swapbias.studies import DOUBTFUL, PLACEBO_COLUMNS, Config, Corpus
 @cache
 def _synthetic() -> Notes:
     mine = [note for one in PHENOTYPES for note in synthetic_notes(phenotype=one)]
-    others = (note for one in PHENOTYPES for note in counterfactual_notes(phenotype=one))
+    others = (note for one in PHENOTYPES for note in synthetic_notes(phenotype=one, counterfactual=True))
     known = {note["text"]: other["text"] for note, other in zip(mine, others, strict=True)}
     return Notes("synthetic", tuple(mine), known=known)
 

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from swapbias.studies import Config, Corpus, corpus_dir, read_table
+from swapbias.studies import corpus_dir, declared_corpus, read_table
 
 NAME = "clinical_swaps"
 COLUMNS = ("note_id", "scene", "author", "gender", "text", "counterfactual", "counterfactual_keep", "spans", "split")
@@ -43,20 +43,4 @@ def rows() -> Iterator[dict[str, str]]:
         yield dict(zip(COLUMNS, (row["note_id"], row["scene"], row["author"], row["gender"], *cells), strict=True))
 
 
-CORPUS = Corpus(
-    name=NAME,
-    title="Clinical notes and sentences with the counterfactual that changes nobody's gender but the patient's",
-    licence="CC-BY-4.0",
-    version="3.1.0",
-    tags=("gender-bias", "counterfactual", "medical", "coreference"),
-    configs=(
-        Config(
-            "notes",
-            "Notes and sentences, and their counterfactual",
-            rows,
-            COLUMNS,
-            {"author": "int64"},
-            split_column="split",
-        ),
-    ),
-)
+CORPUS = declared_corpus(NAME, {"notes": rows})

@@ -3,27 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from swapbias.studies import (
-    MASK,
-    PROMPT_COLUMNS,
-    Candidate,
-    Config,
-    Corpus,
-    Covariate,
-    Lexicon,
-    Row,
-    corpus_dir,
-    declared_study,
-    fill,
-    prompt_row,
-    read_table,
-    slots,
-    table_config,
-)
+from swapbias import studies
 
 NAME = "coreference_schemas"
-FOLDER = corpus_dir(NAME)
-COLUMNS = (*PROMPT_COLUMNS, "participant", "pronoun")
+FOLDER = studies.corpus_dir(NAME)
 SOMEONE = "someone"
 PRONOUNS = {
     "male": {"subject": "he", "object": "him", "possessive": "his", "was": "was"},
@@ -40,20 +23,22 @@ _OCCUPATIONS = ("occupation", "bergsma_percent_women", "bls_percent_women", "bls
 
 def _sentences(pronouns: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[dict[str, str], str, str, str, str]]:
     """Of every template with the other person named or just someone: the row, that person, group, pronoun, text."""
-    for row in read_table(FOLDER / "templates.csv", ("occupation", "participant", "referent", "template", "source")):
-        used = slots(row["template"])
+    for row in studies.read_table(
+        FOLDER / "templates.csv", ("occupation", "participant", "referent", "template", "source")
+    ):
+        used = studies.slots(row["template"])
         role = next(one for one in _ROLES if one in used)
         for other in (f"the {row['participant']}", SOMEONE):
             known = {"occupation": row["occupation"], "participant": other, "capital_participant": other.capitalize()}
             known["any_participant"] = other.replace("the ", "a ", 1)
             for group, forms in pronouns.items():
-                text = fill(row["template"], **{slot: {**known, **forms}[slot] for slot in used})
+                text = studies.fill(row["template"], **{slot: {**known, **forms}[slot] for slot in used})
                 yield row, other, group, forms[role], text
 
 
-def _row(experiment: str, row: Mapping[str, str], other: str, group: str, text: str, **more: Any) -> Row:
+def _row(experiment: str, row: Mapping[str, str], other: str, group: str, text: str, **more: Any) -> studies.Row:
     pair = f"{row['occupation']}.{other.removeprefix('the ')}.{row['referent']}"
-    prompt = prompt_row(
+    prompt = studies.prompt_row(
         pair, group, text, experiment, construct=SOMEONE if other == SOMEONE else "participant",
         condition=row["occupation"], label=row["referent"], template=row["template"], **more,
     )  # fmt: skip
@@ -67,7 +52,7 @@ def _whole() -> Iterator[dict[str, str]]:
 
 def _masked() -> Iterator[dict[str, str]]:
     """The pronoun masked; the verb agrees with the pronoun that is counted."""
-    masked = {group: {**forms, **dict.fromkeys(_ROLES, MASK)} for group, forms in PRONOUNS.items()}
+    masked = {group: {**forms, **dict.fromkeys(_ROLES, studies.MASK)} for group, forms in PRONOUNS.items()}
     named = [pronoun for _, _, _, pronoun, _ in _sentences(PRONOUNS)]
     for (row, other, group, _, text), pronoun in zip(_sentences(masked), named, strict=True):
         yield {**_row("masked", row, other, group, text, lexicon=f"{NAME}/pronouns/{group}"), "pronoun": pronoun}
@@ -76,47 +61,42 @@ def _masked() -> Iterator[dict[str, str]]:
 def _choices() -> Iterator[dict[str, str]]:
     for row, other, group, pronoun, text in _sentences(PRONOUNS):
         question = _QUESTION.format(sentence=text, pronoun=pronoun, occupation=row["occupation"], participant=other)
-        options = (Candidate(f"the {row['occupation']}", 1.0), Candidate(other, 0.0), Candidate("unsure"))
+        options = (
+            studies.Candidate(f"the {row['occupation']}", 1.0),
+            studies.Candidate(other, 0.0),
+            studies.Candidate("unsure"),
+        )
         yield {**_row("choices", row, other, group, question, candidates=options), "pronoun": pronoun}
 
 
-def _pronouns() -> Lexicon:
+def _pronouns() -> studies.Lexicon:
     words = {forms[role]: group for group, forms in PRONOUNS.items() for role in _ROLES}
-    return Lexicon(f"{NAME}/pronouns", words=words)
+    return studies.Lexicon(f"{NAME}/pronouns", words=words)
 
 
 def _women(column: str) -> dict[str, float]:
-    return {row["occupation"]: float(row[column]) for row in read_table(FOLDER / "occupations.csv", _OCCUPATIONS)}
+    return {
+        row["occupation"]: float(row[column]) for row in studies.read_table(FOLDER / "occupations.csv", _OCCUPATIONS)
+    }
 
 
 # --- the declaration ----------------------------------------------------------------------------------
 
 
-STUDY = declared_study(
+STUDY = studies.declared_study(
     NAME,
     covariates=(
-        Covariate("percent women by BLS", "condition", _women("bls_percent_women"), of_gap=True),
-        Covariate("percent women by Bergsma and Lin", "condition", _women("bergsma_percent_women"), of_gap=True),
+        studies.Covariate("percent women by BLS", "condition", _women("bls_percent_women"), of_gap=True),
+        studies.Covariate(
+            "percent women by Bergsma and Lin", "condition", _women("bergsma_percent_women"), of_gap=True
+        ),
     ),
 )
 
 
-CORPUS = Corpus(
-    name=NAME,
-    title="Sentences about an occupation, another person and a pronoun of three kinds",
-    version="2.0.0",
+CORPUS = studies.declared_corpus(
+    NAME,
+    {"sentences": _whole, "masked": _masked, "choices": _choices},
     study=STUDY,
     lexicons={"pronouns": _pronouns},
-    configs=(
-        Config("sentences", "120 templates x 2 other persons x 3 pronouns", _whole, COLUMNS),
-        Config("masked", "The same with the pronoun masked", _masked, COLUMNS),
-        Config("choices", "The same with a question of whom the pronoun means", _choices, COLUMNS),
-        table_config(
-            NAME,
-            "occupations",
-            "60 occupations with their shares of women",
-            _OCCUPATIONS,
-            types={"bergsma_percent_women": "float64", "bls_percent_women": "float64", "bls_year": "int64"},
-        ),
-    ),
 )

@@ -3,32 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
+from swapbias import studies
 from swapbias.builders._gendered_stigma_released import NOUN_FILES, original_templates, released
-from swapbias.studies import (
-    MASK,
-    PLACEBO_COLUMNS,
-    PROMPT_COLUMNS,
-    Candidate,
-    Config,
-    Corpus,
-    Lexicon,
-    check_templates,
-    corpus_dir,
-    csv_rows,
-    declared_study,
-    fill,
-    placebo,
-    prompt_row,
-    read_table,
-    slots,
-    upstream_file,
-    wordings,
-)
 
 NAME = "gendered_stigma"
 GROUPS = ("female", "male", "unspecified")
 NO_CONDITION = {"diagnosis": "none", "set": "baseline"}
-RQ2_COLUMNS = (*PROMPT_COLUMNS, "polarity")
 WORD_COLUMNS = ("list", "word", "label", "match")
 NAMES = {"female": "data/women_top_1000_names_only.csv", "male": "data/men_top_1000_names_only.csv"}
 RQ1_ROBERTA = "output/roberta_all_df_intention.csv"
@@ -36,7 +16,7 @@ RQ2_ROBERTA = "output/attribute_recursive_3steps_TOPK_10_BEAM_10_roberta__result
 
 
 def _diagnoses() -> list[dict[str, str]]:
-    return read_table(corpus_dir(NAME) / "diagnoses.csv", ("diagnosis", "set"))
+    return studies.read_table(studies.corpus_dir(NAME) / "diagnoses.csv", ("diagnosis", "set"))
 
 
 def _prompts(
@@ -49,11 +29,13 @@ def _prompts(
     """Rows of every template x diagnosis x group; a template's polarity, where it has one, is a further column."""
     for diagnosis in diagnoses or _diagnoses():
         for template in templates:
-            text = fill(template["template"], **dict.fromkeys(slots(template["template"]), diagnosis["diagnosis"]))
+            text = studies.fill(
+                template["template"], **dict.fromkeys(studies.slots(template["template"]), diagnosis["diagnosis"])
+            )
             pair = f"{template['template_id']}/{diagnosis['diagnosis']}"
             more = {"polarity": template["polarity"]} if "polarity" in template else {}
             for group in groups:
-                row = prompt_row(
+                row = studies.prompt_row(
                     pair, group, text, experiment, lexicon=f"{NAME}/{lexicon}/{group}",
                     construct=template["construct"], condition=diagnosis["diagnosis"], label=diagnosis["set"],
                     template=template["template_id"],
@@ -63,8 +45,8 @@ def _prompts(
 
 def _templates(name: str, *columns: str, expected: tuple[str, ...] = ("diagnosis",)) -> list[dict[str, str]]:
     table = f"{name}_templates.csv"
-    rows = read_table(corpus_dir(NAME) / table, ("template_id", *columns, "template", "source"))
-    return [{**row, "construct": row[columns[0]]} for row in check_templates(table, rows, expected)]
+    rows = studies.read_table(studies.corpus_dir(NAME) / table, ("template_id", *columns, "template", "source"))
+    return [{**row, "construct": row[columns[0]]} for row in studies.check_templates(table, rows, expected)]
 
 
 def _rq1() -> Iterator[dict[str, str]]:
@@ -78,27 +60,28 @@ def _rq2() -> Iterator[dict[str, str]]:
 def _reworded(experiment: str, *columns: str) -> Iterator[dict[str, str]]:
     """Rows of both genders in every wording of the templates."""
     originals = _templates(experiment, *columns)
-    for number, worded in wordings(NAME, "template_id").items():
+    for number, worded in studies.wordings(NAME, "template_id").items():
         templates = [{**one, "template": worded[one["template_id"]]["template"]} for one in originals]
-        check_templates("wordings.csv", templates, ["diagnosis"])
+        studies.check_templates("wordings.csv", templates, ["diagnosis"])
         for row in _prompts(templates, experiment, experiment, GROUPS[:2]):
-            yield placebo(row, number, row["text"])
+            yield studies.placebo(row, number, row["text"])
 
 
 def _choices() -> Iterator[dict[str, str]]:
     """The sentences of rq1 with a choice of their subject, in both orders; the options count 1 for a row's group."""
     for row in _rq1():
+        sentence = row["text"].replace(studies.MASK, "____")
         for first, second in (("She", "He"), ("He", "She")) if row["group"] != GROUPS[2] else ():
             order = f"{first.lower()}_first"
             counts = {"She": float(row["group"] == "female"), "He": float(row["group"] == "male")}
-            options = [Candidate(one, counts[one]) for one in (first, second)]
+            options = [studies.Candidate(one, counts[one]) for one in (first, second)]
             yield {
                 **row,
                 "prompt_id": f"{row['prompt_id']}/{order}",
                 "pair_id": f"{row['pair_id']}/{order}",
-                "text": f"Which word is likelier to begin this sentence?\n\n{row['text'].replace(MASK, '____')}\n\n"
+                "text": f"Which word is likelier to begin this sentence?\n\n{sentence}\n\n"
                 f"- (A): {first}\n- (B): {second}\n- (C): neither is likelier\n\nAnswer with the letter alone.",
-                "candidates": (*options, Candidate("neither is likelier")),
+                "candidates": (*options, studies.Candidate("neither is likelier")),
                 "lexicon": "",
                 "experiment": "choices",
             }
@@ -107,7 +90,9 @@ def _choices() -> Iterator[dict[str, str]]:
 def _completions() -> Iterator[dict[str, str]]:
     """The sentences of rq1 with a blank for their subject."""
     for row in _rq1():
-        text = f"Complete this sentence with a person as its subject.\n\n{row['text'].replace(MASK, '____')}\n\n"
+        text = (
+            f"Complete this sentence with a person as its subject.\n\n{row['text'].replace(studies.MASK, '____')}\n\n"
+        )
         yield {**row, "text": f"{text}Answer with the missing word alone.", "experiment": "completions"}
 
 
@@ -116,12 +101,12 @@ def _baseline() -> Iterator[dict[str, str]]:
 
 
 def _rq1_original() -> Iterator[dict[str, str]]:
-    templates = original_templates(upstream_file(NAME, RQ1_ROBERTA))
+    templates = original_templates(studies.upstream_file(NAME, RQ1_ROBERTA))
     return _prompts(templates, "rq1", "rq1_original", GROUPS)
 
 
 def _rq2_original() -> Iterator[dict[str, str]]:
-    released_cells = {row["sequence"]: row for row in csv_rows(upstream_file(NAME, RQ2_ROBERTA))}
+    released_cells = {row["sequence"]: row for row in studies.csv_rows(studies.upstream_file(NAME, RQ2_ROBERTA))}
     templates = [
         {
             "template_id": f"original{number}",
@@ -141,21 +126,21 @@ def _polarity(dimension: str, text: str) -> str:
 
 
 def _words() -> dict[str, str]:
-    rows = read_table(corpus_dir(NAME) / "rq1_words.csv", ("word", "group"))
+    rows = studies.read_table(studies.corpus_dir(NAME) / "rq1_words.csv", ("word", "group"))
     return {row["word"]: row["group"] for row in rows}
 
 
-def _rq1_lexicon() -> Lexicon:
-    rows = read_table(corpus_dir("gender_lexicon") / "names.csv", ("word", "group"))
-    return Lexicon(f"{NAME}/rq1", words=_words(), proper={row["word"]: row["group"] for row in rows})
+def _rq1_lexicon() -> studies.Lexicon:
+    rows = studies.read_table(studies.corpus_dir("gender_lexicon") / "names.csv", ("word", "group"))
+    return studies.Lexicon(f"{NAME}/rq1", words=_words(), proper={row["word"]: row["group"] for row in rows})
 
 
-def _rq2_lexicon() -> Lexicon:
+def _rq2_lexicon() -> studies.Lexicon:
     """Gendered pronouns and nouns of the project, matched with their case; no names."""
-    folder = corpus_dir("gender_lexicon")
-    rows = read_table(folder / "pronouns.csv", ("word", "group", "role"))
-    rows += read_table(folder / "nouns.csv", ("word", "group", "kind"))
-    return Lexicon(f"{NAME}/rq2", words={}, proper={row["word"]: row["group"] for row in rows})
+    folder = studies.corpus_dir("gender_lexicon")
+    rows = studies.read_table(folder / "pronouns.csv", ("word", "group", "role"))
+    rows += studies.read_table(folder / "nouns.csv", ("word", "group", "kind"))
+    return studies.Lexicon(f"{NAME}/rq2", words={}, proper={row["word"]: row["group"] for row in rows})
 
 
 def _word_files(files: Mapping[str, str]) -> dict[str, str]:
@@ -163,15 +148,15 @@ def _word_files(files: Mapping[str, str]) -> dict[str, str]:
     return {
         word: group
         for group, path in files.items()
-        for word in upstream_file(NAME, path).read_text(encoding="utf-8").split()
+        for word in studies.upstream_file(NAME, path).read_text(encoding="utf-8").split()
     }
 
 
-LEXICONS: Mapping[str, Callable[[], Lexicon]] = {
+LEXICONS: Mapping[str, Callable[[], studies.Lexicon]] = {
     "rq1": _rq1_lexicon,
-    "rq1_original": lambda: Lexicon(f"{NAME}/rq1_original", words=_words(), proper=_word_files(NAMES)),
+    "rq1_original": lambda: studies.Lexicon(f"{NAME}/rq1_original", words=_words(), proper=_word_files(NAMES)),
     "rq2": _rq2_lexicon,
-    "rq2_original": lambda: Lexicon(f"{NAME}/rq2_original", words={}, proper=_word_files(NOUN_FILES)),
+    "rq2_original": lambda: studies.Lexicon(f"{NAME}/rq2_original", words={}, proper=_word_files(NOUN_FILES)),
 }
 
 
@@ -184,64 +169,17 @@ def _word_rows(*names: str) -> Iterator[dict[str, str]]:
                 yield dict(zip(WORD_COLUMNS, (lexicon.name, word, label, match), strict=True))
 
 
-# --- the declaration ----------------------------------------------------------------------------------
-
-
-STUDY = declared_study(NAME)
-
-CORPUS = Corpus(
-    name=NAME,
-    title="Prompts on mental and other health conditions with a masked subject or object",
-    version="3.0.0",
-    tags=("gender-bias", "counterfactual", "medical", "mental-health"),
-    study=STUDY,
-    lexicons=LEXICONS,
-    released=tuple(released()),
-    configs=(
-        Config("rq1", "17 templates in three phases x 22 conditions x 3 groups of words", _rq1),
-        Config("rq1_baseline", "17 templates of the same phases about no condition x 3 groups of words", _baseline),
-        Config(
-            "rq1_wordings",
-            "5 wordings of the templates of rq1 x 22 conditions x 2 genders",
-            partial(_reworded, "rq1", "phase"),
-            (*PROMPT_COLUMNS, *PLACEBO_COLUMNS),
-        ),
-        Config(
-            "rq1_original",
-            "The same with the templates and first names that the authors released",
-            _rq1_original,
-            upstream=(RQ1_ROBERTA, *NAMES.values()),
-        ),
-        Config("choices", "The sentences of rq1 with a choice of she or he, in both orders x 2 genders", _choices),
-        Config("completions", "The sentences of rq1 with a blank for the subject x 3 groups of words", _completions),
-        Config("rq2", "27 templates in nine dimensions of stigma x 22 conditions x 2 genders", _rq2, RQ2_COLUMNS),
-        Config(
-            "rq2_wordings",
-            "5 wordings of the templates of rq2 x 22 conditions x 2 genders",
-            partial(_reworded, "rq2", "dimension", "polarity"),
-            (*RQ2_COLUMNS, *PLACEBO_COLUMNS),
-        ),
-        Config(
-            "rq2_original",
-            "The same with the templates and nouns that the authors released",
-            _rq2_original,
-            RQ2_COLUMNS,
-            upstream=(RQ2_ROBERTA, *NOUN_FILES.values()),
-        ),
-        Config(
-            "words",
-            "The words counted at the masks of rq1 and rq2, with their group",
-            partial(_word_rows, "rq1", "rq2"),
-            WORD_COLUMNS,
-            split="train",
-        ),
-        Config(
-            "words_original",
-            "The words counted at the masks of rq1_original and rq2_original",
-            partial(_word_rows, "rq1_original", "rq2_original"),
-            WORD_COLUMNS,
-            upstream=(*NAMES.values(), *NOUN_FILES.values()),
-            split="train",
-        ),
-    ),
-)
+ROWS = {
+    "rq1": _rq1,
+    "rq1_baseline": _baseline,
+    "rq1_wordings": partial(_reworded, "rq1", "phase"),
+    "rq1_original": _rq1_original,
+    "choices": _choices,
+    "completions": _completions,
+    "rq2": _rq2,
+    "rq2_wordings": partial(_reworded, "rq2", "dimension", "polarity"),
+    "rq2_original": _rq2_original,
+    "words": partial(_word_rows, "rq1", "rq2"),
+    "words_original": partial(_word_rows, "rq1_original", "rq2_original"),
+}
+CORPUS = studies.declared_corpus(NAME, ROWS, lexicons=LEXICONS, released=tuple(released()))

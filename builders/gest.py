@@ -6,25 +6,10 @@ from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 
-from swapbias.studies import (
-    MASK,
-    Config,
-    Corpus,
-    Lexicon,
-    Released,
-    corpus_dir,
-    csv_rows,
-    declared_study,
-    fill,
-    pinned_files,
-    prompt_row,
-    read_table,
-    table_config,
-    upstream_file,
-)
+from swapbias import studies
 
 NAME = "gest"
-FOLDER = corpus_dir(NAME)
+FOLDER = studies.corpus_dir(NAME)
 SENTENCES, MENDED = "data/gest.csv", "data/gest_1.1.csv"
 _STEREOTYPES = ("number", "stereotype", "about", "sentences")
 _PREDICTIONS = {"masked": "data/predictions/english_mlm/", "causal": "data/predictions/english_glm/"}
@@ -32,46 +17,50 @@ _PREDICTIONS = {"masked": "data/predictions/english_mlm/", "causal": "data/predi
 
 @cache
 def _stereotypes() -> dict[str, dict[str, str]]:
-    rows = read_table(FOLDER / "stereotypes.csv", _STEREOTYPES)
+    rows = studies.read_table(FOLDER / "stereotypes.csv", _STEREOTYPES)
     return {row["number"]: row for row in rows}
 
 
 def _templates(config: str) -> list[dict[str, str]]:
-    rows = read_table(FOLDER / "templates.csv", ("config", "template", "text", "male", "female"))
+    rows = studies.read_table(FOLDER / "templates.csv", ("config", "template", "text", "male", "female"))
     return [row for row in rows if row["config"] == config]
 
 
 def _sentences(path: Path) -> list[tuple[str, dict[str, str]]]:
     """The sentences in the order of the released file, each with its stereotype."""
     known = _stereotypes()
-    return [(row["sentence"], known[row["stereotype"]]) for row in csv_rows(path)]
+    return [(row["sentence"], known[row["stereotype"]]) for row in studies.csv_rows(path)]
 
 
 def _lexicon_name(template: Mapping[str, str]) -> str:
     return {"He": "first_words", "he": "pronouns", "man": "nouns"}[template["male"]]
 
 
-def _lexicon(name: str) -> Lexicon:
+def _lexicon(name: str) -> studies.Lexicon:
     """The two words of a template, in the case that they have there."""
     template = next(one for one in _templates("masked") if _lexicon_name(one) == name)
-    return Lexicon(f"{NAME}/{name}", words={}, proper={template[group]: group for group in ("male", "female")})
+    return studies.Lexicon(
+        f"{NAME}/{name}", words={}, proper={template[group]: group for group in ("male", "female")}
+    )
 
 
 def _rows(config: str, path: str) -> Iterator[dict[str, str]]:
     """Every sentence in every template, of a man and of a woman; in ``masked`` the word is a blank."""
-    sentences = _sentences(upstream_file(NAME, path))
+    sentences = _sentences(studies.upstream_file(NAME, path))
     for template in _templates(config):
         for number, (sentence, stereotype) in enumerate(sentences):
             for group in ("male", "female"):
                 masked = config == "masked"
-                text = fill(template["text"], sentence=sentence, word=MASK if masked else template[group])
+                text = studies.fill(
+                    template["text"], sentence=sentence, word=studies.MASK if masked else template[group]
+                )
                 yield _row(config, template, number, stereotype, group, text)
 
 
 def _row(
     experiment: str, template: Mapping[str, str], number: int, stereotype: Mapping[str, str], group: str, text: str
 ) -> dict[str, str]:
-    return prompt_row(
+    return studies.prompt_row(
         f"{template['template']}/{number + 1}", group, text, experiment, construct=stereotype["stereotype"],
         lexicon=f"{NAME}/{_lexicon_name(template)}/{group}" if experiment == "masked" else "",
         condition=f"sentence {number + 1}", label=stereotype["about"], template=template["template"],
@@ -130,14 +119,14 @@ def _counts(experiment: str, files: Mapping[str, Path]) -> Iterator[tuple[str, s
             yield template["template"], "stereotype rate", known, value
 
 
-def released() -> Iterator[Released]:
+def released() -> Iterator[studies.Released]:
     """Every model whose scores are pinned: its name and template stand in the path."""
     for experiment, folder in _PREDICTIONS.items():
         found: dict[str, list[str]] = defaultdict(list)
-        for path in sorted(one for one in pinned_files(NAME) if one.startswith(folder)):
+        for path in sorted(one for one in studies.pinned_files(NAME) if one.startswith(folder)):
             found[path.removeprefix(folder).rpartition("_template-")[0]].append(path)
         for model, paths in found.items():
-            yield Released(
+            yield studies.Released(
                 model=model,
                 experiment=experiment,
                 files=(SENTENCES, *paths),
@@ -146,35 +135,14 @@ def released() -> Iterator[Released]:
             )
 
 
-# --- the declaration ----------------------------------------------------------------------------------
-
-
-STUDY = declared_study(NAME)
-
-
-def _config(name: str, kind: str, path: str, description: str) -> Config:
-    return Config(name, description, partial(_rows, kind, path), upstream=(path,))
-
-
-CORPUS = Corpus(
-    name=NAME,
-    title="First-person sentences with a gender stereotype, said by a man or a woman",
-    tags=("gender-bias",),
-    version="2.0.0",
-    study=STUDY,
+ROWS = {
+    f"{kind}{version}": partial(_rows, kind, path)
+    for version, path in (("", SENTENCES), ("_1_1", MENDED))
+    for kind in _PREDICTIONS
+}
+CORPUS = studies.declared_corpus(
+    NAME,
+    ROWS,
     lexicons={name: partial(_lexicon, name) for name in ("first_words", "pronouns", "nouns")},
-    configs=(
-        _config("masked", "masked", SENTENCES, "3,565 sentences x 4 templates, who says them is the blank"),
-        _config("causal", "causal", SENTENCES, "3,565 sentences x 2 templates x a man and a woman"),
-        _config("masked_1_1", "masked", MENDED, "The masked config with 244 typing errors mended (GEST 1.1)"),
-        _config("causal_1_1", "causal", MENDED, "The causal config with 244 typing errors mended (GEST 1.1)"),
-        table_config(
-            NAME,
-            "stereotypes",
-            "The 16 stereotypes, whom they are about and how many sentences each has",
-            _STEREOTYPES,
-            types={"number": "int64", "sentences": "int64", "about": ("women", "men")},
-        ),
-    ),
     released=tuple(released()),
 )

@@ -6,23 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from swapbias.studies import (
-    PLACEBO_COLUMNS,
-    PROMPT_COLUMNS,
-    Candidate,
-    Config,
-    Corpus,
-    Covariate,
-    Released,
-    check_templates,
-    corpus_dir,
-    declared_study,
-    fill,
-    placebo,
-    prompt_row,
-    read_table,
-    wordings,
-)
+from swapbias import studies
 
 NAME = "occupation_sentiment"
 GROUPS = ("male", "female")
@@ -30,12 +14,16 @@ GROUPS = ("male", "female")
 
 def _professions() -> list[dict[str, str]]:
     columns = ("profession", "labour_force_class", "median_weekly_earnings")
-    return read_table(corpus_dir(NAME) / "professions.csv", columns, optional=("median_weekly_earnings",))
+    return studies.read_table(
+        studies.corpus_dir(NAME) / "professions.csv", columns, optional=("median_weekly_earnings",)
+    )
 
 
 def _noun_pairs() -> list[dict[str, str]]:
-    rows = read_table(corpus_dir(NAME) / "noun_pairs.csv", ("noun_pair", "male", "female", "template"))
-    return check_templates("noun_pairs.csv", rows, ["noun", "profession"])
+    rows = studies.read_table(
+        studies.corpus_dir(NAME) / "noun_pairs.csv", ("noun_pair", "male", "female", "template")
+    )
+    return studies.check_templates("noun_pairs.csv", rows, ["noun", "profession"])
 
 
 def _sentences(
@@ -44,8 +32,8 @@ def _sentences(
     for group in GROUPS:  # the order of the released corpus: 400 male sentences, then their 400 partners
         for profession, labour_force_class in professions:
             for pair in noun_pairs or _noun_pairs():
-                text = fill(pair["template"], noun=pair[group], profession=profession)
-                yield prompt_row(
+                text = studies.fill(pair["template"], noun=pair[group], profession=profession)
+                yield studies.prompt_row(
                     f"{pair['noun_pair']}/{profession}", group, text, experiment, condition=profession,
                     construct="occupation" if experiment == "sentences" else "control", label=labour_force_class,
                     template=pair["noun_pair"],
@@ -59,10 +47,10 @@ def _occupations(noun_pairs: list[dict[str, str]] | None = None) -> Iterator[dic
 
 def _reworded() -> Iterator[dict[str, str]]:
     """The sentences in every wording of their frame."""
-    for number, worded in wordings(NAME, "frame").items():
+    for number, worded in studies.wordings(NAME, "frame").items():
         pairs = [{**pair, "template": worded[pair["template"]]["template"]} for pair in _noun_pairs()]
         for row in _occupations(pairs):
-            yield placebo(row, number, row["text"])
+            yield studies.placebo(row, number, row["text"])
 
 
 def _control() -> Iterator[dict[str, str]]:
@@ -73,7 +61,7 @@ def _ratings() -> Iterator[dict[str, str]]:
     """Each sentence with a question of how positive it is; the options from the lowest, each with its place."""
     labels = ("Very negative", "Negative", "Neutral", "Positive", "Very positive")
     listed = "\n".join(f"- ({letter}): {one}" for letter, one in zip("ABCDE", labels, strict=True))
-    options = tuple(Candidate(one, place / 4) for place, one in enumerate(labels))
+    options = tuple(studies.Candidate(one, place / 4) for place, one in enumerate(labels))
     for row in _occupations():
         question = f"How negative or positive is this sentence?\n\n{row['text']}\n\n{listed}"
         text = f"{question}\n\nAnswer with the letter alone."
@@ -109,30 +97,14 @@ _RELEASED = {
     "bidirectional LSTM": ("runs/lstm.txt", _released_list),
 }
 
-# --- the declaration ----------------------------------------------------------------------------------
-
-
-STUDY = declared_study(NAME, covariates=(Covariate("median weekly earnings", "condition", _earnings()),))
-
-CORPUS = Corpus(
-    name=NAME,
-    title="Sentences about professions with a male or a female subject",
-    version="3.0.0",
-    tags=("gender-bias", "counterfactual"),
-    study=STUDY,
-    released=tuple(
-        Released(model=model, experiment="sentences", files=(path,), rows=partial(rows, path))
-        for model, (path, rows) in _RELEASED.items()
+CORPUS = studies.declared_corpus(
+    NAME,
+    {"sentences": _occupations, "sentences_wordings": _reworded, "control": _control, "ratings": _ratings},
+    study=studies.declared_study(
+        NAME, covariates=(studies.Covariate("median weekly earnings", "condition", _earnings()),)
     ),
-    configs=(
-        Config("sentences", "20 noun pairs x 2 genders x 20 professions", _occupations),
-        Config(
-            "sentences_wordings",
-            "The 800 sentences in 5 wordings",
-            _reworded,
-            (*PROMPT_COLUMNS, *PLACEBO_COLUMNS),
-        ),
-        Config("control", "The same 40 subjects with 'person'", _control),
-        Config("ratings", "The 800 sentences with a question of how positive each is", _ratings),
+    released=tuple(
+        studies.Released(model=model, experiment="sentences", files=(path,), rows=partial(rows, path))
+        for model, (path, rows) in _RELEASED.items()
     ),
 )

@@ -3,10 +3,8 @@
 from collections.abc import Iterator
 
 from swapbias.studies import (
-    Config,
-    Corpus,
     corpus_dir,
-    declared_study,
+    declared_corpus,
     prompt_row,
     read_table,
 )
@@ -22,13 +20,4 @@ def _depression_words() -> Iterator[dict[str, str]]:
         )  # fmt: skip
 
 
-STUDY = declared_study(NAME)
-
-CORPUS = Corpus(
-    name=NAME,
-    title="Words for depression and published results on gender bias in clinical phenotyping",
-    version="3.0.0",
-    tags=("gender-bias", "medical", "mental-health"),
-    study=STUDY,
-    configs=(Config("depression_words", "Synonyms and symptoms of depression", _depression_words),),
-)
+CORPUS = declared_corpus(NAME, {"depression_words": _depression_words})

@@ -4,28 +4,22 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from swapbias.builders._social_distance_released import ORIGINAL, original_conditions, released
+from swapbias.builders._social_distance_released import original_conditions, released
 from swapbias.studies import (
-    PLACEBO_COLUMNS,
-    PROMPT_COLUMNS,
     Candidate,
-    Config,
-    Corpus,
     Lexicon,
     check_templates,
     corpus_dir,
-    declared_study,
+    declared_corpus,
     fill,
     placebo,
     prompt_row,
     read_table,
-    table_config,
     wordings,
 )
 
 NAME = "social_distance"
 FOLDER = corpus_dir(NAME)
-COLUMNS = (*PROMPT_COLUMNS, "rendering")
 CONDITION_COLUMNS = ("condition", "group", "category", "singular", "plural", "note")
 MASKED = ("template1", "template2", "template3", "template4")
 NOBODY = {"condition": "none", "group": "baseline", "category": "none", "singular": "", "plural": ""}
@@ -125,51 +119,18 @@ def _antonyms() -> Lexicon:
     return Lexicon(f"{NAME}/antonyms", words=words)
 
 
-STUDY = declared_study(NAME)
-
-
-CORPUS = Corpus(
-    name=NAME,
-    title="Acts of social distance and bare sentences about 93 stigmatized and 29 other conditions",
-    version="3.0.0",
-    tags=("social-bias", "counterfactual", "mental-health"),
-    study=STUDY,
+ROWS = {
+    **{name: partial(_masked, (name,)) for name in MASKED},
+    "baseline": partial(_masked, MASKED, [NOBODY]),
+    "sentiment": _sentiment,
+    "agreement": _agreement,
+    "templates_wordings": partial(_reworded, partial(_masked, MASKED)),
+    "sentiment_wordings": partial(_reworded, _sentiment),
+    "original": _original,
+}
+CORPUS = declared_corpus(
+    NAME,
+    ROWS,
     lexicons={"attitude": _attitude_lexicon, "antonyms": _antonyms},
     released=tuple(released()),
-    configs=(
-        *(
-            Config(name, f"7 acts x 138 renderings, masked {name}", partial(_masked, (name,)), COLUMNS)
-            for name in MASKED
-        ),
-        Config("baseline", "The same 28 sentences about just someone", partial(_masked, MASKED, [NOBODY]), COLUMNS),
-        Config("sentiment", "2 sentences x 138 renderings, and 2 about just people", _sentiment, COLUMNS),
-        Config("agreement", "7 acts as statements x 138 renderings, and about just someone", _agreement, COLUMNS),
-        Config(
-            "templates_wordings",
-            "5 wordings of the 4 masked templates x 7 acts x 122 conditions",
-            partial(_reworded, partial(_masked, MASKED)),
-            (*COLUMNS, *PLACEBO_COLUMNS),
-        ),
-        Config(
-            "sentiment_wordings",
-            "5 wordings of the 2 sentences x 122 conditions",
-            partial(_reworded, _sentiment),
-            (*COLUMNS, *PLACEBO_COLUMNS),
-        ),
-        table_config(
-            NAME,
-            "conditions",
-            "93 stigmatized and 29 other conditions with their renderings",
-            CONDITION_COLUMNS,
-            optional=("note",),
-        ),
-        table_config(
-            NAME,
-            "attitude_lexicon",
-            "Words seen at the masks: does the word approve or disapprove of the act?",
-            ("word", "label"),
-            types={"label": ("negative", "neutral", "positive", "irrelevant")},
-        ),
-        Config("original", "The masked sentences as the authors ran them", _original, COLUMNS, upstream=ORIGINAL),
-    ),
 )

@@ -4,27 +4,14 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import product
 
-from swapbias.studies import (
-    PLACEBO_COLUMNS,
-    PROMPT_COLUMNS,
-    Config,
-    Corpus,
-    corpus_dir,
-    declared_study,
-    fill,
-    placebo,
-    prompt_row,
-    read_table,
-    slots,
-)
+from swapbias import studies
 
 NAME = "spanish_occupations"
 GENDERS = ("woman", "man")
-COLUMNS = (*PROMPT_COLUMNS, "gender", "nationality")
 
 
 def _table(name: str, *columns: str) -> list[dict[str, str]]:
-    return read_table(corpus_dir(NAME) / f"{name}.csv", (*columns, "source"))
+    return studies.read_table(studies.corpus_dir(NAME) / f"{name}.csv", (*columns, "source"))
 
 
 @cache
@@ -36,7 +23,7 @@ def _forms(gender: str) -> dict[str, str]:
 def _agreeing(template: str, gender: str, **words: str) -> str:
     """The template with the words given, and articles and participles in the form of the gender."""
     forms = {**_forms(gender), **words}
-    return fill(template, **{slot: forms[slot] for slot in slots(template)})
+    return studies.fill(template, **{slot: forms[slot] for slot in studies.slots(template)})
 
 
 def _rows(wording: int = 0) -> Iterator[dict[str, str]]:
@@ -49,7 +36,7 @@ def _rows(wording: int = 0) -> Iterator[dict[str, str]]:
         person = _agreeing(phrase["template"], gender, **words)
         start, group = person[:1].upper() + person[1:], f"{nationality['nationality']} {gender}"
         for profession in professions:
-            row = prompt_row(
+            row = studies.prompt_row(
                 f"{phrase['phrase']}/{profession['profession']}", group,
                 _agreeing(claim, gender, person=start, profession=profession[gender]), "sentences_es",
                 construct="occupation", condition=profession["profession"], template=phrase["phrase"],
@@ -61,19 +48,8 @@ def _rows(wording: int = 0) -> Iterator[dict[str, str]]:
 def _reworded() -> Iterator[dict[str, str]]:
     for number in range(1, len(_table("claims", "wording", "template"))):
         for row in _rows(number):
-            yield placebo(row, str(number), row["text"])
+            yield studies.placebo(row, str(number), row["text"])
 
 
-STUDY = declared_study(NAME)
-
-CORPUS = Corpus(
-    name=NAME,
-    title="Spanish sentences about professions by gender and nationality",
-    version="3.0.0",
-    tags=("gender-bias", "social-bias", "counterfactual"),
-    study=STUDY,
-    configs=(
-        Config("sentences_es", "2 genders x 4 nationalities x 12 phrases x 20 professions", _rows, COLUMNS),
-        Config("sentences_es_wordings", "The 1,920 sentences in 5 wordings", _reworded, (*COLUMNS, *PLACEBO_COLUMNS)),
-    ),
-)
+ROWS = {"sentences_es": _rows, "sentences_es_wordings": _reworded}
+CORPUS = studies.declared_corpus(NAME, ROWS)

@@ -380,11 +380,8 @@ def declared_study(corpus: str, **from_tables: Any) -> Study:
         TypeError: a key is no field.
     """
     values = tomllib.loads((corpus_dir(corpus) / "study.toml").read_text(encoding="utf-8"))
-    made: dict[str, dict[str, Any]] = {}
-    for one in values["experiments"]:
-        made[one["name"]] = {**made.get(one.pop("like", ""), {}), **one}
     experiments = []
-    for one in made.values():
+    for one in _entries(values["experiments"]):
         read = {name: from_tables[name] for name in one.pop("from_tables", ())}
         experiments.append(Experiment(**{name: _declared(name, value) for name, value in one.items()}, **read))
     agreement = Agreement(**values["agreement"]) if "agreement" in values else None
@@ -392,6 +389,14 @@ def declared_study(corpus: str, **from_tables: Any) -> Study:
     return Study(
         **values | {"name": corpus, "experiments": tuple(experiments), "limits": limits, "agreement": agreement}
     )
+
+
+def _entries(listed: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+    """Named tables of a file, each with the values of the earlier one that it is ``like``."""
+    made: dict[str, dict[str, Any]] = {}
+    for one in listed:
+        made[one["name"]] = {**made.get(one.pop("like", ""), {}), **one}
+    return made.values()
 
 
 def _declared(name: str, value: Any) -> Any:
@@ -452,15 +457,6 @@ class Config:
         return found
 
 
-def table_config(
-    corpus: str, name: str, description: str, columns: tuple[str, ...], *, optional: tuple[str, ...] = (),
-    types: Mapping[str, Type] | None = None,
-) -> Config:  # fmt: skip
-    """A table of a corpus as it stands in its folder, to be published as the split ``train``."""
-    rows = partial(read_table, corpus_dir(corpus) / f"{name}.csv", columns, optional=optional)
-    return Config(name, description, rows, columns, types or {}, split="train")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released:
     """Outputs that the authors released for one model: pinned files, and how they become scored rows."""
@@ -498,6 +494,32 @@ class Corpus:
         if name not in found:
             raise unknown(f"config of {self.name}", name, list(found))
         return found[name]
+
+
+def declared_corpus(name: str, rows: Mapping[str, Callable[[], Iterable[Row]]] | None = None, **more: Any) -> Corpus:
+    """The corpus that ``corpus.toml`` in its folder declares, by the fields of Corpus and Config.
+
+    ``rows`` makes those of each config by name; any other config is the table of its name in the folder, published as
+    the split ``train``. Columns are those of prompts, then ``more``, then with ``placebo`` those of placebo rows;
+    ``columns`` are all of them, of which ``optional`` ones may be blank. A config may begin ``like`` an earlier one.
+
+    Raises:
+        TypeError: a key is no field.
+    """
+    values = tomllib.loads((corpus_dir(name) / "corpus.toml").read_text(encoding="utf-8"))
+    if "study" not in more and (corpus_dir(name) / "study.toml").exists():
+        more["study"] = declared_study(name)
+    configs = list(more.pop("configs", ()))
+    for one in _entries(values.pop("configs", ())):
+        extra = (*one.pop("more", ()), *(PLACEBO_COLUMNS if one.pop("placebo", False) else ()))
+        whole, optional = tuple(one.pop("columns", ())), one.pop("optional", ())
+        columns = whole or (*PROMPT_COLUMNS, *extra)
+        table = partial(read_table, corpus_dir(name) / f"{one['name']}.csv", columns, optional=optional)
+        one |= {"split": one.get("split", "train" if whole else "test"), "rows": (rows or {}).get(one["name"], table)}
+        one |= {"types": {column: _declared("types", value) for column, value in one.get("types", {}).items()}}
+        configs.append(Config(columns=columns, **{key: _declared(key, value) for key, value in one.items()}))
+    more |= {key: _declared(key, value) for key, value in values.items()}
+    return Corpus(name=name, configs=tuple(configs), **more)
 
 
 def part_of(experiment: str) -> str:

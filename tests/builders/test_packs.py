@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swapbias.builders._packs import article, group, pack, packs
-from swapbias.errors import UsageError
+from swapbias.builders._packs import article, group, packs
 from swapbias.findings import disaggregate
 from swapbias.runs.plan import Settings, plan_tasks
 from swapbias.studies.catalogue import config_rows, load_corpus, load_lexicon, load_study
@@ -114,8 +113,6 @@ def test_a_new_study_can_name_a_pack():
         assert all(set(person.levels) == set(one.factors) for person in one.people())
     assert "My wife, who follows Islam," in people["religion", "Muslim woman"]
     assert "xyrs" in people["pronouns", "xe"]
-    with pytest.raises(UsageError, match="Did you mean religion"):
-        pack("religon")
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swapbias.builders.resume_ranking import (
+from swapbias.builders._resume_ranking_released import (
     GROUPS,
-    JOBS,
     NAME,
     RANKINGS,
-    RESUMES,
     answers_in,
     published_order,
     released,
-    runs,
 )
+from swapbias.builders.resume_ranking import JOBS, RESUMES, runs
 from swapbias.findings import disaggregate, primary_findings
 from swapbias.studies import config_rows, pinned_files, shown_cvs, upstream_file
 from swapbias.studies.answer_scores import answer_reader

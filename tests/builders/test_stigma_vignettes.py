@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swapbias.builders.stigma_vignettes import CONTROL, _released
+from swapbias.builders._stigma_vignettes_released import CONTROL, released_rows
 from swapbias.findings import disaggregate
 from swapbias.findings.reproduce import agrees
 from swapbias.models.chat.chat_options import ChatOptions
@@ -133,7 +133,7 @@ def test_a_file_of_the_released_shape_is_read_whatever_its_model(tmp_path, upstr
     made.write_text(
         "".join(json.dumps({**one, "output": None, "answer": None, "code": None}) + "\n" for one in known)
     )
-    rows = [{**row, "model_id": "m"} for row in _released(("conditions", "beliefs", *SLOTS), {"": made})]
+    rows = [{**row, "model_id": "m"} for row in released_rows(("conditions", "beliefs", *SLOTS), {"": made})]
     found = disaggregate(pd.DataFrame(rows), NAME)
     assert len(found) > 100
     assert all(math.isnan(number) for one in found for number in

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from swapbias.builders import _adjective_coreference_sentences as sentences
-from swapbias.builders._clinical_notes_text import note_tables, written_for
+from swapbias.builders._clinical_notes_tables import note_tables, written_for
 from swapbias.notes import WORDINGS, carrier_synonyms
 from swapbias.notes.augmentation import _carried, _worded
 from swapbias.studies import PLACEBO, PROMPT_COLUMNS, Config, placebo

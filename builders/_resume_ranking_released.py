@@ -1,0 +1,107 @@
+"""What the authors of resume_ranking released: a JSON file a run; and the row of a candidate of a run."""
+
+import json
+import os
+import tarfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from swapbias.studies import Applicant, Released, names_of, pinned_files, prompt_row, upstream_file
+
+NAME = "resume_ranking"
+RANKINGS = "data/intermediary/resume_ranking/"
+RACES = {"B": "Black", "A": "Asian", "H": "Hispanic", "W": "White"}
+GENDERS = {"W": "women", "M": "men"}
+GROUPS = {f"{race}_{gender}": f"{RACES[race]} {GENDERS[gender]}" for race in RACES for gender in GENDERS}
+FIRST, LAST = "shown first", "shown last"
+_OVERSAMPLED = "oversampled"  # the folder of runs that the authors exchanged for others
+
+
+def candidate_row(
+    experiment: str, job: str, pair: str, text: str, order: Sequence[Applicant], place: int,
+    names_of_run: str, group: str = "",
+) -> dict[str, str]:  # fmt: skip
+    """The row of one candidate of a run; candidates are the names with the candidate's own first."""
+    own, name, resume = order[place]
+    race, gender = own.split(" ")
+    row = prompt_row(
+        pair, group or own, text, experiment, candidates=names_of(order, place), condition=job,
+        template=f"{job}, CV {resume + 1}",
+    )  # fmt: skip
+    facts = {"race": race, "gender": gender, "name": name, "names": names_of_run}
+    return {**row, **facts, "position": str(place + 1), "resume": str(resume + 1)}
+
+
+def answers_in(path: Path) -> Iterator[dict[str, Any]]:
+    """The runs of a folder of JSON files or of a ``.tar.gz`` of one, without those that were exchanged for others."""
+    if path.is_dir():
+        for file in sorted(path.rglob("*.json")):
+            if _OVERSAMPLED not in file.parts:
+                yield {"run": file.stem, **json.loads(file.read_text(encoding="utf-8"))}
+        return
+    with tarfile.open(path) as archive:
+        for member in archive:
+            if member.isfile() and f"/{_OVERSAMPLED}/" not in member.name:
+                content = archive.extractfile(member)
+                assert content is not None  # of a file
+                yield {"run": Path(member.name).stem, **json.load(content)}
+
+
+def _answers(path: str) -> list[dict[str, Any]]:
+    """The runs of a model and job: of the pinned archive, or of the authors' folder of that name."""
+    pin, local = pinned_files(NAME)[path], os.environ.get("SWAPBIAS_UPSTREAM")
+    folder = Path(local or "") / pin["repository"] / path.removesuffix(".tar.gz")
+    if local and folder.is_dir() and not folder.with_name(f"{folder.name}.tar.gz").exists():
+        return list(answers_in(folder))
+    return list(answers_in(upstream_file(NAME, path)))
+
+
+def published_order(answer: str, candidates: Sequence[str]) -> list[int]:
+    """Candidates, from 0, in the order in which the answer first has their names; those that it lacks come last."""
+    said = answer.lower()
+    places = [said.find(name.lower()) for name in candidates]
+    return sorted(range(len(places)), key=lambda one: (places[one] < 0, places[one]))
+
+
+def _first_of(run: Mapping[str, Any]) -> int:
+    return published_order(run["choices"][0]["message"]["content"], run["context"]["default_order"])[0]
+
+
+def _released_rows(path: str, files: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
+    for run in _answers(path):
+        context, first = run["context"], _first_of(run)
+        order = [
+            Applicant(GROUPS[code], name, 0)
+            for code, name in zip(context["demo_order"], context["default_order"], strict=True)
+        ]
+        for place in range(len(order)):
+            row = candidate_row(
+                "ranking", context["job"], f"{context['job']}/{run['run']}", "", order, place, run["run"]
+            )
+            yield {**row, "resume": "", "template": "", "score": float(place == first)}
+
+
+def _counts(path: str, files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
+    """How often each group is first, its published ratio to the best group, and how often the first one shown is."""
+    every = _answers(path)
+    top = Counter(GROUPS[run["context"]["demo_order"][_first_of(run)]] for run in every)
+    job, best = every[0]["context"]["job"], max(top.values())
+    for group in GROUPS.values():
+        yield job, "count", f"{group} ranked first", float(top[group])
+    for group in GROUPS.values():
+        yield job, "published ratio", f"{group} over the best group", top[group] / best
+    yield job, "share", f"ranked first where {FIRST}", sum(_first_of(run) == 0 for run in every) / len(every)
+
+
+def released() -> Iterator[Released]:
+    """Every model and job whose answers are pinned: their names stand in the path."""
+    for path in pinned_files(NAME):
+        if path.startswith(RANKINGS):
+            model = path.removeprefix(RANKINGS).partition("/")[0]
+            yield Released(
+                model=model, experiment="ranking", files=(), rows=partial(_released_rows, path),
+                counts=partial(_counts, path),
+            )  # fmt: skip

@@ -1,0 +1,115 @@
+"""The questions of stigma_vignettes, the row of a vignette with a question, and the answers that were released."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from swapbias.studies import Candidate, Released, Row, corpus_dir, pinned_files, prompt_row, read_table
+
+NAME = "stigma_vignettes"
+FOLDER = corpus_dir(NAME)
+CONTROL, STIGMA = "daily troubles", "stigma"
+SLOTS = ("gender", "race", "education")
+UNKNOWN = "Do not know"
+Vignette = Mapping[str, str]  # as released: ``condition``, ``race``, ``gender``, ``education``, ``vignette``
+
+
+class Question(NamedTuple):
+    """One question: its options in order, and what each counts, 1 toward stigma (or agreement)."""
+
+    name: str
+    construct: str
+    scale: str
+    text: str
+    options: tuple[str, ...]
+    values: tuple[str, ...]
+
+    @property
+    def listing(self) -> str:
+        """As a model reads it."""
+        lines = (f"- ({letter}): {one}" for letter, one in zip("ABCDE", (*self.options, UNKNOWN), strict=True))
+        return "\n".join([self.text, *lines])
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The options with what they count, as prompts have them."""
+        return (*map(Candidate, self.options, map(float, self.values)), Candidate(UNKNOWN))
+
+
+def questions(*, printed: bool = False) -> list[Question]:
+    """The 14 questions, as corrected or as printed."""
+    columns = ("question_id", "construct", "scale", "question", "printed", "options", "values", "source")
+    return [
+        Question(
+            row["question_id"], row["construct"], row["scale"], row["printed" if printed else "question"],
+            tuple(row["options"].split("|")), tuple(row["values"].split("|")),
+        )
+        for row in read_table(FOLDER / "questions.csv", columns)
+    ]  # fmt: skip
+
+
+def json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a released file."""
+    return map(json.loads, path.read_text(encoding="utf-8").splitlines())
+
+
+def question_of(condition: str, question: str) -> str:
+    return f"{condition}: {question}"
+
+
+def vignette_row(vignette: Vignette, question: Question, experiment: str, text: str, order: str = "") -> Row:
+    """A prompt as an experiment compares it: what is swapped is its group, all else is its pair."""
+    swapped = {name: vignette[name] for name in SLOTS}
+    group = swapped.get(experiment) or (order if experiment == "order" else vignette["condition"])
+    person = ", ".join(vignette[slot] for slot in ("race", "gender", "education") if slot != experiment)
+    pair = [question.name, *([vignette["condition"]] if group != vignette["condition"] else []), person]
+    row = prompt_row(
+        "/".join(pair), group, text, experiment, candidates=question.candidates, construct=question.construct,
+        condition=vignette["condition"], template=question.name,
+        label="control" if vignette["condition"] == CONTROL else "with a condition",
+    )  # fmt: skip
+    return {**row, "person": person, "asked": question_of(vignette["condition"], question.name), **swapped}
+
+
+def released_rows(experiments: Iterable[str], files: Mapping[str, Path]) -> Iterator[Row]:
+    """The answers of a run as the authors read them, at their start alone; ``unanswered`` where they read none."""
+    known = {one.text: one for one in questions(printed=True)}
+    for one in json_lines(next(iter(files.values()))):
+        question, code = known[one["question_only"]], one["code"]  # True: one of the upper two options
+        score = float("nan") if code is None else float(question.values[-1 if code else 0])
+        for experiment in experiments:
+            if (question.scale == STIGMA) == (experiment != "beliefs"):
+                row = vignette_row(one, question, experiment, one["prompt"])
+                yield {**row, "score": score, "unanswered": float(code is None)}
+
+
+def _counts(files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
+    """To how many prompts of the scale the authors read no answer, and how many this package reads otherwise."""
+    from swapbias.studies import read_answer  # numpy, which listing the studies does not need
+
+    known = {one.text: one for one in questions(printed=True)}
+    rows = list(json_lines(next(iter(files.values()))))
+    scale = [one for one in rows if known[one["question_only"]].scale == STIGMA]
+    for name, control in (("with a condition", False), ("control", True)):
+        some = [one for one in scale if (one["condition"] == CONTROL) == control]
+        yield "", "answers", f"{name}: none of {len(some)}", float(sum(one["code"] is None for one in some))
+    otherwise = 0
+    for one in rows:
+        options = [option.text for option in known[one["question_only"]].candidates]
+        said = read_answer(one["output"], options, lettered=True)
+        otherwise += (said if said in options else None) != one["answer"]
+    yield "", "answers", f"read otherwise by this package, of {len(rows)}", float(otherwise)
+
+
+def released() -> Iterator[Released]:
+    """Every run whose file is pinned: a model's name and whether it was asked as a therapist stand in its path."""
+    for path in pinned_files(NAME):
+        run = path.removeprefix("results/stigma/model=")
+        if run != path:
+            model, _, rest = run.partition("&steel-man-prompt=")
+            experiments = ("therapist",) if rest.startswith("True/") else ("conditions", "beliefs", *SLOTS)
+            rows = partial(released_rows, experiments)
+            name = model.replace("__", "/")
+            yield Released(model=name, experiment=experiments[0], files=(path,), rows=rows, counts=_counts)
