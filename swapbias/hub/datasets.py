@@ -550,7 +550,7 @@ def push_dataset(hub: Hub, corpus_name: str, *, namespace: str, **options: Unpac
     """
     corpus = load_corpus(corpus_name)
     hint = (
-        f"give CORPUS version=... (now {corpus.version}) in builders/{corpus.name}.py, or if no row changed install "
+        f"raise version in datasets_src/{corpus.name}/corpus.toml (now {corpus.version}), or if no row changed install "
         "with constraints.txt (another pyarrow writes other bytes)"
     )
     with tempfile.TemporaryDirectory(prefix="swapbias-push-") as scratch:
