@@ -550,8 +550,8 @@ def push_dataset(hub: Hub, corpus_name: str, *, namespace: str, **options: Unpac
     """
     corpus = load_corpus(corpus_name)
     hint = (
-        f"raise version in datasets_src/{corpus.name}/corpus.toml (now {corpus.version}), or if no row changed install "
-        "with constraints.txt (another pyarrow writes other bytes)"
+        f"raise version in datasets_src/{corpus.name}/corpus.toml (now {corpus.version}), or if no row changed "
+        "install with constraints.txt (another pyarrow writes other bytes)"
     )
     with tempfile.TemporaryDirectory(prefix="swapbias-push-") as scratch:
         files = dataset_files(corpus, Path(scratch), namespace=namespace, say=options["say"])
