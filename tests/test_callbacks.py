@@ -12,8 +12,6 @@ import swapbias
 from swapbias.errors import UsageError
 from tests import tiny
 
-pytest.importorskip("accelerate", reason="the Trainer needs accelerate, of the extra dev")
-
 CONTROL = "occupation_sentiment:control"
 
 

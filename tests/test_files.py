@@ -192,7 +192,6 @@ def test_every_folder_that_is_written_is_written_by_one(name, tmp_path):
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    pytest.importorskip("vaderSentiment", reason="needs vader: pip install 'swapbias[lexicon]'")
     settings = replace(_settings(), studies=("social_distance:sentiment",), limit=40)  # whose scores differ
     return start(settings, tmp_path_factory.mktemp("finished") / "run", **QUIET)[0]
 

@@ -237,7 +237,6 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing_half(tmp_path, monkeypat
 
 
 def test_an_audit_names_its_report_last(tmp_path):
-    pytest.importorskip("vaderSentiment")
     done = swapbias("audit", "vader", "--study", "occupation_sentiment", "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().splitlines()[-2:] == [

@@ -37,7 +37,6 @@ def example():
 
 
 def test_the_readmes_second_example_runs(typed, tmp_path):
-    pytest.importorskip("vaderSentiment")
     commands, blocks = example()
     (tmp_path / "my.csv").write_text(next(one for one in blocks if one.startswith("text,group,pair")))
     said = [

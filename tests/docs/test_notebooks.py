@@ -24,8 +24,6 @@ def test_there_are_three():
 def executed(tmp_path_factory):
     """All notebooks, executed in one process that forgets each: libraries load once."""
     nbclient = pytest.importorskip("nbclient", reason="needs nbclient and ipykernel, of the extra dev")
-    pytest.importorskip("skops", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
-    pytest.importorskip("vaderSentiment")
     import nbformat
 
     every = {name: nbformat.read(FOLDER / f"{name}.ipynb", as_version=4) for name in NOTEBOOKS}

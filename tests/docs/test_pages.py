@@ -131,7 +131,6 @@ def reader(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", [one for one in PAGES if blocks(one, "python")], ids=lambda page: page.name)
 def test_snippets_run_and_give_what_they_say(page, reader, capsys):
-    pytest.importorskip("vaderSentiment")
     import swapbias
 
     names = {"swapbias": swapbias}
@@ -166,7 +165,6 @@ def place(tmp_path_factory):
 
 @pytest.mark.parametrize("line", [one for one in TYPED if one.values[0].startswith(RUNS)])
 def test_a_command_on_what_a_reader_has_runs(line, place, monkeypatch, capsys):
-    pytest.importorskip("vaderSentiment")
     from swapbias.cli import app
 
     monkeypatch.chdir(place)
@@ -191,7 +189,6 @@ def test_the_files_of_a_run_are_those_that_it_writes():
 
 
 def test_the_site_builds_strictly_with_no_address_to_load_from(tmp_path):
-    pytest.importorskip("mkdocstrings", reason="needs mkdocs, of the extra docs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

@@ -36,7 +36,6 @@ def test_a_pushed_study_is_the_same_study_to_others(hub, folder):
 
 
 def test_a_run_says_which_commit_of_a_study_it_read_and_goes_on_without_the_hub(hub, folder, tmp_path, quiet):
-    pytest.importorskip("vaderSentiment")
     pinned = push(folder)[0].commit
     hub.push(*KEY, {"templates.csv": b"template\n[name] is late.\n"}, "later")
     name = study_name(f"{KEY[1]}@{pinned}")

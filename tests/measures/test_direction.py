@@ -292,8 +292,7 @@ def test_a_direction_at_random_by_hand(dimensions, value):
 @pytest.mark.parametrize("dimensions", [2, 10, 300])
 def test_a_direction_at_random_is_what_random_vectors_reach(dimensions):
     rng = np.random.default_rng(dimensions)
-    found = direct_bias(
-        rng.normal(size=(4_000, dimensions)), *(rng.normal(size=(4, dimensions)) + side for side in (1, -1))
-    )
+    words = rng.normal(size=(4_000, dimensions))
+    found = direct_bias(words, *(rng.normal(size=(4, dimensions)) + side for side in (1, -1)))
     assert found.direct_bias.value == pytest.approx(found.random_direction, rel=0.04)
     assert random_cosine(10_000) == pytest.approx(math.sqrt(2 / (math.pi * 10_000)), rel=1e-4)

@@ -85,13 +85,9 @@ def test_what_a_row_adds_to_an_area_adds_up_to_delongs_variance():
     labels, _, _, scores = clinic(3)
     positive = labels == 1
     value, influence = auroc_parts(scores, positive)
-    above = [
-        np.mean([(one > other) + 0.5 * (one == other) for other in scores[~positive]]) for one in scores[positive]
-    ]
-    below = [
-        np.mean([(one > other) + 0.5 * (one == other) for one in scores[positive]]) for other in scores[~positive]
-    ]
-    slow = sum(np.mean((np.array(part) - value) ** 2) / len(part) for part in (above, below))
+    ill, well = scores[positive], scores[~positive]
+    won = np.array([[(one > other) + 0.5 * (one == other) for other in well] for one in ill])
+    slow = sum(np.mean((part - value) ** 2) / len(part) for part in (won.mean(axis=1), won.mean(axis=0)))
     assert influence.sum() == pytest.approx(0, abs=1e-12)
     assert influence @ influence == pytest.approx(slow)
 
@@ -106,13 +102,11 @@ def test_changing_the_groups_over_turns_every_sign_and_copies_of_notes_add_nothi
         assert gap.p_value == pytest.approx(other.p_value)
     assert one.equalised_odds.value == turned.equalised_odds.value
     copied = found_in(np.tile(labels, 3), groups * 3, ids * 3, np.tile(scores, 3))
-    alone = found_in(
-        np.tile(labels, 3), groups * 3, [f"{place}" for place in range(3 * len(ids))], np.tile(scores, 3)
-    )
+    own = [f"{place}" for place in range(3 * len(ids))]
+    alone = found_in(np.tile(labels, 3), groups * 3, own, np.tile(scores, 3))
     for name, gap in one.differences.items():
-        wide, thrice, thin = (
-            each.ci_high - each.ci_low for each in (gap, *(f.differences[name] for f in (copied, alone)))
-        )
+        several = gap, copied.differences[name], alone.differences[name]
+        wide, thrice, thin = (each.ci_high - each.ci_low for each in several)
         assert copied.differences[name].value == pytest.approx(gap.value)
         assert thrice > 0.95 * wide > thin, name
 
@@ -148,9 +142,8 @@ def test_calibration_is_the_mean_of_what_scores_exceed_the_truth_by_over_subject
 @pytest.mark.simulation
 def test_intervals_cover_what_a_group_is_truly_given():
     labels, _, _, scores = clinic(5, subjects=(4_000, 4_000), notes=1)
-    truth = performance(
-        scores > 0.5, labels, ["f"] * 9 + ["m"] * (len(labels) - 9), reference_group="m", scores=scores
-    )
+    groups = ["f"] * 9 + ["m"] * (len(labels) - 9)
+    truth = performance(scores > 0.5, labels, groups, reference_group="m", scores=scores)
     covered = dict.fromkeys(truth.groups["m"], 0)
     for seed in range(25):
         one = found_in(*clinic(100 + seed))

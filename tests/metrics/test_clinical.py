@@ -43,13 +43,12 @@ def test_flip_rate_refuses_probabilities_without_a_threshold():
 
 def test_crossed_factors_of_rates_are_refused():
     both = {"cluster_ids": {"a": list("aabbaabb"), "b": list("aaaabbbb")}}
-    rates = {"predictions": [1, 0] * 4, **NOTES, "reference_group": "male", **both}
-    with pytest.raises(ValueError, match="cluster_ids with the factors a, b, expected one"):
-        compute("flip_rate", **rates)
-    with pytest.raises(ValueError, match="cluster_ids with the factors a, b, expected one"):
-        compute("rate_ratio", **rates, references=[1] * 8)
-    with pytest.raises(ValueError, match="cluster_ids with the factors a, b, expected one"):
-        compute("leakage_uar", predictions=list("aabb") * 2, references=list("abab") * 2, **both)
+    rates = {"predictions": [1, 0] * 4, **NOTES, "reference_group": "male"}
+    guesses = {"predictions": list("aabb") * 2, "references": list("abab") * 2}
+    labelled = {**rates, "references": [1] * 8}
+    for name, given in (("flip_rate", rates), ("rate_ratio", labelled), ("leakage_uar", guesses)):
+        with pytest.raises(ValueError, match="cluster_ids with the factors a, b, expected one"):
+            compute(name, **given, **both)
 
 
 def test_flips_without_a_direction_are_zero_and_without_a_pair_nan():
@@ -81,10 +80,8 @@ def test_undefined_ratios_are_nan_and_counted():
     found = compute(
         "rate_ratio", predictions=[1, NAN, NAN, NAN] * 2, references=[1] * 8, **NOTES, reference_group="male"
     )
-    undefined = (
-        "tprr", "tpr_difference_ci_low", "tprr_direction", "tpr_male", "fprr", "fpr_female", "fprr_direction",
-    )  # fmt: skip
-    assert all(math.isnan(found[key]) for key in undefined)
+    undefined = "tprr tpr_difference_ci_low tprr_direction tpr_male fprr fpr_female fprr_direction"
+    assert all(math.isnan(found[key]) for key in undefined.split())
     assert (found["tpr_female"], found["tprr_n"], found["tprr_n_unscored"], found["fprr_n"]) == (1, 2, 6, 0)
     assert found["n_undefined"] == 2
 

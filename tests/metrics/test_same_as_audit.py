@@ -185,10 +185,9 @@ def direct_bias():
 def answer_bias():
     rows = [row for row in config_rows("adjective_coreference", "wino_style-stereotype") if row["condition"] == "old"]
     asked, items = trial_rows(rows, 1), []
-    answers = [
-        "I cannot tell" if zlib.crc32(row["text"].encode()) % 3 == 0 else row["correct"].removeprefix("the ")
-        for row in asked
-    ]
+    unsure = [zlib.crc32(row["text"].encode()) % 3 == 0 for row in asked]
+    rights = [row["correct"].removeprefix("the ") for row in asked]
+    answers = ["I cannot tell" if none else right for none, right in zip(unsure, rights, strict=True)]
     for row, prompt, answer in zip(asked, as_prompts(asked), answers, strict=True):
         score, parts = read_coreference(prompt, answer, aliases={})
         items.append({**row, "model_id": "m", "score": score, "answer": answer, "top_tokens": "[]", **parts})

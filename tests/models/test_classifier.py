@@ -117,7 +117,6 @@ def test_a_callable_is_found_in_the_current_folder(tmp_path, monkeypatch):
 
 
 def test_vader_is_moved_to_zero_and_one():
-    pytest.importorskip("vaderSentiment")
     row = PROMPTS[0].row()
     good, bad, plain = (
         as_prompts([{**row, "text": text}])[0] for text in ("He is great.", "He is horrible.", "He is a clerk.")

@@ -184,7 +184,6 @@ def sentiment(texts):
 
 
 def test_nan_of_vader_is_no_negative_label(monkeypatch):
-    pytest.importorskip("vaderSentiment", reason="needs vader: pip install 'swapbias[lexicon]'")
     scorer = VaderScorer()
     monkeypatch.setattr(scorer._analyzer, "polarity_scores", lambda text: {"compound": math.nan})
     assert lost(scorer.score([blank(text="a")]))
@@ -194,7 +193,6 @@ def test_nan_of_vader_is_no_negative_label(monkeypatch):
 @pytest.mark.parametrize("kind", ["bow", "bilstm"])
 def test_a_sentiment_model_of_nan_weights_scores_nothing(kind):
     if kind == "bow":
-        pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[train]'")
         model = fit_bow(["good film", "bad film"] * 4, [1, 0] * 4)
         model.steps[-1][1].coef_[:] = math.nan
     else:
@@ -246,7 +244,6 @@ def training(phenotype, regime):
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize("classifier", ["svm", "rf", "mlp"])
 def test_a_note_whose_features_are_not_finite_has_no_phenotype(classifier, value):
-    pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
     scorer = PhenotypeScorer(Vectors({**NOTES, "lost": (0.0, value)}), classifier=classifier, training=training)
     ill, one = scorer.score([blank(text="ill 1"), blank(text="lost")])
     assert ill.answer == "positive"
@@ -256,7 +253,6 @@ def test_a_note_whose_features_are_not_finite_has_no_phenotype(classifier, value
 
 
 def test_an_encoder_of_nan_weights_teaches_no_phenotype_and_has_no_direction(tmp_path):
-    pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
     folder = broken(tiny.save("bert", tmp_path))
     features = ContextualVectors.load(str(folder), LoadOptions(device="cpu"), name="nan")
     assert np.isnan(features.vectors(["she is someone", "he is someone"])).all()

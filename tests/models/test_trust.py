@@ -44,11 +44,6 @@ def marker(tmp_path):
     return tmp_path / "it-ran"
 
 
-def needs(*packages):
-    for package in packages:
-        pytest.importorskip(package, reason=f"needs {package}: pip install 'swapbias[clinical]'")
-
-
 @pytest.mark.parametrize(
     ("name", "safe"), [("v.kv", "as .bin"), ("V.KV", "as .bin"), ("c.joblib", "as .skops"), ("c.pkl", "as .skops")]
 )
@@ -60,7 +55,6 @@ def test_a_pickle_is_refused_before_it_is_read(name, safe, tmp_path, marker):
 
 
 def test_a_pickle_under_the_name_of_a_safe_format_is_never_unpickled(tmp_path, marker):
-    needs("sklearn", "skops", "gensim")
     for name in ("a.skops", "a.bin", "a.txt"):
         read = load_phenotype_classifier if name.endswith(".skops") else load_features
         with pytest.raises(ValueError, match="cannot be read"):
@@ -69,7 +63,6 @@ def test_a_pickle_under_the_name_of_a_safe_format_is_never_unpickled(tmp_path, m
 
 
 def test_the_commands_refuse_pickles(tmp_path, marker):
-    needs("sklearn", "gensim")
     (tmp_path / "notes.csv").write_text("text,label\nShe fell.,1\nHe is well.,0\n")
     out = tmp_path / "run"
     given = ["-M", f"data={tmp_path / 'notes.csv'}", "-M", f"classifier={malicious(tmp_path / 'c.joblib', marker)}"]
@@ -163,7 +156,6 @@ def test_a_run_that_names_a_classifier_function_goes_on_only_with_trust(toy, tmp
 
 @pytest.mark.parametrize("kind", ["classifier", "vectors"])
 def test_a_manifest_of_others_unpickles_nothing(kind, toy, tmp_path, quiet, marker):
-    needs("sklearn", "gensim")
     folder = begun(quiet, sentiment("toy_half:half"), tmp_path / "run")
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest.pop("sha256", None)  # as whoever edits it can

@@ -130,22 +130,19 @@ def write_mimic4(folder, *, notes=200, seed=0, megabytes=None, gz=False):
     size, number = 0, 0
     with _opened(folder / "note" / "discharge.csv", gz) as handle:
         writer = csv.writer(handle)
-        writer.writerow(
-            ("note_id", "subject_id", "hadm_id", "note_type", "note_seq", "charttime", "storetime", "text")
-        )
+        columns = "note_id subject_id hadm_id note_type note_seq charttime storetime text"
+        writer.writerow(columns.split())
         while (number < notes) if megabytes is None else (size < megabytes * 1e6):
             number += 1
             text = _text(rng, _gender(number // 2))
             size += len(text)
-            writer.writerow(
-                (f"{number // 2}-DS-{number}", number // 2, 200 + number, "DS", number, "2180-05-07", "", text)
-            )
+            ids = f"{number // 2}-DS-{number}", number // 2, 200 + number
+            writer.writerow((*ids, "DS", number, "2180-05-07", "", text))
     with _opened(folder / "hosp" / "patients.csv", gz) as handle:
         writer = csv.writer(handle)
         writer.writerow(("subject_id", "gender", "anchor_age", "anchor_year", "anchor_year_group", "dod"))
-        writer.writerows(
-            (subject, _gender(subject), 60, 2180, "2008 - 2010", "") for subject in range(number // 2 + 1)
-        )
+        facts = (60, 2180, "2008 - 2010", "")
+        writer.writerows((subject, _gender(subject), *facts) for subject in range(number // 2 + 1))
     labels = {}
     with _opened(folder / "hosp" / "diagnoses_icd.csv", gz) as handle:
         writer = csv.writer(handle)

@@ -145,15 +145,18 @@ def test_without_a_none_column_a_note_with_only_zeros_is_negative(mimic3):
     assert local_notes(folder) == before
 
 
+def no_subject_is_in_both_splits(rows):
+    for phenotype in PHENOTYPES:
+        mine = [row for row in rows if row["phenotype"] == phenotype]
+        train, test = ({row["subject_id"] for row in mine if row["split"] == split} for split in ("train", "test"))
+        assert train
+        assert not train & test
+
+
 def test_splits_share_no_subject_and_the_seed_decides_them(mimic3):
     folder, _ = mimic3
     rows = local_notes(folder)
-    for phenotype in PHENOTYPES:
-        train, test = (
-            {row["subject_id"] for row in rows if (row["phenotype"], row["split"]) == (phenotype, split)}
-            for split in ("train", "test")
-        )
-        assert not train & test
+    no_subject_is_in_both_splits(rows)
     assert local_notes(folder) == rows
     assert local_notes(folder, seed=1) != rows
 
@@ -240,11 +243,7 @@ def test_notes_of_mimic4_have_the_labels_of_their_admission(tmp_path, gz):
         assert row["text"] == texts[row["note_id"]]
         assert row["gender"] == ("female" if int(row["subject_id"]) % 2 == 0 else "male")
         assert row["credentialed"] == "True"
-    for phenotype in PHENOTYPES:  # no subject on both sides of a split
-        sides = {side: {row["subject_id"] for row in rows if (row["phenotype"], row["split"]) == (phenotype, side)}
-                 for side in ("train", "test")}  # fmt: skip
-        assert sides["train"]
-        assert not sides["train"] & sides["test"]
+    no_subject_is_in_both_splits(rows)
     assert local_notes(tmp_path) == rows
 
 

@@ -5,6 +5,7 @@ Ways out are the program's own commands: a new one is listed here, with what it 
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zlib
@@ -175,8 +176,6 @@ def test_nothing_planted_comes_out_of_a_run(planted, told, tmp_path, arguments):
     run, _ = planted
     other = tmp_path / "other"
     if "OTHER" in arguments:
-        import shutil
-
         shutil.copytree(run.folder, other)
     places = {"RUN": run.folder, "OTHER": other}
     held = found(told(*(places.get(one, one) for one in arguments), said=arguments[0] == "check"))
@@ -235,28 +234,18 @@ def test_a_study_that_is_pushed(told, tmp_path):
 @pytest.mark.parametrize(
     "content",
     [
-        f"1,{PLACES['text of a note']} was here\n2,b\n",
-        f"text,label\n{PLACES['text of a note']},maybe {PLACES['text of a note']}\n",
-        f'text,label\n"{PLACES["text of a note"]},1\nb,0\n',
-        f"text,label,gender\n{PLACES['text of a note']},1,{PLACES['text of a note']} {PLACES['text of a note']}\n",
-        f"text,label\n{PLACES['text of a note']},1,2,3\n",
+        f"1,{WORD} was here\n2,b\n",
+        f"text,label\n{WORD},maybe {WORD}\n",
+        f'text,label\n"{WORD},1\nb,0\n',
+        f"text,label,gender\n{WORD},1,{WORD} {WORD}\n",
+        f"text,label\n{WORD},1,2,3\n",
     ],
 )
 def test_messages(told, tmp_path, content, debug):
     notes = tmp_path / "notes.csv"
     notes.write_text(content)
-    for arguments in (
-        (
-            "audit",
-            "--study",
-            "phenotype_fairness",
-            "-M",
-            f"data={notes}",
-            "-M",
-            "classifier=tests.hub.own_runs:faller",
-        ),
-        ("swap", notes, "--out", "OUT"),
-    ):
+    named = ("-M", f"data={notes}", "-M", "classifier=tests.hub.own_runs:faller")
+    for arguments in (("audit", "--study", "phenotype_fairness", *named), ("swap", notes, "--out", "OUT")):
         said = told(*arguments, *debug, said=True)["said"]
         assert not found({"said": said}), said.decode()
 

@@ -34,8 +34,6 @@ from swapbias.swapping import Job, swap_files
 from swapbias.swapping.swapper import Swapper
 from tests.notes import mimic
 
-pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
-
 SWAPPER = Swapper()
 RATIOS = ("tprr", "fprr", "log_tprr", "log_fprr")
 # Ten notes with their label. The rules below call a note positive where vodka is named, or falls of one gender.

@@ -58,7 +58,6 @@ def test_a_run_of_ones_own_notes_may_name_phenotypes_in_any_way_and_a_strangers_
 
 
 def test_a_real_run_comes_back_byte_for_byte(tmp_path, quiet):
-    pytest.importorskip("vaderSentiment")
     settings = Settings(model="vader", studies=("occupation_sentiment", "social_distance"), limit=40)
     run, found = start(settings, tmp_path / "run", **quiet)
     content = (run.folder / "results.json").read_bytes()

@@ -73,7 +73,6 @@ def test_a_report_that_is_drawn_otherwise_is_recorded(masked_run, tmp_path, monk
 
 
 def test_explained_notes_are_read_back(tmp_path, quiet):
-    pytest.importorskip("lime", reason="needs lime: pip install 'swapbias[explain]'")
     notes = NoteOptions(classifier="tests.runs.test_results:drinker")
     data = tmp_path / "own.csv"
     data.write_text("text,label,gender\nAfter a fall he was tired.,1,M\nShe is well.,0,F\n")

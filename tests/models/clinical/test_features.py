@@ -104,7 +104,6 @@ def test_a_missing_package_is_named_with_its_command(tmp_path, monkeypatch):
 
 @pytest.fixture
 def tfidf():
-    pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
     return load_features("tfidf-lsa", options=OPTIONS)
 
 

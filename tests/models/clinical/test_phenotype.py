@@ -13,8 +13,6 @@ from swapbias.models.clinical.phenotype import PhenotypeScorer, explain_pair, lo
 from swapbias.studies.study import PROMPT_COLUMNS, Prompt
 from tests import tiny
 
-pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
-
 OPTIONS = LoadOptions(device="cpu", batch_size=4)
 VECTORS = {"hopeless": (2.0, 0.0), "cheerful": (-2.0, 0.0), "she": (0.0, 1.0), "he": (0.0, -1.0)}
 NOISE = [f"noise{letter}" for letter in "abcdefghij"]
@@ -288,12 +286,7 @@ def word_rule(texts):
     return np.column_stack([1 - np.array(rows), rows])
 
 
-@pytest.fixture
-def lime():
-    return pytest.importorskip("lime.lime_text", reason="needs lime: pip install 'swapbias[explain]'")
-
-
-def test_lime_finds_the_words_that_speak_for_the_phenotype(lime):
+def test_lime_finds_the_words_that_speak_for_the_phenotype():
     texts = {"original": "she feels hopeless and tired", "swapped": "he feels hopeless and tired"}
     told = explain_pair(word_rule, texts, samples=500)
     assert [word for word, _ in told["original"]][:2] == ["hopeless", "she"]
@@ -305,7 +298,7 @@ def test_lime_finds_the_words_that_speak_for_the_phenotype(lime):
     assert told != explain_pair(word_rule, texts, samples=500, seed=1)
 
 
-def test_a_version_without_a_probability_is_told(lime):
+def test_a_version_without_a_probability_is_told():
     with pytest.raises(ValueError, match=r"'swapped'.*has no probability"):
         explain_pair(word_rule, {"original": "she", "swapped": " "})
 

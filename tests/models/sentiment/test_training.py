@@ -93,16 +93,10 @@ def encoder(tmp_path):
     return tmp_path / "tiny-bert"
 
 
-def needs_sklearn():
-    pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[train]'")
-    pytest.importorskip("skops", reason="needs skops: pip install 'swapbias[train]'")
-
-
 @pytest.fixture(params=["bow", "bilstm", "encoder"])
 def settings(request, data):
     plain = TrainSettings(kind=request.param, data=str(data), device="cpu", batch_size=8)
     if request.param == "bow":
-        needs_sklearn()
         return plain
     if request.param == "bilstm":
         return replace(plain, vectors=request.getfixturevalue("vectors"), epochs=8, rate=0.02)
@@ -157,7 +151,6 @@ def test_the_same_seed_gives_the_same_model(settings, tmp_path):
 
 def test_the_most_frequent_words_are_kept_in_lower_case():
     models = pytest.importorskip("gensim.models", reason="needs gensim: pip install 'swapbias[train]'")
-
     keyed = models.KeyedVectors(1)
     keyed.add_vectors(["Film", "Mary", "rare", "film"], np.array([[1.0], [2.0], [3.0], [4.0]], dtype=np.float32))
     words, vectors = frequent_words(keyed, most=2)
@@ -240,8 +233,6 @@ def test_options_that_do_not_fit_are_refused_before_anything_is_written(tmp_path
 
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path, data):
-    needs_sklearn()
-
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
     for out in (tmp_path / "full", tmp_path / "full" / "mine.txt"):
@@ -278,15 +269,12 @@ def test_a_stop_leaves_nothing(settings, tmp_path, trouble):
 
 
 def test_vectors_of_another_language_are_refused(tmp_path, data):
-    pytest.importorskip("gensim", reason="needs gensim: pip install 'swapbias[train]'")
     (tmp_path / "other.vec").write_text("1 2\nfilmo 1 2\n")
     with pytest.raises(ValueError, match="other knows no word of the training sentences"):
         train(TrainSettings(kind="bilstm", data=str(data), vectors=tmp_path / "other.vec"), tmp_path / "m")
 
 
 def test_sentences_without_words_are_refused(tmp_path):
-    needs_sklearn()
-
     folder = write_stsa(tmp_path / "marks", [("!", 1), ("?", 0)], [("!", 1), ("?", 0)])
     with pytest.raises(ValueError, match="hold no words"):
         train(TrainSettings(kind="bow", data=str(folder)), tmp_path / "m")
@@ -320,8 +308,6 @@ def test_an_encoder_without_its_weights_is_refused(tmp_path, data, encoder):
 
 
 def test_without_skops_no_bag_of_words_is_trained(tmp_path, data, monkeypatch):
-    needs_sklearn()
-
     monkeypatch.setitem(sys.modules, "skops", None)
     with pytest.raises(UsageError, match=r"needs skops.*swapbias\[train\]"):
         train(TrainSettings(kind="bow", data=str(data)), tmp_path / "m")
@@ -341,8 +327,6 @@ def test_folders_that_no_training_wrote_are_told_apart(tmp_path):
 
 @pytest.mark.parametrize("kind", ["bow", "bilstm"])
 def test_a_damaged_model_is_told_in_one_sentence(kind, tmp_path):
-    needs_sklearn()
-
     (tmp_path / "training.json").write_text(json.dumps({"kind": kind}))
     with pytest.raises(ValueError, match=r"cannot be read \(.*\)\. Train the model again\.$"):
         load_sentiment_model(tmp_path)
@@ -366,7 +350,6 @@ def command(*arguments):
 
 
 def test_the_command_shows_the_audit_and_the_accuracy(tmp_path, data):
-    needs_sklearn()
     done = command("bow", "--data", data, "--out", tmp_path / "m")
     assert done.exit_code == 0, done.exception
     for part in ("with a female noun", "1,182", "0.535", "Female - male: –", "Accuracy on 16 dev sentences: 1.000"):
