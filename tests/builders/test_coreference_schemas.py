@@ -16,8 +16,9 @@ NAME = "coreference_schemas"
 WOMEN = {row["occupation"]: float(row["bls_percent_women"]) for row in config_rows(NAME, "occupations")}
 
 
-def audited(config, score):
-    rows = [{**row, "model_id": "made", "score": score(row)} for row in config_rows(NAME, config)]
+def audited(config, score, occupations=tuple(WOMEN)):
+    made = [row for row in config_rows(NAME, config) if row["condition"] in occupations]
+    rows = [{**row, "model_id": "made", "score": score(row)} for row in made]
     return disaggregate(pd.DataFrame(rows), NAME, robustness=False)
 
 
@@ -47,7 +48,7 @@ def test_gaps_that_follow_the_share_of_women_are_found_and_others_are_not():
     assert 0 < r["gap ~ percent women by Bergsma and Lin"] < 1
     gaps = {one.contrast: one.estimate.value for one in found if one.primary and one.measure == "paired_gap"}
     assert gaps == {"female - male": pytest.approx(sum(WOMEN.values()) / 50 / 60), "neutral - male": 0}
-    blind = audited("sentences", lambda row: float(-len(row["pair_id"])))
+    blind = audited("sentences", lambda row: float(-len(row["pair_id"])), [*WOMEN][::6])
     assert {one.estimate.value for one in blind if one.primary and one.measure == "paired_gap"} == {0.0}
     assert all(math.isnan(one.estimate.value) for one in blind if one.measure == "correlation")
 

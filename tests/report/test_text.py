@@ -314,7 +314,8 @@ def test_no_sentence_claims_more_than_its_verdict(verdict, certainty, beside):
     """Every combination of sign, size, certainty, rewordings, influences and missing scores; of both gaps."""
     exact, sure = certainty == "no interval", verdict in SURE_ONES
     both = parts(0.1, -0.1, *beside) if beside else []
-    for sign, size, kept, turned, lost in product((1, -1), SIZES, KEPT, TURNED, LOST):
+    known = [*product(KEPT, TURNED, LOST)]  # beside findings of its parts: all or none of them
+    for sign, size, (kept, turned, lost) in product((1, -1), SIZES, (known[0], known[-1]) if beside else known):
         finding = (gap if beside is None else change)(
             sign * size, verdict, **CERTAINTIES[certainty], sign_agreement=kept, influential_items=turned,
             missing_data_low=size - lost, missing_data_high=size + lost,

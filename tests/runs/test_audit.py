@@ -255,7 +255,7 @@ def test_a_folder_that_is_not_empty_is_left_alone(tmp_path, quiet):
 def test_a_failing_model_leaves_a_run_that_can_go_on(tmp_path, quiet, monkeypatch):
     monkeypatch.setattr("tests.runs.test_audit.sentiment", lambda texts: [0.5])
     with pytest.raises(ValueError, match="returned shape"):
-        start(Settings(model=MODEL), tmp_path / "run", **quiet)
+        start(Settings(model=MODEL, limit=40), tmp_path / "run", **quiet)
     left = [path.name for path in (tmp_path / "run").rglob("*") if path.is_file()]
     assert left == ["manifest.json"]
     monkeypatch.undo()
@@ -285,7 +285,7 @@ def test_the_same_call_again_loads_no_model_and_other_settings_are_refused(tmp_p
 
 
 def test_what_a_killed_run_left_behind_is_removed(tmp_path, quiet):
-    run, _ = start(Settings(model=MODEL, studies=("occupation_sentiment",)), tmp_path / "run", **quiet)
+    run, _ = start(Settings(model=MODEL, studies=("occupation_sentiment",), limit=40), tmp_path / "run", **quiet)
     run.write_manifest(run.manifest() | {"status": "running"})
     (run.folder / ".report.html.1.tmp").write_text("half")
     (run.folder / ".scores").mkdir()
