@@ -25,7 +25,7 @@ class MissingExtraError(UsageError, ImportError):
     """A library is missing that a plain installation leaves out."""
 
 
-AUDIT = ("torch", "transformers", "matplotlib", "jinja2")  # what swapbias[audit] names, by the names of import
+AUDIT = ("torch", "transformers", "matplotlib")  # what swapbias[audit] names, by the names of import
 _OF_AUDITS = (*AUDIT, "tokenizers", "safetensors")  # what pip installs with it
 
 

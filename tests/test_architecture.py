@@ -29,7 +29,7 @@ ROOMS = {
     "findings": {"numpy", "pandas"},
     "report": {"markupsafe", "numpy", "pandas"},
     "runs": {"pandas", "pyarrow", "pydantic", "pydantic_core", "transformers"},
-    "hub": {"datasets", "markdown_it", "markupsafe", "pandas", "pyarrow", "yaml"},
+    "hub": {"datasets", "jinja2", "markdown_it", "markupsafe", "pandas", "pyarrow", "yaml"},
     "outcome": {"pandas"},
     "cli": {"rich", "typer"},
     "__main__": set(),

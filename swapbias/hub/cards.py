@@ -4,10 +4,10 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from swapbias.errors import quoted
 from swapbias.findings import Finding
@@ -194,21 +194,16 @@ def slug(text: str, limit: int = 60) -> str:
     return name or f"x{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"[:limit]
 
 
-def md_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: int = 0) -> str:
-    """A table of Markdown whose last ``numbers`` columns stand to the right; cells are escaped already."""
-    rules = ["---"] * (len(titles) - numbers) + ["--:"] * numbers
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (titles, rules, *rows))
-
-
-def template(name: str) -> str:
-    """A text of this package that cards are made of, with the names of its parts in braces."""
-    return (files("swapbias.hub") / f"{name}.md").read_text(encoding="utf-8").strip()
+def rendered(template: str, **values: Any) -> str:
+    """A text that cards are made of, with these values; the filter ``md`` is ``markdown``."""
+    pages = Environment(loader=PackageLoader("swapbias.hub", ""), undefined=StrictUndefined, trim_blocks=True)
+    pages.filters["md"] = markdown
+    return pages.get_template(template).render(values).strip()
 
 
 # --- what is said of a run --------------------------------------------------------------------------------
 
 OWN_NOTES = "the user's own notes"
-_COLUMNS = ("experiment", "result", "value", "95 % interval", "margin", "n")
 _MOST_ROWS = 4  # of a study's table
 _PLAIN = re.compile(r"[A-Za-z0-9_.:@/+=,-]+")  # a name that no shell reads as anything else
 
@@ -273,7 +268,8 @@ def study_parts(
         rows = [row for results in mine for row in _rows(results, found)]
         skipped = [str(one["experiment"]) for one in manifest["skipped"] if one["study"] == study.name]
         read = {one.experiment: prompts_read(manifest, study.name, one.experiment) for one, *_ in mine}
-        made[study.name] = _study_part(
+        part = rendered(
+            "study_part.md.j2",
             study=study,
             by=str(manifest["swapbias"]),
             date=_date(manifest),
@@ -283,23 +279,15 @@ def study_parts(
             read=read,
             own=any(one.startswith(OWN_NOTES) for one in read.values()),
             verdicts=[(one[0].experiment, str(each)) for one in mine for each in wording.verdicts(one, found)],
-            table=md_table(_COLUMNS, rows[:_MOST_ROWS], numbers=4),
-            counts=(min(len(rows), _MOST_ROWS), len(rows)),
+            rows=rows[:_MOST_ROWS],
+            count=len(rows),
             url=results_url,
             private=results_private,
             skipped=[one for one in skipped if not of_a_part(one)],
             command=command + "".join(f" --study {one}" for one in named_in or [study.name]) + options,
         )
+        made[study.name] = re.sub(r"\n{3,}", "\n\n", part)
     return made
-
-
-def _study_part(**values: Any) -> str:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    pages = Environment(loader=PackageLoader("swapbias.hub", ""), undefined=StrictUndefined, trim_blocks=True)
-    pages.filters["md"] = markdown
-    text = pages.get_template("study_part.md.j2").render(values)
-    return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
 def _date(manifest: Mapping[str, Any]) -> str:
@@ -334,7 +322,7 @@ def with_parts(readme: str, parts: Mapping[str, str], *, where: str = CARD) -> s
     pair, or a code block that is never closed.
     """
     both = {**section_parts(readme, where), **{key: _marked(key, text) for key, text in parts.items()}}
-    texts = [BEGIN, "## Bias audit", template("reading"), *(both[key] for key in sorted(both)), END]
+    texts = [BEGIN, "## Bias audit", rendered("reading.md"), *(both[key] for key in sorted(both)), END]
     return replaced(readme, "\n\n".join(texts), begin=BEGIN, end=END, where=where)
 
 
@@ -380,13 +368,8 @@ def results_card(
     names = {path.split("/")[1] for path in paths if path.startswith("runs/")}
     there = section_parts(existing, where, begin=RESULTS_BEGIN, end=RESULTS_END)
     parts = {key: text for key, text in there.items() if key in names} | {name: _run_part(name, found, manifest)}
-    load_lines = [
-        f'{variable} = load_dataset("{repo}", "{config}", split="train")'
-        for variable, config in zip(("findings", "prompts"), configs, strict=False)
-    ]
-    intro = template("results_card").format(
-        repo=markdown(repo), name=repo, load="\n".join(load_lines), reading=template("reading")
-    )
+    load_lines = zip(("findings", "prompts"), configs, strict=False)
+    intro = rendered("results_card.md.j2", repo=repo, load=load_lines, reading=rendered("reading.md"))
     section = "\n\n".join([RESULTS_BEGIN, intro, *(parts[key] for key in sorted(parts)), RESULTS_END])
     card = replaced(existing, section, begin=RESULTS_BEGIN, end=RESULTS_END, where=where)
     header = split(card)

@@ -22,7 +22,7 @@ from datasets.splits import SplitGenerator
 
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.files import file_sha256, locked_place
-from swapbias.hub.cards import CARD, TAGS, configs_yaml, dump, markdown, md_table, size_category, template
+from swapbias.hub.cards import CARD, TAGS, configs_yaml, dump, rendered, size_category
 from swapbias.hub.client import SOURCE, Hub, Push, PushOptions, Repo, Say, push_repo
 from swapbias.privacy import NOTE, credentialed, for_owner_alone, is_credentialed, mark, refuse
 from swapbias.studies import (
@@ -238,17 +238,10 @@ def licences_file(corpus: Corpus) -> bytes | None:
         return None
     table = folder / "notices.csv"
     rows = read_table(table, ("repository", "notice")) if table.exists() else []
-    notices = {row["repository"]: row["notice"] for row in rows}
-    parts = [f"# Licences of what others wrote in {corpus.name}"]
-    parts += [f"What this project wrote is under {corpus.licence}: see the card."]
-    for (repository, commit, licence), configs in grouped.items():
-        where = f"[{repository}](https://github.com/{repository}/tree/{commit}) at commit {commit}"
-        parts += [f"## {repository}", f"In {', '.join(f'`{name}`' for name in configs)}. From {where}."]
-        parts += [f"Licence: {licence} (https://spdx.org/licenses/{licence}.html)"]
-        parts += [notices.get(repository) or "Copyright its authors, as the repository states."]
-    if any(licence == "MIT" for _, _, licence in grouped):
-        parts += ["## The MIT licence", (folder.parent / "MIT.txt").read_text(encoding="utf-8").strip()]
-    return ("\n\n".join(parts) + "\n").encode()
+    notices = dict.fromkeys((one for one, *_ in grouped), "") | {row["repository"]: row["notice"] for row in rows}
+    has_mit = any(licence == "MIT" for _, _, licence in grouped)
+    mit = (folder.parent / "MIT.txt").read_text(encoding="utf-8").strip() if has_mit else ""
+    return f"{rendered('licences.md.j2', corpus=corpus, grouped=grouped, notices=notices, mit=mit)}\n".encode()
 
 
 def citation(corpus_name: str) -> str:
@@ -306,37 +299,29 @@ def dataset_card(
         readme = readme.replace(moved, "")
     readme = _REFERENCES.sub(lambda _: f"```bibtex\n{citation(corpus.name)}\n```", readme)
     title, about, rest = [*readme.strip().split("\n\n", 2), "", ""][:3]
-    rows = [
-        (f"`{name}`", f"`{split.name}`", f"{split.num_examples:,}", markdown(corpus.config(name).description))
-        for name, info in infos.items()
-        for split in info.splits.values()
-    ]
-    excluded = [
-        f"- `{name}`: the licence of its upstream files ({', '.join(found)}) does not let others pass them on."
-        for name, found in (withheld or {}).items()
-    ]
-    how = f"`swapbias build {corpus.name}` makes them on your machine from the authors' own files."
-    first = next(iter(infos), "")
+    pins, first = pinned_files(corpus.name), next(iter(infos), "")
     split = next(iter(infos[first].splits), "") if infos else ""
-    body = template("dataset_card").format(
+    sources: dict[tuple[str, str, str], list[str]] = {}
+    for pin in pins.values():
+        sources.setdefault((pin["repository"], pin["commit"], pin["licence"]), []).append(pin["used_for"])
+    body = rendered(
+        "dataset_card.md.j2",
         title=title,
         about=about,
-        audit=f", or run the whole study: `swapbias audit MODEL --study {corpus.name}`" if corpus.study else "",
         readme=rest.strip(),
-        repo=f"{namespace}/{corpus.name}",
+        namespace=namespace,
+        corpus=corpus,
+        infos=infos,
         first=first,
         split=split,
         example=_example(corpus.config(first), split) if infos else "",
-        version=corpus.version,
-        name=corpus.name,
-        rows=md_table(("config", "split", "rows", "what it holds"), rows),
-        withheld="\n".join(["", "## Not published", "", *excluded, "", how, ""]) if excluded else "",
-        features=features_section(corpus),
-        licence=corpus.licence,
-        sources=_sources(corpus),
+        withheld=withheld,
+        features=list(features(corpus)),
+        sources=sources,
+        holding=[f"`{config.name}`" for config in corpus.configs if _made_from(config, pins)],
         recipe=recipe.replace('"NS/', f'"{namespace}/').replace('"VERSION"', f'"v{corpus.version}"').strip(),
     )
-    return f"{_header(corpus, infos)}\n{body.rstrip()}\n"
+    return f"{_header(corpus, infos)}\n{body}\n"
 
 
 def _example(config: Config, split: str) -> str:
@@ -388,8 +373,8 @@ def _header(corpus: Corpus, infos: Infos, *, own: bool = False) -> str:
     return f"---\n{dump({name: one for name, one in values.items() if one}, flow=None)}---\n"
 
 
-def features_section(corpus: Corpus) -> str:
-    """A table of the columns of all configs: type and meaning, or each meaning after the configs that have it."""
+def features(corpus: Corpus) -> Iterator[tuple[str, str, str]]:
+    """Each column of any config with type and meaning, or each meaning after the configs that have it."""
     found: dict[tuple[str, str], dict[str, list[str]]] = {}
     for config in corpus.configs:
         for column, meaning in meanings(corpus, config):
@@ -398,15 +383,13 @@ def features_section(corpus: Corpus) -> str:
             if not isinstance(kind, str):
                 kind = f"class: {', '.join(f'{n} `{name}`' for n, name in enumerate(kind))}"
             found.setdefault((f"`{column}`", kind), {}).setdefault(meaning, []).append(config.name)
-    rows = []
     for (column, kind), texts in found.items():
         cell = []
         for text, names in texts.items():
             others = [one.name for one in corpus.configs if one.name not in names]
-            listed = ", ".join(f"`{name}`" for name in (others if len(others) < len(names) else names))
-            cell.append(f"{'all but ' if len(others) < len(names) else ''}{listed}: {text}" if others else text)
-        rows.append((column, kind, "<br>".join(cell)))
-    return f"## Features\n\n{md_table(('column', 'type', 'what it holds'), rows)}"
+            few, but = (others, "all but ") if len(others) < len(names) else (names, "")
+            cell.append(f"{but}{', '.join(f'`{name}`' for name in few)}: {text}" if others else text)
+        yield column, kind, "<br>".join(cell)
 
 
 def meanings(corpus: Corpus, config: Config) -> Iterator[tuple[str, str]]:
@@ -426,27 +409,6 @@ def meanings(corpus: Corpus, config: Config) -> Iterator[tuple[str, str]]:
                 f"table under '## {SECTION}'."
             )
         yield column, meaning
-
-
-def _sources(corpus: Corpus) -> str:
-    """A table of the pinned repositories with licence, number of files and use; a sentence where there are none."""
-    pins = pinned_files(corpus.name)
-    if not pins:
-        return "Nothing else is in it."
-    grouped: dict[tuple[str, str], list[str]] = {}
-    for pin in pins.values():
-        where = f"[{pin['repository']}](https://github.com/{pin['repository']}/tree/{pin['commit']})"
-        grouped.setdefault((where, pin["licence"]), []).append(pin["used_for"])
-    rows = [(*key, str(len(uses)), "; ".join(dict.fromkeys(uses))) for key, uses in grouped.items()]
-    table = md_table(("repository at the pinned commit", "licence", "files", "used for"), rows)
-    holding = [f"`{config.name}`" for config in corpus.configs if _made_from(config, pins)]
-    included = (
-        f"Rows made from these files are in {', '.join(holding)}, and stay under the licence of their source: "
-        f"`{LICENCES}` has the notices."
-        if holding
-        else "No row here is made from these files: they are read to check and to reproduce."
-    )
-    return f"\n\n{table}\n\n{included}"
 
 
 # --- folders ----------------------------------------------------------------------------------------------

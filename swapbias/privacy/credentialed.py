@@ -202,9 +202,7 @@ def safe_traceback(error: BaseException) -> str:
 
 def log_traceback(error: BaseException) -> None:
     """Log at debug level the traceback of an error that the user sees as one sentence."""
-    log = logging.getLogger(TRACEBACKS)
-    if log.isEnabledFor(logging.DEBUG):
-        log.debug("%s", safe_traceback(error).rstrip())
+    logging.getLogger(TRACEBACKS).debug("%s", safe_traceback(error).rstrip())
 
 
 def _is_ours(error: BaseException) -> bool:

@@ -1,8 +1,9 @@
 """A run's manifest as others may see it: keys of one list alone, and no place of the user's machine or network."""
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
-from pathlib import PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,61 +14,35 @@ OWN_NOTES = "own notes"  # stands for a file or folder of the user's notes: its 
 
 # --- the keys that leave ----------------------------------------------------------------------------------
 
-Type = str | type[float] | type[bool]  # of a value: a pattern of texts, numbers, yes or no
-_NAME, _HASH = r"[^\x00-\x1f\x7f]{0,300}", r"[0-9a-f]{40}|[0-9a-f]{64}"
-_KEYS: dict[Type, str] = {  # wherever they stand; a list holds values of the type
-    _NAME: """
-        swapbias status started finished model kind device dtype positive_label negative_label embeddings classifier
-        data checklist base_url provider endpoint scoring judge judge_base_url judge_provider own_address corpus
-        config study experiment studies decided model_id architecture revision host library target task
-        frequency device_map quantization attn_implementation subfolder adapter scorer
-    """,
-    r"[^\x00-\x1f\x7f]{0,2000}": "dtype_error truncated repeats unread question reason trial_notes stopped",
-    float: """
-        from_cache seed limit margin batch_size explain top_logprobs trials temperature max_tokens concurrency
-        max_requests timeout max_cost judge_max_tokens answers_per_request rows of planned after top_k threshold beam
-        max_doubt steps dev_accuracy definitional_pairs null_words dimension words
-    """,
-    bool: """
-        credentialed in_memory wordings plausible no_seed stop_early json_schema trust_remote_code
-    """,
-    _HASH: "sha256 module_sha256 beside training",
-}
-_TYPES = {key: kind for kind, keys in _KEYS.items() for key in keys.split()}
-_OBJECTS = {
-    "settings", "load", "notes", "chat", "corpora", "skipped", "models", "judge", "features", "trained", "rounds",
-    "looks",
-}  # fmt: skip
-_NAMED: dict[str, Type] = {  # objects whose keys are names, with values of one type
-    "versions": _NAME, "own_studies": _NAME, "weights": _HASH, "lexicons": _HASH,
-    "planted": float,
-}  # fmt: skip
+_KEYS = tomllib.loads(Path(__file__).with_name("manifest_keys.toml").read_text(encoding="utf-8"))
+_NAMED: Mapping[str, str] = _KEYS["named"]
+_TYPES = {key: kind for kind, keys in _KEYS["types"].items() for key in keys.split()}
+_TEXTS = {"text": r"[^\x00-\x1f\x7f]{0,300}", "long_text": r"[^\x00-\x1f\x7f]{0,2000}",
+          "hash": r"[0-9a-f]{40}|[0-9a-f]{64}", "name": r"[A-Za-z0-9_.:,/ +@=-]{1,200}"}  # fmt: skip
 
 
-def _is_type(value: Any, kind: Type) -> bool:
-    if isinstance(kind, str):
-        return isinstance(value, str) and re.fullmatch(kind, value) is not None
-    return isinstance(value, bool) if kind is bool else isinstance(value, int | float) and not isinstance(value, bool)
+def _is_type(value: Any, kind: str) -> bool:
+    if kind in _TEXTS:
+        return isinstance(value, str) and re.fullmatch(_TEXTS[kind], value) is not None
+    return isinstance(value, bool) == (kind == "flag") and isinstance(value, bool | int | float)
 
 
 def _allowed(key: Any, value: Any, parent: str) -> bool:
     """Whether an entry of an object may leave, whatever is in it."""
     if parent in _NAMED:
         nested = isinstance(value, Mapping) and parent == "planted"
-        return _is_type(key, r"[A-Za-z0-9_.:,/ +@=-]{1,200}") and (nested or _is_type(value, _NAMED[parent]))
+        return _is_type(key, "name") and (nested or _is_type(value, _NAMED[parent]))
+    kind = _TYPES.get(key, "")
     if isinstance(value, Mapping | list | tuple):
-        return key in _OBJECTS or key in (_NAMED if isinstance(value, Mapping) else _TYPES)
-    return key in _TYPES and (value is None or _is_type(value, _TYPES[key]))
+        return kind == "object" or (key in _NAMED if isinstance(value, Mapping) else bool(kind))
+    return kind not in ("", "object") and (value is None or _is_type(value, kind))
 
 
 # --- places of the machine --------------------------------------------------------------------------------
 
 _PLACE = re.compile(r"[/\\~]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|file:")  # how a path of a machine begins
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]", re.IGNORECASE)
-_PRIVATE_ENDINGS = (
-    ".local", ".localhost", ".localdomain", ".internal", ".intranet", ".lan", ".corp", ".home", ".private", ".test",
-    ".example", ".invalid", ".home.arpa",
-)  # fmt: skip
+_PRIVATE = r".*\.(local(host|domain)?|internal|intranet|lan|corp|home(\.arpa)?|private|test|example|invalid)"
 _UNSHARED = ("price_in", "price_out")  # settings that are nobody else's business
 _PATHS = ("model", "model_id", "adapter", "classifier", "judge", "scorer", "embeddings", "log")
 _ADDRESSES = ("base_url", "judge_base_url", "own_address")
@@ -119,8 +94,10 @@ def private_strings(manifest: Mapping[str, Any]) -> tuple[str, ...]:
 
     None of them may appear in a file that leaves the machine (``check_upload``).
     """
-    private = [private for private, _ in _pairs(manifest)]
-    return tuple(sorted({*private, *(folder for one in private for folder in _folders(one) if _is_telling(folder))}))
+    found = {private for private, _ in _pairs(manifest)}
+    for one in [PureWindowsPath(one) if "\\" in one else PurePosixPath(one) for one in found if _PLACE.match(one)]:
+        found |= {str(folder) for folder in one.parents if len(folder.parts) > 2 and _is_telling(str(folder))}
+    return tuple(sorted(found))  # short folders (``/data``) stand in any text
 
 
 def own_data(manifest: Mapping[str, Any]) -> str | None:
@@ -198,14 +175,7 @@ def _endpoint(address: str) -> str:
     try:
         parts = urlsplit(address if "://" in address else f"https://{address}")
         host = parts.hostname or ""
-        public = _HOST.fullmatch(host) and not f".{host.lower()}".endswith(_PRIVATE_ENDINGS)
+        public = _HOST.fullmatch(host) and not re.fullmatch(_PRIVATE, f".{host.lower()}")
     except ValueError:  # brackets that hold no address
         return OWN_ENDPOINT
     return host if public and parts.scheme == "https" else OWN_ENDPOINT
-
-
-def _folders(path: str) -> Iterator[str]:
-    """The folders that a path lies in; short ones (``/data``) stand in any text."""
-    if _PLACE.match(path):
-        kind = PureWindowsPath if "\\" in path else PurePosixPath
-        yield from (str(one) for one in kind(path).parents if len(one.parts) > 2)

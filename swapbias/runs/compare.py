@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pandas as pd
 
 from swapbias import findings
-from swapbias.errors import UsageError, need
+from swapbias.errors import UsageError
 from swapbias.findings import MARGIN, MOST_DETAILED, Finding, Gate, comparisons, experiment_of, findings_table
 from swapbias.measures import MEASURES
 from swapbias.models.chat import scoring_in_words
@@ -78,7 +78,6 @@ def _of_row(row: Quantity, away: Mapping[tuple[str, ...], Mapping[str, Finding]]
 
 def write_comparison(folder: Path, comparison: ComparisonPage) -> None:
     """The page, side_by_side.csv and comparison.csv; of credentialed notes the folder is marked and private."""
-    need("A comparison of runs", "jinja2")
     credentialed = any(
         one.manifest.get("credentialed") or (one.folder and is_credentialed(one.folder)) for one in comparison.models
     )

@@ -215,7 +215,6 @@ def write_results(run: Run, results: Results, *, draw: bool = True) -> None:
 
 
 def _write_report(run: Run, results: Results) -> None:
-    need("A report", "jinja2")
     from swapbias.report import Page, render  # takes long to import
 
     shown = as_public(results)

@@ -218,9 +218,10 @@ def with_judge(
         return list(readers)
     judged = [task for task in tasks if task.experiment.rubric is not None]
     if not judged:
+        others = studies.experiments_that(lambda one: one.rubric is not None)
         raise UsageError(
             f"-M judge={name} reads answers in free text by a rubric, and no experiment that is run has one. Drop "
-            "it, or add --study stigma_vignettes:advice_gender."
+            f"it, or add --study {others[0]}."
         )
     need("A judge", "sklearn", extra="judge")  # how well the group is hidden from it
     options.check()
@@ -263,7 +264,8 @@ def with_classifier(
     chat = settings.of(ChatOptions)
     if not any(task.experiment.reading == TONE for task in tasks):
         if chat.changed("scorer"):
-            raise UsageError("-M scorer reads summaries, and none are written. Drop it, or add --study care_notes.")
+            others = studies.experiments_that(lambda one: one.reading == TONE)
+            raise UsageError(f"-M scorer reads summaries, and none are written. Drop it, or add --study {others[0]}.")
         return list(readers)
     if models.is_callable(chat.scorer) and any(task.credentialed for task in tasks):
         say(f"These notes are credentialed: make sure that {chat.scorer} sends nothing of them to a service.")
@@ -275,7 +277,7 @@ def with_classifier(
     for task, reader in zip(tasks, readers, strict=True):
         if task.experiment.reading == TONE:
             made: Any = reader
-            made.read = ToneReader(classifier)
+            made.read = ToneReader(classifier, task.study.name)
             made.identity = {**made.identity, "scorer": {"model_id": classifier.model_id, **classifier.identity}}
     return list(readers)
 
@@ -284,18 +286,18 @@ class ToneReader:
     """Reads one summary: how positive a classifier finds it, from 0 to 1; NaN where nothing was written.
 
     Beside it stand the score of the summary without the person's gender (``neutral``), that of the note which was
-    summarised (``source``: a gap of it is the classifier's own), words in 100 of each theme of
-    ``care_notes/words.csv``, and ``length`` (natural log of words).
+    summarised (``source``: a gap of it is the classifier's own), words in 100 of each theme of the study's
+    ``words.csv``, and ``length`` (natural log of words).
     """
 
-    def __init__(self, classifier: Scorer) -> None:
-        self.classifier = classifier
+    def __init__(self, classifier: Scorer, study: str) -> None:
+        self.classifier, self.study = classifier, study
 
     def __call__(self, prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
         """Score and further score columns of an answer."""
         said, count = studies.without_reasoning(text).strip(), studies.word_count(text)
         refused = studies.is_refusal(said)
-        shares = theme_shares(said)
+        shares = theme_shares(said, self.study)
         if not count or refused:
             nothing = dict.fromkeys(("neutral", "source", "length", *shares), math.nan)
             return math.nan, {"unanswered": 1.0, "refused": float(refused), "said_other": 1.0, **nothing}
@@ -307,21 +309,21 @@ class ToneReader:
         return score, {"unanswered": 0.0, "refused": 0.0, "said_other": 0.0, **known}
 
 
-def theme_shares(text: str) -> dict[str, float]:
-    """Words in 100 that are of each theme (``health_words``); NaN of a text without words.
+def theme_shares(text: str, study: str) -> dict[str, float]:
+    """Words in 100 that are of each theme (``health_words``) of a study; NaN of a text without words.
 
-    >>> theme_shares("She is anxious and needs help with washing.")["need_words"]
+    >>> theme_shares("She is anxious and needs help with washing.", "care_notes")["need_words"]
     37.5
     """
     words = _WORD.findall(text.casefold())
     return {
         f"{theme}_words": 100 * sum(word in known for word in words) / len(words) if words else math.nan
-        for theme, known in _themes().items()
+        for theme, known in _themes(study).items()
     }
 
 
 @cache
-def _themes() -> dict[str, frozenset[str]]:
-    rows = studies.read_table(studies.corpus_dir("care_notes") / "words.csv", ("theme", "word", "source"))
+def _themes(study: str) -> dict[str, frozenset[str]]:
+    rows = studies.read_table(studies.corpus_dir(study) / "words.csv", ("theme", "word", "source"))
     themes = dict.fromkeys(row["theme"] for row in rows)
     return {theme: frozenset(row["word"] for row in rows if row["theme"] == theme) for theme in themes}

@@ -13,6 +13,7 @@ from .catalogue import (
     config_features as config_features,
     config_rows as config_rows,
     corpora as corpora,
+    experiments_that as experiments_that,
     load_corpus as load_corpus,
     load_lexicon as load_lexicon,
     load_prompts as load_prompts,

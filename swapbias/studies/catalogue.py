@@ -1,6 +1,6 @@
 """What a study is, and how its leaf (one builder file, one folder of tables) is found by name."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -80,6 +80,12 @@ def load_study(name: str) -> Study:
     if study is None:
         raise unknown("study", name, [*studies(), *own_studies()])
     return study
+
+
+def experiments_that(fit: Callable[[Experiment], bool]) -> list[str]:
+    """The experiments of the package that fit, each as ``study:config``, by which an audit names it."""
+    every = ((name, one) for name in studies() for one in load_study(name).experiments)
+    return [f"{name}:{one.configs[0]}" for name, one in every if fit(one)]
 
 
 def calibrated() -> list[tuple[Study, Experiment]]:

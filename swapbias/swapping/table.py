@@ -13,7 +13,7 @@ from swapbias.files import not_utf8
 from swapbias.studies import corpus_dir, read_table, shown_names, strict_rows
 
 BUILT_IN = ("resolved", "paper")
-OF_GROUPS = {"race": "swap_race.csv", "age": "swap_age.csv"}  # tables of other groups than genders, in group_packs
+OF_GROUPS = {"race": "swap_race.csv", "age": "swap_age.csv"}  # tables of other groups than genders
 PRONOUNS = ("he", "she", "they", "xe", "ze")  # any two make a table: "she-they"
 _ROLES = ("subject", "object", "possessive", "possessive_pronoun", "reflexive")
 _COLUMNS = ("male", "female", "neutral", "table", "note")
@@ -225,7 +225,7 @@ def load_table(name: str | Path) -> SwapTable:
         return _table(str(name), ("male", "female"), mine, context=name == "resolved")
     if _is_pronouns(str(name)):
         return _pronoun_table(str(name))
-    path = corpus_dir("group_packs") / OF_GROUPS[str(name)] if str(name) in OF_GROUPS else Path(name)
+    path = corpus_dir("gender_lexicon") / OF_GROUPS[str(name)] if str(name) in OF_GROUPS else Path(name)
     if not path.is_file():
         raise UsageError(
             f"No swap table {str(name)!r}: expected {' or '.join((*BUILT_IN, *OF_GROUPS))}, two of "

@@ -53,7 +53,7 @@ def test_files_of_every_model_are_read(tmp_path):
 
 def test_a_summary_is_read_by_a_classifier_raw_without_the_gender_and_beside_its_note():
     cheerful = models.load_scorer(lambda texts: [0.9 if SHE.search(text) else 0.4 for text in texts], name="cheerful")
-    read, blank = ToneReader(cheerful), dict.fromkeys(PROMPT_COLUMNS, "")
+    read, blank = ToneReader(cheerful, NAME), dict.fromkeys(PROMPT_COLUMNS, "")
     score, parts = read(
         Prompt(**{**blank, "text": "Note:\nShe fell."}), "<think>He?</think>She is well and needs help."
     )
@@ -65,7 +65,7 @@ def test_a_summary_is_read_by_a_classifier_raw_without_the_gender_and_beside_its
         assert (math.isnan(score), parts["unanswered"]) == (
             (True, 1.0) if refused or not nothing.strip() else (False, 0.0)
         )
-    assert math.isnan(theme_shares("")["health_words"])
+    assert math.isnan(theme_shares("", NAME)["health_words"])
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from swapbias.hub.cards import (
     dump,
     load,
     markdown,
-    md_table,
     newline,
     slug,
     split,
@@ -179,10 +178,6 @@ def test_what_is_dumped_is_read_back(data):
     text = dump(data)
     assert load(text, "x") == data
     assert split(f"---\n{text}---\nbody").header == text
-
-
-def test_a_table_has_its_numbers_to_the_right():
-    assert md_table(("a", "b"), [("x", "1")], numbers=1) == "| a | b |\n| --- | --: |\n| x | 1 |"
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])

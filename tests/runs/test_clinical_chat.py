@@ -129,9 +129,9 @@ def test_predictions_of_several_trials_are_those_of_most(notes):
 def test_a_model_that_keeps_as_much_of_both_is_rarely_accused_and_an_omission_of_five_points_is_found():
     experiment = load_study("clinical_chat").experiments[2]
     pairs = list(config_rows("clinical_notes", "pairs"))
-    rows = pd.DataFrame(note_conversations(pairs, "summary", NoteOptions(), facts=True)).assign(
-        condition="own", construct="as trained"
-    )
+    rows = pd.DataFrame(
+        note_conversations(pairs, "summary", NoteOptions(), prompts_of="clinical_chat", facts=True)
+    ).assign(condition="own", construct="as trained")
     rows = rows.iloc[:800].assign(experiment=experiment.name, model_id="chat", top_tokens="[]")
     counts = np.array([len({one.value for one in cell}) for cell in rows["candidates"]])
     rows = rows.drop(columns=["text", "candidates"])

@@ -79,7 +79,7 @@ class Chat(Kind):
         """``trial_rows``, of notes as conversations about them."""
         chat, looks = request.of(ChatOptions), 1
         if experiment.corpus:
-            how: Any = {"facts": experiment.reading == FACTS}
+            how: Any = {"prompts_of": experiment.prompts, "facts": experiment.reading == FACTS}
             rows = imported(NOTES)(rows, experiment.name, request.of(NoteOptions), **how)
         if chat.stop_early:
             from swapbias.measures import interim_rounds  # numpy, which listing the studies does not need

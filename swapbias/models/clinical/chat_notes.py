@@ -7,12 +7,15 @@ from swapbias.errors import UsageError
 from swapbias.models.clinical.note_kind import NoteOptions
 from swapbias.studies import Candidate, Row, conversation, corpus_dir, facts_of, fill, read_checklist, read_table
 
-_CORPUS = "clinical_chat"  # of the prompts about notes
 
+def note_conversations(
+    rows: Sequence[Row], task: str, options: NoteOptions, *, prompts_of: str, facts: bool = False
+) -> list[Row]:
+    """Notes as conversations with the options or ``facts`` that answers are read by; UsageError: none are known.
 
-def note_conversations(rows: Sequence[Row], task: str, options: NoteOptions, *, facts: bool = False) -> list[Row]:
-    """Notes as conversations with the options or ``facts`` that answers are read by; UsageError: none are known."""
-    folder = corpus_dir(_CORPUS)
+    ``prompts_of``: the corpus whose tables hold what is asked.
+    """
+    folder = corpus_dir(prompts_of)
     prompts = {one["task"]: one for one in read_table(folder / "prompts.csv", ("task", "system", "user"))}
     asks = read_table(folder / "questions.csv", ("phenotype", "question"))
     questions = {one["phenotype"]: options.question or one["question"] for one in asks}

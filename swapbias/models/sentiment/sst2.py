@@ -146,7 +146,6 @@ def gender_audit(rows: Iterable[Labelled]) -> GenderAudit:
 
 
 def gender_nouns(group: str) -> list[str]:
-    """The 20 nouns of a group (``male`` or ``female``) in lower case, without this, my and the."""
-    table = corpus_dir("occupation_sentiment") / "noun_pairs.csv"
-    rows = read_table(table, ("noun_pair", "male", "female", "template"))
-    return [re.sub(r"^(this|my|the) ", "", row[group].lower()) for row in rows]
+    """The 20 nouns of a group (``male`` or ``female``) whose sentences are compared, in lower case."""
+    rows = read_table(corpus_dir("gender_lexicon") / "sentence_nouns.csv", ("male", "female"))
+    return [row[group] for row in rows]

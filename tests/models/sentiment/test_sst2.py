@@ -8,6 +8,7 @@ import pytest
 from swapbias.errors import UsageError
 from swapbias.measures.gaps import group_gap
 from swapbias.models.sentiment.sst2 import HUB_ID, Labelled, gender_audit, gender_nouns, load_sentiment_data
+from swapbias.studies import config_rows
 
 
 def test_the_lines_of_a_folder_are_read(tmp_path):
@@ -125,3 +126,5 @@ def test_the_nouns_are_those_of_the_occupation_sentences():
     assert (male[0], male[1], male[14]) == ("he", "boy", "male candidate")
     assert (female[0], female[-1], female[14]) == ("she", "spinster", "female candidate")
     assert not set(male) & set(female)
+    texts = [row["text"].lower() for row in config_rows("occupation_sentiment", "control")]
+    assert all(noun in text for noun, text in zip([*male, *female], texts, strict=True))
