@@ -16,6 +16,7 @@ OWN_NOTES = "own notes"  # stands for a file or folder of the user's notes: its 
 
 _KEYS = tomllib.loads(Path(__file__).with_name("manifest_keys.toml").read_text(encoding="utf-8"))
 _NAMED: Mapping[str, str] = _KEYS["named"]
+_OBJECTS = frozenset(_KEYS["objects"].split())
 _TYPES = {key: kind for kind, keys in _KEYS["types"].items() for key in keys.split()}
 _TEXTS = {"text": r"[^\x00-\x1f\x7f]{0,300}", "long_text": r"[^\x00-\x1f\x7f]{0,2000}",
           "hash": r"[0-9a-f]{40}|[0-9a-f]{64}", "name": r"[A-Za-z0-9_.:,/ +@=-]{1,200}"}  # fmt: skip
@@ -32,10 +33,9 @@ def _allowed(key: Any, value: Any, parent: str) -> bool:
     if parent in _NAMED:
         nested = isinstance(value, Mapping) and parent == "planted"
         return _is_type(key, "name") and (nested or _is_type(value, _NAMED[parent]))
-    kind = _TYPES.get(key, "")
     if isinstance(value, Mapping | list | tuple):
-        return kind == "object" or (key in _NAMED if isinstance(value, Mapping) else bool(kind))
-    return kind not in ("", "object") and (value is None or _is_type(value, kind))
+        return key in _OBJECTS or key in (_NAMED if isinstance(value, Mapping) else _TYPES)
+    return key in _TYPES and (value is None or _is_type(value, _TYPES[key]))
 
 
 # --- places of the machine --------------------------------------------------------------------------------
