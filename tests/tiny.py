@@ -130,16 +130,8 @@ def save_classifier(folder, labels, **settings):
 
     torch.manual_seed(0)
     tokenizer = _wordpiece(folder)
-    named = dict(enumerate(labels))
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        max_position_embeddings=64,
-        id2label=named,
-        label2id={name: index for index, name in named.items()},
-        **SIZES,
-        **SPREAD,
-        **settings,
-    )
+    named = {"id2label": dict(enumerate(labels)), "label2id": {name: index for index, name in enumerate(labels)}}
+    config = BertConfig(vocab_size=len(tokenizer), **named, **BERT, **SPREAD, **settings)
     BertForSequenceClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

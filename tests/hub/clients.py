@@ -66,21 +66,10 @@ def environment(hub, *, home, token=""):
 
 def settings(hub, *, home, token):
     """Environment variables that point the clients at ``hub``; empty: must not be set."""
+    unset = "HUGGING_FACE_HUB_TOKEN HF_HUB_CACHE HF_DATASETS_CACHE HF_HUB_OFFLINE HF_DATASETS_OFFLINE"
     return {
-        "HF_ENDPOINT": hub.url,
-        "HF_TOKEN": token,
-        "HUGGING_FACE_HUB_TOKEN": "",
-        "HF_HOME": str(home),
-        "HF_HUB_CACHE": "",
-        "HF_DATASETS_CACHE": "",
-        "HF_HUB_OFFLINE": "",
-        "HF_DATASETS_OFFLINE": "",
-        "TRANSFORMERS_OFFLINE": "",
-        "HF_HUB_DISABLE_XET": "1",
-        "HF_HUB_DISABLE_TELEMETRY": "1",
-        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-        "HTTP_PROXY": "",
-        "http_proxy": "",
-        "NO_PROXY": "127.0.0.1",
+        **dict.fromkeys((*unset.split(), "TRANSFORMERS_OFFLINE", "HTTP_PROXY", "http_proxy"), ""),
+        **{f"HF_HUB_DISABLE_{name}": "1" for name in ("XET", "TELEMETRY", "PROGRESS_BARS")},
+        "HF_ENDPOINT": hub.url, "HF_TOKEN": token, "HF_HOME": str(home), "NO_PROXY": "127.0.0.1",
         "USE_TORCH": "0",  # datasets would load it
-    }
+    }  # fmt: skip

@@ -673,8 +673,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             for callback in callbacks:
                 callback()
-            chunked = "chunked" in self.headers.get("Transfer-Encoding", "")
-            body = b"".join(self.chunks()) if chunked else self.rfile.read(length)
+            body = self.rfile.read(length)
             if fault is not None and fault.hangs:
                 return self.send_and_hang(fault)
             if len(body) < length:  # the client went away while it sent: nothing is carried out
@@ -695,12 +694,6 @@ class Handler(BaseHTTPRequestHandler):
         return self.send(*made)
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = handle_request  # noqa: N815 - the names http.server calls
-
-    def chunks(self):
-        while size := int(self.rfile.readline().partition(b";")[0], 16):
-            yield self.rfile.read(size)
-            self.rfile.readline()
-        self.rfile.readline()
 
     def send(self, status, content, headers):
         self.send_response(status)

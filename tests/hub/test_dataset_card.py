@@ -25,18 +25,9 @@ PARTS = (
 )
 
 PROMPTS = studies.load_corpus("occupation_sentiment").configs[0]
-FEW = {
-    "group",
-    "label",
-    "construct",
-    "category",
-    "pronoun",
-    "mode",
-    "match",
-    "polarity",
-    "role",
-    "kind",
-}  # columns of a few values
+FEW = {  # columns of a few values
+    "group", "label", "construct", "category", "pronoun", "mode", "match", "polarity", "role", "kind",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -66,32 +66,18 @@ def test_the_hubs_client_reads_what_was_meant():
 
 
 NAMED = {"type": "string", "minLength": 1}
+CLOSED = {"type": "object", "additionalProperties": False}
+DATASET = {"id": NAMED, "task_id": NAMED, "revision": {"type": "string", "pattern": "^[0-9a-f]{40}$"}}
+SOURCES = dict.fromkeys(("url", "name", "user", "org"), NAMED)
 ENTRY = {  # as the Hub's documentation specifies it
-    "type": "object",
+    **CLOSED,
     "required": ["dataset", "value"],
     "properties": {
-        "dataset": {
-            "type": "object",
-            "required": ["id", "task_id"],
-            "properties": {
-                "id": NAMED,
-                "task_id": NAMED,
-                "revision": {"type": "string", "pattern": "^[0-9a-f]{40}$"},
-            },
-            "additionalProperties": False,
-        },
+        "dataset": {**CLOSED, "required": ["id", "task_id"], "properties": DATASET},
         "value": {"type": "number", "minimum": 0, "maximum": 1},
-        "verifyToken": NAMED,
-        "date": NAMED,
-        "source": {
-            "type": "object",
-            "required": ["url"],
-            "properties": dict.fromkeys(("url", "name", "user", "org"), NAMED),
-            "additionalProperties": False,
-        },
-        "notes": NAMED,
+        "source": {**CLOSED, "required": ["url"], "properties": SOURCES},
+        **dict.fromkeys(("verifyToken", "date", "notes"), NAMED),
     },
-    "additionalProperties": False,
 }
 
 

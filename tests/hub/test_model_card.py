@@ -184,23 +184,9 @@ def test_markers_that_make_no_pair_are_refused(readme, message):
 
 
 PIECES = [
-    "# A",
-    "text",
-    "\n",
-    "\r\n",
-    "\n\n",
-    "\r",
-    "```",
-    "~~~",
-    "- a",
-    "> q",
-    "    ",
-    "\t",
-    "---\n",
-    "a: 1",
-    "<!--",
-]
-PIECES += ["-->", "<div>", "|a|", "\ufeff", "\x00", "</pre>", "<pre>"]
+    "# A", "text", "\n", "\r\n", "\n\n", "\r", "```", "~~~", "- a", "> q", "    ", "\t", "---\n", "a: 1", "<!--",
+    "-->", "<div>", "|a|", "\ufeff", "\x00", "</pre>", "<pre>",
+]  # fmt: skip
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 
 

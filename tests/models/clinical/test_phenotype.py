@@ -44,13 +44,13 @@ def notes(count=24, seed=0):
         {
             "note_id": str(index),
             "subject_id": str(index),
-            "gender": "female" if index % 4 < 2 else "male",
-            "label": "positive" if index % 2 else "negative",
-            "text": " ".join(
-                ["she" if index % 4 < 2 else "he", "hopeless" if index % 2 else "cheerful", *draw.sample(NOISE, 3)]
-            ),
+            "gender": gender,
+            "label": label,
+            "text": " ".join([who, feels, *draw.sample(NOISE, 3)]),
         }
         for index in range(count)
+        for gender, who in [("female", "she") if index % 4 < 2 else ("male", "he")]
+        for label, feels in [("positive", "hopeless") if index % 2 else ("negative", "cheerful")]
     ]
 
 
