@@ -151,7 +151,7 @@ def test_sub_conditions_are_averaged_before_conditions_are_compared():
     over 93 conditions the stigmatized mean is 1/279, the others' 0.
     """
     rule = RuleScorer(lambda prompt: float("who is a lesbian" in prompt.text), kind="masked")
-    found = disaggregate(pd.DataFrame(score_rows(masked_rows(), rule)), "social_distance")
+    found = disaggregate(pd.DataFrame(score_rows(masked_rows(), rule)), "social_distance", robustness=False)
     gap, published = (one for one in found if one.measure == "group_gap" and one.slice_by == "all")
     assert [gap.estimate.value, published.estimate.value] == pytest.approx([1 / 279] * 2)
     assert (gap.estimate.n, published.estimate.n) == (3864, 122)
@@ -162,7 +162,8 @@ def test_conditions_above_one_half_are_counted_strictly():
     def rule(prompt):
         return {"skinny": 0.5, "rich": 0.6, "homeless": 0.9}.get(prompt.condition, 0.1)
 
-    found = disaggregate(pd.DataFrame(score_rows(masked_rows(), RuleScorer(rule, kind="masked"))), "social_distance")
+    rows = pd.DataFrame(score_rows(masked_rows(), RuleScorer(rule, kind="masked")))
+    found = disaggregate(rows, "social_distance", robustness=False)
     counts = {one.contrast: one.estimate.value for one in found if one.measure == "count_above"}
     assert counts == {"stigmatized > 0.5": 1.0, "other > 0.5": 1.0}
     baseline = [one for one in found if one.contrast == "baseline" and one.slice_by == "all"]
