@@ -197,9 +197,6 @@ def share(
     public: Annotated[bool, ui.option("Everybody may read the results.", "--public")] = False,
     findings_only: Annotated[bool, ui.option("No scored prompts, answers or notes.", "--findings-only")] = False,
     namespace: Annotated[str, ui.option("Who publishes the corpora on the Hub.")] = "swapbias",
-    phenotype: Annotated[
-        list[str] | None, ui.option("A phenotype of your own notes whose name may leave; repeatable.")
-    ] = None,
     again: Annotated[bool, ui.option("Propose what its owners closed or took out.", "--again")] = False,
     dry_run: ui.DryRun = False,
 ) -> None:
@@ -214,7 +211,7 @@ def share(
     how = hub.COMMIT if commit else hub.PULL_REQUEST if create_pr else ""
     options = hub.ShareOptions(
         results=results, model=model, how=how, audited=audited, public=public, findings_only=findings_only,
-        phenotypes=tuple(phenotype or ()), again=again, namespace=namespace, dry_run=dry_run,
+        again=again, namespace=namespace, dry_run=dry_run,
     )  # fmt: skip
     with ui.stoppable(f"Stopped. What is on the Hub stays, and {run} as it was: the same command goes on."):
         for one in hub.share_run(runs.Run.open(run), options, hub.Hub(), say=ui.say):

@@ -203,7 +203,6 @@ def rendered(template: str, **values: Any) -> str:
 
 # --- what is said of a run --------------------------------------------------------------------------------
 
-OWN_NOTES = "the user's own notes"
 _MOST_ROWS = 4  # of a study's table
 _PLAIN = re.compile(r"[A-Za-z0-9_.:@/+=,-]+")  # a name that no shell reads as anything else
 
@@ -224,8 +223,6 @@ def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> st
     entries = [one for one, configs in each if set(configs) <= known]
     configs = tuple(dict.fromkeys(name for _, configs in each if set(configs) <= known for name in configs))
     notes = (settings.get("notes") or {}) if load_corpus(corpus).local is not None else {}
-    if notes.get("data"):
-        return f"{OWN_NOTES} ({max((int(one.get('rows', 0)) for one in entries), default=0)} prompts)"
     parts = [int(one["rows"]) for one in entries if one.get("of")]  # slow, and not all of it by default
     limit = settings.get("limit") or max(parts, default=None)
     texts = [
@@ -277,7 +274,6 @@ def study_parts(
             audited=models[0],
             revision=revision,
             read=read,
-            own=any(one.startswith(OWN_NOTES) for one in read.values()),
             verdicts=[(one[0].experiment, str(each)) for one in mine for each in wording.verdicts(one, found)],
             rows=rows[:_MOST_ROWS],
             count=len(rows),

@@ -5,7 +5,7 @@ import io
 import json
 import re
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from os import PathLike, fspath
@@ -36,7 +36,6 @@ from swapbias.hub.client import (
 from swapbias.measures import Estimate
 from swapbias.models import weight_files
 from swapbias.models.chat import scoring_in_words
-from swapbias.notes import PHENOTYPES
 from swapbias.privacy import check_upload, is_mimic_name, own_data, refuse
 from swapbias.report import shown, text as wording
 from swapbias.runs import LazyItems, Results, Run
@@ -86,7 +85,6 @@ def findings_parquet(found: list[Finding], run: str) -> bytes:
 
 # --- what of a run may leave ------------------------------------------------------------------------------
 
-_UNNAMED = "own"  # the phenotype of own notes that name none
 _MACHINE: Mapping[str, tuple[str, ...]] = {  # settings of how fast or how dear an audit is, not of its questions
     "load": ("device", "batch_size"),
     "chat": ("concurrency", "max_requests", "timeout"),
@@ -117,13 +115,13 @@ def run_name(manifest: Mapping[str, Any]) -> str:
 
     Results, dates, versions, the revision of a model on the Hub and the version of a corpus do not count.
     """
-    public, pinned = privacy.public_manifest(manifest), ("sha256", "training") if own_data(manifest) else ()
+    public = privacy.public_manifest(manifest)
     models = [str(one["model_id"]) for one in public.get("models", [])]
     settings = dict(public["settings"])
     for group, names in _MACHINE.items():
         if isinstance(settings.get(group), Mapping):
             settings[group] = {name: one for name, one in settings[group].items() if name not in names}
-    corpora = [[str(one.get(name, "")) for name in ("corpus", "config", *pinned)] for one in public["corpora"]]
+    corpora = [[str(one.get(name, "")) for name in ("corpus", "config")] for one in public["corpora"]]
     identity = [models, sorted(_pins(manifest.get("models", []))), corpora, settings]
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
     return f"{cards.slug('-'.join(models))}-{digest[:8]}"
@@ -138,12 +136,11 @@ def _pins(value: Any) -> Iterator[str]:
         yield from _pins(one)
 
 
-def bundle_run(run: Run, *, findings_only: bool = False, phenotypes: Collection[str] = ()) -> Bundle:
+def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
     """A finished run as it may be shared; packing it twice gives the same bytes.
 
-    ``phenotypes`` are those of the user's own notes whose names may leave. UsageError: credentialed data, private
-    texts without ``findings_only``, other phenotypes, a run that is not complete. ValueError: a file that is not of
-    the sha256 that its audit recorded.
+    UsageError: credentialed data, notes or studies of the user's own, a run that is not complete. ValueError: a file
+    that is not of the sha256 that its audit recorded.
     """
     refuse(run.folder, "shared")
     manifest = run.manifest()
@@ -152,24 +149,19 @@ def bundle_run(run: Run, *, findings_only: bool = False, phenotypes: Collection[
             f"{run.folder} was audited with your own {', '.join(own)}, and results repositories hold studies of the "
             "package. Publish it with swapbias study push, so that others can run it."
         )
-    data = own_data(manifest)
-    if data:  # of MIMIC, whatever the manifest says
-        place = Path(data)
-        refuse(place, "shared", known="mimic" in data.lower() or is_mimic_name(data))
+    if data := own_data(manifest):
+        refuse(Path(data), "shared", known="mimic" in data.lower() or is_mimic_name(data))
+        raise UsageError(
+            f"{run.folder} is of your own {Path(data).name}, and findings of notes may tell of patients. Give its "
+            "report to those who may read it."
+        )
     results = runs.read_results(run)
     if runs.SHA256 not in manifest:
         raise ValueError(f"{run.folder} records no sha256 of its files. Share the folder that the audit wrote.")
     for study, rows in results.items.items():
         if "credentialed" in rows and (rows["credentialed"].astype(str).str.lower() == "true").any():
             refuse(run.folder / "items" / study, "shared", known=True)
-    if data and not findings_only:
-        raise UsageError(
-            f"{run.folder} holds texts of your own ({Path(data).name}), which are private. Share findings, tables "
-            "and aggregate figures alone with --findings-only."
-        )
-    if data:
-        _refuse_names(results, phenotypes)
-    installed = not data and _reads_installed(manifest)
+    installed = _reads_installed(manifest)
     if not (installed or findings_only):
         raise UsageError(
             f"The scored prompts of {run.folder} are not those of the installed corpora. Audit again, or share "
@@ -200,26 +192,6 @@ def bundle_run(run: Run, *, findings_only: bool = False, phenotypes: Collection[
         len(public.found) + sum(map(len, public.items.values())),
         installed=installed,
     )
-
-
-def _refuse_names(results: Results, allowed: Collection[str]) -> None:
-    """Phenotypes of the user's own leave only where the user named them: a cell of that column may hold anything."""
-    if any(not (name.isprintable() and name) for name in allowed):
-        raise UsageError(
-            "A name given with --phenotype is blank or holds line breaks or what cannot be seen. Rename it in your "
-            "file and audit again."
-        )
-    named = {
-        one.slice_value
-        for one in results.found
-        if one.slice_by != "all" and ((experiment := experiment_of(one)) is None or experiment.corpus)
-    }
-    named |= {str(one["experiment"]).partition(", ")[2] for one in results.manifest["skipped"]}
-    if unnamed := named - {"", _UNNAMED, *PHENOTYPES, *allowed}:
-        raise UsageError(
-            f"{len(unnamed)} phenotype{'s' * (len(unnamed) > 1)} of your own notes would be named in what is shared, "
-            "and such a name may tell of a patient. Allow each with --phenotype NAME, which may be repeated."
-        )
 
 
 def _reads_installed(manifest: Mapping[str, Any]) -> bool:
@@ -408,7 +380,6 @@ class ShareOptions:
     audited: str | None = None  # the model's name in the run, where it is another one
     public: bool = False  # everybody may read the results
     findings_only: bool = False  # no scored prompts, answers or explained notes
-    phenotypes: tuple[str, ...] = ()  # of the user's own notes, those whose names may leave
     again: bool = False  # propose what the model's owners closed or took out
     namespace: str = "swapbias"  # owner of the corpora on the Hub
     dry_run: bool = False
@@ -422,7 +393,7 @@ def share_run(run: Run, options: ShareOptions, hub: Hub, *, say: Say) -> list[Pu
     refused.
     """
     repo, model = Repo("dataset", options.results), Repo("model", options.model) if options.model else None
-    bundle = bundle_run(run, findings_only=options.findings_only, phenotypes=options.phenotypes)
+    bundle = bundle_run(run, findings_only=options.findings_only)
     found = findings_of(bundle.found, model.name, options.audited) if model else []
     for path in bundle.withheld:
         say(f"Not shared: {path}")
@@ -594,8 +565,8 @@ def _page_files(
 ) -> dict[str, bytes]:
     """The card with what was found, and the evaluation results; all else in both stays.
 
-    A number of a part, of other configs or of the user's own notes must not stand beside those of whole audits:
-    proposals to others hold whole audits alone, one's own page says what was read.
+    A number of a part or of other configs must not stand beside those of whole audits: proposals to others hold
+    whole audits alone, one's own page says what was read.
     """
     manifest, audited = bundle.manifest, found[0].model_id
     commit = commit_read(hub, there.repo, manifest, audited)

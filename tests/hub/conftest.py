@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from swapbias.hub.shared_runs import bundle_run
 from swapbias.runs import start
 from swapbias.studies import load_corpus
 from tests.hub.clients import OLD_UPLOAD, online
@@ -30,11 +29,6 @@ def own_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("own")
     (folder / "ward.csv").write_text(OWN)
     return of_weights(audit_own(folder / "ward.csv", folder / "run"))
-
-
-@pytest.fixture(scope="module")
-def own_bundle(own_run):
-    return bundle_run(own_run, findings_only=True, phenotypes=("falls",))
 
 
 @pytest.fixture(scope="module")

@@ -81,16 +81,6 @@ def test_a_part_of_the_prompts_is_said_to_be_one():
     assert "at most" not in said()
 
 
-def test_notes_of_ones_own_are_no_public_data_set():
-    found = [replace(finding(subset="", primary=True), study="phenotype_fairness", experiment="phenotyping")]
-    settings = {"limit": None, "notes": {"classifier": "svm", "data": "own notes"}}
-    corpora = [{"corpus": "clinical_notes", "config": "pairs", "rows": 8}]
-    (text,) = study_parts(found, MANIFEST | {"settings": settings, "corpora": corpora}, model_name="o/m").values()
-    assert "Read: the user's own notes (8 prompts)." in text
-    assert "swapbias audit" not in text
-    assert "no evaluation result of the model lists the numbers" in text
-
-
 def test_the_command_of_a_chat_model_names_it_so():
     choices = {
         "corpora": [{"corpus": "gendered_stigma", "config": "choices", "rows": 10}],

@@ -100,12 +100,6 @@ def test_a_model_without_pull_requests_is_refused_before_anything_is_published(h
     assert ("dataset", "alice/open") not in hub.repositories
 
 
-def test_notes_of_ones_own_are_not_proposed(models, own_run):
-    with pytest.raises(UsageError, match="The run read the user's own notes"):
-        propose(own_run, audited="tests.hub.own_runs:faller", findings_only=True, phenotypes=("falls",))
-    assert writes(models) == []
-
-
 def test_a_rehearsal_tells_what_would_happen_to_the_pull_request(models, run, later_run):
     said = []
 

@@ -117,18 +117,6 @@ def test_a_second_study_stands_beside_the_first_and_each_is_replaced_alone(model
     assert alone != later
 
 
-def test_own_notes_are_not_told_as_the_public_corpus(models, own_run):
-    models.add_repo("dataset", "swapbias/clinical_notes", tags=[f"v{load_corpus('clinical_notes').version}"])
-    share_own = {"audited": "tests.hub.own_runs:faller", "findings_only": True, "phenotypes": ("falls",)}
-    put(own_run, model="alice/m", how=COMMIT, **share_own)
-    card = models.files("model", "alice/m")["README.md"].decode()
-    assert "on notes of the user's own" in card
-    assert "Read: the user's own notes (8 prompts)" in card  # 4 test notes, each with its counterpart
-    assert "To repeat it" not in card
-    assert EVAL not in models.files("model", "alice/m")  # it names public data sets, and this is none
-    assert "with the prompts of this study" not in card
-
-
 def test_a_part_of_the_prompts_is_not_listed_as_the_whole_data_set(models, run, tmp_path):
     commit = models.add_repo("dataset", "swapbias/occupation_sentiment", tags=[TAG])
     own(limited(run, tmp_path / "part", 40))

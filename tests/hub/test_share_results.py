@@ -99,12 +99,9 @@ def test_nothing_is_written_to_a_repository_that_turns_out_to_be_public(hub, run
     assert not hub.files("dataset", "alice/later")
 
 
-def test_the_card_says_what_was_read_in_place_of_the_studies_prompts(hub, run, own_run, tmp_path):
+def test_the_card_says_what_was_read_in_place_of_the_studies_prompts(hub, run, tmp_path):
     put(run)
     assert "with the prompts of this study" in hub.files("dataset", "alice/audits")["README.md"].decode()
     put(limited(run, tmp_path / "part", 40), results="alice/part")
     part = hub.files("dataset", "alice/part")["README.md"].decode()
     assert "Read: at most 40 rows of each table" in part
-    put(own_run, results="alice/own", findings_only=True, phenotypes=("falls",))
-    own = hub.files("dataset", "alice/own")["README.md"].decode()
-    assert "the user's own notes (8 prompts)" in own  # 4 test notes, each with its counterpart

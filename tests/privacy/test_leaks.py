@@ -19,9 +19,10 @@ import typer
 from swapbias.cli import app, main
 from swapbias.report import FORMATS
 from swapbias.runs import Run
+from swapbias.runs.audit import start
 from tests.conftest import ROOT, files_below
 from tests.hub.clients import OLD_UPLOAD, online
-from tests.hub.own_runs import audit_own
+from tests.hub.own_runs import ASKED, QUIET, audit_own
 from tests.hub.server import LocalHub
 from tests.hub.sharing_runs import WEIGHTS, of_weights
 
@@ -58,6 +59,11 @@ def planted(tmp_path_factory):
     notes.parent.mkdir(parents=True)
     notes.write_text(f"{COLUMNS}\n{NOTES}")
     run = audit_own(notes, place / PLACES["folder of the run"])
+    return planted_in(run, place), place
+
+
+def planted_in(run, place):
+    """The run with a manifest that names all places, and with stray files."""
     manifest = run.manifest()
     settings = manifest["settings"]
     settings["model"] = f"{place}/{PLACES['folder of a model']}/mini"
@@ -73,7 +79,7 @@ def planted(tmp_path_factory):
     run.write_manifest(manifest)
     (run.folder / f"{PLACES['stray file of a run']}.txt").write_text(PLACES["stray file of a run"])
     (run.folder / "items" / f".{PLACES['stray file of a run']}.tmp").write_text(PLACES["stray file of a run"])
-    return run, place
+    return run
 
 
 @pytest.fixture
@@ -184,15 +190,16 @@ def test_nothing_planted_comes_out_of_a_run(planted, told, tmp_path, arguments):
 
 def test_what_reaches_the_hub(planted, told, monkeypatch, tmp_path):
     """Results with their card, a model's card: every byte that lies on the Hub then."""
-    run, _ = planted
+    assert b"findings of notes may tell" in told("share", planted[0].folder, "--results", "a/a", said=True)["said"]
+    place = tmp_path / PLACES["user"]
+    run = planted_in(start(ASKED, place / PLACES["folder of the run"], **QUIET)[0], place)
     with LocalHub() as hub:
         hub.add_user("alice", token="hf_alice")
         hub.add_repo("model", "alice/m", files={"README.md": b"# Mine\n", **WEIGHTS})
         of_weights(run)
         with online(monkeypatch, hub, home=tmp_path / "hf", token="hf_alice"):
-            asked = ("--findings-only", "--phenotype", "falls")
-            card = ("--model", "alice/m", "--audited", "tests.hub.own_runs:faller", "--commit")
-            told("share", run.folder, "--results", "alice/a", *asked, *card, said=True)
+            card = ("--model", "alice/m", "--audited", "tests.hub.own_runs:sentiment", "--commit")
+            told("share", run.folder, "--results", "alice/a", "--findings-only", *card, said=True)
             held = {
                 f"{kind}/{name}/{path}": content
                 for kind, name in hub.repositories
