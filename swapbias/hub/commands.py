@@ -1,6 +1,5 @@
 """What people push and pull, each in turn: trouble with one does not stop the others; and studies of their own."""
 
-import json
 import re
 import shutil
 import tempfile
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from swapbias.errors import HubError, UsageError
-from swapbias.files import parse_json
 from swapbias.hub.cards import CARD
 from swapbias.hub.client import Hub, Push, PushOptions, Repo, Say, difference, push_repo
 from swapbias.hub.metric_spaces import push_metric, shipped_names
@@ -27,7 +25,6 @@ from swapbias.studies import (
     study_files,
 )
 
-SOURCE = "source.json"  # of a pulled folder: where it is from
 DATASET, METRIC, RESULTS = "dataset", "metric", "results"
 _KINDS = {DATASET: "dataset", METRIC: "space", RESULTS: "dataset"}  # as the Hub calls the repository
 _FETCHED = {  # nothing else comes: of what runs, the module of a metric and those of ours that lie beside it
@@ -141,12 +138,14 @@ def pull_repo(hub: Hub, kind: str, repo_name: str, out: Path, *, revision: str =
     target = out / (repo_name if kind == RESULTS else name)
     state = hub.existing_state(repo, revision=revision)
     pattern = _FETCHED[kind].replace("{shipped}", "|".join(shipped_names())).replace("{name}", re.escape(name))
-    wanted = {path: one for path, one in state.files.items() if re.fullmatch(pattern, path)}
+    wanted = [path for path in state.files if re.fullmatch(pattern, path)]
     if not set(wanted) - {CARD}:
         raise ValueError(f"{repo_name} holds no {kind} of swapbias. Check its name.")
-    source = {"repo": repo.name, "kind": repo.kind, "commit": state.commit}
-    done = "unchanged" if _source(target) == source else f"{len(wanted)} of {len(state.files)} files"
-    if done != "unchanged":
+    there = {path: target / path for path in wanted if (target / path).is_file()}
+    done = f"{len(wanted)} of {len(state.files)} files"
+    if len(there) == len(wanted) and not difference(state, there).write:
+        done = "unchanged"
+    else:
         if target.is_symlink() or (target.exists() and (target.is_file() or any(target.iterdir()))):
             raise UsageError(f"{target} is there already, not from this commit. Move it, or choose another --out.")
         with atomic_directory(target) as making:
@@ -156,17 +155,8 @@ def pull_repo(hub: Hub, kind: str, repo_name: str, out: Path, *, revision: str =
                 shutil.copyfile(cached, files[path])
             if difference(state, files).write:
                 raise HubError(f"{repo_name}: other files came than it lists. Run the command again.")
-            (making / SOURCE).write_text(json.dumps(source), encoding="utf-8")
     version = f"{revision} ({state.commit[:8]})" if revision in state.tags else state.commit[:8]
     return f"{repo_name} {version}: {done} in {target}"
-
-
-def _source(folder: Path) -> Any:
-    """What a pull noted down in a folder; None where none did."""
-    try:
-        return parse_json((folder / SOURCE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
 
 
 # --- studies of the user's own ----------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """What was published comes back whole, as the Hub lists it, or not at all, and never outside its folder."""
 
-import json
 import os
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 from swapbias.errors import HubError, UsageError
 from swapbias.hub import datasets as building
 from swapbias.hub.client import Hub
-from swapbias.hub.commands import DATASET, METRIC, RESULTS, SOURCE, pull_repo as pull, wanted_repos
+from swapbias.hub.commands import DATASET, METRIC, RESULTS, pull_repo as pull, wanted_repos
 from swapbias.hub.metric_spaces import space_files
 from swapbias.studies.catalogue import load_prompts, metric_path
 from tests.conftest import files_below
@@ -45,9 +44,7 @@ def test_a_dataset_comes_back_as_it_was_published(hub, corpus, tmp_path):
     whole = f"{len(corpus)} of {len(corpus)} files"
     assert done == f"alice/{CORPUS} v1.0.0 ({commit[:8]}): {whole} in {tmp_path / CORPUS}"
     got = contents(tmp_path / CORPUS)
-    source = json.loads(got.pop(SOURCE))
     assert got == corpus
-    assert (source["repo"], source["commit"]) == (f"alice/{CORPUS}", commit)
     assert {*os.listdir(tmp_path)} == {CORPUS, "hf-home"}  # nothing is left beside it
     read = load_dataset(str(tmp_path / CORPUS), "rq1", cache_dir=str(tmp_path / "cache"))["test"]
     assert list(read) == list(load_prompts(CORPUS, "rq1"))
@@ -106,7 +103,7 @@ def test_names_that_leave_the_folder_or_clash_are_not_fetched(hub, tmp_path, nam
     hub.add_repo("dataset", "bob/results", files={"README.md": b"x", **shared("r"), name: b"{}"})
     assert "3 of 4 files" in pull(Hub(), RESULTS, "bob/results", tmp_path / "out")
     found = {path.removeprefix("out/bob/results/") for path in contents(tmp_path)}
-    assert found == {"README.md", *shared("r"), SOURCE}
+    assert found == {"README.md", *shared("r")}
 
 
 def test_a_pull_that_is_cut_leaves_the_old_folder_as_it_was(hub, tmp_path):
@@ -154,7 +151,7 @@ def test_results_come_with_their_runs_and_without_other_files(hub, tmp_path):
     hub.add_repo("dataset", "bob/results", files=files)
     done = pull(Hub(), RESULTS, "bob/results", tmp_path)
     assert "4 of 6 files" in done
-    assert set(contents(tmp_path / "bob" / "results")) == set(files) - {"run.sh", "x.pkl"} | {SOURCE}
+    assert set(contents(tmp_path / "bob" / "results")) == set(files) - {"run.sh", "x.pkl"}
 
 
 @pytest.mark.parametrize(("kind", "held", "told"), [(RESULTS, "dataset", "results"), (METRIC, "space", "metric")])
@@ -171,7 +168,7 @@ def test_a_metric_comes_back_and_is_not_run(hub, tmp_path):
     files["paired_gap.py"] += f"\nopen({str(trap)!r}, 'w')\n".encode()
     hub.add_repo("space", "alice/paired_gap", files={**files, ".gitattributes": b""}, sdk="gradio")
     pull(Hub(), METRIC, "alice/paired_gap", tmp_path / "out")
-    assert set(contents(tmp_path / "out" / "paired_gap")) == {*files, SOURCE}
+    assert set(contents(tmp_path / "out" / "paired_gap")) == set(files)
     assert not trap.exists()
 
 
@@ -180,14 +177,14 @@ def test_of_a_metric_nothing_else_comes_that_runs(hub, tmp_path):
     files = metric_files("paired_gap")
     hub.add_repo("space", "alice/paired_gap", files={**files, **dict.fromkeys(odd, b"x")}, sdk="gradio")
     assert f"{len(files)} of {len(files) + 7} files" in pull(Hub(), METRIC, "alice/paired_gap", tmp_path)
-    assert set(contents(tmp_path / "paired_gap")) == {*files, SOURCE}
+    assert set(contents(tmp_path / "paired_gap")) == set(files)
 
 
 def test_a_metric_comes_with_every_module_that_it_reads(hub, tmp_path):
     files = space_files("leakage_uar", namespace="alice", version="1.0.0")
     hub.add_repo("space", "alice/leakage_uar", files=files, sdk="gradio")
     pull(Hub(), METRIC, "alice/leakage_uar", tmp_path)
-    assert {*contents(tmp_path / "leakage_uar")} == {*files, SOURCE}
+    assert {*contents(tmp_path / "leakage_uar")} == set(files)
     assert {"rates.py", "estimate.py"} < {*files}
 
 
