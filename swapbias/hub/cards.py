@@ -214,16 +214,13 @@ def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> st
         raise ValueError(
             f"{study} has no experiment {quoted(experiment)}. Share the run with the version that made it."
         )
-    corpus, known, settings = (
-        declared.corpus or study,
-        {*declared.configs, *declared.alternatives},
-        manifest["settings"],
-    )
-    each = [(one, str(one["config"]).split(", ")) for one in manifest.get("corpora", ()) if one["corpus"] == corpus]
-    entries = [one for one, configs in each if set(configs) <= known]
-    configs = tuple(dict.fromkeys(name for _, configs in each if set(configs) <= known for name in configs))
+    corpus, known = declared.corpus or study, {*declared.configs, *declared.alternatives}
+    settings, every = manifest["settings"], [one for one in manifest.get("corpora", ()) if one["corpus"] == corpus]
+    entries = {tuple(str(one["config"]).split(", ")): one for one in every}
+    mine = {names: one for names, one in entries.items() if set(names) <= known}
+    configs = tuple(dict.fromkeys(name for names in mine for name in names))
     notes = (settings.get("notes") or {}) if load_corpus(corpus).local is not None else {}
-    parts = [int(one["rows"]) for one in entries if one.get("of")]  # slow, and not all of it by default
+    parts = [int(one["rows"]) for one in mine.values() if one.get("of")]  # slow, and not all of it by default
     limit = settings.get("limit") or max(parts, default=None)
     texts = [
         f"at most {limit} rows of each table" if isinstance(limit, int) else "",

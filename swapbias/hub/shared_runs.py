@@ -6,6 +6,7 @@ import json
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from os import PathLike, fspath
@@ -161,7 +162,9 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
     for study, rows in results.items.items():
         if "credentialed" in rows and (rows["credentialed"].astype(str).str.lower() == "true").any():
             refuse(run.folder / "items" / study, "shared", known=True)
-    installed = _reads_installed(manifest)
+    installed = False
+    with suppress(ValueError, KeyError, TypeError):  # settings of another version, or a corpus that is not at hand
+        installed = runs.reads_installed(manifest)
     if not (installed or findings_only):
         raise UsageError(
             f"The scored prompts of {run.folder} are not those of the installed corpora. Audit again, or share "
@@ -192,14 +195,6 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
         len(public.found) + sum(map(len, public.items.values())),
         installed=installed,
     )
-
-
-def _reads_installed(manifest: Mapping[str, Any]) -> bool:
-    """Whether a run read the prompts of the installed corpora."""
-    try:
-        return runs.reads_installed(manifest)
-    except (ValueError, KeyError, TypeError):  # settings of another version, or a corpus that is not at hand
-        return False
 
 
 # --- reading shared runs ----------------------------------------------------------------------------------
