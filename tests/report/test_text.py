@@ -311,10 +311,10 @@ SIZES = (0.002, 0.049, 0.05, 0.2)  # below, just below, at and above the margin
 @pytest.mark.parametrize("certainty", CERTAINTIES)
 @pytest.mark.parametrize("beside", [None, (), (FOUND, FOUND), (FOUND, NONE), (UNDECIDED, SMALL)], ids=str)
 def test_no_sentence_claims_more_than_its_verdict(verdict, certainty, beside):
-    """Every combination of sign, size, certainty, rewordings, influences and missing scores; of both gaps."""
+    """Every combination of sign, size, certainty, rewordings, influences and missing scores, of a gap alone."""
     exact, sure = certainty == "no interval", verdict in SURE_ONES
     both = parts(0.1, -0.1, *beside) if beside else []
-    known = [*product(KEPT, TURNED, LOST)]  # beside findings of its parts: all or none of them
+    known = [*product(KEPT, TURNED, LOST)]
     for sign, size, (kept, turned, lost) in product((1, -1), SIZES, (known[0], known[-1]) if beside else known):
         finding = (gap if beside is None else change)(
             sign * size, verdict, **CERTAINTIES[certainty], sign_agreement=kept, influential_items=turned,
