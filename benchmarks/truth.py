@@ -23,23 +23,18 @@ from swapbias.errors import UpstreamMissingError
 from swapbias.findings import (
     AS_PUBLISHED,
     FAILS,
-    FOUND,
-    LOOKS,
     MARGIN,
     PASSES,
-    SMALL,
     SPREAD,
-    UNDECIDED,
     Finding,
     check_gaps,
     compare,
     disaggregate,
-    judged,
     planned_std_error,
     primary_findings,
     primary_rows,
 )
-from swapbias.findings.finding import Context, looks_of
+from swapbias.findings.finding import Context
 from swapbias.findings.sensitivity import gap_units, row_shares
 from swapbias.measures import (
     DIFFERENCES,
@@ -51,7 +46,6 @@ from swapbias.measures import (
     paired_gap,
     performance,
     power,
-    sequential_adjust,
     shares_in,
     t_ends,
     t_p,
@@ -316,7 +310,6 @@ def _conclusion(design: Design, scores: Floats) -> Concluded:
                 p_value = t_p(estimate.value, estimate.std_error, estimate.df, estimate.skewness)
                 estimate = replace(estimate, p_value=p_value)
             found = _context_of(one, design).finding(estimate, one.measure, one.contrast, cluster_vars=over)
-            estimate = sequential_adjust(found.estimate, 1, level=one.level)  # over all questions of the study
             made.append(replace(one, estimate=estimate, cluster_vars=found.cluster_vars))
         return made
 
@@ -345,9 +338,7 @@ def _units(
 
 
 def _context_of(finding: Finding, design: Design) -> Context:
-    return Context(
-        finding.study, finding.model_id, design.experiment, "score", interim_analyses=looks_of(design.rows)
-    )
+    return Context(finding.study, finding.model_id, design.experiment, "score")
 
 
 def _simulator(design: Design) -> Callable[[np.random.Generator, Effects, float], Floats]:
@@ -725,113 +716,9 @@ def _worst(design: Design) -> str:
     return str(design.rows.loc[mine, "group"].iloc[0])
 
 
-# --- looks between trials -----------------------------------------------------------------------------
-
-LOOKED_AUDITS = 200  # of each design, with a gap and without
-TRIALS = 5  # with a look after each
-SURE = 3.5  # standard errors in a planted gap, after all trials
-
-
-def chat_designs() -> Iterator[Design]:
-    """Prompts that are answered by chance anew in each trial."""
-    rows = _rows("stigma_vignettes", "gender", label="with a condition")
-    yield _design("vignettes, women and men", "6 questions x 9 people", "stigma_vignettes", "gender", rows, VIGNETTE)
-    yield _design("vignettes, no effects", "6 questions x 9 people", "stigma_vignettes", "gender", rows, {"": 0.0})
-    rows = _rows("gendered_stigma", "choices")
-    yield _design("choices, contrast", "17 templates x 11 + 11", "gendered_stigma", "choices", rows, STIGMA)
-    rows = _rows("occupation_sentiment", "ratings")
-    yield _design("ratings", "20 noun pairs x 20", "occupation_sentiment", "ratings", rows, OCCUPATION)
-    rows = _rows("social_distance", "agreement").drop_duplicates(["group", "condition"])
-    few = {name: spread * 0.3 for name, spread in CATEGORY.items()}
-    yield _design(
-        "agreement", f"{rows['label'].nunique()} categories", "social_distance", "agreement", rows, few
-    )  # fmt: skip
-
-
-def _looks(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
-    """A row for each design: errors over all looks, and what stopping finds and saves where a gap is planted."""
-    count = scaled(LOOKED_AUDITS, scale)
-    rows: list[tuple[str, ...]] = []
-    for plain in chat_designs():
-        design = replace(plain, rows=plain.rows.assign(**{LOOKS: str(TRIALS)}))
-        simulate = _simulator(plain)
-        rng = np.random.default_rng(len(plain.rows))
-        pilot = next(_trials_of(plain, simulate, rng, 0.0, 1))
-        _conclusion(design, pilot[-1])  # what an audit says over all looks is what is made here
-        conclude = _conclusion(plain, pilot[-1])
-        null = [_watched(conclude, one) for one in _trials_of(plain, simulate, rng, 0.0, count)]
-        std_error = float(np.nanmean([one.std_error for one in null]))
-        gap = min(SURE * std_error, 0.4)
-        planted = [_watched(conclude, one) for one in _trials_of(plain, simulate, rng, gap, count)]
-        wrong = _share(one.ever for one in null)
-        told = (
-            _of(_share(one.naive for one in null)), _of(wrong), _of(_share(one.covered for one in null)),
-            f"{gap:.3f}", _of(_share(one.full for one in planted)), _of(_share(one.found for one in planted)),
-            _of(float(np.mean([one.saved for one in planted]))), _of(float(np.mean([one.saved for one in null]))),
-        )  # fmt: skip
-        rows.append((plain.title, plain.clusters, *told, _met(wrong <= LEVEL + _chance(count))))
-    return rows
-
-
 def _chance(count: int) -> float:
     """Three standard errors of a share of .05 of so many."""
     return 3 * math.sqrt(LEVEL * (1 - LEVEL) / count)
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """One audit that is looked at after each trial.
-
-    Attributes:
-        ever: whether any look is significant by inference that holds over all, and ``naive`` by that of one look.
-        covered: whether the interval holds 0 where asking ended.
-        found: whether asking ended with a gap, and ``full`` whether all trials find it in one look.
-        saved: share of the requests that were not needed.
-        error: standard error after all trials.
-    """
-
-    ever: bool
-    naive: bool
-    covered: bool
-    found: bool
-    full: bool
-    saved: float
-    std_error: float
-
-
-def _held_looks(finding: Finding, looks: int) -> Finding:
-    return replace(finding, interim_analyses=looks, estimate=sequential_adjust(finding.estimate, looks))
-
-
-def _watched(conclude: Concluded, means: Sequence[Floats]) -> Watched:
-    plain = [conclude(one) for one in means]
-    looks = [judged([_held_looks(one, len(means)) for one in look], margin=MARGIN) for look in plain]
-    decided = [all(one.verdict != UNDECIDED for one in look) for look in looks]
-    end = decided.index(True) if any(decided) else len(means) - 1
-    (last,) = plain[-1]
-    return Watched(
-        ever=any(one.estimate.p_value < LEVEL for look in looks for one in look),
-        naive=any(one.estimate.p_value < LEVEL for look in plain for one in look),
-        covered=all(one.estimate.ci_low <= 0 <= one.estimate.ci_high for one in looks[end]),
-        found=all(one.verdict in (FOUND, SMALL) for one in looks[end]),
-        full=last.estimate.p_value < LEVEL,
-        saved=1 - (end + 1) / len(means),
-        std_error=last.estimate.std_error,
-    )
-
-
-def _trials_of(
-    design: Design,
-    simulate: Callable[[np.random.Generator, Effects, float], Floats],
-    rng: np.random.Generator,
-    planted: float,
-    count: int,
-) -> Iterator[list[Floats]]:
-    """Of so many models the mean answers after each trial: yes with a chance that a prompt keeps."""
-    for _ in range(count):
-        chance = np.clip(simulate(rng, EFFECTS["normal"], planted), 0, 1)
-        answers = rng.random((TRIALS, len(chance))) < chance
-        yield list(np.cumsum(answers, axis=0) / np.arange(1, TRIALS + 1)[:, None])
 
 
 # --- groups that are served worse, and facts that are left out -----------------------------------------
@@ -998,24 +885,6 @@ SERIES = (
         ("design", "gap of the baseline", "gap of the model", "effects", "passes", "fails", "errs in at most .05"),
         _baselines,
         timed=False,
-    ),
-    Series(
-        "truth-looks",
-        f"Chat audits looked at after each of {TRIALS} trials: errors over all looks, gaps found, requests saved",
-        (
-            "design",
-            "clusters",
-            "false in any look, each at .05",
-            "false in any look, held over all",
-            "interval covers where asking ended",
-            "planted",
-            "found by all trials",
-            "found",
-            "requests saved",
-            "requests saved, no gap",
-            "false in at most .05",
-        ),
-        _looks,
     ),
     Series(
         "truth-performance",

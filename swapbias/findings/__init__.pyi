@@ -8,7 +8,6 @@ from .analysis import (
     planned_gap as planned_gap,
     planned_std_error as planned_std_error,
     planned_units as planned_units,
-    settled as settled,
 )
 from .finding import (
     ALL_GAPS as ALL_GAPS,
@@ -19,7 +18,6 @@ from .finding import (
     FOUND as FOUND,
     JUDGED as JUDGED,
     LEVEL as LEVEL,
-    LOOKS as LOOKS,
     NONE as NONE,
     RARE as RARE,
     RATIO_MARGIN as RATIO_MARGIN,
@@ -35,7 +33,6 @@ from .finding import (
     Oriented as Oriented,
     comparisons as comparisons,
     experiment_of as experiment_of,
-    looks_of as looks_of,
     oriented as oriented,
     primary_findings as primary_findings,
     primary_of_each as primary_of_each,

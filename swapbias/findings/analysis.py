@@ -21,10 +21,8 @@ from swapbias.findings.finding import (
     JUDGED,
     LEVEL,
     SPREAD,
-    UNDECIDED,
     Context,
     Finding,
-    looks_of,
     unmeasured,
 )
 from swapbias.findings.gate import judged, over_questions, questions_declared
@@ -102,7 +100,7 @@ def disaggregate(
         every = frame[frame["experiment"] == experiment.name]
         parts[experiment.name] = rows = _one_per_prompt(experiment, every)
         if len(every):
-            context = Context(chosen.name, models[0], experiment, "score", seed, interim_analyses=looks_of(every))
+            context = Context(chosen.name, models[0], experiment, "score", seed)
             found += _all_findings(context, rows, every[every["group"] != PLACEBO])
     if not found:
         raise ValueError(f"no rows of {chosen.name}: experiments {sorted(set(frame['experiment']))}.")
@@ -548,10 +546,10 @@ def compare(
                 model: _one_per_prompt(experiment, part[part["trial"].isin(shared)] if "trial" in part else part)
                 for model, part in parts.items()
             }
-            looks, pairs = max(map(looks_of, parts.values())), model_pairs(list(rows), reference)
+            pairs = model_pairs(list(rows), reference)
             constant = {model for model, part in rows.items() if _is_constant(experiment, part)}
             for pair in pairs:
-                context = Context(name, " - ".join(pair), experiment, CHANGE, interim_analyses=looks)
+                context = Context(name, " - ".join(pair), experiment, CHANGE)
                 made = _differences(context, rows[pair[0]], rows[pair[1]], brief=len(pairs) > MOST_DETAILED)
                 mine += [unmeasured(one) for one in made] if constant & {*pair} else made
         found += corrected(mine, study.correction, {one.name for one in study.experiments})
@@ -616,7 +614,7 @@ def _of_models(finding: Finding, *, several: bool) -> Finding:
         study=finding.study, experiment=finding.experiment, model_id=finding.model_id, measure=DIFFERENCE,
         contrast=finding.model_id, subset=subset, slice_by=finding.slice_by, slice_value=finding.slice_value,
         unit=finding.unit, cluster_vars=finding.cluster_vars, view=finding.view, primary=finding.primary,
-        interim_analyses=finding.interim_analyses, estimate=estimate,
+        estimate=estimate,
     )  # fmt: skip
 
 
@@ -691,27 +689,6 @@ def planned_units(
         table = condition_means(experiment, table)
     units = gap_units(Context("", "", experiment, "score"), table)
     return (np.empty(0, dtype=np.intp), {}) if units is None else (units.columns[1], units.factors)
-
-
-def settled(items: Mapping[str, pd.DataFrame], *, margin: float | None = None) -> set[tuple[str, str, str]]:
-    """Experiments, by study, name and model, whose primary findings all have a verdict other than undecided.
-
-    Where no prompt of one has a score, no further answers are waited for either.
-
-    Args:
-        items: the scored rows so far of each study of a report, of one model or several.
-        margin: as in ``judged``.
-    """
-    found: list[Finding] = []
-    for name, frame in items.items():
-        study = load_study(name)
-        bare = replace(study, experiments=tuple(map(_primary_alone, study.experiments)))
-        for _, rows in frame.groupby("model_id", sort=False):
-            found += disaggregate(rows, bare, expected={}, robustness=False)
-    answers = [one for one in judged(found, margin=margin) if one.primary and one.verdict]
-    still_open = [one for one in answers if one.verdict == UNDECIDED and not math.isnan(one.estimate.value)]
-    every, unsettled = ({(one.study, one.experiment, one.model_id) for one in some} for some in (answers, still_open))
-    return every - unsettled
 
 
 def _primary_alone(experiment: Experiment) -> Experiment:

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.measures import MEASURES, Estimate, Record, Scale, interim_level, sequential_adjust, t_ends
+from swapbias.measures import MEASURES, Estimate, Record, Scale, t_ends
 from swapbias.models import unit_of
 from swapbias.studies import Experiment, Published, load_study
 
@@ -55,7 +55,6 @@ class Finding(Record):
         view: ``AS_PUBLISHED`` for the paper's own statistic, blank for that of the design.
         primary: it answers the question of its experiment.
         questions: of a primary finding: how many primary questions its interval and p-value hold for at once.
-        interim_analyses: number of interim analyses after any of which the run may have stopped.
         baseline: of a gap the mean score of the reference group.
         ratio: of a gap between rates: the group's rate over that of the reference group; ``ratio_std_error``,
             ``ratio_df`` and ``ratio_skewness`` are of its natural log.
@@ -94,7 +93,6 @@ class Finding(Record):
     view: str = ""
     primary: bool = False
     questions: int = 1
-    interim_analyses: int = 1
     estimate: Estimate
     baseline: float = math.nan
     ratio: float = math.nan
@@ -120,8 +118,8 @@ class Finding(Record):
 
     @property
     def level(self) -> float:
-        """1 less the coverage of its interval: .05, less where several questions or looks share it."""
-        return interim_level(self.interim_analyses, LEVEL / self.questions)
+        """1 less the coverage of its interval: .05, less where several questions share it."""
+        return LEVEL / self.questions
 
     @property
     def ratio_interval(self) -> tuple[float, float]:
@@ -198,7 +196,6 @@ class Context:
     score: str
     seed: int = 0
     weights: Mapping[str, float] = field(default_factory=dict)
-    interim_analyses: int = 1
     subset: str = ""
     slice_by: str = "all"
     slice_value: str = ""
@@ -245,27 +242,13 @@ class Context:
         return factors, " + ".join(names[column] for column in crossed)
 
     def finding(self, estimate: Estimate, measure: str, contrast: str, **more: Any) -> Finding:
-        """A finding of it; ``more`` are further fields of ``Finding``. The unit is the measure's, or the score's.
-
-        p-value and interval hold at each of several interim analyses.
-        """
+        """A finding of it; ``more`` are further fields of ``Finding``. The unit is the measure's, or the score's."""
         fields: dict[str, Any] = {name: getattr(self, name) for name in ("subset", "slice_by", "slice_value")}
         fields |= {"unit": MEASURES[measure].unit or unit_of(self.experiment, self.score), **more}
-        many = self.interim_analyses
         return Finding(
             study=self.study, experiment=self.experiment.name, model_id=self.model_id, score=self.score,
-            measure=measure, contrast=contrast, interim_analyses=many,
-            estimate=sequential_adjust(estimate, many) if many > 1 else estimate, **fields,
+            measure=measure, contrast=contrast, estimate=estimate, **fields,
         )  # fmt: skip
-
-
-LOOKS = "looks"  # the column with the number of planned interim analyses
-
-
-def looks_of(rows: pd.DataFrame) -> int:
-    """The number of interim analyses planned for these rows; 1 where every prompt was scored at once."""
-    planned = pd.to_numeric(rows[LOOKS], errors="coerce").dropna() if LOOKS in rows else ()
-    return max(1, int(max(planned))) if len(planned) else 1
 
 
 def _nested(code: NDArray[np.intp], other: NDArray[np.intp]) -> bool:

@@ -101,7 +101,7 @@ def questions_declared(study: Study, experiment: Experiment) -> dict[str, int]:
 def _simultaneous(finding: Finding, questions: int, family: Sequence[Finding]) -> Finding:
     """A primary finding whose interval and p-value hold for so many questions at once."""
     finding, times = replace(finding, questions=questions), float(questions)
-    estimate = measures.sequential_adjust(finding.estimate, 1, level=finding.level)
+    estimate = measures.at_level(finding.estimate, finding.level)
     if finding.measure == SPREAD:  # holds for its contrasts already
         times /= max(1, sum(one.experiment == finding.experiment and one.measure != SPREAD for one in family))
     name = f"{questions} questions of {finding.study}" if questions > 1 else ""

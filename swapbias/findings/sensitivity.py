@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias import measures
-from swapbias.findings.finding import EFFECTS, LEVEL, UNMEASURED, Context, Finding, looks_of
+from swapbias.findings.finding import EFFECTS, LEVEL, UNMEASURED, Context, Finding
 from swapbias.measures import MEASURES, Effect, Estimate, Factors, Floats
 from swapbias.studies import DOUBTFUL, PLACEBO, Experiment, Study
 
@@ -260,7 +260,7 @@ def _effect_weights(experiment: Experiment, rows: pd.DataFrame, contrast: str) -
 def primary_rows(finding: Finding, study: Study, rows: pd.DataFrame, model: str) -> tuple[Context, pd.DataFrame]:
     """The context of a primary finding and the scored rows that it is made of, placebo ones among them."""
     experiment = next(one for one in study.experiments if one.name == finding.experiment)
-    looks, rows = looks_of(rows), over_prompts(experiment, rows)
+    rows = over_prompts(experiment, rows)
     pair, weights = (finding.group, finding.reference_group), dict[str, float]()
     if finding.measure in EFFECTS:
         weights = _effect_weights(experiment, rows[rows["group"] != PLACEBO], finding.contrast)
@@ -273,7 +273,7 @@ def primary_rows(finding: Finding, study: Study, rows: pd.DataFrame, model: str)
         column = next(one.column for one in experiment.slices if one.name == finding.slice_by)
         rows = rows[rows[column] == finding.slice_value]
     context = Context(
-        study.name, model, experiment, "score", 0, weights, looks, finding.subset, finding.slice_by,
+        study.name, model, experiment, "score", 0, weights, finding.subset, finding.slice_by,
         finding.slice_value,
     )  # fmt: skip
     return context, rows

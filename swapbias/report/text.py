@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from swapbias import findings
 from swapbias.findings import DIFFERENCE, EFFECTS, FAILS, LEVEL, OPEN, PASSES, Check, Finding, Gate, experiment_of
-from swapbias.measures import MEASURES, SPANS, Estimate, interim_level
+from swapbias.measures import MEASURES, SPANS, Estimate
 from swapbias.studies import Experiment
 
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = findings.VERDICTS
@@ -375,8 +375,6 @@ def certainty(finding: Finding) -> str:
     random = finding.cluster_vars.replace(" + ", " and ")
     allows = f"allows for other {random} of the same kind" if random else "is about these rows only"
     texts = [f"The {'test of all groups' if finding.tests_all_groups else '95 % interval'} {allows}."]
-    if (looks := finding.interim_analyses) > 1:
-        texts += [f"It holds at each of {looks} looks (level {interim_level(looks):.3g})."]
     if finding.questions > 1:
         experiment = experiment_of(finding)
         kind = f"{experiment.kind} models" if experiment else "such models"
@@ -786,12 +784,7 @@ def inference(finding: Finding) -> str:
         written = " as written" if MEASURES[finding.measure].performed else ""
         paired = ", paired" if finding.measure == DIFFERENCE else ""
         over = f"over {finding.cluster_vars.replace(' + ', ' and ')}{written}{paired}"
-    each = (
-        f"at each of {finding.interim_analyses} looks (level {interim_level(finding.interim_analyses):.3g})"
-        if finding.interim_analyses > 1
-        else ""
-    )
-    return ", ".join(filter(None, (each, over)))
+    return over
 
 
 # --- the terminal -------------------------------------------------------------------------------------

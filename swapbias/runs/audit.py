@@ -177,7 +177,7 @@ def _score(
         reader.keep_answers(run.folder, text=not task.credentialed)
     scores = ScoreCache(settings.load, run.folder / SCORES, shared=cache)
     every = scored_tasks(tasks, readers)
-    scoring = Scoring(run, manifest, every, say, bar, scores, settings.margin)
+    scoring = Scoring(run, manifest, every, say, bar, scores)
     files = (one for one in (run.folder / STUDIES).rglob("*") if one.is_file())
     spec = {
         "manifest": manifest,

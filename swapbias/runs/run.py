@@ -355,12 +355,11 @@ def chunks(rows: Sequence[Mapping[str, Any]], size: int) -> Iterator[range]:
 
 @dataclass(slots=True)
 class ScoredTask:
-    """A task, its reader, its rows by round, whether more are scored, and the scored rows by round and first row."""
+    """A task, its reader, its rows by round, and the scored rows by round and first row."""
 
     task: Task
     reader: Scorer
     rounds: dict[int, Rows]
-    live: bool = True
     tables: dict[tuple[int, int], pa.Table] = field(default_factory=dict)
 
     def parts(self, place: int, number: int) -> Iterator[Part]:
@@ -407,9 +406,7 @@ class Scoring:
     say: Say
     bar: Bar
     cache: ScoreCache
-    margin: float | None = None
     notes: dict[str, None] = field(default_factory=dict)
-    looks: list[dict[str, Any]] = field(default_factory=list)
     stopped: str = ""
     stop: BaseException | None = None
     items: "dict[str, pd.DataFrame]" = field(default_factory=dict)
@@ -448,7 +445,6 @@ class Scoring:
                 self.stopped = "it was interrupted" if isinstance(self.stop, KeyboardInterrupt) else str(self.stop)
                 break
             whole = number
-            self._look(number, planned, list(last))
             for spent in dict.fromkeys(filter(None, (one.reader.notes.get("spent") for one in self.every))):
                 self.say(f"Trial {number} of {planned}: {spent}" if planned > 1 else spent)
         if self.stopped:
@@ -463,8 +459,8 @@ class Scoring:
         return {study: self.items[study] for study in last}
 
     def _goes_on(self, number: int) -> bool:
-        """Whether this round is scored: something is undecided, and asking is within the limits."""
-        due = [one for one in self.every if one.live and number in one.rounds]
+        """Whether this round is within the limits."""
+        due = [one for one in self.every if number in one.rounds]
         for reader in {one.reader.model_id: one.reader for one in due}.values():
             rows = [row for one in due if one.reader.model_id == reader.model_id for row in one.rounds[number]]
             self.stopped = self.stopped or reader.beyond_limits(as_prompts(rows))
@@ -473,7 +469,7 @@ class Scoring:
     def _note(self, planned: int, sentence: str) -> None:
         """Write what is special about the rounds of this run."""
         notes = dict.fromkeys([*self.manifest.get(ROUNDS, {}).get("trial_notes", []), sentence])
-        how = {"planned": planned, "looks": self.looks, "trial_notes": [*notes], "stopped": self.stopped}
+        how = {"planned": planned, "trial_notes": [*notes], "stopped": self.stopped}
         self.manifest[ROUNDS] = how
         self.run.write_manifest(self.manifest)
 
@@ -482,7 +478,7 @@ class Scoring:
         elsewhere: list[Part] = []
         paths: dict[str, Path] = {}
         for place, one in enumerate(self.every):
-            for part in one.parts(place, number) if one.live and one.task.study.name == study else ():
+            for part in one.parts(place, number) if one.task.study.name == study else ():
                 rows = one.rows_of(part)
                 private = one.task.notes is not None or any(map(_is_credentialed, rows))
                 path = self.cache.place(as_prompts(rows), one.reader, private=private)
@@ -526,37 +522,6 @@ class Scoring:
         self.items[study] = _as_frame(self._table(study))
         refuse_non_finite(self.items[study], str(self.run.place))
 
-    def _look(self, number: int, planned: int, studies: Sequence[str]) -> None:
-        """Where an interim analysis is planned: end what is decided, by inference that holds at each of them."""
-        looked = [one for one in self.every if one.live and number < max(one.rounds) and _has_look(one, number)]
-        if not looked:
-            return
-        from swapbias.findings import settled  # statistics take long to import
-
-        decided = settled({name: _as_frame(self._table(name)) for name in studies}, margin=self.margin)
-        ended = [
-            one for one in looked if (one.task.study.name, one.task.experiment.name, one.reader.model_id) in decided
-        ]
-        for one in ended:
-            one.live = False
-        names = [one.task.name for one in ended]
-        self.looks.append({"after": number, "decided": names})
-        if names:
-            self.say(f"Decided after {number} trial{'s' * (number > 1)} of {planned}: {', '.join(names)}.")
-        sentence = (
-            "Results were looked at while they came, and asking ended where they were decided: intervals and "
-            "p-values hold at each look (repeated ones, by Pocock's rule)."
-        )
-        self._note(planned, sentence)
-
 
 def _is_credentialed(row: Mapping[str, Any]) -> bool:
     return str(row.get("credentialed")) == "True"
-
-
-def _has_look(one: ScoredTask, number: int) -> bool:
-    from swapbias.findings import LOOKS
-    from swapbias.measures import interim_rounds
-
-    first = next((row for row in one.task.rows if row.get(LOOKS)), None)
-    return first is not None and number in interim_rounds(max(one.rounds))

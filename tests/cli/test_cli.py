@@ -366,7 +366,7 @@ def test_settings_are_read_by_their_types():
     given = ["embedding=a.kv", "embedding=b.kv", "max_tokens=20"]
     assert read_settings(given) == {"embedding": ["a.kv", "b.kv"], "max_tokens": 20}
     assert read_settings(["plausible", "stop-early=false", "judge=x=y"]) == {
-        "plausible": True, "stop_early": False, "judge": "x=y",
+        "plausible": True, "no_seed": False, "judge": "x=y",
     }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from swapbias.findings import disaggregate, findings_table, judged
 from swapbias.findings.finding import primary_findings
-from swapbias.measures import adjust, sequential_adjust
+from swapbias.measures import adjust, at_level
 from swapbias.runs.run import score_prompts, score_rows
 from swapbias.studies.catalogue import config_rows, load_prompts, load_study, studies
 from swapbias.studies.tables import published_rows
@@ -160,7 +160,7 @@ def test_questions_of_a_study_are_one_family_however_many_are_run(run):
         estimate = one.estimate
         assert estimate.p_adjusted == pytest.approx(min(1, 2 * estimate.p_value))
         assert (estimate.ci_low > 0 or estimate.ci_high < 0) == (estimate.p_adjusted < 0.05)
-        again = sequential_adjust(estimate, 1, level=0.025)
+        again = at_level(estimate, 0.025)
         assert (estimate.ci_low, estimate.ci_high) == (again.ci_low, again.ci_high)
 
 

@@ -1,18 +1,15 @@
-"""Rounds of trials: every prompt once before any twice, looks that end asking, limits, and what interrupts a run."""
+"""Rounds of trials: every prompt once before any twice, limits, and what interrupts a run."""
 
 import random
-import zlib
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from swapbias.cli.auditing import plan_sentences
 from swapbias.errors import UsageError
 from swapbias.models.chat.answering import AnswerLog
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.report.text import inference
-from swapbias.runs.audit import resume, start
+from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.studies import config_rows, turns
 from tests.models.chat.server import ChatServer
@@ -20,7 +17,6 @@ from tests.models.chat.server import ChatServer
 NAME = "stigma_vignettes"
 TWO = (f"{NAME}:gender", f"{NAME}:order")
 ROUND = 48  # rows of each of the two
-MANY = 240  # of five people: fewer than four have no verdict
 
 
 @pytest.fixture(scope="module")
@@ -65,58 +61,6 @@ def test_every_prompt_is_asked_once_before_any_is_asked_twice(asked, tmp_path, q
     assert list(dict.fromkeys(zip(items(run)["experiment"], items(run)["trial"], strict=True))) == [
         (name, trial) for name in ("gender", "order") for trial in "123"
     ]
-
-
-def test_a_clear_gap_ends_asking_and_an_unclear_one_does_not(asked, tmp_path, quiet):
-    said = []
-    with ChatServer(lambda prompt: answer(prompt)) as server:
-        answer = leaning(asked, 0.96)
-        settings = of(server, rows=MANY, stop_early=True)
-        assert f"4 trials: {MANY} requests" in "".join(plan_sentences(settings))
-        run, found = start(settings, tmp_path / "clear", **{**quiet, "say": said.append}, draw=False)
-        clear = len(server.requests)
-        answer = leaning(asked, 0)
-        other, unclear = start(settings, tmp_path / "unclear", **quiet, draw=False)
-    (gap,), (none,) = ([one for one in each if one.primary] for each in (found, unclear))
-    assert clear < 4 * MANY
-    assert (gap.verdict, none.verdict) == ("gap", "undecided")
-    assert "at each of 4 looks (level 0.0182)" in inference(gap)
-    rounds = run.manifest()["rounds"]
-    assert clear // MANY == items(run)["trial"].astype(int).max()
-    assert rounds["looks"][-1] == {"after": clear // MANY, "decided": [f"{NAME} gender"]}
-    assert items(other)["trial"].astype(int).max() == 4
-    assert any("requests so far" in sentence for sentence in said)
-    assert any(sentence.startswith("Decided after") for sentence in said)
-    # The interval is wider than that of one look at the same rows.
-    from swapbias.findings import disaggregate
-
-    (plain,) = [one for one in disaggregate(items(run).drop(columns="looks"), NAME) if one.primary]
-    assert plain.estimate.value == gap.estimate.value
-    assert gap.estimate.ci_low < plain.estimate.ci_low < plain.estimate.ci_high < gap.estimate.ci_high
-    assert gap.estimate.p_value > plain.estimate.p_value
-
-
-def test_a_run_that_was_stopped_between_looks_goes_on_as_if_it_had_not_been(asked, tmp_path, quiet):
-    def answer(prompt):
-        row = asked[prompt]
-        drawn = zlib.crc32(f"{row['prompt_id']}/{server.asked(prompt)}".encode()) % 100
-        worse = drawn < 50 + 45 * (row["gender"] == "woman")
-        values = [one.value for one in row["candidates"]]
-        return "ABCDE"[values.index(1 if worse else 0)]
-
-    with ChatServer(answer) as server:
-        whole, _ = start(of(server, rows=MANY, stop_early=True), tmp_path / "whole", **quiet, draw=False)
-    with ChatServer(answer, fault=lambda prompt, n: "401" if len(server.requests) == MANY + 12 else None) as server:
-        settings = of(server, rows=MANY, stop_early=True)
-        with pytest.raises(ValueError, match="key"):
-            start(settings, tmp_path / "run", **quiet, draw=False)
-        # As many answers are a whole round: they can be concluded, or gone on with. One is asked twice: the refused.
-        server.fault = lambda prompt, n: None
-        run, _ = resume(tmp_path / "run", **quiet)
-    assert items(run).drop(columns="model_id").equals(items(whole).drop(columns="model_id"))
-    assert run.manifest()["rounds"] == whole.manifest()["rounds"]
-    results = [folder / "findings.csv" for folder in (run.folder, whole.folder)]
-    assert results[0].read_bytes() == results[1].read_bytes()
 
 
 PAID = {"price_in": 0.0, "price_out": 1000.0, "max_tokens": 2}
@@ -181,7 +125,7 @@ def test_two_runs_are_compared_over_the_trials_that_both_were_asked():
     from swapbias.models.chat.chat_kind import trial_rows
 
     made = np.random.default_rng(1)
-    rows = trial_rows([{**row, "experiment": "gender"} for row in config_rows(NAME, "gender")], 3, looks=3)
+    rows = trial_rows([{**row, "experiment": "gender"} for row in config_rows(NAME, "gender")], 3)
     every = pd.DataFrame(rows)
     one, other = (every.assign(model_id=name, score=made.integers(0, 2, len(rows)) * 1.0) for name in "ab")
     short = other[other["trial"] != "3"]
@@ -191,4 +135,3 @@ def test_two_runs_are_compared_over_the_trials_that_both_were_asked():
     )
     assert found == same
     assert found
-    assert all("at each of 3 looks" in inference(each) for each in found)

@@ -77,15 +77,11 @@ class Chat(Kind):
 
     def expand(self, rows: Sequence[Row], request: Request, experiment: Experiment) -> Sequence[Row]:
         """``trial_rows``, of notes as conversations about them."""
-        chat, looks = request.of(ChatOptions), 1
+        chat = request.of(ChatOptions)
         if experiment.corpus:
             how: Any = {"prompts_of": experiment.prompts, "facts": experiment.reading == FACTS}
             rows = imported(NOTES)(rows, experiment.name, request.of(NoteOptions), **how)
-        if chat.stop_early:
-            from swapbias.measures import interim_rounds  # numpy, which listing the studies does not need
-
-            looks = len(interim_rounds(chat.trials))
-        return trial_rows(rows, chat.trials, chat.scoring, looks=looks)
+        return trial_rows(rows, chat.trials, chat.scoring)
 
     def announce(
         self, rows: Sequence[Mapping[str, Any]], request: Request, experiment: Experiment, seen: set[str]
@@ -108,8 +104,7 @@ class Chat(Kind):
             f"at most {most:,} output tokens{whole}."
         ]
         if trials > 1:
-            early = ", ended early where results are decided" if options.stop_early else ""
-            sentences.append(f"Each of {trials} trials: {count // trials:,} requests{each}{early}.")
+            sentences.append(f"Each of {trials} trials: {count // trials:,} requests{each}.")
         if options.max_requests is not None and count > options.max_requests:
             sentences.append(f"That is more than -M max-requests allows: {options.max_requests:,}.")
         return " ".join(sentences)
@@ -133,12 +128,11 @@ class Chat(Kind):
         return reader
 
 
-def trial_rows(rows: Sequence[Row], trials: int, scoring: str = SAMPLED, *, looks: int = 1) -> list[Row]:
+def trial_rows(rows: Sequence[Row], trials: int, scoring: str = SAMPLED) -> list[Row]:
     """Every prompt once a trial; ``prompt_id`` and ``pair_id`` end in the trial, which is a column as well.
 
-    Where asking may end after any of several ``looks`` at the results, how many were planned is one more. Scored by
-    log-odds there are no trials, and of pairs that differ in the order of their options alone (it is averaged over),
-    the first stands for all.
+    Scored by log-odds there are no trials, and of pairs that differ in the order of their options alone (it is
+    averaged over), the first stands for all.
     """
     if scoring == LOG_ODDS:
         pairs: dict[str, set[Any]] = {}
@@ -147,14 +141,8 @@ def trial_rows(rows: Sequence[Row], trials: int, scoring: str = SAMPLED, *, look
         first: dict[Any, str] = {}
         chosen = {pair for pair, members in pairs.items() if first.setdefault(frozenset(members), pair) == pair}
         return [row for row in rows if row["pair_id"] in chosen]
-    planned = {"looks": str(looks)} if looks > 1 else {}
     return [
-        {
-            **row,
-            **{name: f"{row[name]}/t{trial}" for name in ("prompt_id", "pair_id")},
-            "trial": str(trial),
-            **planned,
-        }
+        {**row, **{name: f"{row[name]}/t{trial}" for name in ("prompt_id", "pair_id")}, "trial": str(trial)}
         for trial in range(1, trials + 1)
         for row in rows
     ]

@@ -57,7 +57,6 @@ class ChatOptions:
     max_cost: float | None = option(
         None, "Most that the requests may cost; trials that take more are not run.", least=0.0
     )
-    stop_early: bool = option(False, "Look at results between trials; ask on only where nothing is decided.")
     scorer: str = option("vader", "Classifier of summaries (care_notes): as a model of an audit.", place=True)
     judge: str | None = option(None, "Chat model that reads free text as well, without the group.", place=True)
     judge_base_url: str | None = option(
