@@ -11,7 +11,6 @@ from unittest import mock
 import pytest
 
 from swapbias.cli import main
-from swapbias.models import network
 
 # The client's own way of sending large files is deprecated in its HTTP library.
 OLD_UPLOAD = "Use 'content=<...>' to upload raw bytes/text content."
@@ -49,7 +48,6 @@ def online(monkeypatch, hub, *, home, token=""):
         patch.setattr(constants, "HF_TOKEN_PATH", str(home / "token"))
         for module in (http, file_download):
             patch.setattr(module, "time", SimpleNamespace(sleep=lambda seconds: None))
-        patch.setattr(network, "time", SimpleNamespace(sleep=lambda seconds: None))
         set_client_factory(http.default_client_factory)  # which ends open sessions
         try:
             yield

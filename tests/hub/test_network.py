@@ -1,7 +1,4 @@
-"""A Hub that hangs, refuses for now or points elsewhere: bounded, said, and nothing written goes astray."""
-
-import logging
-import threading
+"""A Hub that hangs or points elsewhere: bounded, said, and nothing written goes astray."""
 
 import pytest
 
@@ -93,73 +90,13 @@ def test_the_timeout_is_a_setting(monkeypatch):
             timeouts()
 
 
-@pytest.mark.parametrize("status", [429, 503])
-def test_a_commit_that_is_refused_for_now_is_sent_again(slow, status):
-    slow.fail("POST", "/commit/", status=status, times=network.ATTEMPTS - 1)
-    written(slow)
-    assert slow.files("dataset", "alice/data")["b.txt"] == b"what is written"
-    assert sum("/commit/" in path for _, path, _ in slow.log) == network.ATTEMPTS
+# Refused for now
 
 
-@pytest.mark.parametrize("status", [429, 503])
-def test_a_commit_that_stays_refused_is_given_up_after_a_cap(slow, status):
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_a_commit_that_is_refused_for_now_is_sent_once_and_said(slow, status):
     slow.fail("POST", "/commit/", status=status, times=-1)
     with pytest.raises(HubError, match=rf"\({status}.*what has arrived is not sent twice"):
-        written(slow)
-    assert sum("/commit/" in path for _, path, _ in slow.log) == network.ATTEMPTS
-
-
-def test_a_wait_that_the_hub_asks_for_is_kept_and_said(slow, monkeypatch, caplog):
-    waits = []
-    monkeypatch.setattr(network.time, "sleep", waits.append)
-    slow.fail("POST", "/commit/", status=429, headers={"Retry-After": "37"})
-    slow.fail("GET", "/api/datasets/alice/data", status=429, headers={"ratelimit": '"api";r=0;t=55'})
-    with caplog.at_level(logging.WARNING, logger="swapbias"):
-        Hub().state(DATA)
-        written(slow)
-    assert waits == [55, 37]
-    assert [one.getMessage() for one in caplog.records] == [
-        "The Hub asks to wait 55 seconds (429): waiting.",
-        "The Hub asks to wait 37 seconds (429): waiting.",
-    ]
-
-
-@pytest.mark.parametrize("wait", ["601", "86400", "9" * 400])
-def test_a_wait_beyond_all_patience_ends_it(slow, wait):
-    slow.fail("*", "/api/datasets/alice/data", status=429, times=-1, headers={"Retry-After": wait})
-    with pytest.raises(HubError, match=r"takes no more requests now: wait\."):
-        Hub().state(DATA)
-    assert len(slow.log) == 1
-
-
-@pytest.mark.parametrize("status", [500, 502, 504])
-def test_what_is_read_is_asked_for_again_and_a_commit_with_an_unclear_answer_is_not(slow, status):
-    slow.fail("GET", "/api/datasets/alice/data$", status=status, times=network.ATTEMPTS - 1)
-    assert Hub().state(DATA) is not None
-    slow.fail("POST", "/commit/", status=status)
-    with pytest.raises(HubError, match=rf"\({status}.*what has arrived is not sent twice"):
-        written(slow)
-
-
-def test_a_commit_that_went_through_before_its_answer_was_lost_is_not_done_twice(slow):
-    before = head(slow)
-    other = Hub()
-
-    def first():
-        done = threading.Event()
-        threading.Thread(target=lambda: (slow.push("dataset", "alice/data", {"b.txt": b"b"}), done.set())).start()
-        done.wait(5)
-
-    slow.on("POST", "/commit/", first)
-    slow.fail("POST", "/commit/", status=504)
-    with pytest.raises(HubError, match=r"\(504.*what has arrived is not sent twice"):
-        other.commit(DATA, Change({"b.txt": b"b"}), "a change", parent=before)
-    assert len(slow.commits("dataset", "alice/data")) == 2
-
-
-def test_a_pull_request_is_not_opened_twice_after_an_unclear_answer(slow):
-    slow.fail("POST", "/commit/", status=502, times=-1)
-    with pytest.raises(HubError, match=r"\(502"):
         written(slow, description="a pull request")
     assert sum("/commit/" in path for _, path, _ in slow.log) == 1
 
@@ -200,7 +137,7 @@ def test_a_client_of_the_users_own_stays(monkeypatch):
     assert get_session() is mine
     set_client_factory(_http.default_client_factory)
     network.configure_http()
-    assert type(get_session()) is not httpx.Client
+    assert get_session().timeout != httpx.Timeout(None)
 
 
 def test_an_odd_setting_is_one_sentence(slow):
