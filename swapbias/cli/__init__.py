@@ -10,7 +10,7 @@ from typer.main import get_command
 
 from swapbias import __version__
 from swapbias.cli.auditing import audit, plan
-from swapbias.cli.data import build, cache, help_on, list_, reproduce, study, swap, train
+from swapbias.cli.data import build, help_on, list_, reproduce, study, swap, train
 from swapbias.cli.finished_runs import check, compare, export, figures, pull, push, redraw, share
 from swapbias.cli.terminal import Sectioned, WithSettings, option, say, show
 from swapbias.errors import StudyError, UsageError, extras_named
@@ -33,7 +33,7 @@ app.command("swap", cls=WithSettings)(swap)
 app.command("list", cls=Sectioned)(list_)
 app.command("help", cls=Sectioned)(help_on)
 app.command("report", cls=Sectioned)(redraw)
-for _command in (check, compare, figures, export, share, push, pull, build, train, reproduce, cache):
+for _command in (check, compare, figures, export, share, push, pull, build, train, reproduce):
     app.command(cls=Sectioned)(_command)
 app.add_typer(study, name="study")
 

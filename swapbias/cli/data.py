@@ -1,4 +1,4 @@
-"""swapbias list, help, build, swap, train, study, reproduce and cache: what can be measured, and on which data."""
+"""swapbias list, help, build, swap, train, study and reproduce: what can be measured, and on which data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -12,7 +12,6 @@ import typer
 from swapbias import findings, hub, report, runs, studies, swapping
 from swapbias.cli import terminal as ui
 from swapbias.errors import UsageError, quoted
-from swapbias.files import cache_dir
 from swapbias.models import LoadOptions, written
 
 _KINDS = {
@@ -374,23 +373,3 @@ def _count_matches(rows: "Sequence[findings.Reproduced]") -> str:
     right = len(matches) - wrong - explained
     all_of_them = f"{right} of {len(matches)} numbers match, {explained} explained, {wrong} do not"
     return all_of_them if matches else "nothing to compare"
-
-
-def cache(
-    clear: Annotated[str | None, ui.option("Remove scores, upstream, models or all.")] = None,
-) -> None:
-    """Show what is stored here, or remove it."""
-    from rich.filesize import decimal
-
-    from swapbias.runs import cache as store
-
-    if clear is not None:
-        for kind in store.CLEARED if clear == "all" else (clear,):
-            entries, size = store.clear(kind)
-            ui.show(f"{kind}: {entries} removed, {decimal(size)} freed.")
-    else:
-        for kind in store.CLEARED:
-            entries, size = store.usage(kind)
-            ui.show(f"{kind}: {entries} kept, {decimal(size)}")
-        ui.show(f"At most {decimal(store.cache_limit())} of scores are kept ({store.LIMIT}).")
-        ui.show(f"Place: {cache_dir()}")

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import platform
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -23,26 +22,7 @@ from swapbias.studies import Prompt, corpora, fingerprint, load_corpus, load_lex
 from swapbias.swapping import library_versions
 
 LIMIT = "SWAPBIAS_CACHE_LIMIT"  # environment variable: most bytes of scores; 0: none are stored
-# What can be had again, by folder.
-CLEARED = {"scores": "scores", "upstream": "upstream", "models": "calibration-*"}
 _COLUMNS = ["score", "answer", "top_tokens"]  # further ones are parts
-
-
-def usage(kind: str) -> tuple[int, int]:
-    """What is stored of a kind that can be cleared: entries (files; folders of models) and their bytes."""
-    files = [one for place in _places(kind) for one in _files(place)]
-    entries = len(_places(kind)) if kind == "models" else len(files)
-    return entries, sum(size for _, size, _ in files)
-
-
-def clear(kind: str) -> tuple[int, int]:
-    """Remove what is stored of one kind; its ``usage`` before. A UsageError where there is no such kind."""
-    if kind not in CLEARED:
-        raise UsageError(f"Nothing of kind {kind!r} is stored: expected {', '.join(CLEARED)} or all.")
-    before = usage(kind)
-    for place in _places(kind):
-        shutil.rmtree(place)
-    return before
 
 
 def cache_limit() -> int:
@@ -63,10 +43,6 @@ def trim(folder: Path, limit: int) -> None:
             break
         path.unlink(missing_ok=True)  # another process may have been faster
         total -= size
-
-
-def _places(kind: str) -> list[Path]:
-    return sorted(path for path in cache_dir().glob(CLEARED[kind]) if path.is_dir() and not path.is_symlink())
 
 
 def _files(folder: Path) -> Iterator[tuple[float, int, Path]]:

@@ -9,12 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from swapbias.cli.data import cache as cache_command
 from swapbias.errors import UsageError
-from swapbias.files import write_whole
 from swapbias.models import masked
 from swapbias.models.auto import load_scorer, read_as
 from swapbias.models.base import LoadOptions, Scored
@@ -330,31 +326,10 @@ def test_the_limit_is_a_size_and_with_one_of_zero_scores_stay_in_the_run(tmp_pat
             scores_of()
 
 
-def test_the_command_shows_what_is_kept_by_kind_and_clears_a_kind_or_all(place):
-    """One file of scores of 12 rows, 2,000 bytes of upstream, a model of 3,000 bytes in two files, own labels."""
-    fresh(Counting())
-    sizes = {"upstream/o/r/c/a.csv": 2_000, "calibration-1/a": 1_000, "calibration-1/b": 2_000, "lexicons/x.csv": 9}
-    for name, count in sizes.items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        write_whole(place / name, b"x" * count)
-    app = typer.Typer(add_completion=False)
-    app.command()(cache_command)
+# --- the command --------------------------------------------------------------------------------------
 
-    def run(*arguments):
-        return CliRunner().invoke(app, arguments)
 
-    shown = run().output
-    scores = files(place)[0].stat().st_size
-    for line in ("upstream: 1 kept, 2.0 kB", "models: 1 kept, 3.0 kB", f"scores: 1 kept, {scores / 1000:.1f} kB"):
-        assert line in shown.splitlines()
-    assert "At most 2.0 GB of scores" in shown
-    assert isinstance(run("--clear", "everything").exception, UsageError)
-    assert len(files(place)) == 1
-    assert "models: 1 removed, 3.0 kB freed." in run("--clear", "models").output
-    assert {path.name for path in place.iterdir()} == {"scores", "upstream", "lexicons"}
-    for _ in range(2):  # the second time nothing is there to clear
-        assert run("--clear", "all").exit_code == 0
-        assert [path.name for path in place.iterdir()] == ["lexicons"]  # what the user imported
+# --- a whole audit ------------------------------------------------------------------------------------
 
 
 def test_a_second_audit_scores_nothing_and_writes_the_same_bytes(tmp_path, quiet, monkeypatch):
