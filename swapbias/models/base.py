@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-HALF_PRECISION = ("bfloat16", "float16")
 VADER, TFIDF = "vader", "tfidf-lsa"
 CLASSIFIERS = ("svm", "rf", "mlp")  # phenotype classifiers trained here; any other name is one of the user's
 REGRESSION, RAW = "regression", "raw score of the model"  # a kind of text classifiers, and the unit of its scores
@@ -106,8 +105,8 @@ class Scorer(Protocol):
         chunk_rows: rows that are scored before they are saved.
         sends_text: True if texts leave this machine and services that the user declared as their own.
         negative_label: the ``answer`` that means negative sentiment; None if unknown.
-        notes: sentences on the scores: ``dtype_error`` (what half precision changed), ``truncated`` (answers that
-            reached the token limit), ``spent`` (requests so far); none before texts were scored.
+        notes: sentences on the scores: ``truncated`` (answers that reached the token limit), ``spent`` (requests so
+            far); none before texts were scored.
     """
 
     model_id: str
@@ -256,7 +255,7 @@ class LoadOptions:
     device: str = option("auto", "auto, cpu, cuda, cuda:N or mps.", choices=("auto", "cpu", "cuda", "cuda:N", "mps"))
     dtype: str = option(
         "float32", "float32; bfloat16, float16 (change results); auto: bfloat16 where it is 4 times as fast.",
-        choices=("float32", *HALF_PRECISION, "auto"),
+        choices=("float32", "bfloat16", "float16", "auto"),
     )  # fmt: skip
     batch_size: int = option(64, "Texts per forward pass.", least=1)
     positive_label: str | None = option(None, "The classifier's label for positive.")

@@ -195,7 +195,7 @@ def _score(
             run.write_manifest(manifest)
     cut = dict.fromkeys(filter(None, (one.notes.get("truncated") for one in readers)))
     more: dict[str, Any] = {"seed": settings.seed, "margin": settings.margin, "say": say, "draw": draw}
-    more["notes"] = {"dtype_error": [*scoring.notes], "truncated": [*cut]}
+    more["notes"] = {"truncated": [*cut]}
     more |= {"explained": settings.of(NoteOptions).explain, "status": "stopped" if scoring.stop else "complete"}
     found = conclude(run, manifest, tasks, readers, items, **more)
     if scoring.stop:
