@@ -34,7 +34,7 @@ _LOADED = [
     "swapbias.hub.shared_runs",
     "swapbias.hub.commands",
     "swapbias.models.chat.openai_client",
-    "swapbias.models.sentiment.training",
+    "swapbias.models.sentiment",
     "sklearn.linear_model",
     "skops.io",
     "vaderSentiment.vaderSentiment",

@@ -12,7 +12,7 @@ from swapbias.errors import HubError, UsageError
 from swapbias.hub.cards import CARD
 from swapbias.hub.client import Hub, Push, PushOptions, Repo, Say, difference, push_repo
 from swapbias.hub.metric_spaces import push_metric, shipped_names
-from swapbias.privacy import is_credentialed, is_mimic_columns, log_traceback, refuse
+from swapbias.privacy import atomic_directory, is_credentialed, is_mimic_columns, log_traceback, refuse
 from swapbias.studies import (
     STUDY_FILES,
     Study,
@@ -132,7 +132,6 @@ def pull_repo(hub: Hub, kind: str, repo_name: str, out: Path, *, revision: str =
     UsageError: no such repository, or something else in its place, which is never replaced. ValueError: it has no
     files of its kind. HubError: the Hub refuses, or other files came than it lists.
     """
-    from swapbias.hub.datasets import atomic_directory
 
     repo, name = Repo(_KINDS[kind], repo_name), repo_name.rpartition("/")[2]
     target = out / (repo_name if kind == RESULTS else name)

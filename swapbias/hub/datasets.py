@@ -5,7 +5,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import wraps
@@ -21,10 +20,10 @@ from datasets.exceptions import DatasetGenerationError
 from datasets.splits import SplitGenerator
 
 from swapbias.errors import UpstreamMissingError, UsageError
-from swapbias.files import file_sha256, locked_place
+from swapbias.files import file_sha256
 from swapbias.hub.cards import CARD, TAGS, configs_yaml, dump, rendered, size_category
 from swapbias.hub.client import SOURCE, Hub, Push, PushOptions, Repo, Say, push_repo
-from swapbias.privacy import NOTE, credentialed, for_owner_alone, is_credentialed, mark, refuse
+from swapbias.privacy import NOTE, atomic_directory, credentialed, for_owner_alone, is_credentialed, mark, refuse
 from swapbias.studies import (
     PROMPT_COLUMNS,
     PROMPT_MEANINGS,
@@ -483,26 +482,6 @@ def write_config(folder: Path, corpus: Corpus, config: Config) -> DatasetInfo:
         if shown:
             utils.enable_progress_bars()
     return builder.info
-
-
-@contextmanager
-def atomic_directory(target: Path) -> Iterator[Path]:
-    """A new folder that takes the place of ``target`` when the block ends well, else is deleted."""
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise UsageError(f"{target} is {'a link' if target.is_symlink() else 'a file'}. Choose another --out.")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    making = target.with_name(f".{target.name}.new")
-    with locked_place(target):
-        shutil.rmtree(making, ignore_errors=True)  # of a process that was killed
-        making.mkdir(mode=credentialed.OWNER_FOLDER)
-        try:
-            yield making
-            making.chmod(credentialed.OWNER_FOLDER if (making / credentialed.FILE).exists() else 0o755)
-            if target.exists():  # the old one goes only when the new one is whole
-                shutil.rmtree(target)
-            making.rename(target)
-        finally:
-            shutil.rmtree(making, ignore_errors=True)
 
 
 def push_dataset(hub: Hub, corpus_name: str, *, namespace: str, **options: Unpack[PushOptions]) -> Push:

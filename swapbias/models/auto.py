@@ -32,7 +32,7 @@ class Masked(Kind):
     readings: Mapping[str, Reading] = {
         "": Reading(dict.fromkeys(("score", "closed_list_mass", "matched_mass"), "probability mass at the mask")),
         "phrases": Reading(
-            {"score": "probability mass of phrases"}, "recursive_masking:PhraseScorer", passes=111  # 1 + 10 + 100
+            {"score": "probability mass of phrases"}, "masked:PhraseScorer", passes=111  # 1 + 10 + 100
         ),
         "attitude": Reading({"score": "P(negative)", "antonym_log_odds": _DISAPPROVAL}, "masked:AttitudeScorer"),
         "log_mass": Reading({"score": "natural log-probability"}, "masked:LogMassScorer"),
@@ -79,7 +79,7 @@ class Classifier(Kind):
         if model == base.VADER:
             return imported("classifier:VaderScorer")()
         if loading.is_sentiment_folder(model):
-            return imported("sentiment.training:load_sentiment_model")(model, options=request.load)
+            return imported("sentiment:load_sentiment_model")(model, options=request.load)
         if base.is_callable(model):
             return imported("classifier:CallableScorer").load(model, batch_size=request.load.batch_size)
         return imported(self.scorer).load(model, request.load, kind=request.kind)

@@ -2,6 +2,7 @@ from .credentialed import (
     FILE as FILE,
     NOTE as NOTE,
     TRACEBACKS as TRACEBACKS,
+    atomic_directory as atomic_directory,
     for_owner_alone as for_owner_alone,
     forget_notes as forget_notes,
     is_credentialed as is_credentialed,

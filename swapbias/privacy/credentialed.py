@@ -6,6 +6,7 @@ PhysioNet lets nobody share such text or what is derived from it with third part
 import logging
 import os
 import re
+import shutil
 import traceback
 import zlib
 from collections.abc import Iterable, Iterator
@@ -15,7 +16,7 @@ from pathlib import Path
 from zipfile import BadZipFile
 
 from swapbias.errors import HubError, UpstreamMissingError, UsageError
-from swapbias.files import LOCK, TEMPORARY, locked, parse_json
+from swapbias.files import LOCK, TEMPORARY, locked, locked_place, parse_json
 
 FILE = "CREDENTIALED"  # stands in every folder that holds such text or anything made from it
 NOTE = (
@@ -71,6 +72,26 @@ def writing(folder: Path, credentialed: bool, *, then: str = "") -> Iterator[Non
             if credentialed:
                 mark(folder)
             yield
+
+
+@contextmanager
+def atomic_directory(target: Path) -> Iterator[Path]:
+    """A new folder that takes the place of ``target`` when the block ends well, else is deleted."""
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise UsageError(f"{target} is {'a link' if target.is_symlink() else 'a file'}. Choose another --out.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    making = target.with_name(f".{target.name}.new")
+    with locked_place(target):
+        shutil.rmtree(making, ignore_errors=True)  # of a process that was killed
+        making.mkdir(mode=OWNER_FOLDER)
+        try:
+            yield making
+            making.chmod(OWNER_FOLDER if (making / FILE).exists() else 0o755)
+            if target.exists():  # the old one goes only when the new one is whole
+                shutil.rmtree(target)
+            making.rename(target)
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
 
 
 def is_left_over(path: Path) -> bool:

@@ -18,8 +18,7 @@ from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.classifier import CallableScorer, NegativeLabelScorer
 from swapbias.models.clinical import NoteOptions
 from swapbias.models.clinical.word_direction import DirectionScorer
-from swapbias.models.masked import AttitudeScorer, MaskedScorer
-from swapbias.models.recursive_masking import PhraseScorer
+from swapbias.models.masked import AttitudeScorer, MaskedScorer, PhraseScorer
 from swapbias.runs.plan import Settings, plan_tasks, read_request, settings_of
 from swapbias.studies.catalogue import load_lexicon, load_study, studies
 

@@ -19,7 +19,7 @@ from swapbias.models.clinical.features import ContextualVectors
 from swapbias.models.clinical.phenotype import PhenotypeScorer, load_phenotype_classifier
 from swapbias.models.clinical.word_direction import DirectionScorer
 from swapbias.models.engine.encoder import Engine
-from swapbias.models.sentiment.training import LABELS, BiLstm, fit_bow
+from swapbias.models.sentiment import LABELS, BiLstm, fit_bow
 from swapbias.runs.audit import resume, start
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.plan import Settings

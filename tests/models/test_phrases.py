@@ -5,7 +5,7 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from swapbias.models.auto import load_scorer, read_as
-from swapbias.models.recursive_masking import BEAM
+from swapbias.models.masked import BEAM
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
 from tests import tiny
 

@@ -13,7 +13,7 @@ from swapbias.errors import UsageError
 from swapbias.findings import disaggregate
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.clinical import NoteOptions
-from swapbias.models.clinical.chat_notes import note_conversations
+from swapbias.models.clinical.note_kind import note_conversations
 from swapbias.notes.load import load_notes
 from swapbias.privacy import credentialed
 from swapbias.runs.audit import resume, start

@@ -7,15 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from swapbias.errors import UsageError, need
-from swapbias.models.base import PAIRS, PROMPTS, Fit, Kind, Reading, Request, Scorer, imported
+from swapbias.models.base import PAIRS, PROMPTS, Fit, Kind, Reading, Request, Scorer
 from swapbias.models.chat.chat_options import LOG_ODDS, SAMPLED, ChatOptions, api_key, settings
-from swapbias.models.clinical import NoteOptions
+from swapbias.models.clinical import NoteOptions, note_conversations
 from swapbias.studies import Experiment, Row, as_prompts
 
 FACTS = "facts"
 _LONG_TEXTS = (FACTS, "tone")  # readings of extracts and summaries
 _LONG = 512  # tokens of a text, where nothing else is set
-NOTES = "clinical.chat_notes:note_conversations"
 _CLOSED = ("options", "label")  # readings of questions whose options an answer may be bound to
 _FREE_TEXT, _FEWEST = ("text", "person", "ranking"), 64  # readings, and the tokens that their answers need
 
@@ -80,7 +79,7 @@ class Chat(Kind):
         chat = request.of(ChatOptions)
         if experiment.corpus:
             how: Any = {"prompts_of": experiment.prompts, "facts": experiment.reading == FACTS}
-            rows = imported(NOTES)(rows, experiment.name, request.of(NoteOptions), **how)
+            rows = note_conversations(rows, experiment.name, request.of(NoteOptions), **how)
         return trial_rows(rows, chat.trials, chat.scoring)
 
     def announce(

