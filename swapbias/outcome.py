@@ -37,7 +37,6 @@ def audit(
     tokenizer: Any = None,
     name: str | None = None,
     kind: str | None = None,
-    revision: str | None = None,
     out: "str | PathLike[str] | None" = None,
     limit: int | None = None,
     seed: int = 0,
@@ -67,26 +66,22 @@ def audit(
             transformers model (with its tokenizer) or pipeline, a fitted scikit-learn pipeline of texts, a function
             of a list of texts that returns probabilities of positive sentiment, a scorer; it stays as it is. None:
             the calibration model.
-        studies: ``name``, ``name:config``, the folder of a study of your own or ``OWNER/NAME[@REVISION]`` of one on
-            the Hub, one or several; none: all that fit the model, unless there are prompts.
+        studies: ``name``, ``name:config``, a folder or ``OWNER/NAME[@REVISION]`` of your own, one or several; none:
+            all that fit the model, unless there are prompts.
         tokenizer, name: of a model in memory; findings carry the name.
         kind: ``masked``, ``classifier``, ``regression`` or ``causal``, where the model does not tell.
-        revision: of a model on the Hub: a branch, tag or commit.
-        out: a folder for the run, or one in a store (``s3://BUCKET/FOLDER``); the same call resumes a stopped run and
-            reads a complete one. None: a temporary folder, which is removed with the returned object.
-        limit: most prompts per config, whole pairs, spread evenly.
-        seed: of the calibration model and of resampling.
-        margin: a gap below this share of the range of its unit counts as none; None: as the study says, else .05.
-        wordings: read prompts in five other wordings too; None: of experiments that are not slow, without ``limit``.
+        out: a folder for the run, or one in a store (``s3://BUCKET/FOLDER``), where the same call resumes a stopped
+            run and reads a complete one. None: a temporary folder, which is removed with the returned object.
+        limit, seed, margin, wordings: most prompts per config; of resampling; a gap below this share of the range of
+            its unit counts as none (None: as the study says, else .05); read prompts in five other wordings too.
         prompts, reference, group, lexicon: your own, as ``open_study`` takes them.
         progress: show bars, where there is a terminal or a notebook.
-        engine: who scores: ``local`` (this process), ``ray`` (a cluster on this machine), or an ``Engine``.
+        engine: ``local`` (this process), ``ray`` (a cluster on this machine), or an ``Engine``.
         own_store: the store of ``out`` is yours alone, so that credentialed notes may lie there.
         options: further ones of the command line by name: ``batch_size=16``, ``positive_label="LABEL_1"``, ...
 
     Raises:
-        UsageError: an unknown study, option or kind, or a model that fits nothing.
-        ValueError: a model that cannot be loaded or read.
+        UsageError, ValueError: an unknown name or a model that fits nothing, or that cannot be loaded or read.
     """
     named = [study_name(one) for one in ((studies,) if isinstance(studies, str | PathLike) else studies)]
     if prompts is not None:
@@ -96,12 +91,10 @@ def audit(
         raise UsageError("reference, group and lexicon are about own prompts. Add prompts=.")
     place = str(model) if isinstance(model, str | PathLike) else None
     more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
-    settings = runs.settings_of(place, named, options, revision=revision if place else None, **more)
+    settings = runs.settings_of(place, named, options, **more)
     scorer: Scorer | None = None
     if model is not None and place is None:
-        scorer = load_scorer(
-            model, tokenizer=tokenizer, name=name, kind=kind, revision=revision, options=settings.load
-        )
+        scorer = load_scorer(model, tokenizer=tokenizer, name=name, kind=kind, options=settings.load)
         settings = replace(settings, model=scorer.model_id, kind=scorer.kind)
     elif tokenizer is not None or name is not None:
         raise UsageError("tokenizer and name are of models in memory, and none is given. Drop them.")
@@ -207,16 +200,9 @@ class Audit:
     ) -> None:
         """Pass only where intervals say that no primary gap is as large as a margin: ``swapbias check`` in Python.
 
-        Args:
-            margin: as a share of the range of the unit: .05 of a probability, 5 of percentage points.
-            study: ``name`` or ``name:experiment`` of this audit; None: all.
-            baseline: another audit of the same prompts, its folder, or ``OWNER/NAME[/RUN]`` on the Hub: no gap may be
-                larger than there by the margin.
-            undecided: pass too where the intervals leave it open.
-
-        Raises:
-            AssertionError: a gap is larger, or undecided; the sentence names finding, value, interval and margin.
-            UsageError: the study is none of this audit, or none of its primary findings is a gap with a margin.
+        ``margin``: a share of the range of the unit; ``study``: ``name[:experiment]``; ``baseline``: another audit
+        of the same prompts (its folder, or OWNER/NAME on the Hub), beside which no gap may be larger by the margin;
+        ``undecided``: pass too where the intervals leave it open. AssertionError: a gap is larger, or undecided.
         """
         before = None if baseline is None else _read(baseline)
         studies = () if study is None else (study,)
@@ -226,10 +212,7 @@ class Audit:
             raise AssertionError(" ".join(report.checked(one) for one in wrong))
 
     def compare(self, other: "Audit | str | PathLike[str]") -> pd.DataFrame:
-        """Differences between the models of two audits, paired by prompt; one row each, ``findings`` columns.
-
-        Above zero the gap (or, of conditions, the score) of the first model that ``contrast`` names is higher.
-        """
+        """Differences between the models of two audits, paired by prompt; above 0 the first model's gap is higher."""
         both = [replace(_read(one), place=name, name=name) for name, one in (("this", self), ("other", other))]
         found = runs.compare_runs(both).differences
         if not found:

@@ -1,6 +1,7 @@
 """swapbias audit and plan: from models to reports, and what that would take."""
 
 import inspect
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -59,7 +60,6 @@ def audit(
         bool | None, ui.option("Five other wordings too [default: if fast].", "--wordings/--no-wordings")
     ] = None,
     kind: Annotated[str | None, ui.option(f"{', '.join(model_kinds())}; if not detected.", under=_MODEL)] = None,
-    revision: Annotated[str | None, ui.option("Branch, tag or commit on the Hub.")] = None,
     settings: ui.ModelSettings = None,
     folder: Annotated[
         str | None, ui.option("Folder or s3://BUCKET/FOLDER [default: in swapbias-runs].", "--out", under=_RUN)
@@ -102,11 +102,9 @@ def audit(
         _only_these(explicit, _WITH_FILE, f"{files[0]} says what is audited and how")
         chosen, names, manifest = _from_file(files[0], key_name, trusted=trust or dry_run)
     else:
-        if revision is not None and len(models or ()) > 1:
-            raise UsageError("--revision is of one model, and several are named. Name each as OWNER/NAME@REVISION.")
         more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
         asks = _studies(study, prompts, reference, run)
-        each = [runs.settings_of(one, asks, options, revision=revision, **more) for one in models or (None,)]
+        each = [runs.settings_of(one, asks, options, **more) for one in models or (None,)]
         chosen, names = each[0], [one.model for one in each if one.model]
         manifest = None
         if chosen.load.trust_remote_code and not trust:
@@ -277,7 +275,7 @@ def _task_sentences(task: "runs.Task", settings: "runs.Settings", seen: set[str]
     yield "; ".join(filter(None, (name, takes)))
     yield from filter(None, [runs.announced(task, settings)])
     calls = "" if takes else task.kind.calls(task.experiment, task.rows)
-    design = "; ".join(filter(None, (runs.design_note(task), calls)))
+    design = "; ".join(filter(None, (design_note(task), calls)))
     yield from [f"{design}."] if design else []
 
 
@@ -301,3 +299,32 @@ def skipped_note(skipped: "Sequence[runs.Skipped]", ran: Iterable[str]) -> str:
     remarks = dict.fromkeys(one.reason for one in skipped if studies.of_a_part(one.experiment))
     not_run = f"Not run: {'; '.join(parts)}." if parts else ""
     return " ".join(filter(None, (not_run, f"Of what was read: {'; '.join(remarks)}." if remarks else "")))
+
+
+def study_designs(corpus: "studies.Corpus") -> Iterator[str]:
+    """Of each experiment of a user's own study how many prompts it has, and the smallest gap that it could find."""
+    study = corpus.study
+    if study is None:
+        return
+    for experiment in study.experiments:
+        rows = studies.having(studies.config_rows(corpus, experiment.configs[0]), experiment=experiment.name)
+        designed = design_note(runs.Task(study, experiment, experiment.configs, "", rows, len(rows)))
+        yield f"{corpus.name} {experiment.name}: {len(rows)} prompts; {designed}."
+
+
+def design_note(task: "runs.Task") -> str:
+    """What a planned gap is over, and how large one must be to be found; blank where there is none."""
+    experiment, rows = task.experiment, task.rows[: task.n_prompts]
+    if not experiment.measure:
+        return ""
+    rows = studies.only(
+        rows, (trial == "1" for trial in studies.column(rows, "trial", "1"))
+    )  # trials are no further prompts
+    sides, clusters = findings.planned_units(experiment, rows)
+    what = "conditions" if experiment.aggregate else "sentences" if findings.ANSWERS in experiment.rates else "pairs"
+    over = " x ".join(f"{len(set(codes.tolist())):,} {name}" for name, codes in clusters.items())
+    units = f"{len(sides):,} {what}{'' if list(clusters) == [what] else f', {over}'}"
+    gap = findings.planned_gap(task.study, experiment, rows)
+    if math.isnan(gap):
+        return f"{units}; the gap that it could find is unknown before a run"
+    return f"{units}; {report.detects(gap, experiment.unit)}, if the model varies like published ones"

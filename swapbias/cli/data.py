@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from swapbias import findings, hub, report, runs, studies, swapping
+from swapbias import findings, hub, report, studies, swapping
 from swapbias.cli import terminal as ui
+from swapbias.cli.auditing import study_designs
 from swapbias.errors import UsageError, quoted
 from swapbias.models import LoadOptions, written
 
@@ -289,7 +290,7 @@ def check_folder(
 ) -> None:
     """Find faults by file and line; exit 1 where an audit would refuse the study."""
     found = studies.check_study(source, reference=reference, lexicon=words)
-    designs = [*runs.study_designs(found.corpus)] if found.corpus else []
+    designs = [*study_designs(found.corpus)] if found.corpus else []
     if as_json:
         ui.show_json({"faults": found.faults, "advice": found.advice, "designs": designs})
     else:

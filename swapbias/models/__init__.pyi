@@ -36,6 +36,5 @@ from .loading import (
     load_model as load_model,
     module_file as module_file,
     weight_files as weight_files,
-    with_revision as with_revision,
 )
 from .network import configure_http as configure_http

@@ -154,7 +154,6 @@ def load_scorer(
     tokenizer: Any = None,
     name: str | None = None,
     kind: str | None = None,
-    revision: str | None = None,
     options: LoadOptions | None = None,
 ) -> Scorer:
     """A scorer for a model.
@@ -168,7 +167,6 @@ def load_scorer(
         tokenizer: of a transformers model in memory.
         name: of a model in memory in findings; its own name where None.
         kind: ``masked``, ``classifier``, ``regression`` (a classifier's raw score), ``causal``; None: by its config.
-        revision: of a model on the Hub, a branch, tag or commit; None: the one that its name has, else ``main``.
         options: device, dtype, batch size and the like.
 
     Raises:
@@ -177,12 +175,10 @@ def load_scorer(
     """
     chosen = options or LoadOptions()
     if not isinstance(model, str | os.PathLike):
-        if revision is not None:
-            raise UsageError(f"Revision {revision!r} is of a model on the Hub, and this one is in memory. Drop it.")
         return _in_memory(model, tokenizer, name, kind, chosen)
     if tokenizer is not None or name is not None:
         raise UsageError(f"tokenizer and name are of models in memory, and {str(model)!r} is loaded here. Drop them.")
-    place = str(model) if revision is None else loading.with_revision(str(model), revision)
+    place = str(model)
     request = Request(model=place, kind=kind, load=chosen)
     found: Scorer = kind_of(model_kind(place, kind, load=chosen)).load(place, request)
     return found
@@ -200,13 +196,11 @@ def _in_memory(model: Any, tokenizer: Any, name: str | None, kind: str | None, o
         return _of_transformers(model, tokenizer, name, kind, options)
     if tokenizer is not None:
         raise UsageError(f"tokenizer is of transformers models, and this is a {made}. Drop it.")
-    if Scorer in type(model).__mro__:
-        pass
-    elif callable(getattr(model, "predict_proba", None)):
+    if callable(getattr(model, "predict_proba", None)) and Scorer not in type(model).__mro__:
         found = imported("classifier:ProbabilityScorer")(model, model_id=label, options=options)
     elif callable(model) and not (torch and isinstance(model, torch.nn.Module)):
         found = imported("classifier:CallableScorer")(model, model_id=label, batch_size=options.batch_size)
-    else:
+    elif Scorer not in type(model).__mro__:
         raise UsageError(
             f"A {made} cannot be audited. Give a Hub id, a folder, a transformers model or pipeline, "
             "a scikit-learn pipeline with predict_proba, or a function of a list of texts."
@@ -240,10 +234,9 @@ def _check_kind(model: str, found: str, kind: str | None) -> None:
 
 
 def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True, load: LoadOptions | None = None) -> str:
-    """The kind of a model by its config: ``masked``, ``classifier``, ``regression`` or ``causal``.
+    """The kind of a model by its config, else the user's ``kind``; UsageError: neither says it; ValueError: no model.
 
-    ``kind``: of the user; without ``ask_hub`` the only one of a Hub id whose config is not on this machine.
-    UsageError: an unknown kind, or neither config nor user says it. ValueError: no such model.
+    Without ``ask_hub`` no config of a Hub id is read that is not on this machine.
     """
     known, load, found = model_kinds(), load or LoadOptions(), None
     if kind is not None and kind not in known:

@@ -12,7 +12,6 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -45,13 +44,6 @@ def split_revision(model: str) -> tuple[str, str]:
     """
     name, _, revision = (model, "", "") if is_there(model) else model.partition("@")
     return name, revision
-
-
-def with_revision(model: str | None, revision: str) -> str:
-    """``OWNER/NAME@REVISION``; a UsageError for a blank one, or no model of the Hub without a revision."""
-    if not revision or not model or is_there(model) or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", model):
-        raise UsageError(f"Revision {revision!r} needs a model of the Hub that names none. Give OWNER/NAME@REVISION.")
-    return f"{model}@{revision}"
 
 
 def as_pinned(model: str, pinned: Sequence[Mapping[str, Any]]) -> str:
@@ -90,12 +82,6 @@ def training_record(folder: str | Path) -> dict[str, Any]:
 def is_sentiment_folder(path: str | Path) -> bool:
     """Whether a folder holds a bag of words or bidirectional LSTM; an encoder is read like any transformers model."""
     return training_record(path).get("kind") in ("bow", "bilstm")
-
-
-def dev_accuracy_of(folder: str | Path) -> float | None:
-    """Accuracy on development sentences, 0..1, in a folder of ``swapbias train``; None for others and Hub ids."""
-    found = training_record(folder).get("dev_accuracy")
-    return found if isinstance(found, float) and 0 <= found <= 1 else None
 
 
 def at_commit(model: str) -> str:
@@ -268,29 +254,20 @@ def with_dtype(options: LoadOptions) -> LoadOptions:
 def _times_faster(device: str) -> float:
     """How many times as fast as in float32 a device multiplies matrices in bfloat16, tried for some 50 ms."""
     import torch
+    from torch.utils.benchmark import Timer  # waits for a GPU
 
     size = 512 if device == "cpu" else 4_096
-
-    def seconds(dtype: torch.dtype) -> float:
-        one, taken = torch.ones(size, size, dtype=dtype, device=device), list[float]()
-        while sum(taken) < 0.025 or len(taken) < 3:
-            begun = perf_counter()
-            float((one @ one)[0, 0])  # waits for a GPU
-            taken.append(perf_counter() - begun)
-        return min(taken)
-
-    return seconds(torch.float32) / seconds(torch.bfloat16)
+    ones = [torch.ones(size, size, dtype=dtype, device=device) for dtype in (torch.float32, torch.bfloat16)]
+    timed = [Timer("one @ one", globals={"one": one}, num_threads=torch.get_num_threads()) for one in ones]
+    exact, rounded = (one.blocked_autorange(min_run_time=0.025).median for one in timed)
+    return exact / rounded
 
 
 def load_model(model: str, auto_class: Any, options: LoadOptions) -> tuple[Any, Any, dict[str, Any]]:
     """Model (in eval mode, on its device), tokenizer, and what identifies the model, for the manifest.
 
-    Config, tokenizer and weights are all of one commit; an adapter (PEFT) is merged. ``auto_class`` has
-    ``from_pretrained``.
-
-    Raises:
-        UsageError: a device or package that this machine does not have, remote code that is not pinned.
-        ValueError: the folder or Hub id gives no model of this class, or one whose head has no weights.
+    All files are of one commit; an adapter (PEFT) is merged. UsageError: a missing device or package, remote code
+    that is not pinned. ValueError: no model of this class, or a head without weights.
     """
     import torch
     from transformers import AutoTokenizer

@@ -10,14 +10,12 @@ from .plan import (
     Skipped as Skipped,
     Task as Task,
     default_folder as default_folder,
-    design_note as design_note,
     partial_note as partial_note,
     plan_tasks as plan_tasks,
     read_request as read_request,
     reads_installed as reads_installed,
     repeat_notes as repeat_notes,
     settings_of as settings_of,
-    study_designs as study_designs,
 )
 from .results import (
     LazyItems as LazyItems,

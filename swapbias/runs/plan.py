@@ -1,9 +1,8 @@
 """What an audit will do: the settings that say so, which experiments fit the model, and which prompts they read."""
 
-import math
 import platform
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -34,10 +33,9 @@ _MOST_CALLS = 8_000  # of a model, for an experiment that is slow and that nobod
 class Settings(Request):
     """What to audit and how; stands in the manifest, so that a run can be resumed or repeated.
 
-    ``studies`` holds ``name`` or ``name:config``; empty means all. ``limit`` is the most rows per config; a gap
-    below ``margin`` (a share of the range of its unit; None: as its study says, else .05) counts as none.
-    ``wordings``: read prompts in other wordings too; None: of experiments that are not run on request alone, where
-    nothing is limited.
+    ``studies``: ``name[:config]``, empty means all. ``limit``: most rows per config. A gap below ``margin`` (a share
+    of the range of its unit; None: as its study says, else .05) counts as none. ``wordings``: read others too;
+    None: of experiments that are not slow, where nothing is limited.
     """
 
     studies: tuple[str, ...] = ()
@@ -55,10 +53,7 @@ class Settings(Request):
 
     @classmethod
     def from_manifest(cls, saved: Mapping[str, Any], key_name: str | None = None) -> "Settings":
-        """The settings of a manifest, which may be anybody's; a ValueError where they are not of this version.
-
-        ``key_name``: the variable that holds the key of a chat service, which no manifest says.
-        """
+        """The settings of a manifest, which may be anybody's; ValueError: of another version."""
         try:
             return _parse(saved, key_name)
         except (TypeError, ValueError) as error:
@@ -99,12 +94,8 @@ def _parse(saved: Mapping[str, Any], key_name: str | None) -> Settings:
 def read_request(path: Path, key_name: str | None = None) -> tuple[list[str], Settings, dict[str, Any] | None]:
     """Models, settings and the run to repeat of a file: an ``audit.toml`` (None to repeat), or a ``manifest.json``.
 
-    A TOML file has ``models`` (or ``model``), ``studies`` and the other settings by their names, those of loading in
-    ``[load]`` and those of a kind in a table of its own, as a manifest has them. Models are found beside the file.
-    ``key_name``: as of ``Settings.from_manifest``.
-
-    Raises:
-        UsageError: a setting that there is not. ValueError: a file that cannot be read.
+    A TOML file has ``models`` (or ``model``), found beside it, and settings as a manifest has them. UsageError: an
+    unknown setting. ValueError: a file that cannot be read.
     """
     content, toml = path.read_bytes(), path.suffix == ".toml"
     try:
@@ -127,13 +118,10 @@ def read_request(path: Path, key_name: str | None = None) -> tuple[list[str], Se
     return beside, replace(settings, model=beside[0] if beside else None), None
 
 
-def settings_of(
-    model: str | None, named: Sequence[str], options: Mapping[str, Any], *, revision: str | None = None, **more: Any
-) -> Settings:
-    """Settings from what a user gives; a UsageError for an unknown option, or a revision without a Hub model.
+def settings_of(model: str | None, named: Sequence[str], options: Mapping[str, Any], **more: Any) -> Settings:
+    """Settings from what a user gives, places of this machine absolute; a UsageError for an unknown option.
 
-    Places of this machine become absolute. ``options`` are of loading and of kinds, by the names of the command line;
-    ``revision``: of a model on the Hub; ``more``: further fields of ``Settings``.
+    ``options``: of loading and of kinds, by the names of the command line; ``more``: fields of ``Settings``.
     """
     classes = _option_classes()
     every = {one.metadata.get("name", one.name): (made, one) for made in classes for one, _ in settable(made)}
@@ -150,17 +138,14 @@ def settings_of(
         values[made][one.name] = tuple(each) if many else each[0]
     load, *others = (made(**values[made]) for made in classes)
     place = _absolute(model, (models.VADER,)) if model else None
-    if revision is not None:
-        place = models.with_revision(None if place == models.VADER else place, revision)
     return Settings(model=place, studies=tuple(named), load=load, options=tuple(others), **more)
 
 
 def _absolute(model: str, words: Sequence[str]) -> str:
-    """A model, or NAME=PATH, with the path of a local file or folder made absolute, so that a run can go on."""
-    if model in words:  # a folder of that name does not matter
-        return model
-    name, equals, path = ("", "", model) if is_there(model) else model.partition("=")  # lr=1e-5 may be a folder
-    return f"{name}{equals}{Path(path).resolve()}" if path and is_there(path) else model
+    """A model, with the path of a local file or folder made absolute, so that a run can go on."""
+    return (
+        str(Path(model).resolve()) if model not in words and is_there(model) else model
+    )  # whatever folders there are
 
 
 # --- which experiments --------------------------------------------------------------------------------
@@ -218,8 +203,7 @@ LoadNotes = Callable[[str, bool, bool], Notes]  # corpus, whether classifiers ar
 def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], list[Skipped]]:
     """Which experiments run on which model and rows, and which do not fit; ``kind`` is that of the model, if known.
 
-    UsageError: an unknown study, config or kind, or a model that fits nothing. ValueError: no such model, a broken
-    table, an upstream file that is not at hand.
+    UsageError: an unknown name, or a model that fits nothing. ValueError: no such model, a broken or missing table.
     """
     if settings.kind and settings.model is None:
         raise UsageError(f"--kind {settings.kind} says what kind a model is, and no model is named. Name one.")
@@ -542,33 +526,3 @@ def _distinct(task: Task) -> Task:
 def repeat_notes(tasks: Sequence[Task]) -> list[str]:
     """Of prompts of the user's own how many pairs are of the same texts as another, a sentence an experiment."""
     return list(dict.fromkeys(one.repeats for one in tasks if one.repeats))
-
-
-def study_designs(corpus: studies.Corpus) -> Iterator[str]:
-    """Of each experiment of a user's own study how many prompts it has, and the smallest gap that it could find."""
-    study = corpus.study
-    if study is None:
-        return
-    for experiment in study.experiments:
-        rows = studies.having(studies.config_rows(corpus, experiment.configs[0]), experiment=experiment.name)
-        designed = design_note(Task(study, experiment, experiment.configs, "", rows, len(rows)))
-        yield f"{corpus.name} {experiment.name}: {len(rows)} prompts; {designed}."
-
-
-def design_note(task: Task) -> str:
-    """What a planned gap is over, and how large one must be to be found; blank where there is none."""
-    from swapbias.findings import ANSWERS, planned_gap, planned_units
-    from swapbias.report import detects
-
-    experiment, rows = task.experiment, task.rows[: task.n_prompts]
-    if not experiment.measure:
-        return ""
-    rows = only(rows, (trial == "1" for trial in column(rows, "trial", "1")))  # trials are no further prompts
-    sides, clusters = planned_units(experiment, rows)
-    what = "conditions" if experiment.aggregate else "sentences" if ANSWERS in experiment.rates else "pairs"
-    over = " x ".join(f"{len(set(codes.tolist())):,} {name}" for name, codes in clusters.items())
-    units = f"{len(sides):,} {what}{'' if list(clusters) == [what] else f', {over}'}"
-    gap = planned_gap(task.study, experiment, rows)
-    if math.isnan(gap):
-        return f"{units}; the gap that it could find is unknown before a run"
-    return f"{units}; {detects(gap, experiment.unit)}, if the model varies like published ones"

@@ -13,7 +13,6 @@ from swapbias.hub.shared_runs import COMMIT, ShareOptions, share_run
 from swapbias.models import load_scorer
 from swapbias.models.loading import at_commit
 from swapbias.models.masked import MaskedScorer
-from swapbias.outcome import audit
 from swapbias.privacy import public_manifest
 from swapbias.runs import start
 from swapbias.runs.audit import resume
@@ -62,8 +61,8 @@ def unconcluded(monkeypatch):
     monkeypatch.setattr(import_module("swapbias.runs.audit"), "conclude", lambda *_, **more: [])
 
 
-def audited(model, folder, revision=None, **more):
-    asked = settings_of(model, STUDY, {}, revision=revision, limit=12, wordings=False)
+def audited(model, folder, **more):
+    asked = settings_of(model, STUDY, {}, limit=12, wordings=False)
     return start(asked, folder, cache=True, draw=False, **QUIET, **more)[0]
 
 
@@ -137,12 +136,12 @@ def test_a_branch_that_moves_between_two_audits_gives_two_commits_and_no_kept_sc
     assert (pins(run), pins(moved)) == ([(NAME, first)], [(NAME, commit_of(pushed))])
     assert moved.manifest()["from_cache"] == 0
     assert scores(moved) != scores(run)
-    old = audited(NAME, tmp_path / "old", "v1")
+    old = audited(f"{NAME}@v1", tmp_path / "old")
     assert (pins(old), old.manifest()["from_cache"], scores(old)) == (pins(run), 12, scores(run))
     assert old.manifest()["settings"]["model"] == f"{NAME}@v1"
     assert public_manifest(old.manifest())["settings"]["model"] == f"{NAME}@v1"
-    for model, revision in ((f"{NAME}@v1", None), (NAME, first)):
-        assert load_scorer(model, revision=revision).identity["revision"] == first
+    for revision in ("v1", first):
+        assert load_scorer(f"{NAME}@{revision}").identity["revision"] == first
 
 
 @pytest.mark.usefixtures("unconcluded")
@@ -158,7 +157,7 @@ def test_a_run_that_goes_on_or_is_repeated_reads_the_commit_that_it_began_with(p
 
 
 def test_without_the_hub_the_commit_that_was_fetched_last_is_read(pushed, monkeypatch):
-    read = load_scorer(NAME, revision="v1").identity["revision"]
+    read = load_scorer(f"{NAME}@v1").identity["revision"]
     with monkeypatch.context() as patch:  # undone before the fixture undoes its own
         patch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # nothing answers there
         for name in (f"{NAME}@v1", f"{NAME}@{read}"):
@@ -175,26 +174,10 @@ def test_without_the_hub_the_commit_that_was_fetched_last_is_read(pushed, monkey
 
 @pytest.mark.parametrize("asked", ["v9", "f" * 40], ids=["name", "commit"])
 def test_a_revision_that_is_not_there_is_one_sentence(pushed, asked, capsys):
-    assert command("audit", NAME, "--revision", asked, "--study", *STUDY) == 1
+    assert command("audit", f"{NAME}@{asked}", "--study", *STUDY) == 1
     told = capsys.readouterr().err
     assert f"Model 'alice/bert' has no revision '{asked}' on the Hub. Look at its branches, tags and commits." in told
     assert told.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"model": f"{NAME}@v1"}, "needs a model of the Hub"),
-        ({"model": "vader"}, "needs a model of the Hub"),
-        ({"model": "tests.hub.sharing_runs:scored"}, "needs a model of the Hub"),
-        ({"model": lambda texts: [0.5] * len(texts)}, "in memory"),
-        ({"model": NAME, "revision": ""}, "needs a model of the Hub"),
-    ],
-    ids=["twice", "vader", "function", "memory", "blank"],
-)
-def test_a_revision_of_anything_else_is_refused(given, words):
-    with pytest.raises(UsageError, match=words):
-        audit(**{"revision": "v1", "studies": STUDY, "progress": False, **given})
 
 
 def test_a_folder_with_an_at_sign_is_a_folder(versions, tmp_path):

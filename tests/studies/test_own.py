@@ -11,8 +11,8 @@ import pytest
 from pydantic import TypeAdapter
 
 import swapbias
+from swapbias.cli.auditing import study_designs
 from swapbias.errors import StudyError, UsageError
-from swapbias.runs import study_designs
 from swapbias.studies import check_study, config_rows, load_lexicon, new_study, open_study, own_studies, validation
 from swapbias.studies.catalogue import load_corpus, load_study, studies
 from swapbias.studies.study import Experiment, turns
