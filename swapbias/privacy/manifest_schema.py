@@ -115,14 +115,10 @@ def _public(value: str, key: str, manifest: Mapping[str, Any]) -> str:
         return _endpoint(value if key in _ADDRESSES else f"https://{value}")
     if key not in _PATHS or not ("/" in value or "\\" in value):
         return value
-    name, place = _parts(value) if key == "embeddings" else ("", value)
-    models = manifest.get("models", [])
-    ids = [one["model_id"] for one in models if not name or "revision" in one.get("features", {})]
+    ids = [one["model_id"] for one in manifest.get("models", [])]
     named = {part for one in ids for part in (one, one.partition("+")[0])}
-    known = name in named if name else bool(named & {place, place.partition("@")[0]})
-    if known and not _PLACE.match(place) and (not name or place.count("/") == 1):
-        return value
-    return f"{name}={_last(place)}" if name else _last(place)
+    known = named & {value, value.partition("@")[0]}
+    return value if known and not _PLACE.match(value) else _last(value)
 
 
 def _pairs(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -130,8 +126,6 @@ def _pairs(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     settings = {**manifest["settings"], "studies": None}
     for key, private in _leaves({"settings": settings, "models": manifest.get("models", [])}, ""):
         public = _public(private, key, manifest)
-        if key == "embeddings" and public != private:
-            private, public = _parts(private)[1], _parts(public)[1]
         if public != private and key != "host" and _is_telling(private):
             yield private, public
         file = _last(private)
@@ -157,12 +151,6 @@ def _is_telling(private: str) -> bool:
     A relative path or the bare name of a host might stand in any text.
     """
     return bool(_PLACE.match(private)) or ":" in private or ("." in private and not re.search(r"[/\\]", private))
-
-
-def _parts(embedding: str) -> tuple[str, str]:
-    """``NAME=PATH`` as name and path; the name is blank where there is none."""
-    name, equals, place = embedding.partition("=")
-    return (name, place) if equals and not _PLACE.match(name) else ("", embedding)
 
 
 def _last(path: str) -> str:

@@ -51,7 +51,7 @@ def load_readers(
         refuse_sending(task, reader)
         name = (task.study.name, task.experiment.name, reader.model_id)
         if name in readers:  # they would be taken for one
-            raise UsageError(f"{reader.model_id} is named twice. Name it once, or name them as NAME=PATH.")
+            raise UsageError(f"{reader.model_id} is named twice. Name it once, or rename a file.")
         readers[name] = reader
     check_limits(tasks, [*readers.values()], settings)
     return with_judge(
@@ -86,10 +86,7 @@ def identities(readers: Sequence[Scorer]) -> list[dict[str, Any]]:
 
 
 def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> None:
-    """Refuse code that a manifest, which may be anybody's, names and nobody trusts, or that did not begin the run.
-
-    ``pinned`` are the manifest's models with their sha256. Raises UsageError.
-    """
+    """Refuse code that a manifest names and nobody trusts, or of another sha256 than in ``pinned`` (UsageError)."""
     if settings.load.trust_remote_code and not trust:
         raise UsageError(f"{run} runs code of {settings.model}. Repeat with --trust if you have read it.")
     known = json.dumps(pinned) if pinned else ""  # it has the sha256 of each, however deep
@@ -124,8 +121,8 @@ def refuse_sending(task: Task, reader: Scorer) -> None:
 class JudgedScorer(Scorer):
     """The reader of an experiment in free text, whose answers a judge reads as well.
 
-    ``judged``: mean of what the judge's two readings count, NaN where neither counts anything. ``judged_first``,
-    ``judged_second``: the place of the option that each named, their number for none; NaN: nothing was judged.
+    ``judged``: mean of what its two readings count, else NaN. ``judged_first``, ``judged_second``: place of the
+    option that each named, their number for none.
     """
 
     kind = "chat"
@@ -285,9 +282,8 @@ def with_classifier(
 class ToneReader:
     """Reads one summary: how positive a classifier finds it, from 0 to 1; NaN where nothing was written.
 
-    Beside it stand the score of the summary without the person's gender (``neutral``), that of the note which was
-    summarised (``source``: a gap of it is the classifier's own), words in 100 of each theme of the study's
-    ``words.csv``, and ``length`` (natural log of words).
+    Beside it: the score without the person's gender (``neutral``), that of the note (``source``), words in 100 of
+    each theme of the study's ``words.csv``, and ``length`` (natural log of words).
     """
 
     def __init__(self, classifier: Scorer, study: str) -> None:

@@ -299,12 +299,12 @@ def test_word_vectors_give_direct_bias_with_its_null(tmp_path, quiet):
     noise[:, 0] = [gendered.get(name, 0.5 if name in sad else 0.0) for name in names]
     keyed.add_vectors(names, noise.astype(np.float32))
     keyed.save_word2vec_format(str(tmp_path / "tiny.bin"), binary=True)
-    settings = NoteOptions(embeddings=(f"mine={tmp_path / 'tiny.bin'}",))
+    settings = NoteOptions(embeddings=(str(tmp_path / "tiny.bin"),))
     _, found = start(
         Settings(studies=("phenotype_fairness:depression_words",), options=(settings,)), tmp_path / "run", **quiet
     )
     by_measure = {one.measure: one for one in found if one.slice_by == "all" and one.measure != "mean"}
-    assert {one.model_id for one in found} == {"mine"}
+    assert {one.model_id for one in found} == {"tiny"}
     assert by_measure["signed_mean"].estimate.value > 0.2
     assert by_measure["signed_mean"].estimate.p_value < 0.05
     published = [row for row in published_rows("phenotype_fairness") if row["experiment"] == "direct_bias"]

@@ -154,7 +154,7 @@ def test_paths_become_the_name_of_their_last_part():
     whole = manifest(
         model="/home/alice/models/tuned",
         notes={
-            "embeddings": ["mine=/srv/vectors/pub.bin", "/srv/vectors/own.txt", "C:\\Users\\bob\\v.txt"],
+            "embeddings": ["/srv/vectors/pub.bin", "/srv/vectors/own.txt", "C:\\Users\\bob\\v.txt"],
             "classifier": "/home/alice/c.joblib",
             "data": "/mnt/ward/notes.csv",
         },
@@ -162,7 +162,7 @@ def test_paths_become_the_name_of_their_last_part():
     )
     shown = public_manifest(whole)
     assert shown["settings"]["model"] == "tuned"
-    assert shown["settings"]["notes"]["embeddings"] == ["mine=pub.bin", "own.txt", "v.txt"]
+    assert shown["settings"]["notes"]["embeddings"] == ["pub.bin", "own.txt", "v.txt"]
     assert shown["settings"]["notes"]["classifier"] == "c.joblib"
     assert shown["settings"]["notes"]["data"] == "own notes"
     assert shown["settings"]["seed"] == 7
@@ -186,14 +186,14 @@ def test_a_path_in_a_reason_or_an_identity_goes_as_well():
 def test_what_is_public_stays_and_is_not_taken_out_twice():
     hub = manifest(
         model="owner/bert",
-        notes={"embeddings": ["b=owner/enc"]},
+        notes={"embeddings": ["owner/enc"]},
         models=[
             {"model_id": "owner/bert", "revision": "c0"},
-            {"model_id": "b+svm", "features": {"revision": "c1"}},
+            {"model_id": "owner/enc+svm", "features": {"revision": "c1"}},
         ],
     )
     assert public_manifest(hub)["settings"]["model"] == "owner/bert"
-    assert public_manifest(hub)["settings"]["notes"]["embeddings"] == ["b=owner/enc"]
+    assert public_manifest(hub)["settings"]["notes"]["embeddings"] == ["owner/enc"]
     assert private_strings(hub) == ()
     own = manifest(model="/a/b/c", chat={"model": "/m/llama", "base_url": "http://10.0.0.1:8000/v1"})
     once = public_manifest(own)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError, need
-from swapbias.files import file_sha256, is_there
+from swapbias.files import file_sha256
 from swapbias.models.base import TFIDF, LoadOptions
 from swapbias.models.loading import PICKLES, first_line, refuse_pickle
 
@@ -24,11 +24,7 @@ _WORD_STARTS = ("Ġ", "▁")  # how byte-level and SentencePiece vocabularies ma
 
 
 class Features(Protocol):
-    """Anything that turns notes into vectors.
-
-    ``name`` stands in findings and is no path; ``identity``: kind, sha256, dimension; ``null_words``: how many random
-    words a word is compared with.
-    """
+    """Anything that turns notes into vectors: its name, what pins it down, random words per word."""
 
     name: str
     identity: Mapping[str, Any]
@@ -61,18 +57,15 @@ def clean(text: str) -> list[str]:
 
 
 def load_features(name: str, *, options: LoadOptions) -> Features:
-    """Features by name: ``tfidf-lsa``, a file of word vectors (``SUFFIXES``), an encoder, or ``NAME=PATH`` of these.
+    """Features by name: ``tfidf-lsa``, a file of word vectors (``SUFFIXES``), or an encoder.
 
-    UsageError: a package of an extra is missing, or a pickle. ValueError: a file or model that cannot be loaded.
+    UsageError: a missing package, or a pickle. ValueError: a file or model that cannot be loaded.
     """
     if name == TFIDF:
         return TfidfLsa()
-    own, _, place = ("", "", name) if is_there(name) or "=" not in name else name.partition("=")
-    if place.lower().endswith((*SUFFIXES, *PICKLES)) and not Path(place).is_dir():
-        return StaticVectors.load(Path(place), name=own or None)
-    if not place:
-        raise UsageError(f"{own}= names no file or folder. Give NAME=PATH.")
-    return ContextualVectors.load(place, options, name=own or None)
+    if name.lower().endswith((*SUFFIXES, *PICKLES)) and not Path(name).is_dir():
+        return StaticVectors.load(Path(name))
+    return ContextualVectors.load(name, options)
 
 
 def _near(rank: float, ranked: Ranked) -> list[str]:
@@ -111,14 +104,14 @@ class StaticVectors(Features):
         }
 
     @classmethod
-    def load(cls, path: Path, *, name: str | None = None) -> Self:
+    def load(cls, path: Path) -> Self:
         """From a local file; its suffix and, for .bin, its first bytes say the format. Nothing is ever fetched."""
         if not path.is_file():
             raise ValueError(f"{path} does not exist. Give a file of word vectors ({', '.join(SUFFIXES)}).")
         refuse_pickle(path)
         keyed = _read_keyed(path)
         stem = next(path.name[: -len(one)] for one in SUFFIXES[::-1] if path.name.lower().endswith(one))
-        return cls(keyed, name=name or stem, identity={"sha256": file_sha256(path)})
+        return cls(keyed, name=stem, identity={"sha256": file_sha256(path)})
 
     def position(self, word: str) -> int | None:
         """Where a word stands in the file; None if it is not there."""
@@ -243,11 +236,11 @@ class ContextualVectors(Features):
         self.identity = {**(identity or {}), "kind": "contextual", "dimension": self.dimension}
 
     @classmethod
-    def load(cls, model: str, options: LoadOptions, *, name: str | None = None) -> Self:
+    def load(cls, model: str, options: LoadOptions) -> Self:
         from swapbias.models.loading import load_model, model_name
 
         loaded, tokenizer, pin = load_model(model, _Encoder, options)
-        return cls(loaded, tokenizer, name=name or model_name(model), identity=pin, batch_size=options.batch_size)
+        return cls(loaded, tokenizer, name=model_name(model), identity=pin, batch_size=options.batch_size)
 
     def vectors(self, texts: Sequence[str]) -> Floats:
         """Shape (n, d), of the cleaned texts; NaN for a text that holds nothing but unknown tokens."""

@@ -30,7 +30,7 @@ class NoteOptions:
     key: ClassVar[str] = "notes"  # in a manifest's settings
 
     embeddings: tuple[str, ...] = base.option(
-        (), "Word vectors (file) or encoder (Hub id, folder), NAME=PATH; may be repeated.", name="embedding",
+        (), "Word vectors (file) or encoder (Hub id, folder); may be repeated.", name="embedding",
         place=True, words=(base.TFIDF,),
     )  # fmt: skip
     classifier: str = base.option(

@@ -122,9 +122,9 @@ class PhenotypeScorer(Scorer):
 
 
 def train(vectors: Floats, truth: Labels, groups: Names, *, kind: str, seed: int) -> Any:
-    """A trained classifier with its own scaling; svm: that of the best macro F1 over three folds.
+    """A classifier with its own scaling of ``vectors`` (n, d); an svm is that of the best macro F1 over three folds.
 
-    ``vectors``: shape (n, d), finite. ``truth``: 1 or 0. ``groups``: notes of one value stay in one fold.
+    ``truth``: 1 or 0; notes of one of the ``groups`` stay in one fold.
     """
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.exceptions import ConvergenceWarning
@@ -153,10 +153,7 @@ def train(vectors: Floats, truth: Labels, groups: Names, *, kind: str, seed: int
 
 
 class ClassifierScorer(DerivedScorer):
-    """Score: probability that a user's own classifier gives to the phenotype; above .5 the answer is positive.
-
-    Notes longer than a transformers model reads are cut at a word and counted (``truncated``).
-    """
+    """Score: probability of the phenotype by a user's classifier; long notes are cut at a word (``truncated``)."""
 
     kind = "phenotype"
     unit = UNIT
@@ -189,11 +186,9 @@ class ClassifierScorer(DerivedScorer):
 
 
 def load_phenotype_classifier(name: str, *, options: LoadOptions) -> ClassifierScorer:
-    """A user's own classifier.
+    """A user's own classifier: ``module:function``, a local .skops file of a model of texts, a folder or Hub id.
 
-    ``name``: ``module:function`` (texts -> probabilities or labels 1/0), a local file (.skops) with ``predict_proba``
-    or ``predict`` of texts, or a folder or Hub id of a transformers text classifier. UsageError: no such module, a
-    pickle, a type that skops does not trust. ValueError: a file or model that cannot be loaded.
+    UsageError: no such module, a pickle, a type that skops does not trust. ValueError: it cannot be loaded.
     """
     path, size = Path(name), options.batch_size
     if path.name.lower().endswith((".skops", *PICKLES)):
@@ -258,9 +253,8 @@ def explain_pair(
 ) -> dict[str, list[tuple[str, float]]]:
     """The words of each version of a note with their weights toward "positive", heaviest first (LIME, Ribeiro 2016).
 
-    A weight is the change in probability that the local linear model gives to the word: above 0 it speaks for the
-    phenotype. ``predict_proba``: n texts -> shape (n, 2), the probability of "positive" second; a sampled text
-    without one counts as .5, a version without one is a ValueError. ``samples``: texts per version.
+    A weight is the change in probability by the local linear model. ``predict_proba``: n texts -> shape (n, 2); NaN
+    of a sampled text counts as .5, of a version it is a ValueError. ``samples``: texts per version.
     """
     need("An explanation", "lime", extra="explain")
     from lime.lime_text import LimeTextExplainer
