@@ -461,14 +461,14 @@ def _chat(place: Path) -> Iterator[Target]:
 
 def _models(place: Path) -> Iterator[Target]:
     from swapbias.models import is_callable, model_kind
-    from swapbias.models.loading import dev_accuracy_of, is_sentiment_folder
+    from swapbias.models.loading import is_sentiment_folder
 
     def config(path: Path) -> None:
         is_callable(str(path.parent))
         model_kind(str(path.parent))
 
     def record(path: Path) -> None:
-        is_sentiment_folder(path.parent), dev_accuracy_of(path.parent), is_callable(str(path.parent))
+        is_sentiment_folder(path.parent), is_callable(str(path.parent))
 
     (place / "code").mkdir(exist_ok=True)
     (place / "model").mkdir(exist_ok=True)

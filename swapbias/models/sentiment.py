@@ -60,10 +60,7 @@ Fitted = tuple[Scorer, Mapping[str, Any]]  # and what the record says of the mod
 
 @dataclass(frozen=True, slots=True)
 class SentimentData:
-    """Sentences to train on and to check with, where they are from, and the sha256 of texts and labels in order.
-
-    ``train`` and ``dev`` have the columns text and label: 1 positive, 0 negative.
-    """
+    """Sentences to train on and check with: text and label (1 positive), where they are from, and their sha256."""
 
     train: "pd.DataFrame"
     dev: "pd.DataFrame"
@@ -74,7 +71,7 @@ class SentimentData:
 def load_sentiment_data(source: str) -> SentimentData:
     """SST-2 (``sst2``: of the Hub) or a folder with ``stsa.binary.train`` and ``.dev``, lines like ``1 a fine film``.
 
-    UsageError: no such folder or files. ValueError: a file that cannot be read, a label other than 0 and 1.
+    UsageError: no such files. ValueError: a file that cannot be read, a label other than 0 and 1.
     """
     splits, description = _from_hub() if source == SST2 else _from_folder(Path(source))
     for name, rows in splits.items():
@@ -137,10 +134,9 @@ def _labelled(rows: Iterable[tuple[str, str]], where: str, first: int) -> "pd.Da
 
 @dataclass(frozen=True, slots=True)
 class GenderAudit:
-    """How positive the sentences are that speak of men and of women; one with nouns of both counts in both.
+    """Shares of positive sentences among those that name men and women; ``n_both`` count in both.
 
-    ``mean_male``, ``mean_female``: share of positive ones, NaN where there is none. ``gap``: mean_female - mean_male
-    with Welch's interval and test, above 0: sentences with a female noun are labelled positive more often.
+    ``gap``: mean_female - mean_male with Welch's interval, above 0: women's sentences are positive more often.
     """
 
     n_male: int
@@ -154,9 +150,7 @@ class GenderAudit:
 def gender_audit(rows: "pd.DataFrame") -> GenderAudit:
     """Compare the labels of sentences with a male noun and with a female noun, of the occupation sentences.
 
-    Nouns match whole words in lower case ("he" in "he's", not in "he-man"). Of the readings tried this one comes
-    nearest to the published 1,182 and 601 in their ratio (1.97; here 1.89), which are probably of the Hub's 67,349
-    phrases.
+    Nouns match whole words: of the readings tried this comes nearest to the ratio of the published 1,182 and 601.
     """
     words = rows["text"].str.lower().map(lambda text: f" {' '.join(_NOUN_WORD.findall(text))} ")
     male, female = (
@@ -305,9 +299,8 @@ class Trained:
 def train_model(settings: TrainSettings, out: Path, *, bar: Bar) -> Trained:
     """Train a model into a new folder, which appears whole at the end, with a record of how in ``training.json``.
 
-    Accuracy counts P(positive) above .5 as positive; of a bilstm, which chooses its epoch on the dev sentences, it is
-    a little too high. UsageError: options that do not fit, a folder that is not empty, a missing package. ValueError:
-    data, vectors or an encoder that cannot be read. OSError: the folder cannot be written.
+    UsageError: options that do not fit, a folder that is not empty, a missing package. ValueError: data, vectors or
+    an encoder that cannot be read. OSError: the folder cannot be written.
     """
     from pydantic_core import to_json
 
@@ -356,8 +349,7 @@ def load_sentiment_model(folder: str | Path, *, options: LoadOptions | None = No
             raise ValueError(f"{place.name} cannot be read ({loading.first_line(error)}). {remedy}") from error
     else:
         raise UsageError(f"{place} holds no bow or bilstm. Give a folder that swapbias train wrote.")
-    sha256, accuracy = loading.files_pin(str(place))["sha256"], loading.dev_accuracy_of(place)
-    pin = {"architecture": kind, "sha256": sha256, "dev_accuracy": accuracy}
+    pin = {"architecture": kind, "sha256": loading.files_pin(str(place))["sha256"]}
     return _scorer(model, place.resolve().name, options, pin)
 
 
@@ -409,12 +401,10 @@ class _Advance(TrainerCallback):
 def fit_network(
     network: Any, settings: TrainSettings, ids: Sequence[Sequence[int]], data: SentimentData, bar: Bar, **more: Any
 ) -> dict[str, Any]:
-    """Train with transformers' ``Trainer``; on the CPU the same seed gives the same network. What the record says.
+    """Train by transformers' ``Trainer``, the rate rising over a tenth of the steps; gives what the record says.
 
-    The rate rises over the first tenth of the steps and falls to 0 at the end. With an ``eval_dataset`` training ends
-    where the loss there has not fallen for three epochs, and the best epoch stays. ``network`` takes input_ids,
-    attention_mask and labels, and returns a loss and logits; ``ids`` are of the training sentences; ``more``:
-    arguments of the Trainer.
+    With an ``eval_dataset`` training ends where its loss has not fallen for three epochs, and the best epoch stays.
+    ``network`` takes input_ids, attention_mask and labels; ``more``: arguments of the Trainer.
     """
     need("A network", "accelerate", extra="train")
     epochs, rate = settings.epochs or EPOCHS[settings.kind], settings.rate or RATES[settings.kind]

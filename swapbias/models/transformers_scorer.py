@@ -60,10 +60,9 @@ class TransformersScorer(Scorer):
 
 
 def head_kind(model: str, config: Any, *, kind: str | None = None, function: str | None = None) -> str:
-    """Whether a transformers text classifier gives probabilities (``classifier``) or raw scores (``regression``).
+    """``classifier`` or ``regression``, by a pipeline's ``function``, the config's ``problem_type``, or ``kind``.
 
-    The ``function`` of a pipeline decides, then the config's ``problem_type``, then the user's ``kind``; else a head
-    of several labels is a classifier, and one logit, which could be either, a UsageError.
+    Else a head of several labels is a classifier; one logit could be either, a UsageError.
     """
     if function == "softmax" and config.num_labels == 1:
         raise UsageError(f"{model} applies softmax to one logit: 1 for every text. Apply sigmoid or none instead.")
@@ -104,13 +103,6 @@ class TextClassifierScorer(TransformersScorer):
         self.negative_label = None if raw else find_negative(self._labels, self._positive, options.negative_label)
         applied = {} if self._function == "softmax" else {"function_to_apply": self._function}
         self.identity = {**self.identity, "positive_label": self._labels[self._positive], **applied}
-
-    @classmethod
-    def load(cls, model: str, options: LoadOptions, **settings: Any) -> Self:
-        made = super().load(model, options, **settings)
-        if (accuracy := loading.dev_accuracy_of(model)) is not None:
-            made.identity = {**made.identity, "dev_accuracy": accuracy}
-        return made
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt; NaN where the text is longer than the model reads or a score is not finite."""

@@ -12,7 +12,7 @@ import torch
 from swapbias.errors import UsageError
 from swapbias.models import sentiment as training
 from swapbias.models.base import LoadOptions
-from swapbias.models.loading import dev_accuracy_of, is_sentiment_folder
+from swapbias.models.loading import is_sentiment_folder
 from swapbias.models.sentiment import (
     BiLstm,
     TrainSettings,
@@ -132,7 +132,6 @@ def test_what_decides_the_sentiment_is_learned_and_recorded(settings, tmp_path, 
     assert [one.score > 0.5 for one in scored[:16]] == [label == 1 for _, label in DEV]
     assert scored[16].score > 0.5  # upper case does not matter
     assert is_sentiment_folder(trained.folder) == (settings.kind != "encoder")
-    assert dev_accuracy_of(trained.folder) == 1.0
     text = (tmp_path / "model" / "training.json").read_text()
     record = json.loads(text)
     assert (record["kind"], record["seed"], record["dev_accuracy"]) == (settings.kind, 0, 1.0)
@@ -323,11 +322,9 @@ def test_folders_that_no_training_wrote_are_told_apart(tmp_path):
     for content in ("", "[1]", '{"kind": "soup"}'):
         (tmp_path / "training.json").write_text(content)
         assert not is_sentiment_folder(tmp_path)
-        assert dev_accuracy_of(tmp_path) is None
         with pytest.raises(UsageError, match="holds no bow or bilstm"):
             load_sentiment_model(tmp_path)
     assert not is_sentiment_folder("distilbert/some-model")
-    assert dev_accuracy_of("distilbert/some-model") is None
 
 
 @pytest.mark.parametrize("kind", ["bow", "bilstm"])
