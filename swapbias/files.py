@@ -28,10 +28,9 @@ TEMPORARY = ".tmp"
 
 @contextmanager
 def locked(folder: Path, *, then: str = "", file: Path | None = None) -> Iterator[None]:
-    """Keep other processes out of a folder that exists, until the block or this process ends (``flock``).
+    """Keep other processes out of a folder until the block or this process ends, where the file system has locks.
 
-    Where the file system has no such locks, the work goes on without one. UsageError: another process is at work
-    there; ``then`` says what to do. OSError: it cannot be written.
+    UsageError: another process is at work there; ``then`` says what to do. OSError: it cannot be written.
     """
     file = file or folder / LOCK
     with tempfile.TemporaryFile(dir=file.parent):

@@ -5,13 +5,13 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast, get_type_hints
 
-from pydantic import AfterValidator, ConfigDict, ValidationError, create_model
+from pydantic import ConfigDict, ValidationError, create_model
 
 from swapbias.errors import UsageError, quoted
 from swapbias.files import is_there
@@ -48,14 +48,10 @@ def no_bar(title: str, total: int) -> Progress:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """The score of one prompt.
+    """The score of one prompt, NaN where it has none, in the scorer's unit, and further columns (``parts``).
 
-    Attributes:
-        score: in the scorer's unit; NaN where the prompt could not be scored.
-        answer: the likeliest token or label; blank where there is none.
-        top_tokens: JSON list of [token or label, probability], likeliest first.
-        parts: further score columns by name.
-        finite: False where the model returned NaN or infinity; score and parts are NaN then.
+    ``answer``: likeliest token or label, else blank; ``top_tokens``: JSON of [token or label, probability], likeliest
+    first; ``finite``: False where the model returned NaN or infinity, and all scores are NaN.
     """
 
     score: float
@@ -96,17 +92,10 @@ class Coverage:
 class Scorer(Protocol):
     """Anything that turns prompts into scores; a subclass needs only the first four and ``score``.
 
-    Attributes:
-        model_id: its name in findings.
-        kind: which experiments it can read.
-        unit: unit of the scores.
-        identity: what identifies the model (revision or sha256, settings), for the manifest.
-        expected: numbers by ``Finding.key`` to compare findings with; None: what is published of the model.
-        chunk_rows: rows that are scored before they are saved.
-        sends_text: True if texts leave this machine and services that the user declared as their own.
-        negative_label: the ``answer`` that means negative sentiment; None if unknown.
-        notes: sentences on the scores: ``truncated`` (answers that reached the token limit), ``spent`` (requests so
-            far); none before texts were scored.
+    ``identity``: what pins the model down in the manifest. ``expected``: numbers by ``Finding.key`` to compare with;
+    None: published ones. ``chunk_rows``: rows scored before they are saved. ``sends_text``: whether texts leave this
+    machine and the user's own services. ``negative_label``: the ``answer`` that means negative sentiment. ``notes``:
+    sentences on the scores, ``truncated`` (answers at the token limit) and ``spent`` (requests so far).
     """
 
     model_id: str
@@ -168,9 +157,8 @@ FLAGS = ("kind", "limit", "margin", "seed", "device", "dtype", "batch_size", "ch
 def option(default: Any, help: str, **more: Any) -> Any:
     """A setting of a kind of model, saved in the manifest; ``help`` is one sentence for the command line.
 
-    ``more``: ``name`` on the command line, if not the field's; ``least`` and ``most``, or the ``choices``; ``place``:
-    may be a path of this machine, except for the ``words`` with a meaning of their own; ``unsaved``: whoever resumes
-    a run sets it again, because a manifest may be anybody's.
+    ``more``: ``name`` on the command line; ``least`` and ``most``, or ``choices``; ``place``: may be a path but for
+    the ``words``; ``unsaved``: whoever resumes a run sets it again, because a manifest may be anybody's.
     """
     return field(default=default, metadata={"help": help, **more})
 
@@ -194,44 +182,34 @@ def written(name: str, value: Any = None) -> str:
 
 
 def validated(made: type[T]) -> type[T]:
-    """A dataclass of settings; pydantic checks names, types, ranges and choices: a UsageError of one sentence."""
+    """A dataclass of settings whose names, types and ranges are checked: a UsageError of one sentence."""
     hints = get_type_hints(made)
-    types: Any = {
-        one.name: (
-            Annotated[hints[one.name], AfterValidator(_limits(one))],
-            ... if MISSING is one.default is one.default_factory else one.default,
-        )
-        for one in fields(made)  # type: ignore[arg-type]
-    }
+    types: Any = {one.name: (hints[one.name], None) for one in fields(made)}  # type: ignore[arg-type]
     strict = ConfigDict(strict=True, extra="forbid", protected_namespaces=())
-    model = create_model(made.__name__, __config__=strict, **types)
-    build: Any = made.__init__
+    model, build = create_model(made.__name__, __config__=strict, **types), cast(Any, made).__init__
 
     @wraps(build)
     def initialise(self: T, **values: Any) -> None:
         try:
-            model(**values)
+            checked = model(**values)
         except ValidationError as error:
             raise UsageError(_sentence(error, list(types))) from None
+        for one in fields(made):  # type: ignore[arg-type]
+            _check_limits(one, getattr(checked, one.name))
         build(self, **values)
 
     made.__init__ = initialise  # type: ignore[assignment]
     return made
 
 
-def _limits(one: Field[Any]) -> Callable[[Any], Any]:
+def _check_limits(one: Field[Any], value: Any) -> None:
     choices, least, most = (one.metadata.get(name) for name in ("choices", "least", "most"))
-
-    def check(value: Any) -> Any:
-        if value is not None and choices and re.sub(r":\d+$", ":N", value) not in choices:
-            raise ValueError(f"Unknown {one.name} {quoted(value)}: expected {', '.join(choices)}.")
-        # NaN is in no range
-        if value is not None and least is not None and not least <= value <= (most or sys.float_info.max):
-            wanted = f"a number of {least:g} or more" if most is None else f"{least:g} to {most:,.10g}"
-            raise ValueError(f"{one.name} is {value}, expected {wanted}. Change {written(one.name)}.")
-        return value
-
-    return check
+    if value is not None and choices and re.sub(r":\d+$", ":N", value) not in choices:
+        raise UsageError(f"Unknown {one.name} {quoted(value)}: expected {', '.join(choices)}.")
+    # NaN is in no range
+    if value is not None and least is not None and not least <= value <= (most or sys.float_info.max):
+        wanted = f"a number of {least:g} or more" if most is None else f"{least:g} to {most:,.10g}"
+        raise UsageError(f"{one.name} is {value}, expected {wanted}. Change {written(one.name)}.")
 
 
 def _sentence(error: ValidationError, known: Sequence[str]) -> str:
@@ -239,8 +217,6 @@ def _sentence(error: ValidationError, known: Sequence[str]) -> str:
     name = str(first["loc"][0])
     if first["type"] == "extra_forbidden":
         return f"Unknown setting {quoted(name)}.{did_you_mean(name, known) or ' See swapbias help settings.'}"
-    if first["type"] == "value_error":
-        return str(first["ctx"]["error"])
     expected = first["msg"].replace("Input should be", "expected")
     return f"{name} is {quoted(first['input'])}, {expected}. Change {written(name)}."
 
@@ -273,10 +249,7 @@ class LoadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The model that a user names, its kind (None: by its config), how it is loaded, and settings of single kinds.
-
-    ``seed`` is of training and sampling; ``options`` has each settings class once at most.
-    """
+    """The model that a user names, its kind, how it is loaded, the seed, and settings of single kinds."""
 
     model: str | None = None
     kind: str | None = None
@@ -294,11 +267,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A way to read a model.
-
-    ``units`` of its score columns by name, ``score`` first; ``scorer``: ``module:Class``, blank for the model itself;
-    ``passes``: most forward passes per prompt.
-    """
+    """A way to read a model: units of its columns, its scorer (``module:Class``), most forward passes per prompt."""
 
     units: Mapping[str, str]
     scorer: str = ""
@@ -308,14 +277,9 @@ class Reading:
 class Kind(Protocol):
     """A kind of model. A new one needs ``readings``, ``load`` or ``scorer``; ``fits`` and ``rows`` where they differ.
 
-    Attributes:
-        name: as experiments declare it.
-        readings: the ways to read a model, by the name that experiments declare; blank is the usual one.
-        options: its settings class, if any.
-        scorer: the ``TransformersScorer`` that loads and wraps its models (``module:Class``), if there is one.
-        architectures, model_types: endings of architectures and families in a model's config that are of this kind.
-            Where there are any, the audited model (``Request.model``) can be of this kind.
-        default: the model that is read where none is named, if there is one.
+    ``readings``: by the name that experiments declare, blank for the usual one. ``options``: its settings class.
+    ``scorer``: the ``TransformersScorer`` of its models (``module:Class``). ``architectures``, ``model_types``: of
+    configs of this kind; where there are any, audited models can be of it. ``default``: read where none is named.
     """
 
     name: str

@@ -56,8 +56,7 @@ class CausalScorer(TransformersScorer):
     ) -> list[float | None]:
         """Log-probability of each text, in nats; None where it is too long or has no token to score.
 
-        ``pairs``: a name for each text; a UsageError where texts of one name differ in a first token without a
-        probability.
+        UsageError: texts of one name in ``pairs`` differ in a first token without a probability.
         """
         read: list[list[int]] = self.tokenizer(list(texts))["input_ids"] if texts else []
         if not (self._begun or self._start):
@@ -85,8 +84,7 @@ class CausalScorer(TransformersScorer):
 class AntonymScorer(DerivedScorer):
     """Score: mean over antonym pairs of log p(text with the disapproving word) - log p(with the approving one).
 
-    Above 0 the disapproving words are likelier; 0: equally likely. The pairs are those of the prompt's corpus;
-    ``top_tokens`` holds each pair's log-odds.
+    Above 0 the disapproving words are likelier. ``top_tokens`` has the log-odds of each pair of the prompt's corpus.
     """
 
     kind = "causal"

@@ -33,11 +33,9 @@ class _AutoMasked:
 class MaskedScorer(TransformersScorer):
     """Score: probability mass at ``<mask>`` of the words of the prompt's lexicon.
 
-    Softmax over the whole vocabulary; of the 100 likeliest tokens those with probability of at least .01 are added up
-    by label, not renormalised. ``closed_list_mass``: every token of the vocabulary counts. ``matched_mass``: as the
-    score, but only words that have a match as frequent in each other list (``matched_words``). 0: no counted token
-    has the label. NaN: the text is longer than the model reads, its probabilities are not finite, or, of the last, no
-    words match.
+    Of the 100 likeliest tokens those with probability of at least .01 are added up by label, not renormalised.
+    ``closed_list_mass``: every token counts. ``matched_mass``: only words with a match in each other list.
+    0: no counted token has the label. NaN: too long, not finite, or, of the last, no words match.
     """
 
     auto_class = _AutoMasked
@@ -86,11 +84,7 @@ class MaskedScorer(TransformersScorer):
         return torch.softmax(logits, dim=-1)
 
     def _hidden_logits(self, ids: torch.Tensor) -> torch.Tensor:
-        """XLNet's logits at the masked positions of texts of one length.
-
-        A permutation model predicts a position, which no token may look at, from its query stream, set by
-        ``perm_mask`` and ``target_mapping``; what it puts out over a mask token is something else.
-        """
+        """XLNet's logits at the masked positions of texts of one length, predicted from its query stream."""
         target = (ids == self.tokenizer.mask_token_id)[:, None].to(self.model.dtype)
         hidden = target.expand(-1, ids.shape[1], -1)  # perm_mask[k, i, j] = 1: in text k, i does not see j
         with torch.inference_mode():
@@ -258,9 +252,8 @@ _ATTITUDE_PARTS = (*(f"{label}_mass" for label in ATTITUDES), "top_mass", "anton
 class AttitudeScorer(MaskedReading):
     """Score: P(negative), the share of disapproving words in the rated mass of the 50 likeliest words.
 
-    NEG / (POS + NEG + NEUT) of probability mass. 0: no disapproval; 1: nothing else. NaN: no rated word among the 50,
-    or probabilities that are not finite. ``antonym_log_odds``: the mean over antonym pairs that the vocabulary knows
-    of log p(disapproving) - log p(approving); above 0 disapproval is likelier.
+    NEG / (POS + NEG + NEUT). NaN: no rated word among the 50, or not finite. ``antonym_log_odds``: mean over known
+    antonym pairs of log p(disapproving) - log p(approving).
     """
 
     unit = "P(negative)"
@@ -348,9 +341,8 @@ class PhraseScorer(MaskedReading):
     """Score: summed probability of the phrases that end in a word of the prompt's lexicon.
 
     Step 1 fills the mask with the ten likeliest tokens t1. A token of the lexicon ends its branch and adds its
-    probability; else ``<mask> t1`` is filled, with ten t2 each; else ``t2 <mask> t1``, whose gendered t3 add p1 p2
-    p3. 0: no phrase of the group was met. NaN: the text is longer than the model reads, or probabilities on the way
-    are not finite. ``top_tokens`` holds every phrase of the group with its probability.
+    probability; else ``<mask> t1`` is filled, with ten t2 each; else ``t2 <mask> t1``, whose gendered t3 add all p.
+    0: no phrase of the group was met. NaN: too long, or not finite. ``top_tokens``: each phrase with its p.
     """
 
     unit = "probability mass of phrases"

@@ -6,6 +6,7 @@ import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from swapbias import __version__, privacy
 from swapbias.errors import AUDIT, UsageError, need
 from swapbias.files import as_json
-from swapbias.models import Bar, Progress, Say, Scorer, short_name
+from swapbias.models import Bar, Say, Scorer, short_name
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.privacy import is_credentialed, writing
@@ -48,18 +49,10 @@ def start(
 ) -> "tuple[Run, list[Finding]]":
     """Run an audit in a new or empty folder, or resume the one of the same settings that was begun there.
 
-    What was scored is not scored again, and of a complete run no model is loaded.
-
-    Args:
-        settings, folder: what to audit and how, and where.
-        say, bar: called with sentences for the user; makes progress bars.
-        cache: share scores with other audits of this user.
-        expected: the manifest of a run that is repeated, with the same prompts and models.
-        scorer: reads the model that the settings name, which is then not loaded.
-        draw: write the report too; else ``rebuild_report`` does.
-        engine, store: who scores, and where the caller copies the folder to.
-
-    UsageError, ValueError, OSError: each with one sentence; what was scored is saved.
+    What was scored is not scored again, and of a complete run no model is loaded. ``cache``: share scores with other
+    audits of this user; ``expected``: the manifest of a run that is repeated, with the same prompts and models;
+    ``scorer`` reads the model that the settings name; ``draw``: write the report too; ``store``: where the caller
+    copies the folder to. UsageError, ValueError, OSError: each with one sentence; what was scored is saved.
     """
     need("An audit", *AUDIT)
     engine.check()
@@ -110,9 +103,8 @@ def resume(
 ) -> "tuple[Run, list[Finding]]":
     """``start`` with the settings of the manifest in a folder.
 
-    ``trust`` lets it import the Python function that it names; ``key_name`` is the variable that holds the key of a
-    service; ``how`` has ``say``, ``bar``, ``cache`` and ``engine`` of ``start``. UsageError: the folder holds no run,
-    or code that is not trusted would run; and as ``start``.
+    ``trust``: import the function that it names; ``key_name``: variable with the key of a service; ``how``: further
+    arguments of ``start``. Raises as it, and UsageError: no run, or code that is not trusted would run.
     """
     run = Run.open(folder, str(store or ""))
     manifest = run.manifest()
@@ -193,11 +185,8 @@ def _score(
             scores.trim()
             manifest["from_cache"] = manifest.get("from_cache", 0) + scores.rows
             run.write_manifest(manifest)
-    cut = dict.fromkeys(filter(None, (one.notes.get("truncated") for one in readers)))
-    more: dict[str, Any] = {"seed": settings.seed, "margin": settings.margin, "say": say, "draw": draw}
-    more["notes"] = {"truncated": [*cut]}
-    more |= {"explained": settings.of(NoteOptions).explain, "status": "stopped" if scoring.stop else "complete"}
-    found = conclude(run, manifest, tasks, readers, items, **more)
+    status = "stopped" if scoring.stop else "complete"
+    found = conclude(run, manifest, tasks, readers, items, settings, say=say, draw=draw, status=status)
     if scoring.stop:
         say(f"The report has the whole trials: {run.place}/{REPORT}.")
         raise scoring.stop
@@ -234,11 +223,7 @@ def part_scorer(spec: Mapping[str, Any]) -> Work:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """What an audit of several models comes to.
-
-    ``runs`` and ``failed`` (why) are by model; ``compared`` is None where fewer than two runs have an experiment in
-    common.
-    """
+    """An audit of several models: runs, and why others failed, by model; no comparison of fewer than two."""
 
     folder: Path
     runs: Mapping[str, Run]
@@ -254,37 +239,26 @@ def audit_several(
     A model that cannot be audited is named and does not stop the others. ``how`` has ``cache`` and ``engine`` of
     ``start``. UsageError, OSError: fewer than two different models, or a folder that cannot be written.
     """
-    names = list(models)
+    names, places, used = list(models), dict[str, Path](), {COMPARISON}
     if len(set(names)) < max(2, len(names)):
         raise UsageError(f"Models {', '.join(names)}: expected two or more, each once. Name others, or drop some.")
-    places: dict[str, Path] = {}
     for model in names:
-        plain, number = plan.file_name(short_name(model)).strip(".") or "model", 1
-        while (place := folder / (f"{plain}-{number}" if number > 1 else plain)).name == COMPARISON or (
-            place in places.values()
-        ):
-            number += 1
-        places[model] = place
+        plain = plan.file_name(short_name(model)).strip(".") or "model"
+        every = (f"{plain}-{number}" if number > 1 else plain for number in count(1))
+        used.add(name := next(one for one in every if one not in used))
+        places[model] = folder / name
     there = {one for one in folder.iterdir() if not privacy.is_left_over(one)} if folder.is_dir() else {folder}
     if not any(folder.glob(f"*/{MANIFEST}")) and not there <= {*places.values()}:  # a killed process may leave one
         Run.check_new(folder)
-    data = settings.of(NoteOptions).data
-    credentialed = data is not None and is_credentialed(Path(data))
-    failed: dict[str, str] = {}
-
-    def titled(place: str, title: str, total: int) -> Progress:
-        return bar(f"m{place}, {title}", total)
-
-    with writing(
-        folder,
-        credentialed=credentialed or is_credentialed(folder),
-        then="Wait until it ends, or stop it. The same command goes on.",
-    ):
+    data, failed = settings.of(NoteOptions).data, dict[str, str]()
+    credentialed = is_credentialed(folder) or (data is not None and is_credentialed(Path(data)))
+    with writing(folder, credentialed, then="Wait until it ends, or stop it. The same command goes on."):
         for number, (model, place) in enumerate(places.items(), start=1):
-            title = f"odel {number:,} of {len(places):,}"
-            say(f"M{title}: {short_name(model)}.")
+            title = f"model {number:,} of {len(places):,}"
+            say(f"{title.capitalize()}: {short_name(model)}.")
+            titled = partial(lambda place, title, total: bar(f"{place}, {title}", total), title)
             try:
-                start(replace(settings, model=model), place, say=say, bar=partial(titled, title), **how)
+                start(replace(settings, model=model), place, say=say, bar=titled, **how)
             except Exception as error:  # one model may break in any way, and the others go on
                 if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
                     raise  # no other model would fare better

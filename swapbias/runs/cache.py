@@ -57,9 +57,8 @@ def _files(folder: Path) -> Iterator[tuple[float, int, Path]]:
 class ScoreCache:
     """Scores by everything that they depend on: same model, settings, code, word lists and prompts, or no hit.
 
-    Of models that a sha256 or revision pins down they are in the user's cache folder, for every audit; of functions
-    and of whatever reads notes in the folder of the run, until it is complete. No text of a prompt is saved.
-    ``rows``: how many came from the user's cache folder.
+    Of pinned models they are in the user's cache folder; of functions and notes in the run's, until it is complete.
+    No text is saved. ``rows``: how many came from the user's cache folder.
     """
 
     def __init__(self, options: LoadOptions, in_run: Path, *, shared: bool) -> None:

@@ -16,9 +16,8 @@ class BiasCallback(TrainerCallback):
     """Audits the model as training begins and every so many steps, and logs the primary gaps as metrics.
 
     ``trainer.add_callback(BiasCallback(trainer, "gendered_stigma", every=500, limit=200))`` logs
-    ``bias/gendered_stigma_rq1`` and the ends of its interval (``_low``, ``_high``) through ``trainer.log``; NaN is
-    left out. The model trains on as if it had not been read. Of several processes the first audits and the others
-    wait. ``last`` is the last audit; None before the first.
+    ``bias/gendered_stigma_rq1`` and its interval (``_low``, ``_high``). Of several processes the first audits and the
+    others wait. ``last``: the last audit.
     """
 
     def __init__(

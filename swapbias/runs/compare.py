@@ -122,9 +122,7 @@ def check_run(
 ) -> Gate:
     """Whether a finished run passes: ``findings.check_gaps`` of what it found, and of a baseline's scored prompts.
 
-    ``run`` and ``baseline`` are as ``read_run`` or ``hub.find_run`` gives them, or folders; ``max_gap`` is a share of
-    the range of each gap's unit; ``studies`` are ``NAME`` or ``NAME:EXPERIMENT``, none: all. Raises as ``read_run``
-    and ``check_gaps``.
+    Runs are results or folders; ``max_gap``: a share of the range of each unit; ``studies``: ``NAME[:EXPERIMENT]``.
     """
     mine = run if isinstance(run, Results) else read_run(Path(run))
     rows = {}

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,10 +18,10 @@ from swapbias.files import file_sha256, parse_json, unescape_csv_cell, write_who
 from swapbias.findings import Finding, answer_counts, comparisons, findings_table
 from swapbias.measures import MEASURES, SPANS, Estimate
 from swapbias.models import Say, Scorer
-from swapbias.models.clinical import Explained, explain_mismatched
+from swapbias.models.clinical import Explained, NoteOptions, explain_mismatched
 from swapbias.notes import Notes
 from swapbias.privacy import is_credentialed, public_model, writing
-from swapbias.runs.plan import Task, now
+from swapbias.runs.plan import Settings, Task, now
 from swapbias.runs.run import MANIFEST, REPORT, SCORES, SHA256, Run
 from swapbias.studies import Published, load_study, own_studies
 
@@ -42,11 +41,9 @@ Items = Mapping[str, pd.DataFrame]
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """A finished run: what was audited, and what was found, in the order of the studies.
+    """A finished run: manifest, findings, rows of each study, coverage of lexicons, notes explained by words.
 
-    ``items``: scored rows of each study; ``coverage``: words of each lexicon that the model can say; ``explained``:
-    notes explained word by word; ``place``: its folder, or OWNER/NAME on the Hub at ``commit``; ``name``: of its
-    folder.
+    ``place``: its folder, or OWNER/NAME on the Hub at ``commit``; ``name``: of its folder.
     """
 
     manifest: Mapping[str, Any]
@@ -94,23 +91,15 @@ def conclude(
     tasks: Sequence[Task],
     readers: Sequence[Scorer],
     items: Items,
+    settings: Settings,
     *,
-    seed: int,
-    margin: float | None,
     say: Say,
-    notes: Mapping[str, Sequence[str]],
-    explained: int = 3,
     draw: bool = True,
     status: str = "complete",
 ) -> list[Finding]:
-    """Compare the groups, write everything down, and say in the manifest that the run is complete, or its ``status``.
-
-    Each task was scored by the reader of the same place; ``margin`` is as in ``findings.judged``, ``notes`` are
-    sentences on the scores by key of the manifest, ``explained`` how many notes of each phenotype and regime are
-    explained word by word.
-    """
-    found = findings.judged(_found(items, tasks, readers, seed), margin=margin)
-    words_of_notes: list[Explained] = []
+    """Compare the groups, write everything down, and say in the manifest that the run is complete or stopped."""
+    found = findings.judged(_found(items, tasks, readers, settings.seed), margin=settings.margin)
+    words_of_notes, explained = list[Explained](), settings.of(NoteOptions).explain
     words: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for task, reader in zip(tasks, readers, strict=True):
         # Nothing of credentialed notes, and of chat models, for each sample would be a request.
@@ -120,7 +109,7 @@ def conclude(
             mine = (rows["experiment"] == task.experiment.name) & (rows["model_id"] == reader.model_id)
             two = rows[mine & rows["group"].isin(task.experiment.compared)]
             try:
-                words_of_notes += explain_mismatched(task.study.name, two, reader, most=explained, seed=seed)
+                words_of_notes += explain_mismatched(task.study.name, two, reader, most=explained, seed=settings.seed)
             except UsageError as error:  # LIME is an extra
                 say(f"No explanation of the most mismatched note: {error}")
                 explained = 0
@@ -128,8 +117,9 @@ def conclude(
             if (reader.model_id, name) not in words:
                 coverage = reader.coverage(studies.load_lexicon(name))
                 words[reader.model_id, name] = [asdict(one) for one in coverage]
-    notes = {**notes, "unread": [*_unread(items, tasks)]}
-    for sentence in chain.from_iterable(notes.values()):
+    truncated = dict.fromkeys(filter(None, (one.notes.get("truncated") for one in readers)))
+    notes = {"truncated": [*truncated], "unread": [*_unread(items, tasks)]}
+    for sentence in (*notes["truncated"], *notes["unread"]):
         say(sentence)
     manifest |= {name: sentences for name, sentences in notes.items() if sentences}
     manifest |= {"status": status, "finished": now()}
@@ -249,8 +239,7 @@ def write_figures(run: Run, folder: Path, *, kind: str) -> list[Path]:
 def read_run(folder: Path, *, repo: str = "", commit: str = "") -> Results:
     """A finished run of a folder: the user's own, or one that was fetched from a repository of anybody's.
 
-    Scored rows are read when they are looked up; coverage and explanations by ``read_results`` alone. UsageError: no
-    run, or one that is not complete. ValueError: not what swapbias writes; fetched, it says that it is credentialed.
+    Rows are read when they are looked up. UsageError: no run, or not complete. ValueError: not what swapbias writes.
     """
     where = f"{repo}/runs/{_CONTROL.sub(' ', folder.name)}" if repo else str(folder)
     run = Run.open(folder)
@@ -392,10 +381,7 @@ class _Manifest(BaseModel, strict=True):
 
 
 def parse_results(content: bytes, where: str, *, own_names: bool = False) -> list[Finding]:
-    """The findings of a ``results.json``, exactly as they were written; null is NaN again.
-
-    ``own_names``: values of slices may have any name. ValueError: not what an audit writes; it repeats no content.
-    """
+    """The findings of a ``results.json`` as written; ValueError: an audit wrote it not. ``own_names``: any slices."""
     read: Any = _validated(_results_file(own_names), content, where, MOST_BYTES)
     found = []
     for row in map(vars, read.findings):

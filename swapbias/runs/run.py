@@ -48,12 +48,7 @@ Rows = Sequence[Row]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A folder of results. Every file in it is written whole or not at all.
-
-    Attributes:
-        folder: on this machine.
-        address: URL of the store that the folder is copied to; blank for a run of this machine.
-    """
+    """A folder of results, each file written whole or not at all; ``address``: URL of the store it is copied to."""
 
     folder: Path
     address: str = ""
@@ -194,12 +189,7 @@ def _as_frame(table: pa.Table) -> "pd.DataFrame":
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A folder of a store.
-
-    Attributes:
-        url: of the folder; keys, region and endpoint are found where the store's own tools look for them.
-        own: whether the user declared that credentialed notes may lie there.
-    """
+    """A folder of a store by its URL; ``own``: the user declared that credentialed notes may lie there."""
 
     url: str
     own: bool = False
@@ -221,8 +211,7 @@ class Store:
     def mirrored(self) -> Iterator[Path]:
         """A local copy of the folder, for one process of this machine; at the end the store becomes what it is.
 
-        A killed process leaves its copy, and the next one goes on with it. UsageError: the folder holds something
-        else, or another process works on it. OSError: the store refuses, or cannot be reached.
+        UsageError: the folder holds something else, or another process works on it. OSError: the store refuses.
         """
         from pyarrow.fs import LocalFileSystem, copy_files  # takes long to import
 
@@ -394,10 +383,7 @@ def score_part(every: Sequence[ScoredTask], part: Part, advance: Progress) -> Re
 
 @dataclass(slots=True)
 class Scoring:
-    """Has the tasks of a run scored, round by round, what is in the cache not again.
-
-    ``stopped``: why fewer rounds were scored than planned; ``stop``: what interrupted it, after which it can go on.
-    """
+    """Has the tasks scored round by round, but for what is cached; ``stopped`` and ``stop``: what ended it early."""
 
     run: Run
     manifest: dict[str, Any]

@@ -118,11 +118,7 @@ def unread(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
 
 
 def as_scored(prompt: Prompt, answer: Answer, read: Read) -> Scored:
-    """The answer as read for one of its rows.
-
-    Beside it stand the ``tokens`` of its request, NaN where the service does not count, and whether the answer was
-    ``truncated`` at the most tokens (1 or 0; NaN where the service does not say why it ended).
-    """
+    """The answer as read for one row, with its ``tokens`` and whether it was ``truncated`` (NaN: unknown)."""
     if answer.reading:
         parts = {name: math.nan if value is None else value for name, value in answer.reading.items()}
         score, _ = parts.pop("score"), parts.pop(_BLANK)
@@ -149,10 +145,7 @@ def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
 
 
 class AnsweringScorer(Scorer):
-    """Score: what ``read`` makes of the answer; NaN where it makes nothing of it. ``answer`` is the raw text.
-
-    Rows of one trial with the same text share one answer, which each of them reads for itself.
-    """
+    """Score: what ``read`` makes of the answer, else NaN; rows of one trial with the same text share one answer."""
 
     kind = "chat"
     unit = "answer"
@@ -173,8 +166,7 @@ class AnsweringScorer(Scorer):
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt, in order.
 
-        UsageError: answers are ``useless``; no or a wrong key, an unknown model. ValueError: a service refuses a
-        request, or does not answer one in all attempts.
+        UsageError: answers are ``useless``, a wrong key, an unknown model. ValueError: a request is refused or fails.
         """
         if self.options.log_odds:
             return score_options(self.option_logs, prompts, on_progress)

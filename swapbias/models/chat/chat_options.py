@@ -25,8 +25,7 @@ KEYS = {"api.openai.com": "OPENAI_API_KEY", "router.huggingface.co": "HF_TOKEN"}
 class ChatOptions:
     """How requests to a chat model are made; keys come from the environment alone. ``help`` of a field: what it sets.
 
-    The rows say which trial they are (``prompt_id`` ends in ``/t3``); trial t has seed + t. ``attempts``: how often a
-    request is tried; where the service limits the rate, for two minutes at least.
+    Trial t has seed + t. ``attempts``: of a request; rate limits are waited out for two minutes at least.
     """
 
     key: ClassVar[str] = "chat"  # in a manifest's settings
@@ -220,10 +219,7 @@ def unnamed_keys(options: ChatOptions) -> Iterator[tuple[str, str]]:
 
 
 def api_key(options: ChatOptions) -> str:
-    """From the environment alone, and read anew for each pass; a saved Hugging Face token goes to no other service.
-
-    UsageError: no key where one is needed, or one that the user named and that is not set.
-    """
+    """The service's key, of the environment alone; UsageError: none where one is needed or named."""
     options.check_open()
     names = key_names(options)
     for name in names:

@@ -104,11 +104,7 @@ class LocalChatScorer(AnsweringScorer):
         return found
 
     def _forms(self, name: str, *, letter: bool) -> list[list[int]]:
-        """The tokens that answer for an option: the ways to write its name, none the start of another.
-
-        Every single token that is its name but for blanks and punctuation; of a text without one, its tokens in
-        order. UsageError: a letter that is no single token.
-        """
+        """The tokens that answer for an option: single tokens of its name, and its text; UsageError: no letter."""
         if name not in self.forms:
             near = [number for token, number in self.tokenizer.get_vocab().items() if name in token]
             found = [[number] for number in near if bare_token(self.tokenizer.decode([number])) == name]

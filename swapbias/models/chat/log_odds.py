@@ -20,16 +20,10 @@ OptionLogs = Callable[[Sequence[Prompt], Progress], list[Logs | None]]  # of eac
 def score_options(option_logs: OptionLogs, prompts: Sequence[Prompt], on_progress: Progress) -> list[Scored]:
     """Score: what the options count on average, weighted by their probabilities among those that count something.
 
-    In the unit and meaning of sampled answers, of which it is the mean were any number drawn. Each prompt is put in
-    the order of its options and in the reverse one (see ``orders``), once each, and probabilities are averaged over
-    them. An option with a letter is its letter, else its whole text. ``log_odds``, ``unanswered``, ``outside`` and
-    ``hidden`` are those of ``measures.OptionOdds``; ``not_answered`` is the probability of all that counts nothing,
-    and 1 where there is no score. ``answer`` is the likeliest option, ``top_tokens`` has all, averaged over orders.
-    NaN: the prompt is longer than the model reads, or no option has a probability, or too much is hidden.
-
-    Raises:
-        UsageError: the model gives no probabilities, or an option's letter is no single token of it.
-        ValueError: candidates that are not two options at least that count different numbers.
+    Probabilities are averaged over the order of the options and its reverse. An option with a letter is its letter,
+    else its whole text. Parts are those of ``measures.OptionOdds``; ``not_answered``: probability of all that counts
+    nothing, 1 without a score. NaN: too long, no option has a probability, or too much is hidden. UsageError: no
+    probabilities, or a letter of several tokens. ValueError: no two options that count different numbers.
     """
     ordered = [orders(prompt) for prompt in prompts]
     every = [one.prompt for own in ordered for one in own]
@@ -49,9 +43,7 @@ class Ordered:
 def orders(prompt: Prompt) -> list[Ordered]:
     """A prompt in the order of its options, and in the reverse one; raises as ``score_options``.
 
-    Letters stay where they are. Options that count nothing ("Do not know") keep their places too. The text is the
-    one reversed where it has each option once, after its letter or without letters; where it has not there is one
-    order alone.
+    Letters and options that count nothing keep their places. One order, where the text has an option twice or not.
     """
     options = prompt.candidates
     counted = [place for place, one in enumerate(options) if one.value is not None]
@@ -119,11 +111,9 @@ def names_of(prompt: Prompt) -> list[str]:
 
 
 def shown_logs(prompt: Prompt, tokens: Sequence[tuple[str, float]]) -> Logs:
-    """The options of a prompt by the likeliest first tokens of an answer, and the probability that these leave.
+    """The options by the likeliest first tokens of an answer (natural logs), and the probability that these leave.
 
-    A token is an option where it is its letter or its text, but for blanks and punctuation around. Without letters
-    a first token that is the first word of one option alone counts for it as well: more a service does not tell.
-    ``tokens`` have natural log-probabilities.
+    A token is an option where it is its letter or text, or the first word of this option alone.
     """
     names = names_of(prompt)
     by_name: dict[str, list[float]] = {name: [] for name in names}

@@ -73,8 +73,7 @@ class Asking:
     def ask(self, groups: Groups, report: Progress, expected: int) -> None:
         """Send the first row of each key and log answers until these are useless; ``report`` gets the rows of each.
 
-        UsageError: a wrong key or an unknown model. ValueError: a request that the service refuses, or does not
-        answer.
+        UsageError: a wrong key or model. ValueError: a request is refused or not answered.
         """
         from anyio.from_thread import start_blocking_portal  # of the openai client
 

@@ -1,8 +1,4 @@
-"""The chat experiments of every study as tasks of inspect_ai.
-
-``inspect eval swapbias/STUDY --model ...``: importing this registers the tasks; inspect_ai does so by the entry point
-of this package.
-"""
+"""The chat experiments of every study as tasks of inspect_ai: importing this registers them (``inspect eval``)."""
 
 from collections.abc import Callable
 

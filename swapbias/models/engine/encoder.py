@@ -17,11 +17,7 @@ Encoded = Sequence[Sequence[int]]
 
 
 def twin(model: Any) -> Any:
-    """The same model in eval mode over the same weights, so that reading leaves the caller's as it is.
-
-    Hooks and added layers come along. ValueError: something cannot be copied, or ``forward`` was replaced by a
-    function.
-    """
+    """The same model, hooks included, in eval mode over the same weights; ValueError: something cannot be copied."""
     name = type(model).__name__
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     try:
@@ -44,12 +40,7 @@ def _is_plain(model: Any) -> bool:
 
 
 class Engine:
-    """A transformers encoder in eval mode, with a head or without, and the way it is read.
-
-    Packed rows where the family can read them, batches of equal length where it cannot or where the model was added
-    to (quantised, spread over devices, of remote code): nothing is ever padded. The model is not changed, and only
-    the wanted tokens reach its head.
-    """
+    """A transformers encoder in eval mode, read by packed rows or batches of equal length: nothing is padded."""
 
     def __init__(self, model: Any, *, batch_size: int = 64) -> None:
         self.model, self.batch_size = model, batch_size

@@ -34,9 +34,8 @@ def answer(
 ) -> Iterator[Answers]:
     """Answers as they are ready, each with the token that ended it, if one did.
 
-    Prompts that begin alike share the keys and values of their beginning, and a batch is padded, where the model
-    gives the same logits so (tried on the longest); else prompts of equal length are read together, whole. ``weigh``:
-    logits as they are to be chosen from; the highest is taken. ``settings``: of ``generate``.
+    Prompts that begin alike share keys and values where logits stay the same so; else those of equal length
+    are read together. ``weigh``: logits as they are to be chosen from, the highest of which is taken.
     """
 
     def generated(places: Sequence[int], shared: Sequence[_Beginning | None]) -> Answers:
@@ -169,10 +168,7 @@ def until(tokens: list[int], ends: Sequence[int]) -> list[int]:
 
 
 def can_pad(model: Any, ids: list[int], max_new_tokens: int) -> bool:
-    """Whether a model gives the logits of whole prompts for padded ones after a beginning, tried on a prompt.
-
-    False without keys and values by layer (state spaces, XLNet), with a window of them, or for positions by slot.
-    """
+    """Whether padded prompts after a beginning get the logits of whole ones, tried on a prompt; False for windows."""
     if len(ids) < _TRIED:
         return False
     length, ids = len(ids), ids[:_MAX_TRIED]

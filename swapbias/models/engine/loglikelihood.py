@@ -47,10 +47,7 @@ def shared_ends(model: Any, texts: Sequence[Text], *, batch_size: int) -> Ends:
 
 
 def can_share(model: Any, ids: Sequence[int]) -> bool:
-    """Whether a model that goes on from its cache gives a text the same probabilities as when it reads it whole.
-
-    False without keys and values by layer (state spaces, XLNet), with a shorter window, and for infinite logits.
-    """
+    """Whether a text gets the same probabilities from a cache as whole, tried; not with short windows."""
     half, one = len(ids) // 2, torch.tensor([list(ids)], device=model.device)
     if not half:
         return False
@@ -116,8 +113,7 @@ class _Whole:
 class _Pieces:
     """A causal model as a tree reads it: its states are what its head multiplies, and logits are never whole.
 
-    Rows as long as the vocabulary take longer to write and read again than to compute. So they are computed a piece
-    at a time, which stays in the processor's cache, and of each piece only the sum of its exponentials is stored.
+    They are computed a piece at a time, which stays in the processor's cache, and only its sum is stored.
     """
 
     room, due = 2_048, 512  # tokens of a pass; states from which on the head is as fast as it gets
@@ -187,8 +183,7 @@ class _Pending:
 class _Tree:
     """Texts in the order of their tokens, so that those that begin alike are neighbours.
 
-    Branches that start at the same position are read together, each from the cache of the one it grows from, padded
-    behind to twice their length at most: breadth-first until the KV cache exceeds 256 MB, then depth-first.
+    Branches of one start are read together, breadth-first until the KV cache exceeds 256 MB, then depth-first.
     """
 
     def __init__(self, model: _Whole | _Pieces, texts: Sequence[Text], batch_size: int) -> None:

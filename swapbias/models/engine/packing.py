@@ -181,8 +181,7 @@ def _last_layer(base: Any) -> Any:
 def without_window(model: Any) -> tuple[Any, int] | None:
     """A RoBERTa made of a Longformer's own layers, and the longest text that both read the same; else None.
 
-    Longformer pads every text to its window (512 tokens), in which token i sees i - w to i + w. Where a text has at
-    most w + 1 tokens, every token sees every other: RoBERTa's attention, but for heads that look globally.
+    Where a text has at most w + 1 tokens, every token sees every other: RoBERTa's attention.
     """
     if type(model) not in (LongformerForMaskedLM, LongformerModel):
         return None
