@@ -242,7 +242,7 @@ def train(
     device: Annotated[str, ui.option("auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
     """Train a sentiment model that swapbias audit takes."""
-    from swapbias.models.sentiment import PUBLISHED_AUDIT, TrainSettings, train_model
+    from swapbias.models import PUBLISHED_AUDIT, TrainSettings, train_model
 
     settings = TrainSettings(
         kind=kind, data=data, vectors=vectors, encoder=encoder, epochs=epochs, seed=seed, device=device

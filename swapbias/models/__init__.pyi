@@ -38,3 +38,8 @@ from .loading import (
     weight_files as weight_files,
 )
 from .network import configure_http as configure_http
+from .sentiment import (
+    PUBLISHED_AUDIT as PUBLISHED_AUDIT,
+    TrainSettings as TrainSettings,
+    train_model as train_model,
+)

@@ -196,7 +196,7 @@ ELSEWHERE = {
     "train": "tests/models/sentiment/test_training.py",
 }
 NOTHING = {
-    "list", "plan", "reproduce", "cache", "study new", "push", "pull", "help", "export",
+    "list", "plan", "reproduce", "study new", "push", "pull", "help", "export",
 }  # fmt: skip
 
 

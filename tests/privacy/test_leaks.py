@@ -150,7 +150,7 @@ OTHER_WAYS = {
     "plan": "says what an audit would do, and puts nothing out",
     "build": "writes a folder of this machine: one made of own notes is refused where it would be pushed",
     "train": "writes a model of this machine", "list": "what the package holds",
-    "reproduce": "numbers that are published", "cache": "sizes of the cache",
+    "reproduce": "numbers that are published",
     "study new": "an example of the package", "study check": "says what is wrong with tables of one's own",
     "pull": "fetches",
 }  # fmt: skip
