@@ -33,7 +33,6 @@ _WHOLE = word_list("whole_ed_ing_verbs")
 _CLOSED = word_list("no_verb_after_they")
 # Verbs after "and" that are hardly ever nouns: "has a cough and takes pills".
 _JOINED = word_list("joined_verbs")
-_DOUBT = "a verb's subject"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +45,19 @@ class Verb:
     new: str
 
 
-def agreeing(pronoun: str, before: str, after: str, *, plural: bool) -> tuple[list[Verb], str]:
-    """The verbs beside a subject pronoun that change with it, and why that is doubtful; blank where it is not.
+def agreeing(pronoun: str, before: str, after: str, *, plural: bool) -> list[Verb]:
+    """The verbs beside a subject pronoun that change with it.
 
     Decided are the verb that follows, also behind adverbs or joined by "and", contractions, and the auxiliary before
-    the pronoun of a question. A verb further on is left, with a doubt where one seems to stand there.
+    the pronoun of a question. A verb further on is left.
 
     Args:
         pronoun: as written; its length is what offsets before it are counted over.
         before, after: the text on both sides.
         plural: the new pronoun is "they", else the old one.
 
-    >>> verbs, doubt = agreeing("she", "", " often walks home.", plural=True)
-    >>> [(verb.old, verb.new) for verb in verbs], doubt
-    ([('walks', 'walk')], '')
+    >>> [(verb.old, verb.new) for verb in agreeing("she", "", " often walks home.", plural=True)]
+    [('walks', 'walk')]
     """
     forms = _PLURAL if plural else _SINGULAR
     if found := pattern("contracted").match(after):
@@ -70,25 +68,22 @@ def agreeing(pronoun: str, before: str, after: str, *, plural: bool) -> tuple[li
     if inverted and _plain(inverted[1]) in forms and (asks or verb is None):
         start = inverted.start(1) - len(before) - len(pronoun)
         new_form = _changed(inverted[1], forms[_plain(inverted[1])])
-        return [Verb(start, start + len(inverted[1]), inverted[1], new_form)], "" if asks else _DOUBT
+        return [Verb(start, start + len(inverted[1]), inverted[1], new_form)]
     if verb is None:
         word = pattern("next_word").match(after)
-        if plural and word and (_plain(word[1]) in _FIXED or word[1].lower().endswith("ed")):
-            return _joined(after, at, plural)  # "had a tube and was fed"
-        return [], _DOUBT if word and not plural and word[1].lower() in _EITHER else ""
-    joined, doubt = _joined(after, at, plural)
-    return [verb, *joined], doubt
+        past = plural and word and (_plain(word[1]) in _FIXED or word[1].lower().endswith("ed"))
+        return _joined(after, at, plural) if past else []  # "had a tube and was fed"
+    return [verb, *_joined(after, at, plural)]
 
 
-def _contracted(found: re.Match[str], after: str, plural: bool) -> tuple[list[Verb], str]:
+def _contracted(found: re.Match[str], after: str, plural: bool) -> list[Verb]:
     """ "he's" is "they're" or "they've"."""
     form = found[1].lower()
     if (form == "s") != plural:
-        return [], ""
-    has = bool(pattern("verb_has").match(after, found.end()))
-    doubt = "" if has or form != "s" or not pattern("participle").match(after, found.end()) else "'s: is or has"
+        return []
+    has = pattern("verb_has").match(after, found.end())
     new = ("ve" if has else "re") if plural else "s"
-    return [Verb(found.start(1), found.end(1), found[1], _changed(found[1], new))], doubt
+    return [Verb(found.start(1), found.end(1), found[1], _changed(found[1], new))]
 
 
 def _verb(after: str, plural: bool) -> tuple[Verb | None, int]:
@@ -103,20 +98,19 @@ def _verb(after: str, plural: bool) -> tuple[Verb | None, int]:
     return None, at
 
 
-def _joined(after: str, at: int, plural: bool) -> tuple[list[Verb], str]:
+def _joined(after: str, at: int, plural: bool) -> list[Verb]:
     """The second of two verbs joined by "and": right behind the first, or where hardly a noun can stand."""
     word = pattern("and_verb").match(after, at) if plural else None
     if word is None:
         word = pattern("clause_verb").match(after, at)
         joined = _JOINED if plural else _joined_bases()
         if not word or _plain(word[1]) not in joined:
-            return [], ""
-        if pattern("other_subject").search(after[at : word.start(1)]) or (
-            not plural and pattern("infinitive").search(after[at : word.start(1)])
-        ):
-            return [], _DOUBT
+            return []
+        between = after[at : word.start(1)]
+        if pattern("other_subject").search(between) or (not plural and pattern("infinitive").search(between)):
+            return []
     new = _other_form(_plain(word[1]), plural)
-    return [Verb(word.start(1), word.end(1), word[1], _changed(word[1], new))] if new else [], ""
+    return [Verb(word.start(1), word.end(1), word[1], _changed(word[1], new))] if new else []
 
 
 @cache

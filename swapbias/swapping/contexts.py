@@ -1,7 +1,7 @@
 """Terms that are gendered only in some contexts: letters of a demographic, titles, names of other things.
 
 Each function looks at the text before and after a term (at most ``NEAR`` characters of its row) and says whether it
-is gendered there, and in a word why that is in doubt, if it is.
+is gendered there.
 """
 
 import re
@@ -16,10 +16,9 @@ from swapbias.swapping.table import DEMOGRAPHIC, GLUED, pattern, rules, word_lis
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Whether a term is swapped, why that is doubtful, and what it becomes: a word, or the choice of that number."""
+    """Whether a term is swapped, and what it becomes: a word, or the choice of that number."""
 
     swap: bool
-    doubt: str = ""
     becomes: str = ""
     choice: int = 0
 
@@ -34,53 +33,53 @@ _FEVER = (90, 110)  # degrees Fahrenheit that may also be an age
 _OLDEST, _LARGEST_TUBE, _FEW = 109, 34, 12
 
 
-def letter(term: str, before: str, after: str) -> Judged:
+def letter(term: str, before: str, after: str) -> bool:
     """Letters ("M" and "F") stand for a gender after an age or a section header, and nowhere else.
 
-    >>> letter("F", "a 45", " with pain").swap, letter("F", "a 14", " Foley").swap
+    >>> letter("F", "a 45", " with pain"), letter("F", "a 14", " Foley")
     (True, False)
     """
     if term.lower() in GLUED:
         slashed = before[-2:].lower() == "y/"
         if slashed == (term[0] in "oO"):
-            return _YES if pattern("glued").search(before[:-2] if slashed else before) else _NO
-        return _NO
+            return bool(pattern("glued").search(before[:-2] if slashed else before))
+        return False
     if pattern("both_after").match(after) or pattern("both_before").search(before):
-        return _NO
+        return False
     bracketed = _OPENED.get(before[-1:]) == after[:1]
     if bracketed and term.isupper() and after[1:2] not in ("+", "-"):  # "[M]+" is an ion
-        return _YES if _in_brackets(before, f"{before[:-1].rstrip()} ", after) else _NO
+        return _in_brackets(before, f"{before[:-1].rstrip()} ", after)
     # Both patterns are slow where they fail, and without these words they do.
     unit = "y" in before.lower() and pattern("age_unit").search(before)
     if unit or (pattern("named").search(before) and pattern("header").search(before)):
-        return _YES if term.isupper() or ":" in before[-4:] or unit else _NO
+        return bool(term.isupper() or ":" in before[-4:] or unit)
     numbered = before[-1:].isdigit()
     if not term.isupper() or (len(term) > 1 and numbered):
-        return _NO
+        return False
     if not numbered and (
         pattern("examined").match(after) or _onto_age(before, after) or _described(term, before, after)
     ):
-        return _YES
+        return True
     if len(term) > 1:
         aged = pattern("age_behind").match(after)
-        return _YES if aged and _GROWN <= int(aged[1]) <= _OLDEST else _NO
+        return bool(aged and _GROWN <= int(aged[1]) <= _OLDEST)
     if _beside_aged(term, before, after):
-        return _YES
+        return True
     if pattern("age_behind").match(after) and (
         pattern("leads").search(before) or (after[0] == "," and before[-2:] == ", ")
     ):
-        return _YES
+        return True
     if (
         pattern("age_after").match(after)
         and not before[-1:].isalnum()
         and before[-1:] != "/"
         and not pattern("graded").search(before)
     ):
-        return _YES
+        return True
     if pattern("young").search(before[-16:]) and not pattern("instrument").match(after) and after[:1] != "/":
-        return _YES
+        return True
     age = pattern("bare_age").search(before)
-    return _after_number(term, before[: age.start()], before[age.end(1) :], age.group(1), after) if age else _NO
+    return bool(age) and _after_number(term, before[: age.start()], before[age.end(1) :], age.group(1), after)
 
 
 _AMBIGUOUS = frozenset({"BM", "BF", "HM", "HF"})  # a bowel movement, breast feeding, heart failure
@@ -130,29 +129,25 @@ def _in_brackets(before: str, opened: str, after: str) -> bool:
     return bool(aged or headed or person or pattern("age_behind_bracket").match(after))
 
 
-def _after_number(term: str, earlier: str, gap: str, number: str | None, after: str) -> Judged:
-    """A letter after a bare number, or after a removed age: an age, a temperature, a tube or a unit."""
-    is_story = bool(pattern("story").match(after))
+def _after_number(term: str, earlier: str, gap: str, number: str | None, after: str) -> bool:
+    """A letter after a bare number, or after a removed age: an age, and no temperature, tube or unit."""
     if pattern("instrument").match(after) or after[:1] in ("/", "°"):
-        return Judged(False, "a letter after a number may be a unit")
+        return False
     if number is None:
-        return _YES
+        return True
     years = int(number)
-    if years > _OLDEST or (
-        term == "F" and (_FEVER[0] <= years <= _FEVER[1] or pattern("temperature").search(earlier))
-    ):
-        swap = years <= _OLDEST and bool(pattern("who").match(after))
-        return Judged(swap, "a number and F may be a temperature")
-    stopped, person = bool(pattern("stop").match(after)), bool(pattern("person").search(earlier))
-    small = years <= (_LARGEST_TUBE if term == "F" else _FEW)
-    opened = not gap and bool(pattern("leads").search(earlier) or earlier.endswith(": "))
-    opened = opened and bool(pattern("goes_on").match(after)) and not pattern("device_near").match(after)
-    likely = opened or (is_story and (not small or person or not gap)) or (stopped and (person or not small))
-    likely = likely and not after[:1].isdigit()
-    sized = bool(pattern("device_near").match(after))
-    if likely or (is_story and person) or (not small and not gap and not after[:1].isdigit() and not sized):
-        return _YES
-    return Judged(False, "a letter after a number may be a unit")
+    if term == "F" and (_FEVER[0] <= years <= _FEVER[1] or pattern("temperature").search(earlier)):
+        return years <= _OLDEST and bool(pattern("who").match(after))
+    is_story, person = pattern("story").match(after), pattern("person").search(earlier)
+    small, sized = years <= (_LARGEST_TUBE if term == "F" else _FEW), pattern("device_near").match(after)
+    if years > _OLDEST or (is_story and person):
+        return years <= _OLDEST
+    if after[:1].isdigit():
+        return False
+    opened = not gap and (pattern("leads").search(earlier) or earlier.endswith(": "))
+    goes_on = opened and pattern("goes_on").match(after) and not sized
+    stopped = pattern("stop").match(after) and (person or not small)
+    return bool(goes_on or (is_story and not (small and gap)) or stopped or not (small or gap or sized))
 
 
 # --- words that are also names of other things: rules ---------------------------------------------------
@@ -168,7 +163,7 @@ FACTS: Mapping[str, Callable[[str, str, str], bool]] = {  # of a term, what is b
 }
 
 
-_RULES = rules("context_rules.csv", "doubt", "becomes")  # where none fits a term is swapped
+_RULES = rules("context_rules.csv", "becomes")  # where none fits a term is swapped
 
 
 def by_rules(term: str, before: str, after: str) -> Judged:
@@ -181,8 +176,7 @@ def by_rules(term: str, before: str, after: str) -> Judged:
     """  # noqa: E501
     for rule in _RULES[term.lower()]:
         if rule.fits(lambda name: FACTS[name](term, before, after), before, after):
-            doubt = rule.row["doubt"].format(term=term, low=term.lower())
-            return Judged(rule.row["says"] == "yes", doubt, rule.row["becomes"])
+            return Judged(rule.row["says"] == "yes", rule.row["becomes"])
     return _YES
 
 
@@ -236,12 +230,15 @@ def given_name(term: str, before: str, after: str) -> Judged:
     surname = first and first[1].lower() not in _NO_FIRST_NAMES
     # In capitals any word may be a heading's: "PATIENT SEEN WITH JOHN SMITH".
     if first and surname and (word_kind(first[1].lower()) == "n" if capitals else not first[1].isupper()):
-        return Judged(False, "a given name may be a surname")
+        return _NO
     return _YES
 
 
 Judge = Callable[[str, str, str], Judged]
 KIN_TITLES = frozenset({"sister", "brother", "mother", "father"})
-JUDGES: Mapping[str, Judge] = {**dict.fromkeys(DEMOGRAPHIC | GLUED, letter), **dict.fromkeys(_RULES, by_rules)}
+JUDGES: Mapping[str, Judge] = {
+    **dict.fromkeys(DEMOGRAPHIC | GLUED, lambda *beside: Judged(letter(*beside))),
+    **dict.fromkeys(_RULES, by_rules),
+}
 # Terms that must be looked at one by one in any case; the others only where what stands beside them is odd.
 ALWAYS = frozenset(JUDGES) - {"he", "of"} - KIN_TITLES

@@ -1,7 +1,7 @@
-"""What each found term becomes: its case, its context, its neutral word, and which decisions were doubtful."""
+"""What each found term becomes: its case, its context, and its neutral word."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from swapbias.swapping.agreement import agreeing, alternatives, article_before
 from swapbias.swapping.contexts import ALWAYS, JUDGES, KIN_TITLES, Judged, given_name
 from swapbias.swapping.his_or_him import (
-    DOUBTFUL,
     NEAR,
     SURE,
     WINDOW,
@@ -21,7 +20,7 @@ from swapbias.swapping.his_or_him import (
     second_word,
     stands_alone,
 )
-from swapbias.swapping.matches import MASKS, Bytes, Ints, Matches, eights, signs_of
+from swapbias.swapping.matches import SPACE, Bytes, Ints, Matches, signs_of
 from swapbias.swapping.table import ALONE, DEMOGRAPHIC, GLUED, OBJECTS, UNITS, SwapTable, Term, word_list
 
 LOWER, CAPITAL, UPPER = 0, 1, 2
@@ -125,47 +124,50 @@ def without_gaps(
     return start, end
 
 
-_WORD = 16  # letters of the longest word that a key holds
-_WIDE = _WORD + 2  # with the sign before a word, or the space before and the sign after it
+_WIDE = 18  # letters of the longest word that a key holds, and the sign behind it
 HER, HIS = 1, 3  # kinds of keys; the next number is that of the word with a capital
-_COLUMNS = np.arange(_WIDE + 1, dtype=np.uint8)
-_BLANK, _SIGN, _JOINS = np.zeros(256, dtype=bool), np.zeros(256, dtype=bool), np.zeros(256, dtype=bool)
-_BLANK[list(b" \t\n\r")] = True
-_SIGN[list(b".,;:!?)")] = True  # no part of a word, and none that opens a quotation or names an alternative
-_JOINS[list(b"0123456789_")] = True  # what beside a word may make it another one
-_JOINS[128:] = True
-_JOINS_AFTER = _JOINS | (np.arange(256) == ord("-"))
-_OTHER = np.isin(np.arange(256), list(b"abcdefghijklnopqtuvwxyz"))  # letters that none of these pronouns ends with
-_APOSTROPHE = np.arange(256) == ord("'")
-_FURTHER = (b"or", b"and")
+_COLUMNS = np.arange(_WIDE)
+_LETTER, _BLANK, _SIGN, _JOINS = (
+    np.isin(np.arange(256), list(signs))
+    for signs in (
+        b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
+        b" \t\n\r",
+        b".,;:!?)",  # no part of a word, and none that opens a quotation or names an alternative
+        b"0123456789_'-" + bytes(range(128, 256)),  # what beside a word may make it another one
+    )
+)
 _NOT_AFTER = frozenset({b":", b"neu", b"ii", b"bundle", b"purkinje", b"electrogram", b"system"})
 _NOT_AFTER |= {word.encode() for word in word_list("receptor_words")}
-_HELIUM_SIGNS = 4  # of " gas", " ions"
-_HELIUM = np.array(
-    [int.from_bytes(f" {word}".encode()[:_HELIUM_SIGNS], "little") for word in word_list("helium_words")], np.uint64
-)
 
 
 def keys_of(buffer: bytes, start: Ints, end: Ints, first: Ints, last: Ints, kind: Ints) -> list[bytes]:
-    """A key for each place, blank where what stands beside it is nothing simple.
+    """A key for each place: its kind, the word or sign before it backwards, and the one after it; or blank.
 
     Args:
         buffer: the text, padded.
         start, end: of the pronouns, (n,).
         first, last: of the row that each stands in.
-        kind: a number below 255 that is part of the key; 0 makes a blank key.
+        kind: a number from 1 to 255 that is part of the key.
     """
     signs = signs_of(buffer)
+    blank = _BLANK[signs[end]]
     gap = start - 1 - _BLANK[signs[start - 2]]  # where the space or two before the pronoun begin
-    windows: Bytes = np.ndarray((len(buffer) - _WIDE, _WIDE + 1), np.uint8, buffer, strides=(1, 1))
-    seen = windows[np.maximum(gap - _WIDE, 0)][:, :-1]
-    before, left = _before(seen * (_few(gap - first)[:, None] > _COLUMNS[-2::-1]))
-    after, right = _after(windows[end] * (_few(last - end)[:, None] > _COLUMNS))
-    is_key = (kind > 0) & left & right & _BLANK[signs[start - 1]] & (gap > first) & (gap >= _WIDE)
+    windows: Bytes = np.ndarray((len(buffer) - _WIDE, _WIDE), np.uint8, buffer, strides=(1, 1))
+    before, left = _word_or_sign(windows[np.maximum(gap - _WIDE, 0)][:, ::-1], gap - first)
+    after, right = _word_or_sign(windows[end + blank], last - end - blank)
+    right &= blank == _LETTER[after[:, 0]]
     keys = np.concatenate([kind[:, None].astype(np.uint8), before, after], axis=1)
-    keys[~is_key] = 0
+    keys[~(left & right & _BLANK[signs[start - 1]] & (gap >= _WIDE))] = 0
     found: list[bytes] = keys.view(f"S{keys.shape[1]}").ravel().tolist()
     return found
+
+
+def _word_or_sign(seen: Bytes, room: Ints) -> tuple[Bytes, NDArray[np.bool_]]:
+    """The word or sign at the left end of each line, of which ``room`` bytes are of its row; whether one is there."""
+    seen = np.where(room[:, None] > _COLUMNS, seen, np.uint8(SPACE))
+    length = np.argmin(_LETTER[seen], axis=1)  # 0 also where all are letters: too long
+    word = (length > 0) & ~_JOINS[seen[np.arange(len(seen)), length]]
+    return seen * (np.maximum(length, 1)[:, None] > _COLUMNS), word | ((length == 0) & _SIGN[seen[:, 0]])
 
 
 def words_of(key: bytes) -> tuple[int, str, str] | None:
@@ -173,55 +175,12 @@ def words_of(key: bytes) -> tuple[int, str, str] | None:
 
     "her or his" needs more, and with a capital or in capitals "HER neu" and "bundle of His".
     """
-    before, after = key[1 : 1 + _WIDE].strip(b"\0"), key[1 + _WIDE :].strip(b"\0")
-    if not key or after.lower() in (*_FURTHER, b"neu"):
+    before, after = key[1 : 1 + _WIDE].strip(b"\0")[::-1].lower(), key[1 + _WIDE :].strip(b"\0")
+    if not key or before == b"or" or after.lower() in (b"or", b"and", b"neu"):
         return None
     if key[0] in (HER + 1, HIS + 1) and (before == b"of" or after.lower() in _NOT_AFTER):
         return None
     return key[0], before.decode(), after.decode()
-
-
-def _few(numbers: Ints) -> Bytes:
-    """Numbers as bytes, where more than a key is wide means as much as any more."""
-    return np.clip(numbers, 0, 255).astype(np.uint8)
-
-
-def _before(seen: Bytes) -> tuple[Bytes, NDArray[np.bool_]]:
-    """The word or sign at the right end of each line, in lower case; and whether there is a simple one."""
-    letters = _letters(seen)
-    length = np.argmin(letters[:, ::-1], axis=1)  # 0 also where all are letters: too long
-    whole = np.where(length > 0, ~_at(_JOINS | _APOSTROPHE, seen, _WIDE - 1 - length), _SIGN[seen[:, -1]])
-    seen = np.where(letters, seen | 32, seen)
-    inside = _few(_WIDE - np.maximum(length, 1))[:, None] <= _COLUMNS[:-1]
-    return seen * inside, whole & ~_joined(seen, length)
-
-
-def _joined(seen: Bytes, length: Ints) -> NDArray[np.bool_]:
-    """Where the word is "or" or "and" and what stands before it may be "her", "hers", "his" or "him"."""
-    one, other = (np.all(seen[:, -len(word) :] == list(word), axis=1) & (length == len(word)) for word in _FURTHER)
-    length = np.minimum(length, _WIDE - 2)
-    separate = _at(_BLANK, seen, _WIDE - 1 - length) & _at(_OTHER, seen, _WIDE - 2 - length)
-    joined: NDArray[np.bool_] = (one | other) & ~separate
-    return joined
-
-
-def _after(seen: Bytes) -> tuple[Bytes, NDArray[np.bool_]]:
-    """The sign at the left end of each line, or the word after a space there; and whether there is one."""
-    sign = _SIGN[seen[:, 0]]
-    length = np.argmin(_letters(seen[:, 1:]), axis=1)
-    word = (length > 0) & _BLANK[seen[:, 0]] & ~_at(_JOINS_AFTER, seen, length + 1)
-    inside = (~sign[:, None] <= _COLUMNS) & (_few(np.where(sign, 0, length))[:, None] >= _COLUMNS)
-    return seen * inside, sign | word
-
-
-def _letters(seen: Bytes) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = (seen | 32) - np.uint8(97) < 26
-    return found
-
-
-def _at(which: NDArray[np.bool_], seen: Bytes, column: Ints) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = which[seen[np.arange(len(seen)), column]]
-    return found
 
 
 _TITLES = frozenset({"mr", "ms", "mrs", "miss"})
@@ -230,7 +189,7 @@ _KNOWN = 1 << 18  # decisions that are kept
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Replacements in order: bytes, number of the new word, row and side; and the rows of doubtful decisions."""
+    """Replacements in order: bytes, number of the new word, row and side."""
 
     start: Ints
     end: Ints
@@ -239,8 +198,6 @@ class Decided:
     rows: Ints
     sides: Ints
     terms: Counter[str]
-    doubtful: Counter[str]
-    doubtful_rows: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,14 +273,12 @@ class Decider:
         case = _cases(text.signs, found)
         choice = np.zeros(len(rows), dtype=np.int64)
         kept = (found.term != self._of) | (text.signs[found.start - 1] == ord("/"))
-        odd = self._odd_he(text, case) | self._before_name(text.signs, found, case)
+        odd = self._odd_he(text) | self._before_name(text.signs, found, case)
         places = np.flatnonzero((self._looked_at[found.term, case] | odd) & kept)
         verdicts, seen = self._looked_up(text, places)
         choice[places] = [verdict.choice for verdict in verdicts]
         kept[places] = [verdict.swap for verdict in verdicts]
-        others = stays(kept) if stays else np.zeros(len(rows), dtype=bool)
-        kept = kept & ~others
-        doubts = [(at, one.doubt) for at, one in enumerate(verdicts) if one.doubt and not others[places[at]]]
+        kept = kept & ~stays(kept) if stays else kept
         words, word = list(self._pool), self._word[found.term, choice, case]
         for one in seen:
             if is_phrase(one.term):
@@ -350,15 +305,13 @@ class Decider:
             rows=own,
             sides=sides,
             terms=report,
-            doubtful=Counter(doubt for _, doubt in doubts),
-            doubtful_rows=rows[places[[at for at, _ in doubts]]] if doubts else rows[:0],
         )
         if not self._context:
             return decided
         articles = self._articles(text, decided)
         if self._plural:
             return self._with_verbs(text, decided, terms, articles)
-        return _merged(decided, articles, ()) if articles else decided
+        return _merged(decided, articles) if articles else decided
 
     def _articles(self, text: _Text, decided: Decided) -> dict[int, tuple[int, str, str, int]]:
         """ "a" and "an" before a new word, or before what follows one that is removed."""
@@ -382,7 +335,6 @@ class Decider:
         self, text: _Text, decided: Decided, terms: Ints, verbs: dict[int, tuple[int, str, str, int]]
     ) -> Decided:
         """The decisions and the verbs that agree with the new pronouns, beside what else changes."""
-        doubts: list[tuple[int, str]] = []
         for place, number in enumerate(terms.tolist()):
             term = self._terms[number]
             if term.text not in self._plural:
@@ -396,16 +348,12 @@ class Decider:
             if first.place != last.place:  # "he or she", now one word
                 between = text.buffer[int(decided.start[place]) : int(end)].decode()
                 seen = _Seen(first.place, first.term, between, first.before, last.after)
-            found, doubt = agreeing(seen.written, seen.before, seen.after, plural=self._plural[term.text])
-            if term.text == "they" and not doubt:
-                doubt = "they: one person or several"
-            for verb in found:
+            for verb in agreeing(seen.written, seen.before, seen.after, plural=self._plural[term.text]):
                 if verb.old.lower() in self._texts:  # "she mothers him"
                     continue
                 at = int(end) + _bytes(seen, verb.start)
                 verbs.setdefault(at, (at + len(verb.old.encode()), verb.old, verb.new, int(decided.rows[place])))
-            doubts += [(int(decided.rows[place]), doubt)] if doubt else []
-        return _merged(decided, verbs, doubts)
+        return _merged(decided, verbs)
 
     def _looked_up(self, text: _Text, places: Ints) -> tuple[list[Judged], list[_Seen]]:
         """A verdict on each place; and the places that were looked at, the rest being known by their key."""
@@ -437,7 +385,7 @@ class Decider:
         """``_resolved`` for "her" or "his" between two simple words or signs; None where it takes more."""
         if self._context and term.choices in OBJECTS:
             odds = by_words(before, after.lower())
-            return self._his_or_him(term, odds, "") if abs(odds) >= SURE else _UNSURE
+            return self._his_or_him(term, odds) if abs(odds) >= SURE else _UNSURE
         if self._context and term.choices in ALONE:
             alone = stands_alone(before, after.lower())
             return None if alone is None else Judged(True, choice=_alone(term, alone))
@@ -451,15 +399,14 @@ class Decider:
         longer = b"\2".join((key, b"\1" if second is None else second.encode()))
         verdict = self._known.get(longer)
         if verdict is None:
-            before = key[1 : 1 + _WIDE].strip(b"\0").decode()
-            verdict = self._his_or_him(self._near[key[0]], in_context(before, after), "")
+            before = key[1 : 1 + _WIDE].strip(b"\0")[::-1].lower().decode()
+            verdict = self._his_or_him(self._near[key[0]], in_context(before, after))
             self._known[longer] = verdict
         return verdict
 
-    def _his_or_him(self, term: Term, odds: float, doubt: str) -> Judged:
+    def _his_or_him(self, term: Term, odds: float) -> Judged:
         own = _index(term, OBJECTS[term.choices])
-        unsure = f"{term.text}: {' or '.join(sorted(term.choices, reverse=True))}"
-        return Judged(True, unsure if abs(odds) < DOUBTFUL else doubt, choice=own if odds > 0 else 1 - own)
+        return Judged(True, choice=own if odds > 0 else 1 - own)
 
     def _keys(self, text: _Text, places: Ints) -> list[bytes]:
         found, kind = text.found, self._kinds[text.found.term[places]]
@@ -475,14 +422,11 @@ class Decider:
                 keys[place] = key
         return keys
 
-    def _odd_he(self, text: _Text, case: Ints) -> NDArray[np.bool_]:
-        """ "s/he" and "(s)he" are both, "He gas" is helium: the only ones of many "he" to look at, but for "HE"."""
-        signs, found = text.signs, text.found
-        before = signs[found.start - 1]
-        slashed = (before == ord("/")) | ((before == ord(" ")) & (signs[found.start - 2] == ord("/")))
-        odd: NDArray[np.bool_] = (found.term == self._he) & (slashed | (before == ord(")")))
-        capital = np.flatnonzero((found.term == self._he) & (case == CAPITAL))
-        odd[capital] |= np.isin(eights(text.buffer)[found.end[capital]] & MASKS[_HELIUM_SIGNS], _HELIUM)
+    def _odd_he(self, text: _Text) -> NDArray[np.bool_]:
+        """ "s/he" and "(s)he" are both: the only ones of many "he" to look at, but for "HE"."""
+        before = text.signs[text.found.start - 1]
+        slashed = (before == ord("/")) | ((before == ord(" ")) & (text.signs[text.found.start - 2] == ord("/")))
+        odd: NDArray[np.bool_] = (text.found.term == self._he) & (slashed | (before == ord(")")))
         return odd
 
     def _before_name(self, signs: Bytes, found: Matches, case: Ints) -> NDArray[np.bool_]:
@@ -511,7 +455,7 @@ class Decider:
         judge = given_name if one.term.given_name else judge
         judged = judge(one.written, one.before[-NEAR:], one.after[:NEAR]) if judge else Judged(True)
         if judged.swap and self._context and one.term.choices in OBJECTS:
-            return self._his_or_him(one.term, log_odds_of_his(one.before, one.after), judged.doubt)
+            return self._his_or_him(one.term, log_odds_of_his(one.before, one.after))
         if judged.swap and judged.becomes:
             return replace(judged, choice=_index(one.term, judged.becomes))
         if judged.swap and self._context and one.term.choices in ALONE:
@@ -539,9 +483,7 @@ def _bytes(seen: _Seen, offset: int) -> int:
     return -len(text[len(text) + offset :].encode())
 
 
-def _merged(
-    decided: Decided, verbs: Mapping[int, tuple[int, str, str, int]], doubts: Sequence[tuple[int, str]]
-) -> Decided:
+def _merged(decided: Decided, verbs: Mapping[int, tuple[int, str, str, int]]) -> Decided:
     """Decisions in the order of the text with those on verbs among them."""
     words = [*decided.words, *(new.encode() for _, _, new, _ in verbs.values())]
     ends, rows = ([one[at] for one in verbs.values()] for at in (0, 3))
@@ -557,8 +499,6 @@ def _merged(
         rows=np.concatenate([decided.rows, np.array(rows, dtype=np.int64)])[order],
         sides=np.concatenate([decided.sides, np.zeros(len(verbs), dtype=decided.sides.dtype)])[order],
         terms=terms,
-        doubtful=decided.doubtful + Counter(doubt for _, doubt in doubts),
-        doubtful_rows=np.concatenate([decided.doubtful_rows, np.array([row for row, _ in doubts], dtype=np.int64)]),
     )
 
 

@@ -125,7 +125,6 @@ WINDOW = 100  # bytes on each side of a word that are looked at
 NEAR = 60  # characters of them that tell most
 _LEFT_OPEN = 3.5  # of SURE: the word behind the next one decides
 SURE = 4.0  # log-odds of the two words beside a pronoun that the next but one is not looked at
-DOUBTFUL = 1.5  # log-odds within this of zero are counted as doubtful
 
 # A word whole ("so-called"), a number or a sign; two or more dashes are one.
 _CERTAIN = 20.0
@@ -258,7 +257,7 @@ def by_words(previous: str, following: str | None) -> float:
 
 
 def in_context(previous: str, after: str) -> float:
-    """The built-in log-odds of "his": ``by_words``, and where these leave doubt the word behind the next as well."""
+    """The built-in log-odds of "his": ``by_words``, and where these are not sure the word behind the next as well."""
     following = first_word(after)
     odds = by_words(previous, following)
     if abs(odds) >= SURE:

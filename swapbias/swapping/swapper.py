@@ -87,13 +87,11 @@ class Swapped:
     Attributes:
         texts: one per text given, null where that was null, in chunks: nothing is copied to join them.
         replaced: replacements in each, (n,).
-        ambiguous: doubtful decisions in each, (n,).
         specific: gender-specific clinical terms in each, (n,): such a text is an implausible counterfactual.
         sides: 1 where most gendered words of the text were of the second group (female), -1 the first, 0: a tie; of
             the patient where ``whose`` is ``patient``.
         terms: "he -> she": times.
         specific_terms: the clinical terms and how often they stand.
-        doubtful: why decisions were doubtful: times.
         left: words of each that tell a gender and stay because it is not the patient's, by reason (n, ``REASONS``):
             zero where ``whose`` is ``everyone``.
         doubt: the chance that not all of these decisions of the rules are right, 0 to 1 (n,).
@@ -103,12 +101,10 @@ class Swapped:
 
     texts: pa.ChunkedArray
     replaced: NDArray[np.int32]
-    ambiguous: NDArray[np.int32]
     specific: NDArray[np.int32]
     sides: NDArray[np.int8]
     terms: Counter[str]
     specific_terms: Counter[str]
-    doubtful: Counter[str]
     left: NDArray[np.int32]
     doubt: NDArray[np.float64]
     doubtful_words: NDArray[np.int32]
@@ -283,7 +279,6 @@ class Swapper:
         return Swapped(
             texts=pa.chunked_array([rebuilt(texts, buffer, offsets, decided)]),
             replaced=_counts(decided.rows, size),
-            ambiguous=_counts(decided.doubtful_rows, size),
             specific=_counts(rows[clinical], size),
             sides=np.sign(
                 np.bincount(decided.rows, weights=decided.sides, minlength=size)
@@ -294,7 +289,6 @@ class Swapper:
             specific_terms=Counter(
                 {self._names[number]: int(times[number]) for number in np.flatnonzero(times).tolist()}
             ),
-            doubtful=decided.doubtful,
             left=left,
             doubt=doubt,
             doubtful_words=doubtful_words,

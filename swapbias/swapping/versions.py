@@ -17,7 +17,7 @@ from swapbias.swapping.swapper import MODES, Swapped
 from swapbias.swapping.table import gender_columns, other_gender
 
 FILE_MODES = (*MODES, "augment", "pairs")
-COUNTED = ("swapbias_replaced", "swapbias_ambiguous", "swapbias_specific")
+COUNTED = ("swapbias_replaced", "swapbias_specific")
 DOUBT = "swapbias_doubt"  # with whose="patient", as the next ones
 OF_PATIENT = (*(f"swapbias_left_{reason}" for reason in REASONS), "swapbias_doubtful_words")
 _VERSION, _PAIR_ID, _GROUP, _NOTE_ID = "swapbias_version", "pair_id", "group", "note_id"
@@ -30,7 +30,6 @@ class Totals:
     rows_read: int = 0
     rows_written: int = 0  # of the output
     rows_replaced: int = 0  # with at least one replacement
-    rows_ambiguous: int = 0  # with at least one doubtful decision
     rows_specific: int = 0  # with a gender-specific clinical term
     rows_left_out: int = 0  # without a replacement, which make no pair (mode ``pairs`` only)
     rows_implausible: int = 0  # left out for such a term (``plausible``); of ``augment`` the swapped version alone
@@ -38,7 +37,6 @@ class Totals:
     rows_unread: int = 0  # of which no answer of the resolver can be read: the rules decided
     text_bytes: int = 0  # UTF-8 bytes of the input texts
     terms: Counter[str] = field(default_factory=Counter)  # replacement -> times
-    doubtful: Counter[str] = field(default_factory=Counter)  # reason of a doubtful decision -> times
     specific_terms: Counter[str] = field(default_factory=Counter)  # gender-specific clinical term -> times
     left: Counter[str] = field(default_factory=Counter)  # why a gendered word is not the patient's and stays -> times
 
@@ -62,9 +60,7 @@ class Totals:
 
     def by_kind(self) -> dict[str, Counter[str]]:
         """The counters by their names in ``report.csv``."""
-        return {
-            "replaced": self.terms, "ambiguous": self.doubtful, "specific": self.specific_terms, "left": self.left
-        }  # fmt: skip
+        return {"replaced": self.terms, "specific": self.specific_terms, "left": self.left}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +91,7 @@ def layout_of(
 ) -> Layout:
     """The input's columns, then counts per input row, then what the mode adds, then ``credentialed``.
 
-    ``swapbias_replaced``, ``swapbias_ambiguous`` and ``swapbias_specific``, and for ``whose="patient"`` the words
+    ``swapbias_replaced`` and ``swapbias_specific``, and for ``whose="patient"`` the words
     that stay by reason (``swapbias_left_relative``, ...) and doubtful words, count in the input's text: both versions
     of a row carry the same, as they do ``swapbias_doubt``. ``credentialed`` is true in every row, or not added.
     UsageError: an unknown mode, or an input that has a column which would be added.
@@ -122,7 +118,7 @@ def layout_of(
 def versions(batch: pa.RecordBatch, first: int, swapped: Swapped, layout: Layout) -> tuple[pa.Table, Totals]:
     """The output rows of a batch, and its counts; ``first`` is the number of its first row in the input, from 0."""
     table = pa.table(batch)
-    kinds = swapped.replaced, swapped.ambiguous, swapped.specific, *swapped.left.T, swapped.doubtful_words
+    kinds = swapped.replaced, swapped.specific, *swapped.left.T, swapped.doubtful_words
     for name, counts in zip(layout.counted, kinds, strict=False):
         table = table.append_column(name, pa.array(counts, pa.int32()))
     if DOUBT in layout.schema.names:
@@ -143,7 +139,7 @@ def versions(batch: pa.RecordBatch, first: int, swapped: Swapped, layout: Layout
         other = _both(table, other, first, swapped.sides, layout)
     if layout.plausible or layout.max_doubt < 1:
         keep = pc.less_equal(other.column(DOUBT), layout.max_doubt) if layout.max_doubt < 1 else pa.scalar(True)
-        keep = pc.and_(keep, pc.equal(other.column(COUNTED[2]), 0)) if layout.plausible else keep
+        keep = pc.and_(keep, pc.equal(other.column(COUNTED[1]), 0)) if layout.plausible else keep
         keep = pc.or_(keep, pc.equal(other.column(_VERSION), "original")) if layout.mode == "augment" else keep
         other = other.filter(keep)
     return other.select(layout.schema.names).cast(layout.schema), _counted(batch, swapped, len(other), layout)
@@ -180,7 +176,6 @@ def _counted(batch: pa.RecordBatch, swapped: Swapped, written: int, layout: Layo
         rows_read=len(batch),
         rows_written=written,
         rows_replaced=replaced,
-        rows_ambiguous=int(np.count_nonzero(swapped.ambiguous)),
         rows_specific=int(np.count_nonzero(swapped.specific)),
         rows_left_out=len(batch) - replaced if layout.mode == "pairs" else 0,
         rows_implausible=int(np.count_nonzero(implausible)) if layout.plausible else 0,
@@ -188,7 +183,6 @@ def _counted(batch: pa.RecordBatch, swapped: Swapped, written: int, layout: Layo
         rows_unread=int(np.count_nonzero(swapped.unread)),
         text_bytes=int(text_lengths(batch, layout.column).sum()),
         terms=swapped.terms,
-        doubtful=swapped.doubtful,
         specific_terms=swapped.specific_terms,
         left=Counter({name: int(count) for name, count in zip(REASONS, swapped.left.sum(0), strict=True) if count}),
     )

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings, strategies as st
 from swapbias.swapping.agreement import agreeing, article_before
 from swapbias.swapping.contexts import JUDGES, Judged
 from swapbias.swapping.decisions import as_written, in_case, is_phrase
-from swapbias.swapping.his_or_him import DOUBTFUL, NEAR, WINDOW, is_pronoun, log_odds_of_his
+from swapbias.swapping.his_or_him import NEAR, WINDOW, is_pronoun, log_odds_of_his
 from swapbias.swapping.matches import fold, is_letter
 from swapbias.swapping.swapper import Swapper
 from swapbias.swapping.table import COUNTED_BIRTHS, DEMOGRAPHIC, GLUED, clinical_terms, kept_phrases
@@ -44,15 +44,14 @@ PATTERNS = {name: pattern_of(swapper.table) for name, swapper in SWAPPERS.items(
 
 
 def choice_of(term, before, after, table):
-    """Which of several words stands in, and whether that is doubtful."""
+    """Which of several words stands in."""
     if table.context and term.choices == {"his", "him"}:
-        odds = log_odds_of_his(before, after)
-        word, doubt = "his" if odds > 0 else "him", "her: his or him" if abs(odds) < DOUBTFUL else ""
+        word = "his" if log_odds_of_his(before, after) > 0 else "him"
     elif table.context and term.choices == {"her", "hers"}:
-        word, doubt = "hers" if is_pronoun(before, after) else "her", ""
+        word = "hers" if is_pronoun(before, after) else "her"
     else:
-        return 0, ""
-    return [other.lower() for other in term.others].index(word), doubt
+        return 0
+    return [other.lower() for other in term.others].index(word)
 
 
 def cased(term, written, target):
@@ -98,10 +97,10 @@ def joined(changes, text):
 
 
 def slow(text, name, mode):
-    """(text, replaced, doubtful, specific, side, terms, doubts) of one text."""
+    """(text, replaced, specific, side, terms) of one text."""
     table, edits, at = SWAPPERS[name].table, {}, 0
     specific = len(BIRTHS.findall(text))
-    terms, doubts, sides, swapped = Counter(), Counter(), 0, []
+    terms, sides, swapped = Counter(), 0, []
     for found in PATTERNS[name].finditer(text):
         written, (start, end) = found.group(), found.span()
         low = " ".join(written.lower().replace("’", "'").split())
@@ -116,11 +115,9 @@ def slow(text, name, mode):
         after = text[end:].encode()[:WINDOW].decode(errors="ignore")
         judge = JUDGES.get(low) if table.context else None
         judged = judge(written, before[-NEAR:], after[:NEAR]) if judge else Judged(True)
-        choice, doubt = choice_of(term, before, after, table) if judged.swap else (0, "")
-        choice = term.others.index(judged.becomes) if judged.becomes else choice
-        doubts.update([one for one in (doubt or judged.doubt,) if one])
         if not judged.swap:
             continue
+        choice = term.others.index(judged.becomes) if judged.becomes else choice_of(term, before, after, table)
         target = (term.others if mode == "swap" else term.neutral)[choice]
         terms[f"{low} -> {target.lower() or '(removed)'}"] += 1
         sides += 2 * term.side - 1
@@ -129,9 +126,7 @@ def slow(text, name, mode):
     for one in joined(swapped, text) if mode == "neutralise" and table.context else swapped:
         start, end, low, word = one.start, one.end, one.low, one.word
         written = text[start:end]
-        verbs, doubt = agreeing(written, one.before, one.after, plural=True) if one.target == "they" else ((), "")
-        doubts.update([doubt] if doubt else [])
-        for verb in verbs:
+        for verb in agreeing(written, one.before, one.after, plural=True) if one.target == "they" else ():
             if verb.old.lower() not in table.terms:
                 edits.setdefault(end + verb.start, (end + verb.end, verb.new))
                 terms[f"{verb.old.lower()} -> {verb.new.lower()}"] += 1
@@ -150,17 +145,16 @@ def slow(text, name, mode):
     done, at = "", 0
     for start, (end, word) in sorted(edits.items()):
         done, at = done + text[at:start] + word, end
-    return done + text[at:], len(edits), doubts.total(), specific, int(np.sign(sides)), terms, doubts
+    return done + text[at:], len(edits), specific, int(np.sign(sides)), terms
 
 
 def check(texts, name, mode):
     found = SWAPPERS[name].run(texts, mode)
     wanted = [slow(text, name, mode) for text in texts]
     assert found.texts.to_pylist() == [one[0] for one in wanted]
-    numbers = (found.replaced, found.ambiguous, found.specific, found.sides)
-    assert [column.tolist() for column in numbers] == [[one[at] for one in wanted] for at in range(1, 5)]
-    assert found.terms == sum((one[5] for one in wanted), Counter())
-    assert found.doubtful == sum((one[6] for one in wanted), Counter())
+    numbers = (found.replaced, found.specific, found.sides)
+    assert [column.tolist() for column in numbers] == [[one[at] for one in wanted] for at in range(1, 4)]
+    assert found.terms == sum((one[4] for one in wanted), Counter())
 
 
 BESIDE = [
