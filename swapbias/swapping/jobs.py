@@ -27,9 +27,8 @@ from swapbias.privacy import is_left_over, why_credentialed, writing
 from swapbias.studies import shown_names
 from swapbias.swapping.cluster import LOCAL, Engine, Part, Work, worker_pool
 from swapbias.swapping.readers import Batches, Source, is_mimic, open_source, why_rows_credentialed
-from swapbias.swapping.resolvers import Resolver
 from swapbias.swapping.swapper import Swapper
-from swapbias.swapping.versions import Layout, Totals, by_count, layout_of, text_lengths, versions
+from swapbias.swapping.versions import Job, Totals, by_count, schema_of, text_lengths, versions
 
 MANIFEST = "swap.json"
 PART_BYTES = 16 << 20
@@ -38,43 +37,6 @@ WORKER = "swapbias.swapping.jobs:part_swapper"
 _COUNTS = "swapbias"  # key of a part's own counts in its Parquet metadata
 _PLANNED = ".planned"  # folder of rows that wait for a worker
 _WARNING = "\nThese rows come from credentialed data: they must not be published, uploaded or sent to an API.\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What to swap, and how.
-
-    Attributes:
-        source: a file, a folder of files, or a Hub dataset ``owner/name[:config]``.
-        column: the column of texts.
-        mode: ``swap`` or ``neutralise`` (the texts are replaced), ``augment`` (each row followed by its swapped
-            version) or ``pairs`` (the same with ``pair_id`` and ``group``, without rows where nothing was replaced).
-        table: of terms: ``resolved``, ``paper`` or a CSV file.
-        split: of a Hub dataset.
-        credentialed: these rows may not be shared.
-        whose: ``everyone`` or ``patient`` (see ``Swapper``); None: the patient in notes of MIMIC, else everyone.
-        spouses: ``swap`` or ``keep``, where it is the patient.
-        gender: column of the patient's gender; None: a column ``gender`` where there is one, else the text tells.
-        plausible: leave out rows with gender-specific clinical terms, whose other version is implausible; in mode
-            ``augment`` that version alone.
-        names: swap given names as well.
-        max_doubt: leave out rows with a ``swapbias_doubt`` above it, 0 to 1; of ``augment`` their swapped version.
-        resolver: the model that says whose each word is (see ``load_resolver``); None: the rules.
-    """
-
-    source: str
-    column: str = "text"
-    mode: str = "swap"
-    table: str = "resolved"
-    split: str | None = None
-    credentialed: bool = False
-    whose: str | None = None
-    spouses: str = "swap"
-    gender: str | None = None
-    plausible: bool = False
-    names: bool = False
-    max_doubt: float = 1.0
-    resolver: Resolver | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +99,7 @@ def swap_files(
     if job.max_doubt < 1 and whose != "patient":
         raise UsageError("--max-doubt is about whose words are the patient's. Add --whose patient.")
     swapper = Swapper(job.table, whose=whose, spouses=job.spouses, names=job.names, resolver=job.resolver)
-    gender = _gender_column(job, source, whose)
-    place = Path(job.source)
+    gender, place = _gender_column(job, source, whose), Path(job.source)
     why = "--credentialed was given" if job.credentialed else ""
     why = why or (place.exists() and why_credentialed(place)) or why_rows_credentialed(source)
     if why and uploaded_to:
@@ -151,27 +112,20 @@ def swap_files(
             f"{job.resolver.name} sends texts to a service, and these rows are credentialed ({why}). Take a model in "
             "a local folder, or declare a service that is your own with -M own-address=ADDRESS."
         )
-    shape: dict[str, Any] = {
-        "column": job.column, "mode": job.mode, "credentialed": bool(why), "whose": whose, "plausible": job.plausible,
-        "max_doubt": job.max_doubt,
-    }  # fmt: skip
-    layout = layout_of(source.schema, groups=swapper.groups, **shape)
+    table = str(Path(job.table).resolve()) if Path(job.table).exists() else job.table  # for workers in other folders
+    job = replace(job, whose=whose, gender=gender, credentialed=bool(why), table=table)
+    schema = schema_of(source.schema, job)
     settings = _settings(job, source, swapper, why)
-    if whose == "patient":
-        settings |= {"whose": whose, "spouses": job.spouses, "gender": gender or "read from the text"}
-        settings |= {"max_doubt": job.max_doubt, "resolver": job.resolver.name if job.resolver else "rules"}
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file, expected a folder. Choose another --out.")
-    mode = "neutralise" if job.mode == "neutralise" else "swap"
-    table = str(Path(job.table).resolve()) if Path(job.table).exists() else job.table  # for workers in other folders
-    task = replace(job, mode=mode, whose=whose, gender=gender, table=table)
-    spec = {"out": str(out.resolve()), "task": asdict(replace(task, resolver=None)), "shape": shape}
+    spec = {"out": str(out.resolve()), "job": asdict(replace(job, resolver=None))}
     with writing(out, credentialed=bool(why), then="Wait until it ends, or choose another --out."):
         finished, hashes = _begin_or_resume(out, settings)
         totals = sum(finished.values(), Totals())
         rows, position = totals.rows_read, 0.0
 
-        def record(name: str) -> None:
+        def record(number: int) -> None:
+            name = _part_name(number)
             hashes[name] = file_sha256(out / name)
             _write_manifest(out, {"status": "running", **settings, "sha256": hashes})
 
@@ -180,20 +134,20 @@ def swap_files(
             rows, position = rows + int(more), position + part["bytes"] * more / part["rows"]
             on_progress(Progress(int(position), source.size, rows))
 
-        units = _units(source.read(batch_rows), job.column, finished, part_bytes, batch_rows)
+        batches = _cut(source.read(batch_rows), job.column, part_bytes, batch_rows)
         how: dict[str, Any] = {"cores": 1, "processes": processes, "credentialed": bool(why), "advance": advance}
         with (
             _planned(out) as planned,
-            closing(_ahead(_planned_parts(planned, units))) as parts,
+            closing(_ahead(_planned_parts(planned, batches, finished))) as parts,
             worker_pool(engine, WORKER, spec, own=lambda: part_swapper(spec, swapper), **how) as pool,
         ):
             for part, done in pool(parts):
                 (planned / part["name"]).unlink()
-                record(_part_name(part["part"]))
+                record(part["part"])
                 totals += Totals.read(done["counts"])
         if not totals.rows_read and not finished:  # a part without rows still has the columns
-            write_part(out, 0, layout, [])
-            record(_part_name(0))
+            _write_part(out, 0, schema, job.column, [])
+            record(0)
         _finish(out, settings, totals, hashes, source.identity.get("split", "train"))
     return SwapResult(out, totals, why)
 
@@ -223,17 +177,15 @@ def _gender_column(job: Job, source: Source, whose: str) -> str | None:
 
 def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str, Any]:
     """What must be the same for a job to be resumed."""
-    return {
-        "swapbias": version("swapbias"),
-        "mode": job.mode,
-        "column": job.column,
-        "table": Path(swapper.table_name).name,
-        "table_sha256": swapper.sha256,
-        "plausible": job.plausible,
-        "credentialed": bool(why),
-        "credentialed_because": why,
-        "input": source.identity,
-    }
+    settings = {
+        "swapbias": version("swapbias"), "mode": job.mode, "column": job.column,
+        "table": Path(swapper.table_name).name, "table_sha256": swapper.sha256, "plausible": job.plausible,
+        "credentialed": bool(why), "credentialed_because": why, "input": source.identity,
+    }  # fmt: skip
+    if job.whose == "patient":
+        settings |= {"whose": job.whose, "spouses": job.spouses, "gender": job.gender or "read from the text"}
+        settings |= {"max_doubt": job.max_doubt, "resolver": job.resolver.name if job.resolver else "rules"}
+    return settings
 
 
 # The output folder: data/part-*.parquet, swap.json, and at the end report.csv and README.md
@@ -299,21 +251,23 @@ def _part_name(number: int) -> str:
     return f"data/part-{number:05d}.parquet"
 
 
-def write_part(out: Path, number: int, layout: "Layout", pieces: Iterable[tuple[pa.Table, Totals]]) -> Totals:
+def _write_part(
+    out: Path, number: int, schema: pa.Schema, text: str, pieces: Iterable[tuple[pa.Table, Totals]]
+) -> Totals:
     """Write a part whole or not at all, with what was counted in its metadata and a checksum in each page.
 
-    The column of texts gets no dictionary (hardly two are alike) and no statistics (the least and the greatest text
+    The column ``text`` gets no dictionary (hardly two are alike) and no statistics (the least and the greatest text
     would stand once more in the file's footer).
     """
     path = out / _part_name(number)
     temporary, totals = temporary_for(path), Totals()
     sink = pa.BufferOutputStream()
-    pq.write_table(layout.schema.empty_table(), sink)
+    pq.write_table(schema.empty_table(), sink)
     stored = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
-    others = [column for at in range(len(stored)) if (column := stored.column(at).path) != layout.column]
+    others = [column for at in range(len(stored)) if (column := stored.column(at).path) != text]
     options = {"compression": "zstd", "use_dictionary": others, "write_statistics": others}
     try:
-        with pq.ParquetWriter(temporary, layout.schema, write_page_checksum=True, **options) as writer:
+        with pq.ParquetWriter(temporary, schema, write_page_checksum=True, **options) as writer:
             for table, counts in pieces:
                 writer.write_table(table)
                 totals += counts
@@ -349,15 +303,6 @@ def _write_manifest(out: Path, manifest: Mapping[str, Any]) -> None:
 # The rows of the input, cut into parts: each waits in a file of the output folder until a worker has done it
 
 
-class Unit(NamedTuple):
-    """Rows swapped at once: number of their part, of the first row from 0, and bytes of the input by then."""
-
-    part: int
-    first: int
-    batch: pa.RecordBatch
-    position: int
-
-
 Item = TypeVar("Item")
 
 
@@ -374,58 +319,55 @@ def _ahead(items: Iterable[Item]) -> Generator[Item, None, None]:
             yield item
 
 
-def _units(
-    batches: Batches, column: str, finished: Mapping[int, Totals], part_bytes: int, batch_rows: int
-) -> Iterator[Unit]:
-    """Rows that are not written yet, cut where a part ends: by the texts alone, so that batches do not matter."""
-    part, row, used, rows = 0, 0, 0, 0
+class _Cut(NamedTuple):
+    """Rows swapped at once: number of their part, of the first row from 0, and bytes of the input by then."""
+
+    part: int
+    first: int
+    rows: pa.RecordBatch
+    position: int
+
+
+def _cut(batches: Batches, column: str, part_bytes: int, batch_rows: int) -> Iterator[_Cut]:
+    """The rows, cut where a part ends: by the texts alone, so that batches do not matter."""
+    part, first, used = 0, 0, 0
     for batch, position in batches:
-        lengths = text_lengths(batch, column)
-        start = 0
-        while start < len(batch):
-            filled = used + np.cumsum(lengths[start : start + batch_rows])
+        while len(batch):
+            filled = used + np.cumsum(text_lengths(batch, column)[:batch_rows])
             count = min(int(np.searchsorted(filled, part_bytes)) + 1, len(filled))  # with the row that fills the part
-            if part not in finished:
-                yield Unit(part, row + start, batch.slice(start, count), position)
-            used, rows = int(filled[count - 1]), rows + count
+            yield _Cut(part, first, batch.slice(0, count), position)
+            used, first, batch = int(filled[count - 1]), first + count, batch.slice(count)
             if used >= part_bytes:
-                _check_rows(part, rows, finished)
-                part, used, rows = part + 1, 0, 0
-            start += count
-        row += len(batch)
-    if rows:
-        _check_rows(part, rows, finished)
+                part, used = part + 1, 0
 
 
-def _check_rows(part: int, rows: int, finished: Mapping[int, Totals]) -> None:
-    if part in finished and finished[part].rows_read != rows:
-        raise UsageError(
-            f"Part {part} was written with {finished[part].rows_read} rows, and {rows} belong to it now: parts were "
-            "begun with another size. Give the same, or choose another --out."
-        )
-
-
-def _planned_parts(folder: Path, units: Iterator[Unit]) -> Iterator[Part]:
-    """The parts to do, with the file that holds the rows of each."""
+def _planned_parts(folder: Path, every: Iterator[_Cut], finished: Mapping[int, Totals]) -> Iterator[Part]:
+    """The parts that are not finished, with the file that holds the rows of each."""
     before = 0
-    for number, group in groupby(units, key=lambda unit: unit.part):
-        name, batches = f"{number:05d}.arrows", list(group)
-        with pa.ipc.new_stream(str(folder / name), batches[0].batch.schema) as writer:
-            for unit in batches:
-                writer.write_batch(unit.batch)
-        rows, position = sum(len(unit.batch) for unit in batches), batches[-1].position
-        yield {"name": name, "part": number, "first": batches[0].first, "rows": rows, "bytes": position - before}
-        before = position
+    for number, group in groupby(every, key=lambda cut: cut.part):
+        name, cuts = f"{number:05d}.arrows", list(group)
+        rows, position = sum(len(cut.rows) for cut in cuts), cuts[-1].position
+        if number not in finished:
+            with pa.ipc.new_stream(str(folder / name), cuts[0].rows.schema) as writer:
+                for cut in cuts:
+                    writer.write_batch(cut.rows)
+            yield {"name": name, "part": number, "first": cuts[0].first, "rows": rows, "bytes": position - before}
+            before = position
+        elif finished[number].rows_read != rows:
+            raise UsageError(
+                f"Part {number} was written with {finished[number].rows_read} rows, and {rows} belong to it now: "
+                "it was begun with another size of parts. Give the same, or choose another --out."
+            )
 
 
 def part_swapper(spec: Mapping[str, Any], swapper: Swapper | None = None) -> Work:
     """The worker of a swap, on whichever machine that sees the output folder; ``swapper``: that of this process.
 
-    ``spec``: this folder as ``out``, a ``Job`` with all that is decided as ``task``, arguments of ``layout_of`` as
-    ``shape``.
+    ``spec``: this folder as ``out``, and a ``Job`` with all that is decided as ``job``.
     """
-    out, task = Path(spec["out"]), Job(**spec["task"])
-    own = swapper or Swapper(task.table, whose=task.whose or "everyone", spouses=task.spouses, names=task.names)
+    out, job = Path(spec["out"]), Job(**spec["job"])
+    own = swapper or Swapper(job.table, whose=job.whose or "everyone", spouses=job.spouses, names=job.names)
+    mode = "neutralise" if job.mode == "neutralise" else "swap"
 
     def work(part: Part, advance: Callable[[float], None]) -> Mapping[str, Any]:
         planned = out / _PLANNED / part["name"]
@@ -434,22 +376,22 @@ def part_swapper(spec: Mapping[str, Any], swapper: Swapper | None = None) -> Wor
                 f"The worker on {platform.node()} does not see {out}. Choose an --out on a file system that all "
                 "machines share."
             )
+
+        def swapped(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, Totals]]:
+            first = part["first"]
+            for batch in batches:
+                genders = batch.column(job.gender).to_pylist() if job.gender else None
+                done = own.run(batch.column(job.column), mode, genders=genders)
+                yield versions(batch, first, done, job, own.groups)
+                first += len(batch)
+
+        def pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, Totals]]:
+            for table, counts in _ahead(swapped(batches)):
+                yield table, counts
+                advance(counts.rows_read)
+
         with pa.memory_map(str(planned)) as rows, pa.ipc.open_stream(rows) as batches:
-            layout = layout_of(batches.schema, groups=own.groups, **spec["shape"])
-
-            def swapped() -> Iterator[tuple[pa.Table, Totals]]:
-                first = part["first"]
-                for batch in batches:
-                    genders = batch.column(task.gender).to_pylist() if task.gender else None
-                    done = own.run(batch.column(task.column), task.mode, genders=genders)
-                    yield versions(batch, first, done, layout)
-                    first += len(batch)
-
-            def pieces() -> Iterator[tuple[pa.Table, Totals]]:
-                for table, counts in _ahead(swapped()):
-                    yield table, counts
-                    advance(counts.rows_read)
-
-            return {"counts": write_part(out, part["part"], layout, pieces()).counts()}
+            schema = schema_of(batches.schema, job)
+            return {"counts": _write_part(out, part["part"], schema, job.column, pieces(batches)).counts()}
 
     return work

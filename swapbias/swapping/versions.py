@@ -1,4 +1,4 @@
-"""Rows of swapped files: their columns, both versions of a row, and what is counted of them."""
+"""Rows of swapped files: what is swapped and how, their columns, both versions of a row, and what is counted."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError
 from swapbias.swapping.readers import CREDENTIALED
 from swapbias.swapping.referents import REASONS
+from swapbias.swapping.resolvers import Resolver
 from swapbias.swapping.swapper import MODES, Swapped
 from swapbias.swapping.table import gender_columns, other_gender
 
@@ -21,6 +22,43 @@ COUNTED = ("swapbias_replaced", "swapbias_specific")
 DOUBT = "swapbias_doubt"  # with whose="patient", as the next ones
 OF_PATIENT = (*(f"swapbias_left_{reason}" for reason in REASONS), "swapbias_doubtful_words")
 _VERSION, _PAIR_ID, _GROUP, _NOTE_ID = "swapbias_version", "pair_id", "group", "note_id"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to swap, and how.
+
+    Attributes:
+        source: a file, a folder of files, or a Hub dataset ``owner/name[:config]``.
+        column: the column of texts.
+        mode: ``swap`` or ``neutralise`` (the texts are replaced), ``augment`` (each row followed by its swapped
+            version) or ``pairs`` (the same with ``pair_id`` and ``group``, without rows where nothing was replaced).
+        table: of terms: ``resolved``, ``paper`` or a CSV file.
+        split: of a Hub dataset.
+        credentialed: these rows may not be shared.
+        whose: ``everyone`` or ``patient`` (see ``Swapper``); None: the patient in notes of MIMIC, else everyone.
+        spouses: ``swap`` or ``keep``, where it is the patient.
+        gender: column of the patient's gender; None: a column ``gender`` where there is one, else the text tells.
+        plausible: leave out rows with gender-specific clinical terms, whose other version is implausible; in mode
+            ``augment`` that version alone.
+        names: swap given names as well.
+        max_doubt: leave out rows with a ``swapbias_doubt`` above it, 0 to 1; of ``augment`` their swapped version.
+        resolver: the model that says whose each word is (see ``load_resolver``); None: the rules.
+    """
+
+    source: str
+    column: str = "text"
+    mode: str = "swap"
+    table: str = "resolved"
+    split: str | None = None
+    credentialed: bool = False
+    whose: str | None = None
+    spouses: str = "swap"
+    gender: str | None = None
+    plausible: bool = False
+    names: bool = False
+    max_doubt: float = 1.0
+    resolver: Resolver | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,137 +93,110 @@ class Totals:
     @classmethod
     def read(cls, counts: Mapping[str, Any]) -> "Totals":
         """From ``counts``, by way of JSON."""
-        values: dict[str, Any] = {k: Counter(v) if isinstance(v, dict) else v for k, v in counts.items()}
-        return cls(**values)
+        return cls(**{name: Counter(value) if isinstance(value, dict) else value for name, value in counts.items()})
 
     def by_kind(self) -> dict[str, Counter[str]]:
         """The counters by their names in ``report.csv``."""
         return {"replaced": self.terms, "specific": self.specific_terms, "left": self.left}
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Columns of the output."""
-
-    schema: pa.Schema
-    column: str  # of texts
-    mode: str  # one of ``FILE_MODES``
-    groups: tuple[str, str]  # of the swap table; the second is the one of side +1
-    credentialed: bool  # every row is marked as such
-    counted: tuple[str, ...] = COUNTED
-    plausible: bool = False  # rows with gender-specific clinical terms are left out
-    max_doubt: float = 1.0  # rows of more doubt are left out
-    genders: tuple[str, ...] = ()  # columns of the patient's gender, which become that of the swapped text
-
-
-def layout_of(
-    given: pa.Schema,
-    *,
-    column: str,
-    mode: str,
-    groups: tuple[str, str],
-    credentialed: bool,
-    whose: str = "everyone",
-    plausible: bool = False,
-    max_doubt: float = 1.0,
-) -> Layout:
+def schema_of(given: pa.Schema, job: Job) -> pa.Schema:
     """The input's columns, then counts per input row, then what the mode adds, then ``credentialed``.
 
-    ``swapbias_replaced`` and ``swapbias_specific``, and for ``whose="patient"`` the words
-    that stay by reason (``swapbias_left_relative``, ...) and doubtful words, count in the input's text: both versions
-    of a row carry the same, as they do ``swapbias_doubt``. ``credentialed`` is true in every row, or not added.
+    ``swapbias_replaced`` and ``swapbias_specific``, and for ``whose="patient"`` the words that stay by reason
+    (``swapbias_left_relative``, ...) and doubtful words, count in the input's text: both versions of a row carry the
+    same, as they do ``swapbias_doubt``. ``credentialed`` is true in every row, or not added.
     UsageError: an unknown mode, or an input that has a column which would be added.
     """
-    if mode not in FILE_MODES:
-        raise UsageError(f"Unknown mode {mode!r}: expected one of {', '.join(FILE_MODES)}.")
-    counted, doubt = (COUNTED, ()) if whose == "everyone" else ((*COUNTED, *OF_PATIENT), (DOUBT,))
-    more = (() if mode in MODES else (_VERSION,)) + ((_PAIR_ID, _GROUP) if mode == "pairs" else ())
-    there = next((name for name in (*counted, *doubt, *more) if name in given.names), None)
+    if job.mode not in FILE_MODES:
+        raise UsageError(f"Unknown mode {job.mode!r}: expected one of {', '.join(FILE_MODES)}.")
+    patient = job.whose == "patient"
+    more = (() if job.mode in MODES else (_VERSION,)) + ((_PAIR_ID, _GROUP) if job.mode == "pairs" else ())
+    added = [pa.field(name, pa.int32()) for name in (*COUNTED, *OF_PATIENT * patient)]
+    added += [pa.field(DOUBT, pa.float64())] * patient + [pa.field(name, pa.string()) for name in more]
+    there = next((one.name for one in added if one.name in given.names), None)
     if there is not None:
-        raise UsageError(f"The input has a column {there!r}, which mode {mode} adds. Rename or drop it.")
-    columns = [one for one in given if not (credentialed and one.name == CREDENTIALED)]
-    columns += [pa.field(name, pa.int32()) for name in counted] + [pa.field(name, pa.float64()) for name in doubt]
-    columns += [pa.field(name, pa.string()) for name in more]
-    columns += [pa.field(CREDENTIALED, pa.bool_())] if credentialed else []
-    genders: list[str] = []
-    if mode != "neutralise" and set(groups) == {"male", "female"}:
-        texts = (one.name for one in given if pa.types.is_string(one.type) or pa.types.is_large_string(one.type))
-        genders = gender_columns(texts)
-    kept = plausible, max_doubt
-    return Layout(pa.schema(columns), column, mode, groups, credentialed, counted, *kept, tuple(genders))
+        raise UsageError(f"The input has a column {there!r}, which mode {job.mode} adds. Rename or drop it.")
+    columns = [one for one in given if not (job.credentialed and one.name == CREDENTIALED)]
+    return pa.schema([*columns, *added, *[pa.field(CREDENTIALED, pa.bool_())] * job.credentialed])
 
 
-def versions(batch: pa.RecordBatch, first: int, swapped: Swapped, layout: Layout) -> tuple[pa.Table, Totals]:
-    """The output rows of a batch, and its counts; ``first`` is the number of its first row in the input, from 0."""
+def versions(
+    batch: pa.RecordBatch, first: int, swapped: Swapped, job: Job, groups: tuple[str, str]
+) -> tuple[pa.Table, Totals]:
+    """The output rows of a batch, and its counts.
+
+    Args:
+        batch: rows of the input. first: the number of its first row in the input, from 0.
+        swapped: their texts. groups: of the swap table; the second is the one of side +1.
+    """
+    schema, rows, replaced = schema_of(batch.schema, job), len(batch), swapped.replaced > 0
+    numbers = (swapped.replaced, swapped.specific, *swapped.left.T, swapped.doubtful_words, swapped.doubt)
     table = pa.table(batch)
-    kinds = swapped.replaced, swapped.specific, *swapped.left.T, swapped.doubtful_words
-    for name, counts in zip(layout.counted, kinds, strict=False):
-        table = table.append_column(name, pa.array(counts, pa.int32()))
-    if DOUBT in layout.schema.names:
-        table = table.append_column(DOUBT, pa.array(swapped.doubt))
-    if layout.credentialed:
-        if CREDENTIALED in table.column_names:
-            table = table.drop_columns(CREDENTIALED)
-        table = table.append_column(CREDENTIALED, pa.repeat(pa.scalar(True), len(table)))
-    texts = swapped.texts.cast(layout.schema.field(layout.column).type)
-    other = table.set_column(table.schema.get_field_index(layout.column), layout.column, texts)
-    for name in layout.genders:
-        changed = zip(table.column(name).to_pylist(), swapped.replaced, strict=True)
-        values = pa.array(
-            [other_gender(one) if times else one for one, times in changed], table.schema.field(name).type
+    if job.credentialed:
+        table = table.drop_columns([CREDENTIALED] * (CREDENTIALED in table.column_names))
+        table = table.append_column(CREDENTIALED, pa.repeat(pa.scalar(True), rows))
+    for name, values in zip((*COUNTED, *OF_PATIENT, DOUBT), numbers, strict=True):
+        if name in schema.names and name not in table.column_names:
+            table = table.append_column(name, pa.array(values))
+    other = _with_column(table, job.column, swapped.texts.cast(schema.field(job.column).type))
+    if job.mode != "neutralise" and set(groups) == {"male", "female"}:
+        texts = (
+            one.name for one in batch.schema if pa.types.is_string(one.type) or pa.types.is_large_string(one.type)
         )
-        other = other.set_column(other.schema.get_field_index(name), name, values)
-    if layout.mode not in MODES:
-        other = _both(table, other, first, swapped.sides, layout)
-    if layout.plausible or layout.max_doubt < 1:
-        keep = pc.less_equal(other.column(DOUBT), layout.max_doubt) if layout.max_doubt < 1 else pa.scalar(True)
-        keep = pc.and_(keep, pc.equal(other.column(COUNTED[1]), 0)) if layout.plausible else keep
-        keep = pc.or_(keep, pc.equal(other.column(_VERSION), "original")) if layout.mode == "augment" else keep
-        other = other.filter(keep)
-    return other.select(layout.schema.names).cast(layout.schema), _counted(batch, swapped, len(other), layout)
+        for name in gender_columns(texts):
+            changed = zip(table.column(name).to_pylist(), replaced.tolist(), strict=True)
+            values = [other_gender(one) if times else one for one, times in changed]
+            other = _with_column(other, name, pa.array(values, table.schema.field(name).type))
+    wanted = replaced | (job.mode != "pairs")
+    implausible = wanted & (swapped.specific > 0) & job.plausible
+    doubtful = wanted & (swapped.doubt > job.max_doubt)
+    keep = wanted & ~implausible & ~doubtful
+    if job.mode in MODES:
+        other = other.filter(pa.array(keep))
+    else:  # each row followed by its swapped version
+        order = np.arange(2 * rows).reshape(2, rows).T[np.stack([keep | (job.mode == "augment"), keep], axis=1)]
+        other = _both(table, other, first, swapped.sides, groups, job.mode).take(pa.array(order))
+    totals = Totals(
+        rows_read=rows,
+        rows_written=len(other),
+        rows_replaced=int(replaced.sum()),
+        rows_specific=int(np.count_nonzero(swapped.specific)),
+        rows_left_out=int((~wanted).sum()),
+        rows_implausible=int(implausible.sum()),
+        rows_doubtful=int(doubtful.sum()),
+        rows_unread=int(swapped.unread.sum()),
+        text_bytes=int(text_lengths(batch, job.column).sum()),
+        terms=swapped.terms,
+        specific_terms=swapped.specific_terms,
+        left=Counter({name: int(count) for name, count in zip(REASONS, swapped.left.sum(0), strict=True) if count}),
+    )
+    return other.select(schema.names).cast(schema), totals
 
 
-def _both(original: pa.Table, swapped: pa.Table, first: int, sides: NDArray[np.int8], layout: Layout) -> pa.Table:
-    """Each row followed by its swapped version; as pairs, without the rows where nothing was replaced."""
+def _with_column(table: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
+    return table.set_column(table.schema.get_field_index(name), name, values)
+
+
+def _both(
+    original: pa.Table, swapped: pa.Table, first: int, sides: NDArray[np.int8], groups: tuple[str, str], mode: str
+) -> pa.Table:
+    """The rows as they are, then the swapped ones, with the columns that the mode adds."""
     rows = len(original)
     named = [
         table.append_column(_VERSION, pa.repeat(pa.scalar(name), rows))
         for table, name in ((original, "original"), (swapped, "swapped"))
     ]
-    if layout.mode == "pairs":
+    if mode == "pairs":
         ids = pa.array(range(first, first + rows), pa.int64()).cast(pa.string())
         if _NOTE_ID in original.column_names:  # the note's own id, else the row's number
             ids = pc.coalesce(original.column(_NOTE_ID).cast(pa.string()), ids)
-        groups = pa.array([layout.groups[0], "", layout.groups[1]], pa.string())  # blank for a tie of both sides
+        of_side = pa.array([groups[0], "", groups[1]], pa.string())  # blank for a tie of both sides
         named = [
-            table.append_column(_PAIR_ID, ids).append_column(_GROUP, groups.take(pa.array(own.astype(np.int64) + 1)))
+            table.append_column(_PAIR_ID, ids).append_column(_GROUP, of_side.take(pa.array(own.astype(np.int64) + 1)))
             for table, own in zip(named, (sides, -sides), strict=True)
         ]
-    both = pa.concat_tables(named).combine_chunks()
-    order = np.arange(2 * rows).reshape(2, rows).T.ravel()  # 0, n, 1, n + 1, ...
-    both = both.take(pa.array(order))
-    return both.filter(pc.greater(both.column(COUNTED[0]), 0)) if layout.mode == "pairs" else both
-
-
-def _counted(batch: pa.RecordBatch, swapped: Swapped, written: int, layout: Layout) -> Totals:
-    replaced = int(np.count_nonzero(swapped.replaced))
-    # Left out for a gender-specific term or doubt alone: a row without a replacement makes no pair anyway.
-    written_else = (swapped.replaced > 0) | (layout.mode != "pairs")
-    implausible, doubtful = written_else & (swapped.specific > 0), written_else & (swapped.doubt > layout.max_doubt)
-    return Totals(
-        rows_read=len(batch),
-        rows_written=written,
-        rows_replaced=replaced,
-        rows_specific=int(np.count_nonzero(swapped.specific)),
-        rows_left_out=len(batch) - replaced if layout.mode == "pairs" else 0,
-        rows_implausible=int(np.count_nonzero(implausible)) if layout.plausible else 0,
-        rows_doubtful=int(np.count_nonzero(doubtful)),
-        rows_unread=int(np.count_nonzero(swapped.unread)),
-        text_bytes=int(text_lengths(batch, layout.column).sum()),
-        terms=swapped.terms,
-        specific_terms=swapped.specific_terms,
-        left=Counter({name: int(count) for name, count in zip(REASONS, swapped.left.sum(0), strict=True) if count}),
-    )
+    return pa.concat_tables(named).combine_chunks()
 
 
 def text_lengths(batch: pa.RecordBatch, column: str) -> NDArray[np.int64]:
