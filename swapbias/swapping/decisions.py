@@ -20,7 +20,7 @@ from swapbias.swapping.his_or_him import (
     second_word,
     stands_alone,
 )
-from swapbias.swapping.matches import SPACE, Bytes, Ints, Matches, signs_of
+from swapbias.swapping.matches import MASKS, SPACE, Bytes, Ints, Matches, eights, signs_of
 from swapbias.swapping.table import ALONE, DEMOGRAPHIC, GLUED, OBJECTS, UNITS, SwapTable, Term, word_list
 
 LOWER, CAPITAL, UPPER = 0, 1, 2
@@ -138,6 +138,9 @@ _LETTER, _BLANK, _SIGN, _JOINS = (
 )
 _NOT_AFTER = frozenset({b":", b"neu", b"ii", b"bundle", b"purkinje", b"electrogram", b"system"})
 _NOT_AFTER |= {word.encode() for word in word_list("receptor_words")}
+_HELIUM = np.array(
+    [int.from_bytes(f" {word}".encode()[:4], "little") for word in word_list("helium_words")], np.uint64
+)
 
 
 def keys_of(buffer: bytes, start: Ints, end: Ints, first: Ints, last: Ints, kind: Ints) -> list[bytes]:
@@ -273,7 +276,7 @@ class Decider:
         case = _cases(text.signs, found)
         choice = np.zeros(len(rows), dtype=np.int64)
         kept = (found.term != self._of) | (text.signs[found.start - 1] == ord("/"))
-        odd = self._odd_he(text) | self._before_name(text.signs, found, case)
+        odd = self._odd_he(text, case) | self._before_name(text.signs, found, case)
         places = np.flatnonzero((self._looked_at[found.term, case] | odd) & kept)
         verdicts, seen = self._looked_up(text, places)
         choice[places] = [verdict.choice for verdict in verdicts]
@@ -422,11 +425,13 @@ class Decider:
                 keys[place] = key
         return keys
 
-    def _odd_he(self, text: _Text) -> NDArray[np.bool_]:
-        """ "s/he" and "(s)he" are both: the only ones of many "he" to look at, but for "HE"."""
-        before = text.signs[text.found.start - 1]
-        slashed = (before == ord("/")) | ((before == ord(" ")) & (text.signs[text.found.start - 2] == ord("/")))
-        odd: NDArray[np.bool_] = (text.found.term == self._he) & (slashed | (before == ord(")")))
+    def _odd_he(self, text: _Text, case: Ints) -> NDArray[np.bool_]:
+        """ "s/he" and "(s)he" are both, "He gas" is helium: the only ones of many "he" to look at, but for "HE"."""
+        found, before = text.found, text.signs[text.found.start - 1]
+        slashed = (before == ord("/")) | ((before == ord(" ")) & (text.signs[found.start - 2] == ord("/")))
+        odd: NDArray[np.bool_] = (found.term == self._he) & (slashed | (before == ord(")")))
+        capital = np.flatnonzero((found.term == self._he) & (case == CAPITAL))
+        odd[capital] |= np.isin(eights(text.buffer)[found.end[capital]] & MASKS[4], _HELIUM)
         return odd
 
     def _before_name(self, signs: Bytes, found: Matches, case: Ints) -> NDArray[np.bool_]:

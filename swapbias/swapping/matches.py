@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
@@ -154,22 +156,18 @@ class Matcher:
         self._prepare(sorted({*words, *phrases}), words, phrases)
 
     def _prepare(self, keys: list[bytes], words: dict[bytes, int], phrases: "dict[bytes, list[_Phrase]]") -> None:
-        halves = sorted((_number(key[:8]), _number(key[8:]), key) for key in keys)
-        self._first = np.array([first for first, _, _ in halves], dtype=np.uint64)
-        self._second = np.array([second for _, second, _ in halves], dtype=np.uint64)
-        self._lengths = np.array([len(key) for _, _, key in halves], dtype=np.int64)
-        self._term = np.array([words.get(key, -1) for _, _, key in halves], dtype=np.int64)
-        self._phrases = {place: phrases[key] for place, (_, _, key) in enumerate(halves) if key in phrases}
-        self._opens_phrase = np.zeros(
-            (3, len(halves), 256), dtype=bool
-        )  # by key and each of the three signs after it
+        self._keys = pa.array([key.ljust(_KEY, b"\0") for key in keys], pa.binary(_KEY))
+        self._lengths = np.array([len(key) for key in keys], dtype=np.int64)
+        self._term = np.array([words.get(key, -1) for key in keys], dtype=np.int64)
+        self._phrases = {place: phrases[key] for place, key in enumerate(keys) if key in phrases}
+        self._opens_phrase = np.zeros((3, len(keys), 256), dtype=bool)  # by key and each of the three signs after it
         for place, known in self._phrases.items():
             for phrase in known:
                 for sign, following in zip(self._opens_phrase, phrase.following, strict=True):
                     sign[place, list(following)] = True
-        self._alike = int(np.unique(self._first, return_counts=True)[1].max()) - 1
         self._likely = np.zeros(1 << 16, dtype=bool)  # tells most words from every term at one glance
-        self._likely[_bucket(self._first)] = True
+        first = [int.from_bytes(key[:8], "little") for key in keys]
+        self._likely[_bucket(np.array(first, dtype=np.uint64))] = True
 
     def find(self, buffer: bytes, offsets: Ints) -> Matches:
         """Matches in a ``padded`` buffer whose rows begin at ``offsets`` (rows + 1 values, the last is the end)."""
@@ -206,22 +204,13 @@ class Matcher:
         room = _room(starts, np.append(cuts, len(letters)))
         mask &= MASKS[np.clip(room - 8, 0, 8)]
         high = rest & mask
-        key = self._place(low, high)
-        same = np.flatnonzero((self._first[key] == low) & (self._second[key] == high))
+        words = pa.Array.from_buffers(pa.binary(_KEY), len(low), [None, pa.py_buffer(np.stack([low, high], axis=1))])
+        key: Ints = pc.fill_null(pc.index_in(words, self._keys), -1).to_numpy().astype(np.int64)
+        same = np.flatnonzero(key >= 0)
         starts, low, high, room, key = starts[same], low[same], high[same], room[same], key[same]
         goes_on = (high >> np.uint64(56) != 0) & (signs_of(letters)[starts + _KEY] != SPACE) & (room > _KEY)
         lengths = self._lengths[key]
         return Matches(starts, starts + lengths, np.where(goes_on, -1, self._term[key])), key
-
-    def _place(self, low: Words, high: Words) -> Ints:
-        """Where a key may stand among the keys, sorted by their halves; few share the first ("grandfather")."""
-        last = len(self._first) - 1
-        place = np.minimum(np.searchsorted(self._first, low), last)
-        for _ in range(self._alike):
-            onward = np.minimum(place + 1, last)
-            wrong = (self._second[place] != high) & (self._first[onward] == low)
-            place = np.where(wrong, onward, place)
-        return place
 
     def _with_phrases(self, buffer: bytes, offsets: Ints, found: Matches, key: Ints) -> Matches:
         """The matches with those of phrases among them; a word inside a phrase is no match of its own."""
@@ -306,10 +295,6 @@ def _spellings(term: str) -> Iterator[bytes]:
     forms = {unicodedata.normalize(form, case) for case in cases for form in ("NFC", "NFD")}
     for spelling in sorted(forms):
         yield spelling.encode().translate(_LOWER)
-
-
-def _number(part: bytes) -> int:
-    return int.from_bytes(part[:8], "little")
 
 
 def _room(starts: Ints, stops: Ints) -> Ints:

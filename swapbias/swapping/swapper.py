@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,9 +28,6 @@ from swapbias.swapping.table import (
     load_table,
     with_given_names,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 def rebuilt(texts: pa.Array, buffer: bytes, offsets: Ints, decided: Decided) -> pa.Array:
@@ -346,31 +343,16 @@ def _as_chunks(texts: pa.Array | pa.ChunkedArray | Sequence[str | None]) -> pa.C
 
 def _blocks(texts: pa.ChunkedArray) -> Iterable[pa.Array]:
     """Runs of rows with about ``_BLOCK`` bytes of text each; at least one, so that nothing gives an empty result."""
-    if not len(texts):
-        yield pa.array([], pa.large_string())
-    small: list[pa.Array] = []
-    size = 0
-    for chunk in texts.chunks:
-        if small and size + chunk.nbytes > _BLOCK:
-            yield from _blocks_of(small)
-            small, size = [], 0
-        small.append(chunk)
-        size += chunk.nbytes
-    yield from _blocks_of(small)
-
-
-def _blocks_of(chunks: Sequence[pa.Array]) -> Iterable[pa.Array]:
-    """Blocks of one chunk, or of several small ones together: each block costs something however small it is."""
-    if not chunks:
-        return
-    whole = (chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)).cast(pa.large_string())
-    offsets = _offsets(whole)
-    start = 0
-    while start < len(whole):
+    chunks = [chunk.cast(pa.large_string()) for chunk in texts.chunks] or [pa.array([], pa.large_string())]
+    whole = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+    offsets, start = _offsets(whole), 0
+    while True:
         end = int(np.searchsorted(offsets, offsets[start] + _BLOCK, side="right")) - 1
         end = min(max(end, start + 1), len(whole))
         yield whole.slice(start, end - start)
         start = end
+        if start >= len(whole):
+            return
 
 
 def _offsets(texts: pa.Array) -> Ints:
