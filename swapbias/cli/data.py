@@ -136,7 +136,6 @@ def swap(
     plausible: Annotated[
         bool, ui.option("Leave out rows with gender-specific clinical terms (pregnant).", "--plausible")
     ] = False,
-    names: Annotated[bool, ui.option("Swap given names too, by how common they are.", "--names")] = False,
     max_doubt: Annotated[
         float, ui.option("With --whose patient: leave out rows with a larger swapbias_doubt.", min=0, max=1)
     ] = 1.0,
@@ -166,7 +165,7 @@ def swap(
         raise UsageError("INPUT and --out say what is swapped, and where to. Give both, or --evaluate.")
     job = swapping.Job(
         source, column, mode, table, split, credentialed, whose=whose, spouses=spouses, gender=gender,
-        plausible=plausible, names=names, max_doubt=max_doubt, resolver=model,
+        plausible=plausible, max_doubt=max_doubt, resolver=model,
     )  # fmt: skip
     engine = ui.engine_of(cluster, folder)
     with (

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from swapbias.studies import corpus_dir, read_table
-from swapbias.swapping.his_or_him import word_kind
-from swapbias.swapping.table import DEMOGRAPHIC, GLUED, pattern, rules, word_list
+from swapbias.swapping.table import DEMOGRAPHIC, GLUED, pattern, rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,44 +193,6 @@ def _in_capitals(before: str, after: str) -> bool:
     """Whether most longer words around are in capitals; where there are none, nothing speaks against it."""
     beside = pattern("long_word").findall(before) + pattern("long_word").findall(after)
     return bool(2 * sum(word.isupper() for word in beside) >= len(beside))
-
-
-# --- given names -----------------------------------------------------------------------------------------
-
-_NO_FIRST_NAMES = word_list("no_first_names")
-
-
-def _titled(text: str) -> str:
-    """Words in capitals with their first letter alone in capitals: "'S DISEASE" is "'s Disease"."""
-    return re.sub(r"['’]S\b", "'s", re.sub(r"\b[A-Z]{2,}\b", lambda found: found[0].capitalize(), text))
-
-
-def given_name(term: str, before: str, after: str) -> Judged:
-    """Given names: of a patient or a relative, and no surname, clinician, place or test.
-
-    >>> given_name("John", "Mr. ", " Smith").swap, given_name("John", "St. ", "'s").swap
-    (True, False)
-    >>> given_name("JOHN", "NAME: ", " SMITH").swap, given_name("JOHN", "MARY ", " IS").swap
-    (True, False)
-    """
-    capitals = term.isupper() and len(term) > 2
-    if (
-        not (term[0].isupper() and (capitals or term[1:].islower()))
-        or before[-1:] in ("-", "’", "'")
-        or after[:1] == "-"
-    ):
-        return _NO
-    thing = pattern("of_a_thing").match(_titled(after) if capitals else after)
-    if pattern("no_patient").search(before) or thing or pattern("clinician").match(after):
-        return _NO
-    if pattern("addressed").search(before):
-        return _YES if pattern("capital_after").match(_titled(after) if capitals else after) else _NO
-    first = pattern("capital_before").search(before)
-    surname = first and first[1].lower() not in _NO_FIRST_NAMES
-    # In capitals any word may be a heading's: "PATIENT SEEN WITH JOHN SMITH".
-    if first and surname and (word_kind(first[1].lower()) == "n" if capitals else not first[1].isupper()):
-        return _NO
-    return _YES
 
 
 Judge = Callable[[str, str, str], Judged]

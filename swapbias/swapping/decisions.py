@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.swapping.agreement import agreeing, alternatives, article_before
-from swapbias.swapping.contexts import ALWAYS, JUDGES, KIN_TITLES, Judged, given_name
+from swapbias.swapping.contexts import ALWAYS, JUDGES, KIN_TITLES, Judged
 from swapbias.swapping.his_or_him import (
     NEAR,
     SURE,
@@ -457,7 +457,6 @@ class Decider:
     def _verdict(self, one: _Seen) -> Judged:
         """Whether a word is swapped, and which of several stands in for it."""
         judge = JUDGES.get(one.term.text) if self._context else None
-        judge = given_name if one.term.given_name else judge
         judged = judge(one.written, one.before[-NEAR:], one.after[:NEAR]) if judge else Judged(True)
         if judged.swap and self._context and one.term.choices in OBJECTS:
             return self._his_or_him(one.term, log_odds_of_his(one.before, one.after))
@@ -474,9 +473,7 @@ class Decider:
         for code in np.flatnonzero(times).tolist():
             term = self._terms[code // most]
             new = self._targets(term)[code % most].lower() or "(removed)"
-            # A report tells no names of patients.
-            change = "a given name -> another" if term.given_name else f"{term.text} -> {new}"
-            named[change] += int(times[code])
+            named[f"{term.text} -> {new}"] += int(times[code])
         return named
 
 
@@ -510,7 +507,7 @@ def _merged(decided: Decided, verbs: Mapping[int, tuple[int, str, str, int]]) ->
 def _looked_at(term: Term, context: bool) -> tuple[bool, bool, bool]:
     """Whether a term must be looked at where it stands, in each case: "MR" is no "Mr", and "MOM" no "mom"."""
     decided = term.choices in OBJECTS or term.choices in ALONE
-    always = is_phrase(term) or term.given_name or (context and (term.text in ALWAYS or decided))
+    always = is_phrase(term) or (context and (term.text in ALWAYS or decided))
     lower = always and term.text != "mom"
     return lower, lower and term.text not in ("mr", "ms", "mrs"), always or (context and term.text == "he")
 

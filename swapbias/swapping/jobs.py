@@ -98,7 +98,7 @@ def swap_files(
     whose = job.whose or ("patient" if is_mimic(source) else "everyone")
     if job.max_doubt < 1 and whose != "patient":
         raise UsageError("--max-doubt is about whose words are the patient's. Add --whose patient.")
-    swapper = Swapper(job.table, whose=whose, spouses=job.spouses, names=job.names, resolver=job.resolver)
+    swapper = Swapper(job.table, whose=whose, spouses=job.spouses, resolver=job.resolver)
     gender, place = _gender_column(job, source, whose), Path(job.source)
     why = "--credentialed was given" if job.credentialed else ""
     why = why or (place.exists() and why_credentialed(place)) or why_rows_credentialed(source)
@@ -366,7 +366,7 @@ def part_swapper(spec: Mapping[str, Any], swapper: Swapper | None = None) -> Wor
     ``spec``: this folder as ``out``, and a ``Job`` with all that is decided as ``job``.
     """
     out, job = Path(spec["out"]), Job(**spec["job"])
-    own = swapper or Swapper(job.table, whose=job.whose or "everyone", spouses=job.spouses, names=job.names)
+    own = swapper or Swapper(job.table, whose=job.whose or "everyone", spouses=job.spouses)
     mode = "neutralise" if job.mode == "neutralise" else "swap"
 
     def work(part: Part, advance: Callable[[float], None]) -> Mapping[str, Any]:

@@ -26,7 +26,6 @@ from swapbias.swapping.table import (
     clinical_terms,
     kept_phrases,
     load_table,
-    with_given_names,
 )
 
 
@@ -121,7 +120,6 @@ class Swapper:
         *,
         whose: str = "everyone",
         spouses: str = "swap",
-        names: bool = False,
         resolver: Resolver | None = None,
     ) -> None:
         """Prepare.
@@ -135,8 +133,6 @@ class Swapper:
                 relatives, clinicians, newborns and others keep theirs.
             spouses: with ``whose="patient"``, whether husbands and wives become each other (``swap``, so that the
                 couple stays of two genders or of one) or stay (``keep``, so that nothing but the patient changes).
-            names: swap given names as well, each with one of the other gender that was as common at about the same
-                time, of the same origin (births in the United States).
             resolver: with ``whose="patient"``, the model that says whose each word is (``load_resolver``); None: the
                 rules. It may send texts to a service: ``sends_text`` says whether.
 
@@ -144,7 +140,7 @@ class Swapper:
             UsageError: no such table, ``whose`` or ``spouses``; ``patient`` for a table of other groups than
                 male and female, or ``everyone`` with a resolver. ValueError: a broken table.
         """
-        self.table = with_given_names(load_table(table)) if names else load_table(table)
+        self.table = load_table(table)
         self.table_name = str(table)
         # Of race or age every note is plausible; any table of genders has one of these.
         self._clinical = list(clinical_terms()) if _GENDERED & self.table.terms.keys() else []

@@ -115,7 +115,6 @@ class Term:
         side: 0 for the first group of the table, 1 for the second.
         others: what it may become, as the table spells it; the first is taken where nothing decides.
         neutral: the word for both, aligned with ``others``; blank: it is removed.
-        given_name: whether it is a person's name, which a surname, a place or a test may have as well.
     """
 
     text: str
@@ -123,7 +122,6 @@ class Term:
     others: tuple[str, ...]
     neutral: tuple[str, ...]
     choices: frozenset[str] = frozenset()  # the others in lower case
-    given_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,33 +177,6 @@ def _pronoun_table(name: str) -> SwapTable:
     # A subject's new verb form is that of the other pronoun.
     plural = {word: number == "singular" for word, number in subjects.items()} if agree else {}
     return replace(table, neutral=False, plural=plural)
-
-
-def with_given_names(table: SwapTable) -> SwapTable:
-    """The table and pairs of given names as common as each other, at about the same time and of the same origin.
-
-    Raises:
-        UsageError: the table's groups are no genders, or it swaps as published.
-    """
-    if table.groups != ("male", "female") or not table.context:
-        raise UsageError(
-            f"{table.name} has the groups {' and '.join(table.groups)}: given names are swapped with male and "
-            "female, each word by its context. Use the table resolved."
-        )
-    rows = read_table(corpus_dir("gender_lexicon") / "given_names.csv", _NAME_COLUMNS)
-    named: dict[str, Term] = {}
-    for row in rows:
-        pair = row["male"], row["female"]
-        for side, (text, other) in enumerate((pair, pair[::-1])):
-            choices = frozenset({other.lower()})
-            named[text.lower()] = Term(text.lower(), side, (other,), (_NO_NAME,), choices, given_name=True)
-    terms = {**named, **table.terms}
-    digest = hashlib.sha256(f"{table.sha256} {sorted(terms)} {rows}".encode()).hexdigest()
-    return replace(table, terms=terms, sha256=digest)
-
-
-_NAME_COLUMNS = ("male", "female", "origin", "male_births", "female_births", "male_year", "female_year")
-_NO_NAME = "___"  # as MIMIC-IV writes a removed name
 
 
 def load_table(name: str | Path) -> SwapTable:

@@ -41,7 +41,6 @@ class Job:
         gender: column of the patient's gender; None: a column ``gender`` where there is one, else the text tells.
         plausible: leave out rows with gender-specific clinical terms, whose other version is implausible; in mode
             ``augment`` that version alone.
-        names: swap given names as well.
         max_doubt: leave out rows with a ``swapbias_doubt`` above it, 0 to 1; of ``augment`` their swapped version.
         resolver: the model that says whose each word is (see ``load_resolver``); None: the rules.
     """
@@ -56,7 +55,6 @@ class Job:
     spouses: str = "swap"
     gender: str | None = None
     plausible: bool = False
-    names: bool = False
     max_doubt: float = 1.0
     resolver: Resolver | None = None
 

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from swapbias.errors import UsageError
-from swapbias.studies import corpus_dir
 from swapbias.swapping.contexts import ALWAYS
 from swapbias.swapping.his_or_him import is_pronoun, log_odds_of_his
 from swapbias.swapping.matches import Matcher, padded
@@ -126,36 +125,6 @@ def test_words_for_race_and_age_are_swapped_of_people_alone():
     assert age.groups == ("younger", "older")
     (swapped,) = age.swap(["A young man with an older sister; elderly gait."])
     assert swapped == "An elderly man with an older sister; elderly gait."
-
-
-def test_given_names_become_names_as_common_of_the_same_origin():
-    own = Swapper(names=True)
-    text = (
-        "Mr. Robert Smith was seen with Maria. Smith, Jennifer. Dr. James Miller, St. John's, Amy Jones, MD, "
-        "JOHN DOE, DOE JOHN, JOHN'S SYNDROME"
-    )
-    told = own.run([text])
-    (new,) = told.texts.to_pylist()
-    wanted = text
-    named = {"Mr. Robert": "Ms. Mary", "Maria": "Jose", "Jennifer": "Daniel", "JOHN DOE": "DIANE DOE"}
-    for one, other in named.items():
-        wanted = wanted.replace(one, other)
-    assert new == wanted
-    assert own.swap([new]) == [text]
-    assert told.terms == {"a given name -> another": 4, "mr -> ms": 1}  # and no name of a patient
-    assert SWAPPER.swap(["Robert called."]) == ["Robert called."]
-    assert own.neutralise(["Robert called."]) == ["___ called."]
-    assert own.sha256 != SWAPPER.sha256
-    with pytest.raises(UsageError, match="black and white: given names are swapped with male and female"):
-        Swapper("race", names=True)
-    with (corpus_dir("gender_lexicon") / "given_names.csv").open(encoding="utf-8") as handle:
-        pairs = list(csv.DictReader(handle))
-    ratios = [int(pair["male_births"]) / int(pair["female_births"]) for pair in pairs]
-    assert np.median(np.abs(np.log(ratios))) < np.log(1.2)
-    assert np.median([abs(int(pair["male_year"]) - int(pair["female_year"])) for pair in pairs]) <= 2
-    names = [pair[side].lower() for pair in pairs for side in ("male", "female")]
-    assert len(set(names)) == len(names) > 600
-    assert not set(names) & set(SWAPPER.table.terms)
 
 
 def test_articles_fit_the_new_word():
