@@ -5,9 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-import numpy as np
-
-from swapbias.swapping.matches import Ints
 from swapbias.swapping.table import pattern, word_list
 
 _PLURAL = {
@@ -150,25 +147,6 @@ def _third(word: str) -> str:
     if word.endswith("y") and word[-2] not in "aeiou":
         return word[:-1] + "ies"
     return word + ("es" if word.endswith(("s", "sh", "ch", "x", "z", "o")) and word != "ache" else "s")
-
-
-_OR = re.compile(rb"\s?/\s?|\s+(?:and\s?/\s?)?or\s+", re.IGNORECASE)
-_LONGEST_OR = 10
-
-
-def alternatives(buffer: bytes, start: Ints, end: Ints, rows: Ints, sides: Ints, words: list[bytes]) -> Ints:
-    """Which words follow the other gender's as its alternative and become the same one: "he or she", "his/her".
-
-    Args:
-        buffer: the text. start, end: of what is replaced, (n,). rows, sides: of each. words: what stands in for each.
-    """
-    near = (rows[1:] == rows[:-1]) & (sides[1:] == -sides[:-1]) & (start[1:] - end[:-1] <= _LONGEST_OR)
-    found: list[int] = []
-    for at in (np.flatnonzero(near) + 1).tolist():
-        joined = words[at] == words[at - 1] and _OR.fullmatch(buffer, int(end[at - 1]), int(start[at]))
-        if joined and (not found or found[-1] != at - 1):
-            found.append(at)
-    return np.array(found, dtype=np.int64)
 
 
 # A vowel that is spoken as a consonant ("a uniform"), and an h that is not spoken ("an heir").

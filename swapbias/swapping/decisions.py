@@ -1,5 +1,6 @@
 """What each found term becomes: its case, its context, and its neutral word."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -7,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from swapbias.swapping.agreement import agreeing, alternatives, article_before
+from swapbias.swapping.agreement import agreeing, article_before
 from swapbias.swapping.contexts import ALWAYS, JUDGES, KIN_TITLES, Judged
 from swapbias.swapping.his_or_him import (
     NEAR,
@@ -56,37 +57,28 @@ def as_written(term: Term, written: str, target: str) -> str:
     return target[:1].upper() + target[1:] if written[0].isupper() else target
 
 
-def with_possessives(
-    buffer: bytes, start: Ints, end: Ints, last: Ints, word_of: Ints, words: list[bytes]
-) -> tuple[Ints, Ints]:
+def with_possessives(buffer: bytes, decided: "Decided", offsets: Ints) -> tuple[Ints, Ints]:
     """Plural possessives take their form from the new word: "ladies'" and "gentlemen's".
 
-    Args:
-        buffer: the text, padded.
-        start, end: of what is replaced, (n,).
-        last: end of the row that each stands in, (n,).
-        word_of: number of the word that stands in for it, (n,).
-        words: all of them; the possessives are added.
-
     Returns:
-        The new ends and the new numbers.
+        The new ends and the new numbers of words, which are added.
     """
-    found, which = end.copy(), word_of.copy()
+    end, word, words = decided.end.copy(), decided.word.copy(), decided.words
     following = signs_of(buffer)[end]
     for place in np.flatnonzero((following == _MARKS[0][0]) | (following == _MARKS[1][0])).tolist():
-        word, at, bound = words[word_of[place]], int(end[place]), int(last[place])
+        new, at, bound = words[word[place]], int(end[place]), int(offsets[decided.rows[place] + 1])
         mark = next((one for one in _MARKS if buffer.startswith(one, at, bound)), b"")
-        if not mark or not word:
+        if not mark or not new:
             continue
         after = buffer[at + len(mark) : min(at + len(mark) + 2, bound)]
-        plural, written = _is_plural(word), _is_plural(buffer[int(start[place]) : at])
+        plural, written = _is_plural(new), _is_plural(buffer[int(decided.start[place]) : at])
         if written and not plural and not after[:1].isalnum():
-            words.append(word + mark + (b"S" if word.isupper() else b"s"))
-            found[place], which[place] = at + len(mark), len(words) - 1
+            words.append(new + mark + (b"S" if new.isupper() else b"s"))
+            end[place], word[place] = at + len(mark), len(words) - 1
         elif plural and not written and after[:1] in (b"s", b"S") and not after[1:2].isalnum():
-            words.append(word + mark)
-            found[place], which[place] = at + len(mark) + 1, len(words) - 1
-    return found, which
+            words.append(new + mark)
+            end[place], word[place] = at + len(mark) + 1, len(words) - 1
+    return end, word
 
 
 _MARKS = (b"'", "’".encode())
@@ -97,23 +89,18 @@ def _is_plural(word: bytes) -> bool:
     return low.endswith(b"s") and not low.endswith((b"ss", b"his", b"hers", b"ms", b"mrs", b"miss"))
 
 
-def without_gaps(
-    buffer: bytes, offsets: Ints, start: Ints, end: Ints, removed: Ints, titles: NDArray[np.bool_]
-) -> tuple[Ints, Ints]:
-    """Where a term is removed one space beside it goes as well, and the full stop of a title.
+def without_gaps(buffer: bytes, offsets: Ints, decided: "Decided", titles: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """Where a term is removed one space beside it goes as well, and the full stop of a title: new starts and ends.
 
     Args:
-        buffer: the text.
-        offsets: of its rows.
-        start, end: of what is replaced, (n,).
-        removed: the places among them where nothing stands in.
-        titles: which of all are titles, (n,).
+        buffer: the text. offsets: of its rows. decided: what is replaced. titles: which terms are titles.
     """
-    start, end = start.copy(), end.copy()
-    for place in removed.tolist():
-        row = int(np.searchsorted(offsets, start[place], side="right"))
-        first, last = int(offsets[row - 1]), int(offsets[row])
-        if titles[place] and buffer[end[place] : end[place] + 1] == b"." and end[place] < last:
+    start, end = decided.start.copy(), decided.end.copy()
+    removed = np.array([not one for one in decided.words])[decided.word]
+    for place in np.flatnonzero(removed).tolist():
+        row = int(decided.rows[place])
+        first, last = int(offsets[row]), int(offsets[row + 1])
+        if titles[decided.terms[place]] and buffer[end[place] : end[place] + 1] == b"." and end[place] < last:
             end[place] += 1
         bound = max(first, int(end[place - 1]) if place else 0)
         before = buffer[start[place] - 1 : start[place]] if start[place] > bound else b""
@@ -122,6 +109,27 @@ def without_gaps(
         elif before in (b"", b"\n", b"(") and buffer[end[place] : end[place] + 1] == b" " and end[place] < last:
             end[place] += 1
     return start, end
+
+
+_OR = re.compile(rb"\s?/\s?|\s+(?:and\s?/\s?)?or\s+", re.IGNORECASE)
+_LONGEST_OR = 10
+
+
+def as_one(buffer: bytes, decided: "Decided") -> "Decided":
+    """Without the first of two words that become the same one: "he or she" and "his/her" are "they" and "their"."""
+    start, end, rows, sides = decided.start.copy(), decided.end, decided.rows, decided.sides.copy()
+    near = (rows[1:] == rows[:-1]) & (sides[1:] == -sides[:-1]) & (start[1:] - end[:-1] <= _LONGEST_OR)
+    second: list[int] = []
+    for at in (np.flatnonzero(near) + 1).tolist():
+        one, other = (decided.words[decided.word[place]].lower() for place in (at - 1, at))
+        joined = one == other and _OR.fullmatch(buffer, int(end[at - 1]), int(start[at]))
+        if joined and (not second or second[-1] != at - 1):
+            second.append(at)
+    before = np.array(second, dtype=np.int64) - 1
+    word = decided.word.copy()
+    start[second], word[second], sides[second] = start[before], word[before], 0
+    done = replace(decided, start=start, word=word, sides=sides)
+    return done.arranged(np.delete(np.arange(len(start)), before))
 
 
 _WIDE = 18  # letters of the longest word that a key holds, and the sign behind it
@@ -192,15 +200,36 @@ _KNOWN = 1 << 18  # decisions that are kept
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Replacements in order: bytes, number of the new word, row and side."""
+    """Replacements in order: bytes, number of the new word, row, side and term (-1: a verb or an article), (n,) each.
+
+    Attributes:
+        words: that stand in. counts: "he -> she": times.
+    """
 
     start: Ints
     end: Ints
     word: Ints
-    words: list[bytes]
     rows: Ints
     sides: Ints
-    terms: Counter[str]
+    terms: Ints
+    words: list[bytes]
+    counts: Counter[str]
+
+    def arranged(self, places: Ints | NDArray[np.bool_]) -> "Decided":
+        """Those at some places, in their order."""
+        arrays = (self.start, self.end, self.word, self.rows, self.sides, self.terms)
+        return Decided(*(one[places] for one in arrays), self.words, self.counts)
+
+    def with_verbs(self, verbs: Mapping[int, tuple[int, str, str, int]]) -> "Decided":
+        """Those and other changes, by where these begin: their end, the old and the new words, and the row."""
+        more = np.array([(at, end, 0, row, 0, -1) for at, (end, _, _, row) in verbs.items()]).reshape(-1, 6).T
+        more[2] = np.arange(len(self.words), len(self.words) + len(verbs))
+        arrays = (self.start, self.end, self.word, self.rows, self.sides, self.terms)
+        both = (np.concatenate(pair) for pair in zip(arrays, more, strict=True))
+        words = [*self.words, *(new.encode() for _, _, new, _ in verbs.values())]
+        counts = Counter(f"{old.lower()} -> {new.lower()}" for _, old, new, _ in verbs.values())
+        done = Decided(*both, words, self.counts + counts)
+        return done.arranged(np.argsort(done.start, kind="stable"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,33 +317,22 @@ class Decider:
                 target = self._targets(one.term)[choice[one.place]]
                 words.append(as_written(one.term, one.written, target).encode())
                 word[one.place] = len(words) - 1
-        start, end, word = found.start[kept], found.end[kept], word[kept]
-        end, word = with_possessives(buffer, start, end, offsets[rows[kept] + 1], word, words)
-        terms, sides, own = found.term[kept], self._sides[found.term[kept]], rows[kept]
-        report = self._report(terms, choice[kept])
+        counts = self._report(found.term[kept], choice[kept])
+        sides = self._sides[found.term]
+        decided = Decided(found.start, found.end, word, rows, sides, found.term, words, counts).arranged(kept)
+        end, word = with_possessives(buffer, decided, offsets)
+        decided = replace(decided, end=end, word=word)
         if not self._swaps and self._context:
-            second = alternatives(buffer, start, end, own, sides, [words[one].lower() for one in word.tolist()])
-            start[second], word[second], sides[second] = start[second - 1], word[second - 1], 0
-            rest = np.delete(np.arange(len(start)), second - 1)
-            start, end, word, own, sides, terms = (one[rest] for one in (start, end, word, own, sides, terms))
+            decided = as_one(buffer, decided)
         if not self._swaps:
-            removed = np.flatnonzero(np.array([not one for one in words])[word])
-            start, end = without_gaps(buffer, offsets, start, end, removed, self._is_title[terms])
-        decided = Decided(
-            start=start,
-            end=end,
-            word=word,
-            words=words,
-            rows=own,
-            sides=sides,
-            terms=report,
-        )
+            start, end = without_gaps(buffer, offsets, decided, self._is_title)
+            decided = replace(decided, start=start, end=end)
         if not self._context:
             return decided
-        articles = self._articles(text, decided)
+        changed = self._articles(text, decided)
         if self._plural:
-            return self._with_verbs(text, decided, terms, articles)
-        return _merged(decided, articles) if articles else decided
+            self._add_verbs(text, decided, changed)
+        return decided.with_verbs(changed) if changed else decided
 
     def _articles(self, text: _Text, decided: Decided) -> dict[int, tuple[int, str, str, int]]:
         """ "a" and "an" before a new word, or before what follows one that is removed."""
@@ -334,29 +352,25 @@ class Decider:
                 found[at] = at + len(change[1]), change[1], change[2], row
         return found
 
-    def _with_verbs(
-        self, text: _Text, decided: Decided, terms: Ints, verbs: dict[int, tuple[int, str, str, int]]
-    ) -> Decided:
-        """The decisions and the verbs that agree with the new pronouns, beside what else changes."""
-        for place, number in enumerate(terms.tolist()):
-            term = self._terms[number]
-            if term.text not in self._plural:
+    def _add_verbs(self, text: _Text, decided: Decided, verbs: dict[int, tuple[int, str, str, int]]) -> None:
+        """The verbs that agree with the new pronouns, beside what else changes."""
+        for place, number in enumerate(decided.terms.tolist()):
+            if self._terms[number].text not in self._plural:
                 continue
-            end = decided.end[place]
+            end = int(decided.end[place])
             first, last = (
                 self._seen(text, int(np.searchsorted(text.found.start, at, side="right")) - 1)
                 for at in (decided.start[place], end - 1)
             )
             seen = first
             if first.place != last.place:  # "he or she", now one word
-                between = text.buffer[int(decided.start[place]) : int(end)].decode()
+                between = text.buffer[int(decided.start[place]) : end].decode()
                 seen = _Seen(first.place, first.term, between, first.before, last.after)
-            for verb in agreeing(seen.written, seen.before, seen.after, plural=self._plural[term.text]):
-                if verb.old.lower() in self._texts:  # "she mothers him"
-                    continue
-                at = int(end) + _bytes(seen, verb.start)
-                verbs.setdefault(at, (at + len(verb.old.encode()), verb.old, verb.new, int(decided.rows[place])))
-        return _merged(decided, verbs)
+            plural = self._plural[self._terms[number].text]
+            for verb in agreeing(seen.written, seen.before, seen.after, plural=plural):
+                if verb.old.lower() not in self._texts:  # "she mothers him"
+                    at = end + _bytes(seen, verb.start)
+                    verbs.setdefault(at, (at + len(verb.old.encode()), verb.old, verb.new, int(decided.rows[place])))
 
     def _looked_up(self, text: _Text, places: Ints) -> tuple[list[Judged], list[_Seen]]:
         """A verdict on each place; and the places that were looked at, the rest being known by their key."""
@@ -483,25 +497,6 @@ def _bytes(seen: _Seen, offset: int) -> int:
         return len(seen.after[:offset].encode())
     text = seen.before + seen.written
     return -len(text[len(text) + offset :].encode())
-
-
-def _merged(decided: Decided, verbs: Mapping[int, tuple[int, str, str, int]]) -> Decided:
-    """Decisions in the order of the text with those on verbs among them."""
-    words = [*decided.words, *(new.encode() for _, _, new, _ in verbs.values())]
-    ends, rows = ([one[at] for one in verbs.values()] for at in (0, 3))
-    more = np.arange(len(decided.words), len(words))
-    start = np.concatenate([decided.start, np.array(list(verbs), dtype=np.int64)])
-    order = np.argsort(start, kind="stable")
-    terms = decided.terms + Counter(f"{old.lower()} -> {new.lower()}" for _, old, new, _ in verbs.values())
-    return Decided(
-        start=start[order],
-        end=np.concatenate([decided.end, np.array(ends, dtype=np.int64)])[order],
-        word=np.concatenate([decided.word, more])[order],
-        words=words,
-        rows=np.concatenate([decided.rows, np.array(rows, dtype=np.int64)])[order],
-        sides=np.concatenate([decided.sides, np.zeros(len(verbs), dtype=decided.sides.dtype)])[order],
-        terms=terms,
-    )
 
 
 def _looked_at(term: Term, context: bool) -> tuple[bool, bool, bool]:

@@ -278,7 +278,7 @@ class Swapper:
                 if self._persons is None
                 else np.array([-1, 1, 0])[patients]
             ).astype(np.int8),
-            terms=decided.terms,
+            terms=decided.counts,
             specific_terms=Counter(
                 {self._names[number]: int(times[number]) for number in np.flatnonzero(times).tolist()}
             ),

@@ -158,8 +158,8 @@ def check(texts, name, mode):
 
 
 BESIDE = [
-    "her", "his", "him", "HER", "His", "he", "she", "of", "or", "and", "/", "own", "Then", "bundle", "neu", "II",
-    "+", "gas", "ions", "Mary", "Dear", "madam", "hostess",
+    "her", "his", "him", "HER", "His", "he", "she", "of", "or", "and", "/", "own", "Then", "bundle", "neu",
+    "II", "+", "gas", "ions", "Mary", "Dear", "madam", "hostess",
 ]  # fmt: skip
 FILLERS = [
     "pain", "the", "élève", "45", "y/o", "Sex:", "(", ")", ".", "—", "’s", "'s", "'", "_", "über", "123", "日本",

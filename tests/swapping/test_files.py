@@ -283,12 +283,13 @@ def many(rows=60):
 
 @pytest.mark.parametrize("mode", ["swap", "pairs"])
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
-def test_batch_rows_and_parts_do_not_change_the_rows(tmp_path, name, mode):
+def test_batch_rows_parts_and_processes_do_not_change_the_rows(tmp_path, name, mode):
     source = write(tmp_path / name, many())
     expected, done = run(source, tmp_path / "whole", mode=mode)
-    for batch_rows, part_bytes in ((1, 1), (7, 100), (1000, 100)):
+    for batch_rows, part_bytes, processes in ((1, 1, 1), (7, 100, 1 + (mode == "pairs")), (1000, 100, 1)):
         out = tmp_path / f"{batch_rows}-{part_bytes}"
-        rows, other = run(source, out, mode=mode, batch_rows=batch_rows, part_bytes=part_bytes)
+        how = {"batch_rows": batch_rows, "part_bytes": part_bytes, "processes": processes}
+        rows, other = run(source, out, mode=mode, **how)
         assert rows == expected
         assert other.totals == done.totals
     one = [pq.read_metadata(part).num_rows for part in sorted((tmp_path / "7-100/data").iterdir())]
@@ -303,14 +304,6 @@ def test_a_part_ends_with_the_row_that_fills_it(tmp_path):
     assert [pq.read_metadata(part).num_rows for part in sorted((tmp_path / "out/data").iterdir())] == [2, 1, 1]
 
 
-def test_processes_do_not_change_the_rows(tmp_path):
-    source = write_csv(tmp_path / "a.csv", many())
-    expected, done = run(source, tmp_path / "one", mode="augment", part_bytes=100)
-    rows, other = run(source, tmp_path / "two", mode="augment", part_bytes=100, batch_rows=5, processes=2)
-    assert rows == expected
-    assert other.totals == done.totals
-
-
 class StoppedError(Exception):
     pass
 
@@ -323,37 +316,25 @@ def stop_after(rows):
     return on_progress
 
 
-def test_a_stopped_job_goes_on_after_its_last_whole_part(tmp_path):
+def test_a_stopped_job_goes_on_with_the_parts_that_are_missing_or_damaged(tmp_path):
     source = write_csv(tmp_path / "a.csv", many())
     expected, done = run(source, tmp_path / "whole", part_bytes=100)
     out, seen = tmp_path / "out", []
     with pytest.raises(StoppedError):
-        run(source, out, part_bytes=100, batch_rows=4, on_progress=stop_after(30))
-    kept = len(list((out / "data").iterdir()))
-    assert 0 < kept < len(list((tmp_path / "whole/data").iterdir()))
+        run(source, out, part_bytes=100, batch_rows=4, on_progress=stop_after(40))
+    assert 2 < len(list((out / "data").iterdir())) < len(list((tmp_path / "whole/data").iterdir()))
     assert manifest(out)["status"] == "running"
     assert not (out / "report.csv").exists()
+    first = (out / "data/part-00000.parquet").stat().st_mtime_ns
+    (out / "data/part-00001.parquet").write_bytes(b"PAR1")  # as a crash may leave it
+    (out / "data/.part-00009.parquet.1.tmp").write_bytes(b"half")
     rows, other = run(source, out, part_bytes=100, batch_rows=9, on_progress=seen.append)
     assert rows == expected
+    assert not list((out / "data").glob(".*"))
+    assert (out / "data/part-00000.parquet").stat().st_mtime_ns == first
     assert other.totals == done.totals
     assert (out / "report.csv").read_text() == (tmp_path / "whole/report.csv").read_text()
     assert seen[0].rows > 15  # it did not begin anew
-
-
-def test_a_part_that_a_crash_damaged_is_written_again(tmp_path):
-    source = write_csv(tmp_path / "a.csv", many())
-    expected, done = run(source, tmp_path / "whole", part_bytes=100)
-    out = tmp_path / "out"
-    with pytest.raises(StoppedError):
-        run(source, out, part_bytes=100, batch_rows=4, on_progress=stop_after(40))
-    first = (out / "data/part-00000.parquet").stat().st_mtime_ns
-    (out / "data/part-00001.parquet").write_bytes(b"PAR1")
-    (out / "data/.part-00009.parquet.1.tmp").write_bytes(b"half")
-    rows, other = run(source, out, part_bytes=100)
-    assert rows == expected
-    assert other.totals == done.totals
-    assert not list((out / "data").glob(".*"))
-    assert (out / "data/part-00000.parquet").stat().st_mtime_ns == first
 
 
 KILLED = """
@@ -455,6 +436,21 @@ def test_going_on_with_other_settings_or_an_edited_input_is_refused(tmp_path, ch
         write_csv(tmp_path / "a.csv", many(61))
     with pytest.raises(UsageError, match=named):
         swap_files(replace(job, **change), tmp_path / "out", part_bytes=100)
+
+
+def test_going_on_with_an_edited_input_or_a_complete_folder_is_refused(tmp_path):
+    source = write_csv(tmp_path / "a.csv", many())
+    with pytest.raises(StoppedError):
+        run(source, tmp_path / "out", part_bytes=100, batch_rows=4, on_progress=stop_after(30))
+    write_csv(source, many(61))
+    with pytest.raises(UsageError, match="another input"):
+        run(source, tmp_path / "out", part_bytes=100)
+    run(source, tmp_path / "whole")
+    with pytest.raises(UsageError, match="is complete"):
+        run(source, tmp_path / "whole")
+
+
+# Credentialed rows
 
 
 @pytest.mark.parametrize(

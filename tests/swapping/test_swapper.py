@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from swapbias.errors import UsageError
 from swapbias.swapping.contexts import ALWAYS
@@ -73,6 +73,11 @@ SWAPS = {
     "BM 3 today, Type F 45, F32.9, Score (M) 45": "BM 3 today, Type F 45, F32.9, Score (M) 45",
     "angle of His, fasciculus of His, “[t]his”": "angle of His, fasciculus of His, “[t]his”",
     "the gentlemen’s room, policewomen, ma'am": "the ladies’ room, policemen, sir",
+    "It was reviewed with her prior to leaving.": "It was reviewed with him prior to leaving.",
+    "We called her several times.": "We called him several times.",
+    "They went on with her ahead of us.": "They went on with him ahead of us.",
+    "Her prior surgeries and her next visit.": "His prior surgeries and his next visit.",
+    "We met her several sisters.": "We met his several brothers.",
 }
 NEUTRAL = {
     "He saw her leg; SHE left.": "They saw their leg; THEY left.",
@@ -146,15 +151,6 @@ def test_the_report_counts_by_hand():
     assert found.specific_terms == Counter({"pregnant": 1})
 
 
-def test_rows_of_a_batch_are_apart():
-    texts = [
-        "s", "he", "other", "", "s", "", "he M", "45", "F a", "Sex:", " M", "72 y/o", "M", "her", "own house", "é",
-        "he",
-    ]  # fmt: skip
-    assert SWAPPER.swap(texts) == [SWAPPER.swap([text])[0] for text in texts]
-    assert SWAPPER.neutralise(texts) == [SWAPPER.neutralise([text])[0] for text in texts]
-
-
 def test_his_is_hers_only_where_no_noun_can_follow():
     found = Counter()
     for line in (Path(__file__).parent / "his_or_hers.txt").read_text(encoding="utf-8").splitlines():
@@ -192,16 +188,7 @@ def test_threads_may_share_a_swapper():
         assert all(found == wanted for found in pool.map(shared.swap, [texts] * 24))
 
 
-def test_small_chunks_are_worked_on_together(monkeypatch):
-    texts = [f"he saw {number} of her cards" for number in range(50)]
-    blocks = []
-    whole = Swapper._block
-    monkeypatch.setattr(
-        Swapper, "_block", lambda self, texts, *more: blocks.append(len(texts)) or whole(self, texts, *more)
-    )
-    chunked = pa.chunked_array([*([text] for text in texts), pa.array([], pa.string())])
-    assert SWAPPER.run(chunked).texts.to_pylist() == SWAPPER.swap(texts)
-    assert blocks == [50, 50]
+# --- invariances ---------------------------------------------------------------------------------------
 
 
 def invertible(table, text):
@@ -240,34 +227,6 @@ def test_the_invertible_terms_are_most_of_the_table():
     assert not set(clinical_terms()) & set(SWAPPER.table.terms)
     assert not invertible(SWAPPER.table, "mrs")  # Mrs becomes Mr, and Mr becomes Ms
     assert not invertible(PAPER.table, "him")  # him becomes her, and her always becomes his
-
-
-def slow_swap(text, table):
-    """The definition: every whole word of the table, with no letter or digit beside it, first row wins."""
-    terms = sorted(table.terms, key=len, reverse=True)
-    boundary = r"[^\W_]"
-    spelled = [r"\s+".join(map(re.escape, term.split())) for term in terms]
-    pattern = rf"(?<!{boundary})(?:{'|'.join(spelled)})(?!{boundary})"
-
-    def other(match):
-        written = match.group()
-        target = table.terms[" ".join(written.lower().split())].others[0]
-        if not written.isalpha():
-            return target.lower() if written.islower() else target.upper() if written.isupper() else target
-        if written.isupper() and len(written) > 1:
-            return target.upper()
-        return target.capitalize() if written[0].isupper() else target
-
-    return re.sub(pattern, other, text, flags=re.IGNORECASE)
-
-
-@given(st.lists(st.tuples(st.sampled_from([*PAPER.table.terms, "them", "he2", "hers", *FILLERS]), CASES,
-                          st.sampled_from([" ", "", "  ", "/", "'s "])), max_size=14))  # fmt: skip
-@example(parts=[("’s", str.upper, ""), ("he", str.capitalize, " ")])
-@settings(max_examples=200, deadline=None)
-def test_the_fast_swap_equals_its_slow_definition(parts):
-    text = "".join(case(word) + gap for word, case, gap in parts)
-    assert PAPER.swap([text]) == [slow_swap(text, PAPER.table)]
 
 
 def test_the_longest_term_wins_and_long_words_are_found():
@@ -387,17 +346,3 @@ def test_no_gendered_term_is_left_in_real_reports(reports):
     back = SWAPPER.swap(swapped)
     same = [len(a) == len(b) and a == b for a, b in zip(reports, back, strict=True)]
     assert np.mean(same) > 0.85  # her, his and him by context; Mrs and Ms are one on the way back
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("It was reviewed with her prior to leaving.", "It was reviewed with him prior to leaving."),
-        ("We called her several times.", "We called him several times."),
-        ("They went on with her ahead of us.", "They went on with him ahead of us."),
-        ("Her prior surgeries and her next visit.", "His prior surgeries and his next visit."),
-        ("We met her several sisters.", "We met his several brothers."),
-    ],
-)
-def test_two_words_that_nobody_owns_leave_a_person_before_them(text, wanted):
-    assert Swapper().swap([text]) == [wanted]
