@@ -78,7 +78,7 @@ def letter(term: str, before: str, after: str) -> bool:
     if pattern("young").search(before[-16:]) and not pattern("instrument").match(after) and after[:1] != "/":
         return True
     age = pattern("bare_age").search(before)
-    return bool(age) and _after_number(term, before[: age.start()], before[age.end(1) :], age.group(1), after)
+    return age is not None and _after_number(term, before[: age.start()], before[age.end(1) :], age.group(1), after)
 
 
 _AMBIGUOUS = frozenset({"BM", "BF", "HM", "HF"})  # a bowel movement, breast feeding, heart failure

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,6 +199,9 @@ _TITLES = frozenset({"mr", "ms", "mrs", "miss"})
 _KNOWN = 1 << 18  # decisions that are kept
 
 
+_ARRAYS = ("start", "end", "word", "rows", "sides", "terms")
+
+
 @dataclass(frozen=True, slots=True)
 class Decided:
     """Replacements in order: bytes, number of the new word, row, side and term (-1: a verb or an article), (n,) each.
@@ -217,18 +221,18 @@ class Decided:
 
     def arranged(self, places: Ints | NDArray[np.bool_]) -> "Decided":
         """Those at some places, in their order."""
-        arrays = (self.start, self.end, self.word, self.rows, self.sides, self.terms)
-        return Decided(*(one[places] for one in arrays), self.words, self.counts)
+        chosen: dict[str, Any] = {name: getattr(self, name)[places] for name in _ARRAYS}
+        return replace(self, **chosen)
 
     def with_verbs(self, verbs: Mapping[int, tuple[int, str, str, int]]) -> "Decided":
         """Those and other changes, by where these begin: their end, the old and the new words, and the row."""
         more = np.array([(at, end, 0, row, 0, -1) for at, (end, _, _, row) in verbs.items()]).reshape(-1, 6).T
         more[2] = np.arange(len(self.words), len(self.words) + len(verbs))
-        arrays = (self.start, self.end, self.word, self.rows, self.sides, self.terms)
-        both = (np.concatenate(pair) for pair in zip(arrays, more, strict=True))
+        pairs = zip(_ARRAYS, more, strict=True)
+        both: dict[str, Any] = {name: np.concatenate([getattr(self, name), new]) for name, new in pairs}
         words = [*self.words, *(new.encode() for _, _, new, _ in verbs.values())]
         counts = Counter(f"{old.lower()} -> {new.lower()}" for _, old, new, _ in verbs.values())
-        done = Decided(*both, words, self.counts + counts)
+        done = Decided(**both, words=words, counts=self.counts + counts)
         return done.arranged(np.argsort(done.start, kind="stable"))
 
 

@@ -91,7 +91,8 @@ class Totals:
     @classmethod
     def read(cls, counts: Mapping[str, Any]) -> "Totals":
         """From ``counts``, by way of JSON."""
-        return cls(**{name: Counter(value) if isinstance(value, dict) else value for name, value in counts.items()})
+        values: dict[str, Any] = {k: Counter(v) if isinstance(v, dict) else v for k, v in counts.items()}
+        return cls(**values)
 
     def by_kind(self) -> dict[str, Counter[str]]:
         """The counters by their names in ``report.csv``."""
