@@ -37,14 +37,12 @@ from swapbias.findings import (
 from swapbias.findings.finding import Context
 from swapbias.findings.sensitivity import gap_units, row_shares
 from swapbias.measures import (
-    DIFFERENCES,
     Estimate,
     detectable_gap,
     linear_contrast,
     margin_in,
     mean_score,
     paired_gap,
-    performance,
     power,
     shares_in,
     t_ends,
@@ -716,43 +714,12 @@ def _worst(design: Design) -> str:
     return str(design.rows.loc[mine, "group"].iloc[0])
 
 
+# --- facts that are left out --------------------------------------------------------------------------
+
+
 def _chance(count: int) -> float:
     """Three standard errors of a share of .05 of so many."""
     return 3 * math.sqrt(LEVEL * (1 - LEVEL) / count)
-
-
-# --- groups that are served worse, and facts that are left out -----------------------------------------
-
-SERVED = (("25 + 40, one to five", (25, 40), 5), ("60 + 90, one to five", (60, 90), 5), ("60 + 90, one", (60, 90), 1))
-LESS = 1.0  # how much less the scores of the first group tell where it is served worse
-
-
-def _performance(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
-    """A row for each design: classifiers as good for both groups, then some that are worse for the first."""
-    count = scaled(AUDITS, scale)
-    rows = []
-    for title, subjects, notes in SERVED:
-        for less in (0.0, LESS):
-            rng = np.random.default_rng([*subjects, notes, int(less)])
-            found = [_served(rng, subjects, notes, less) for _ in range(count)]
-            names = [*DIFFERENCES.values(), "odds"]
-            shares = [_share(one[name] < LEVEL for one in found if not math.isnan(one[name])) for name in names]
-            met = _met(max(shares) <= ALLOWED) if not less else ""
-            rows.append((title, "worse for one" if less else "alike", *map(_of, shares), met))
-    return rows
-
-
-def _served(rng: np.random.Generator, subjects: Sequence[int], notes: int, less: float) -> dict[str, float]:
-    """p of each difference between two groups of subjects, whose notes have one label and lean alike."""
-    counts = [rng.integers(1, notes + 1, size=size) for size in subjects]
-    first = np.repeat([True, False], [one.sum() for one in counts])
-    own = np.repeat(np.arange(sum(subjects)), np.concatenate(counts))
-    label, lean = (rng.random(sum(subjects)) < 0.4)[own], rng.standard_normal(sum(subjects))[own]
-    score = scipy.special.expit(1.2 * ((2 * label - 1) * (1.2 - less * first) + lean + rng.standard_normal(len(own))))
-    found = performance(
-        score > 0.5, label, np.where(first, "f", "m").tolist(), reference_group="m", scores=score, cluster_ids=own,
-    )  # fmt: skip
-    return {name: one.p_value for name, one in found.differences.items()} | {"odds": found.equalised_odds.p_value}
 
 
 NOTES, FACTS, KEPT = 600, 5, 0.9  # pairs, facts of a note, and the chance that a fact is kept
@@ -884,24 +851,6 @@ SERIES = (
         "Gates beside a baseline, by a margin of .05",
         ("design", "gap of the baseline", "gap of the model", "effects", "passes", "fails", "errs in at most .05"),
         _baselines,
-        timed=False,
-    ),
-    Series(
-        "truth-performance",
-        "Performance by actual group: how often differences are found, at .05",
-        (
-            "subjects of both, notes of each",
-            "classifier",
-            "TPR",
-            "FPR",
-            "PPV",
-            "called positive",
-            "AUROC",
-            "calibration",
-            "equalised odds",
-            "bar met",
-        ),
-        _performance,
         timed=False,
     ),
     Series(

@@ -19,9 +19,8 @@ from swapbias.studies import Rubric, without_reasoning
 
 BASELINE = "baseline"
 _SHARES = (("said_unsure", "unsure"), ("said_other", "not readable"), ("strict_other", "not readable, strictly"))
-_AS_WRITTEN = "original"  # the version of a note in its patient's own gender
 RANDOM_DIRECT = "random words: mean |cosine|"
-SIGNED = ("flips", "ratios", "actual")  # rates with a direction, which cancels over slices of opposite signs
+SIGNED = ("flips", "ratios")  # rates with a direction, which cancels over slices of opposite signs
 GOAL = 0.02  # the largest distance of the recall of the group from chance
 _ALIKE = "pairs judged alike"  # the answers of which the group is predicted once more
 _WIDER = 1.3  # recalls of one fold after the other vary by 1.1 to 1.3 times what independent ones do
@@ -144,30 +143,6 @@ def _ratios(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         ):
             higher = "" if math.isnan(estimate.value) else found.higher_group
             yield context.finding(estimate, measure, name, higher_group=higher, **more)
-
-
-def _actual(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
-    """Performance for each gender in the notes as they were written, each of its patient's own gender.
-
-    Of labels alone (scores that are 0 or 1) there are the rates, and nothing of ranking and calibration.
-    """
-    two = context.two(rows)
-    mine = two[two["version"] == _AS_WRITTEN] if "version" in two else two.iloc[:0]
-    if not context.whole(mine):
-        return
-    scores, contrast = mine["score"].to_numpy(dtype=float), context.gap_fields["contrast"]
-    graded = scores if not np.isin(scores[~np.isnan(scores)], (0, 1)).all() else None
-    notes, over = _notes(context, mine)
-    del notes["pair_ids"]  # each note is there once
-    found = measures.performance(labels=_labels(mine), scores=graded, **notes)
-    group, reference = context.sides
-    for name, values in found.groups.items():
-        for measure, estimate in values.items():
-            yield context.finding(estimate, measure, name, cluster_vars=over)
-    for measure, estimate in found.differences.items():
-        higher = group if estimate.value > 0 else reference * (estimate.value < 0)
-        yield context.finding(estimate, measure, contrast, cluster_vars=over, higher_group=higher)
-    yield context.finding(found.equalised_odds, "equalised_odds_difference", contrast, cluster_vars=over)
 
 
 def _f1(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -325,7 +300,7 @@ def _selection(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 
 
 RATES: Mapping[str, Callable[[Context, pd.DataFrame], Iterator[Finding]]] = {
-    "flips": _flips, "ratios": _ratios, "f1": _f1, "actual": _actual, "leakage": _leakage, "direction": _direction,
+    "flips": _flips, "ratios": _ratios, "f1": _f1, "leakage": _leakage, "direction": _direction,
     "selection": _selection, ANSWERS: _answers,
 }  # fmt: skip
 

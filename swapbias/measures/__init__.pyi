@@ -62,12 +62,10 @@ from .measure import (
     module_info as module_info,
 )
 from .rates import (
-    DIFFERENCES as DIFFERENCES,
     agreement_share as agreement_share,
     flip_rate as flip_rate,
     kappa as kappa,
     macro_f1 as macro_f1,
-    performance as performance,
     rate_ratio as rate_ratio,
     share_above as share_above,
     share_right as share_right,

@@ -69,7 +69,6 @@ class Measure:
     whole: bool = False  # a count, written without decimals
     comparison: bool = True  # may be primary; a level of one group, or another's number on another scale, is none
     tabled: bool = False  # a rate, which has a table of its own by slice and regime
-    performed: str = ""  # the column of the table of performance: of notes as written, each of its own group
     across: bool = False  # computed across the values of a slice, which ``slice_by`` names
     reach: int = 0  # of a difference of scores: how many ranges of their unit it can span; 0 for anything else
     scale: Scale | None = None  # where the unit of the scores decides nothing; None: none would be true
@@ -91,17 +90,6 @@ class Measure:
         return _distance(f"1 - |{what}|{'' if span == 1 else f' / {span:g}'}; {what} in {unit}", 0, -span, span)
 
 
-def _by_group(
-    name: str, title: str, unit: str, difference: str, rates: str = "", called: str = ""
-) -> tuple[Measure, Measure]:
-    """What one group gets of a classifier, and the difference of what two groups get."""
-    both = f"difference of {rates or f'{unit}s'}"
-    own, scale = f"{both}, patients' own gender", _distance(f"1 - |{both}|", 0, -1)
-    gap = Measure(difference, called or f"{title} difference", "", own, performed=title, scale=scale)
-    level = Measure(name, f"{title}, {{contrast}}", "", unit, signed=False, comparison=False, performed=title)
-    return level, gap
-
-
 def _rates(rate: str, rates: str) -> tuple[Measure, ...]:
     """The difference of two groups' rates; once more on the scale of ratios; and as published, where it is biased."""
     smaller, short = f"the smaller {rates} rate over the larger", rate.upper()
@@ -118,7 +106,6 @@ def _rates(rate: str, rates: str) -> tuple[Measure, ...]:
 
 _TPR, _FPR = _rates("tpr", "true positive"), _rates("fpr", "false positive")
 _UAR, _COSINE = "unweighted average recall", "1 - direct bias; mean |cosine| with the gender direction"
-_EXCESS = "mean score minus share of positives"
 _LEVEL: Mapping[str, Any] = {"signed": False, "comparison": False}
 _RECORDS = (
     Measure("paired_gap", reach=1),
@@ -146,18 +133,6 @@ _RECORDS = (
             scale=_distance("1 - flip rate; share of notes whose prediction changes with the gender")),
     _TPR[0], _FPR[0], _TPR[1], _FPR[1], _TPR[2], _FPR[2],
     Measure("macro_f1", "macro F1", "", "macro F1", signed=False, tabled=True),
-    *_by_group("tpr", "TPR", "true positive rate", "equal_opportunity_difference"),
-    *_by_group("fpr", "FPR", "false positive rate", "predictive_equality_difference"),
-    Measure("equalised_odds_difference", "equalised odds difference", "",
-            "larger difference of true or false positive rates", signed=False, performed="equalised odds",
-            scale=_distance("1 - the larger difference of rates")),
-    *_by_group("ppv", "PPV", "positive predictive value", "predictive_parity_difference"),
-    *_by_group("selection_rate", "called positive", "share of notes called positive", "demographic_parity_difference",
-               "selection rates", "demographic parity difference"),
-    *_by_group("auroc", "AUROC", "area under the ROC curve", "auroc_difference", "areas under the ROC curve"),
-    Measure("calibration", "calibration, {contrast}", "", _EXCESS, comparison=False, performed="calibration"),
-    Measure("calibration_difference", "calibration difference", "", f"difference of {_EXCESS}",
-            performed="calibration"),  # neither side is the fairer one
     Measure("leakage_uar", "gender leakage (UAR)", "", _UAR, signed=False, scale=_distance(
         "1 - 2 |UAR - 0.5|; unweighted average recall of telling the gender, 0.5 by chance", 0.5)),
     Measure("agreement", "the judge's two readings alike, {contrast}", "", "share of answers judged", **_LEVEL),

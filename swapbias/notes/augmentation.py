@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from swapbias import swapping
-from swapbias.notes.rows import NAME, OWN
+from swapbias.notes.rows import NAME
 from swapbias.studies import DOUBTFUL, PROMPT_COLUMNS, corpus_dir, placebo, read_table
 
 if TYPE_CHECKING:  # its patterns take long to compile, and most audits swap nothing
@@ -244,24 +244,6 @@ class Notes:
             for version in VERSIONS
             for note in in_regime(mine, version, self.swapper, self.known)
         ]
-
-    def unperformed(self) -> list[str]:
-        """What performance by the patient's own gender leaves open, because no test note shows it."""
-        found = []
-        for phenotype in self.phenotypes:
-            mine = [one for one in self._of("test", phenotype) if one["gender"]]
-            name = "the label" if phenotype == OWN else phenotype.replace("_", " ")
-            genders, labels = {one["gender"] for one in mine}, {one["label"] for one in mine if one["label"]}
-            if len(genders) == 1:
-                found.append(
-                    f"all test notes on {name} are about {genders.pop()} patients, so that nothing shows "
-                    "performance by the patient's own gender: add notes about others"
-                )
-            if len(labels) == 1:
-                (label,) = labels
-                rate = "FPR" if label == "positive" else "TPR"
-                found.append(f"all test notes on {name} are labelled {label}: there is no {rate}, and no AUROC")
-        return found
 
     def remarks(self) -> list[str]:
         """How many test notes are not compared, or are compared with a reservation."""

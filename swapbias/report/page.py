@@ -314,20 +314,21 @@ def rate_charts(experiment: Experiment, found: Sequence[Finding]) -> Iterator[Ch
     order = list(MEASURES)
     for one in sorted(found, key=lambda one: order.index(one.measure)):
         record = MEASURES[one.measure]
-        name = record.performed or (record.title if record.tabled else "")
-        if name and one.slice_by != "all" and not one.view:
+        if record.tabled and one.slice_by != "all" and not one.view:
             row = text.plain(one.subset)
             row += f": {text.direction(one)}" if one.measure == "flip_rate" else ""
             column = one.contrast if one.contrast in experiment.compared else ""
-            rates.setdefault((name, one.model_id), []).append((text.value_name(one.slice_value), row, column, one))
+            rates.setdefault((record.title, one.model_id), []).append(
+                (text.value_name(one.slice_value), row, column, one)
+            )
     both = " minus ".join(text.group_name(experiment, one) for one in (experiment.group, experiment.reference_group))
     for (name, model), rows in rates.items():
         columns, record = _columns(experiment, experiment.compared, rows), MEASURES[rows[0][-1].measure]
         if columns and any(not column for _, _, column, _ in rows):
             columns = {**columns, "": ("difference", None)}
-        notes = "notes as written, each of its patient's own gender" if record.performed else "notes"
-        caption = f"{record.unit} of {notes}, with 95 % intervals."
-        caption += f" A difference is {both}." if record.performed or record.signed else ""
+        caption = f"{record.unit} of notes, with 95 % intervals." + (
+            f" A difference is {both}." if record.signed else ""
+        )
         yield chart_of(f"{name}{f', {model}' if _several(found) else ''}", caption, rows, columns or None)
 
 

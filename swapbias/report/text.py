@@ -27,7 +27,6 @@ _CLAIMS = {
     "causal": "finds texts about {more} likelier than those about {less}",
 }
 _RATIOS = {"log-odds": "odds", "log-probability": "probability", "log of words": "length"}
-_SHARES = ("TPR", "FPR", "PPV", "called positive", "equalised odds")  # of performance, beside AUROC and calibration
 _SIGNED = (
     "nonanswer_gap",
     "truncation_gap",
@@ -579,7 +578,7 @@ def in_percent(measure: str) -> bool:
     """Whether a measure is a share, or a difference of two, which is written in percent or in points."""
     record = MEASURES[measure]
     share = record.scale is not None and record.scale.most == 1 and measure != "direct_bias"
-    return measure == "sign_kept" or (record.performed in _SHARES if record.performed else share)
+    return measure == "sign_kept" or share
 
 
 def number(value: float, *, signed: bool = False, digits: int = 3) -> str:
@@ -755,9 +754,6 @@ def where(finding: Finding, every: str = "all") -> str:
 def direction(finding: Finding) -> str:
     """What the value's sign means, or who has the higher rate; blank for what has no direction."""
     experiment, record = experiment_of(finding), MEASURES[finding.measure]
-    if record.performed and finding.measure not in _SIGNS:
-        own = "0: equal; patients of either gender in their own notes, which differ in more than words"
-        return own if finding.reference_group else ""
     declared = experiment.direction if experiment else f"above zero {finding.group or 'the first'} is higher"
     return _SIGNS.get(finding.measure, "{declared}" if record.reach else "").format(
         one=finding, declared=declared, first=finding.group or "of the first", higher=_higher(finding),
@@ -779,12 +775,10 @@ def _higher(finding: Finding) -> str:
 
 def inference(finding: Finding) -> str:
     """What interval and p-value are over: ``over templates and diagnoses``; blank where nothing was tested."""
-    over = finding.view or ("" if finding.estimate.test == "none" else "these rows only")
     if finding.cluster_vars:
-        written = " as written" if MEASURES[finding.measure].performed else ""
         paired = ", paired" if finding.measure == DIFFERENCE else ""
-        over = f"over {finding.cluster_vars.replace(' + ', ' and ')}{written}{paired}"
-    return over
+        return f"over {finding.cluster_vars.replace(' + ', ' and ')}{paired}"
+    return finding.view or ("" if finding.estimate.test == "none" else "these rows only")
 
 
 # --- the terminal -------------------------------------------------------------------------------------

@@ -307,7 +307,6 @@ def _tasks(
             reasons += [one for one in untrained if one not in reasons]
     if tasks and tasks[0].notes:
         remarks = tasks[0].notes.remarks()
-        remarks += tasks[0].notes.unperformed() if "actual" in experiment.rates else []
         if tasks[0].factless:
             remarks.append(f"notes left out because they state no fact of the checklist: {tasks[0].factless}")
         reasons += [(studies.part_of(experiment.name), one) for one in remarks]

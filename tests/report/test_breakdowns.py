@@ -55,17 +55,6 @@ def test_a_rate_of_each_group_has_the_colours_of_its_groups(monkeypatch):
     assert 'class="dot g0"' in row.picture
 
 
-def test_performance_is_shown_by_group_with_the_difference():
-    levels = ("tpr", "fpr", "ppv", "selection_rate", "auroc", "calibration")
-    found = [rate(one, 0.5, "depression", contrast=group) for one in levels for group in ("female", "male")]
-    more = [rate("equalised_odds_difference", 0.1, "depression"), rate("auroc_difference", 0.1, "depression")]
-    charts = {one.name: one for one in rate_charts(NOTES, [*found, *more])}
-    assert len(charts) == 7
-    assert charts["AUROC"].heads == ("women", "men", "difference")
-    assert [cell for cell, _ in charts["AUROC"].parts["depression"][0].cells][2].startswith("0.100 (0.050 to 0.150)")
-    assert charts["AUROC"].parts["depression"][0].picture.count('class="dot') == 2
-
-
 def answered():
     """Eight prompts: of the side that fits 3 right, 1 wrong; of the other 1 right, 1 unsure, 1 refused, 1 silent."""
     said = (

@@ -130,14 +130,6 @@ def test_a_classifier_of_ones_own_is_audited_on_own_notes(ten, tmp_path, quiet):
     explained = json.loads((run.folder / "explanations.json").read_text())
     assert explained[0]["words"]["male"][0][0] in ("falls", "he")
     assert len({one["pair_id"] for one in explained}) == 3  # of the four that differ
-    # As written the rule finds vodka alone in women, and the falls of men as well. Women: notes 2, 3 (positive) and
-    # 6, 8, 9; called are 2 and 9. Men: 1, 4 and 5, 7, 10; called are 1, 4 and 7. Scores are .9 where called, else .2:
-    # note 2 stands above 6 and 8 and level with 9, note 3 level with 6 and 8 and below 9.
-    own = {(one.measure, one.contrast): one.estimate.value for one in found if one.slice_by == "phenotype"}
-    assert [own["tpr", side] for side in ("female", "male")] == [1 / 2, 1]
-    assert [own["fpr", side] for side in ("female", "male")] == [1 / 3, 1 / 3]
-    assert own["equalised_odds_difference", "female - male"] == 1 / 2
-    assert own["auroc", "female"] == pytest.approx((2.5 + 1) / 6)
 
 
 def test_genders_are_read_off_the_text_and_notes_without_one_have_no_pair(ten):
@@ -220,8 +212,6 @@ def test_a_perfect_learner_flips_on_the_planted_share(depression_file, tmp_path,
     assert mine["flip_rate"].estimate.value == pytest.approx(planted)
     assert mine["flip_rate"].higher_group == "female"
     assert mine["macro_f1"].estimate.value < 1  # the other versions of the leak are wrong
-    own = {(one.measure, one.contrast): one.estimate.value for one in found if one.slice_by == "phenotype"}
-    assert own["tpr", "female"] == own["tpr", "male"] == 1  # as they were written none is
 
 
 def test_gender_leaks_from_notes_as_written_and_not_from_neutralised_ones(synthetic_run):
@@ -393,10 +383,7 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_done(tmp_path, quiet):
     settings = NoteOptions(data=str(path), classifier="tests.runs.test_clinical:men_fall")
     run, found = start(Settings(options=(settings,)), tmp_path / "run", **quiet)
     reasons = [one["reason"] for one in run.manifest()["skipped"] if one["experiment"].startswith("part")]
-    assert reasons == [
-        "1 of 3 test notes left out: their gender is not known",
-        "all test notes on the label are labelled positive: there is no FPR, and no AUROC",
-    ]
+    assert reasons == ["1 of 3 test notes left out: their gender is not known"]
     assert math.isnan(numbers(found, "as trained")["fprr"].estimate.value)  # no negative note
     assert "not defined" in direction(numbers(found, "as trained")["fprr"])
     path.write_text("text,label\nNo change.,0\n")
@@ -405,10 +392,6 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_done(tmp_path, quiet):
     path.write_text("text,label,split\nShe is well.,1,train\n")
     with pytest.raises(UsageError, match=r"^None of the 1 notes has the split test\. Mark some in the column split"):
         start(Settings(options=(settings,)), tmp_path / "other", **quiet)
-    path.write_text("text,label\nShe is well.,1\nShe is ill.,0\n")
-    run, _ = start(Settings(options=(settings,)), tmp_path / "women", **quiet)
-    (left,) = [one["reason"] for one in run.manifest()["skipped"] if one["experiment"].startswith("part")]
-    assert "all test notes on the label are about female patients, so that nothing shows performance" in left
 
 
 def test_leakage_reads_the_notes_of_the_limited_pairs(depression_file, tmp_path, quiet):

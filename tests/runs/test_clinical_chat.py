@@ -98,15 +98,13 @@ def test_what_a_model_leaves_out_of_notes_about_women_is_found(notes, tmp_path, 
     assert "keeps more of the facts of notes about men" in (run.folder / "report.html").read_text()
 
 
-def test_labels_have_flips_and_performance_and_no_explanation_that_would_ask_a_thousand_times(notes, tmp_path, quiet):
+def test_labels_have_flips_and_rates_and_no_explanation_that_would_ask_a_thousand_times(notes, tmp_path, quiet):
     with ChatServer(lambda prompt: "(A)" if SHE.search(prompt.partition("Note:\n")[2]) else "No.") as server:
         run, found = start(asked(notes, server, task="labels"), tmp_path / "run", draw=False, **quiet)
         assert len(server.requests) == 24
     values = {(one.measure, one.contrast): one.estimate.value for one in found if one.slice_by == "phenotype"}
     assert values["flip_rate", "female and male"] == 1
-    assert values["tpr", "female"] == values["fpr", "female"] == 1
-    assert values["demographic_parity_difference", "female - male"] == 1
-    assert ("auroc", "female") not in values  # yes and no rank nothing
+    assert values["tpr_difference", "female - male"] == values["fpr_difference", "female - male"] == 1
     assert not (run.folder / "explanations.json").exists()
 
 
