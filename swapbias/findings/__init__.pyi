@@ -30,7 +30,6 @@ from .finding import (
     VERDICTS as VERDICTS,
     Context as Context,
     Finding as Finding,
-    Oriented as Oriented,
     comparisons as comparisons,
     experiment_of as experiment_of,
     oriented as oriented,

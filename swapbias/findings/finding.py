@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.measures import MEASURES, Estimate, Record, Scale, t_ends
+from swapbias.measures import MEASURES, Estimate, Record, t_ends
 from swapbias.models import unit_of
 from swapbias.studies import Experiment, Published, load_study
 
@@ -28,7 +28,7 @@ ALL, ALL_GAPS = "all groups", "all groups, gaps"  # its contrasts: of their mean
 EFFECTS = ("main_effect", "interaction", "interaction_of_three")  # of one factor, of two, of three
 DIFFERENCE = "model_difference"  # the measure of one model's value minus another's
 BEYOND_PARTS = "further from the mean than the sum of its parts"  # the verdict of an intersection that is
-_ROUNDING = 1e-6  # cosines and probabilities are stored as float32
+_ROUNDING = 2e-6  # cosines and probabilities are stored as float32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -309,7 +309,7 @@ def primary_of_each(found: Iterable[Finding]) -> list[Finding]:
         several.append(one)
 
     def fairness(one: Finding) -> float:
-        return number.value if (number := oriented(one)) else 1.0
+        return number[0] if (number := oriented(one)) else 1.0
 
     return [min(several, key=fairness) for several in chosen.values()]
 
@@ -323,47 +323,23 @@ def experiment_of(finding: Finding) -> Experiment | None:
     return next((one for one in study.experiments if one.name == finding.experiment), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Oriented:
-    """A finding from 0 (as unequal as can be) to 1 (no measured difference), its interval, and how it was made.
-
-    ``high`` is 1 where the finding's interval contains "no difference". ``low`` and ``high`` are NaN without one.
-    """
-
-    value: float
-    low: float
-    high: float
-    how: str
-
-
-def oriented(finding: Finding) -> Oriented | None:
-    """A finding as a number where higher is fairer, by ``Measure.scale_in`` its unit.
+def oriented(finding: Finding) -> tuple[float, str] | None:
+    """A finding from 0 (as unequal as can be) to 1 (no measured difference), and how it was made in words.
 
     Returns:
         None where the value is NaN or was made of constant scores, the measure has no orientation, or the unit is not
         known: never a guess.
 
     Raises:
-        ValueError: a value outside the range of its unit, or interval ends in the wrong order.
+        ValueError: a value outside the range of its unit.
     """
-    value, low, high = (float(getattr(finding.estimate, name)) for name in ("value", "ci_low", "ci_high"))
-    scale, where = MEASURES[finding.measure].scale_in(finding.unit), f"{finding.study} {finding.experiment}"
+    value, scale = finding.estimate.value, MEASURES[finding.measure].scale_in(finding.unit)
     if scale is None or math.isnan(value) or finding.verdict == UNMEASURED:
         return None
-    room = _ROUNDING * (scale.most - scale.least) if math.isfinite(scale.most - scale.least) else 0.0
-    if not scale.least - room <= value <= scale.most + room:
+    fair = scale.fair(float(value))
+    if not -_ROUNDING <= fair <= 1 + _ROUNDING:
         raise ValueError(
-            f"{where}: {finding.measure} of {value:g} {finding.unit}, expected {scale.least:g} to {scale.most:g}. "
-            "Check the scores."
+            f"{finding.study} {finding.experiment}: {finding.measure} of {value:g} {finding.unit}, expected "
+            f"{scale.least:g} to {scale.most:g}. Check the scores."
         )
-    if low > high:
-        raise ValueError(f"{where}: interval {low:g} to {high:g}, expected the lower end first. Check the results.")
-    if math.isnan(low) or math.isnan(high):
-        return Oriented(_at(scale, value), math.nan, math.nan, scale.how)
-    ends = _at(scale, low), _at(scale, high)
-    best = 1.0 if low <= scale.neutral <= high else max(ends)  # no difference may lie between the ends
-    return Oriented(_at(scale, value), min(ends), best, scale.how)
-
-
-def _at(scale: Scale, value: float) -> float:
-    return min(1.0, max(0.0, scale.fair(min(scale.most, max(scale.least, value)))))
+    return min(1.0, max(0.0, fair)), scale.how

@@ -294,14 +294,14 @@ def eval_entries(
         corpus = experiment.corpus if experiment and experiment.corpus else one.study
         each = [(each, number) for each in (one, *wording.parts(one, found)) if (number := oriented(each))]
         if each and corpus in revisions:
-            least = min((number for _, number in each), key=lambda number: number.value)
+            least, fair_how = min((number for _, number in each), key=lambda number: number[0])
             raw = "; ".join(map(_raw, (finding for finding, _ in each)))
             how = f"swapbias {__version__}, {_settings(manifest, one.model_id)}"
-            notes = f"Higher is fairer: {least.how}. {raw}. {how}. {LIMITS}"
+            notes = f"Higher is fairer: {fair_how}. {raw}. {how}. {LIMITS}"
             entry = EvalResultEntry(
                 dataset_id=f"{namespace}/{corpus}",
                 task_id=one.experiment,
-                value=round(float(least.value), 4),
+                value=round(least, 4),
                 dataset_revision=revisions[corpus],
                 date=str(manifest.get("finished") or manifest["started"]),
                 source_url=source_url,

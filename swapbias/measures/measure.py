@@ -39,22 +39,21 @@ def margin_in(unit: str, share: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How a quantity is oriented, in words; ``fair`` is 1 at ``neutral`` and falls on either side of it."""
+    """How a quantity is oriented, in words; ``fair`` is 1 where there is no difference and falls on either side."""
 
     how: str
     fair: Callable[[float], float]
-    neutral: float
     least: float
     most: float
 
 
 def _distance(how: str, neutral: float = 0, least: float = 0, most: float = 1) -> Scale:
     """1 less the distance from neutral, as a share of the largest distance."""
-    return Scale(how, lambda value: 1 - abs(value - neutral) / (most - neutral), neutral, least, most)
+    return Scale(how, lambda value: 1 - abs(value - neutral) / (most - neutral), least, most)
 
 
 def _log(how: str, span: float = math.inf) -> Scale:
-    return Scale(how, lambda gap: math.exp(-abs(gap)), 0, -span, span)
+    return Scale(how, lambda gap: math.exp(-abs(gap)), -span, span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ class Measure:
 def _rates(rate: str, rates: str) -> tuple[Measure, ...]:
     """The difference of two groups' rates; once more on the scale of ratios; and as published, where it is biased."""
     smaller, short = f"the smaller {rates} rate over the larger", rate.upper()
-    published = Scale(smaller, lambda ratio: min(ratio, 1 / ratio) if ratio else 0.0, 1, 0, math.inf)
+    published = Scale(smaller, lambda ratio: min(ratio, 1 / ratio) if ratio else 0.0, 0, math.inf)
     return (
         Measure(f"{rate}_difference", f"{short} gap", "", f"difference of {rates} rates", tabled=True,
                 scale=_distance(f"1 - |difference of {rates} rates|", 0, -1)),
