@@ -12,7 +12,6 @@ from .analysis import (
 from .finding import (
     ALL_GAPS as ALL_GAPS,
     AS_PUBLISHED as AS_PUBLISHED,
-    BEYOND_PARTS as BEYOND_PARTS,
     DIFFERENCE as DIFFERENCE,
     EFFECTS as EFFECTS,
     FOUND as FOUND,

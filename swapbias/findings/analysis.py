@@ -15,7 +15,6 @@ from swapbias.findings.finding import (
     ALL,
     ALL_GAPS,
     AS_PUBLISHED,
-    BEYOND_PARTS,
     DIFFERENCE,
     EFFECTS,
     JUDGED,
@@ -111,7 +110,7 @@ def disaggregate(
     many = {one.name for one in chosen.experiments if one.groups}
     marked = _disagreeing(corrected(marked, chosen.correction, many))
     joined = [replace(one, published=known.get(one.key())) if one.score == "score" else one for one in marked]
-    return _with_intersections(judged(joined, margin=margin))
+    return judged(joined, margin=margin)
 
 
 def _one_per_prompt(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
@@ -365,7 +364,7 @@ def _all_groups(context: Context, rows: pd.DataFrame, contrast: str) -> Iterator
 
 
 def _factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
-    """Main effects, interactions and intersections of the experiment's factors, where every intersection has rows.
+    """Main effects and interactions of the experiment's factors, where every combination of levels has rows.
 
     Raises:
         ValueError: rows without the columns of the factors.
@@ -393,27 +392,6 @@ def _factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
             yield context.finding(one.estimate, EFFECTS[one.order - 1], effect_name(one), cluster_vars=over, **named)
         if len(mine) > 1:
             yield context.finding(test.estimate, SPREAD, term, cluster_vars=over)
-    groups = {", ".join(levels): str(group) for group, *levels in table.itertuples(name=None)}
-    # The furthest from the mean is named first.
-    for cell in sorted(found.intersections, key=lambda one: -abs(one.gap)):
-        yield context.finding(
-            cell.estimate, "intersection", " x ".join(experiment.factors), slice_by="intersection",
-            slice_value=cell.name, cluster_vars=over, intersection=cell.name, from_mean=cell.gap, parts=cell.parts,
-            group=groups[cell.name],
-        )  # fmt: skip
-
-
-def _with_intersections(found: Sequence[Finding]) -> list[Finding]:
-    """Primary tests of all groups with the intersection beyond its parts that is furthest from the mean."""
-    marked, names = list(found), ("intersection", "group", "from_mean", "parts")
-    for place, one in enumerate(found):
-        where = (one.experiment, one.score, one.subset, BEYOND_PARTS)
-        cells = found if one.primary and one.measure == SPREAD and one.contrast == ALL else ()
-        beyond = [cell for cell in cells if (cell.experiment, cell.score, cell.subset, cell.verdict) == where]
-        if beyond:
-            most = max(beyond, key=lambda cell: abs(cell.from_mean))
-            marked[place] = replace(one, **{name: getattr(most, name) for name in names})
-    return marked
 
 
 # --- primary findings and families --------------------------------------------------------------------

@@ -27,7 +27,6 @@ SPREAD = "group_spread"  # the test of several groups at once
 ALL, ALL_GAPS = "all groups", "all groups, gaps"  # its contrasts: of their means, of their gaps in two subsets
 EFFECTS = ("main_effect", "interaction", "interaction_of_three")  # of one factor, of two, of three
 DIFFERENCE = "model_difference"  # the measure of one model's value minus another's
-BEYOND_PARTS = "further from the mean than the sum of its parts"  # the verdict of an intersection that is
 _ROUNDING = 2e-6  # cosines and probabilities are stored as float32
 
 
@@ -60,7 +59,7 @@ class Finding(Record):
             ``ratio_df`` and ``ratio_skewness`` are of its natural log.
         minimum_detectable_effect: the smallest gap that such an audit finds in four of five times.
         margin: a gap below it counts as none, in the unit of the value.
-        verdict: of ``VERDICTS``, or ``BEYOND_PARTS`` of an intersection; blank for other measures.
+        verdict: of ``VERDICTS``; blank for other measures.
         loo_min, loo_max: of a primary finding: the range of its value without one template or condition at a time.
         influential_items: of a primary finding: what could turn it, as JSON of ``influences``; blank for nothing.
         sign_agreement: of a primary finding: the share of paraphrases in which it has its sign.
@@ -68,8 +67,6 @@ class Finding(Record):
         higher_group: of a rate: the group with the higher one, or with more positives; blank where they are equal.
         only_group, only_reference: of a flip rate: the number of notes that are positive in the version of the group
             alone, and in that of the reference group alone.
-        intersection: of crossed factors, of an intersection or the primary finding of all: the levels of a group that
-            lies ``from_mean`` from the mean of all, where the main effects of its levels add up to ``parts``.
         published: the published number beside it, if there is one.
 
     Numbers are NaN, and texts blank, for other measures.
@@ -111,9 +108,6 @@ class Finding(Record):
     higher_group: str = ""
     only_group: float = math.nan
     only_reference: float = math.nan
-    intersection: str = ""
-    from_mean: float = math.nan
-    parts: float = math.nan
     published: Published | None = None
 
     @property

@@ -9,7 +9,6 @@ import pandas as pd
 from swapbias import measures
 from swapbias.errors import UsageError
 from swapbias.findings.finding import (
-    BEYOND_PARTS,
     DIFFERENCE,
     FOUND,
     LEVEL,
@@ -111,8 +110,6 @@ def _simultaneous(finding: Finding, questions: int, family: Sequence[Finding]) -
 
 def _judged(finding: Finding, share: float) -> Finding:
     estimate = finding.estimate
-    if finding.measure == "intersection":
-        return replace(finding, verdict=BEYOND_PARTS if estimate.p_adjusted < LEVEL and estimate.value > 0 else "")
     if not (MEASURES[finding.measure].reach or finding.measure == DIFFERENCE) or finding.view:
         return finding
     margin, detectable = margin_in(finding.unit, share), math.nan

@@ -363,15 +363,6 @@ def adjust(p_values: ArrayLike, method: str = "holm") -> Floats:
     return adjusted
 
 
-def holm(found: Sequence[Estimate], family: str) -> list[Estimate]:
-    adjusted = adjust([one.p_value for one in found])
-    name = f"{family}: {int((~np.isnan(adjusted)).sum())} tests, holm"
-    return [
-        one if math.isnan(p) else replace(one, p_adjusted=float(p), family=name)
-        for one, p in zip(found, adjusted, strict=True)
-    ]
-
-
 def at_level(estimate: Estimate, level: float) -> Estimate:
     """The estimate with an interval of coverage 1 - ``level``; as it is without a standard error."""
     if math.isnan(estimate.std_error):

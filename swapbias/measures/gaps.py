@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from swapbias.measures.contrast import (
     clustered_name,
-    holm,
     linear_contrast,
     mean_of,
     pooled_spread,
@@ -355,21 +354,10 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Intersection:
-    """One cell of crossed group factors beside what its parts add up to."""
-
-    name: str  # its levels, "female, black"
-    gap: float  # its mean less the mean of all cells
-    parts: float  # what the main effects of its levels add up to
-    estimate: Estimate  # by how much gap goes beyond parts: above 0 further from the mean of all, below 0 nearer
-
-
-@dataclass(frozen=True, slots=True)
 class Factorial:
-    """Crossed group factors: effects and intersections, each a family of p-values for Holm, and a test of a term."""
+    """Effects of crossed group factors, and of each term (``gender x race``) whether any of its effects is not 0."""
 
     effects: tuple[Effect, ...]
-    intersections: tuple[Intersection, ...]
     terms: Mapping[str, Omnibus]
 
 
@@ -377,12 +365,11 @@ def factorial(
     scores: ArrayLike, levels: Mapping[str, Sequence[str]], *, reference: Mapping[str, str],
     pair_ids: Ids | None = None, cluster_ids: ClusterIds = None,
 ) -> Factorial:  # fmt: skip
-    """Main effects of crossed group factors, their interactions, and each intersection beside its parts.
+    """Main effects of crossed group factors and their interactions.
 
     All are weighted sums of the means of the cells (every combination of levels), each cell weighing the same, with
     the inference of ``paired_gap`` or, without ``pair_ids``, of ``group_gap``. Effects are of all levels but the
-    reference, interactions of up to three factors. In two factors of two levels all four cells lie equally far from
-    their parts: it is one test.
+    reference, interactions of up to three factors. ``adjust`` corrects their p-values.
 
     Args:
         levels: of each factor ("gender", "race") the level of each row.
@@ -403,13 +390,12 @@ def factorial(
     codes, score = np.array([places[row] for row in rows]), by_group(scores, rows)[0]
     found = _Groups.of(score, codes, names, cluster_ids, pair_ids)
     weights = [np.array(list(one.weights.values())) for one in effects]
-    estimates = holm([found.contrast(one) for one in weights], "effects")
+    tested = tuple(replace(one, estimate=found.contrast(each)) for one, each in zip(effects, weights, strict=True))
     terms = {
         term: found.omnibus([w for one, w in zip(effects, weights, strict=True) if one.term == term])
         for term in dict.fromkeys(one.term for one in effects)
     }
-    tested = tuple(replace(one, estimate=each) for one, each in zip(effects, estimates, strict=True))
-    return Factorial(tested, _intersections(found, cells), terms)
+    return Factorial(tested, terms)
 
 
 def crossed_effects(levels: Mapping[str, Sequence[str]], reference: Mapping[str, str]) -> list[Effect]:
@@ -443,15 +429,3 @@ def crossed_effects(levels: Mapping[str, Sequence[str]], reference: Mapping[str,
     if twice := next((one for one in named if named.count(one) > 1), None):
         raise ValueError(f"two effects of {twice[0]} would be called {twice[1]!r}. Rename the levels.")
     return made
-
-
-def _intersections(found: _Groups, cells: Sequence[tuple[str, ...]]) -> tuple[Intersection, ...]:
-    made, whole, means = [], np.full(len(cells), 1 / len(cells)), found.means
-    for cell, own in zip(cells, np.eye(len(cells)), strict=True):
-        same = np.array([[one == other for one, other in zip(cell, each, strict=True)] for each in cells])
-        parts = (same / same.sum(axis=0)).sum(axis=1) - len(cell) * whole
-        gap, expected = (float(means @ weights) for weights in (own - whole, parts))
-        beyond = found.contrast(math.copysign(1.0, gap) * (own - whole - parts))
-        made.append(Intersection(", ".join(cell), gap, expected, beyond))
-    corrected = holm([one.estimate for one in made], "intersections")
-    return tuple(replace(one, estimate=each) for one, each in zip(made, corrected, strict=True))

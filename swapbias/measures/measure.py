@@ -115,7 +115,6 @@ _RECORDS = (
     Measure("main_effect", "main effect, {contrast}", "main effect ", reach=1),
     Measure("interaction", "interaction, {contrast}", "interaction ", reach=2),
     Measure("interaction_of_three", "interaction, {contrast}", "interaction ", reach=4),
-    Measure("intersection", "beyond its parts, {contrast}", "intersection ", comparison=False),
     Measure("bias_difference", prefix="bias minus baseline's "),  # a model against itself
     Measure("p_one_sided", "one-sided p, {contrast}", "one-sided p "),
     Measure("model_difference", "{contrast}"),

@@ -40,7 +40,6 @@ EXAMPLES = 4  # pairs shown at each end
 MOST_BYTES = 20_000_000  # of compressed scored prompts in one page
 _FIELDS = ("model_id", "construct", "label", "condition", "template", "wording")  # what pairs are searched by
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-_BEYOND = "An intersection's value is how much further it lies from the mean of all than its parts add up to."
 _ANSWERED = "What was answered to each side, as a share of all answers. Unreadable: no option was clearly chosen."
 Columns = Mapping[str, tuple[str, int | None]]  # title and colour of each; those without a colour are not drawn
 Placed = tuple[str, str, str, Finding]  # its part of a chart, its row, and its column where there are several
@@ -283,11 +282,10 @@ def slice_charts(experiment: Experiment, found: Sequence[Finding]) -> Iterator[C
     def placed(one: Finding, more: str, row: str, column: str = "") -> Placed:
         return ", ".join(filter(None, (one.model_id * several, more, text.set_name(one)))), row, column, one
 
-    kinds = ("intersection", *(name for name, one in MEASURES.items() if one.reach))
-    groups = [one for one in found if one.measure in kinds and (one.slice_by == "all" or one.measure == kinds[0])]
+    groups = [one for one in found if MEASURES[one.measure].reach and one.slice_by == "all"]
     if experiment.groups and groups:
         rows = [placed(one, text.plain(one.measure), text.compared(one)) for one in groups]
-        yield chart_of("groups", _BEYOND * any(one.measure == kinds[0] for one in groups), rows)
+        yield chart_of("groups", "", rows)
     for by in [one.name for one in experiment.slices]:
         mine = [(one, text.value_name(one.slice_value)) for one in found if one.slice_by == by]
         gaps = [(one, row) for one, row in mine if MEASURES[one.measure].reach]

@@ -30,7 +30,6 @@ _RATIOS = {"log-odds": "odds", "log-probability": "probability", "log of words":
 _SIGNED = (
     "nonanswer_gap",
     "truncation_gap",
-    "intersection",
     "gap_beyond_wording",
     "gap_without_doubtful",
     DIFFERENCE,
@@ -51,10 +50,6 @@ _SIGNS = {
     "gap_difference": _FURTHER,
     "interaction": f"{_FURTHER}; 0: the factors add up",
     "interaction_of_three": "above zero toward the first of each factor; 0: the factors add up",
-    "intersection": (
-        "above zero {one.intersection} lies further {side} the mean than its parts add up to: {one.from_mean:+.3g} "
-        "from the mean of all groups, its parts add up to {one.parts:+.3g}"
-    ),
     "nonanswer_gap": "above zero more {first} prompts get no answer",
     "truncation_gap": "above zero more {first} prompts get an answer that is cut off",
     "group_spread": "0: no group differs from the others",
@@ -333,7 +328,7 @@ def _range_of_rates(results: Sequence[Finding]) -> Iterator[Verdict]:
 
 
 def _of_groups(whole: Finding, results: Sequence[Finding]) -> Iterator[Verdict]:
-    """The test of all groups, the intersection that it names, then gaps or effects, those alike together."""
+    """The test of all groups, then gaps or effects, those alike together."""
     experiment, one, model = experiment_of(whole), whole.estimate, shown(whole.model_id)
     judged = [each for each in results if MEASURES[each.measure].reach and each.verdict]
     groups = f"the {len(experiment.compared)} groups" if experiment else "the groups"
@@ -356,10 +351,6 @@ def _of_groups(whole: Finding, results: Sequence[Finding]) -> Iterator[Verdict]:
         judged *= whole.verdict != UNMEASURED
     else:
         yield Verdict(reached, f"{says}.")
-    if whole.intersection:
-        size = f"{amount(whole.from_mean, whole.unit)} {'below' if whole.from_mean < 0 else 'above'} the mean of all"
-        name, added = plain(whole.group or whole.intersection), amount(whole.parts, whole.unit, signed=True)
-        yield Verdict("", f"{name} lies {size}, further than its parts, which add up to {added}.")
     yield from _several(judged, compared)
 
 
@@ -757,7 +748,6 @@ def direction(finding: Finding) -> str:
     declared = experiment.direction if experiment else f"above zero {finding.group or 'the first'} is higher"
     return _SIGNS.get(finding.measure, "{declared}" if record.reach else "").format(
         one=finding, declared=declared, first=finding.group or "of the first", higher=_higher(finding),
-        side="below" if finding.from_mean < 0 else "above",
     )  # fmt: skip
 
 

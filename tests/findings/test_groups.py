@@ -1,11 +1,11 @@
-"""Findings of more than two groups: a primary one a contrast and one of all, crossed factors, named intersections."""
+"""Findings of more than two groups: a primary one a contrast and one of all, crossed factors."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from swapbias.findings import disaggregate
-from swapbias.findings.finding import BEYOND_PARTS, FOUND, UNDECIDED, Finding
+from swapbias.findings.finding import FOUND, UNDECIDED, Finding
 from swapbias.measures import factorial, omnibus, paired_gap
 from swapbias.studies.study import PLACEBO, PROMPT_COLUMNS, Experiment, Slice, Study
 
@@ -131,25 +131,9 @@ def test_effects_of_the_factors_are_primary_findings_and_cells_are_not():
     assert {one.estimate.family for one in cells} == {"tiny paired_gap of score by all: 3 tests, holm"}
 
 
-def test_an_intersection_that_is_worse_than_its_parts_is_named():
-    some = found(rows(black_woman=0.2), **FACTORS)
-    cells = {one.slice_value: one for one in some if one.measure == "intersection"}
-    # .2 in one of four cells: .15 above the mean of all, while a half of .1 each is due to being woman and black.
-    worst = cells["woman, black"]
-    assert worst.estimate.value == pytest.approx(0.05, abs=0.01)
-    assert worst.verdict == BEYOND_PARTS
-    assert cells["man, white"].verdict == ""  # nearer the mean than its parts
-    head = heads(some)["group_spread", "all groups"]
-    assert (head.intersection, head.group) == ("woman, black", "black woman")
-    assert (head.from_mean, head.parts) == pytest.approx((worst.from_mean, worst.parts), abs=1e-12)
-    assert (head.from_mean, head.parts) == pytest.approx((0.15, 0.1), abs=0.01)
-    assert worst.row()["intersection"] == "woman, black"  # a column of the table
-
-
-def test_nothing_is_named_where_factors_add_up():
+def test_factors_that_add_up_do_not_interact():
     some = found(rows(black_woman=0.2, black_man=0.1, white_woman=0.1), **FACTORS)
-    assert not any(one.verdict == BEYOND_PARTS for one in some)
-    assert not heads(some)["group_spread", "all groups"].intersection
+    assert heads(some)["interaction", "gender x race: (woman - man) x (black - white)"].verdict != FOUND
     assert heads(some)["main_effect", "race: black - white"].verdict == FOUND
 
 

@@ -110,7 +110,7 @@ def test_swapping_the_reference_changes_nothing(measure, unit):
 
 
 UNORIENTED = (  # levels of one group, and comparisons of which no side is the fairer one
-    "group_spread", "intersection", "bias_difference", "p_one_sided", "model_difference", "gap_beyond_wording",
+    "group_spread", "bias_difference", "p_one_sided", "model_difference", "gap_beyond_wording",
     "sign_kept", "gap_without_doubtful", "impact_ratio", "nonanswer_gap", "truncation_gap", "mean", "count_above",
     "correlation", "macro_f1", "agreement", "kappa", "group_leakage", "signed_mean",
 )  # fmt: skip

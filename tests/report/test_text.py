@@ -286,19 +286,6 @@ def test_no_sentence_of_several_groups_claims_more_than_its_verdicts(verdict, si
 SURE_ONES = (FOUND, SMALL, UNSTABLE)
 
 
-def test_an_intersection_beyond_its_parts_is_named():
-    named = spread(
-        0.001, "occupation_names", intersection="woman, black", group="black woman", from_mean=-0.16, parts=-0.1
-    )
-    assert summary([named, of_groups("occupation_names", "main_effect", group="woman", reference_group="man")(
-        -0.1, FOUND
-    )]) == (
-        "Gap: m scores the 4 groups differently (one test of all, p 0.001). black woman lies 16.0 points below the "
-        "mean of all, further than its parts, which add up to \N{MINUS SIGN}10.0 points. Gap: m scores man higher "
-        "than woman by 10.0 points (95 % interval 8.0 to 12.0), averaged over the rest."
-    )  # fmt: skip
-
-
 def test_a_test_of_rates_says_what_differs():
     one = replace(spread(0.2), contrast="all groups, positives")
     assert answer(one).sentence == "m: all groups, positives: no difference shown (one test of all, p 0.200)."
