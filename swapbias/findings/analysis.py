@@ -29,7 +29,6 @@ from swapbias.findings.predictions import RATES, SIGNED, judgements
 from swapbias.findings.sensitivity import (
     ANSWERS,
     CHANGE,
-    LOST,
     OTHER,
     bounded_mean,
     by_sentence,
@@ -164,15 +163,9 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
 
 
 def _columns_read(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
-    """The columns that are read here: most of the time goes into cutting slices out of the others, as the texts."""
-    experiment = context.experiment
-    if experiment.rates:  # these read columns of their own
-        return rows
-    columns = {"group", "label", "pair_id", context.score, experiment.subset, *experiment.random, LOST}
-    columns |= {*experiment.aggregate, *experiment.factors, *(one.column for one in experiment.slices)}
-    columns |= {one.column for one in experiment.covariates}
-    columns |= {"score", OTHER} if context.score == CHANGE else set()
-    return rows[[name for name in rows if name in columns]]
+    """The rows without texts: most of the time would go into cutting slices out of these."""
+    texts = () if context.experiment.rates else ("text", "candidates", "lexicon", "answer", "top_tokens")
+    return rows.drop(columns=[name for name in texts if name in rows])
 
 
 def _parts(rows: pd.DataFrame, column: str) -> list[tuple[str, pd.DataFrame]]:
@@ -588,12 +581,9 @@ def _of_models(finding: Finding, *, several: bool) -> Finding:
     if finding.measure == "mean":
         p_value = measures.t_p(estimate.value, estimate.std_error, estimate.df, estimate.skewness)
         estimate = replace(estimate, p_value=p_value, test=estimate.interval)
-    return Finding(
-        study=finding.study, experiment=finding.experiment, model_id=finding.model_id, measure=DIFFERENCE,
-        contrast=finding.model_id, subset=subset, slice_by=finding.slice_by, slice_value=finding.slice_value,
-        unit=finding.unit, cluster_vars=finding.cluster_vars, view=finding.view, primary=finding.primary,
-        estimate=estimate,
-    )  # fmt: skip
+    same = "study", "experiment", "model_id", "slice_by", "slice_value", "unit", "cluster_vars", "view", "primary"
+    fields: dict[str, Any] = {name: getattr(finding, name) for name in same}
+    return Finding(measure=DIFFERENCE, contrast=finding.model_id, subset=subset, estimate=estimate, **fields)
 
 
 def condition_scores(study: Study, models: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -30,45 +30,18 @@ _TWO = (1.0, -1.0)  # weights of a group and its reference
 # --- one interval for all: Wilson's of shares, put together ------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """A value with the end of its interval at any t quantile, below (side -1) or above (1) it; none if df is NaN."""
-
-    value: float
-    n: int
-    n_unscored: int
-    interval: str = "none"
-    df: float = math.nan
-    end: Callable[[float, float], float] = lambda quantile, side: math.nan
-
-    def estimate(self, *, tested: bool = False, confidence: float = 0.95) -> Estimate:
-        """The value with its interval; with the two-sided p of "it is 0": one less the coverage that reaches 0."""
-        quantile, p_value = t_reach(confidence, self.df), math.nan
-
-        def beyond(reach: float) -> float:
-            return self.end(reach, -math.copysign(1.0, self.value)) * self.value
-
-        if tested and not math.isnan(self.value + self.df):
-            p_value = 1.0 if abs(self.value) <= 1e-12 else 0.0
-            if not p_value and beyond(_FARTHEST) <= 0:
-                reach = scipy.optimize.brentq(beyond, _NEAREST, _FARTHEST)
-                p_value = 2 * float(scipy.special.stdtr(self.df, -reach))
-        return Estimate(
-            self.value, self.end(quantile, -1.0), self.end(quantile, 1.0), p_value=p_value, n=self.n,
-            n_unscored=self.n_unscored, test="that of the interval" if tested else "none", interval=self.interval,
-        )  # fmt: skip
-
-
 def share_sum(
     counted: NDArray[Any], rows: NDArray[Any], weights: Sequence[float], units: Codes | None, clusters: Codes | None,
-    *, scale: Callable[[Floats], Floats] = np.asarray, n_unscored: int = 0, interval: str = "",
-) -> Quantity:  # fmt: skip
+    *, scale: Callable[[Floats], Floats] = np.asarray, n_unscored: int = 0, interval: str = "", tested: bool = False,
+    confidence: float = 0.95,
+) -> Estimate:  # fmt: skip
     """A weighted sum of shares of rows, on an increasing scale: a flip rate, a difference of rates.
 
     Its interval is made of the shares' Wilson intervals (MOVER: Newcombe 1998; Zou and Donner 2008), so that it holds
     where shares are 0 or 1. The correlation of the shares over units (both versions of a note) goes in, drawn towards
     0 by Newcombe's correction where it narrows the interval. Rows of clusters (of whole units) count as fewer: by
     ``_design_effect``, with a t quantile. NaN where a share is; no interval where all rows are of one cluster.
+    ``tested``: with the two-sided p of "it is 0", one less the coverage that just reaches 0.
 
     ``counted`` and ``rows`` have shape (rows, shares): 1 where a row is counted, and where it is in the denominator.
     """
@@ -76,10 +49,12 @@ def share_sum(
     counts, used, shares = whole.sum(axis=0), whole.any(axis=1), _shares(part, whole)
     with np.errstate(divide="ignore"):
         placed = scale(shares)
-    name = interval or "Wilson, combined" + ("" if clusters is None else ", over clusters")
-    value = float(placed @ weight) if np.isfinite(placed).all() else math.nan
-    found = Quantity(value, int(used.sum()), n_unscored, name)
-    if math.isnan(value):
+    found = Estimate(
+        float(placed @ weight) if np.isfinite(placed).all() else math.nan, n=int(used.sum()), n_unscored=n_unscored,
+        test="that of the interval" if tested else "none",
+        interval=interval or "Wilson, combined" + ("" if clusters is None else ", over clusters"),
+    )  # fmt: skip
+    if math.isnan(found.value):
         return found
     # What clusters share cancels in a difference of versions and adds up in a mean: there they are the units.
     paired = min(weights) < 0
@@ -103,7 +78,7 @@ def share_sum(
         if math.isnan(effect):
             return found
         sizes, df = sizes / effect, min(df, limit)
-    correlations = _correlations(by_unit, shares, sizes, weight)
+    correlations, value = _correlations(by_unit, shares, sizes, weight), found.value
 
     def end(quantile: float, side: float) -> float:
         low, high = _wilson_ends(shares, sizes, quantile)
@@ -111,7 +86,15 @@ def share_sum(
             away = weight * np.abs(scale(np.where(side * weight > 0, high, low)) - placed)
         return value + side * math.sqrt(max(float(away @ correlations @ away), 0.0))
 
-    return replace(found, df=df, end=end)
+    def beyond(reach: float) -> float:
+        return end(reach, -math.copysign(1.0, value)) * value
+
+    quantile, p_value = t_reach(confidence, df), math.nan
+    if tested:
+        p_value = 1.0 if abs(value) <= 1e-12 else 0.0
+        if not p_value and beyond(_FARTHEST) <= 0:
+            p_value = 2 * float(scipy.special.stdtr(df, -scipy.optimize.brentq(beyond, _NEAREST, _FARTHEST)))
+    return replace(found, ci_low=end(quantile, -1.0), ci_high=end(quantile, 1.0), p_value=p_value)
 
 
 def _design_effect(influence: Floats, codes: Codes, *, trust: float = 1.0) -> tuple[float, float]:
@@ -179,13 +162,13 @@ def share_above(scores: ArrayLike, *, threshold: float = 0.5) -> Estimate:
     score = np.asarray(scores, dtype=np.float64)
     used = score[~np.isnan(score)]
     above = used >= threshold - 1e-9 if threshold >= 1 else used > threshold  # a mean of ones may lie below one
-    return _share(above, None, "Wilson", len(score) - len(used)).estimate()
+    return _share(above, None, "Wilson", len(score) - len(used))
 
 
 def share_right(right: Sequence[bool], cluster_ids: Ids, *, confidence: float = 0.95) -> Estimate:
     """Share of units that are right, 0 to 1, with Wilson's interval over clusters (notes); NaN without a unit."""
     clusters = np.unique(np.asarray(cluster_ids), return_inverse=True)[1]
-    return _share(np.asarray(right, dtype=bool), clusters, "Wilson, clustered").estimate(confidence=confidence)
+    return _share(np.asarray(right, dtype=bool), clusters, "Wilson, clustered", confidence=confidence)
 
 
 def agreement_share(first: Sequence[str], second: Sequence[str], *, cluster_ids: Ids) -> Estimate:
@@ -195,12 +178,14 @@ def agreement_share(first: Sequence[str], second: Sequence[str], *, cluster_ids:
     """
     one, other, codes = _readings(first, second, cluster_ids)
     interval = "Wilson, over clusters" if len(one) else "none"
-    return _share(one == other, codes, interval, len(first) - len(one)).estimate()
+    return _share(one == other, codes, interval, len(first) - len(one))
 
 
-def _share(counted: NDArray[np.bool_], clusters: Codes | None, interval: str, n_unscored: int = 0) -> Quantity:
-    part = counted[:, None]
-    return share_sum(part, np.ones_like(part), (1.0,), None, clusters, interval=interval, n_unscored=n_unscored)
+def _share(
+    counted: NDArray[np.bool_], clusters: Codes | None, interval: str, n_unscored: int = 0, **more: Any
+) -> Estimate:
+    part, more = counted[:, None], {"interval": interval, "n_unscored": n_unscored, **more}
+    return share_sum(part, np.ones_like(part), (1.0,), None, clusters, **more)
 
 
 def kappa(first: Sequence[str], second: Sequence[str], *, cluster_ids: Ids) -> Estimate:
@@ -276,18 +261,14 @@ def flip_rate(
     clusters = _dependence(len(answer), pair_ids, cluster_ids)[1]
     difference = table[complete, 0] - table[complete, 1]
     more, fewer = int((difference > 0).sum()), int((difference < 0).sum())
-    p_value, test, interval, codes = mcnemar_p(more, fewer), "exact McNemar", "Wilson", None
+    test, interval, codes = "exact McNemar", "Wilson", None
+    p_value = float(scipy.stats.binomtest(more, more + fewer).pvalue) if more + fewer else math.nan
     if clusters is not None:
         codes = clusters[first[complete]]
         p_value = _sign_flip_p(np.bincount(codes, weights=difference).astype(np.float64), seed)
         test, interval = "sign-flip permutation of clusters", "Wilson on effective pairs"
-    found = _share(difference != 0, codes, interval, int((~complete).sum())).estimate()
+    found = _share(difference != 0, codes, interval, int((~complete).sum()))
     return Flips(replace(found, p_value=p_value, test=test), more, fewer, _higher(more - fewer, names))
-
-
-def mcnemar_p(more: int, fewer: int) -> float:
-    """Exact two-sided p of McNemar's test on the discordant pairs; NaN where there is none."""
-    return float(scipy.stats.binomtest(more, more + fewer).pvalue) if more + fewer else math.nan
 
 
 def _sign_flip_p(differences: Floats, seed: int) -> float:
@@ -345,8 +326,10 @@ def rate_ratio(
     whole = (used[:, None] & (sides[:, None] == [0, 1])).astype(np.float64)
     part, unscored = whole * (answer == 1)[:, None], int((of_label & ~used).sum())
     units = _dependence(len(answer), pair_ids, cluster_ids)
-    both = (share_sum(part, whole, _TWO, *units, scale=one, n_unscored=unscored) for one in (np.asarray, np.log))
-    difference, log_ratio = (one.estimate(tested=True) for one in both)
+    difference, log_ratio = (
+        share_sum(part, whole, _TWO, *units, scale=one, n_unscored=unscored, tested=True)
+        for one in (np.asarray, np.log)
+    )
     rates = _shares(part, whole)
     published = float(_divide(rates.min(), rates.max()))  # of a NaN rate both are NaN, and NaN > 0 is false
     estimate = Estimate(published, n=int(used.sum()), n_unscored=unscored, test="none", interval="none")
@@ -369,7 +352,7 @@ def macro_f1(
     return share_sum(
         right, whole, (0.5, 0.5), *_dependence(len(answer), pair_ids, cluster_ids),
         scale=lambda s: 2 * s / (1 + s), n_unscored=int((~used).sum()),
-    ).estimate()  # fmt: skip
+    )  # fmt: skip
 
 
 def uar(
@@ -395,7 +378,7 @@ def uar(
     whole = (actual[:, None] == classes) & used[:, None]
     right, weights = whole & (guess == actual)[:, None], (1 / len(classes),) * len(classes)
     units = _dependence(len(actual), note_ids, cluster_ids)
-    return share_sum(right, whole, weights, *units, n_unscored=unscored).estimate()
+    return share_sum(right, whole, weights, *units, n_unscored=unscored)
 
 
 def _dependence(rows: int, unit_ids: Ids | None, cluster_ids: ClusterIds) -> tuple[Codes | None, Codes | None]:
