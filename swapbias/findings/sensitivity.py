@@ -311,11 +311,8 @@ def _without_items(primary: Finding, units: Units) -> Finding:
         ]
     if not parts:
         return primary
-    changed = [
-        (abs(part.value - whole.value), [change, name, item])
-        for name, item, part in parts
-        if (change := _change(whole, part))
-    ]
+    away = ((abs(part.value - whole.value), [_change(whole, part), name, item]) for name, item, part in parts)
+    changed = [one for one in away if one[1][0]]
     most = [one for _, one in sorted(changed, reverse=True)[:_NAMED]]
     if len(changed) > _NAMED:
         most.append(["more", "", str(len(changed) - _NAMED)])
@@ -352,13 +349,20 @@ def _over_paraphrases(context: Context, rows: pd.DataFrame, primary: Finding) ->
     wider = replace(context, experiment=replace(context.experiment, random=random))
     together = pd.concat([units.rows.assign(wording=name) for name, units in parts.items()], ignore_index=True)
     units = Units.of(together, wider, next(iter(parts.values())).weights)
-    fields = {name: getattr(primary, name) for name in ("group", "reference_group", "contrast")}
-    beyond = {**fields, "unit": primary.unit, "cluster_vars": units.cluster_vars}
-    yield context.finding(units.estimate(), "gap_beyond_wording", **beyond)
+    beyond = _beside(context, primary, "gap_beyond_wording", units)
+    yield beyond
     if primary.estimate.value:  # else there is no sign
         alike = float(np.mean([gap * primary.estimate.value > 0 for gap in gaps]))
         share = Estimate(alike, n=len(gaps), test="none")
-        yield context.finding(share, "sign_kept", unit="share of wordings", **fields)
+        yield replace(beyond, measure="sign_kept", unit="share of wordings", cluster_vars="", estimate=share)
+
+
+def _beside(context: Context, primary: Finding, measure: str, units: Units, *, unit: str = "") -> Finding:
+    """What other units say of the two groups of a primary finding."""
+    return context.finding(
+        units.estimate(), measure, primary.contrast, unit=unit or primary.unit, cluster_vars=units.cluster_vars,
+        group=primary.group, reference_group=primary.reference_group,
+    )  # fmt: skip
 
 
 def _without_doubtful(context: Context, rows: pd.DataFrame, primary: Finding) -> Iterator[Finding]:
@@ -366,10 +370,7 @@ def _without_doubtful(context: Context, rows: pd.DataFrame, primary: Finding) ->
     clear = rows[rows[DOUBTFUL] == "0"] if DOUBTFUL in rows else rows
     units = gap_units(context, clear) if 0 < len(clear) < len(rows) else None
     if units is not None and len(units.rows):
-        yield context.finding(
-            units.estimate(), "gap_without_doubtful", primary.contrast, unit=primary.unit,
-            cluster_vars=units.cluster_vars, group=primary.group, reference_group=primary.reference_group,
-        )  # fmt: skip
+        yield _beside(context, primary, "gap_without_doubtful", units)
 
 
 # --- missing scores -----------------------------------------------------------------------------------
@@ -431,7 +432,4 @@ def _nonanswer_gaps(context: Context, rows: pd.DataFrame, primary: Finding) -> I
         part = over_trials(two.assign(**{LOST: lost}), LOST)
         units = gap_units(replace(context, score=LOST, experiment=plain), part) if lost.any() else None
         if units is not None and len(units.rows):
-            yield named.finding(
-                units.estimate(), measure, primary.contrast, cluster_vars=units.cluster_vars,
-                group=primary.group, reference_group=primary.reference_group, unit="share of prompts",
-            )  # fmt: skip
+            yield _beside(named, primary, measure, units, unit="share of prompts")

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from swapbias.measures.contrast import mean_of
 from swapbias.measures.estimate import ClusterIds, Estimate, Floats, Ids, by_pair, two_groups
-from swapbias.measures.gaps import paired_gap, percent_right
+from swapbias.measures.gaps import paired_gap
 
 CLASSES = ("correct", "incorrect", "unsure", "other")
 SAID = "said_"  # before a class: the column that holds 1 where the tolerant parser gives it
@@ -53,9 +53,8 @@ def answer_bias(
     code, side, names = two_groups([known[name] for name in named], sides, reference_group)
     answers = by_pair(code, side, pair_ids, names)[0]
     answers = answers[~np.isnan(answers).any(axis=1)]
-    estimate = paired_gap(
-        percent_right(classes), sides, pair_ids, reference_group=reference_group, cluster_ids=cluster_ids
-    )
+    percent = np.where(np.isnan(code), np.nan, 100.0 * (code == 0))
+    estimate = paired_gap(percent, sides, pair_ids, reference_group=reference_group, cluster_ids=cluster_ids)
     if (code[~np.isnan(code)] == CLASSES.index("other")).all():  # nothing was read: that is no equal treatment
         pairs = estimate.n + estimate.n_unscored
         estimate = Estimate(math.nan, n_unscored=pairs, test=estimate.test, interval=estimate.interval)

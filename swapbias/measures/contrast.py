@@ -1,7 +1,7 @@
 """Inference for a weighted sum of means over every random factor of its design; power; corrections for several tests.
 
-The variance is a sum of components estimated by the method of moments; degrees of freedom are Satterthwaite's, those
-of each component Bell and McCaffrey's (2002); intervals and p-values allow for skewed effects as Hall (1992) does.
+Variance components by the method of moments; Satterthwaite's degrees of freedom, of each component Bell and
+McCaffrey's (2002); intervals and p-values allow for skewed effects (Hall 1992).
 """
 
 import math
@@ -33,9 +33,8 @@ def linear_contrast(
         sides, weights, factors, shares: as in ``Design``. Without factors: a t test, of sides Welch's.
         scale: numbers as large as those that the values are differences of, whose rounding is no variance.
 
-    Returns:
-        ``n`` counts units. NaN where a side has no unit. No interval and p-value where a side has one unit, nothing
-        varies, or a cluster makes up a side.
+    ``n`` counts units. NaN where a side has no unit. No interval and p-value where a side has one unit, nothing
+    varies, or a cluster makes up a side.
     """
     scale = values if scale is None else scale
     counts = np.bincount(sides, minlength=len(weights))
@@ -112,12 +111,9 @@ class Design:
     @cached_property
     def cluster_shares(self) -> list[Floats]:
         """Of each factor the share of each cluster in each side, shape (clusters, sides)."""
-        found: list[Floats] = []
-        for codes in self.factors.values():
-            cells = np.zeros((int(codes.max()) + 1, len(self.weights)))
-            np.add.at(cells, (codes, self.sides), self.shares)
-            found.append(cells)
-        return found
+        sides = len(self.weights)
+        cells = ((codes * sides + self.sides, int(codes.max()) + 1) for codes in self.factors.values())
+        return [np.bincount(cell, self.shares, count * sides).reshape(count, sides) for cell, count in cells]
 
     @cached_property
     def estimable(self) -> bool:
@@ -127,7 +123,7 @@ class Design:
     @property
     def fewest(self) -> tuple[str, int]:
         """The factor that has the fewest clusters on a side, and how many."""
-        counts = [int((share > 0).sum(axis=0).min()) for share in self.cluster_shares]
+        counts = (int((share > 0).sum(axis=0).min()) for share in self.cluster_shares)
         return min(zip(self.factors, counts, strict=True), key=lambda one: one[1])
 
     @cached_property
@@ -318,13 +314,13 @@ def detectable_gap(std_error: float, df: float, *, level: float = 0.05, chance: 
     """The smallest gap that a test at ``level`` finds with this chance, in the unit of the error; NaN without one."""
     if not (std_error > 0 and df > 0):
         return math.nan
-    most = 1.0
-    while power(most, 1.0, df, level=level) < chance:
-        most *= 2
 
     def missing(away: float) -> float:
         return power(away, 1.0, df, level=level) - chance
 
+    most = 1.0
+    while missing(most) < 0:
+        most *= 2
     return std_error * float(scipy.optimize.brentq(missing, 0, most, xtol=1e-4))
 
 

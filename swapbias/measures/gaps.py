@@ -46,8 +46,8 @@ _TWO = np.array([1.0, -1.0])  # weights of a group and its reference
 class Omnibus:
     """Whether any of several groups differs: whether any contrast's interval at .05 / contrasts leaves out 0.
 
-    The estimate is the SD of the groups' means (of two groups half their gap), in the unit of the scores; 0: all are
-    equal. Chance alone makes it larger than 0, so only its p-value tests it, and it has no interval.
+    The estimate is the SD of the groups' means, in the unit of the scores; 0: all are equal. Chance alone makes it
+    larger than 0, so it has no interval, and only its p-value tests it.
     """
 
     estimate: Estimate
@@ -253,8 +253,7 @@ def mean_score(scores: ArrayLike, *, cluster_ids: ClusterIds = None, weights: Ar
 def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson") -> Estimate:
     """Correlation of two numbers known for the same units, -1 to 1; ``method`` is ``pearson`` or ``spearman``.
 
-    The interval is Fisher's, for ranks with the standard error of Bonett and Wright (2000). Fewer than four units, or
-    a correlation of 1: none.
+    The interval is Fisher's, of ranks Bonett and Wright's (2000). Fewer than four units, or a correlation of 1: none.
     """
     if method not in ("pearson", "spearman"):
         raise ValueError(f"method {method!r}, expected 'pearson' or 'spearman'.")
@@ -284,13 +283,6 @@ def sign_test_p(difference: Floats, factors: Factors) -> float:
         above, unequal = int((sums > 0).sum()), int((sums != 0).sum())
         found.append(float(scipy.stats.binomtest(above, unequal).pvalue) if unequal else math.nan)
     return max(found, default=math.nan)
-
-
-def percent_right(classes: Sequence[str | None]) -> Floats:
-    """100 of each answer of class ``correct``, 0 of any other class; NaN of None, NaN or ""."""
-    # NaN, the only thing that differs from itself, is what a table makes of None.
-    blank = [one is None or one != one or one == "" for one in classes]
-    return np.where(blank, np.nan, [100.0 * (one == "correct") for one in classes])
 
 
 # --- several groups ---------------------------------------------------------------------------------------------
