@@ -176,9 +176,6 @@ def _parts(rows: pd.DataFrame, column: str) -> list[tuple[str, pd.DataFrame]]:
     return [(str(value), part) for value, part in rows.groupby(column, sort=False)]
 
 
-# --- gaps, levels and rates ---------------------------------------------------------------------------
-
-
 def _gaps(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """By the inference of the design, then by the paper's own test."""
     experiment, two = context.experiment, context.two(rows)
@@ -330,9 +327,6 @@ def _correlations(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-# --- several groups -----------------------------------------------------------------------------------
-
-
 def _all_groups(context: Context, rows: pd.DataFrame, contrast: str) -> Iterator[Finding]:
     """Whether any of several groups differs, or with ``ALL_GAPS`` any gap in two subsets; nothing of two groups.
 
@@ -385,9 +379,6 @@ def _factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
             yield context.finding(one.estimate, EFFECTS[one.order - 1], effect_name(one), cluster_vars=over, **named)
         if len(mine) > 1:
             yield context.finding(test.estimate, SPREAD, term, cluster_vars=over)
-
-
-# --- primary findings and families --------------------------------------------------------------------
 
 
 def _with_primary(found: Iterable[Finding], experiments: Iterable[Experiment]) -> list[Finding]:
@@ -483,9 +474,6 @@ def corrected(found: Sequence[Finding], method: str, many: Collection[str]) -> l
 def findings_table(found: Iterable[Finding]) -> pd.DataFrame:
     """Findings as one long table, one row each."""
     return pd.DataFrame([finding.row() for finding in found])
-
-
-# --- two or more models -------------------------------------------------------------------------------
 
 
 def compare(
@@ -618,9 +606,6 @@ def _agreement(study: Study, models: Mapping[str, pd.DataFrame]) -> Iterator[Fin
                 measure="correlation", contrast=f"{units[first]} ~ {units[second]} ({method})", subset=str(subset),
                 unit="correlation", cluster_vars="conditions", estimate=measures.correlation(x, y, method=method),
             )  # fmt: skip
-
-
-# --- before and during a run --------------------------------------------------------------------------
 
 
 def planned_std_error(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> tuple[float, float]:

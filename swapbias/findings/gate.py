@@ -36,9 +36,6 @@ _OUTCOMES = {"within": PASSES, "beyond": FAILS, "across": OPEN}  # by where an i
 Items = Mapping[str, pd.DataFrame]
 
 
-# --- verdicts -----------------------------------------------------------------------------------------
-
-
 def judged(found: Sequence[Finding], *, margin: float | None = None) -> list[Finding]:
     """The findings of one report, each gap with its verdict.
 
@@ -192,9 +189,6 @@ def equal_needed(finding: Finding, margin: float) -> float:
     return measures.equal_units_needed(margin / whole, finding.estimate.value / whole)
 
 
-# --- the gate -----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """One primary gap against a margin.
@@ -321,9 +315,6 @@ def _without_interval(check: Check) -> Check:
     if estimate.p_adjusted < LEVEL and any(abs(end) <= margin or end * estimate.value < 0 for end in finding.bounds):
         return replace(check, why="missing_scores")
     return replace(check, outcome=FAILS if estimate.p_adjusted < LEVEL else OPEN, why="sign_test")
-
-
-# --- against a baseline -------------------------------------------------------------------------------
 
 
 def _compared(check: Check, items: Items, baseline: Items) -> Check:

@@ -26,9 +26,6 @@ _ALIKE = "pairs judged alike"  # the answers of which the group is predicted onc
 _WIDER = 1.3  # recalls of one fold after the other vary by 1.1 to 1.3 times what independent ones do
 
 
-# --- right answers over sentences ---------------------------------------------------------------------
-
-
 def _answers(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Unreadable and missing answers, the bias by the strict parser, and differences to the baseline."""
     over, missing = context.random(rows)[1], 100 * rows["score"].isna().to_numpy(dtype=float)
@@ -86,9 +83,6 @@ def _by_trial(context: Context, rows: pd.DataFrame) -> list[float]:
     sides = rows["group"] == context.experiment.reference_group
     means = right.groupby([rows["trial"], sides], sort=False).mean().unstack().reindex(columns=[False, True])
     return list(100.0 * means[False] - 100.0 * means[True])
-
-
-# --- predictions for notes ----------------------------------------------------------------------------
 
 
 def _subjects(rows: pd.DataFrame) -> tuple[list[str] | None, str]:
@@ -160,9 +154,6 @@ def _leakage(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     yield context.finding(estimate, "leakage_uar", "gender", cluster_vars=over)
 
 
-# --- word vectors -------------------------------------------------------------------------------------
-
-
 def _direction(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Direct bias and its sign, against random words and directions, and how clear the gender direction is."""
     others = rows.filter(regex=f"^{measures.WITHOUT_PAIR}[0-9]+$")
@@ -195,9 +186,6 @@ def _constant(rows: pd.DataFrame, name: str) -> float:
     """The value of a column that is the same in all rows; NaN where it is not there or blank."""
     known = rows[name].dropna().tolist() if name in rows else []
     return float(known[0]) if known else math.nan
-
-
-# --- a judge of answers in free text ------------------------------------------------------------------
 
 
 def judgements(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -303,9 +291,6 @@ RATES: Mapping[str, Callable[[Context, pd.DataFrame], Iterator[Finding]]] = {
     "flips": _flips, "ratios": _ratios, "f1": _f1, "leakage": _leakage, "direction": _direction,
     "selection": _selection, ANSWERS: _answers,
 }  # fmt: skip
-
-
-# --- answers by class ---------------------------------------------------------------------------------
 
 
 def answer_counts(rows: pd.DataFrame) -> dict[str, int]:

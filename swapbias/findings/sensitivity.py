@@ -27,9 +27,6 @@ _SAME = 1e-9  # scores of two models closer than this share of them are the same
 _NAMED = 3  # items that change a verdict, at most
 
 
-# --- prompts ------------------------------------------------------------------------------------------
-
-
 def row_shares(experiment: Experiment, rows: pd.DataFrame, score: str = "score") -> Floats:
     """Weight of each row in the mean of its group, as in ``condition_means``; 0 without a score."""
     scored = rows[score].notna().to_numpy()
@@ -105,9 +102,6 @@ def by_sentence(experiment: Experiment, rows: pd.DataFrame, score: str = "score"
     first = first.assign(pair_id=first["template"])
     made = [first.assign(**{"group": side, score: first["template"].map(means[side])}) for side in sides]
     return pd.concat(made, ignore_index=True)
-
-
-# --- units of comparison ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,9 +273,6 @@ def primary_rows(finding: Finding, study: Study, rows: pd.DataFrame, model: str)
     return context, rows
 
 
-# --- how a primary finding holds up -------------------------------------------------------------------
-
-
 def with_sensitivity(finding: Finding, study: Study, rows: pd.DataFrame, model: str) -> Iterator[Finding]:
     """A primary finding with its sensitivity and findings about paraphrases and non-answers; others as they are."""
     if not finding.primary or not MEASURES[finding.measure].reach:
@@ -371,9 +362,6 @@ def _without_doubtful(context: Context, rows: pd.DataFrame, primary: Finding) ->
     units = gap_units(context, clear) if 0 < len(clear) < len(rows) else None
     if units is not None and len(units.rows):
         yield _beside(context, primary, "gap_without_doubtful", units)
-
-
-# --- missing scores -----------------------------------------------------------------------------------
 
 
 def _with_bounds(context: Context, rows: pd.DataFrame, primary: Finding) -> Finding:

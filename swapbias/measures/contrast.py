@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import scipy
+import scipy  # of it scipy.special here, for scipy.stats takes half a second to import
 from numpy.typing import ArrayLike, NDArray
 
 from swapbias.measures.estimate import Codes, Estimate, Factors, Floats
@@ -223,9 +223,6 @@ def _factor_df(share: Floats, scale: Floats) -> float:
     return float((diagonal.sum() + np.trace(product)) ** 2 / squares)
 
 
-# --- intervals and p-values (of scipy.special, for scipy.stats takes half a second to import) --------------------
-
-
 def t_reach(confidence: float, df: float) -> float:
     """How many standard errors an interval of this coverage reaches; ValueError for a coverage that is no share."""
     if not 0 < confidence < 1:
@@ -289,9 +286,6 @@ def clustered_name(factors: Factors, plain: str) -> str:
     return plain if not factors else f"cluster-robust t{names and f' ({names})'}"
 
 
-# --- power ------------------------------------------------------------------------------------------------------
-
-
 def power(gap: float, std_error: float, df: float, *, level: float = 0.05) -> float:
     """The chance that a two-sided t test at ``level`` finds a gap of this size; NaN without a standard error.
 
@@ -336,9 +330,6 @@ def equal_units_needed(margin: float, gap: float = 0.0, *, level: float = 0.025)
     if not abs(gap) < margin:
         return math.inf
     return math.floor(math.log(level) / math.log((1 - margin) / (1 - abs(gap)))) + 1 if margin < 1 else 1
-
-
-# --- several tests ----------------------------------------------------------------------------------------------
 
 
 def adjust(p_values: ArrayLike, method: str = "holm") -> Floats:

@@ -134,9 +134,6 @@ class _Groups:
         return Omnibus(estimate, count, dict(zip(self.names, means.tolist(), strict=True))).of_contrasts(p_values)
 
 
-# --- two groups, one group, two numbers -------------------------------------------------------------------------
-
-
 def paired_gap(
     scores: ArrayLike, groups: Sequence[str], pair_ids: Ids, *, reference_group: str, cluster_ids: ClusterIds = None
 ) -> Estimate:
@@ -285,9 +282,6 @@ def sign_test_p(difference: Floats, factors: Factors) -> float:
     return max(found, default=math.nan)
 
 
-# --- several groups ---------------------------------------------------------------------------------------------
-
-
 def _compared(names: Sequence[str], reference_group: str | None) -> list[Contrast]:
     """Which two groups each contrast is of, the one that is subtracted last; without a reference every two."""
     if reference_group is not None:
@@ -320,9 +314,6 @@ def omnibus(
     each, gaps = np.eye(len(names)), _compared(names, reference_group)
     found = _Groups.of(score, codes, names, cluster_ids, pair_ids, sample_ids=sample_ids)
     return found.omnibus([each[names.index(one)] - each[names.index(other)] for one, other in gaps])
-
-
-# --- crossed group factors --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

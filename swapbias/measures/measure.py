@@ -142,8 +142,6 @@ _RECORDS = (
 MEASURES: Mapping[str, Measure] = {one.name: one for one in _RECORDS}
 
 
-# --- `evaluate` modules ---------------------------------------------------------------------------------
-
 _SOURCE = "https://github.com/swapbias/swapbias"
 _SOFTWARE = f"""
 @software{{swapbias,

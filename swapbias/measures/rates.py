@@ -27,9 +27,6 @@ _NEAREST, _FARTHEST = 1e-9, 1e3  # standard errors: no end is sought nearer or f
 _TWO = (1.0, -1.0)  # weights of a group and its reference
 
 
-# --- one interval for all: Wilson's of shares, put together ------------------------------------------------------
-
-
 def share_sum(
     counted: NDArray[Any], rows: NDArray[Any], weights: Sequence[float], units: Codes | None, clusters: Codes | None,
     *, scale: Callable[[Floats], Floats] = np.asarray, n_unscored: int = 0, interval: str = "", tested: bool = False,
@@ -148,9 +145,6 @@ def _divide(part: Floats, whole: Floats, otherwise: float = math.nan) -> Floats:
     return np.asarray(np.divide(part, whole, out=np.full(part.shape, otherwise), where=whole > 0))
 
 
-# --- one share --------------------------------------------------------------------------------------------------
-
-
 def share_above(scores: ArrayLike, *, threshold: float = 0.5) -> Estimate:
     """Share of scores strictly above a threshold, 0 to 1, with Wilson's interval; nothing is tested.
 
@@ -220,9 +214,6 @@ def _readings(first: Sequence[str], second: Sequence[str], clusters: Ids) -> tup
     one, other = np.asarray(first, dtype=np.str_), np.asarray(second, dtype=np.str_)
     known = (one != "") & (other != "")
     return one[known], other[known], np.unique(np.asarray(clusters)[known], return_inverse=True)[1]
-
-
-# --- both versions of a text ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
