@@ -3,7 +3,6 @@ from .analysis import (
     compare as compare,
     condition_scores as condition_scores,
     disaggregate as disaggregate,
-    experiment_rows as experiment_rows,
     findings_table as findings_table,
     planned_gap as planned_gap,
     planned_std_error as planned_std_error,

@@ -34,7 +34,6 @@ from swapbias.findings.sensitivity import (
     by_sentence,
     condition_means,
     crossed,
-    effect_name,
     gap_units,
     over_prompts,
     pair_gaps,
@@ -56,7 +55,6 @@ _UNANSWERED = ("unanswered", "refused", "said_unsure")  # the score columns of p
 _OF_ANSWERS = (*_UNANSWERED, "length")  # score columns that say nothing where no answer could be read
 _CONSTANT = 1e-6  # of the largest score: scores that differ by less are one number in float32
 _OF_RIGHT_ANSWERS = ("share of prompts whose right answer is likelier", "correct answer is likelier")
-Pair = tuple[str, str]
 
 
 def disaggregate(
@@ -156,10 +154,14 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
         yield from _counts(within, part)
         yield from _correlations(within, part)
     if experiment.contrast and set(experiment.contrast) <= set(rows[experiment.subset]):
-        for gap in context.gaps():
-            yield from _gap_differences(gap, rows)
         both = rows[rows[experiment.subset].isin(experiment.contrast)]
-        yield from _all_groups(replace(context, subset=" - ".join(experiment.contrast)), both, ALL_GAPS)
+        context = replace(context, subset=" - ".join(experiment.contrast))
+        for gap in context.gaps():
+            for one in (_ALL, *experiment.slices):
+                for value, part in _parts(gap.two(both), one.column):
+                    if part[experiment.subset].nunique() == 2:
+                        yield from _gap_difference(replace(gap, slice_by=one.name, slice_value=value), part)
+        yield from _all_groups(context, both, ALL_GAPS)
 
 
 def _columns_read(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
@@ -224,24 +226,18 @@ def _baseline(context: Context, rows: pd.DataFrame) -> float:
     return float(rows.loc[rows["group"] == context.experiment.reference_group, context.score].mean())
 
 
-def _gap_differences(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
-    """Difference of the pairs' gaps between two subsets, over all rows and by the slices both share."""
-    experiment = context.experiment
-    first, second = experiment.contrast or ("", "")
-    two = context.two(rows[rows[experiment.subset].isin([first, second])])
-    here = replace(context, subset=f"{first} - {second}")
-    for one in (_ALL, *experiment.slices):
-        for value, part in _parts(two, one.column):
-            units = gap_units(context, part) if part[experiment.subset].nunique() == 2 else None
-            if units is None:
-                continue
-            fields: dict[str, Any] = {**context.gap_fields, "within": first, "against": second, "slice_by": one.name}
-            fields |= {"slice_value": value, "baseline": _baseline(context, part)}
-            over, pairs = units.cluster_vars, pair_gaps(context, part)
-            yield here.finding(units.measured(), "gap_difference", cluster_vars=over, **fields)
-            subsets = pairs[experiment.subset].tolist()
-            estimate = measures.group_gap(pairs["gap"].to_numpy(), subsets, reference_group=second, test="t")
-            yield here.finding(estimate, "gap_difference", view=AS_PUBLISHED, **fields)
+def _gap_difference(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Difference of the pairs' gaps between two subsets: by the inference of the design, then by an independent t."""
+    units, (first, second) = gap_units(context, rows), context.experiment.contrast or ("", "")
+    if units is None:
+        return
+    fields: dict[str, Any] = {**context.gap_fields, "within": first, "against": second}
+    fields["baseline"] = _baseline(context, rows)
+    yield context.finding(units.measured(), "gap_difference", cluster_vars=units.cluster_vars, **fields)
+    pairs = pair_gaps(context, rows)
+    subsets = pairs[context.experiment.subset].tolist()
+    estimate = measures.group_gap(pairs["gap"].to_numpy(), subsets, reference_group=second, test="t")
+    yield context.finding(estimate, "gap_difference", view=AS_PUBLISHED, **fields)
 
 
 def _levels(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -376,7 +372,7 @@ def _factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         for one in mine:
             levels = [level for pair in one.levels.values() for level in pair] if one.order < 3 else []
             named = dict(zip(("group", "reference_group", "within", "against"), levels, strict=False))
-            yield context.finding(one.estimate, EFFECTS[one.order - 1], effect_name(one), cluster_vars=over, **named)
+            yield context.finding(one.estimate, EFFECTS[one.order - 1], one.title, cluster_vars=over, **named)
         if len(mine) > 1:
             yield context.finding(test.estimate, SPREAD, term, cluster_vars=over)
 
@@ -505,7 +501,8 @@ def compare(
                 model: _one_per_prompt(experiment, part[part["trial"].isin(shared)] if "trial" in part else part)
                 for model, part in parts.items()
             }
-            pairs = model_pairs(list(rows), reference)
+            first = reference if reference in rows else next(iter(rows), "")
+            pairs = [(first, one) for one in rows if one != first]
             constant = {model for model, part in rows.items() if _is_constant(experiment, part)}
             for pair in pairs:
                 context = Context(name, " - ".join(pair), experiment, CHANGE)
@@ -514,22 +511,6 @@ def compare(
         found += corrected(mine, study.correction, {one.name for one in study.experiments})
         found += _agreement(study, models)
     return judged(found)
-
-
-def model_pairs(models: Sequence[str], reference: str = "") -> list[Pair]:
-    """Which models are compared: each with the reference.
-
-    >>> model_pairs(["a", "b", "c"]), model_pairs(["a", "b", "c"], "c")
-    ([('a', 'b'), ('a', 'c')], [('c', 'a'), ('c', 'b')])
-    """
-    first = reference if reference in models else next(iter(models), "")
-    return [(first, one) for one in models if one != first]
-
-
-def experiment_rows(rows: pd.DataFrame, experiment: str) -> pd.DataFrame:
-    """The rows of an experiment; all as they are where there is no other: copies of a hundred models take time."""
-    chosen = rows["experiment"] == experiment
-    return rows if chosen.all() else rows[chosen]
 
 
 def _alike(
@@ -543,7 +524,8 @@ def _alike(
             unit = units_read.get((study.name, one.name, model), one.unit)
             ranged = measures.SPANS.get(unit, math.nan) == measures.SPANS.get(one.unit, math.nan)
             mine = by_unit.setdefault(one.unit if ranged else unit, {})
-            mine[model] = experiment_rows(models[model], one.name)
+            rows, chosen = models[model], models[model]["experiment"] == one.name
+            mine[model] = rows if chosen.all() else rows[chosen]  # copies of a hundred models take time
         yield from ((replace(one, unit=unit), mine) for unit, mine in by_unit.items())
 
 

@@ -287,20 +287,10 @@ def comparisons(found: Iterable[Finding], *, rates: bool = False, views: bool = 
 
 
 def primary_of_each(found: Iterable[Finding]) -> list[Finding]:
-    """One primary finding for each study, experiment and model; of several (one a phenotype) the least fair.
-
-    Raises:
-        ValueError: one that stands twice.
-    """
+    """One primary finding for each study, experiment and model; of several (one a phenotype) the least fair."""
     chosen: dict[tuple[str, ...], list[Finding]] = {}
     for one in primary_findings(found):
-        several = chosen.setdefault((one.study, one.experiment, one.model_id), [])
-        if any(one.key() == other.key() for other in several):
-            raise ValueError(
-                f"{one.study} {one.experiment}: two findings of {one.model_id} answer one question, expected one. "
-                "Give the findings of one run."
-            )
-        several.append(one)
+        chosen.setdefault((one.study, one.experiment, one.model_id), []).append(one)
 
     def fairness(one: Finding) -> float:
         return number[0] if (number := oriented(one)) else 1.0

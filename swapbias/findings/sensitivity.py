@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from swapbias import measures
 from swapbias.findings.finding import EFFECTS, LEVEL, UNMEASURED, Context, Finding
-from swapbias.measures import MEASURES, Effect, Estimate, Factors, Floats
+from swapbias.measures import MEASURES, Estimate, Factors, Floats
 from swapbias.studies import DOUBTFUL, PLACEBO, Experiment, Study
 
 ANSWERS = "answers"  # among an experiment's rates: its prompts have several trials
@@ -234,11 +234,6 @@ def crossed(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     return table if complete else table.iloc[:0]
 
 
-def effect_name(effect: Effect) -> str:
-    """The ``contrast`` of the finding of an effect."""
-    return f"{effect.term}: {effect.name}"
-
-
 def _effect_weights(experiment: Experiment, rows: pd.DataFrame, contrast: str) -> dict[str, float]:
     """The weight of each group in an effect of crossed factors, by its ``contrast``; none where it is not there."""
     named = crossed(experiment, rows)
@@ -247,7 +242,7 @@ def _effect_weights(experiment: Experiment, rows: pd.DataFrame, contrast: str) -
     cells = dict(zip(named.index, named.itertuples(index=False, name=None), strict=True))
     effects = measures.crossed_effects({factor: named[factor].tolist() for factor in named},
                               named.loc[experiment.reference_group].to_dict())  # fmt: skip
-    mine = next((one for one in effects if effect_name(one) == contrast), None)
+    mine = next((one for one in effects if one.title == contrast), None)
     return {group: mine.weights[cell] for group, cell in cells.items()} if mine else {}
 
 

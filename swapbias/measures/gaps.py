@@ -335,6 +335,11 @@ class Effect:
         """1 of a main effect, 2 or 3 of an interaction."""
         return len(self.levels)
 
+    @property
+    def title(self) -> str:
+        """Term and name, "gender: female - male"."""
+        return f"{self.term}: {self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class Factorial:

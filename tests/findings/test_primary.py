@@ -238,13 +238,8 @@ def test_only_what_is_marked_is_a_primary_finding():
     assert experiment_of(others[0]) is None
 
 
-def test_two_primary_findings_of_one_experiment_are_an_error():
-    def answer(value, **more):
-        return finding("paired_gap", MASS, value, primary=True, **more)
-
-    with pytest.raises(ValueError, match="findings of one run"):
-        primary_of_each([answer(0.3), answer(0.2)])
-    both = [answer(0.3), answer(0.3, model_id="other")]
+def test_each_model_has_a_primary_finding():
+    both = [finding("paired_gap", MASS, 0.3, primary=True, model_id=name) for name in ("m", "other")]
     assert primary_of_each(both) == both
 
 
