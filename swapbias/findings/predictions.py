@@ -197,9 +197,7 @@ def judgements(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     names = dict(enumerate([*(one.text for one in rubric.candidates), "none"]))
     both = [rows[name].map(names).fillna("").tolist() for name in columns]
     shown = swapping.without_groups(rows["answer"].tolist(), rubric.neutral)  # equal texts are judged once
-    agreement = measures.agreement_share(*both, cluster_ids=shown)
-    kappa = measures.kappa(*both, cluster_ids=shown)
-    for measure, estimate in (("agreement", agreement), ("kappa", kappa)):
+    for measure, estimate in zip(("agreement", "kappa"), measures.agreement(*both, cluster_ids=shown), strict=True):
         yield context.finding(estimate, measure, "options in both orders", cluster_vars="different answers")
     alike = rows.groupby("pair_id")[JUDGED].transform(lambda one: one.nunique(dropna=False)) == 1
     for pairs, chosen in (("every answer", rows), (_ALIKE, rows[alike])):

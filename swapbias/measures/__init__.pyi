@@ -62,9 +62,8 @@ from .measure import (
     module_info as module_info,
 )
 from .rates import (
-    agreement_share as agreement_share,
+    agreement as agreement,
     flip_rate as flip_rate,
-    kappa as kappa,
     macro_f1 as macro_f1,
     rate_ratio as rate_ratio,
     share_above as share_above,

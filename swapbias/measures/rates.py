@@ -165,16 +165,6 @@ def share_right(right: Sequence[bool], cluster_ids: Ids, *, confidence: float = 
     return _share(np.asarray(right, dtype=bool), clusters, "Wilson, clustered", confidence=confidence)
 
 
-def agreement_share(first: Sequence[str], second: Sequence[str], *, cluster_ids: Ids) -> Estimate:
-    """Share of answers with the same class in both readings: 0 (none) to 1 (all); nothing is tested.
-
-    A reading that is "" leaves its answer out. The interval is Wilson's, over clusters (answers about one story).
-    """
-    one, other, codes = _readings(first, second, cluster_ids)
-    interval = "Wilson, over clusters" if len(one) else "none"
-    return _share(one == other, codes, interval, len(first) - len(one))
-
-
 def _share(
     counted: NDArray[np.bool_], clusters: Codes | None, interval: str, n_unscored: int = 0, **more: Any
 ) -> Estimate:
@@ -182,38 +172,34 @@ def _share(
     return share_sum(part, np.ones_like(part), (1.0,), None, clusters, **more)
 
 
-def kappa(first: Sequence[str], second: Sequence[str], *, cluster_ids: Ids) -> Estimate:
-    """Cohen's kappa: agreement beyond what classes of these frequencies agree by chance (Cohen 1960).
+def agreement(first: Sequence[str], second: Sequence[str], *, cluster_ids: Ids) -> tuple[Estimate, Estimate]:
+    """Share of answers with the same class in both readings, 0 to 1, and Cohen's kappa (1960); nothing is tested.
 
-    1: always alike; 0: no more than by chance. NaN where both readings give one class to every answer. The t interval
-    is of what each answer adds to kappa (Fleiss, Cohen and Everitt 1969), over clusters, as in ``agreement_share``.
+    A reading that is "" leaves its answer out. Kappa, 1: always alike; 0: no more than classes of these frequencies
+    are by chance; NaN where both readings give one class to every answer. Intervals are over clusters (answers about
+    one story): Wilson's of the share; of kappa t's, of what each answer adds to it (Fleiss, Cohen and Everitt 1969).
     """
-    one, other, codes = _readings(first, second, cluster_ids)
-    classes, places = np.unique(np.concatenate([one, other]), return_inverse=True)
-    a, b = places.reshape(2, -1)
-    rows, columns = (np.bincount(side, minlength=len(classes)) / max(1, len(one)) for side in (a, b))
-    alike, chance = (a == b).astype(np.float64), float(rows @ columns)
-    if not len(one) or chance >= 1:
-        return Estimate(math.nan, n=len(one), n_unscored=len(first) - len(one), test="none", interval="none")
-    value = (float(alike.mean()) - chance) / (1 - chance)
-    added = (alike - alike.mean() - (1 - value) * (columns[a] + rows[b] - 2 * chance)) / (1 - chance)
-    found = linear_contrast(value + added, np.zeros(len(a), np.intp), (1.0,), {"": codes})
-    low, high = max(-1.0, found.ci_low), min(1.0, found.ci_high)
-    return Estimate(
-        value, low, high, n=len(one), n_unscored=len(first) - len(one), test="none", interval=found.interval,
-        std_error=found.std_error, df=found.df, skewness=found.skewness,
-    )  # fmt: skip
-
-
-def _readings(first: Sequence[str], second: Sequence[str], clusters: Ids) -> tuple[NDArray[Any], ...]:
-    """Classes of the answers with both readings, and the clusters of these as numbers from 0."""
-    if not len(first) == len(second) == len(clusters):
-        raise ValueError(
-            f"{len(first)} and {len(second)} readings, {len(clusters)} cluster_ids: expected one of each per answer."
-        )
+    counts = len(first), len(second), len(cluster_ids)
+    if len(set(counts)) > 1:
+        raise ValueError(f"{counts} first and second readings and cluster_ids, expected one of each per answer.")
     one, other = np.asarray(first, dtype=np.str_), np.asarray(second, dtype=np.str_)
     known = (one != "") & (other != "")
-    return one[known], other[known], np.unique(np.asarray(clusters)[known], return_inverse=True)[1]
+    one, other, n, lost = one[known], other[known], int(known.sum()), int((~known).sum())
+    codes = np.unique(np.asarray(cluster_ids)[known], return_inverse=True)[1]
+    share = _share(one == other, codes, "Wilson, over clusters" if n else "none", lost)
+    classes, places = np.unique(np.concatenate([one, other]), return_inverse=True)
+    a, b = places.reshape(2, -1)
+    rows, columns = (np.bincount(side, minlength=len(classes)) / max(1, n) for side in (a, b))
+    alike, chance = (a == b).astype(np.float64), float(rows @ columns)
+    if not n or chance >= 1:
+        return share, Estimate(math.nan, n=n, n_unscored=lost, test="none", interval="none")
+    value = (float(alike.mean()) - chance) / (1 - chance)
+    added = (alike - alike.mean() - (1 - value) * (columns[a] + rows[b] - 2 * chance)) / (1 - chance)
+    found = linear_contrast(value + added, np.zeros(n, np.intp), (1.0,), {"": codes})
+    return share, Estimate(
+        value, max(-1.0, found.ci_low), min(1.0, found.ci_high), n=n, n_unscored=lost, test="none",
+        interval=found.interval, std_error=found.std_error, df=found.df, skewness=found.skewness,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from swapbias.measures.rates import agreement_share, kappa
+from swapbias.measures import agreement
+
+
+def kappa(*readings, **more):
+    return agreement(*readings, **more)[1]
 
 
 def readings(table):
@@ -19,7 +23,7 @@ def readings(table):
 def test_kappa_and_agreement_by_hand():
     # 20 a/a, 5 a/b, 10 b/a, 15 b/b: alike .7; by chance .5 x .6 + .5 x .4 = .5; kappa (.7 - .5) / (1 - .5) = .4.
     first, second, clusters = readings([[20, 5], [10, 15]])
-    found, share = kappa(first, second, cluster_ids=clusters), agreement_share(first, second, cluster_ids=clusters)
+    share, found = agreement(first, second, cluster_ids=clusters)
     assert (found.value, share.value, found.n, share.n) == (pytest.approx(0.4), pytest.approx(0.7), 50, 50)
     assert found.ci_low < 0.4 < found.ci_high
     # Fleiss, Cohen & Everitt's standard error of it is .126996, here with n - 1 for n.
@@ -40,9 +44,8 @@ def test_names_of_classes_and_the_order_of_the_readings_do_not_matter():
 
 def test_answers_that_repeat_one_another_make_nothing_surer():
     first, second, clusters = readings([[20, 5], [10, 15]])
-    for measure in (kappa, agreement_share):
-        once = measure(first, second, cluster_ids=clusters)
-        twice = measure(first * 2, second * 2, cluster_ids=clusters * 2)
+    both = agreement(first, second, cluster_ids=clusters), agreement(first * 2, second * 2, cluster_ids=clusters * 2)
+    for once, twice in zip(*both, strict=True):
         assert (twice.ci_low, twice.ci_high) == pytest.approx((once.ci_low, once.ci_high), abs=0.01)
 
 
@@ -50,7 +53,7 @@ def test_a_missing_reading_leaves_its_answer_out_and_one_class_says_nothing():
     found = kappa(["a", "b", ""], ["a", "b", "b"], cluster_ids=["1", "2", "3"])
     assert (found.value, found.n, found.n_unscored) == (1.0, 2, 1)
     assert math.isnan(kappa(["a"] * 5, ["a"] * 5, cluster_ids=list("12345")).value)
-    blank = [measure(["", ""], ["a", "b"], cluster_ids=["1", "2"]) for measure in (kappa, agreement_share)]
+    blank = agreement(["", ""], ["a", "b"], cluster_ids=["1", "2"])
     assert all(math.isnan(one.value) and math.isnan(one.ci_low) for one in blank)
     with pytest.raises(ValueError, match="expected one of each per answer"):
         kappa(["a"], ["a", "b"], cluster_ids=["1"])
