@@ -44,7 +44,6 @@ from .gate import (
     Gate as Gate,
     check_gaps as check_gaps,
     equal_needed as equal_needed,
-    independent_pairs as independent_pairs,
     judged as judged,
 )
 from .predictions import (

@@ -138,7 +138,9 @@ def _all_findings(context: Context, rows: pd.DataFrame, answers: pd.DataFrame) -
 
 def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Of one score: gaps, means, rates, effects and correlations, of every subset and slice."""
-    experiment, rows = context.experiment, _columns_read(context, rows)
+    experiment, texts = context.experiment, ("text", "candidates", "lexicon", "answer", "top_tokens")
+    if not experiment.rates:  # most of the time would go into cutting slices out of texts
+        rows = rows.drop(columns=[name for name in texts if name in rows])
     for subset, part in _parts(rows, experiment.subset):
         within = replace(context, subset=subset)
         for one in (_ALL, *experiment.slices):
@@ -162,12 +164,6 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
                     if part[experiment.subset].nunique() == 2:
                         yield from _gap_difference(replace(gap, slice_by=one.name, slice_value=value), part)
         yield from _all_groups(context, both, ALL_GAPS)
-
-
-def _columns_read(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows without texts: most of the time would go into cutting slices out of these."""
-    texts = () if context.experiment.rates else ("text", "candidates", "lexicon", "answer", "top_tokens")
-    return rows.drop(columns=[name for name in texts if name in rows])
 
 
 def _parts(rows: pd.DataFrame, column: str) -> list[tuple[str, pd.DataFrame]]:
@@ -347,19 +343,11 @@ def _all_groups(context: Context, rows: pd.DataFrame, contrast: str) -> Iterator
 
 
 def _factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
-    """Main effects and interactions of the experiment's factors, where every combination of levels has rows.
-
-    Raises:
-        ValueError: rows without the columns of the factors.
-    """
+    """Main effects and interactions of the experiment's factors, where every combination of levels has rows."""
     experiment = context.experiment
     rows = rows[rows["group"].isin(experiment.compared)]
-    if (
-        not experiment.factors
-        or not experiment.measure
-        or not len(rows)
-        or not len(table := crossed(experiment, rows))
-    ):
+    table = crossed(experiment, rows) if experiment.factors and experiment.measure and len(rows) else rows[:0]
+    if not len(table):
         return
     clusters, over = context.random(rows)
     found = measures.factorial(
@@ -370,9 +358,9 @@ def _factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     for term, test in found.terms.items():
         mine = [one for one in found.effects if one.term == term]
         for one in mine:
-            levels = [level for pair in one.levels.values() for level in pair] if one.order < 3 else []
+            levels = [level for pair in one.levels.values() for level in pair] if len(one.levels) < 3 else []
             named = dict(zip(("group", "reference_group", "within", "against"), levels, strict=False))
-            yield context.finding(one.estimate, EFFECTS[one.order - 1], one.title, cluster_vars=over, **named)
+            yield context.finding(one.estimate, EFFECTS[len(one.levels) - 1], one.title, cluster_vars=over, **named)
         if len(mine) > 1:
             yield context.finding(test.estimate, SPREAD, term, cluster_vars=over)
 
@@ -423,10 +411,7 @@ def _unmeasured(
 
 
 def _is_constant(experiment: Experiment, rows: pd.DataFrame) -> bool:
-    """Whether a model scores every prompt the same, so that its scores say nothing of any group.
-
-    Right answers differ by prompt, so that a model that is always right is no constant one.
-    """
+    """Whether a model scores every prompt the same; not of right answers, of which all may be right."""
     scores = rows.loc[rows["group"] != PLACEBO, "score"].dropna().to_numpy(dtype=np.float64)
     if not len(scores) or ANSWERS in experiment.rates or experiment.unit in _OF_RIGHT_ANSWERS:
         return False

@@ -310,12 +310,8 @@ def experiment_of(finding: Finding) -> Experiment | None:
 def oriented(finding: Finding) -> tuple[float, str] | None:
     """A finding from 0 (as unequal as can be) to 1 (no measured difference), and how it was made in words.
 
-    Returns:
-        None where the value is NaN or was made of constant scores, the measure has no orientation, or the unit is not
-        known: never a guess.
-
-    Raises:
-        ValueError: a value outside the range of its unit.
+    None where nothing was measured, the measure has no orientation, or the unit is not known: never a guess.
+    ValueError: a value outside the range of its unit.
     """
     value, scale = finding.estimate.value, MEASURES[finding.measure].scale_in(finding.unit)
     if scale is None or math.isnan(value) or finding.verdict == UNMEASURED:

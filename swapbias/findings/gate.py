@@ -171,12 +171,8 @@ def _enough_equal(finding: Finding, margin: float) -> bool:
     """Whether enough independent units are equal, and none is missing, to rule out a mean of the margin or more."""
     beyond = finding.missing_data_low < -margin or finding.missing_data_high > margin
     lost = beyond if finding.bounds else finding.estimate.n_unscored > 0
-    return independent_pairs(finding) >= equal_needed(finding, margin) and not lost
-
-
-def independent_pairs(finding: Finding) -> int:
-    """The number of its pairs that share no cluster of every random factor."""
-    return finding.estimate.independent or finding.estimate.n
+    pairs = finding.estimate.independent or finding.estimate.n  # that share no cluster of every random factor
+    return pairs >= equal_needed(finding, margin) and not lost
 
 
 def equal_needed(finding: Finding, margin: float) -> float:
@@ -255,9 +251,7 @@ def check_gaps(
             the prompts of this run.
     """
     if not 0 < max_gap <= 1:
-        raise UsageError(
-            f"max_gap is {max_gap}, expected above 0 and at most 1: a share of a unit's range. Change it."
-        )
+        raise UsageError(f"max_gap is {max_gap}, expected above 0 and at most 1, a share of a unit's range.")
     chosen = _chosen(primary_findings(found), studies)
     gaps = [one for one in chosen if MEASURES[one.measure].reach and not math.isnan(margin_in(one.unit, max_gap))]
     if not gaps:
@@ -365,11 +359,7 @@ def _compared(check: Check, items: Items, baseline: Items) -> Check:
 
 
 def _rows(finding: Finding, name: str, items: Items) -> pd.DataFrame:
-    """The scored rows of an experiment: of the model, or of the only one where none of that name is there.
-
-    Raises:
-        UsageError: there are none, or those of several models.
-    """
+    """The scored rows of an experiment: of the model, or of the only one where none of that name is there."""
     rows = items.get(finding.study, pd.DataFrame({"experiment": [], "model_id": []}))
     rows = rows[rows["experiment"] == finding.experiment]
     models = list(dict.fromkeys(rows["model_id"]))

@@ -5,11 +5,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from swapbias import measures, swapping
 from swapbias.findings.finding import AS_PUBLISHED, JUDGED, Context, Finding, experiment_of
@@ -104,10 +104,6 @@ def _notes(context: Context, rows: pd.DataFrame) -> tuple[dict[str, Any], str]:
     return read, over
 
 
-def _labels(rows: pd.DataFrame) -> NDArray[np.bool_]:
-    return np.asarray(rows["label"] == "positive")
-
-
 def _flips(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """The share of notes whose prediction changes with the gender, and who gets more positives."""
     two = context.two(rows)
@@ -129,7 +125,7 @@ def _ratios(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     contrast, (notes, over) = context.gap_fields["contrast"], _notes(context, two)
     designed = {"cluster_vars": over}
     for rate in ("tpr", "fpr"):
-        found = measures.rate_ratio(labels=_labels(two), rate=rate, **notes)
+        found = measures.rate_ratio(labels=two["label"] == "positive", rate=rate, **notes)
         for measure, estimate, name, more in (
             (f"{rate}_difference", found.difference, contrast, designed),
             (f"log_{rate}r", found.log_ratio, contrast, designed),
@@ -143,7 +139,8 @@ def _f1(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Macro F1 over both versions of every note."""
     notes, over = _notes(context, rows)
     read = {name: notes[name] for name in ("answers", "pair_ids", "cluster_ids")}
-    yield context.finding(measures.macro_f1(labels=_labels(rows), **read), "macro_f1", "all", cluster_vars=over)
+    estimate = measures.macro_f1(labels=rows["label"] == "positive", **read)
+    yield context.finding(estimate, "macro_f1", "all", cluster_vars=over)
 
 
 def _leakage(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -247,14 +244,11 @@ def _classifier() -> Any:
 
 def by_the_judge(found: Iterable[Finding]) -> list[Finding]:
     """The findings of a judge over all rows of each experiment that it answers, with its agreement and blinding."""
-    every = list(found)
-    answered = {(one.study, one.experiment, one.model_id, one.subset) for one in every if one.primary}
-
-    def shown(one: Finding) -> bool:
-        answers = (one.study, one.experiment, one.model_id, one.subset) in answered
-        return one.measure in ("agreement", "kappa", "group_leakage") or (one.measure == "paired_gap" and answers)
-
-    return [one for one in every if one.score == JUDGED and one.slice_by == "all" and not one.view and shown(one)]
+    every, place = list(found), attrgetter("study", "experiment", "model_id", "subset")
+    answered = {place(one) for one in every if one.primary}
+    mine = [one for one in every if one.score == JUDGED and one.slice_by == "all" and not one.view]
+    about = ("agreement", "kappa", "group_leakage")
+    return [one for one in mine if one.measure in about or (one.measure == "paired_gap" and place(one) in answered)]
 
 
 def blinding(finding: Finding) -> tuple[str, float]:

@@ -57,9 +57,7 @@ class NotAtHand:
 
 
 def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand]:
-    """Every published number of a study whose released outputs are at hand, and what no paper prints beside it.
-
-    The outputs that are not at hand are named.
+    """Every published number of a study, and what no paper prints beside it; released outputs not at hand are named.
 
     Raises:
         UsageError: unknown study.
@@ -98,12 +96,11 @@ def _recomputed(study: Study, corpus: Corpus, released: Released) -> list[Findin
 
 def _reproduced(released: Released, finding: Finding, file: str) -> Iterator[Reproduced]:
     """Each printed quantity of a finding, of a corrected run what differs alone; what no paper prints of all rows."""
-    published = finding.published or Published()
+    published, over_all = finding.published or Published(), finding.score == "score" and finding.slice_by == "all"
+    answers = finding.unit == COUNT or (over_all and (finding.measure == "mean" or MEASURES[finding.measure].reach))
     for quantity in ("value", "p_value", "effect_size"):
         printed, recomputed, note = getattr(published, quantity), getattr(finding.estimate, quantity), published.note
-        if not printed and (
-            finding.published or quantity != "value" or not (finding.unit == COUNT or _whole(finding))
-        ):
+        if not printed and (finding.published or quantity != "value" or not answers):
             continue
         known = published.recomputed and quantity == "value" and agrees(published.recomputed, recomputed)
         match = (
@@ -117,12 +114,6 @@ def _reproduced(released: Released, finding: Finding, file: str) -> Iterator[Rep
             finding.study, finding.model_id, describe(finding, quantity), printed, recomputed, match, file,
             published.source, note,
         )  # fmt: skip
-
-
-def _whole(finding: Finding) -> bool:
-    """Whether it says what a question comes to over all rows: a gap, or the mean of a group."""
-    over_all = finding.score == "score" and finding.slice_by == "all"
-    return over_all and (finding.measure == "mean" or MEASURES[finding.measure].reach > 0)
 
 
 def agrees(printed: str, recomputed: float) -> bool:

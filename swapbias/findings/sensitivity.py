@@ -106,22 +106,14 @@ def by_sentence(experiment: Experiment, rows: pd.DataFrame, score: str = "score"
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """What a gap is the mean of: one value a pair or prompt, of one sample or a weighted sum of several.
+    """What a gap is the mean of: one value a pair or prompt, of one sample or a weighted sum of several."""
 
-    Attributes:
-        rows: a row a unit: ``value``, ``sample`` (from 0), the columns of random factors and of ``aggregate``.
-        context: of the gap.
-        factors: the cluster of each unit in each random factor, whose names ``cluster_vars`` has.
-        weights: of the samples' means.
-        n_unscored: units without a value, which are left out.
-    """
-
-    rows: pd.DataFrame
-    context: Context
-    factors: Factors
-    cluster_vars: str
-    weights: tuple[float, ...] = (1.0,)
-    n_unscored: int = 0
+    rows: pd.DataFrame  # a row a unit: ``value``, ``sample`` (from 0), columns of random factors and of ``aggregate``
+    context: Context  # of the gap
+    factors: Factors  # the cluster of each unit in each random factor
+    cluster_vars: str  # their names
+    weights: tuple[float, ...] = (1.0,)  # of the samples' means
+    n_unscored: int = 0  # units without a value, which are left out
 
     @classmethod
     def of(cls, rows: pd.DataFrame, context: Context, weights: tuple[float, ...] = (1.0,)) -> "Units":
@@ -171,11 +163,7 @@ def _ratio(value: float, samples: Sequence[Floats]) -> float:
 
 
 def pair_gaps(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
-    """A row a pair: what its first row says, its ``gap`` (NaN where a score of the pair is) and each group's score.
-
-    Raises:
-        ValueError: a pair has two rows of one group, or no pair has a row of one.
-    """
+    """A row a pair: what its first row says, its ``gap`` (NaN where a score of it is) and each group's score."""
     if rows.duplicated(["pair_id", "group"]).any() or not context.whole(rows):
         raise ValueError(f"rows of {context.experiment.name} are no pairs: expected one of each group in each pair.")
     codes, ids = pd.factorize(rows["pair_id"])

@@ -112,8 +112,9 @@ class Design:
     def cluster_shares(self) -> list[Floats]:
         """Of each factor the share of each cluster in each side, shape (clusters, sides)."""
         sides = len(self.weights)
-        cells = ((codes * sides + self.sides, int(codes.max()) + 1) for codes in self.factors.values())
-        return [np.bincount(cell, self.shares, count * sides).reshape(count, sides) for cell, count in cells]
+        cells = ((codes * sides + self.sides, (int(codes.max()) + 1) * sides) for codes in self.factors.values())
+        sums = (np.bincount(cell, self.shares, size).reshape(-1, sides) for cell, size in cells)
+        return [np.asarray(one, dtype=np.float64) for one in sums]
 
     @cached_property
     def estimable(self) -> bool:

@@ -27,7 +27,6 @@ from swapbias.measures.estimate import (
     two_groups,
 )
 
-Contrast = tuple[str, str]  # a group, and the one that is subtracted
 _ROUNDING = 1e-12
 _TWO = np.array([1.0, -1.0])  # weights of a group and its reference
 
@@ -274,18 +273,6 @@ def sign_test_p(difference: Floats, factors: Factors) -> float:
     return max(found, default=math.nan)
 
 
-def _compared(names: Sequence[str], reference_group: str | None) -> list[Contrast]:
-    """Which two groups each contrast is of, the one that is subtracted last; without a reference every two."""
-    if reference_group is not None:
-        reference_group = named_group(reference_group, names)
-    if len(names) < 2 or (reference_group is not None and reference_group not in names):
-        wanted = "at least two" + ("" if reference_group is None else f" with {reference_group!r} as reference_group")
-        raise ValueError(f"groups {names}, expected {wanted}.")
-    if reference_group is None:
-        return list(combinations(names, 2))
-    return [(name, reference_group) for name in names if name != reference_group]
-
-
 def omnibus(
     scores: ArrayLike, groups: Sequence[str], *, pair_ids: Ids | None = None, cluster_ids: ClusterIds = None,
     sample_ids: Sequence[Any] | None = None, reference_group: str | None = None,
@@ -303,9 +290,14 @@ def omnibus(
     (3, {'a': 1.5, 'b': 3.0, 'c': 4.5})
     """
     score, codes, names = by_group(scores, groups)
-    each, gaps = np.eye(len(names)), _compared(names, reference_group)
+    reference = None if reference_group is None else named_group(reference_group, names)
+    if len(names) < 2 or reference not in (None, *names):
+        wanted = "at least two" + ("" if reference is None else f" with {reference_group!r} as reference_group")
+        raise ValueError(f"groups {names}, expected {wanted}.")
+    each = dict(zip(names, np.eye(len(names)), strict=True))
+    gaps = combinations(names, 2) if reference is None else [(one, reference) for one in names if one != reference]
     found = _Groups.of(score, codes, names, cluster_ids, pair_ids, sample_ids=sample_ids)
-    return found.omnibus([each[names.index(one)] - each[names.index(other)] for one, other in gaps])
+    return found.omnibus([each[one] - each[other] for one, other in gaps])
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,14 +310,9 @@ class Effect:
 
     term: str  # the factors that it is about, "gender" or "gender x race"
     name: str
-    levels: Mapping[str, Contrast]  # of each of its factors the level, and the reference level that is subtracted
+    levels: Mapping[str, tuple[str, str]]  # of each of its factors the level, and the one that is subtracted
     weights: Mapping[tuple[str, ...], float]  # of the mean of each cell (its levels, in the order of the factors)
     estimate: Estimate
-
-    @property
-    def order(self) -> int:
-        """1 of a main effect, 2 or 3 of an interaction."""
-        return len(self.levels)
 
     @property
     def title(self) -> str:

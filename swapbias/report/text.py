@@ -435,7 +435,7 @@ def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, s
 
 def equal_pairs(finding: Finding, limit: float) -> str:
     """Why units that all have the same value decide nothing."""
-    one, units = finding.estimate, findings.independent_pairs(finding)
+    one, units = finding.estimate, finding.estimate.independent or finding.estimate.n
     alike = "differ by the same" if one.value else "score the same"
     if units >= (needed := findings.equal_needed(finding, limit)):
         return f"all {one.n} scored pairs {alike}, but {one.n_unscored} could not be scored"
