@@ -34,10 +34,10 @@ from swapbias.findings import (
     primary_findings,
     primary_rows,
 )
-from swapbias.findings.finding import Context
 from swapbias.findings.sensitivity import gap_units, row_shares
 from swapbias.measures import (
     Estimate,
+    at_level,
     detectable_gap,
     linear_contrast,
     margin_in,
@@ -307,8 +307,8 @@ def _conclusion(design: Design, scores: Floats) -> Concluded:
                 estimate = mean_score(values, cluster_ids=clusters)
                 p_value = t_p(estimate.value, estimate.std_error, estimate.df, estimate.skewness)
                 estimate = replace(estimate, p_value=p_value)
-            found = _context_of(one, design).finding(estimate, one.measure, one.contrast, cluster_vars=over)
-            made.append(replace(one, estimate=estimate, cluster_vars=found.cluster_vars))
+            estimate = at_level(estimate, one.level)  # over all questions of the study
+            made.append(replace(one, estimate=estimate, cluster_vars=over))
         return made
 
     for one, again in zip(whole, conclude(scores), strict=True):
@@ -333,10 +333,6 @@ def _units(
     places = part.reset_index().set_index(["pair_id", "group"])["index"].unstack("group").loc[units.rows["pair_id"]]
     more, less = (places[name].to_numpy() for name in (context.experiment.group, context.experiment.reference_group))
     return more, less, sample, clusters, over
-
-
-def _context_of(finding: Finding, design: Design) -> Context:
-    return Context(finding.study, finding.model_id, design.experiment, "score")
 
 
 def _simulator(design: Design) -> Callable[[np.random.Generator, Effects, float], Floats]:

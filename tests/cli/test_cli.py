@@ -365,7 +365,7 @@ def test_a_setting_that_does_not_fit_gets_one_sentence(given, said):
 def test_settings_are_read_by_their_types():
     given = ["embedding=a.kv", "embedding=b.kv", "max_tokens=20"]
     assert read_settings(given) == {"embedding": ["a.kv", "b.kv"], "max_tokens": 20}
-    assert read_settings(["plausible", "stop-early=false", "judge=x=y"]) == {
+    assert read_settings(["plausible", "no-seed=false", "judge=x=y"]) == {
         "plausible": True, "no_seed": False, "judge": "x=y",
     }  # fmt: skip
 
