@@ -315,7 +315,7 @@ def push_folder(
         ui.show(f"Others run it with swapbias audit MODEL --study {repo}@{done.commit}")
 
 
-# --- published numbers, and what is stored here ----------------------------------------------------------
+# --- published numbers ----------------------------------------------------------------------------------
 
 
 _WIDE = 100  # columns of what reproduce prints
