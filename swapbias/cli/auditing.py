@@ -13,13 +13,13 @@ import typer
 
 from swapbias import findings, hub, report, runs, studies
 from swapbias.cli import terminal as ui
-from swapbias.cli.finished_runs import comparison_record, show_comparison
+from swapbias.cli.finished_runs import show_comparison
 from swapbias.errors import UsageError
 from swapbias.files import is_url
 from swapbias.models import FLAGS, model_kind, model_kinds
 
 _KEY = "api_key_env"  # which no manifest says
-_WITH_RESUME = ("resume", "no_cache", "trust", "as_json", "verbose", _KEY, *ui.CLUSTER)
+_WITH_RESUME = ("resume", "no_cache", "trust", "verbose", _KEY, *ui.CLUSTER)
 _WITH_FILE = (*_WITH_RESUME, "models", "folder", "dry_run")
 _MODELS = (
     "Hub id (OWNER/NAME[@REVISION]), folder, vader, module:function; audit.toml or manifest.json. "
@@ -70,7 +70,6 @@ def audit(
     seed: Annotated[int, ui.option("Seed of resampling and of the demonstration.", min=0)] = 0,
     trust: Annotated[bool, ui.option("Run code that a file names.", "--trust")] = False,
     verbose: ui.Verbose = False,
-    as_json: ui.AsJson = False,
     **options: Any,
 ) -> None:
     """Audit models: swap one slot, compare, report.
@@ -89,7 +88,7 @@ def audit(
     run = {name: options.pop(name) for name in ui.RUN if name in options}
     key_name = options[_KEY] if _KEY in explicit else None
     how: dict[str, Any] = {"cache": not no_cache, "engine": ui.engine_of(run, resume or folder)}
-    show: dict[str, Any] = {"own": run.get("own_store", False), "as_json": as_json, "verbose": verbose}
+    show: dict[str, Any] = {"own": run.get("own_store", False), "verbose": verbose}
     if resume:
         _only_these(explicit, _WITH_RESUME, "--resume takes everything from the run")
         how |= {"trust": trust, "key_name": key_name}
@@ -152,10 +151,7 @@ def plan(
 def _from_file(
     file: str, key_name: str | None, *, trusted: bool
 ) -> tuple["runs.Settings", list[str], Mapping[str, Any] | None]:
-    """Settings and models of an ``audit.toml``, or those of a run, which is to be repeated, by its ``manifest.json``.
-
-    Both may be anybody's: code that they name runs only where it is ``trusted``.
-    """
+    """Settings and models of an ``audit.toml`` or ``manifest.json``; code that they name runs if ``trusted``."""
     names, settings, manifest = runs.read_request(Path(file), key_name)
     if manifest is not None:
         runs.check_code("The manifest", settings, manifest.get("models"), trust=trusted)
@@ -187,16 +183,15 @@ def _studies(study: list[str] | None, prompts: Path | None, reference: str, run:
 # --- runs -------------------------------------------------------------------------------------------------
 
 
-def _work(work: Callable[..., Any], place: str, *, own: bool, as_json: bool, verbose: bool) -> None:
+def _work(work: Callable[..., Any], place: str, *, own: bool, verbose: bool) -> None:
     """Start or go on with an audit in a folder or store, and show what it found."""
     with ui.working_folder(place, own=own) as (here, store):
         with ui.stoppable(lambda: _stopped(here, store)), ui.progress() as bar:
             done = work(here, store, say=ui.say, bar=bar)
         if isinstance(done, tuple):
-            run, found = done
-            _show(run, found, as_json, verbose)
+            _show(*done, verbose=verbose)
         else:
-            _show_several(done, as_json, verbose)
+            _show_several(done)
 
 
 def _stopped(folder: Path, store: Any) -> str:
@@ -209,41 +204,30 @@ def _stopped(folder: Path, store: Any) -> str:
     return f"Stopped before anything was scored: nothing is saved in {place}. The same command begins anew."
 
 
-def _show(run: "runs.Run", found: "Sequence[findings.Finding]", as_json: bool, verbose: bool) -> None:
+def _show(run: "runs.Run", found: "Sequence[findings.Finding]", *, verbose: bool) -> None:
     """Verdicts, what was not run in one line, the report and the next step."""
     manifest = run.manifest()
     skipped = [runs.Skipped(**one) for one in manifest["skipped"]]
     not_run = skipped_note(skipped, {one.kind for one in map(findings.experiment_of, found) if one is not None})
-    if as_json:
-        table = findings.findings_table(findings.comparisons(found)).to_dict("records")
-        ui.show_json({"run": str(run.place), "findings": table, "not_run": not_run})
-        return
     ui.show(f"\n{report.terminal(found, verbose=verbose)}")
-    for table in report.comparison_tables(found) if verbose else ():
-        ui.out.print(table)
     ui.show_text(f"\n{not_run}".rstrip())
     ui.show(f"Report  {run.place}/report.html")
     demo = any(one["model_id"] == "calibration" for one in manifest["models"])
-    command = "swapbias audit YOUR_MODEL" if demo else report.next_steps(found, str(run.place))[0][1]
-    ui.show(f"Next    {command}{'' if demo else '  # 0.05 is 5 points'}")
+    gate = f"swapbias check {run.place} --max-gap 0.05  # 0.05 is 5 points"
+    ui.show(f"Next    {'swapbias audit YOUR_MODEL' if demo else gate}")
 
 
-def _show_several(done: "runs.Several", as_json: bool, verbose: bool) -> None:
+def _show_several(done: "runs.Several") -> None:
     """The comparison, a report for each model, and those that failed: exit 1 where any did."""
-    reports = {model: str(run.folder / "report.html") for model, run in done.runs.items()}
-    if as_json:
-        record = comparison_record(done.compared) if done.compared else {}
-        ui.show_json({"folder": str(done.folder), "reports": reports, "failed": done.failed, "comparison": record})
-    else:
-        if done.compared:
-            show_comparison(done.compared, verbose=verbose)
-            ui.show(f"Comparison: {done.folder / 'comparison' / 'report.html'}")
-        for path in reports.values():
-            ui.show(f"Report: {path}")
-        for model, why in done.failed.items():
-            ui.show(f"Failed: {model}: {why}")
+    if done.compared:
+        show_comparison(done.compared)
+        ui.show(f"Comparison: {done.folder / 'comparison' / 'report.html'}")
+    for run in done.runs.values():
+        ui.show(f"Report: {run.folder / 'report.html'}")
+    for model, why in done.failed.items():
+        ui.show(f"Failed: {model}: {why}")
     if done.failed:
-        count = f"{len(done.failed):,} of {len(done.failed) + len(reports):,} models failed"
+        count = f"{len(done.failed):,} of {len(done.failed) + len(done.runs):,} models failed"
         ui.say(f"{count}. Run the same command to try them again")
         raise typer.Exit(1)
 
@@ -252,11 +236,7 @@ def _show_several(done: "runs.Several", as_json: bool, verbose: bool) -> None:
 
 
 def plan_sentences(settings: "runs.Settings") -> Iterator[str]:
-    """Sentences: each experiment with its prompts, what asking takes, what it could find, and what would not run.
-
-    Raises:
-        UsageError, ValueError: as ``plan_tasks``, and where only the Hub could tell what kind a model is.
-    """
+    """Sentences: each experiment with its prompts, what asking takes, what it could find, and what would not run."""
     kind = None
     if settings.model is not None:
         kind = model_kind(settings.model, settings.kind, ask_hub=False, load=settings.load)
@@ -280,10 +260,7 @@ def _task_sentences(task: "runs.Task", settings: "runs.Settings", seen: set[str]
 
 
 def skipped_note(skipped: "Sequence[runs.Skipped]", ran: Iterable[str]) -> str:
-    """What was not run, by reason, and what is to be known of the rest; blank for nothing.
-
-    Experiments of kinds of models other than those that ``ran`` are counted alone.
-    """
+    """What was not run, by reason (of kinds of models that none ``ran`` a count), and remarks on the rest."""
     ran, others, reasons = set(ran), Counter[str](), dict[str, list[str]]()
     for one in (each for each in skipped if not studies.of_a_part(each.experiment)):
         known = (each.kind for each in studies.load_study(one.study).experiments if each.name == one.experiment)

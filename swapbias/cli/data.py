@@ -1,10 +1,9 @@
 """swapbias list, help, build, swap, train, study and reproduce: what can be measured, and on which data."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
-from textwrap import wrap
+from textwrap import fill, wrap
 from typing import Annotated, Any
 
 import typer
@@ -38,47 +37,26 @@ def help_on(
         raise UsageError(f"No help on {quoted(group or topic)}. Expected {what}.")
     for name in [group] if group else groups:
         ui.show(f"{name}:")
-        for one in every:
+        for one in (each for each in every if each.group == name):
             default = "" if one.default is None else str(one.default).lower() if one.type is bool else one.default
-            if one.group == name:
-                ui.show(f"  {one.key}={default}  {one.help}")
+            ui.show(f"  {one.key}={default}  {one.help}")
 
 
 def list_(
     with_corpora: Annotated[bool, ui.option("Corpora, their configs and row counts.", "--corpora")] = False,
     with_measures: Annotated[bool, ui.option("Measures (evaluate modules).", "--measures")] = False,
-    as_json: ui.AsJson = False,
 ) -> None:
     """List what can be measured on each kind of model."""
-    fields = ("name", "kind", "configs", "question")
-    known = [studies.load_study(name) for name in studies.studies()]
-    configs = [
-        {
-            "corpus": name,
-            "config": one.name,
-            "rows": studies.row_count(name, one.name),
-            "description": one.description,
-        }
-        for name in studies.corpora() * (as_json or with_corpora)
-        for one in studies.load_corpus(name).configs
-    ]
-    if as_json:
-        experiments = [
-            {"study": each.name, **{field: getattr(one, field) for field in fields}}
-            for each in known
-            for one in each.experiments
-        ]
-        ui.show_json({"studies": experiments, "corpora": configs, "measures": studies.metrics()})
-        return
     if with_measures:
         ui.show(f"Measures (evaluate modules): {', '.join(studies.metrics())}")
-    for name in dict.fromkeys(one["corpus"] for one in configs):
+    for name in studies.corpora() if with_corpora else ():
         ui.show(f"\nCorpus {name}")
-        for config in (each for each in configs if each["corpus"] == name):
-            count = "needs upstream" if config["rows"] is None else config["rows"]
-            _show_line(f"{config['config']} ({count})", str(config["description"]))
+        for config in studies.load_corpus(name).configs:
+            rows = studies.row_count(name, config.name)
+            _show_line(f"{config.name} ({'needs upstream' if rows is None else rows})", config.description)
     if with_corpora or with_measures:
         return
+    known = [studies.load_study(name) for name in studies.studies()]
     ui.show("Name a study to run it: swapbias audit MODEL --study STUDY[:EXPERIMENT]")
     for kind, title in _KINDS.items():
         ui.show(f"\n{title}")
@@ -285,18 +263,14 @@ def check_folder(
     words: Annotated[
         Path | None, ui.option("Of a CSV file: words (word,group) counted at <mask>.", "--lexicon")
     ] = None,
-    as_json: ui.AsJson = False,
 ) -> None:
     """Find faults by file and line; exit 1 where an audit would refuse the study."""
     found = studies.check_study(source, reference=reference, lexicon=words)
     designs = [*study_designs(found.corpus)] if found.corpus else []
-    if as_json:
-        ui.show_json({"faults": found.faults, "advice": found.advice, "designs": designs})
-    else:
-        for sentence in (*found.faults, *found.advice, *designs):
-            ui.show(sentence)
-        sound = f"It can be audited{f'; {len(found.advice)} remarks' if found.advice else ''}."
-        ui.show(f"{len(found.faults)} to mend before an audit." if found.faults else sound)
+    for sentence in (*found.faults, *found.advice, *designs):
+        ui.show(sentence)
+    sound = f"It can be audited{f'; {len(found.advice)} remarks' if found.advice else ''}."
+    ui.show(f"{len(found.faults)} to mend before an audit." if found.faults else sound)
     raise typer.Exit(bool(found.faults))
 
 
@@ -324,7 +298,6 @@ _WIDE = 100  # columns of what reproduce prints
 def reproduce(
     names: Annotated[list[str] | None, ui.argument("[STUDY]...")] = None,
     every: Annotated[bool, ui.option("Print every number, and what is not at hand.", "--all")] = False,
-    as_json: ui.AsJson = False,
 ) -> None:
     """Recompute published numbers.
 
@@ -336,33 +309,27 @@ def reproduce(
     found = [one for name in names for one in findings.recompute(name)]
     missing = [one for one in found if isinstance(one, findings.NotAtHand)]
     rows = [one for one in found if not isinstance(one, findings.NotAtHand)]
-    if as_json:
-        ui.show_json({"numbers": [asdict(one) for one in rows], "not_at_hand": [asdict(one) for one in missing]})
-    else:
-        shown = [one for one in rows if every or one.match == "no"]
-        for (study, model, file), mine in groupby(shown, key=lambda one: (one.study, one.model, one.file)):
-            lines = wrap(f"{study}, {model}{f' ({file})' if file else ''}: published, recomputed", _WIDE)
-            for row in mine:
-                *before, last = wrap(row.number, 60, initial_indent="  ", subsequent_indent="    ")
-                numbers = f"{row.published or '–':>10}  {row.recomputed:>12.6g}  {row.match}"
-                lines += [*before, f"{last:<60}  {numbers}"]
-                lines += [f"    {line}" for line in wrap(row.note if row.match == "explained" else "", _WIDE - 4)]
-            ui.show("\n".join(lines))
-        for gone in missing if every else ():
-            skipped = f"Skipped: {gone.study} {gone.experiment} of {gone.model}: {gone.reason}"
-            ui.show("\n".join(wrap(skipped, _WIDE)))
-        for name in dict.fromkeys(one.study for one in found):
-            count = sum(one.study == name for one in missing)
-            matches = _count_matches([row for row in rows if row.study == name])
-            ui.show(f"{name}: {matches}; {count} sets not at hand.")
-        if rows:
-            ui.show(f"{_count_matches(rows)}.")
+    for (study, model, file), group in groupby(rows, key=lambda one: (one.study, one.model, one.file)):
+        if not (mine := [one for one in group if every or one.match == "no"]):
+            continue
+        lines = wrap(f"{study}, {model}{f' ({file})' if file else ''}: published, recomputed", _WIDE)
+        for row in mine:
+            *before, last = wrap(row.number, 60, initial_indent="  ", subsequent_indent="    ")
+            lines += [*before, f"{last:<60}  {row.published or '–':>10}  {row.recomputed:>12.6g}  {row.match}"]
+            lines += [f"    {line}" for line in wrap(row.note if row.match == "explained" else "", _WIDE - 4)]
+        ui.show("\n".join(lines))
+    for gone in missing if every else ():
+        ui.show(fill(f"Skipped: {gone.study} {gone.experiment} of {gone.model}: {gone.reason}", _WIDE))
+    for name in dict.fromkeys(one.study for one in found):
+        count = sum(one.study == name for one in missing)
+        ui.show(f"{name}: {_count_matches([row for row in rows if row.study == name])}; {count} sets not at hand.")
     if not rows:
         raise ValueError(
             "No released output is at hand, so nothing was recomputed. Go online, where the files of the pinned "
             "commits are fetched, or set SWAPBIAS_UPSTREAM to a folder that holds them as OWNER/REPOSITORY/PATH; "
             "--all names each."
         )
+    ui.show(f"{_count_matches(rows)}.")
     if any(row.match == "no" for row in rows):
         raise typer.Exit(1)
 

@@ -25,7 +25,7 @@ def check(
     study: Annotated[list[str] | None, ui.option("NAME[:EXPERIMENT]; repeatable. [default: all]")] = None,
     junit: Annotated[Path | None, ui.option("Write the checks to this file as JUnit XML.")] = None,
     verbose: ui.Verbose = False,
-    as_json: ui.AsJson = False,
+    as_json: Annotated[bool, ui.option("Print JSON.", "--json")] = False,
 ) -> None:
     """Check gaps: exit 0 pass, 1 fail, 3 undecided.
 
@@ -110,8 +110,6 @@ def _junit(gates: "Mapping[str, findings.Gate]") -> bytes:
 def compare(
     places: ui.Runs,
     folder: Annotated[Path | None, ui.option("Folder for the page, tables and figures.", "--out")] = None,
-    verbose: ui.Verbose = False,
-    as_json: ui.AsJson = False,
 ) -> None:
     """Compare models side by side; it ranks nothing."""
     on_hub = [one for one in places if hub.is_shared_name(one) and not Path(one).exists()]
@@ -124,33 +122,17 @@ def compare(
     compared = runs.compare_runs(read)
     if folder:
         runs.write_comparison(folder, compared)
-    if as_json:
-        ui.show_json(comparison_record(compared))
-        return
     for one in broken:
         ui.show(f"Left out: {one}")
-    show_comparison(compared, verbose=verbose)
+    show_comparison(compared)
     ui.show(f"Page: {folder / 'report.html'}" if folder else "Write it as a page, with the evidence, with --out DIR.")
 
 
-def comparison_record(compared: "report.ComparisonPage") -> dict[str, object]:
-    """What the tables say, for programs."""
-    return {
-        "side_by_side": runs.comparison_table(compared).astype(object).to_dict("records"),
-        "differences": findings.findings_table(compared.differences).to_dict("records"),
-        "notes": list(compared.notes),
-    }
-
-
-def show_comparison(compared: "report.ComparisonPage", *, verbose: bool) -> None:
-    """The page's sentences, what is not comparable, and that nobody wins; the differences with ``verbose``."""
-    longest = 4_000  # characters: names may be anybody's
-    for one, sentence in report.sentences(compared):
-        ui.out.print(report.shown(f"{one.study} {one.experiment}: {sentence}", longest))
-    if verbose and compared.over_all_rows:
-        ui.out.print(report.terminal_table("Models compared, the first minus the second", compared.over_all_rows))
-    for sentence in (*compared.notes, report.NO_RANKING):
-        ui.out.print(report.shown(sentence, longest))
+def show_comparison(compared: "report.ComparisonPage") -> None:
+    """The page's sentences, what is not comparable, and that nobody wins."""
+    sentences = [f"{one.study} {one.experiment}: {sentence}" for one, sentence in report.sentences(compared)]
+    for sentence in (*sentences, *compared.notes, report.NO_RANKING):
+        ui.out.print(report.shown(sentence, 4_000))  # names may be anybody's
 
 
 def redraw(run: ui.RunFolder) -> None:

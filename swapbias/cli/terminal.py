@@ -37,9 +37,8 @@ def argument(metavar: str, help: str = "") -> Any:
     return typer.Argument(metavar=metavar, help=help)
 
 
-AsJson = Annotated[bool, option("Print JSON.", "--json")]
 DryRun = Annotated[bool, option("Show what would be written; write nothing.", "--dry-run")]
-Verbose = Annotated[bool, option("Print every number.", "--verbose")]
+Verbose = Annotated[bool, option("Print details.", "--verbose")]
 RunFolder = Annotated[Path, argument("RUN", "Folder of a finished run.")]
 Runs = Annotated[list[str], argument("RUN...", "Folders, or OWNER/NAME[/RUN] on the Hub.")]
 OutFolder = Annotated[Path, option("Folder to write to.", "--out")]

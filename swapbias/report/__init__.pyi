@@ -7,18 +7,15 @@ from .model_comparison import (
     render_comparison as render_comparison,
     sentences as sentences,
 )
-from .page import Page as Page, render as render, render_summary as render_summary
+from .page import render as render, render_summary as render_summary
 from .text import (
     Verdict as Verdict,
     check_name as check_name,
     checked as checked,
-    comparison_tables as comparison_tables,
     detects as detects,
     gated as gated,
-    next_steps as next_steps,
     number as number,
     shown as shown,
     terminal as terminal,
-    terminal_table as terminal_table,
     verdicts as verdicts,
 )

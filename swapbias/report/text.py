@@ -815,23 +815,3 @@ def _numbers(found: Sequence[Finding]) -> list[str]:
 def _wrapped(sentence: str, indent: int = 0) -> list[str]:
     space = " " * indent
     return textwrap.wrap(shown(sentence, _LONGEST), WIDTH, initial_indent=space, subsequent_indent=space)
-
-
-def comparison_tables(found: Sequence[Finding]) -> list[str]:
-    """Every comparison over all rows, primary findings first, and after them what a judge found."""
-    judged = findings.by_the_judge(found)
-    tables = [terminal_table("Every comparison over all rows", findings.comparisons(found, rates=True))]
-    return [*tables, terminal_table("By the judge, which was shown no group", judged)] if judged else tables
-
-
-def terminal_table(title: str, found: Sequence[Finding]) -> str:
-    """Findings in their own unit: a line for what each is, and one for its numbers."""
-    lines = ["", title]
-    for one in found:
-        name = f"{one.study}:{one.experiment}, {where(one)}: {quantity(one)}, {inference(one)}"
-        ends = blinding(one) if one.measure == "group_leakage" else word(one) if one.verdict else ""
-        known = f"{one.published.source} {one.published.value}" if one.published and one.published.value else ""
-        numbers = f"{value(one, own=True)} ({interval(one, own=True)}), p {own_p(one)}"
-        numbers = ", ".join(filter(None, (numbers, f"n {counted(one.estimate)}", ends, known)))
-        lines += [*_wrapped(shown(name, 500), 2), *_wrapped(numbers, 4)]
-    return "\n".join(lines)

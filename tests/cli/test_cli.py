@@ -3,7 +3,6 @@
 import gc
 import importlib
 import io
-import json
 import os
 import re
 import subprocess
@@ -71,7 +70,7 @@ def test_list_shows_what_each_kind_of_model_can_be_asked_on_one_screen():
         for one in load_study(name).experiments:
             if one.configs:
                 assert any(line.startswith((f"  {name}:{one.name} ", f"  {name} (")) for line in lines)
-    assert "paired_gap" in swapbias("list", "--measures").stdout
+    assert swapbias("list", "--measures").stdout == f"Measures (evaluate modules): {', '.join(metrics())}\n"
 
 
 def test_a_fresh_process_shows_the_version_collects_garbage_rarely_and_has_one_sentence_for_bad_input():
@@ -295,8 +294,6 @@ def test_reproduce_prints_every_row_where_it_is_asked_to(upstream):
     assert "Skipped: occupation_sentiment" in every.output
     assert every.output.count("yes") == 14
     assert max(map(len, every.output.splitlines())) <= 100
-    numbers = json.loads(invoke("reproduce", "occupation_sentiment", "--json").output)["numbers"]
-    assert len([one for one in numbers if one["published"]]) == 14
 
 
 def invoke(*arguments, **environment):
@@ -312,7 +309,6 @@ def test_list_never_cuts_a_name_that_must_be_typed(monkeypatch):
         assert corpus in shown
         for config in load_corpus(corpus).configs:
             assert f" {config.name} " in shown
-    assert json.loads(invoke("list", "--json").output)["measures"] == metrics()
 
 
 def test_a_name_that_is_nearly_right_is_suggested():

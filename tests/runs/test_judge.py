@@ -14,7 +14,7 @@ from swapbias.findings import by_the_judge, comparisons, disaggregate
 from swapbias.models import Scored, Scorer
 from swapbias.models.chat import ChatOptions
 from swapbias.privacy import private_strings, public_manifest
-from swapbias.report import comparison_tables, text
+from swapbias.report import text
 from swapbias.runs import scorers as judging
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings, Task
@@ -133,9 +133,7 @@ def test_what_a_judge_found_comes_after_the_rest_and_says_so():
     assert place == sorted(place)
     assert any(place)
     assert "judged" not in {one.score for one in comparisons(found)} | {one.score for one in found if one.primary}
-    *_, last = comparison_tables(found)
-    assert last.strip().startswith("By the judge")
-    assert last.count(": by the judge: ") == len(by_the_judge(found)) == 5
+    assert [text.quantity(one).startswith("by the judge: ") for one in by_the_judge(found)] == [True] * 5
 
 
 def test_a_bias_of_the_judge_vanishes_with_the_group(monkeypatch):

@@ -13,7 +13,7 @@ from rich.console import Console
 from swapbias.findings import compare
 from swapbias.hub.cards import study_parts
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.report import comparison_tables, terminal, verdicts
+from swapbias.report import terminal, verdicts
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.studies import Candidate, Prompt, config_rows, turns
@@ -56,9 +56,7 @@ def test_no_file_page_card_or_table_has_a_value(unread):
     with (run.folder / "findings.csv").open() as file:
         assert told(csv.DictReader(file)) == []
     screen = Console(file=io.StringIO(), record=True, width=300)
-    for table in comparison_tables(found):
-        screen.print(table, markup=False)
-    screen.print(terminal(found), markup=False)
+    screen.print(terminal(found, verbose=True), markup=False)
     card = "\n".join(study_parts(found, run.manifest(), model_name="owner/tiny").values())
     rows = [line for line in card.splitlines() if line.startswith("|")]
     assert len(rows) > 2  # head, rule, and a row at least
