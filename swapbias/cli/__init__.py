@@ -12,13 +12,11 @@ from swapbias import __version__
 from swapbias.cli.auditing import audit, plan
 from swapbias.cli.data import build, help_on, list_, reproduce, study, swap, train
 from swapbias.cli.finished_runs import check, compare, export, figures, pull, push, redraw, share
-from swapbias.cli.terminal import Sectioned, WithSettings, option, say, show
+from swapbias.cli.terminal import Sectioned, WithSettings, end_by_signals, option, say, show
 from swapbias.errors import StudyError, UsageError, extras_named
 from swapbias.privacy import TRACEBACKS, forget_notes, log_traceback, safe_message
 
-# Torch and transformers bring a million objects that stay: by Python's own threshold (700) a fifth of an audit's
-# start goes by in looking for garbage among them.
-_COLLECT_AFTER = 100_000
+_COLLECT_AFTER = 100_000  # torch and transformers bring a million objects that stay: not to look at them each time
 
 app = typer.Typer(
     add_completion=False,
@@ -41,6 +39,7 @@ app.add_typer(study, name="study")
 def main() -> NoReturn:
     """Run the command; trouble becomes one sentence and exit code 2 (usage) or 1."""
     gc.set_threshold(_COLLECT_AFTER)
+    end_by_signals()
     forget_notes()
     _show_tracebacks("--debug" in sys.argv)
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
@@ -48,11 +47,11 @@ ModelSettings = Annotated[
 
 
 class Sectioned(TyperCommand):
-    """A command whose options stand under the headings of their ``rich_help_panel``; signals end it in a sentence."""
+    """A command whose options stand under the headings of their ``rich_help_panel``."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        with _signals_raise(), stoppable("Stopped. The same command begins anew."):
+        with stoppable("Stopped. The same command begins anew."):
             return super().invoke(ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -118,11 +117,7 @@ def known_settings() -> list[Setting]:
 
 
 def read_settings(pairs: Sequence[str] | None, only: Sequence[str] = ()) -> dict[str, Any]:
-    """The settings that ``KEY=VALUE`` pairs name, of ``only`` these or all; of a key with several values a list.
-
-    Raises:
-        UsageError: an unknown key, one named twice, or a value that does not fit.
-    """
+    """The settings that ``KEY=VALUE`` pairs name, of ``only`` these or all; of a key with several values a list."""
     from pydantic import TypeAdapter, ValidationError
 
     known = {one.name: one for one in known_settings() if not only or one.name in only}
@@ -153,11 +148,7 @@ def read_settings(pairs: Sequence[str] | None, only: Sequence[str] = ()) -> dict
 
 
 def engine_of(settings: Mapping[str, Any], place: str | None) -> Engine:
-    """Where the work is done that writes to a place, of settings of the cluster.
-
-    Raises:
-        UsageError: settings that do not fit together.
-    """
+    """Where the work is done that writes to a place; UsageError: settings of the cluster do not fit together."""
     if settings.get("own_store") and not (place and is_url(place)):
         raise UsageError("own-store is about a store, and a folder of this machine is written. Drop it.")
     names = {"engine": "name", "gpus_per_worker": "gpus", "address": "address", "workers": "workers"}
@@ -231,24 +222,15 @@ def stoppable(sentence: str | Callable[[], str]) -> Iterator[None]:
         raise typer.Exit(stop.args[0] if stop.args else 130) from None
 
 
-@contextmanager
-def _signals_raise() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise, so that what is half made is deleted; ignored ones (nohup) stay so."""
+def end_by_signals() -> None:
+    """SIGTERM and SIGHUP raise as Ctrl-C does, so that what is half made is deleted; ignored ones (nohup) stay so."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt(128 + number)
 
-    main = threading.current_thread() is threading.main_thread()  # no other may set them
-    ending = {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)} if main else set()
-    before = {one: signal.getsignal(one) for one in ending}
-    before = {one: action for one, action in before.items() if action not in (signal.SIG_IGN, None)}
-    try:
-        for one in before:
+    for one in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:
+        if signal.getsignal(one) is not signal.SIG_IGN:
             signal.signal(one, end)
-        yield
-    finally:
-        for one, action in before.items():
-            signal.signal(one, action)
 
 
 @contextmanager
