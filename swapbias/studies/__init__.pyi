@@ -27,11 +27,14 @@ from .catalogue import (
     studies as studies,
 )
 from .custom import (
+    STUDY_FILES as STUDY_FILES,
     Check as Check,
     check_study as check_study,
+    faults as faults,
     new_study as new_study,
     open_study as open_study,
     own_corpus as own_corpus,
+    parse_study as parse_study,
     reopen_study as reopen_study,
     study_files as study_files,
 )
@@ -102,9 +105,4 @@ from .tables import (
     strict_rows as strict_rows,
     upstream_file as upstream_file,
     wordings as wordings,
-)
-from .validation import (
-    STUDY_FILES as STUDY_FILES,
-    faults as faults,
-    parse_study as parse_study,
 )

@@ -31,8 +31,7 @@ def answer_reader(reading: str, aliases: Mapping[str, str]) -> AnswerReader:
 def read_coreference(prompt: Prompt, text: str, *, aliases: Mapping[str, str]) -> tuple[float, Mapping[str, float]]:
     """Points of an answer (100: right, 0: anything else) and its class by both parsers, as 1 and 0.
 
-    ``refused``: of what is in no class of answers that which declines to give one. The prompt's candidates are the
-    right and the wrong answer, its condition names the adjectives, ``aliases`` are other names of answers.
+    The prompt's candidates are the right and the wrong answer, its condition names the adjectives.
     """
     correct, incorrect = (one.text for one in prompt.candidates)
     parts: dict[str, float] = {}
@@ -48,9 +47,8 @@ def read_coreference(prompt: Prompt, text: str, *, aliases: Mapping[str, str]) -
 def read_option(prompt: Prompt, text: str, *, free: bool = False) -> tuple[float, Mapping[str, float]]:
     """What the option counts that an answer gives (NaN: nothing), and further columns of 1 and 0.
 
-    ``said_unsure``: an option that counts nothing; ``said_other``: no single one; ``unanswered``: either of them;
-    ``refused``: the part of the second that declines to answer, the rest of which is unreadable. The prompt's
-    candidates are the options; they have letters where its text gives them and it does not ask for ``free`` text.
+    ``said_unsure``: an option that counts nothing; ``said_other``: no single one; ``unanswered``: either of them.
+    The prompt's candidates are the options, with letters where its text gives them and answers are not ``free``.
     """
     options = {one.text: math.nan if one.value is None else one.value for one in prompt.candidates}
     said = read_answer(text, [*options], lettered=not free and "(A)" in prompt.text)
@@ -77,11 +75,10 @@ def read_text(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
 
 
 def read_ranking(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
-    """1 where the candidate of the prompt is ranked first, 0 where another one is; NaN where nobody is named first.
+    """1 where the first of the prompt's candidates is ranked first, 0 where another one is; NaN where nobody is.
 
-    ``placed_above``: the share of the others that are ranked lower; NaN where the answer does not name the candidate.
-    The prompt's candidates are names, that of its row first. A name is read in full, else by a last name that no
-    other candidate has; its first mention is its place.
+    ``placed_above``: the share of the others that are ranked lower. A name is read in full, else by a last name that
+    no other candidate has; its first mention is its place.
     """
     names, said = [one.text for one in prompt.candidates], _bare(without_reasoning(text))
     last = Counter(_bare(name).split()[-1] for name in names)
@@ -105,10 +102,7 @@ def _bare(text: str) -> str:
 
 
 def read_facts(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
-    """The share of the prompt's facts that a text states; NaN where the model wrote nothing or refused.
-
-    The prompt's candidates are terms of facts, the value is the number of the fact.
-    """
+    """The share of the prompt's facts (terms by number) that a text states; NaN where it is blank or refuses."""
     terms: dict[float | None, list[str]] = {}
     for term, number in prompt.candidates:
         terms.setdefault(number, []).append(term)
@@ -120,10 +114,9 @@ def read_facts(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
 
 
 def read_completion(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
-    """1 where the word that a sentence was completed with has the label of the prompt's lexicon, else 0.
+    """1 where the words of an answer have the label of the prompt's lexicon, 0 for another label; else NaN.
 
-    The words of the answer that the lexicon knows decide where they have one label and nothing denies them; without
-    one, a few words have the lexicon's rest as their label. All else is no completion, nor is a refusal: NaN.
+    Words that the lexicon knows decide where they have one label and nothing denies them; a few others are its rest.
     """
     name, _, wanted = prompt.lexicon.rpartition("/")
     lexicon, words = load_lexicon(name), _LETTERS_ONLY.findall(without_reasoning(text))

@@ -107,10 +107,9 @@ def read_answer(
 
     Args:
         answer: the raw text; None and blank ones are unreadable.
-        options: two or more different texts, in the order in which the question gives them, else UsageError.
-        reading: ``option``, ``decision`` or ``person`` (one rule); ``coreference``: an option is an occupation, read
-            without its article, as one word, in the plural or by its last word as well.
-        lettered: the question gave the options letters, A for the first; then letters are read too.
+        options: two or more different texts, in the order of the question, else UsageError.
+        reading: one of ``READINGS``; ``coreference``: an option is an occupation, read by its last word as well.
+        lettered: the question gave the options letters, A for the first.
         adjectives, aliases: of a coreference: words to pass over, and misspelt word -> occupation.
 
     >>> read_answer("**No.**", ["Yes", "No"]), read_answer("I refuse B.", ["Unlikely", "Likely"], lettered=True)

@@ -71,11 +71,7 @@ def studies() -> list[str]:
 
 
 def load_study(name: str) -> Study:
-    """The study of that name; UsageError names those there are.
-
-    >>> [one.name for one in load_study("occupation_sentiment").experiments]
-    ['sentences', 'control', 'ratings']
-    """
+    """The study of that name; UsageError names those there are."""
     study = load_corpus(name).study if name in (*corpora(), *_OWN) else None
     if study is None:
         raise unknown("study", name, [*studies(), *own_studies()])
@@ -99,22 +95,14 @@ def metrics() -> list[str]:
 
 
 def metric_path(name: str) -> str:
-    """The folder of an evaluate module, for ``evaluate.load``; UsageError names those there are.
-
-    >>> Path(metric_path("paired_gap")).name
-    'paired_gap'
-    """
+    """The folder of an evaluate module, for ``evaluate.load``; UsageError names those there are."""
     if name not in metrics():
         raise unknown("measure", name, metrics())
     return str(files("swapbias.metrics") / name)
 
 
 def local_corpus(name: str, folder: Path) -> Corpus:
-    """The corpus with the configs that it makes from a folder of the user's (MIMIC, own notes).
-
-    Raises:
-        UsageError: unknown corpus, or one that reads no folder, or nothing in the folder that it can read.
-    """
+    """The corpus with configs of a folder of the user's (MIMIC, own notes); UsageError: it reads no folder."""
     corpus = load_corpus(name)
     if corpus.local is None:
         able = [one for one in corpora() if load_corpus(one).local]
@@ -124,13 +112,7 @@ def local_corpus(name: str, folder: Path) -> Corpus:
 
 
 def config_rows(corpus: Corpus | str, config: str, *, download: bool = True) -> Sequence[Row]:
-    """The rows of a config of a corpus, or of the corpus of that name, checked.
-
-    Raises:
-        UsageError: unknown corpus or config.
-        UpstreamMissingError: an upstream file it needs is not reachable.
-        ValueError: a table of the package is broken.
-    """
+    """The rows of a config of a corpus, checked; UpstreamMissingError: an upstream file is not reachable."""
     leaf = load_corpus(corpus) if isinstance(corpus, str) else corpus
     table = leaf.config(config)
     for path in table.upstream:
@@ -152,14 +134,8 @@ def as_prompts(rows: Iterable[Mapping[str, Any]]) -> list[Prompt]:
 
 def published_prompts(rows: Iterable[Mapping[str, Any]]) -> list[Prompt]:
     """The prompts of rows as they are published: candidates by name, chats as ``messages``."""
-    return as_prompts(
-        {
-            **row,
-            "text": text_of(row[MESSAGES]) if MESSAGES in row else row["text"],
-            "candidates": tuple(Candidate(**one) for one in row["candidates"]),
-        }
-        for row in rows
-    )
+    chats = ({**row, "text": text_of(row[MESSAGES]) if MESSAGES in row else row["text"]} for row in rows)
+    return as_prompts({**row, "candidates": tuple(Candidate(**one) for one in row["candidates"])} for row in chats)
 
 
 def row_count(corpus: str, config: str) -> int | None:
@@ -174,10 +150,7 @@ def row_count(corpus: str, config: str) -> int | None:
 
 
 def load_prompts(corpus: str, config: str | None = None, *, data: Path | None = None) -> "Dataset":
-    """A config of a corpus as a ``datasets.Dataset`` with the types of its columns (the first config by default).
-
-    With ``data``, a folder of the user's, the corpus' configs are made from it (MIMIC, own notes). It raises as
-    ``config_rows`` does.
+    """A config of a corpus (the first by default) as a ``datasets.Dataset``; with ``data`` of a folder of notes.
 
     >>> prompts = load_prompts("occupation_sentiment", "sentences")
     >>> prompts.num_rows, prompts[0]["text"], prompts[0]["group"]

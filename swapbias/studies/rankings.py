@@ -24,18 +24,11 @@ def drawn_names(names: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 def balanced_rankings(
     cvs: Mapping[str, int], names: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, int, list[Applicant]]]:
-    """Of each job and set of names the job, the number of the set, and one candidate a group in the order shown.
+    """Of each job (with its number of CVs) and set of drawn names one candidate a group, in the order shown.
 
     A block has as many rankings as there are groups: in it each group has each place once, and each CV once where
     there are as many CVs as groups. Sets of names are the same for each job: the one sample that a gap is over.
-
-    >>> [[one.name for one in order] for _, _, order in balanced_rankings({"cook": 2}, {"a": ["Al", "Ad"], "b": ["Bo", "By"]})]
-    [['Al', 'Bo'], ['By', 'Ad']]
-
-    Args:
-        cvs: how many there are for each job, as many as groups at least.
-        names: of each group, as ``drawn_names`` gives them.
-    """  # noqa: E501
+    """
     size, used = len(names), len(next(iter(names.values())))
     for job, count in cvs.items():
         drawn, turn = random.Random(f"places of {job}"), 3 if count % 3 else 1

@@ -41,12 +41,7 @@ def _meaning(meaning: str, default: Any = "") -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One stimulus for one group: rows of a pair differ in the swapped slot alone.
-
-    >>> one = Prompt(prompt_id="1/female", pair_id="1", group="female", text="She is here.")
-    >>> one.text, one.row()["group"]
-    ('She is here.', 'female')
-    """
+    """One stimulus for one group: rows of a pair differ in the swapped slot alone."""
 
     prompt_id: str = _meaning("unique within a config")
     pair_id: str = _meaning("shared by the rows that are compared with each other")
@@ -124,9 +119,6 @@ def text_of(messages: Iterable[Mapping[str, Any]]) -> str:
     """The text of messages as ``apply_chat_template`` takes them: the inverse of ``turns``.
 
     UsageError: a message has another role than system, user or assistant, or its content is not text.
-
-    >>> text_of([{"role": "user", "content": "Is it?"}])
-    'Is it?'
     """
     found = [(str(one.get("role")), one.get("content")) for one in messages]
     if not found or not all(role in ROLES and isinstance(content, str) for role, content in found):
@@ -136,10 +128,7 @@ def text_of(messages: Iterable[Mapping[str, Any]]) -> str:
 
 
 def placebo(row: Mapping[str, Any], wording: str, text: str) -> Row:
-    """The row with its carrier words reworded and nothing swapped: what a model's number moves by for no reason.
-
-    ``side`` is the group of the row that it rewords, ``wording`` the number of the wording; pair and prompt are those
-    of that row with ``/w`` and the number, the rest is as there.
+    """The row with its carrier words reworded: ``side`` is its group, ``wording`` the number of the wording.
 
     >>> row = {"prompt_id": "i/female", "pair_id": "i", "group": "female", "text": "x"}
     >>> list(placebo(row, "2", "y").values())
@@ -160,12 +149,7 @@ def check_templates(table: str, rows: list[dict[str, str]], expected: Iterable[s
 
 
 def check_prompts(rows: Sequence[Mapping[str, Any]], *, masked: bool = False) -> None:
-    """Check a set of rows of prompts.
-
-    Raises:
-        ValueError: for a repeated prompt_id, a blank text, an unfilled slot, two rows of one group in a pair (of a
-            placebo row the group that it rewords), or (``masked``) a text without exactly one ``<mask>``.
-    """
+    """Raise a ValueError for a repeated prompt_id or group of a pair, a blank text, an open slot, a wrong mask."""
     keys = Counter(f"prompt_id {row['prompt_id']!r}" for row in rows)
     keys.update(f"group {row.get('side', row['group'])!r} of pair {row['pair_id']!r}" for row in rows)
     for key, times in keys.items():
@@ -236,17 +220,13 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Covariate:
-    """A number known for each value of a column (earnings of a profession), to correlate the score with.
-
-    ``beside``: it is the same quantity of somebody else (people's answers): its mean stands beside that of all groups
-    instead. ``of_gap``: it is correlated with the first gap, not with the mean score (a pronoun against another).
-    """
+    """A number known for each value of a column (earnings of a profession), to correlate the score with."""
 
     name: str
     column: str
     values: Mapping[str, float]
-    beside: bool = False
-    of_gap: bool = False
+    beside: bool = False  # the same quantity of somebody else (people's answers), shown beside the mean of all groups
+    of_gap: bool = False  # correlated with the first gap, not with the mean score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -354,12 +334,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """A published study: what it asks and how it was analysed.
-
-    >>> toy = Study(name="toy", title="Cats and dogs", url="https://example.org", experiments=())
-    >>> toy.correction, toy.limits
-    ('holm', ())
-    """
+    """A published study: what it asks and how it was analysed."""
 
     name: str
     title: str
@@ -375,10 +350,7 @@ class Study:
 def declared_study(corpus: str, **from_tables: Any) -> Study:
     """The study that ``study.toml`` in the folder of a corpus declares, by the fields of Study and Experiment.
 
-    An experiment may begin ``like`` an earlier one. It names in ``from_tables`` which of its fields tables hold.
-
-    Raises:
-        TypeError: a key is no field.
+    An experiment may begin ``like`` an earlier one; ``from_tables`` names those of its fields that tables hold.
     """
     values = tomllib.loads((corpus_dir(corpus) / "study.toml").read_text(encoding="utf-8"))
     experiments = []
@@ -408,21 +380,17 @@ def _declared(name: str, value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """One table of a corpus; ``rows`` makes it, every value but candidates a text.
-
-    ``types``: of columns that are published as something else; those that experiments compare by name are texts.
-    ``chats``: texts are conversations, and published as ``messages``.
-    """
+    """One table of a corpus."""
 
     name: str
     description: str
-    rows: Callable[[], Iterable[Mapping[str, Any]]]
+    rows: Callable[[], Iterable[Mapping[str, Any]]]  # every value but candidates a text
     columns: tuple[str, ...] = PROMPT_COLUMNS
-    types: Mapping[str, Type] = field(default_factory=dict)
+    types: Mapping[str, Type] = field(default_factory=dict)  # of columns that are published as something else
     upstream: tuple[str, ...] = ()  # pinned files that it must read
     split: str = "test"
     split_column: str = ""  # where rows say their split
-    chats: bool = False
+    chats: bool = False  # texts are conversations, and published as ``messages``
     stream: bool = False  # too large for memory: it is written as it is made, and not checked as a whole
     count: Callable[[], int] | None = None  # the number of rows without making them, where that takes long
 

@@ -31,12 +31,9 @@ def corpus_dir(corpus: str) -> Path:
 def read_table(
     path: Path, columns: Sequence[str], *, optional: Iterable[str] = (), delimiter: str = ","
 ) -> list[dict[str, str]]:
-    """Read a table strictly: the header is exactly ``columns``, every row is full, no cell is blank.
+    """Read a table strictly: all cells are text, and only those of ``optional`` columns may be blank.
 
-    Nothing is guessed: ``nan``, ``null`` and ``TRUE`` stay words. Cells of ``optional`` columns may be blank.
-
-    Raises:
-        ValueError: naming file and line, for a wrong header, a ragged row or a blank cell.
+    ValueError names file and line of a header that is not ``columns``, a ragged row or a blank cell.
     """
     found = _whole_table(path.name, path.read_bytes(), tuple(columns), frozenset(optional), delimiter)
     return [dict(row) for row in found]
@@ -62,10 +59,9 @@ def table_rows(
     name: str, content: bytes, header_faults: Callable[[list[str]], Iterable[str]], *,
     optional: Collection[str] = (), delimiter: str = ",",
 ) -> Iterator[tuple[int, dict[str, str], list[str]]]:  # fmt: skip
-    """Each row of a CSV file with its line and what is wrong with it: its number of cells, or a blank one.
+    """Each row of a CSV file with its line and its faults: a number of cells, a blank cell outside ``optional`` ones.
 
-    Where something is wrong with the header, that is the only row, of line 1. ``optional``: columns that may be
-    blank. ValueError where the file is no UTF-8, or a quote in it is not closed.
+    The only row of a file with a wrong header is line 1. ValueError: no UTF-8, or a quote that is not closed.
     """
     lines = strict_rows(name, io.StringIO(decoded(name, content), newline=""), delimiter=delimiter)
     header = [cell.strip() for cell in next(lines, (1, []))[1]]
@@ -89,11 +85,7 @@ def decoded(name: str, content: bytes) -> str:
 
 
 def wordings(corpus: str, key: str, *, optional: Sequence[str] = ()) -> dict[str, dict[str, dict[str, str]]]:
-    """The rows of a corpus' ``wordings.csv`` by the number of the wording, then by ``key``: what they reword.
-
-    Raises:
-        ValueError: as ``read_table``, or a wording that stands twice.
-    """
+    """The rows of ``wordings.csv`` by number of the wording, then by ``key``; ValueError: one stands twice."""
     columns = (key, "wording", "template", *optional, "source")
     found: dict[str, dict[str, dict[str, str]]] = {}
     for row in read_table(corpus_dir(corpus) / "wordings.csv", columns, optional=optional):
@@ -126,9 +118,8 @@ def shown_names(header: Sequence[str]) -> str:
     >>> shown_names(["text", "label"]), shown_names(["1", "She is 45F."])
     ('text, label', '2 columns without names')
     """
-    if not all(_NAME.fullmatch(name) for name in header):
-        return f"{len(header)} columns without names"
-    return ", ".join(header[:20]) or "none"
+    is_header = all(map(_NAME.fullmatch, header))
+    return (", ".join(header[:20]) or "none") if is_header else f"{len(header)} columns without names"
 
 
 def fingerprint(rows: Iterable[Mapping[str, str]]) -> str:
@@ -150,14 +141,10 @@ def pinned_files(corpus: str) -> dict[str, dict[str, str]]:
 
 
 def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
-    """A pinned upstream file on disk, with its sha256 verified.
+    """A pinned upstream file, its sha256 verified: of the folder ``SWAPBIAS_UPSTREAM`` if set, else of the cache.
 
-    It is looked for in the folder ``SWAPBIAS_UPSTREAM`` (as ``owner/repository/path``) where that is set; else in the
-    cache, then fetched from the pinned commit (unless ``download`` is false).
-
-    Raises:
-        UpstreamMissingError: it is in none of them, or has another sha256; the message says how to get the right one.
-        ValueError: no file of that path is pinned.
+    What the cache lacks is fetched from the pinned commit, unless ``download`` is false. UpstreamMissingError says
+    how to get a file that is not there or has another sha256. ValueError: no file of that path is pinned.
     """
     pin = pinned_files(corpus).get(path)
     if pin is None:
@@ -248,11 +235,7 @@ def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """Words with labels.
-
-    ``proper`` words are matched with their case (names: "Mark" is one, "mark" is not), unless the model's vocabulary
-    has no upper case at all; ``words``, in lower case, in any case.
-    """
+    """Words with labels: ``words``, in lower case, match in any case; ``proper`` ones (Mark) in their own."""
 
     name: str  # ``corpus/lexicon``
     words: Mapping[str, str]
@@ -260,7 +243,7 @@ class Lexicon:
     rest: str = "unspecified"  # the label of every other word
 
     def labels(self, words: Iterable[str], *, uncased: bool = False) -> list[str]:
-        """The label of each word, as decoded from one token and stripped.
+        """The label of each word, stripped; ``uncased``: the model's vocabulary has no upper case.
 
         >>> pronouns = Lexicon("x/y", words={"she": "female"}, proper={"Will": "male"})
         >>> pronouns.labels(["She", "Will", "will"])
@@ -286,16 +269,10 @@ class Fact(NamedTuple):
 
 
 def read_checklist(path: Path) -> tuple[Fact, ...]:
-    """The facts of a table with the columns ``note_id``, ``fact`` and ``terms``, joined by bars: else its own name.
-
-    Raises:
-        ValueError: naming the file and the line, for a wrong header or a fact without a name.
-    """
-    found = []
-    for row in read_table(path, ("note_id", "fact", "terms"), optional=("note_id", "terms")):
-        name, *terms = (one.strip() for one in (row["fact"], *row["terms"].split("|")))
-        found.append(Fact(name, tuple(filter(None, terms)) or (name,), row["note_id"].strip()))
-    return tuple(found)
+    """The facts of a table: ``note_id``, ``fact``, ``terms`` with bars (blank: its name). ValueError: a fault."""
+    rows = read_table(path, ("note_id", "fact", "terms"), optional=("note_id", "terms"))
+    cells = [[one.strip() for one in (row["note_id"], row["fact"], *row["terms"].split("|"))] for row in rows]
+    return tuple(Fact(name, tuple(filter(None, terms)) or (name,), note) for note, name, *terms in cells)
 
 
 def stated(facts: Iterable[Fact], text: str) -> list[Fact]:

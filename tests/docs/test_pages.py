@@ -76,7 +76,7 @@ def test_links_lead_to_files(page):
 
 
 def test_every_key_of_study_toml_is_explained():
-    from swapbias.studies.validation import Declaration
+    from swapbias.studies.custom import Declaration
 
     page = (ROOT / "docs" / "study_toml.md").read_text()
     assert set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE)) == set(Declaration.model_fields)

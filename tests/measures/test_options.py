@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from swapbias.measures.answer_accuracy import option_odds
-from swapbias.studies.validation import options_of
+from swapbias.studies.custom import options_of
 
 LIKELY = options_of(["0=Not at all likely", "0=Not very likely", "1=Likely", "1=Very likely", "=Do not know"])
 

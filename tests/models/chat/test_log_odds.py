@@ -22,8 +22,8 @@ from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings, plan_tasks
 from swapbias.runs.run import score_rows
 from swapbias.studies import as_prompts, config_rows, load_study
+from swapbias.studies.custom import options_of
 from swapbias.studies.study import Prompt
-from swapbias.studies.validation import options_of
 from tests import tiny
 from tests.models.chat.server import ChatServer, Reply
 
