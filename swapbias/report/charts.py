@@ -1,8 +1,4 @@
-"""Values with their intervals: as rows of SVG in the cells of a table, and as forest plots for papers by matplotlib.
-
-Positions in SVG are shares of the width, so that a picture is as wide as its cell while dots and text keep their
-size. Colours are classes of ``page.css``; each group has a shape of its own besides.
-"""
+"""Values with their intervals on one scale, which ``charts.html.j2`` draws, and forest plots for papers."""
 
 import io
 import math
@@ -10,8 +6,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from markupsafe import Markup
 
 from swapbias.findings import Finding, experiment_of
 from swapbias.measures import MEASURES
@@ -28,17 +22,15 @@ _SHAPES = (
     "M-5-5l10 10M-5 5L5-5",  # cross
 )
 _COLOURS = 9  # of page.css; with five shapes no two of 45 groups look alike
-_HEIGHT = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a chart: each cell is its text and the number to sort by; ``find`` is what a link to pairs asks."""
+    """A row of a chart: each cell is its text and the number to sort by."""
 
     name: str
-    picture: Markup
+    dots: Sequence["Dot"]
     cells: tuple[tuple[str, float | None], ...]
-    find: str = ""
     primary: bool = False
 
 
@@ -50,8 +42,9 @@ class Chart:
     caption: str
     heads: tuple[str, ...]
     parts: Mapping[str, Sequence[Row]]
-    ruler: Markup
-    keys: tuple[tuple[Markup, str], ...] = ()
+    axis: "Axis | None" = None  # None: a table without pictures
+    unit: str = ""
+    keys: tuple[tuple[int, str], ...] = ()  # groups and their names
     first: str = "what"  # the head of the first column
 
 
@@ -63,6 +56,12 @@ class Axis:
     high: float
     ticks: tuple[float, ...]
     margin: float = math.nan
+
+    @property
+    def labels(self) -> list[tuple[float, str]]:
+        """Where each tick lies, and its number."""
+        digits = max(0, -math.floor(math.log10(min((abs(one) for one in self.ticks if one), default=1)) + 1e-9))
+        return [(self.at(one), text.number(one, signed=self.low < 0, digits=digits)) for one in self.ticks]
 
     @classmethod
     def over(
@@ -97,50 +96,9 @@ class Dot:
     hollow: bool = False
 
 
-def strip(dots: Sequence[Dot], axis: Axis) -> Markup:
-    """One row: the margin band, zero, and each dot with its interval, one below the other."""
-    height, body = _HEIGHT + 13 * max(0, len(dots) - 1), ""
-    if math.isfinite(axis.margin):
-        left, right = axis.at(-axis.margin), axis.at(axis.margin)
-        body = f'<rect class="band" x="{left}%" y="0" width="{right - left:.2f}%" height="{height}"/>'
-    body += f'<line class="zero" x1="{axis.at(0)}%" x2="{axis.at(0)}%" y1="0" y2="{height}"/>'
-    for place, one in enumerate(one for one in dots if not math.isnan(one.value)):
-        y, (kind, shape) = _HEIGHT / 2 + 13 * place, _look(one.group)
-        if math.isfinite(one.low) and math.isfinite(one.high):
-            body += f'<line class="ci {kind}" x1="{axis.at(one.low)}%" x2="{axis.at(one.high)}%" y1="{y}" y2="{y}"/>'
-        path = f'<path class="dot {kind}{" hollow" * one.hollow}" d="{shape}"/>'
-        body += f'<svg x="{axis.at(one.value)}%" y="{y}" overflow="visible">{path}</svg>'
-    return _picture("strip", height, body, "")
-
-
-def _picture(kind: str, height: int, body: str, title: str) -> Markup:
-    role = Markup('role="img" aria-label="{}"').format(title) if title else Markup('aria-hidden="true"')
-    start = Markup('<svg class="{}" width="100%" height="{}" {} focusable="false">').format(kind, height, role)
-    return start + Markup(f"{body}</svg>")  # of numbers and of our own names
-
-
-def _look(group: int | None) -> tuple[str, str]:
-    """The class of a group's colour and its shape."""
+def look(group: int | None) -> tuple[str, str]:
+    """The class of a group's colour in ``page.css``, and its shape as a path of SVG."""
     return ("gap", _SHAPES[0]) if group is None else (f"g{group % _COLOURS}", _SHAPES[group % len(_SHAPES)])
-
-
-def ruler(axis: Axis, unit: str = "") -> Markup:
-    """The scale above the rows: ticks with their numbers."""
-    digits = max(0, -math.floor(math.log10(min((abs(one) for one in axis.ticks if one), default=1)) + 1e-9))
-    body = ""
-    for one in axis.ticks:
-        x, number = axis.at(one), text.number(one, signed=axis.low < 0, digits=digits)
-        anchor = "start" if x < 6 else "end" if x > 94 else "middle"
-        body += f'<line class="tick" x1="{x}%" x2="{x}%" y1="0" y2="4"/>'
-        body += f'<text x="{x}%" y="16" text-anchor="{anchor}">{number}</text>'
-    ends = f"scale from {axis.ticks[0]:g} to {axis.ticks[-1]:g} {unit}".strip() if axis.ticks else "scale"
-    return _picture("ruler", 20, body, ends)
-
-
-def key(group: int) -> Markup:
-    """The shape of a group, for a legend."""
-    path = '<path transform="translate(7 7)" class="dot {}" d="{}"/>'.format(*_look(group))
-    return Markup(f'<svg class="key" width="14" height="14" aria-hidden="true">{path}</svg>')
 
 
 # --- for papers ---------------------------------------------------------------------------------------
@@ -170,8 +128,8 @@ def draw_figures(found: Sequence[Finding], kind: str) -> dict[str, bytes]:
         if one.primary and is_gap and text.in_points(one.unit):
             plots["results"].append(one)
         if (is_gap or is_level) and one.slice_by != "all" and one.score == "score" and not one.view:
-            name = f"{one.study}-{one.experiment}-{one.slice_by}-{'gap' if is_gap else 'levels'}"
-            name += f"-{text.shown(one.model_id)}" * several
+            names = [one.study, one.experiment, one.slice_by, "gap" if is_gap else "levels"]
+            name = "-".join([*names, *[text.shown(one.model_id)] * several])
             plots.setdefault(re.sub(r"[^A-Za-z0-9._-]+", "-", name), []).append(one)
     made, undated = {}, {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
     with rc_context(dict(STYLE)):

@@ -11,7 +11,7 @@ from swapbias.findings import DIFFERENCE, Finding
 from swapbias.measures import MEASURES
 from swapbias.privacy import public_manifest
 from swapbias.report import page, text
-from swapbias.report.charts import Chart, Row, ruler, strip
+from swapbias.report.charts import Chart, Row
 from swapbias.studies import Experiment, load_study
 
 MOST_DRAWN = 5  # models that are drawn by slice
@@ -72,14 +72,9 @@ class ComparisonPage:
     @property
     def over_all_rows(self) -> list[Finding]:
         """The differences over all rows, each the second model minus the first, as sentences say them."""
-        pairs = {
-            f"{one} - {other}": (other, one) for one, other in permutations([one.name for one in self.models], 2)
-        }
-        every = [one for one in self.differences if one.slice_by == "all"]
-        return [
-            text.turned(one, *pairs[one.contrast]) if one.measure == DIFFERENCE and one.contrast in pairs else one
-            for one in every
-        ]
+        pairs = {f"{one.name} - {two.name}": (two.name, one.name) for one, two in permutations(self.models, 2)}
+        every = [(one, pairs.get(one.contrast)) for one in self.differences if one.slice_by == "all"]
+        return [text.turned(one, *pair) if one.measure == DIFFERENCE and pair else one for one, pair in every]
 
 
 def render_comparison(compared: ComparisonPage) -> str:
@@ -88,20 +83,15 @@ def render_comparison(compared: ComparisonPage) -> str:
     for one in compared.quantities:
         if one.primary:
             questions.setdefault((one.known[0].study, one.known[0].experiment), []).append(one)
-    names = [one.name for one in compared.models]
-    tested = compared.over_all_rows
+    names, tested = [one.name for one in compared.models], compared.over_all_rows
     return page.html(
-        "comparison.html.j2",
-        version=__version__,
+        "comparison.html.j2", version=__version__, reference=compared.reference, quantities=compared.quantities,
         title=f"{text.listed(names) if len(names) <= text.FEW else f'{len(names)} models'} compared",
         models=[(one, public_manifest(one.manifest)) for one in compared.models],
-        reference=compared.reference,
         sections=[_section(compared, *names, mine) for names, mine in questions.items()],
-        quantities=compared.quantities,
-        differences=tested,
-        notes=[*compared.notes, NO_RANKING],
+        differences=tested, notes=[*compared.notes, NO_RANKING],
         family=next((one.estimate.family for one in tested if one.primary and one.estimate.family), ""),
-    )
+    )  # fmt: skip
 
 
 def sentences(compared: ComparisonPage) -> Iterator[tuple[Finding, str]]:
@@ -123,27 +113,22 @@ def _section(compared: ComparisonPage, study: str, name: str, mine: Sequence[Qua
     first = mine[0].known[0]
     experiment = next((one for one in load_study(study).experiments if one.name == name), None)
     return {
-        "place": page.anchor(study, name),
-        "question": experiment.question if experiment else name,
-        "said": [(*_texts(compared, one), one.note) for one in mine],
-        "meaning": text.meaning(first),
-        "inference": text.inference(first),
-        "answer": _answer(compared, mine),
+        "place": page.anchor(study, name), "question": experiment.question if experiment else name,
+        "said": [(*_texts(compared, one), one.note) for one in mine], "answer": _answer(compared, mine),
+        "meaning": text.meaning(first), "inference": text.inference(first),
         "charts": [*_charts(compared, study, experiment)] if experiment else [],
-    }
+    }  # fmt: skip
 
 
 def _answer(compared: ComparisonPage, mine: Sequence[Quantity]) -> Chart:
     """A row for each model: its own value with its verdict, and how far it lies from the reference."""
-    first, unit = mine[0].known[0], text.form(mine[0].known[0]).unit
-    every = [one for each in compared.quantities if each.primary for one in each.known]
-    axis = page.axis_of([one for one in every if page.scaled_alike(one, first)])
+    unit = text.form(mine[0].known[0]).unit
+    axis = page.axis_of([one for each in mine for one in each.known])
     parts: dict[str, list[Row]] = {}
     for quantity in mine:
         one = quantity.known[0]
-        rows = parts.setdefault(
-            ", ".join(filter(None, (text.compared(one), text.set_name(one)))) if len(mine) > 1 else "", []
-        )
+        name = ", ".join(filter(None, (text.compared(one), text.set_name(one)))) if len(mine) > 1 else ""
+        rows = parts.setdefault(name, [])
         for place, (model, found) in enumerate(zip(compared.models, quantity.found, strict=True)):
             away = (quantity.away or {}).get(model.name)
             lies = "compared with" if model.name == compared.reference else "not tested"
@@ -152,10 +137,10 @@ def _answer(compared: ComparisonPage, mine: Sequence[Quantity]) -> Chart:
                 lies = f"{size}: {text.word(away).lower()}".rstrip(": ")
             if found is not None:
                 cells = (text.own_value(found), text.word(found) if found.verdict else "", lies)
-                picture = strip([page.dot_of(found, place)], axis)
-                rows.append(Row(page.seen(model.name), picture, tuple((cell, None) for cell in cells)))
+                dots = [page.dot_of(found, place)]
+                rows.append(Row(page.seen(model.name), dots, tuple((cell, None) for cell in cells)))
     heads = (f"{unit} (95 % interval)", "verdict", f"minus {page.seen(text.shown(compared.reference, 20))}")
-    return Chart("", "", heads, parts, ruler(axis, unit))
+    return Chart("", "", heads, parts, axis, unit)
 
 
 def _charts(compared: ComparisonPage, study: str, experiment: Experiment) -> Iterator[Chart]:

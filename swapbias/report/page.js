@@ -167,10 +167,6 @@
 
   document.documentElement.classList.add("scripted");
   document.querySelectorAll("table.sortable").forEach((one) => sortable(/** @type {HTMLTableElement} */ (one)));
-  /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("th[data-find]")).forEach((name) => {
-    const place = name.closest("section")?.querySelector("details.pairs"); // each row of a chart links to its pairs
-    if (place && name.dataset.find) name.replaceChildren(made("a", { href: `#${place.id}?${name.dataset.find}`, title: "its pairs" }, name.textContent || ""));
-  });
   /** @type {NodeListOf<HTMLDetailsElement>} */ (document.querySelectorAll("details.pairs")).forEach((place) =>
     place.addEventListener("toggle", () => { if (place.open) show(place); }));
   addEventListener("hashchange", follow);

@@ -7,30 +7,21 @@ import math
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 import pandas as pd
 from markupsafe import Markup
 
-from swapbias.findings import (
-    ANSWERS,
-    AS_PUBLISHED,
-    Finding,
-    answer_counts,
-    by_the_judge,
-    comparisons,
-    experiment_of,
-    primary_findings,
-)
+from swapbias import findings
+from swapbias.findings import Finding, experiment_of, primary_findings
 from swapbias.measures import MEASURES, SAID
 from swapbias.models.chat import scoring_in_words
 from swapbias.privacy import public_manifest
 from swapbias.report import text
-from swapbias.report.charts import Axis, Chart, Dot, Row, key, ruler, strip
+from swapbias.report.charts import Axis, Chart, Dot, Row, look
 from swapbias.studies import PLACEBO, PLANTED_BIAS, PLANTED_LEAK, Experiment, load_study, of_a_part
 
 if TYPE_CHECKING:
@@ -45,60 +36,37 @@ Columns = Mapping[str, tuple[str, int | None]]  # title and colour of each; thos
 Placed = tuple[str, str, str, Finding]  # its part of a chart, its row, and its column where there are several
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """What the report is made of."""
+def render(
+    manifest: Mapping[str, Any], found: Sequence[Finding], items: Mapping[str, pd.DataFrame], coverage: pd.DataFrame
+) -> str:
+    """The report of a run as HTML; every value from outside is escaped, no place on this machine is named.
 
-    manifest: Mapping[str, Any]
-    found: list[Finding]
-    items: Mapping[str, pd.DataFrame]
-    coverage: pd.DataFrame
-
-
-def render(page: Page) -> str:
-    """The report as HTML; every value from outside is escaped, no place on this machine is named.
-
-    Without items it shows no texts.
+    Without ``items``, the scored rows by study, it shows no texts; ``coverage``: of word lists, a row a word.
     """
-    manifest, packed = public_manifest(page.manifest), _packed(page)
-    studies = [load_study(name) for name in dict.fromkeys(one.study for one in page.found)]
+    manifest, packed = public_manifest(manifest), _packed(found, items)
+    studies = [load_study(name) for name in dict.fromkeys(one.study for one in found)]
     skipped = [(one, of_a_part(one["experiment"])) for one in manifest["skipped"]]
+    names = dict.fromkeys((one.study, one.experiment) for one in found)
     return html(
-        "page.html.j2",
-        packed=packed,
-        manifest=manifest,
-        models=manifest["models"],
-        size=_size(page),
-        answers=_answers(page.found),
-        next_steps=text.next_steps(page.found),
-        several=_several(page.found),
-        planted=[one for one in page.found if not one.view and one.published and one.published.planted],
-        sections=[
-            _section(page, *names, packed or {})
-            for names in dict.fromkeys((one.study, one.experiment) for one in page.found)
-        ],
-        studies=studies,
-        limits=dict.fromkeys(limit for one in studies for limit in one.limits),
+        "page.html.j2", packed=packed, manifest=manifest, models=manifest["models"], size=_size(manifest, items),
+        answers=_answers(found), reached={one.verdict for one in primary_findings(found)}, several=_several(found),
+        planted=[one for one in found if not one.view and one.published and one.published.planted],
+        sections=[_section(found, items.get(study), study, name, packed or {}) for study, name in names],
+        studies=studies, limits=dict.fromkeys(limit for one in studies for limit in one.limits),
         not_run=[one for one, in_part in skipped if not in_part],
         remarks=dict.fromkeys(one["reason"] for one, in_part in skipped if in_part),
-        numbers=comparisons(page.found, views=True),
-        with_items=bool(page.items),
-        too_large=bool(page.items) and packed is None,
-        coverage=_coverage(page.coverage),
-    )
+        numbers=findings.comparisons(found, views=True),
+        with_items=bool(items), too_large=bool(items) and packed is None,
+        coverage=coverage.groupby(["lexicon", "label"], sort=False) if len(coverage) else (),
+    )  # fmt: skip
 
 
 def html(name: str, **values: Any) -> str:
     """A page of this package with its own style and script, which alone may run."""
-    style, script = (
-        Markup(files("swapbias.report").joinpath(own).read_text(encoding="utf-8")) for own in ("page.css", "page.js")
-    )
-    hashes = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in (style, script)]
-    policy = (
-        f"default-src 'none'; img-src data:; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    return template(name).render(style=style, script=script, policy=policy, **values)
+    own = [files("swapbias.report").joinpath(one).read_text(encoding="utf-8") for one in ("page.css", "page.js")]
+    hashes = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in own]
+    style, script = map(Markup, own)
+    return template(name).render(style=style, script=script, hashes=hashes, **values)
 
 
 def render_summary(found: Sequence[Finding]) -> str:
@@ -116,7 +84,7 @@ def template(name: str) -> "Template":
         trim_blocks=True, lstrip_blocks=True, finalize=seen,
     )  # fmt: skip
     templates.globals |= {
-        "text": text, "anchor": anchor, "scoring_in_words": scoring_in_words,
+        "text": text, "anchor": anchor, "look": look, "scoring_in_words": scoring_in_words,
         "PLANTED_BIAS": PLANTED_BIAS, "PLANTED_LEAK": PLANTED_LEAK,
     }  # fmt: skip
     return templates.get_template(name)
@@ -138,12 +106,11 @@ def _several(found: Sequence[Finding]) -> bool:
     return len({one.model_id for one in found}) > 1
 
 
-def _size(page: Page) -> str:
+def _size(manifest: Mapping[str, Any], items: Mapping[str, pd.DataFrame]) -> str:
     """How much was measured: ``1,173 prompts from 17 templates``; without scored rows the prompts alone."""
-    count = sum(one["rows"] for one in page.manifest["corpora"])
-    if not page.items:
-        return f"{count:,} prompts"
-    rows = [each[each["group"] != PLACEBO] for each in page.items.values()]
+    if not items:
+        return f"{sum(one['rows'] for one in manifest['corpora']):,} prompts"
+    rows = [each[each["group"] != PLACEBO] for each in items.values()]
     templates = sum(len(each[["experiment", "template"]].drop_duplicates()) for each in rows if "template" in each)
     return f"{sum(map(len, rows)):,} prompts from {templates:,} template{'s' * (templates != 1)}"
 
@@ -152,7 +119,7 @@ def _size(page: Page) -> str:
 
 
 def _answers(found: Sequence[Finding]) -> list[dict[str, Any]]:
-    """For each question and model the sentences and their picture; gaps in points share one scale."""
+    """For each question and model the sentences and their picture."""
     answers, questions = [], text.questions(found)
     drawn = [[one for each in results for one in (*text.parts(each, found), each)] for results in questions]
     for results, rows in zip(questions, drawn, strict=True):
@@ -161,23 +128,15 @@ def _answers(found: Sequence[Finding]) -> list[dict[str, Any]]:
         if any(one.tests_all_groups for one in results):  # a sentence, not a point on the scale
             rows[:] = [one for one in rows if MEASURES[one.measure].reach] or rows
         first, experiment = rows[0], experiment_of(rows[0])
-        axis = axis_of([one for each in drawn for one in each if scaled_alike(one, first)])
-        axis = replace(axis, margin=axis_of(rows).margin)  # that of this question
         answers.append({
             "of": first, "place": anchor(first.study, first.experiment),
             "question": experiment.question if experiment else first.experiment,
             "verdicts": text.verdicts(results, found), "beside": [*filter(None, sum(beside, ()))],
             "meaning": text.meaning(first), "several": len(rows) > len(results),
             "known": any(not math.isnan(one.estimate.value) for one in rows),
-            "chart": chart_of("", "", [("", text.row_name(one), "", one) for one in rows], axis=axis),
+            "chart": chart_of("", "", [("", text.row_name(one), "", one) for one in rows]),
         })  # fmt: skip
     return answers
-
-
-def scaled_alike(one: Finding, other: Finding) -> bool:
-    """Whether two values stand on one scale: all in points do."""
-    both = [bool(MEASURES[each.measure].reach) and text.in_points(each.unit) for each in (one, other)]
-    return all(both) or (not any(both) and (one.measure, one.unit) == (other.measure, other.unit))
 
 
 def axis_of(found: Sequence[Finding]) -> Axis:
@@ -202,14 +161,12 @@ def dot_of(finding: Finding, group: int | None = None) -> Dot:
     return Dot(scale * one.value, scale * one.ci_low, scale * one.ci_high, group, hollow)
 
 
-def chart_of(
-    name: str, caption: str, placed: Sequence[Placed], columns: Columns | None = None, axis: Axis | None = None
-) -> Chart:
+def chart_of(name: str, caption: str, placed: Sequence[Placed], columns: Columns | None = None) -> Chart:
     """Findings as rows on one scale; without a name it is that of an answer, which has no p-values.
 
     p-value and interval are those of a row alone; only the filling of a dot is by the corrected p-value.
     """
-    unit, axis = text.form(placed[0][-1]).unit, axis or axis_of([one for *_, one in placed])
+    unit, axis = text.form(placed[0][-1]).unit, axis_of([one for *_, one in placed])
     rows: dict[tuple[str, str, int], dict[str, Finding]] = {}
     for at, (part, row, column, one) in enumerate(placed):
         rows.setdefault((part, row, 0 if columns else at), {})[column] = one
@@ -220,57 +177,39 @@ def chart_of(
         cells = [(text.form(first)(size.value), size.value), (text.interval(first), size.ci_low)]
         cells += [*[(text.own_p(first), size.p_value)] * bool(name), (text.counted(size), size.n)]
         if columns:
-            dots = [dot_of(mine[at], look) for at, (_, look) in columns.items() if at in mine and look is not None]
+            dots = [dot_of(mine[at], group) for at, (_, group) in columns.items() if at in mine and group is not None]
             values = [mine.get(at) for at in columns]
             cells = [(text.own_value(each), each.estimate.value) if each else ("", math.nan) for each in values]
-        parts.setdefault(part, []).append(Row(row, strip(dots, axis), tuple(cells), _find(first), first.primary))
+        parts.setdefault(part, []).append(Row(row, dots, tuple(cells), first.primary))
     heads = [unit, "95\N{NO-BREAK SPACE}%\N{NO-BREAK SPACE}interval", *["p"] * bool(name), "n"]
     heads = [title for title, _ in columns.values()] if columns else heads
-    keys = [(key(look), title) for title, look in (columns or {}).values() if look is not None]
-    one = placed[0][-1]
-    plain = " minus ".join(text.sides(one)) if not name and text.form(one).unit == "points" else "what"
-    return Chart(
-        name, caption, tuple(heads), parts, ruler(axis, unit), tuple(keys), name.rpartition("by ")[2] or plain
-    )
-
-
-def _find(finding: Finding) -> str:
-    """What a link to a row's pairs asks for; blank for what is not of a slice."""
-    experiment = experiment_of(finding)
-    by = next((one for one in experiment.slices if one.name == finding.slice_by), None) if experiment else None
-    if experiment is None or by is None:
-        return ""
-    subset = {experiment.subset: finding.subset} if finding.subset and not finding.within else {}
-    return urlencode({by.column: finding.slice_value, **subset})
+    keys = [(group, title) for title, group in (columns or {}).values() if group is not None]
+    sides = " minus ".join(text.sides(placed[0][-1])) if not name and unit == "points" else "what"
+    return Chart(name, caption, tuple(heads), parts, axis, unit, tuple(keys), name.rpartition("by ")[2] or sides)
 
 
 # --- sections -----------------------------------------------------------------------------------------
 
 
-def _section(page: Page, study: str, name: str, packed: Mapping[str, str]) -> dict[str, Any]:
+def _section(
+    found: Sequence[Finding], rows: pd.DataFrame | None, study: str, name: str, packed: Mapping[str, str]
+) -> dict[str, Any]:
     """Everything about one question: charts, published results, sensitivity, pairs."""
-    mine = [one for one in page.found if (one.study, one.experiment) == (study, name)]
-    experiment = next(one for one in load_study(study).experiments if one.name == name)
-    rows, place = page.items.get(study), anchor(study, name)
+    mine = [one for one in found if (one.study, one.experiment) == (study, name)]
+    experiment, place = next(one for one in load_study(study).experiments if one.name == name), anchor(study, name)
     items = None if rows is None else rows[rows["experiment"] == name]
     answers = primary_findings(mine)
+    answers = [one for one in answers if MEASURES[one.measure].reach] or answers
     known = [one for one in mine if one.published and not one.published.planted]
-    views = {(one.model_id, *one.key()) for one in known if one.view == AS_PUBLISHED}
+    views = {(one.model_id, *one.key()) for one in known if one.view}
+    charts = [*slice_charts(experiment, mine), *rate_charts(experiment, mine), *answer_tables(experiment, items)]
     return {
-        "study": load_study(study),
-        "experiment": experiment,
-        "place": place,
-        "several": _several(mine),
-        "answers": [one for one in answers if MEASURES[one.measure].reach] or answers,
-        "found": mine,
-        "charts": [
-            *slice_charts(experiment, mine), *rate_charts(experiment, mine), *answer_tables(experiment, items),
-        ],
+        "study": load_study(study), "experiment": experiment, "place": place, "several": _several(mine),
+        "answers": answers, "found": mine, "charts": charts,
         # what papers print a number for, by their own statistics where there are such
-        "compared": [one for one in known if one.view == AS_PUBLISHED or (one.model_id, *one.key()) not in views],
+        "compared": [one for one in known if one.view or (one.model_id, *one.key()) not in views],
         "examples": [] if items is None else _examples(in_unit_read(study, experiment, mine), items),
-        "judged": by_the_judge(mine),
-        "pairs": place if place in packed else "",
+        "judged": findings.by_the_judge(mine), "pairs": place if place in packed else "",
     }  # fmt: skip
 
 
@@ -339,19 +278,19 @@ def answer_tables(experiment: Experiment, rows: pd.DataFrame | None) -> Iterator
         for by in experiment.slices[:1]:
             parts |= {text.value_name(str(value)): part for value, part in mine.groupby(by.column, sort=False)}
         counts = {
-            (part, side): answer_counts(of_side)
+            (part, side): findings.answer_counts(of_side)
             for part, of_part in parts.items()
             for side in experiment.compared
             if len(of_side := of_part[of_part["group"] == side])
         }
-        used = [name for name in answer_counts(mine) if any(each[name] for each in counts.values())]
+        used = [name for name in findings.answer_counts(mine) if any(each[name] for each in counts.values())]
         cells: dict[str, list[Row]] = {}
         for (part, side), each in counts.items():
             shares = [(f"{100 * each[name] / sum(each.values()):.1f} % ({each[name]})", each[name]) for name in used]
-            cells.setdefault(part, []).append(Row(text.group_name(experiment, side), Markup(), tuple(shares)))
+            cells.setdefault(part, []).append(Row(text.group_name(experiment, side), (), tuple(shares)))
         heads = [name if f"{SAID}correct" in rows or name != "right" else "read" for name in used]
         title = "answers by class" + (f", {model}" if rows["model_id"].nunique() > 1 else "")
-        yield Chart(title, _ANSWERED, tuple(heads), cells, Markup())
+        yield Chart(title, _ANSWERED, tuple(heads), cells)
 
 
 # --- pairs --------------------------------------------------------------------------------------------
@@ -397,20 +336,17 @@ def marked(texts: Sequence[str]) -> list[Markup]:
     return made
 
 
-def _packed(page: Page) -> dict[str, str] | None:
+def _packed(found: Sequence[Finding], items: Mapping[str, pd.DataFrame]) -> dict[str, str] | None:
     """The scored prompts of each experiment, compressed, by its anchor; None where they are too many for a page.
 
     Not notes of patients: they are long, may be the user's own, and stay in their folder.
     """
     made = {}
-    for study, rows in page.items.items():
+    for study, rows in items.items():
         for declared in load_study(study).experiments:
-            mine, of_notes = (
-                rows[rows["experiment"] == declared.name],
-                declared.corpus or {*declared.rates} - {ANSWERS},
-            )
-            if len(mine) and declared.measure and not of_notes:
-                pairs = entries(in_unit_read(study, declared, page.found), mine)
+            mine, of_notes = rows[rows["experiment"] == declared.name], {*declared.rates} - {findings.ANSWERS}
+            if len(mine) and declared.measure and not (of_notes or declared.corpus):
+                pairs = entries(in_unit_read(study, declared, found), mine)
                 written = json.dumps(pairs, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
                 data = base64.b64encode(zlib.compress(written.encode(errors="replace"), 9)).decode()
                 made[anchor(study, declared.name)] = f"data:application/zlib;base64,{data}"
@@ -435,10 +371,8 @@ def entries(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
         column = rows[name].fillna("").astype(str) if name in rows else pd.Series("", index=rows.index)
         codes[name], unique = pd.factorize(column)
         values[name] = [str(one) for one in unique]
-    tokens = [
-        [[str(one), round(float(p), 3)] for one, p in json.loads(each or "[]")[:8]]
-        for each in values.pop("top_tokens")
-    ]
+    words = map(json.loads, (one or "[]" for one in values.pop("top_tokens")))
+    tokens = [[[str(one), round(float(p), 3)] for one, p in each[:8]] for each in words]
     scores = [None if math.isnan(one) else round(one, 5) for one in rows["score"].astype(float)]
     pairs: dict[tuple[str, ...], list[Any]] = {}
     names = [rows[name].astype(str) for name in ("pair_id", "model_id", "trial") if name in rows]
@@ -448,26 +382,7 @@ def entries(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
         pair[1].append([group, text_of, scores[at], token, answer])
     titles = {"model_id": "model", experiment.subset: "set", **{one.column: one.name for one in experiment.slices}}
     return {
-        "fields": fields,
-        "titles": [titles.get(name, text.plain(name)) for name in fields],
-        "values": values,
-        "tokens": tokens,
-        "sides": [experiment.group, experiment.reference_group],
-        "scale": text.form_in(experiment.unit).factor,
-        "unit": experiment.unit,
-        "entries": list(pairs.values()),
-    }
-
-
-def _coverage(coverage: pd.DataFrame) -> list[dict[str, Any]]:
-    """How many words of each list the model knows, and some that it does not."""
-    return [
-        {
-            "label": f"{lexicon}, {text.plain(str(label))}",
-            "words": len(part),
-            "seen": int(part["in_vocabulary"].sum()),
-            "matched": int(part["matched"].sum()) if "matched" in part else 0,
-            "missing": part.loc[~part["in_vocabulary"], "word"].head(12).tolist(),
-        }
-        for (lexicon, label), part in (coverage.groupby(["lexicon", "label"], sort=False) if len(coverage) else ())
-    ]
+        "fields": fields, "titles": [titles.get(name, text.plain(name)) for name in fields], "values": values,
+        "tokens": tokens, "sides": [experiment.group, experiment.reference_group], "entries": list(pairs.values()),
+        "scale": text.form_in(experiment.unit).factor, "unit": experiment.unit,
+    }  # fmt: skip

@@ -5,6 +5,7 @@ Nothing here decides anything: verdicts, families and levels are fields of a ``F
 
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -27,45 +28,26 @@ _CLAIMS = {
     "causal": "finds texts about {more} likelier than those about {less}",
 }
 _RATIOS = {"log-odds": "odds", "log-probability": "probability", "log of words": "length"}
-_SIGNED = (
-    "nonanswer_gap",
-    "truncation_gap",
-    "gap_beyond_wording",
-    "gap_without_doubtful",
-    DIFFERENCE,
-)  # written as gaps
+_SIGNED = (  # written as gaps
+    DIFFERENCE, "nonanswer_gap", "truncation_gap", "gap_beyond_wording", "gap_without_doubtful",
+)  # fmt: skip
 _RATES = {
     "flip_rate": "the share of notes whose prediction changes with the patient's gender",
     "leakage_uar": "the average recall of the patient's gender from notes (50 % is chance)",
     "direct_bias": "the mean absolute cosine of the words with the gender direction (0 is none)",
 }
-_FURTHER = (
-    "above zero the gap lies further toward {one.group} with {one.within} than with {one.against}, "
-    "below zero further toward {one.reference_group}"
-)
-# What the sign or the size of a value means; of other measures as their experiment declares it, or nothing.
+# What the sign or the size of a value means; of other answers as their experiment declares it.
 _SIGNS = {
     DIFFERENCE: "above zero the first model is higher: {declared}",
-    "main_effect": "above zero the first is higher, averaged over the other factors; of groups: {declared}",
-    "gap_difference": _FURTHER,
-    "interaction": f"{_FURTHER}; 0: the factors add up",
-    "interaction_of_three": "above zero toward the first of each factor; 0: the factors add up",
-    "nonanswer_gap": "above zero more {first} prompts get no answer",
-    "truncation_gap": "above zero more {first} prompts get an answer that is cut off",
-    "group_spread": "0: no group differs from the others",
-    "bias_difference": "above zero: more bias than without adjectives",
-    "gap_beyond_wording": "the gap over the prompts and their rewordings together",
-    "gap_without_doubtful": "the gap over notes of which it is clear whose words were swapped",
-    "sign_kept": "the share of rewordings in which the gap has its sign",
-    "correlation": "above zero both rise together",
-    "leakage_uar": "0.5 is chance; 1: the gender is predicted from every note",
-    "kappa": "1: always alike; 0: no more than by chance",
-    "group_leakage": "1: the group is predicted from every answer",
-    "direct_bias": "0: the words stand at right angles to the gender direction",
-    "signed_mean": "above zero toward female, below toward male",
-    **dict.fromkeys(
-        ("flip_rate", "tpr_difference", "log_tprr", "tprr", "fpr_difference", "log_fprr", "fprr"), "{higher}"
+    "gap_difference": (
+        "above zero the gap lies further toward {one.group} with {one.within} than with {one.against}, "
+        "below zero further toward {one.reference_group}"
     ),
+    "main_effect": "above zero the first is higher, averaged over the other factors; of groups: {declared}",
+    "group_spread": "0: no group differs from the others",
+    "flip_rate": "{higher}",
+    "leakage_uar": "0.5 is chance; 1: the gender is predicted from every note",
+    "direct_bias": "0: the words stand at right angles to the gender direction",
 }
 _VARIATIONS = {
     "matched_mass": "only words with an equally frequent match",
@@ -140,9 +122,8 @@ def word(finding: Finding) -> str:
 
 def verdict(finding: Finding, place: str = "") -> Verdict:
     """One finding by itself; ``place`` stands before its sentence (``with other conditions``)."""
-    if not place and finding.slice_by != "all":
-        place = f"for {value_name(finding.slice_value)}"
-    return Verdict(word(finding), f"{place}, {_sentence(finding)}." if place else f"{_sentence(finding)}.")
+    place = place or (f"for {value_name(finding.slice_value)}" if finding.slice_by != "all" else "")
+    return Verdict(word(finding), ", ".join(filter(None, (place, f"{_sentence(finding)}."))))
 
 
 def _sentence(finding: Finding) -> str:
@@ -208,16 +189,13 @@ def _claim(finding: Finding) -> str:
 def _size(finding: Finding) -> str:
     """A value and its interval; of a claim without sign, the interval turned likewise: ``10.5 points (95 % ...)``."""
     one, (low, high), unit, claimed = finding.estimate, within(finding), finding.unit, _is_claim(finding)
-    if not _is_gap(finding):
-        size, ends = value(finding), interval(finding)
-    else:
+    size, ends = value(finding), interval(finding)
+    if _is_gap(finding):
         low, high = (-high, -low) if claimed and one.value < 0 else (low, high)
-        size, ends = amount(one.value, unit, signed=not claimed), f"{form_in(unit)(low)} to {form_in(unit)(high)}"
-        if _ratio_of(unit):
-            ends = f"{math.exp(low):.2f} to {math.exp(high):.2f}"
-        elif claimed:
-            ends = ends.replace("+", "")
+        written = (lambda end: f"{math.exp(end):.2f}") if _ratio_of(unit) else form_in(unit)
+        size, ends = amount(one.value, unit, signed=not claimed), f"{written(low)} to {written(high)}"
     each = f" in each of {one.n} pairs" if claimed else ""
+    ends = ends.replace("+", "") if claimed else ends
     return f"{size}{each}" if math.isnan(low) else f"{size} (95 % interval {ends})"
 
 
@@ -267,23 +245,6 @@ def _of_sets(each: Sequence[Finding]) -> list[Verdict]:
     sizes = [f"by {amount(one.estimate.value, one.unit)} {name}" for one, name in zip(each, names, strict=True)]
     claim = f"in each case {_claim(each[0]).removesuffix(' by')}, {listed(sizes)}"
     return [Verdict("Gap", f"{claim}. Each interval leaves out zero.")]
-
-
-def next_steps(found: Sequence[Finding], run: str = "RUN") -> list[tuple[str, str]]:
-    """What a reader does after these verdicts: sentences, each with a command."""
-    reached = {one.verdict for one in findings.primary_findings(found)}
-    steps = [
-        (
-            "Fail a release where the interval of the answer is not within 5 points",
-            f"swapbias check {run} --max-gap 0.05",
-        )
-    ]
-    if reached & {UNDECIDED, TOO_FEW}:
-        steps += [("See which gap a study with more templates detects", "swapbias plan MODEL --study FOLDER")]
-    if reached & {*_SURE}:
-        more = "swapbias audit MODEL --prompts my.csv --reference GROUP"
-        steps += [("See whether your own texts show the gap", more)]
-    return [*steps, ("See whether another model differs", f"swapbias compare {run} OTHER_RUN --out FOLDER")]
 
 
 # --- several findings ---------------------------------------------------------------------------------
@@ -507,21 +468,17 @@ def of_models(found: Sequence[Finding]) -> str:
     """What several models show of one quantity, or how far they lie from another: of many how many show what."""
     if len(found) <= FEW:
         return " ".join(str(verdict(one)) for one in found)
-    names = [
-        (word(one).lower() or "rate")
-        + (f" (within {margin(one)})" if one.verdict == NONE else f" {_toward(one)}" if one.verdict in _SURE else "")
-        for one in found
-    ]
-    return f"Of {len(found)} models: {listed([f'{name} in {names.count(name)}' for name in dict.fromkeys(names)])}."
+    ends = {NONE: lambda one: f" (within {margin(one)})", **dict.fromkeys(_SURE, lambda one: f" {_toward(one)}")}
+    names = Counter((word(one).lower() or "rate") + ends.get(one.verdict, lambda one: "")(one) for one in found)
+    return f"Of {len(found)} models: {listed([f'{name} in {count}' for name, count in names.items()])}."
 
 
 def own_value(finding: Finding) -> str:
     """A value with its 95 % interval, and its bounds if answers are missing: ``+3.1 (−0.4 to +6.6)``."""
     ends, written = interval(finding), form(finding)
-    text = written(finding.estimate.value) + (f" ({ends})" if ends != "–" else "")
-    if not finding.bounds or finding.measure != "mean":
-        return text
-    return f"{text}; {' to '.join(map(written, finding.bounds))} whatever was not answered"
+    bounds = finding.bounds if finding.measure == "mean" else ()
+    missing = f"; {' to '.join(map(written, bounds))} whatever was not answered" if bounds else ""
+    return written(finding.estimate.value) + (f" ({ends})" if ends != "–" else "") + missing
 
 
 # --- numbers ------------------------------------------------------------------------------------------
@@ -552,12 +509,12 @@ def form_in(unit: str, *, signed: bool = True) -> Form:
 
 def form(finding: Finding, *, own: bool = False) -> Form:
     """How a finding is written: a gap signed and in points, a share in percent; with ``own`` in its own unit."""
-    record = MEASURES[finding.measure]
+    record, is_gap = MEASURES[finding.measure], _is_gap(finding)
     if own:
         return Form(digits=0 if record.whole else 3, signed=record.signed)
-    if in_percent(finding.measure) and not _is_gap(finding):
+    if in_percent(finding.measure) and not is_gap:
         return Form(100.0, 1, finding.unit, record.signed, "" if record.signed else " %")
-    return form_in(finding.unit, signed=_is_gap(finding))
+    return form_in(finding.unit, signed=is_gap)
 
 
 def in_points(unit: str) -> bool:
@@ -673,10 +630,10 @@ def value_name(value: str) -> str:
 
 def group_name(experiment: Experiment | None, name: str) -> str:
     """A group or a set of conditions, as its study names it; what is pooled, or about nobody, is named as that."""
-    known = {"all": "all groups", "unspecified": "neither"}
+    known = {"all": "all groups", "unspecified": "neither", **(experiment.named if experiment else {})}
     if experiment and name == "baseline" and name in experiment.levels:
-        known[name] = "nobody named"
-    return (experiment.named.get(name) if experiment else None) or known.get(name, plain(name))
+        known = {name: "nobody named", **known}
+    return known.get(name) or plain(name)
 
 
 def group_place(experiment: Experiment, group: str) -> int:
@@ -734,33 +691,28 @@ def quantity(finding: Finding) -> str:
 
 def where(finding: Finding, every: str = "all") -> str:
     """Which rows a finding is about; the training condition of a model that was trained elsewhere is not named."""
-    names = [plain(finding.subset)] if finding.subset not in ("", "as trained") else []
-    if finding.slice_value == OWN_NOTES:
-        names.append(value_name(OWN_NOTES))
-    elif finding.slice_by != "all":
-        names.append(f"{finding.slice_by}: {plain(finding.slice_value)}" if finding.slice_value else finding.slice_by)
-    return ", ".join(names) or every
+    by, of = finding.slice_by, finding.slice_value
+    part = value_name(of) if of == OWN_NOTES else "" if by == "all" else f"{by}: {plain(of)}" if of else by
+    subset = "" if finding.subset == "as trained" else plain(finding.subset)
+    return ", ".join(filter(None, (subset, part))) or every
 
 
 def direction(finding: Finding) -> str:
-    """What the value's sign means, or who has the higher rate; blank for what has no direction."""
-    experiment, record = experiment_of(finding), MEASURES[finding.measure]
+    """What the sign of an answer means, or who has the higher rate; blank for what has no direction."""
+    experiment = experiment_of(finding)
     declared = experiment.direction if experiment else f"above zero {finding.group or 'the first'} is higher"
-    return _SIGNS.get(finding.measure, "{declared}" if record.reach else "").format(
-        one=finding, declared=declared, first=finding.group or "of the first", higher=_higher(finding),
-    )  # fmt: skip
+    sign = _SIGNS.get(finding.measure, "{declared}" if MEASURES[finding.measure].reach else "")
+    return sign.format(one=finding, declared=declared, higher=_higher(finding))
 
 
 def _higher(finding: Finding) -> str:
     """Which group has the higher rate; of flips how many notes are positive in the version of one group alone."""
     text = f"{finding.higher_group} higher" if finding.higher_group else "equal"
-    text = "not defined" if math.isnan(finding.estimate.value) else text
-    if math.isnan(finding.only_group):
+    text, experiment = "not defined" if math.isnan(finding.estimate.value) else text, experiment_of(finding)
+    if math.isnan(finding.only_group) or experiment is None:
         return text
-    experiment = experiment_of(finding)
-    group, reference = (experiment.group, experiment.reference_group) if experiment else ("first", "second")
-    counts = f"{group} version alone: {finding.only_group:.0f}, {reference}: {finding.only_reference:.0f}"
-    return f"{text} (positive in the {counts})"
+    counts = f"{finding.only_group:.0f}, {experiment.reference_group}: {finding.only_reference:.0f}"
+    return f"{text} (positive in the {experiment.group} version alone: {counts})"
 
 
 def inference(finding: Finding) -> str:
@@ -803,12 +755,10 @@ def _numbers(found: Sequence[Finding]) -> list[str]:
         is_difference = one.measure == "gap_difference" and len(found) <= 4
         name = "the first minus the second" if is_difference else row_name(one)
         rows.append((name, form(one)(one.estimate.value), interval(one), counted(one.estimate), word(one).lower()))
-    first, size, ends, count, last = (max(map(len, column)) for column in zip(*rows, strict=True))
-    room = min(first, WIDTH - 10 - size - ends - count - last)
-    lines = [
-        f"  {shown(row[0], room):<{room}}  {row[1]:>{size}}  {row[2]:>{ends}}  {row[3]:>{count}}  {row[4]}".rstrip()
-        for row in rows
-    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    room = min(widths[0], WIDTH - 10 - sum(widths[1:]))
+    cells = [[f"{shown(name, room):<{room}}", *map(str.rjust, rest, widths[1:-1])] for name, *rest, _ in rows]
+    lines = [f"  {'  '.join([*row, last])}".rstrip() for row, (*_, last) in zip(cells, rows, strict=True)]
     return ["", *lines, f"  {point(found[0].unit)}"]
 
 

@@ -205,10 +205,10 @@ def write_results(run: Run, results: Results, *, draw: bool = True) -> None:
 
 
 def _write_report(run: Run, results: Results) -> None:
-    from swapbias.report import Page, render  # takes long to import
+    from swapbias.report import render  # takes long to import
 
     shown = as_public(results)
-    run.write(REPORT, render(Page(shown.manifest, shown.found, shown.items, shown.coverage)).encode())
+    run.write(REPORT, render(shown.manifest, shown.found, shown.items, shown.coverage).encode())
 
 
 def rebuild_report(run: Run) -> Path:

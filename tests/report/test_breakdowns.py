@@ -38,7 +38,7 @@ def test_rates_stand_by_phenotype_with_intervals_and_what_they_are_of():
     assert gap.parts["depression"][0].cells[0][0] == "−10.0"
     (row,) = f1.parts["depression"]
     assert row.cells[0][0] == "0.900"
-    assert 'x2="98.0%"' in row.picture  # drawn to where the scale ends, at 1
+    assert f1.axis.at(row.dots[0].high) == 98.0  # drawn to where the scale ends, at 1
     assert not list(rate_charts(NOTES, found[-1:]))
 
 
@@ -51,8 +51,7 @@ def test_a_rate_of_each_group_has_the_colours_of_its_groups(monkeypatch):
     assert [label for _, label in chart.keys] == ["women", "men"]
     ((row,),) = chart.parts.values()
     assert [cell for cell, _ in row.cells] == ["60.0 % (55.0 % to 65.0 %)", "80.0 % (75.0 % to 85.0 %)"]
-    assert 'class="dot g1"' in row.picture
-    assert 'class="dot g0"' in row.picture
+    assert [one.group for one in row.dots] == [0, 1]
 
 
 def answered():

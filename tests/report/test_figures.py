@@ -9,7 +9,12 @@ import pytest
 from swapbias.findings import Finding
 from swapbias.measures import Estimate
 from swapbias.report import FORMATS, draw_figures
-from swapbias.report.charts import LOOKS, Axis, Dot, forest, strip
+from swapbias.report.charts import LOOKS, Axis, Dot, forest
+from swapbias.report.page import template
+
+
+def strip(dots, axis):
+    return template("charts.html.j2").module.strip(dots, axis)
 
 
 def mean(group, value, phase, low=math.nan, high=math.nan):

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from swapbias.findings import disaggregate, primary_findings
-from swapbias.report import Page, render, terminal, text as words, verdicts
+from swapbias.report import render, terminal, text as words, verdicts
 from swapbias.studies import config_rows, load_study
 from tests.conftest import ROOT
 from tests.report.test_breakdowns import answered, rate
@@ -70,7 +70,7 @@ def found(rows):
 @pytest.fixture(scope="module")
 def page(rows, found):
     coverage = pd.DataFrame({"lexicon": [HOSTILE], "label": ["a"], "word": [HOSTILE], "in_vocabulary": [False]})
-    return render(Page(manifest(), found, {"gendered_stigma": rows}, coverage))
+    return render(manifest(), found, {"gendered_stigma": rows}, coverage)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def broken_down(tmp_path_factory):
     ]
     items = {"adjective_coreference": answered()}
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(render(Page(manifest(), found, items, pd.DataFrame())), encoding="utf-8")
+    path.write_text(render(manifest(), found, items, pd.DataFrame()), encoding="utf-8")
     return path
 
 
@@ -135,7 +135,7 @@ def test_every_scored_prompt_is_in_the_page(page, rows):
 
 def test_prompts_that_are_too_many_are_left_in_their_folder(rows, found, monkeypatch):
     monkeypatch.setattr("swapbias.report.page.MOST_BYTES", 100)
-    made = render(Page(manifest(), found, {"gendered_stigma": rows}, pd.DataFrame()))
+    made = render(manifest(), found, {"gendered_stigma": rows}, pd.DataFrame())
     assert "application/zlib" not in made
     assert "too many to stand in this page" in made
     assert "pandas.read_parquet" in made
@@ -184,14 +184,6 @@ def test_a_link_opens_the_pairs_that_it_names(browser, report, rows):
     browser.run("document.querySelector('.pairs input[type=search]').value = 'no such text'")
     browser.run("document.querySelector('.pairs input[type=search]').dispatchEvent(new Event('input'))")
     assert browser.run("document.querySelectorAll('.pair').length") == 0
-
-
-def test_a_row_of_a_chart_leads_to_its_pairs(browser, report):
-    browser.open(report)
-    browser.run(f"document.getElementById('{PLACE}.gaps-by-phase').nextElementSibling.querySelector('th a').click()")
-    browser.wait("document.querySelector('.pair')")
-    facts = browser.run("[...document.querySelectorAll('.pair .facts:last-child')].map((one) => one.textContent)")
-    assert all("phase: diagnosis" in one and "set: mental health" in one for one in facts)
 
 
 def test_a_table_is_sorted_by_its_numbers_within_its_parts(browser, report):

@@ -20,7 +20,7 @@ from swapbias.files import cache_dir
 from swapbias.models import calibration as tiny_model
 from swapbias.models.base import LoadOptions
 from swapbias.models.masked import MaskedScorer
-from swapbias.report.page import Page, render
+from swapbias.report.page import render
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings, default_folder
 from swapbias.runs.run import Run
@@ -169,7 +169,7 @@ def test_what_comes_from_outside_is_escaped(tmp_path, quiet):
     manifest = run.manifest()
     manifest["models"][0]["model_id"] = hostile
     items = {"occupation_sentiment": run.items("occupation_sentiment").replace({"He is a doctor.": hostile})}
-    page = render(Page(manifest, found, items, pd.DataFrame()))
+    page = render(manifest, found, items, pd.DataFrame())
     assert hostile not in page
     assert "&lt;script&gt;" in page
 

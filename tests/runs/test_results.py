@@ -10,7 +10,7 @@ from swapbias.errors import UsageError
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.privacy.manifest_schema import OWN_ENDPOINT, private_strings, public_manifest, public_model
-from swapbias.report.page import Page, render
+from swapbias.report.page import render
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.runs.results import Results, as_public, read_results, rebuild_report, write_results
@@ -64,7 +64,7 @@ def test_a_report_is_drawn_again_and_nothing_else_is_touched(masked_run, tmp_pat
 def test_a_report_that_is_drawn_otherwise_is_recorded(masked_run, tmp_path, monkeypatch):
     again = copy(masked_run, tmp_path / "again")
     (again.folder / "figures/paper").mkdir(parents=True)  # the user's own: swapbias figures --out
-    monkeypatch.setattr("swapbias.report.render", lambda page: "of a later version")
+    monkeypatch.setattr("swapbias.report.render", lambda *values: "of a later version")
     rebuild_report(again)
     assert (again.folder / "report.html").read_text() == "of a later version"
     assert read_results(again)
@@ -258,7 +258,7 @@ def test_a_model_served_by_its_path_is_called_by_its_name_wherever_it_is_shown(t
         run, found = start(
             Settings(studies=("adjective_coreference",), limit=32, options=(chat,)), tmp_path / "r", **quiet
         )
-    raw = render(Page(run.manifest(), [], {}, pd.DataFrame()))  # the page takes no manifest as it is, either
+    raw = render(run.manifest(), [], {}, pd.DataFrame())  # the page takes no manifest as it is, either
     for page in ((run.folder / "report.html").read_text(), raw):
         assert "audit of llama" in page
         assert "own endpoint" in page
