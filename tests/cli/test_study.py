@@ -62,7 +62,7 @@ def test_prompts_of_a_csv_file_are_audited_and_the_run_is_whole_without_it(typed
         "audit", "own_scorer:score", "--prompts", "my.csv", "--reference", "m", "--out", "run", "--verbose"
     )
     assert code == 0
-    assert "+0.200" in said
+    assert "is +20.0 points" in " ".join(said.split())
     (tmp_path / "my.csv").unlink()
     code, said = typed("report", "run")
     assert (tmp_path / "run" / "studies" / "my" / "prompts.csv").is_file()

@@ -326,12 +326,6 @@ def test_the_limit_is_a_size_and_with_one_of_zero_scores_stay_in_the_run(tmp_pat
             scores_of()
 
 
-# --- the command --------------------------------------------------------------------------------------
-
-
-# --- a whole audit ------------------------------------------------------------------------------------
-
-
 def test_a_second_audit_scores_nothing_and_writes_the_same_bytes(tmp_path, quiet, monkeypatch):
     settings = Settings(model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq1",), limit=60)
     plain, _ = start(settings, tmp_path / "plain", **quiet)
