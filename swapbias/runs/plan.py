@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cache, partial
-from itertools import count
+from itertools import chain, compress, count
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from swapbias.models import PROMPTS, Kind, LoadOptions, Request, kind_of, kinds,
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import AS_TRAINED, Notes, load_notes
-from swapbias.studies import Experiment, Row, Study, column, joined, load_study, only, own_studies
+from swapbias.studies import Experiment, Row, Study, column, load_study, own_studies
 from swapbias.swapping import library_versions
 
 _VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")  # that a manifest has
@@ -319,7 +319,7 @@ def _expanded(task: Task, settings: Settings) -> Task:
     rows, others = (task.kind.expand(part, settings, task.experiment) for part in parts)
     stated = {row["pair_id"] for row in rows if row.get("trial", "1") == "1"}
     factless = len(set(column(parts[0], "pair_id"))) - len(stated) if task.notes else 0
-    return replace(task, rows=joined([rows, others]), n_prompts=len(rows), factless=factless)
+    return replace(task, rows=[*rows, *others], n_prompts=len(rows), factless=factless)
 
 
 def _unreadable(task: Task, trains: bool) -> str:
@@ -339,19 +339,17 @@ def _with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
     every = [_limited(read(name), settings.limit) for name in task.configs]
     passes = len(every) * task.kind.readings[experiment.reading].passes
     parts = (_affordable(rows, passes) if slow else rows for rows in every)
-    rows = joined(
-        studies.having(part, experiment=experiment.name) for part in parts
-    )  # two experiments may read one config
+    rows = [{**row, "experiment": experiment.name} for part in parts for row in part]  # two may read one config
     n_read, n_available = len(rows), sum(map(len, every))
     others: Sequence[Row] = ()
     # The calibration model knows nothing but the prompts that it is trained on.
     calibrated = experiment.calibrated and settings.model is None
     if task.configs == experiment.configs and not calibrated and _with_wordings(experiment, settings):
-        placebo = _some_of(_reworded(rows, joined(map(read, experiment.placebo))))
-        both = (joined(map(read, experiment.baseline)), placebo)
-        others = joined(studies.having(part, experiment=experiment.name) for part in both)
+        placebo = _some_of(_reworded(rows, [*chain.from_iterable(map(read, experiment.placebo))]))
+        plain = map(read, experiment.baseline)
+        others = [{**row, "experiment": experiment.name} for row in chain(*plain, placebo)]
     part = n_available if 0 < n_read < n_available else 0
-    return replace(task, rows=joined([rows, others]), n_prompts=len(rows), n_available=part)
+    return replace(task, rows=[*rows, *others], n_prompts=len(rows), n_available=part)
 
 
 def _with_notes(task: Task, settings: Settings, notes: Notes, trains: bool) -> Task:
@@ -383,7 +381,7 @@ def _with_wordings(experiment: Experiment, settings: Settings) -> bool:
 def _reworded(rows: Sequence[Row], placebo: Sequence[Row]) -> Sequence[Row]:
     """Other wordings of the rows that are read."""
     pairs = set(column(rows, "pair_id"))
-    return only(placebo, (pair.rpartition("/w")[0] in pairs for pair in column(placebo, "pair_id")))
+    return list(compress(placebo, (pair.rpartition("/w")[0] in pairs for pair in column(placebo, "pair_id"))))
 
 
 def _some_of(placebo: Sequence[Row]) -> Sequence[Row]:
@@ -394,7 +392,7 @@ def _some_of(placebo: Sequence[Row]) -> Sequence[Row]:
         conditions = numbers.setdefault(label, {})
         conditions.setdefault(condition, len(conditions))
     step = -(-len(placebo) // _MOST_PLACEBO)
-    return only(placebo, (numbers[label][condition] % step == 0 for label, condition in of_rows))
+    return list(compress(placebo, (numbers[label][condition] % step == 0 for label, condition in of_rows)))
 
 
 def _limited(rows: Sequence[Row], limit: int | None) -> Sequence[Row]:
@@ -404,7 +402,7 @@ def _limited(rows: Sequence[Row], limit: int | None) -> Sequence[Row]:
     pairs = list(dict.fromkeys(column(rows, "pair_id")))
     number = max(1, limit * len(pairs) // len(rows))
     chosen = {pairs[index * len(pairs) // number] for index in range(number)}
-    return only(rows, (pair in chosen for pair in column(rows, "pair_id")))
+    return list(compress(rows, (pair in chosen for pair in column(rows, "pair_id"))))
 
 
 def _affordable(rows: Sequence[Row], passes: int) -> Sequence[Row]:
@@ -517,7 +515,7 @@ def _distinct(task: Task) -> Task:
     pairs = {pair: one for pair, group, trial, one in places if trial == "1" and group in experiment.compared}
     note = f"{task.study.name} {experiment.name}: {len(pairs) - sum(pairs.values()):,} of {len(pairs):,} pairs repeat"
     return replace(
-        task, rows=only(task.rows, read), n_prompts=sum(read[: task.n_prompts]),
+        task, rows=list(compress(task.rows, read)), n_prompts=sum(read[: task.n_prompts]),
         repeats=f"{note} another pair's texts and count once.",
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -25,7 +25,7 @@ from swapbias.models import Bar, Progress, Say, Scored, Scorer, silent
 from swapbias.privacy import is_left_over
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.plan import Task
-from swapbias.studies import Row, as_prompts, column, load_corpus, only, published_prompts, reopen_study
+from swapbias.studies import Row, as_prompts, column, load_corpus, published_prompts, reopen_study
 from swapbias.swapping import Part, Result, WorkerPool
 
 if TYPE_CHECKING:
@@ -370,7 +370,7 @@ def scored_tasks(tasks: Sequence[Task], readers: Sequence[Scorer]) -> list[Score
         numbers = dict.fromkeys(trials)
         rounds = dict.fromkeys(numbers, task.rows)
         if len(numbers) > 1:
-            rounds = {number: only(task.rows, (one == number for one in trials)) for number in numbers}
+            rounds = {number: list(compress(task.rows, (one == number for one in trials))) for number in numbers}
         made.append(ScoredTask(task, reader, rounds))
     return made
 

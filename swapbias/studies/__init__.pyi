@@ -1,7 +1,7 @@
-from .answer_scores import answer_reader as answer_reader
 from .answers import (
     READINGS as READINGS,
     answer_class as answer_class,
+    answer_reader as answer_reader,
     is_refusal as is_refusal,
     read_answer as read_answer,
     without_reasoning as without_reasoning,
@@ -28,22 +28,20 @@ from .catalogue import (
 )
 from .custom import (
     STUDY_FILES as STUDY_FILES,
+    Applicant as Applicant,
     Check as Check,
+    balanced_rankings as balanced_rankings,
     check_study as check_study,
+    drawn_names as drawn_names,
     faults as faults,
+    names_of as names_of,
     new_study as new_study,
     open_study as open_study,
     own_corpus as own_corpus,
     parse_study as parse_study,
     reopen_study as reopen_study,
-    study_files as study_files,
-)
-from .rankings import (
-    Applicant as Applicant,
-    balanced_rankings as balanced_rankings,
-    drawn_names as drawn_names,
-    names_of as names_of,
     shown_cvs as shown_cvs,
+    study_files as study_files,
 )
 from .study import (
     CLOSED_QUESTION as CLOSED_QUESTION,
@@ -73,10 +71,7 @@ from .study import (
     declared_study as declared_study,
     did_you_mean as did_you_mean,
     fill as fill,
-    having as having,
-    joined as joined,
     of_a_part as of_a_part,
-    only as only,
     part_of as part_of,
     placebo as placebo,
     prompt_row as prompt_row,

@@ -1,13 +1,10 @@
-"""A user's own study: a folder of tables or one table of prompts, as a Study like those of the package.
-
-Its files are read (``study.toml`` by tomllib, tables as CSV; nothing in them is run), what is wrong is said by file
-and line, and what is not becomes a Corpus.
-"""
+"""A user's own study: its tables are read (nothing in them is run), faults named by line, and a Corpus made."""
 
 import csv
 import json
 import logging
 import math
+import random
 import re
 import tomllib
 import unicodedata
@@ -25,7 +22,6 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
     ValidationInfo,
@@ -36,7 +32,6 @@ from swapbias.errors import StudyError, UsageError, quoted
 from swapbias.files import LOCK, locked, write_whole
 from swapbias.measures import REFUSED, UNREADABLE, named_group
 from swapbias.studies.catalogue import corpora, load_study, register
-from swapbias.studies.rankings import balanced_rankings, drawn_names, names_of, shown_cvs
 from swapbias.studies.study import (
     MASK,
     MESSAGES,
@@ -136,7 +131,6 @@ def open_study(
         origin: where it comes from, for the manifest of a run (``OWNER/NAME@commit``).
 
     Raises:
-        UsageError: no such folder or file.
         StudyError: what is wrong, a line for each fault with file and line.
 
     >>> import pandas as pd
@@ -255,15 +249,14 @@ def _new_name(value: str) -> str:
 
 
 Kind = Literal["masked", "classifier", "causal", "chat"]
+Reading = Literal["text", "person", "options", "ranking"]
 Text = Annotated[str, Field(strict=True, max_length=1_000, pattern=r"^[^\p{C}\p{Zl}\p{Zp}]*$")]  # one line
 _as_list = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 Texts = Annotated[tuple[Text, ...], _as_list]
 
 
-class Declaration(BaseModel):
+class Declaration(BaseModel, extra="forbid", frozen=True):
     """What ``study.toml`` says, as docs/study_toml.md explains; descriptions say what a value must be, for errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[
         Text, Field(pattern=r"^[a-z][a-z0-9_]{0,49}$", description="a-z, 0-9 and _, a letter first, 50 at most"),
@@ -277,9 +270,7 @@ class Declaration(BaseModel):
     groups: Texts = ()
     reference: Text = ""
     kind: Annotated[tuple[Kind, ...], _as_list, Field(description=", ".join(get_args(Kind)))] = ()
-    reading: Annotated[
-        Literal["text", "person", "options", "ranking"], Field(description="text, person, options or ranking")
-    ] = "text"
+    reading: Annotated[Reading, Field(description=", ".join(get_args(Reading)))] = "text"
     ask: Text = "Rank these candidates for a job as [job], the best first. Answer with names only."
     answers: Annotated[Texts, Field(validate_default=True)] = ()
     rubric: Text = ""
@@ -312,11 +303,7 @@ class Declaration(BaseModel):
 
 
 def options_of(declared: Sequence[str]) -> tuple[Candidate, ...]:
-    """The options of a question as ``study.toml`` has them, each ``value=option``; blank: it counts nothing.
-
-    >>> options_of(["0=Not likely", "1=Very likely", "=Do not know"])[1:]
-    (Candidate(text='Very likely', value=1.0), Candidate(text='Do not know', value=None))
-    """
+    """The options of a question as ``study.toml`` has them: ``0=Not likely``, ``=Do not know`` (counts nothing)."""
     parts = [part.partition("=") for part in declared]
     try:
         found = tuple(Candidate(text.strip(), float(value) if value.strip() else None) for value, _, text in parts)
@@ -462,9 +449,8 @@ def parse_study(files: Files) -> Parsed:
     faults: list[str] = []
     tables = {name: _read_table(name, files[name], faults) for name in _REQUIRED if name in files}
     labels = tuple(table_column(tables, LEXICON, "group").unique())
-    names = (
-        tuple(pd.concat([table_column(tables, one, "group") for one in (SLOTS, PROMPTS, NAMES)]).unique()) or labels
-    )
+    of_tables = pd.concat([table_column(tables, one, "group") for one in (SLOTS, PROMPTS, NAMES)])
+    names = tuple(of_tables.unique()) or labels
     groups = declared.groups or names
     made = pd.DataFrame()
     source = [one for one in (TEMPLATES, PROMPTS, CVS) if one in tables]
@@ -549,7 +535,7 @@ def _of_candidates(
 ) -> pd.DataFrame:
     """Rankings of one candidate of each group, balanced over places and CVs; a row a candidate."""
     cvs = {str(job): part for job, part in tables[CVS].groupby("job", sort=False)}
-    people = tables[NAMES].drop_duplicates(["group", "name"]).assign(line=tables[NAMES].index)
+    people = tables[NAMES].assign(line=tables[NAMES].index).drop_duplicates(["group", "name"])
     names = {group: people.loc[people["group"] == group, "name"].tolist() for group in groups}
     facts = {(one["group"], one["name"]): one for one in people.to_dict("records")}
     size = len(groups)
@@ -584,6 +570,54 @@ def _of_candidates(
                 "template": f"{job}, CV {one.cv + 1}", "names": f"set {number + 1}", "position": str(place + 1),
             })  # fmt: skip
     return pd.DataFrame(rows, dtype=object)
+
+
+class Applicant(NamedTuple):
+    """One of those who are ranked; ``cv`` is the place of the CV among those of the job, from 0."""
+
+    group: str
+    name: str
+    cv: int
+
+
+def drawn_names(names: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Of each group as many names as fill whole blocks, in an order drawn once; none where a group has too few."""
+    used = min(map(len, names.values())) // len(names) * len(names)
+    return {group: random.Random(f"names of {group}").sample(sorted(every), used) for group, every in names.items()}
+
+
+def balanced_rankings(
+    cvs: Mapping[str, int], names: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, int, list[Applicant]]]:
+    """Of each job (with its number of CVs) and set of drawn names one candidate a group, in the order shown.
+
+    A block has as many rankings as there are groups: in it each group has each place once, and each CV once where
+    there are as many CVs as groups. Sets of names are the same for each job: the one sample that a gap is over.
+    """
+    size, used = len(names), len(next(iter(names.values())))
+    for job, count in cvs.items():
+        drawn, turn = random.Random(f"places of {job}"), 3 if count % 3 else 1
+        for start in range(0, used, size):
+            places, chosen = drawn.sample(range(size), size), drawn.sample(range(count), size)
+            for step in range(size):
+                shown = {
+                    (places[number] + step) % size: Applicant(
+                        group, every[start + step], (chosen[number] + turn * step) % count
+                    )
+                    for number, (group, every) in enumerate(names.items())
+                }
+                yield job, start + step, [shown[place] for place in range(size)]
+
+
+def shown_cvs(cvs: Sequence[str]) -> str:
+    """CVs as one text, each with ``<hr>`` after it."""
+    return "".join(f"{one}<hr>\n" for one in cvs)
+
+
+def names_of(order: Sequence[Applicant], place: int) -> tuple[Candidate, ...]:
+    """The names of those who are ranked: that of one of them, which counts 1, and then the others."""
+    others = (Candidate(one.name, 0.0) for other, one in enumerate(order) if other != place)
+    return (Candidate(order[place].name, 1.0), *others)
 
 
 def _slot_faults(template: str, columns: set[str]) -> Iterator[str]:
@@ -866,8 +900,7 @@ def swapped(text: str, other: str) -> tuple[str, str, str]:
 
 
 def _common(first: Sequence[str], second: Sequence[str]) -> int:
-    """How many words both begin with."""
-    return sum(1 for _ in takewhile(lambda two: two[0] == two[1], zip(first, second, strict=False)))
+    return len([*takewhile(lambda two: two[0] == two[1], zip(first, second, strict=False))])
 
 
 def _fill(words: Iterable[str]) -> str:
@@ -965,16 +998,12 @@ def _configs(name: str, prompts: pd.DataFrame, fills: Fills) -> list[Config]:
         (name, "Own prompts", rows[prompts["wording"] == ""]),
         (f"{name}_wordings", "In other wordings", again.assign(**ids, group=PLACEBO)),
     ]
+    # Rows share values; pandas would take the tuples of candidates for levels of an index.
+    shared = [frame.astype({one: "category" for one in frame if one != "candidates"}) for *_, frame in parts]
     return [
-        Config(one, what, partial(_shared(frame).to_dict, "records"), tuple(frame))
-        for one, what, frame in parts
-        if len(frame)
-    ]
-
-
-def _shared(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows that share values; pandas would take the tuples of candidates for levels of an index."""
-    return frame.astype({one: "category" for one in frame if one != "candidates"})
+        Config(one, what, partial(frame.to_dict, "records"), tuple(frame))
+        for (one, what, _), frame in zip(parts, shared, strict=True) if len(frame)
+    ]  # fmt: skip
 
 
 def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.DataFrame, fills: Fills) -> Experiment:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import partial
-from itertools import chain, compress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -88,11 +87,7 @@ def slots(template: str) -> list[str]:
 
 
 def fill(template: str, **values: str) -> str:
-    """The template with every slot filled; ValueError where its slots are not exactly these.
-
-    >>> fill("<mask> has [diagnosis]", diagnosis="OCD")
-    '<mask> has OCD'
-    """
+    """The template with every slot filled; ValueError where its slots are not exactly these."""
     if sorted(set(slots(template))) != sorted(values):
         raise ValueError(f"{template!r}: slots {slots(template)}, expected {sorted(values)}. Fix the slot name.")
     return _SLOT.sub(lambda match: values[match.group(1)], template)
@@ -104,11 +99,7 @@ def conversation(*turns: tuple[str, str]) -> str:
 
 
 def turns(text: str) -> list[dict[str, str]]:
-    """The turns of a ``conversation``; any other text is one turn of the user.
-
-    >>> turns(conversation(("system", "Be brief."), ("user", "Is it?")))[0], turns("Is it?")
-    ({'role': 'system', 'content': 'Be brief.'}, [{'role': 'user', 'content': 'Is it?'}])
-    """
+    """The turns of a ``conversation`` as role and content; any other text is one turn of the user."""
     before, *parts = _TURN.split(text)
     if before or not parts:
         return [{"role": "user", "content": text}]
@@ -116,10 +107,7 @@ def turns(text: str) -> list[dict[str, str]]:
 
 
 def text_of(messages: Iterable[Mapping[str, Any]]) -> str:
-    """The text of messages as ``apply_chat_template`` takes them: the inverse of ``turns``.
-
-    UsageError: a message has another role than system, user or assistant, or its content is not text.
-    """
+    """The text of messages as ``apply_chat_template`` takes them, the inverse of ``turns``; UsageError: others."""
     found = [(str(one.get("role")), one.get("content")) for one in messages]
     if not found or not all(role in ROLES and isinstance(content, str) for role, content in found):
         raise UsageError(f"Each of {MESSAGES} needs a role ({', '.join(ROLES)}) and a text as content. Correct them.")
@@ -128,12 +116,7 @@ def text_of(messages: Iterable[Mapping[str, Any]]) -> str:
 
 
 def placebo(row: Mapping[str, Any], wording: str, text: str) -> Row:
-    """The row with its carrier words reworded: ``side`` is its group, ``wording`` the number of the wording.
-
-    >>> row = {"prompt_id": "i/female", "pair_id": "i", "group": "female", "text": "x"}
-    >>> list(placebo(row, "2", "y").values())
-    ['i/female/w2', 'i/w2', 'placebo', 'y', 'female', '2']
-    """
+    """The row with its carrier words reworded: ``side`` is its group, ``wording`` the number of the wording."""
     reworded = {"prompt_id": f"{row['prompt_id']}/w{wording}", "pair_id": f"{row['pair_id']}/w{wording}"}
     return {**row, **reworded, "group": PLACEBO, "text": text, "side": row["group"], "wording": wording}
 
@@ -168,21 +151,6 @@ def column(rows: Iterable[Mapping[str, Any]], name: str, missing: str = "") -> I
     return (row.get(name, missing) for row in rows)
 
 
-def having(rows: Iterable[Row], **values: str) -> Sequence[Row]:
-    """Copies of the rows with one value of these columns for all."""
-    return [{**row, **values} for row in rows]
-
-
-def only(rows: Iterable[Row], chosen: Iterable[bool]) -> Sequence[Row]:
-    """Those rows that are chosen."""
-    return list(compress(rows, chosen))
-
-
-def joined(parts: Iterable[Iterable[Row]]) -> Sequence[Row]:
-    """The rows of all parts in order."""
-    return list(chain.from_iterable(parts))
-
-
 # --- studies and corpora ------------------------------------------------------------------------------
 
 # What the questions to chat models share whose answer is one of several options.
@@ -201,11 +169,7 @@ def unknown(thing: str, name: str, known: Sequence[str]) -> UsageError:
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """Which of the names there are is nearest, as a sentence after a blank; blank where none is near.
-
-    >>> did_you_mean("ocupation_sentiment", ["gendered_stigma", "occupation_sentiment"])
-    ' Did you mean occupation_sentiment?'
-    """
+    """Which of the names there are is nearest, as a sentence after a blank; blank where none is near."""
     near = get_close_matches(name, known, n=1)
     return f" Did you mean {near[0]}?" if near else ""
 
@@ -241,10 +205,7 @@ class Rubric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """One question of a study: which rows, kind of model and comparison (``group`` minus ``reference_group``).
-
-    Columns named in ``random`` are a sample of many, so that intervals allow for each.
-    """
+    """One question of a study: which rows, kind of model and comparison (``group`` minus ``reference_group``)."""
 
     name: str  # stands in the ``experiment`` column of its rows
     question: str
@@ -275,7 +236,7 @@ class Experiment:
     scores: tuple[str, ...] = ("score",)  # columns, the published one first
     subset: str = ""  # a column whose values are analysed on their own
     contrast: tuple[str, str] | None = None  # two values of it, whose gaps are compared
-    random: Mapping[str, str] = field(default_factory=lambda: dict(_CROSSED))  # columns, and what they are called
+    random: Mapping[str, str] = field(default_factory=lambda: dict(_CROSSED))  # columns that are samples, by name
     random_of: Mapping[str, str] = field(default_factory=dict)  # the one group that a random column is about
     spreads: Mapping[str, float] = field(default_factory=dict)  # SD of their effects on a gap, blank: of the rest
     aggregate: tuple[str, ...] = ()  # columns to average over before groups are compared; the last is the unit

@@ -141,18 +141,15 @@ def pinned_files(corpus: str) -> dict[str, dict[str, str]]:
 
 
 def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
-    """A pinned upstream file, its sha256 verified: of the folder ``SWAPBIAS_UPSTREAM`` if set, else of the cache.
+    """A pinned upstream file with its sha256, of the folder ``SWAPBIAS_UPSTREAM``, else the cache, else fetched.
 
-    What the cache lacks is fetched from the pinned commit, unless ``download`` is false. UpstreamMissingError says
-    how to get a file that is not there or has another sha256. ValueError: no file of that path is pinned.
+    UpstreamMissingError says how to get a file that is not there or has another sha256.
     """
     pin = pinned_files(corpus).get(path)
     if pin is None:
         raise ValueError(f"{corpus}/sources.csv: no file {path!r} is pinned. Add a row for it.")
     local, home = os.environ.get("SWAPBIAS_UPSTREAM"), cache_dir() / "upstream"
     found = Path(local) / pin["repository"] / path if local else home / pin["repository"] / pin["commit"] / path
-    if found.is_dir():
-        raise UpstreamMissingError(f"{found} is a folder, expected the file of that name. Move it away.")
     if download and not local and not (found.exists() and file_sha256(found) == pin["sha256"]):
         _fetch(pin, found)
     if not found.exists():
@@ -243,12 +240,7 @@ class Lexicon:
     rest: str = "unspecified"  # the label of every other word
 
     def labels(self, words: Iterable[str], *, uncased: bool = False) -> list[str]:
-        """The label of each word, stripped; ``uncased``: the model's vocabulary has no upper case.
-
-        >>> pronouns = Lexicon("x/y", words={"she": "female"}, proper={"Will": "male"})
-        >>> pronouns.labels(["She", "Will", "will"])
-        ['female', 'male', 'unspecified']
-        """
+        """The label of each word, stripped; ``uncased``: the model's vocabulary has no upper case."""
         proper = {word.lower(): label for word, label in self.proper.items()} if uncased else self.proper
         return [self.words.get(word.lower()) or proper.get(word, self.rest) for word in words]
 
@@ -276,12 +268,7 @@ def read_checklist(path: Path) -> tuple[Fact, ...]:
 
 
 def stated(facts: Iterable[Fact], text: str) -> list[Fact]:
-    """Those of the facts that a text states by any of their terms, denied ("denies chest pain") or not.
-
-    >>> facts = [Fact("diabetes", ("type 2 diabetes", "T2DM")), Fact("fall", ("fell", "fall"))]
-    >>> [one.name for one in stated(facts, "Has Type 2  diabetes; FELL at home.")]
-    ['diabetes', 'fall']
-    """
+    """Those of the facts that a text states by any of their terms, denied ("denies chest pain") or not."""
     return [fact for fact in facts if any(_pattern(term).search(text) for term in fact.terms)]
 
 

@@ -135,13 +135,6 @@ def test_a_wrong_file_of_ones_own_is_not_replaced(host, monkeypatch, tmp_path, c
     assert host == []
 
 
-def test_a_folder_in_the_place_of_a_file_is_one_sentence(host, monkeypatch, tmp_path, capsys):
-    pinned(monkeypatch, "a.csv")
-    (tmp_path / "upstream" / "lab" / "code" / COMMIT / "a.csv").mkdir(parents=True)
-    assert script.main([CORPUS]) == 1
-    assert capsys.readouterr().out.endswith("a.csv is a folder, expected the file of that name. Move it away.\n")
-
-
 def test_a_folder_that_is_given_is_read_and_nothing_is_fetched(host, monkeypatch, tmp_path):
     pinned(monkeypatch, "a.csv")
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path / "mine"))
