@@ -243,20 +243,16 @@ def plan_sentences(settings: "runs.Settings") -> Iterator[str]:
     tasks, skipped = runs.plan_tasks(settings, kind=kind)
     seen: set[str] = set()  # a text is sent once, whoever reads it
     for task in tasks:
-        yield from _task_sentences(task, settings, seen)
+        beside = f" and {len(task.rows) - task.n_prompts} beside them" if len(task.rows) > task.n_prompts else ""
+        takes = task.kind.announce(task.rows, settings, task.experiment, seen)
+        name = f"{task.study.name} {task.experiment.name}: {task.n_prompts} prompts{beside} for {task.model}"
+        yield "; ".join(filter(None, (name, takes)))
+        yield from filter(None, [runs.announced(task, settings)])
+        calls = "" if takes else task.kind.calls(task.experiment, task.rows)
+        design = "; ".join(filter(None, (design_note(task), calls)))
+        yield from [f"{design}."] if design else []
     yield from runs.repeat_notes(tasks)
     yield from filter(None, (runs.partial_note(tasks), skipped_note(skipped, (task.kind.name for task in tasks))))
-
-
-def _task_sentences(task: "runs.Task", settings: "runs.Settings", seen: set[str]) -> Iterator[str]:
-    beside = f" and {len(task.rows) - task.n_prompts} beside them" if len(task.rows) > task.n_prompts else ""
-    takes = task.kind.announce(task.rows, settings, task.experiment, seen)
-    name = f"{task.study.name} {task.experiment.name}: {task.n_prompts} prompts{beside} for {task.model}"
-    yield "; ".join(filter(None, (name, takes)))
-    yield from filter(None, [runs.announced(task, settings)])
-    calls = "" if takes else task.kind.calls(task.experiment, task.rows)
-    design = "; ".join(filter(None, (design_note(task), calls)))
-    yield from [f"{design}."] if design else []
 
 
 def skipped_note(skipped: "Sequence[runs.Skipped]", ran: Iterable[str]) -> str:

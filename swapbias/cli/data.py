@@ -22,7 +22,6 @@ _KINDS = {
     "embedding": "Clinical notes (word vectors, encoders)",
 }
 _MOST_NAMED = 3  # experiments of a study for one kind of model; more are one line
-_MOST_TERMS = 10  # that a terminal shows; report.csv has them all
 
 
 def help_on(
@@ -86,14 +85,8 @@ def build(
         studies.load_corpus(name)  # an unknown name is refused before anything is written
     with ui.stoppable(f"Stopped. Corpora that are whole stay in {folder}: the same command builds all."):
         for name in names:
-            skipped: dict[str, list[str]] = {}
-            for built in datasets.build(name, folder, data=data):
-                if built.reason:
-                    skipped.setdefault(built.reason, []).append(built.config)
-                else:
-                    ui.show(f"{name} {built.config}: {built.rows} rows")
-            for reason, configs in skipped.items():
-                ui.show(f"{name} {', '.join(configs)}: left out: {reason}")
+            for one in datasets.build(name, folder, data=data):
+                ui.show(f"{name} {one.config}: {f'left out: {one.reason}' if one.reason else f'{one.rows} rows'}")
     ui.show(f"Built in {folder}")
 
 
@@ -168,10 +161,8 @@ def swap(
         if isinstance(total, int):
             ui.show(f"{name.replace('_', ' ')}: {total:,}")
     for kind, terms in done.totals.by_kind().items():
-        for term, count in terms.most_common(_MOST_TERMS):
-            ui.show(f"{kind}: {term}: {count:,}")
-        if len(terms) > _MOST_TERMS:
-            ui.show(f"{kind}: {len(terms) - _MOST_TERMS} more in report.csv")
+        most = ", ".join(f"{term} {count:,}" for term, count in terms.most_common(5))
+        ui.show(f"{kind}: {most}{', and more in report.csv' if len(terms) > 5 else ''}")
     ui.say(f"{done.totals.text_bytes / 1e6:,.1f} MB of text.")
     if done.credentialed:
         ui.say(f"Every row is marked credentialed ({done.credentialed}): publish, upload or send none to an API.")
@@ -324,11 +315,8 @@ def reproduce(
         count = sum(one.study == name for one in missing)
         ui.show(f"{name}: {_count_matches([row for row in rows if row.study == name])}; {count} sets not at hand.")
     if not rows:
-        raise ValueError(
-            "No released output is at hand, so nothing was recomputed. Go online, where the files of the pinned "
-            "commits are fetched, or set SWAPBIAS_UPSTREAM to a folder that holds them as OWNER/REPOSITORY/PATH; "
-            "--all names each."
-        )
+        how = "Go online, or set SWAPBIAS_UPSTREAM to a folder that holds them as OWNER/REPOSITORY/PATH"
+        raise ValueError(f"No released output is at hand, so nothing was recomputed. {how}; --all names each.")
     ui.show(f"{_count_matches(rows)}.")
     if any(row.match == "no" for row in rows):
         raise typer.Exit(1)

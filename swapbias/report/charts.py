@@ -114,10 +114,7 @@ STYLE: Mapping[Any, Any] = {
 
 
 def draw_figures(found: Sequence[Finding], kind: str) -> dict[str, bytes]:
-    """Forest plots of a run in one of ``FORMATS``, by name; the same findings give the same bytes.
-
-    They are the answers in points, then means and gaps by slice of each experiment and model, in which values differ.
-    """
+    """Forest plots of the answers and of means and gaps by slice, by name; the same findings give the same bytes."""
     from matplotlib import rc_context
 
     plots: dict[str, list[Finding]] = {"results": []}

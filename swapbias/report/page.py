@@ -39,10 +39,7 @@ Placed = tuple[str, str, str, Finding]  # its part of a chart, its row, and its 
 def render(
     manifest: Mapping[str, Any], found: Sequence[Finding], items: Mapping[str, pd.DataFrame], coverage: pd.DataFrame
 ) -> str:
-    """The report of a run as HTML; every value from outside is escaped, no place on this machine is named.
-
-    Without ``items``, the scored rows by study, it shows no texts; ``coverage``: of word lists, a row a word.
-    """
+    """The report of a run as HTML, every value escaped; ``items``: scored rows by study, none to show no texts."""
     manifest, packed = public_manifest(manifest), _packed(found, items)
     studies = [load_study(name) for name in dict.fromkeys(one.study for one in found)]
     skipped = [(one, of_a_part(one["experiment"])) for one in manifest["skipped"]]
@@ -162,10 +159,7 @@ def dot_of(finding: Finding, group: int | None = None) -> Dot:
 
 
 def chart_of(name: str, caption: str, placed: Sequence[Placed], columns: Columns | None = None) -> Chart:
-    """Findings as rows on one scale; without a name it is that of an answer, which has no p-values.
-
-    p-value and interval are those of a row alone; only the filling of a dot is by the corrected p-value.
-    """
+    """Findings as rows on one scale; without a name it is that of an answer, which has no p-values."""
     unit, axis = text.form(placed[0][-1]).unit, axis_of([one for *_, one in placed])
     rows: dict[tuple[str, str, int], dict[str, Finding]] = {}
     for at, (part, row, column, one) in enumerate(placed):
@@ -319,11 +313,7 @@ def _examples(experiment: Experiment, items: pd.DataFrame) -> list[dict[str, Any
 
 
 def marked(texts: Sequence[str]) -> list[Markup]:
-    """Each different text once, escaped, marked each word that the other text lacks, else the mask.
-
-    >>> [str(one) for one in marked(["He is <b>.", "She is <b>."])]
-    ['<mark>He</mark> is &lt;b&gt;.', '<mark>She</mark> is &lt;b&gt;.']
-    """
+    """Each different text once, escaped, marked each word that the other text lacks, else the mask."""
     unique, made = list(dict.fromkeys(texts)), []
     for one in unique:
         others = {word for other in unique if other != one for word in re.findall(r"\w+", other)}
@@ -337,10 +327,7 @@ def marked(texts: Sequence[str]) -> list[Markup]:
 
 
 def _packed(found: Sequence[Finding], items: Mapping[str, pd.DataFrame]) -> dict[str, str] | None:
-    """The scored prompts of each experiment, compressed, by its anchor; None where they are too many for a page.
-
-    Not notes of patients: they are long, may be the user's own, and stay in their folder.
-    """
+    """The scored prompts of each experiment (of notes none), compressed, by its anchor; None: too many for a page."""
     made = {}
     for study, rows in items.items():
         for declared in load_study(study).experiments:

@@ -96,10 +96,7 @@ def questions(found: Sequence[Finding]) -> list[list[Finding]]:
 
 
 def verdicts(results: Sequence[Finding], found: Sequence[Finding] = ()) -> list[Verdict]:
-    """What the primary findings of an experiment and model come to; of many alike one sentence for all of them.
-
-    What follows a test of all groups has no word; nor have the gaps of a difference, unless all say the same.
-    """
+    """What the primary findings of an experiment and model come to; of many alike one sentence for all of them."""
     if whole := next((one for one in results if one.tests_all_groups), None):
         first, *others = _of_groups(whole, results)
         return [first, *(Verdict("", str(one)) for one in others)]
@@ -727,10 +724,7 @@ def inference(finding: Finding) -> str:
 
 
 def terminal(found: Sequence[Finding], *, verbose: bool = False) -> str:
-    """What each experiment found about each model: verdicts, of a single question its numbers, and warnings.
-
-    With ``verbose`` the numbers of every question, and how far they hold.
-    """
+    """Verdicts on each model, of a single question its numbers (``verbose``: of each), and warnings."""
     lines, several = list[str](), questions(found)
     for results in several:
         first, experiment = results[0], experiment_of(results[0])
