@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 from swapbias import __version__
-from swapbias.findings import DIFFERENCE, Finding
+from swapbias.findings import Finding
 from swapbias.measures import MEASURES
 from swapbias.privacy import public_manifest
 from swapbias.report import page, text
@@ -61,20 +60,8 @@ class ComparisonPage:
     models: Sequence[ComparedModel]
     reference: str  # the name of the model that the others are compared with
     quantities: Sequence[Quantity]  # by study
-    differences: Sequence[Finding]  # all of them, for the tables
+    differences: Sequence[Finding]  # all of them
     notes: Sequence[str]  # on what is not comparable, and what is left out
-
-    @property
-    def found(self) -> list[Finding]:
-        """The findings of all models."""
-        return [one for model in self.models for one in model.found]
-
-    @property
-    def over_all_rows(self) -> list[Finding]:
-        """The differences over all rows, each the second model minus the first, as sentences say them."""
-        pairs = {f"{one.name} - {two.name}": (two.name, one.name) for one, two in permutations(self.models, 2)}
-        every = [(one, pairs.get(one.contrast)) for one in self.differences if one.slice_by == "all"]
-        return [text.turned(one, *pair) if one.measure == DIFFERENCE and pair else one for one, pair in every]
 
 
 def render_comparison(compared: ComparisonPage) -> str:
@@ -83,14 +70,14 @@ def render_comparison(compared: ComparisonPage) -> str:
     for one in compared.quantities:
         if one.primary:
             questions.setdefault((one.known[0].study, one.known[0].experiment), []).append(one)
-    names, tested = [one.name for one in compared.models], compared.over_all_rows
+    names = [one.name for one in compared.models]
+    families = [one.estimate.family for one in compared.differences if one.primary and one.slice_by == "all"]
     return page.html(
-        "comparison.html.j2", version=__version__, reference=compared.reference, quantities=compared.quantities,
+        "comparison.html.j2", version=__version__, reference=compared.reference,
         title=f"{text.listed(names) if len(names) <= text.FEW else f'{len(names)} models'} compared",
         models=[(one, public_manifest(one.manifest)) for one in compared.models],
         sections=[_section(compared, *names, mine) for names, mine in questions.items()],
-        differences=tested, notes=[*compared.notes, NO_RANKING],
-        family=next((one.estimate.family for one in tested if one.primary and one.estimate.family), ""),
+        notes=[*compared.notes, NO_RANKING], family=next(filter(None, families), ""),
     )  # fmt: skip
 
 

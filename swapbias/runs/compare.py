@@ -38,7 +38,8 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
     scored, left_out = _scored_rows(runs, columns)
     units_read = {
         (one.study, one.experiment, one.model_id): one.unit
-        for one in made.found
+        for model in made.models
+        for one in model.found
         if one.score == "score" and MEASURES[one.measure].reach
     }
     differences = findings.compare(scored, reference=reference, units_read=units_read)

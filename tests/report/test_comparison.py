@@ -200,7 +200,7 @@ def test_it_fits_and_can_be_read_at_every_size(browser, report, width, dark):
 def test_without_scripts_and_on_paper_all_is_there(browser, report):
     browser.open(report, scripts=False, width=794, media="print", dark=True)
     shown = browser.run("document.body.innerText")
-    for part in ("The answer", "minus ", "Gaps by phase", "Every number"):
+    for part in ("The answer", "minus ", "Gaps by phase", "side_by_side.csv"):
         assert part in shown
     assert browser.run("document.querySelectorAll('.answer .strip .dot').length") == 2
     assert browser.run("document.documentElement.scrollWidth") <= 794
