@@ -160,7 +160,7 @@ def check_study(source: Any, **of_table: Any) -> Check:
     """The faults of a user's own study, and without any, advice on what may bend its numbers; as ``open_study``."""
     parsed = parse_study(study_files(source, **of_table))
     found = faults(parsed)
-    named = [_with_file_names(one, source, of_table.get("lexicon")) for one in found or advice(parsed)]
+    named = [_with_file_names(one, source, of_table.get("lexicon")) for one in found or warnings(parsed)]
     return Check(named, [], None) if found else Check([], named, _corpus(parsed))
 
 
@@ -769,11 +769,6 @@ def _column_faults(parsed: Parsed) -> Iterator[str]:
 # --- advice -------------------------------------------------------------------------------------------
 
 
-def advice(parsed: Parsed) -> list[str]:
-    """What an audit does not refuse and what may bend the numbers, a sentence each."""
-    return list(dict.fromkeys([*warnings(parsed), *_of_wordings(parsed)]))
-
-
 def warnings(parsed: Parsed) -> Iterator[str]:
     """Groups that are written nearly alike, texts with blanks at their ends, pairs that share almost nothing."""
     alike: dict[str, list[str]] = {}
@@ -808,19 +803,6 @@ def _unlike_pairs(prompts: pd.DataFrame) -> Iterator[str]:
         unlike = fewest >= 3 and len(words & others) < fewest / 4
         if unlike and SequenceMatcher(None, one[:200], two[:200], autojunk=False).ratio() < 0.5:
             yield f"{' and '.join(dict.fromkeys((before, where)))} (pair {shown(pair)})"
-
-
-def _of_wordings(parsed: Parsed) -> Iterator[str]:
-    if CVS in parsed.tables:
-        return
-    why = "nothing tells whether a gap hangs on"
-    if TEMPLATES not in parsed.tables:
-        yield f"{PROMPTS}: there are no other wordings of the texts, and {why} them."
-    named = set(table_column(parsed.tables, WORDINGS, "template_id"))
-    for line, name in table_column(parsed.tables, TEMPLATES, "template_id").items():
-        if name not in named:
-            what = f"{TEMPLATES}:{line}: template {name} has no other wording in {WORDINGS}"
-            yield f"{what}: {why} its words. Add some; the studies of the package have 5."
 
 
 # --- the words that fill the swapped slot: names are a sample of many, as templates are ----------------

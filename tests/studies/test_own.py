@@ -289,16 +289,6 @@ def test_a_fault_names_the_users_own_file(tmp_path):
         new_study(tmp_path)
 
 
-def test_a_check_advises_on_templates_without_other_wordings(folder):
-    edited(folder, "wordings.csv", "works,1", "praise,3")
-    edited(folder, "wordings.csv", "works,2", "praise,4")
-    found = check_study(folder)
-    assert found.faults == []
-    assert [one.partition(" in ")[0] for one in found.advice] == [
-        "templates.csv:2: template works has no other wording"
-    ]
-
-
 def scored(study, config, rng, gap):
     """Effects of templates, pairs of words, conditions and the rest on each pair's gap."""
     rows = pd.DataFrame(config_rows(study.name, config)).assign(model_id="m")
