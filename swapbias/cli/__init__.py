@@ -19,12 +19,9 @@ from swapbias.privacy import TRACEBACKS, forget_notes, log_traceback, safe_messa
 _COLLECT_AFTER = 100_000  # torch and transformers bring a million objects that stay: not to look at them each time
 
 app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
     help="Measure social bias in language models by swapping one slot of a text.",
-)
+)  # fmt: skip
 app.command("audit", cls=WithSettings)(audit)
 app.command("plan", cls=Sectioned, context_settings={"ignore_unknown_options": True})(plan)
 app.command("swap", cls=WithSettings)(swap)
@@ -91,9 +88,7 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    show_version: Annotated[
-        bool, option("Print the version.", "--version", callback=_show_version, is_eager=True)
-    ] = False,
+    version: Annotated[bool, option("The version.", "--version", callback=_show_version, is_eager=True)] = False,
     debug: Annotated[bool, option("Show the traceback of an error.", "--debug")] = False,
 ) -> None:
     """Options of every command; ``--debug`` may stand anywhere."""

@@ -46,24 +46,16 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 @with_options
 def audit(
     context: typer.Context,
-    models: Annotated[list[str] | None, ui.argument("MODEL", _MODELS)] = None,
-    study: Annotated[
-        list[str] | None, ui.option("NAME[:EXPERIMENT], folder, OWNER/NAME; repeatable.", under=_ASK)
-    ] = None,
+    models: Annotated[ui.Names, ui.argument("MODEL", _MODELS)] = None,
+    study: Annotated[ui.Names, ui.option("NAME[:EXPERIMENT], folder, OWNER/NAME; repeatable.", under=_ASK)] = None,
     prompts: Annotated[Path | None, ui.option("Your prompts: CSV with text, group, pair.")] = None,
     reference: Annotated[str, ui.option("Own prompts: the group that is subtracted.")] = "",
     limit: Annotated[int | None, ui.option("Most prompts of an experiment; whole pairs.", min=1)] = None,
-    margin: Annotated[
-        float | None, ui.option("Largest gap that counts as none, a share [default: 0.05].", min=0, max=1)
-    ] = None,
-    wordings: Annotated[
-        bool | None, ui.option("Five other wordings too [default: if fast].", "--wordings/--no-wordings")
-    ] = None,
+    margin: Annotated[float | None, ui.option("Largest gap that is none [default: 0.05].", min=0, max=1)] = None,
+    wordings: Annotated[bool | None, ui.option("Reword too [default: if fast].", "--wordings/--no-wordings")] = None,
     kind: Annotated[str | None, ui.option(f"{', '.join(model_kinds())}; if not detected.", under=_MODEL)] = None,
     settings: ui.ModelSettings = None,
-    folder: Annotated[
-        str | None, ui.option("Folder or s3://BUCKET/FOLDER [default: in swapbias-runs].", "--out", under=_RUN)
-    ] = None,
+    folder: Annotated[str | None, ui.option("Folder or s3://... [swapbias-runs/...].", "--out", under=_RUN)] = None,
     resume: Annotated[str | None, ui.option("Go on with the run in this folder.")] = None,
     dry_run: Annotated[bool, ui.option("As swapbias plan: score and send nothing.", "--dry-run")] = False,
     no_cache: Annotated[bool, ui.option("Neither reuse scores nor save them for later.", "--no-cache")] = False,
@@ -131,7 +123,7 @@ def audit(
 
 def plan(
     context: typer.Context,
-    arguments: Annotated[list[str] | None, ui.argument("MODEL", "As swapbias audit --help says.")] = None,
+    arguments: Annotated[ui.Names, ui.argument("MODEL", "As swapbias audit --help says.")] = None,
 ) -> None:
     """Say what an audit takes and could find.
 
@@ -143,9 +135,6 @@ def plan(
     if code:  # of Ctrl-C
         raise typer.Exit(code)
     ui.show(f"Next    swapbias audit {join(arguments or ())}".rstrip())
-
-
-# --- what is to be audited --------------------------------------------------------------------------------
 
 
 def _from_file(
@@ -178,9 +167,6 @@ def _studies(study: list[str] | None, prompts: Path | None, reference: str, run:
     if reference or "group" in run or "lexicon" in run:
         raise UsageError("--reference, group and lexicon are about own prompts. Add --prompts.")
     return names
-
-
-# --- runs -------------------------------------------------------------------------------------------------
 
 
 def _work(work: Callable[..., Any], place: str, *, own: bool, verbose: bool) -> None:
@@ -230,9 +216,6 @@ def _show_several(done: "runs.Several") -> None:
         count = f"{len(done.failed):,} of {len(done.failed) + len(done.runs):,} models failed"
         ui.say(f"{count}. Run the same command to try them again")
         raise typer.Exit(1)
-
-
-# --- sentences on what an audit will do -------------------------------------------------------------------
 
 
 def plan_sentences(settings: "runs.Settings") -> Iterator[str]:

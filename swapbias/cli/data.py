@@ -73,7 +73,7 @@ def _show_line(name: str, description: str) -> None:
 
 
 def build(
-    names: Annotated[list[str] | None, ui.argument("[CORPUS]...")] = None,
+    names: Annotated[ui.Names, ui.argument("[CORPUS]...")] = None,
     folder: ui.OutFolder = Path("swapbias-corpora"),
     data: Annotated[Path | None, ui.option("Your notes (MIMIC-III, MIMIC-IV-Note, own CSV).")] = None,
 ) -> None:
@@ -95,29 +95,18 @@ def swap(
     folder: Annotated[str, ui.option("Folder, new or begun, or s3://BUCKET/FOLDER.", "--out", metavar="PATH")] = "",
     column: Annotated[str, ui.option("Column of texts.")] = "text",
     mode: Annotated[str, ui.option("swap, neutralise, augment or pairs.")] = "swap",
-    table: Annotated[
-        str, ui.option("resolved, paper, race, age, two pronouns (she-they) or a CSV file.")
-    ] = "resolved",
+    table: Annotated[str, ui.option("resolved, paper, race, age, two pronouns (she-they) or CSV file.")] = "resolved",
     whose: Annotated[str | None, ui.option("everyone, or patient: relatives and staff stay. MIMIC: patient.")] = None,
     spouses: Annotated[str, ui.option("With --whose patient: swap or keep husbands and wives.")] = "swap",
     gender: Annotated[str | None, ui.option("Column of the patient's gender; none: gender, or text.")] = None,
     processes: Annotated[int, ui.option("Processes that swap.")] = 1,
     split: Annotated[str | None, ui.option("Split of a Hub dataset that has several.")] = None,
     credentialed: Annotated[bool, ui.option("Mark rows as not to be shared.", "--credentialed")] = False,
-    plausible: Annotated[
-        bool, ui.option("Leave out rows with gender-specific clinical terms (pregnant).", "--plausible")
-    ] = False,
-    max_doubt: Annotated[
-        float, ui.option("With --whose patient: leave out rows with a larger swapbias_doubt.", min=0, max=1)
-    ] = 1.0,
-    resolver: Annotated[
-        str | None,
-        ui.option("With --whose patient: chat:MODEL, or a token classifier (folder, Hub id), for the rules."),
-    ] = None,
+    plausible: Annotated[bool, ui.option("No rows with terms of one gender (pregnant).", "--plausible")] = False,
+    max_doubt: Annotated[float, ui.option("Leave out rows with a larger swapbias_doubt.", min=0, max=1)] = 1.0,
+    resolver: Annotated[str | None, ui.option("Instead of the rules: chat:MODEL, or a token classifier.")] = None,
     base_url: Annotated[str | None, ui.option("OpenAI-compatible endpoint of --resolver chat:MODEL.")] = None,
-    evaluate: Annotated[
-        bool, ui.option("Measure --whose patient on notes with known answers; no INPUT.", "--evaluate")
-    ] = False,
+    evaluate: Annotated[bool, ui.option("Measure it on notes with known answers; no INPUT.", "--evaluate")] = False,
     model_settings: ui.ModelSettings = None,
 ) -> None:
     """Swap gendered words in texts.
@@ -229,8 +218,6 @@ def train(
     ui.show(f"Trained: {trained.folder}")
 
 
-# --- studies of one's own ------------------------------------------------------------------------------
-
 study = typer.Typer(no_args_is_help=True, help="Make a study of your own: a folder of tables.")
 
 Folder = Annotated[Path, ui.argument("FOLDER", "Folder of the study.")]
@@ -251,9 +238,7 @@ def new(
 def check_folder(
     source: Annotated[Path, ui.argument("SOURCE", "Folder of the study, or a CSV file of prompts.")],
     reference: Annotated[str, ui.option("Of a CSV file: the group that is subtracted.")] = "",
-    words: Annotated[
-        Path | None, ui.option("Of a CSV file: words (word,group) counted at <mask>.", "--lexicon")
-    ] = None,
+    words: Annotated[Path | None, ui.option("Of a CSV file: words (word,group) at <mask>.", "--lexicon")] = None,
 ) -> None:
     """Find faults by file and line; exit 1 where an audit would refuse the study."""
     found = studies.check_study(source, reference=reference, lexicon=words)
@@ -280,14 +265,11 @@ def push_folder(
         ui.show(f"Others run it with swapbias audit MODEL --study {repo}@{done.commit}")
 
 
-# --- published numbers ----------------------------------------------------------------------------------
-
-
 _WIDE = 100  # columns of what reproduce prints
 
 
 def reproduce(
-    names: Annotated[list[str] | None, ui.argument("[STUDY]...")] = None,
+    names: Annotated[ui.Names, ui.argument("[STUDY]...")] = None,
     every: Annotated[bool, ui.option("Print every number, and what is not at hand.", "--all")] = False,
 ) -> None:
     """Recompute published numbers.

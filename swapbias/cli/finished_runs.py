@@ -22,7 +22,7 @@ def check(
     places: ui.Runs,
     max_gap: Annotated[float, ui.option("Largest gap that passes: a share of the unit's range.")] = 0.05,
     baseline: Annotated[str | None, ui.option("A run whose gaps may be exceeded by --max-gap, and no more.")] = None,
-    study: Annotated[list[str] | None, ui.option("NAME[:EXPERIMENT]; repeatable. [default: all]")] = None,
+    study: Annotated[ui.Names, ui.option("NAME[:EXPERIMENT]; repeatable. [default: all]")] = None,
     junit: Annotated[Path | None, ui.option("Write the checks to this file as JUnit XML.")] = None,
     verbose: ui.Verbose = False,
     as_json: Annotated[bool, ui.option("Print JSON.", "--json")] = False,
@@ -164,8 +164,6 @@ def export(
     ui.show(f"Exported: {len(written)} files in {folder}")
 
 
-# --- the Hub ------------------------------------------------------------------------------------------
-
 _PUSHED = ("datasets", "metrics")  # a study has a command of its own, and a run is shared
 
 
@@ -205,7 +203,7 @@ def share(
 def push(
     kind: Annotated[str, ui.argument("KIND", f"{' or '.join(_PUSHED)}.")],
     namespace: Annotated[str, ui.option("Your name or an organisation's on the Hub.")],
-    names: Annotated[list[str] | None, ui.argument("[NAME]...", "Corpora or measures.")] = None,
+    names: Annotated[ui.Names, ui.argument("[NAME]...", "Corpora or measures.")] = None,
     private: Annotated[bool, ui.option("Make new repositories private.", "--private")] = False,
     dry_run: ui.DryRun = False,
 ) -> None:

@@ -36,14 +36,13 @@ def argument(metavar: str, help: str = "") -> Any:
     return typer.Argument(metavar=metavar, help=help)
 
 
+Names = list[str] | None  # of an option or argument that may be repeated
 DryRun = Annotated[bool, option("Show what would be written; write nothing.", "--dry-run")]
 Verbose = Annotated[bool, option("Print details.", "--verbose")]
 RunFolder = Annotated[Path, argument("RUN", "Folder of a finished run.")]
 Runs = Annotated[list[str], argument("RUN...", "Folders, or OWNER/NAME[/RUN] on the Hub.")]
 OutFolder = Annotated[Path, option("Folder to write to.", "--out")]
-ModelSettings = Annotated[
-    list[str] | None, option("Further setting: swapbias help settings.", "-M", metavar="KEY=VALUE")
-]
+ModelSettings = Annotated[Names, option("Further setting: swapbias help settings.", "-M", metavar="KEY=VALUE")]
 
 
 class Sectioned(TyperCommand):
@@ -66,9 +65,6 @@ class Sectioned(TyperCommand):
         for title, records in sections.items():
             with formatter.section(title):
                 formatter.write_dl(records, col_max=26)
-
-
-# --- settings of -M ------------------------------------------------------------------------------------
 
 
 class Setting(NamedTuple):
@@ -169,9 +165,6 @@ class WithSettings(Sectioned):
                 key = f"{keys[written].key}{'' if keys[written].type is bool else '=VALUE'}"
                 raise UsageError(f"{written} is a setting. Write -M {key} (all: swapbias help settings).")
         return super().parse_args(ctx, args)
-
-
-# --- output and progress -------------------------------------------------------------------------------
 
 
 def show(sentence: object) -> None:

@@ -101,8 +101,6 @@ def look(group: int | None) -> tuple[str, str]:
     return ("gap", _SHAPES[0]) if group is None else (f"g{group % _COLOURS}", _SHAPES[group % len(_SHAPES)])
 
 
-# --- for papers ---------------------------------------------------------------------------------------
-
 # Okabe-Ito colours, and a shape for each: groups differ in grey and with any colour vision.
 LOOKS = (("#D55E00", "o"), ("#0072B2", "s"), ("#777777", "D"), ("#009E73", "^"), ("#CC79A7", "X"))
 FORMATS = ("pdf", "svg", "png")

@@ -112,18 +112,15 @@ def _size(manifest: Mapping[str, Any], items: Mapping[str, pd.DataFrame]) -> str
     return f"{sum(map(len, rows)):,} prompts from {templates:,} template{'s' * (templates != 1)}"
 
 
-# --- charts -------------------------------------------------------------------------------------------
-
-
 def _answers(found: Sequence[Finding]) -> list[dict[str, Any]]:
     """For each question and model the sentences and their picture."""
-    answers, questions = [], text.questions(found)
-    drawn = [[one for each in results for one in (*text.parts(each, found), each)] for results in questions]
-    for results, rows in zip(questions, drawn, strict=True):
-        alone = results if len(results) == 1 else [one for one in results if one.tests_all_groups][:1]
+    answers = []
+    for results in text.questions(found):
+        whole = [one for one in results if one.tests_all_groups]  # a sentence, not a point on the scale
+        rows = [one for each in results for one in (*text.parts(each, found), each)]
+        rows = [one for one in rows if MEASURES[one.measure].reach or not whole] or rows
+        alone = results if len(results) == 1 else whole[:1]
         beside = [(text.certainty(one), *text.cautions(one, every=False)) for one in alone]
-        if any(one.tests_all_groups for one in results):  # a sentence, not a point on the scale
-            rows[:] = [one for one in rows if MEASURES[one.measure].reach] or rows
         first, experiment = rows[0], experiment_of(rows[0])
         answers.append({
             "of": first, "place": anchor(first.study, first.experiment),
@@ -180,9 +177,6 @@ def chart_of(name: str, caption: str, placed: Sequence[Placed], columns: Columns
     keys = [(group, title) for title, group in (columns or {}).values() if group is not None]
     sides = " minus ".join(text.sides(placed[0][-1])) if not name and unit == "points" else "what"
     return Chart(name, caption, tuple(heads), parts, axis, unit, tuple(keys), name.rpartition("by ")[2] or sides)
-
-
-# --- sections -----------------------------------------------------------------------------------------
 
 
 def _section(
@@ -285,9 +279,6 @@ def answer_tables(experiment: Experiment, rows: pd.DataFrame | None) -> Iterator
         heads = [name if f"{SAID}correct" in rows or name != "right" else "read" for name in used]
         title = "answers by class" + (f", {model}" if rows["model_id"].nunique() > 1 else "")
         yield Chart(title, _ANSWERED, tuple(heads), cells)
-
-
-# --- pairs --------------------------------------------------------------------------------------------
 
 
 def _examples(experiment: Experiment, items: pd.DataFrame) -> list[dict[str, Any]]:
