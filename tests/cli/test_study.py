@@ -5,7 +5,6 @@ import shlex
 
 import pytest
 
-from tests.cli.test_cli import refused, swapbias
 from tests.conftest import ROOT
 
 FUNCTION = "def score(texts):\n    return [0.7 if 'She' in text else 0.5 for text in texts]\n"
@@ -84,15 +83,3 @@ def test_a_check_exits_with_1_where_an_audit_would_refuse(typed, tmp_path):
     code, said = typed("study", "check", "at_work")
     assert code == 1
     assert "templates.csv:2: pair 'works/1/nurse' has no row of 'male'" in said
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "part"),
-    [
-        (["audit", "vader", "--study", "./nowhere"], 2, "./nowhere is no folder of a study"),
-        (["audit", "vader", "--reference", "male"], 2, "Add --prompts"),
-        (["study", "new", "tests"], 2, "tests is not empty"),
-    ],
-)
-def test_bad_input_is_one_sentence(arguments, code, part):
-    refused(swapbias(*arguments), code, part)
