@@ -310,9 +310,6 @@ def _plural(word: str) -> str:
     return f"{word[:-1]}ies" if re.search(r"[^aeiou]y$", word) else f"{word}{ending}"
 
 
-# --- what an answer scores: the number that its prompt declares for it, and further columns of 1 and 0 ---
-
-
 def answer_reader(reading: str, aliases: Mapping[str, str]) -> AnswerReader:
     """What reads the answers of an experiment: the score of a prompt's answer, and further score columns."""
     readers: Mapping[str, AnswerReader] = {

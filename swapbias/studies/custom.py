@@ -649,9 +649,6 @@ def constant_columns(prompts: pd.DataFrame, columns: Iterable[str]) -> list[str]
     return [one for one in columns if len(prompts.drop_duplicates(["pair_id", one])) == pairs]
 
 
-# --- faults -------------------------------------------------------------------------------------------
-
-
 def faults(parsed: Parsed) -> list[str]:
     """Everything for which an audit refuses a study, a sentence each with file and line; nothing of what follows."""
     found = [*parsed.wrong.values(), *parsed.faults]
@@ -764,9 +761,6 @@ def _column_faults(parsed: Parsed) -> Iterator[str]:
                 yield f"{where}: {key} names the column {shown(column)}, and no table has it. Correct it."
             elif not parsed.faults and name not in constant_columns(prompts, [name]):
                 yield f"{where}: {shown(column)} differs within a pair, expected one value. Take it out."
-
-
-# --- advice -------------------------------------------------------------------------------------------
 
 
 def warnings(parsed: Parsed) -> Iterator[str]:

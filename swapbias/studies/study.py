@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 from swapbias.errors import UsageError, quoted
 from swapbias.studies.tables import Lexicon, corpus_dir, read_table
 
-# --- prompts ------------------------------------------------------------------------------------------
-
 MASK = "<mask>"
 DOUBTFUL = "doubtful"  # the column of notes that says (0 or 1) whether it is doubtful whose words were swapped
 PLACEBO = "placebo"  # the group of rows that are reworded and in which nothing is swapped
@@ -150,8 +148,6 @@ def column(rows: Iterable[Mapping[str, Any]], name: str, missing: str = "") -> I
     """The values of a column, in the order of the rows; ``missing`` of rows that have none."""
     return (row.get(name, missing) for row in rows)
 
-
-# --- studies and corpora ------------------------------------------------------------------------------
 
 # What the questions to chat models share whose answer is one of several options.
 CLOSED_QUESTION: Mapping[str, Any] = MappingProxyType({
