@@ -1,7 +1,4 @@
-"""Every sentence about results, and how numbers are written: terminal, page, cards, gates and Python say the same.
-
-Nothing here decides anything: verdicts, families and levels are fields of a ``Finding`` or a ``Check``.
-"""
+"""Every sentence about results and how numbers are written, for terminal, page, card and gate; it decides nothing."""
 
 import math
 import textwrap

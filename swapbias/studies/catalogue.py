@@ -71,7 +71,11 @@ def studies() -> list[str]:
 
 
 def load_study(name: str) -> Study:
-    """The study of that name; UsageError names those there are."""
+    """The study of that name; UsageError names those there are.
+
+    >>> [one.name for one in load_study("occupation_sentiment").experiments]
+    ['sentences', 'control', 'ratings']
+    """
     study = load_corpus(name).study if name in (*corpora(), *_OWN) else None
     if study is None:
         raise unknown("study", name, [*studies(), *own_studies()])
@@ -95,7 +99,11 @@ def metrics() -> list[str]:
 
 
 def metric_path(name: str) -> str:
-    """The folder of an evaluate module, for ``evaluate.load``; UsageError names those there are."""
+    """The folder of an evaluate module, for ``evaluate.load``; UsageError names those there are.
+
+    >>> Path(metric_path("paired_gap")).name
+    'paired_gap'
+    """
     if name not in metrics():
         raise unknown("measure", name, metrics())
     return str(files("swapbias.metrics") / name)

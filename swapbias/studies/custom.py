@@ -803,10 +803,7 @@ def _unlike_pairs(prompts: pd.DataFrame) -> Iterator[str]:
 
 
 class Fills(NamedTuple):
-    """What fills the slot of each pair, and the text around it.
-
-    Fills are a sample if two or more are named or stand in the same text, or if four or more recur.
-    """
+    """What fills the slot of each pair; a sample: two or more that are named or in one text, or four that recur."""
 
     words: dict[str, list[str]]  # by group every fill
     random: dict[str, str]  # columns of fills that are a sample, by what they are called

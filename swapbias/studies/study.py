@@ -38,7 +38,11 @@ def _meaning(meaning: str, default: Any = "") -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One stimulus for one group: rows of a pair differ in the swapped slot alone."""
+    """One stimulus for one group: rows of a pair differ in the swapped slot alone.
+
+    >>> Prompt(prompt_id="1/female", pair_id="1", group="female", text="She is here.").row()["group"]
+    'female'
+    """
 
     prompt_id: str = _meaning("unique within a config")
     pair_id: str = _meaning("shared by the rows that are compared with each other")
@@ -291,7 +295,11 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """A published study: what it asks and how it was analysed."""
+    """A published study: what it asks and how it was analysed.
+
+    >>> Study(name="toy", title="Cats and dogs", url="https://example.org", experiments=()).correction
+    'holm'
+    """
 
     name: str
     title: str

@@ -31,10 +31,7 @@ def corpus_dir(corpus: str) -> Path:
 def read_table(
     path: Path, columns: Sequence[str], *, optional: Iterable[str] = (), delimiter: str = ","
 ) -> list[dict[str, str]]:
-    """Read a table strictly: all cells are text, and only those of ``optional`` columns may be blank.
-
-    ValueError names file and line of a header that is not ``columns``, a ragged row or a blank cell.
-    """
+    """The rows of a table as text; ValueError: another header than ``columns``, a ragged row, a blank cell."""
     found = _whole_table(path.name, path.read_bytes(), tuple(columns), frozenset(optional), delimiter)
     return [dict(row) for row in found]
 
@@ -59,10 +56,7 @@ def table_rows(
     name: str, content: bytes, header_faults: Callable[[list[str]], Iterable[str]], *,
     optional: Collection[str] = (), delimiter: str = ",",
 ) -> Iterator[tuple[int, dict[str, str], list[str]]]:  # fmt: skip
-    """Each row of a CSV file with its line and its faults: a number of cells, a blank cell outside ``optional`` ones.
-
-    The only row of a file with a wrong header is line 1. ValueError: no UTF-8, or a quote that is not closed.
-    """
+    """Each row of a CSV file (of one with a wrong header only the first), with its line and its faults."""
     lines = strict_rows(name, io.StringIO(decoded(name, content), newline=""), delimiter=delimiter)
     header = [cell.strip() for cell in next(lines, (1, []))[1]]
     if wrong := list(header_faults(header)):
@@ -113,11 +107,7 @@ def strict_rows(name: str, handle: Iterable[str], *, delimiter: str = ",") -> It
 
 
 def shown_names(header: Sequence[str]) -> str:
-    """Column names for an error; a first line that is no header may be a note, and is not repeated.
-
-    >>> shown_names(["text", "label"]), shown_names(["1", "She is 45F."])
-    ('text, label', '2 columns without names')
-    """
+    """Column names for an error; a first line that is no header may be a note, and is not repeated."""
     is_header = all(map(_NAME.fullmatch, header))
     return (", ".join(header[:20]) or "none") if is_header else f"{len(header)} columns without names"
 
@@ -141,10 +131,7 @@ def pinned_files(corpus: str) -> dict[str, dict[str, str]]:
 
 
 def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
-    """A pinned upstream file with its sha256, of the folder ``SWAPBIAS_UPSTREAM``, else the cache, else fetched.
-
-    UpstreamMissingError says how to get a file that is not there or has another sha256.
-    """
+    """A pinned upstream file, of the folder ``SWAPBIAS_UPSTREAM``, else the cache, else fetched and checked."""
     pin = pinned_files(corpus).get(path)
     if pin is None:
         raise ValueError(f"{corpus}/sources.csv: no file {path!r} is pinned. Add a row for it.")
