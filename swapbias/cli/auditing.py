@@ -52,7 +52,7 @@ def audit(
     reference: Annotated[str, ui.option("Own prompts: the group that is subtracted.")] = "",
     limit: Annotated[int | None, ui.option("Most prompts of an experiment; whole pairs.", min=1)] = None,
     margin: Annotated[float | None, ui.option("Largest gap that is none [default: 0.05].", min=0, max=1)] = None,
-    wordings: Annotated[bool | None, ui.option("Reword too [default: if fast].", "--wordings/--no-wordings")] = None,
+    wordings: Annotated[bool | None, ui.option("Rewordings [default: if fast].", "--wordings/--no-wordings")] = None,
     kind: Annotated[str | None, ui.option(f"{', '.join(model_kinds())}; if not detected.", under=_MODEL)] = None,
     settings: ui.ModelSettings = None,
     folder: Annotated[str | None, ui.option("Folder or s3://... [swapbias-runs/...].", "--out", under=_RUN)] = None,

@@ -39,7 +39,7 @@ def side_by_side(runs):
 
 def printed(comparison, left_out=(), width=150):
     with redirect_stdout(io.StringIO()) as out, patch.dict(os.environ, COLUMNS=str(width)):
-        show_comparison(replace(comparison, notes=(*comparison.notes, *left_out)), verbose=True)
+        show_comparison(replace(comparison, notes=(*comparison.notes, *left_out)))
     return out.getvalue()
 
 

@@ -11,8 +11,7 @@ import pytest
 from swapbias.errors import StudyError, UsageError
 from swapbias.findings import disaggregate, primary_findings
 from swapbias.studies import answer_reader, check_study, config_rows, new_study, open_study
-from swapbias.studies.custom import balanced_rankings, drawn_names
-from swapbias.studies.study import Prompt
+from swapbias.studies.study import Prompt, balanced_rankings, drawn_names
 
 READ = answer_reader("ranking", {})
 
