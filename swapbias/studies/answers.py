@@ -402,10 +402,7 @@ def read_facts(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
 
 
 def read_completion(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
-    """1 where the words of an answer have the label of the prompt's lexicon, 0 for another label; else NaN.
-
-    Words that the lexicon knows decide where they have one label and nothing denies them; a few others are its rest.
-    """
+    """1 where an answer's known words have the label of the prompt's lexicon, 0 for another; denied or mixed: NaN."""
     name, _, wanted = prompt.lexicon.rpartition("/")
     lexicon, words = load_lexicon(name), _LETTERS_ONLY.findall(without_reasoning(text))
     refused, labels = is_refusal(text), set(lexicon.labels(words)) - {lexicon.rest}

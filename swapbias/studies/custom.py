@@ -739,10 +739,7 @@ def warnings(parsed: Parsed) -> Iterator[str]:
 
 
 def _unlike_pairs(prompts: pd.DataFrame) -> Iterator[str]:
-    """Where texts of a pair stand that share almost nothing: a quarter of the words, and half of the letters.
-
-    "El doctor cansado" and "La doctora cansada" share no word and most letters. Of two words all may differ.
-    """
+    """Where texts of a pair stand that share hardly a word and, unlike "doctor" and "doctora", hardly a letter."""
     first = prompts.groupby("unit", sort=False)[["where", "text"]].transform("first")
     rows = zip(prompts["text"], prompts["where"], first["text"], first["where"], prompts["pair_id"], strict=True)
     for text, where, other, before, pair in (row for row in rows if row[0] != row[2]):
