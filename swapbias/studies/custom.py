@@ -460,7 +460,7 @@ def parse_study(files: Files) -> Parsed:
     if len(source) != 1:
         tables_named = f"{TEMPLATES}, {PROMPTS} or {CVS}"
         faults.append(f"{DECLARATION}: beside it stands {tables_named}, expected one. Add or remove one.")
-    elif (CVS in tables) != (NAMES in tables) or (CVS in tables) != (declared.reading == "ranking"):
+    elif (CVS in tables) != (NAMES in tables) or (not wrong and (CVS in tables) != (declared.reading == "ranking")):
         faults.append(f'{DECLARATION}: {CVS}, {NAMES} and reading = "ranking" go together. Add what is missing.')
     elif all(map(len, tables.values())):
         if CVS in tables:
@@ -656,8 +656,8 @@ def _names(groups: Sequence[str]) -> str:
 
 
 def _of_rows(rows: pd.DataFrame, sentence: str) -> Iterator[str]:
-    """The sentence about each of the prompts, with its pair, group, words, slot and number of masks filled in."""
-    for row in rows.to_dict("records"):
+    """The sentence about the first prompt of each line, with its pair, group, words, slot and masks filled in."""
+    for row in rows.drop_duplicates("where").to_dict("records"):
         wording = f" in wording {shown(row['wording'])}" if row["wording"] else ""
         what = sentence.format(
             pair=f"pair {shown(row['pair_id'])}{wording}", group=shown(row["group"]), words=shown(row["counted"]),
