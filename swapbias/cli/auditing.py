@@ -263,7 +263,8 @@ def study_designs(corpus: "studies.Corpus") -> Iterator[str]:
     if study is None:
         return
     for experiment in study.experiments:
-        rows = studies.having(studies.config_rows(corpus, experiment.configs[0]), experiment=experiment.name)
+        read = studies.config_rows(corpus, experiment.configs[0])
+        rows = [{**row, "experiment": experiment.name} for row in read]
         designed = design_note(runs.Task(study, experiment, experiment.configs, "", rows, len(rows)))
         yield f"{corpus.name} {experiment.name}: {len(rows)} prompts; {designed}."
 
@@ -273,9 +274,7 @@ def design_note(task: "runs.Task") -> str:
     experiment, rows = task.experiment, task.rows[: task.n_prompts]
     if not experiment.measure:
         return ""
-    rows = studies.only(
-        rows, (trial == "1" for trial in studies.column(rows, "trial", "1"))
-    )  # trials are no further prompts
+    rows = [row for row in rows if row.get("trial", "1") == "1"]  # trials are no further prompts
     sides, clusters = findings.planned_units(experiment, rows)
     what = "conditions" if experiment.aggregate else "sentences" if findings.ANSWERS in experiment.rates else "pairs"
     over = " x ".join(f"{len(set(codes.tolist())):,} {name}" for name, codes in clusters.items())
