@@ -241,9 +241,6 @@ def _of_sets(each: Sequence[Finding]) -> list[Verdict]:
     return [Verdict("Gap", f"{claim}. Each interval leaves out zero.")]
 
 
-# --- several findings ---------------------------------------------------------------------------------
-
-
 def listed(names: Sequence[str], most: int = 1_000) -> str:
     """Names as a sentence lists them: ``a, b and c``; of many the first ``most``: ``a, b and 1 more``."""
     names = names if len(names) <= most else [*names[:most], f"{len(names) - most} more"]
@@ -445,9 +442,6 @@ def gated(gate: Gate) -> str:
     names = list(dict.fromkeys(f"{one.study}:{one.experiment}" for one in gate.unchecked))
     also = f" Not checked, because it is no gap: {listed(names)}." if names else ""
     return f"The gate {gate.outcome if gate.outcome != OPEN else 'is undecided'}: {outcomes}.{also}"
-
-
-# --- several models -----------------------------------------------------------------------------------
 
 
 def turned(finding: Finding, name: str, reference: str) -> Finding:

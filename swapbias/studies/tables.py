@@ -120,9 +120,6 @@ def fingerprint(rows: Iterable[Mapping[str, str]]) -> str:
     return digest.hexdigest()
 
 
-# --- upstream files ------------------------------------------------------------------------------------
-
-
 def pinned_files(corpus: str) -> dict[str, dict[str, str]]:
     """The upstream files of a corpus by path, as pinned in its ``sources.csv``."""
     table = corpus_dir(corpus) / "sources.csv"
@@ -168,8 +165,6 @@ def csv_rows(path: Path, *, delimiter: str = ",") -> Iterator[dict[str, str]]:
             yield {name.strip(): cell for name, cell in row.items() if name}
 
 
-# --- published numbers ---------------------------------------------------------------------------------
-
 _KEY = ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
 PLANTED_BIAS, PLANTED_LEAK = "planted", "planted leak"  # sources of numbers that a calibration model or notes hold
 
@@ -214,9 +209,6 @@ def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]
     return merged
 
 
-# --- word lists ----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Lexicon:
     """Words with labels: ``words``, in lower case, match in any case; ``proper`` ones (Mark) in their own."""
@@ -234,9 +226,6 @@ class Lexicon:
     def entries(self) -> list[tuple[str, str]]:
         """Every (word, label), in order: first the words, then the proper names."""
         return [*self.words.items(), *self.proper.items()]
-
-
-# --- checklists: facts that notes state ----------------------------------------------------------------
 
 
 class Fact(NamedTuple):
