@@ -20,7 +20,7 @@ from swapbias.models import Progress, Scored, Scorer
 from swapbias.runs.run import score_rows
 from swapbias.runs.scorers import JudgedScorer
 from swapbias.studies import Prompt, config_rows, load_study
-from swapbias.studies.answers import read_text
+from swapbias.studies.answer_scores import read_text
 
 STUDY, AUDITS = "stigma_vignettes", 60
 CONFIGS, DIFFERENT = ("advice_gender", "advice_race"), (6, 600)  # how many answers differ

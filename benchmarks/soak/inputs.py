@@ -382,7 +382,7 @@ def _chat(place: Path) -> Iterator[Target]:
     from swapbias.models.chat.chat_options import ChatOptions
     from swapbias.models.chat.openai_client import Asking, ChatScorer, error_in
     from swapbias.studies import READINGS, Candidate, Prompt, is_refusal, read_answer, word_count
-    from swapbias.studies.answers import (
+    from swapbias.studies.answer_scores import (
         read_completion,
         read_coreference,
         read_facts,

@@ -11,7 +11,17 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from swapbias.measures import contrast
+from swapbias.measures.contrast import (
+    clustered_name,
+    linear_contrast,
+    mean_of,
+    pooled_spread,
+    shares_in,
+    spread_of,
+    t_ends,
+    t_p,
+    t_reach,
+)
 from swapbias.measures.estimate import (
     ClusterIds,
     Codes,
@@ -70,7 +80,7 @@ class _Groups:
         if pair_ids is None:
             known = ~np.isnan(score)
             factors, sides = rows_of(factor_codes(cluster_ids, len(score)), known), codes[known]
-            shares = contrast.shares_in(weights, known, sides)
+            shares = shares_in(weights, known, sides)
             return cls(names, score[known], sides, factors, False, int((~known).sum()), shares)
         table, first = by_pair(score, codes, pair_ids, names)
         whole = np.flatnonzero(~np.isnan(table).any(axis=1))
@@ -85,9 +95,9 @@ class _Groups:
         """Of each group, less that of the sample that is subtracted; NaN of a group without a row."""
         places = range(len(self.names))
         if not self.paired:
-            return np.array([contrast.mean_of(self.values[self.sides == place]) for place in places])
+            return np.array([mean_of(self.values[self.sides == place]) for place in places])
         samples = [self.values[self.sides == side] for side in range(int(self.sides.max(initial=0)) + 1)]
-        means = np.array([[contrast.mean_of(sample[:, place]) for place in places] for sample in samples])
+        means = np.array([[mean_of(sample[:, place]) for place in places] for sample in samples])
         return np.asarray(means[0] if len(means) == 1 else means[0] - means[1])
 
     def contrast(self, weights: Floats) -> Estimate:
@@ -101,14 +111,12 @@ class _Groups:
             values, sides = self.values[chosen], np.searchsorted(used, self.sides[chosen])
             factors, shares = rows_of(self.factors, chosen), None if self.shares is None else self.shares[chosen]
             signs, samples = tuple(weights[used]), [values[sides == side] for side in range(len(used))]
-        found = contrast.linear_contrast(
-            values, sides, signs, factors, shares=shares, scale=scale, n_unscored=self.n_unscored
-        )
-        pooled = contrast.pooled_spread(samples)
+        found = linear_contrast(values, sides, signs, factors, shares=shares, scale=scale, n_unscored=self.n_unscored)
+        pooled = pooled_spread(samples)
         found = replace(found, effect_size=found.value / pooled if pooled > 0 else math.nan)
         if not self.paired or len(signs) > 1:
             return found
-        name, spread = contrast.clustered_name(factors, "paired t"), contrast.spread_of(values, scale)
+        name, spread = clustered_name(factors, "paired t"), spread_of(values, scale)
         return replace(
             found, test=name, interval=name, effect_size_z=found.value / spread if spread > 0 else math.nan
         )
@@ -168,12 +176,12 @@ def group_gap(
     if test == "welch" or rows.factors:
         return found
     samples = [rows.values[rows.sides == side] for side in (0, 1)]
-    spread, counts = contrast.pooled_spread(samples), [len(one) for one in samples]
+    spread, counts = pooled_spread(samples), [len(one) for one in samples]
     std_error = spread * math.sqrt(1 / counts[0] + 1 / counts[1]) if spread > 0 else math.nan
     df = math.nan if math.isnan(std_error) else sum(counts) - 2
-    low, high = contrast.t_ends(found.value, std_error, df, 0.95)
+    low, high = t_ends(found.value, std_error, df, 0.95)
     return replace(
-        found, ci_low=low, ci_high=high, std_error=std_error, df=df, p_value=contrast.t_p(found.value, std_error, df),
+        found, ci_low=low, ci_high=high, std_error=std_error, df=df, p_value=t_p(found.value, std_error, df),
         test="independent t (equal variance)", interval="pooled t",
     )  # fmt: skip
 
@@ -215,7 +223,7 @@ def selection_rate(
         if mean.value > 0 and base > 0 and name != reference:
             log = rows.contrast(own / mean.value - shares / base)  # the log less its value here
             low, high = (value * math.exp(min(end, 700.0)) for end in (log.ci_low, log.ci_high))
-            p_value = contrast.t_p(math.log(value), log.std_error, log.df, log.skewness)
+            p_value = t_p(math.log(value), log.std_error, log.df, log.skewness)
             method = f"{log.test} of the log"
             impact = replace(
                 log, value=value, ci_low=low, ci_high=high, p_value=p_value, test=method, interval=method,
@@ -252,14 +260,14 @@ def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson") -> Estim
     n, a, b = int(known.sum()), first[known], second[known]
     name = "Bonett-Wright" if ranks else "Fisher z"
     found = Estimate(math.nan, n=n, n_unscored=len(first) - n, test=f"{method} r", interval=name)
-    if n < 3 or contrast.spread_of(a, a) == 0 or contrast.spread_of(b, b) == 0:
+    if n < 3 or spread_of(a, a) == 0 or spread_of(b, b) == 0:
         return found
     result = scipy.stats.spearmanr(a, b) if ranks else scipy.stats.pearsonr(a, b)
     r = float(result.statistic)
     found = replace(found, value=r, p_value=float(result.pvalue))
     if n < 4 or abs(r) >= 1:
         return found
-    half = contrast.t_reach(0.95, math.inf) * math.sqrt((1 + r**2 / 2 if ranks else 1.0) / (n - 3))
+    half = t_reach(0.95, math.inf) * math.sqrt((1 + r**2 / 2 if ranks else 1.0) / (n - 3))
     return replace(found, ci_low=math.tanh(math.atanh(r) - half), ci_high=math.tanh(math.atanh(r) + half))
 
 

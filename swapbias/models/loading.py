@@ -18,7 +18,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256, is_there, parse_json
-from swapbias.models.base import LoadOptions
+from swapbias.models.base import HALF_PRECISION, LoadOptions
 from swapbias.models.network import configure_http
 
 if TYPE_CHECKING:
@@ -263,11 +263,19 @@ def _times_faster(device: str) -> float:
     return exact / rounded
 
 
-def load_model(model: str, auto_class: Any, options: LoadOptions) -> tuple[Any, Any, dict[str, Any]]:
+def rounds_later(options: LoadOptions) -> bool:
+    """Whether an encoder is loaded in float32 and rounded once the effect of rounding was measured on a sample."""
+    return options.dtype in HALF_PRECISION and not (options.device_map or options.quantization)
+
+
+def load_model(
+    model: str, auto_class: Any, options: LoadOptions, *, exact: bool = False
+) -> tuple[Any, Any, dict[str, Any]]:
     """Model (in eval mode, on its device), tokenizer, and what identifies the model, for the manifest.
 
-    All files are of one commit; an adapter (PEFT) is merged. UsageError: a missing device or package, remote code
-    that is not pinned. ValueError: no model of this class, or a head without weights.
+    All files are of one commit; an adapter (PEFT) is merged; ``exact``: in float32 where ``rounds_later``.
+    UsageError: a missing device or package, remote code that is not pinned. ValueError: no model of this class, or a
+    head without weights.
     """
     import torch
     from transformers import AutoTokenizer
@@ -276,7 +284,8 @@ def load_model(model: str, auto_class: Any, options: LoadOptions) -> tuple[Any, 
     where = pick_device(options.device)
     place, config = _located(model, options)
     name, how = _source(place, options)
-    weights = {"dtype": getattr(torch, options.dtype)} | _weight_settings(options)
+    dtype = "float32" if exact and rounds_later(options) else options.dtype
+    weights = {"dtype": getattr(torch, dtype)} | _weight_settings(options)
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, **how)
         loaded, missing = _quietly(auto_class, name, config=config, **weights, **how)

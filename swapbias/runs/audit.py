@@ -186,7 +186,8 @@ def _score(
             manifest["from_cache"] = manifest.get("from_cache", 0) + scores.rows
             run.write_manifest(manifest)
     status = "stopped" if scoring.stop else "complete"
-    found = conclude(run, manifest, tasks, readers, items, settings, say=say, draw=draw, status=status)
+    more: dict[str, Any] = {"say": say, "draw": draw, "status": status, "rounding": [*scoring.notes]}
+    found = conclude(run, manifest, tasks, readers, items, settings, **more)
     if scoring.stop:
         say(f"The report has the whole trials: {run.place}/{REPORT}.")
         raise scoring.stop

@@ -1,7 +1,7 @@
+from .answer_scores import answer_reader as answer_reader
 from .answers import (
     READINGS as READINGS,
     answer_class as answer_class,
-    answer_reader as answer_reader,
     is_refusal as is_refusal,
     read_answer as read_answer,
     without_reasoning as without_reasoning,

@@ -10,7 +10,7 @@ from swapbias.findings import disaggregate
 from swapbias.models.base import LoadOptions
 from swapbias.models.masked import LogMassScorer, MaskedScorer
 from swapbias.studies import as_prompts, config_rows, upstream_file
-from swapbias.studies.answers import read_option
+from swapbias.studies.answer_scores import read_option
 
 NAME = "coreference_schemas"
 WOMEN = {row["occupation"]: float(row["bls_percent_women"]) for row in config_rows(NAME, "occupations")}

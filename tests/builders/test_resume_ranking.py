@@ -18,7 +18,7 @@ from swapbias.builders._resume_ranking_released import (
 from swapbias.builders.resume_ranking import JOBS, RESUMES, runs
 from swapbias.findings import disaggregate, primary_findings
 from swapbias.studies import config_rows, pinned_files, shown_cvs, upstream_file
-from swapbias.studies.answers import answer_reader
+from swapbias.studies.answer_scores import answer_reader
 from swapbias.studies.catalogue import as_prompts
 from swapbias.studies.study import Candidate, Prompt
 

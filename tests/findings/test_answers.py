@@ -15,7 +15,7 @@ from swapbias.findings.sensitivity import by_sentence, over_trials
 from swapbias.measures.contrast import linear_contrast
 from swapbias.measures.gaps import paired_gap
 from swapbias.models.chat.chat_kind import trial_rows
-from swapbias.studies.answers import read_coreference
+from swapbias.studies.answer_scores import read_coreference
 from swapbias.studies.catalogue import as_prompts, config_rows, load_study
 from swapbias.studies.study import PROMPT_COLUMNS
 

@@ -12,7 +12,7 @@ from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.models.auto import load_scorer
 from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.models.clinical.word_direction import DirectionScorer
-from swapbias.studies.answers import read_coreference
+from swapbias.studies.answer_scores import read_coreference
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, metric_path, metrics
 from swapbias.studies.study import PROMPT_COLUMNS, Covariate, Experiment, Prompt, Study
 from tests import tiny

@@ -254,14 +254,14 @@ def test_a_note_whose_features_are_not_finite_has_no_phenotype(classifier, value
 
 def test_an_encoder_of_nan_weights_teaches_no_phenotype_and_has_no_direction(tmp_path):
     folder = broken(tiny.save("bert", tmp_path))
-    features = ContextualVectors.load(str(folder), LoadOptions(device="cpu"), name="nan")
+    features = ContextualVectors.load(str(folder), LoadOptions(device="cpu"))
     assert np.isnan(features.vectors(["she is someone", "he is someone"])).all()
-    wanted = r"0 readable training notes with label negative \(nan gave no finite vector for 12\), expected 3 or more"
+    wanted = rf"label negative \({features.name} gave no finite vector for 12\), expected 3 or more"
     with pytest.raises(ValueError, match=wanted):
         PhenotypeScorer(features, training=training).score([blank(text="ill 1")])
     pairs = [{"pair": "p", "female": "she", "male": "he"}]
     tables = (pairs, [{"kind": "p", "female": "she is someone", "male": "he is someone"}])
-    with pytest.raises(ValueError, match="nan knows 0 of 1 definitional pairs by finite vectors"):
+    with pytest.raises(ValueError, match=f"{features.name} knows 0 of 1 definitional pairs by finite vectors"):
         DirectionScorer(features, tables)
 
 

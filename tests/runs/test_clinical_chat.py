@@ -19,7 +19,7 @@ from swapbias.privacy import credentialed
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings, note_rows, plan_tasks
 from swapbias.studies import tables as checklists
-from swapbias.studies.answers import read_facts
+from swapbias.studies.answer_scores import read_facts
 from swapbias.studies.catalogue import config_rows, load_study
 from swapbias.studies.study import Candidate, Prompt
 from tests.models.chat.server import ChatServer, Reply

@@ -21,7 +21,7 @@ from swapbias.runs.plan import Settings, Task
 from swapbias.runs.run import score_rows
 from swapbias.runs.scorers import JudgedScorer, judged_prompt
 from swapbias.studies import config_rows, load_study, new_study, open_study, turns
-from swapbias.studies.answers import read_text
+from swapbias.studies.answer_scores import read_text
 from tests.conftest import files_below
 from tests.models.chat.server import ChatServer
 

@@ -17,7 +17,7 @@ from swapbias.report import terminal, verdicts
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.studies import Candidate, Prompt, config_rows, turns
-from swapbias.studies.answers import read_label
+from swapbias.studies.answer_scores import read_label
 from tests.models.chat.server import ChatServer
 
 NUMBERS = ("value", "ci_low", "ci_high", "p_value", "baseline")

@@ -9,7 +9,7 @@ from swapbias.models.base import Request
 from swapbias.models.chat import load_chat
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.chat.openai_client import ChatScorer
-from swapbias.studies.answers import read_option
+from swapbias.studies.answer_scores import read_option
 from tests.models.chat.server import ChatServer, Reply
 from tests.models.chat.test_service import SECRET, row, rows, scorer_of, upper
 
