@@ -178,9 +178,8 @@ def _resolver(name: str | None, settings: Mapping[str, Any]) -> "swapping.Resolv
 def _show_accuracy(swapper: "swapping.Swapper") -> None:
     notes = swapping.gold_notes()
     found = swapping.evaluate(swapper, notes)
-    ui.show(
-        f"{len(notes)} notes of clinical_swaps, test; by {swapper.resolver.name if swapper.resolver else 'rules'}"
-    )
+    by = swapper.resolver.name if swapper.resolver else "rules"
+    ui.show(f"{len(notes)} notes of clinical_swaps, test; by {by}")
     ui.show("least doubt  doubt up to  precision           recall              others' pronouns left  notes exact")
     for one in found:
         values = (one.accuracy.precision, one.accuracy.recall, one.others_left)

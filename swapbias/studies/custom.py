@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import partial
 from importlib.resources import files as resources
-from itertools import islice, product, takewhile
+from itertools import chain, count, islice, product, takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
@@ -589,12 +589,9 @@ def unique_names(texts: Iterable[str], most: int = 40) -> list[str]:
     """A readable name for each text: ``non_binary``, and ``non_binary_2`` for a later one that is alike."""
     found: list[str] = []
     for text in texts:
-        base = name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:most].strip("_") or "other"
-        number = 1
-        while name in found:
-            number += 1
-            name = f"{base}_{number}"
-        found.append(name)
+        base = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:most].strip("_") or "other"
+        names = chain((base,), (f"{base}_{number}" for number in count(2)))
+        found.append(next(one for one in names if one not in found))
     return found
 
 
@@ -831,9 +828,6 @@ def _common(first: Sequence[str], second: Sequence[str]) -> int:
 def _fill(words: Iterable[str]) -> str:
     bare = [one.strip(".,;:!?\"'()[]“”‘’").removesuffix("'s").removesuffix("’s") for one in words]
     return " ".join(dict.fromkeys(one for one in bare if one.casefold() not in _PRONOUNS))
-
-
-# --- the corpus ---------------------------------------------------------------------------------------
 
 
 def own_corpus(files: Files, *, origin: str = "") -> Corpus:
