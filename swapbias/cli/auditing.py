@@ -54,7 +54,7 @@ def audit(
     margin: Annotated[float | None, ui.option("Largest gap that is none [default: 0.05].", min=0, max=1)] = None,
     wordings: Annotated[bool | None, ui.option("Rewordings [default: if fast].", "--wordings/--no-wordings")] = None,
     kind: Annotated[str | None, ui.option(f"{', '.join(model_kinds())}; if not detected.", under=_MODEL)] = None,
-    settings: ui.ModelSettings = None,
+    model_settings: ui.ModelSettings = None,
     folder: Annotated[str | None, ui.option("Folder or s3://... [swapbias-runs/...].", "--out", under=_RUN)] = None,
     resume: Annotated[str | None, ui.option("Go on with the run in this folder.")] = None,
     dry_run: Annotated[bool, ui.option("As swapbias plan: score and send nothing.", "--dry-run")] = False,
@@ -72,10 +72,10 @@ def audit(
 
     swapbias audit --chat MODEL --base-url URL --study stigma_vignettes
     """
-    options |= (more := ui.read_settings(settings))
-    sources = {name: context.get_parameter_source(name) for name in context.params if name != "settings"}
-    explicit = [*(name for name, source in sources.items() if source and source.name == "COMMANDLINE"), *more]
-    if twice := [name for name in more if explicit.count(name) > 1]:
+    options |= (from_m := ui.read_settings(model_settings))
+    sources = {name: context.get_parameter_source(name) for name in context.params if name != "model_settings"}
+    explicit = [*(name for name, source in sources.items() if source and source.name == "COMMANDLINE"), *from_m]
+    if twice := [name for name in from_m if explicit.count(name) > 1]:
         raise UsageError(f"{twice[0]} is an option and a setting of -M. Drop one of them.")
     run = {name: options.pop(name) for name in ui.RUN if name in options}
     key_name = options[_KEY] if _KEY in explicit else None
@@ -146,7 +146,7 @@ def _from_file(
         runs.check_code("The manifest", settings, manifest.get("models"), trust=trusted)
     if not trusted:
         runs.check_keys(file if manifest is None else "The manifest", settings)
-    for one in names or (None,) if manifest is None else ():
+    for one in (names or (None,)) if manifest is None else ():
         runs.check_code(file, replace(settings, model=one), None, trust=trusted)
     return settings, names, manifest
 

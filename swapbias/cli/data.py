@@ -153,8 +153,8 @@ def swap(
         most = ", ".join(f"{term} {count:,}" for term, count in terms.most_common(5))
         ui.show(f"{kind}: {most}{', and more in report.csv' if len(terms) > 5 else ''}")
     ui.say(f"{done.totals.text_bytes / 1e6:,.1f} MB of text.")
-    if done.credentialed:
-        ui.say(f"Every row is marked credentialed ({done.credentialed}): publish, upload or send none to an API.")
+    if why := done.credentialed_because:
+        ui.say(f"Every row is marked credentialed ({why}): publish, upload or send none to an API.")
     ui.show(f"Swapped: {folder}")
 
 

@@ -60,7 +60,7 @@ def _show_check(check: "findings.Check", *, verbose: bool) -> None:
     """A line: outcome, gap, value, interval; the whole sentence with ``verbose``, or where it has another reason."""
     from swapbias.report import text
 
-    if verbose or check.why or check.baseline or check.levels:
+    if verbose or check.why or check.baseline or check.components:
         ui.show_text(report.checked(check))
         return
     value, ends = text.value(check.finding), text.interval(check.finding)
@@ -81,7 +81,7 @@ def _record(gate: "findings.Gate") -> dict[str, object]:
             "baseline": one.baseline.value if one.baseline else None,
             "change": one.change.value if one.change else None,
             "levels_not_gated": [
-                {"subset": each.subset, "value": each.estimate.value, "unit": each.unit} for each in one.levels
+                {"subset": each.subset, "value": each.estimate.value, "unit": each.unit} for each in one.components
             ],
         })  # fmt: skip
     return {"outcome": gate.outcome, "sentence": report.gated(gate), "notes": list(gate.notes), "checks": rows}

@@ -196,7 +196,7 @@ class Check:
         why: the basis of the outcome (``constant_scores``, ``few_levels`` ...); blank for the printed interval.
         baseline, change: of a comparison the baseline's gap over the prompts that both runs scored, and the gap less
             that, paired by prompt; else None.
-        levels: of a difference of gaps the gaps that it is made of, which are not gated.
+        components: of a difference of gaps the gaps that it is made of, which are not gated.
     """
 
     finding: Finding
@@ -205,7 +205,7 @@ class Check:
     why: str = ""
     baseline: Estimate | None = None
     change: Estimate | None = None
-    levels: tuple[Finding, ...] = ()
+    components: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,12 +257,12 @@ def check_gaps(
     if not gaps:
         names = ", ".join(dict.fromkeys(f"{one.study} {one.experiment}" for one in chosen)) or "the run"
         raise UsageError(f"Nothing to check: {names} has no gap in a unit with a range. Check another study.")
-    checks = [Check(finding=one, margin=margin_in(one.unit, max_gap), levels=_levels(one, found)) for one in gaps]
+    checks = [Check(finding=one, margin=margin_in(one.unit, max_gap), components=_parts(one, found)) for one in gaps]
     made = (_checked(one) if baseline is None else _compared(one, items or {}, baseline) for one in checks)
     return Gate(tuple(made), tuple(one for one in chosen if one not in gaps))
 
 
-def _levels(finding: Finding, found: Sequence[Finding]) -> tuple[Finding, ...]:
+def _parts(finding: Finding, found: Sequence[Finding]) -> tuple[Finding, ...]:
     """The gap in each set of conditions, where a primary finding is a difference of two; else none."""
     names = ("study", "experiment", "model_id", "score", "contrast", "slice_by", "slice_value")
     gaps = found if finding.measure == "gap_difference" else ()

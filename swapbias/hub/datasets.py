@@ -23,7 +23,7 @@ from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.files import file_sha256
 from swapbias.hub.cards import CARD, TAGS, configs_yaml, dump, rendered, size_category
 from swapbias.hub.client import SOURCE, Hub, Push, PushOptions, Repo, Say, push_repo
-from swapbias.privacy import NOTE, atomic_directory, credentialed, for_owner_alone, is_credentialed, mark, refuse
+from swapbias.privacy import WARNING, atomic_directory, credentialed, for_owner_alone, is_credentialed, mark, refuse
 from swapbias.studies import (
     PROMPT_COLUMNS,
     PROMPT_MEANINGS,
@@ -339,7 +339,7 @@ def _example(config: Config, split: str) -> str:
 def local_card(corpus: Corpus, infos: Infos, *, is_credentialed: bool) -> str:
     """The card of a corpus made from a folder of one's own: without the README, which tells of other rows."""
     rows = "\n".join(f"- `{name}`: {_count(info)} rows" for name, info in infos.items())
-    note = f"{NOTE}\n\n" if is_credentialed else ""
+    note = f"{WARNING}\n\n" if is_credentialed else ""
     return f"{_header(corpus, infos, own=True)}\n{note}# {corpus.name}\n\n{corpus.title.capitalize()}.\n\n{rows}\n"
 
 
@@ -447,7 +447,7 @@ def write_corpus(
                 yield BuiltConfig(corpus.name, config.name, 0, str(error))
                 continue
             yield BuiltConfig(corpus.name, config.name, _count(info))
-        any_credentialed = (making / credentialed.FILE).exists()
+        any_credentialed = (making / credentialed.MARKER).exists()
         if corpus.licence == OTHER_LICENCE:  # not ours to describe
             card = local_card(corpus, infos, is_credentialed=any_credentialed)
         else:

@@ -16,7 +16,7 @@ NOT_A_RANKING = (
 )
 _RECIPE = "## From rows to a finding"  # the last section
 _ROOM = "swapbias.measures"
-_OTHERS = {"swapbias.errors": "errors", "swapbias.studies.answers": "answers"}  # what a metric may import beside it
+_SHIPPED = {"swapbias.errors": "errors", "swapbias.studies.answers": "answers"}  # beside it
 _NEEDS = ("datasets", "evaluate", "numpy", "scipy")  # all that a metric and `_ROOM` import of others
 _GRADIO = "6.31.0"  # that the form was tried with
 _FIXED = {  # what a form has no column for: as in the worked example
@@ -81,7 +81,7 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
 def shipped_names() -> tuple[str, ...]:
     """The modules that may lie beside a metric's own, without their suffix."""
     stems = (Path(one.name).stem for one in files(_ROOM).iterdir() if one.name.endswith(".py"))
-    return tuple(sorted({*_OTHERS.values(), *stems} - {"__init__"}))
+    return tuple(sorted({*_SHIPPED.values(), *stems} - {"__init__"}))
 
 
 def standing_alone(name: str, source: str, *, origin: str) -> dict[str, str]:
@@ -91,7 +91,7 @@ def standing_alone(name: str, source: str, *, origin: str) -> dict[str, str]:
     ``origin`` is the address of the package's sources. Raises ValueError where it imports something else of swapbias.
     """
     own, direct = _flat(f"{name}.py", source)
-    places = {other: place.removeprefix("swapbias.").replace(".", "/") for place, other in _OTHERS.items()}
+    places = {other: place.removeprefix("swapbias.").replace(".", "/") for place, other in _SHIPPED.items()}
     made: dict[str, str] = {}
     waiting = list(direct)
     while waiting:
@@ -133,14 +133,14 @@ def _flat(file: str, source: str) -> tuple[str, list[str]]:
 
 def _home(file: str, node: ast.stmt, module: str, name: str) -> str:
     """The shipped module that holds a name which an import reads."""
-    home = _OTHERS.get(module) or module.removeprefix(f"{_ROOM}.")
+    home = _SHIPPED.get(module) or module.removeprefix(f"{_ROOM}.")
     if module == _ROOM:
         door = ast.parse((files(_ROOM) / "__init__.pyi").read_text(encoding="utf-8")).body
         parts = (one for one in door if isinstance(one, ast.ImportFrom))
         home = next((one.module or "" for one in parts if name in {alias.name for alias in one.names}), "")
     if home not in shipped_names() or isinstance(node, ast.Import):
         raise ValueError(
-            f"{file} has {ast.unparse(node)!r}, expected names from {', '.join([_ROOM, *_OTHERS])} alone: a Space "
+            f"{file} has {ast.unparse(node)!r}, expected names from {', '.join([_ROOM, *_SHIPPED])} alone: a Space "
             "ships no other code. Move what it needs there."
         )
     return home

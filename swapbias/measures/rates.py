@@ -28,9 +28,9 @@ _TWO = (1.0, -1.0)  # weights of a group and its reference
 
 
 def share_sum(
-    counted: NDArray[Any], rows: NDArray[Any], weights: Sequence[float], units: Codes | None, clusters: Codes | None,
-    *, scale: Callable[[Floats], Floats] = np.asarray, n_unscored: int = 0, interval: str = "", tested: bool = False,
-    confidence: float = 0.95,
+    numerator: NDArray[Any], denominator: NDArray[Any], weights: Sequence[float], units: Codes | None,
+    clusters: Codes | None, *, scale: Callable[[Floats], Floats] = np.asarray, n_unscored: int = 0,
+    interval: str = "", tested: bool = False, confidence: float = 0.95,
 ) -> Estimate:  # fmt: skip
     """A weighted sum of shares of rows, on an increasing scale: a flip rate, a difference of rates.
 
@@ -40,9 +40,9 @@ def share_sum(
     ``_design_effect``, with a t quantile. NaN where a share is; no interval where all rows are of one cluster.
     ``tested``: with the two-sided p of "it is 0", one less the coverage that just reaches 0.
 
-    ``counted`` and ``rows`` have shape (rows, shares): 1 where a row is counted, and where it is in the denominator.
+    ``numerator`` and ``denominator`` have shape (rows, shares): 1 where a row counts in each.
     """
-    part, whole, weight = np.asarray(counted, np.float64), np.asarray(rows, np.float64), np.array(weights)
+    part, whole, weight = np.asarray(numerator, np.float64), np.asarray(denominator, np.float64), np.array(weights)
     counts, used, shares = whole.sum(axis=0), whole.any(axis=1), _shares(part, whole)
     with np.errstate(divide="ignore"):
         placed = scale(shares)
@@ -54,9 +54,9 @@ def share_sum(
     if math.isnan(found.value):
         return found
     # What clusters share cancels in a difference of versions and adds up in a mean: there they are the units.
-    paired = min(weights) < 0
+    is_difference = min(weights) < 0
     own = np.arange(len(whole)) if units is None else units
-    own = own if paired or clusters is None else clusters
+    own = own if is_difference or clusters is None else clusters
     influence, sizes, df = (part - shares * whole) / counts, np.empty(len(shares)), math.inf
     for share, within in enumerate(whole.T > 0):
         effect, limit = _design_effect(influence[within, share], np.unique(own[within], return_inverse=True)[1])
@@ -68,7 +68,7 @@ def share_sum(
     first, places = np.unique(own[used], return_index=True, return_inverse=True)[1:]
     by_unit = np.zeros((len(first), len(shares)))
     np.add.at(by_unit, places, influence[used])
-    if paired and clusters is not None:
+    if is_difference and clusters is not None:
         codes = np.unique(clusters[used][first], return_inverse=True)[1]
         # By simulation: what units add to a difference leans both ways, and needs less caution.
         effect, limit = _design_effect(by_unit @ weight, codes, trust=1.5)

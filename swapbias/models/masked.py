@@ -1,4 +1,7 @@
-"""Masked language models: probability mass of labelled words at the mask (XLNet: at a position that is hidden)."""
+"""Masked language models: probability mass of labelled words at the mask (XLNet: at a position that is hidden).
+
+A prompt's ``lexicon`` is CORPUS/LIST/LABEL: the word list, and the label that counts; other words are ``rest``.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

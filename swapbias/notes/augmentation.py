@@ -27,12 +27,12 @@ Note = Mapping[str, str]
 
 
 def in_regime(
-    notes: Sequence[Note], regime: str, swapper: "Swapper", known: Mapping[str, str] | None = None
+    notes: Sequence[Note], regime: str, swapper: "Swapper", other_of: Mapping[str, str] | None = None
 ) -> list[dict[str, str]]:
     """The notes as a regime has them: as they are, in the other gender, without gender, or as they are and swapped.
 
-    ``known`` are texts whose other version is known, and not left to the swapper. Both versions of an augmented note
-    have its ``note_id``, so that they stay in one fold of a cross-validation.
+    ``other_of`` has texts whose other version is known, and not left to the swapper. Both versions of an augmented
+    note have its ``note_id``, so that they stay in one fold of a cross-validation.
     """
     original = [dict(note) for note in notes]
     if regime == "original":
@@ -40,7 +40,7 @@ def in_regime(
     if regime == "neutralised":
         texts = _run(notes, swapper, "neutralise").texts.to_pylist()
         return [{**note, "text": text} for note, text in zip(original, texts, strict=True)]
-    texts = _texts(notes, _run(notes, swapper), known)
+    texts = _texts(notes, _run(notes, swapper), other_of)
     swapped = [
         {**note, "gender": OTHER[note["gender"]], "text": text} for note, text in zip(original, texts, strict=True)
     ]
@@ -51,24 +51,28 @@ def _run(notes: Sequence[Note], swapper: "Swapper", mode: str = "swap") -> "Swap
     return swapper.run([note["text"] for note in notes], mode, genders=[note["gender"] for note in notes])
 
 
-def _texts(notes: Sequence[Note], done: "Swapped", known: Mapping[str, str] | None) -> list[str]:
-    return [(known or {}).get(note["text"], text) for note, text in zip(notes, done.texts.to_pylist(), strict=True)]
+def _texts(notes: Sequence[Note], done: "Swapped", other_of: Mapping[str, str] | None) -> list[str]:
+    known, swapped = other_of or {}, done.texts.to_pylist()
+    return [known.get(note["text"], text) for note, text in zip(notes, swapped, strict=True)]
 
 
 def counterfactual_pairs(
-    notes: Sequence[Note], swapper: "Swapper", known: Mapping[str, str] | None = None, max_doubt: float | None = None
+    notes: Sequence[Note],
+    swapper: "Swapper",
+    other_of: Mapping[str, str] | None = None,
+    max_doubt: float | None = None,
 ) -> list[dict[str, str]]:
     """Two prompts for each note with a gender, as it is and in the other one; columns ``PAIR_COLUMNS``.
 
     ``specific`` counts gender-specific clinical terms: with one, the other version is implausible. A note in which
-    nothing is swapped makes no pair: both versions would be the same text. ``known``: as of ``in_regime``; without
+    nothing is swapped makes no pair: both versions would be the same text. ``other_of``: as of ``in_regime``; without
     them ``doubtful`` says (0 or 1) whether the doubt of the swap is above ``max_doubt`` (None: the median).
     """
     done, rows = _run(notes, swapper), []
     limit = median(done.doubt.tolist() or [0.0]) if max_doubt is None else max_doubt
-    swaps = zip(notes, _texts(notes, done, known), done.specific.tolist(), done.doubt.tolist(), strict=True)
+    swaps = zip(notes, _texts(notes, done, other_of), done.specific.tolist(), done.doubt.tolist(), strict=True)
     for note, text, specific, doubt in swaps:
-        gender, more = note["gender"], {} if known else {DOUBTFUL: str(int(doubt > limit))}
+        gender, more = note["gender"], {} if other_of else {DOUBTFUL: str(int(doubt > limit))}
         if gender and text != note["text"]:
             rows.append(_prompt(note, gender, note["text"], "original", specific) | more)
             rows.append(_prompt(note, OTHER[gender], text, "swapped", specific) | more)
@@ -161,7 +165,7 @@ class Notes:
         rows: note rows (``NOTE_COLUMNS``) of training and test.
         swapper: makes the other versions.
         plausible: leave test notes with gender-specific clinical terms out.
-        known: texts whose other version is known (made-up notes), and not left to a swapper.
+        other_of: texts whose other version is known (made-up notes), and not left to a swapper.
         max_doubt: of the swap of a test note that counts as clear (``counterfactual_pairs``).
     """
 
@@ -169,7 +173,7 @@ class Notes:
     rows: tuple[Note, ...]
     swapper: "Swapper" = field(default_factory=lambda: swapping.Swapper(whose="patient"))
     plausible: bool = False
-    known: Mapping[str, str] = field(default_factory=dict)
+    other_of: Mapping[str, str] = field(default_factory=dict)
     max_doubt: float | None = None
     _trained: dict[tuple[str, str], list[dict[str, str]]] = field(default_factory=dict, compare=False, repr=False)
 
@@ -216,12 +220,12 @@ class Notes:
             if phenotype == "all":
                 tested = {note["subject_id"] for note in self._of("test")}
                 mine = _once(note for note in mine if note["subject_id"] not in tested)
-            self._trained[key] = in_regime(mine, regime, self.swapper, self.known)
+            self._trained[key] = in_regime(mine, regime, self.swapper, self.other_of)
         return self._trained[key]
 
     def pairs(self) -> list[dict[str, str]]:
         """The test notes in both genders."""
-        found = counterfactual_pairs(self._of("test"), self.swapper, self.known, self.max_doubt)
+        found = counterfactual_pairs(self._of("test"), self.swapper, self.other_of, self.max_doubt)
         return [row for row in found if row["specific"] == "0"] if self.plausible else found
 
     def reworded_pairs(self) -> Iterator[dict[str, str]]:
@@ -242,14 +246,14 @@ class Notes:
                 "construct": version,
             }
             for version in VERSIONS
-            for note in in_regime(mine, version, self.swapper, self.known)
+            for note in in_regime(mine, version, self.swapper, self.other_of)
         ]
 
     def remarks(self) -> list[str]:
         """How many test notes are not compared, or are compared with a reservation."""
         tests = self._of("test")
         unknown = sum(not note["gender"] for note in tests)
-        pairs = counterfactual_pairs(tests, self.swapper, self.known)[::2]
+        pairs = counterfactual_pairs(tests, self.swapper, self.other_of)[::2]
         alike, implausible = len(tests) - unknown - len(pairs), sum(pair["specific"] != "0" for pair in pairs)
         others = int((_run(tests, self.swapper).left.sum(axis=1) > 0).sum())
         what = (

@@ -1,7 +1,7 @@
 from .credentialed import (
-    FILE as FILE,
-    NOTE as NOTE,
+    MARKER as MARKER,
     TRACEBACKS as TRACEBACKS,
+    WARNING as WARNING,
     atomic_directory as atomic_directory,
     for_owner_alone as for_owner_alone,
     forget_notes as forget_notes,

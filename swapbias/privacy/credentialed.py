@@ -18,8 +18,8 @@ from zipfile import BadZipFile
 from swapbias.errors import HubError, UpstreamMissingError, UsageError
 from swapbias.files import LOCK, TEMPORARY, locked, locked_place, parse_json
 
-FILE = "CREDENTIALED"  # stands in every folder that holds such text or anything made from it
-NOTE = (
+MARKER = "CREDENTIALED"  # stands in every folder that holds such text or anything made from it
+WARNING = (
     "**Credentialed clinical data: this folder and what is made from it must not be published, shared or sent to any "
     "service.**"
 )
@@ -35,8 +35,8 @@ _MIMIC4 = {"noteid", "subjectid", "charttime", "text"}
 
 def mark(folder: Path) -> None:
     """Say in a folder that it holds credentialed text, and keep everybody but its user out of it."""
-    (folder / FILE).write_text(f"{NOTE.strip('*')}\n", encoding="utf-8")
-    (folder / FILE).chmod(0o600)
+    (folder / MARKER).write_text(f"{WARNING.strip('*')}\n", encoding="utf-8")
+    (folder / MARKER).chmod(0o600)
     folder.chmod(OWNER_FOLDER)
 
 
@@ -86,7 +86,7 @@ def atomic_directory(target: Path) -> Iterator[Path]:
         making.mkdir(mode=OWNER_FOLDER)
         try:
             yield making
-            making.chmod(OWNER_FOLDER if (making / FILE).exists() else 0o755)
+            making.chmod(OWNER_FOLDER if (making / MARKER).exists() else 0o755)
             if target.exists():  # the old one goes only when the new one is whole
                 shutil.rmtree(target)
             making.rename(target)
@@ -96,7 +96,7 @@ def atomic_directory(target: Path) -> Iterator[Path]:
 
 def is_left_over(path: Path) -> bool:
     """What a process that was killed before its first whole file may leave: such a folder is as good as empty."""
-    return path.name in (LOCK, FILE) or (path.name.startswith(".") and path.name.endswith(TEMPORARY))
+    return path.name in (LOCK, MARKER) or (path.name.startswith(".") and path.name.endswith(TEMPORARY))
 
 
 def is_credentialed(path: Path) -> bool:
@@ -113,7 +113,8 @@ def why_credentialed(path: Path) -> str:
     """
     place = path.resolve()
     for folder in (place, *place.parents):
-        if (folder / FILE).exists() or _is_marked_in(folder / "manifest.json") or _is_marked_in(folder / "swap.json"):
+        written = (folder / "manifest.json", folder / "swap.json")
+        if (folder / MARKER).exists() or any(map(_is_marked_in, written)):
             return "the input lies in a folder that is marked so"
     if is_mimic_name(place.name):
         return "the file is named like MIMIC's notes"

@@ -33,7 +33,7 @@ _KEYS = re.compile(
     rb"|\bBearer\s+[A-Za-z0-9._~+/-]{20,}"
 )
 _CREDENTIALED = re.compile(
-    rb'"credentialed"\s*:\s*(true|"True")|' + re.escape(credentialed.NOTE.strip("*").encode()), re.IGNORECASE
+    rb'"credentialed"\s*:\s*(true|"True")|' + re.escape(credentialed.WARNING.strip("*").encode()), re.IGNORECASE
 )
 _EMBEDDED = re.compile(rb"data:([\w/+.-]+);base64,([A-Za-z0-9+/=]+)")
 
@@ -51,7 +51,7 @@ def check_upload(files: Files, *, never: Iterable[str] = ()) -> None:
     for path, content in files.items():
         if isinstance(content, Path):
             credentialed.refuse(content, "published")
-        if Path(path).name == credentialed.FILE or credentialed.is_mimic_name(path):
+        if Path(path).name == credentialed.MARKER or credentialed.is_mimic_name(path):
             _stop(path, "is credentialed clinical data", "Keep it on this machine")
         for piece in _pieces(path, content if isinstance(content, bytes) else content.read_bytes()):
             if _CREDENTIALED.search(piece):

@@ -111,8 +111,8 @@ STYLE: Mapping[Any, Any] = {
 }  # fmt: skip
 
 
-def draw_figures(found: Sequence[Finding], kind: str) -> dict[str, bytes]:
-    """Forest plots of the answers and of means and gaps by slice, by name; the same findings give the same bytes."""
+def draw_figures(found: Sequence[Finding], file_format: str) -> dict[str, bytes]:
+    """Forest plots of primary gaps, means and gaps by slice, by name; the same findings give the same bytes."""
     from matplotlib import rc_context
 
     plots: dict[str, list[Finding]] = {"results": []}
@@ -126,13 +126,13 @@ def draw_figures(found: Sequence[Finding], kind: str) -> dict[str, bytes]:
             names = [one.study, one.experiment, one.slice_by, "gap" if is_gap else "levels"]
             name = "-".join([*names, *[text.shown(one.model_id)] * several])
             plots.setdefault(re.sub(r"[^A-Za-z0-9._-]+", "-", name), []).append(one)
-    made, undated = {}, {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+    made, undated = {}, {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(file_format)
     with rc_context(dict(STYLE)):
         for name, rows in plots.items():
             values = {round(one.estimate.value, 9) for one in rows if not math.isnan(one.estimate.value)}
             if len(values) > (name != "results"):
                 buffer = io.BytesIO()
-                forest(rows).savefig(buffer, format=kind, dpi=300, bbox_inches="tight", metadata=undated)
+                forest(rows).savefig(buffer, format=file_format, dpi=300, bbox_inches="tight", metadata=undated)
                 made[name] = buffer.getvalue()
     return made
 

@@ -430,8 +430,8 @@ def checked(check: Check) -> str:
         moved = f"{amount(change.value, one.unit, signed=True)} ({low} to {high})"
         texts.append(f"baseline {before}, change {moved} over {change.n} units")
     texts.append(reason(check) or f"{ends[check.outcome]} {margin(replace(one, margin=check.margin))}")
-    levels = [f"{amount(each.estimate.value, each.unit, signed=True)} ({set_name(each)})" for each in check.levels]
-    also = f" Levels not gated: {listed(levels)}." if levels else ""
+    gaps = [f"{amount(each.estimate.value, each.unit, signed=True)} ({set_name(each)})" for each in check.components]
+    also = f" Levels not gated: {listed(gaps)}." if gaps else ""
     return shown(f"{check_name(check)}: {check.outcome}: {'; '.join(texts)}.{also}", 600)
 
 

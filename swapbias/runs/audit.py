@@ -183,7 +183,7 @@ def _score(
     finally:  # a run that is stopped says it too
         if cache:
             scores.trim()
-            manifest["from_cache"] = manifest.get("from_cache", 0) + scores.rows
+            manifest["from_cache"] = manifest.get("from_cache", 0) + scores.rows_reused
             run.write_manifest(manifest)
     status = "stopped" if scoring.stop else "complete"
     more: dict[str, Any] = {"say": say, "draw": draw, "status": status, "rounding": [*scoring.notes]}

@@ -65,7 +65,7 @@ class ScoreCache:
         """For models that are loaded with these options; ``shared``: the user's cache folder is read and written."""
         self.options, self.in_run = options, in_run
         self.limit = cache_limit() if shared else 0
-        self.rows = 0
+        self.rows_reused = 0
         self._folder = cache_dir() / "scores"
 
     def place(self, prompts: Sequence[Prompt], scorer: Scorer, *, private: bool) -> Path | None:
@@ -87,7 +87,7 @@ class ScoreCache:
             with suppress(OSError):
                 place.unlink(missing_ok=True)
             return None
-        self.rows += count if place.parent != self.in_run else 0
+        self.rows_reused += count if place.parent != self.in_run else 0
         parts = {name: name.removeprefix("part/") for name in table.column_names[3:]}
         return [
             Scored(

@@ -54,7 +54,7 @@ class SwapResult:
 
     folder: Path
     totals: Totals
-    credentialed: str
+    credentialed_because: str
 
 
 def swap_files(

@@ -172,7 +172,7 @@ def test_a_run_of_credentialed_notes_is_marked_and_its_users_alone(held):
     _, runs = held
     for run in runs:
         assert run.manifest()["credentialed"] is True
-        assert (run.folder / credentialed.FILE).is_file()
+        assert (run.folder / credentialed.MARKER).is_file()
         assert open_to_others(run.folder) == []
 
 
@@ -258,7 +258,7 @@ def test_an_exception_leaves_the_umask_and_the_folder_as_they_should_be(tmp_path
 def test_figures_of_a_free_run_stay_as_the_umask_has_them(held, tmp_path):
     with writing(tmp_path / "out", credentialed=False):
         (tmp_path / "out" / "a").write_text("a")
-    assert not (tmp_path / "out" / credentialed.FILE).exists()
+    assert not (tmp_path / "out" / credentialed.MARKER).exists()
     write_figures(Run(held[1][0].folder), tmp_path / "figures", kind="svg")
     assert open_to_others(tmp_path / "figures") == []
 

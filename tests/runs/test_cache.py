@@ -89,7 +89,7 @@ def test_what_was_scored_is_not_scored_again():
     assert fresh(scorer)[0] == 12
     cache = scores_of()
     again = cached(ROWS, scorer, cache)
-    assert (scorer.asked, cache.rows) == (12, 12)
+    assert (scorer.asked, cache.rows_reused) == (12, 12)
     assert again == score_rows(ROWS, Counting())
 
 
@@ -181,7 +181,7 @@ def test_each_reading_of_a_model_is_kept_apart(reading, tmp_path):
     fresh_rows = cached(rows, mine, scores_of())
     cache = scores_of()
     again = cached(rows, mine, cache)
-    assert cache.rows == 2
+    assert cache.rows_reused == 2
     assert [bits(row) for row in again] == [bits(row) for row in fresh_rows]
 
 

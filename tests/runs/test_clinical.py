@@ -497,7 +497,7 @@ def test_a_built_mimic_is_marked_and_refused(mimic_folder, tmp_path):
     folder = tmp_path / "clinical_notes"
     assert counts["mimic3"] > 500
     assert counts["pairs"] > 0
-    assert (folder / credentialed.FILE).exists()
+    assert (folder / credentialed.MARKER).exists()
     assert "must not be published" in (folder / "README.md").read_text()
     with pytest.raises(UsageError, match="must not be uploaded"):
         credentialed.refuse(folder / "mimic3", "uploaded")

@@ -468,7 +468,7 @@ def test_credentialed_input_marks_every_row_and_the_folder_and_other_input_does_
     rows, done = run(write(tmp_path / name, columns), tmp_path / "out")
     wanted = [True] * len(rows) if marked else columns["credentialed"]
     assert [row["credentialed"] for row in rows] == wanted
-    assert manifest(tmp_path / "out")["credentialed"] is bool(done.credentialed) is marked
+    assert manifest(tmp_path / "out")["credentialed"] is bool(done.credentialed_because) is marked
     assert ("must not be published" in (tmp_path / "out/README.md").read_text()) is marked
 
 
