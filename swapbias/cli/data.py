@@ -102,11 +102,11 @@ def swap(
     processes: Annotated[int, ui.option("Processes that swap.")] = 1,
     split: Annotated[str | None, ui.option("Split of a Hub dataset that has several.")] = None,
     credentialed: Annotated[bool, ui.option("Mark rows as not to be shared.", "--credentialed")] = False,
-    plausible: Annotated[bool, ui.option("No rows with terms of one gender (pregnant).", "--plausible")] = False,
-    max_doubt: Annotated[float, ui.option("Leave out rows with a larger swapbias_doubt.", min=0, max=1)] = 1.0,
-    resolver: Annotated[str | None, ui.option("Instead of the rules: chat:MODEL, or a token classifier.")] = None,
+    plausible: Annotated[bool, ui.option("Leave out rows with pregnant, prostate ...", "--plausible")] = False,
+    max_doubt: Annotated[float, ui.option("With --whose patient: leave out doubtful rows.", min=0, max=1)] = 1.0,
+    resolver: Annotated[str | None, ui.option("Of --whose patient: chat:MODEL, or a classifier.")] = None,
     base_url: Annotated[str | None, ui.option("OpenAI-compatible endpoint of --resolver chat:MODEL.")] = None,
-    evaluate: Annotated[bool, ui.option("Measure it on notes with known answers; no INPUT.", "--evaluate")] = False,
+    evaluate: Annotated[bool, ui.option("Measure --whose patient on marked notes; no INPUT.", "--evaluate")] = False,
     model_settings: ui.ModelSettings = None,
 ) -> None:
     """Swap gendered words in texts.

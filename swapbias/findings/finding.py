@@ -59,7 +59,8 @@ class Finding(Record):
             ``ratio_df`` and ``ratio_skewness`` are of its natural log.
         minimum_detectable_effect: the smallest gap that such an audit finds in four of five times.
         margin: a gap below it counts as none, in the unit of the value.
-        verdict: of ``VERDICTS``; blank for other measures.
+        verdict: ``gap`` (the interval leaves out 0), also ``within the margin`` or ``not robust`` (to rewordings),
+            ``no gap`` (the interval is within the margin), ``undecided``, ``not measured``, ``too few levels``.
         loo_min, loo_max: of a primary finding: the range of its value without one template or condition at a time.
         influential_items: of a primary finding: what could turn it, as JSON of ``influences``; blank for nothing.
         sign_agreement: of a primary finding: the share of paraphrases in which it has its sign.

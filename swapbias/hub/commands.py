@@ -132,7 +132,6 @@ def pull_repo(hub: Hub, kind: str, repo_name: str, out: Path, *, revision: str =
     UsageError: no such repository, or something else in its place, which is never replaced. ValueError: it has no
     files of its kind. HubError: the Hub refuses, or other files came than it lists.
     """
-
     repo, name = Repo(_KINDS[kind], repo_name), repo_name.rpartition("/")[2]
     target = out / (repo_name if kind == RESULTS else name)
     state = hub.existing_state(repo, revision=revision)
@@ -140,9 +139,10 @@ def pull_repo(hub: Hub, kind: str, repo_name: str, out: Path, *, revision: str =
     wanted = [path for path in state.files if re.fullmatch(pattern, path)]
     if not set(wanted) - {CARD}:
         raise ValueError(f"{repo_name} holds no {kind} of swapbias. Check its name.")
-    there = {path: target / path for path in wanted if (target / path).is_file()}
+    files = {one.relative_to(target).as_posix(): one for one in target.rglob("*") if one.is_file()}
+    there = {path: file for path, file in files.items() if re.fullmatch(pattern, path)}
     done = f"{len(wanted)} of {len(state.files)} files"
-    if len(there) == len(wanted) and not difference(state, there).write:
+    if there.keys() == {*wanted} and not difference(state, there).write:
         done = "unchanged"
     else:
         if target.is_symlink() or (target.exists() and (target.is_file() or any(target.iterdir()))):
@@ -154,6 +154,8 @@ def pull_repo(hub: Hub, kind: str, repo_name: str, out: Path, *, revision: str =
                 shutil.copyfile(cached, files[path])
             if difference(state, files).write:
                 raise HubError(f"{repo_name}: other files came than it lists. Run the command again.")
+            if target.exists():
+                target.rmdir()  # what was put there meanwhile stays
     version = f"{revision} ({state.commit[:8]})" if revision in state.tags else state.commit[:8]
     return f"{repo_name} {version}: {done} in {target}"
 

@@ -153,7 +153,7 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
     if data := own_data(manifest):
         refuse(Path(data), "shared", known="mimic" in data.lower() or is_mimic_name(data))
         raise UsageError(
-            f"{run.folder} is of your own {Path(data).name}, and findings of notes may tell of patients. Give its "
+            f"{run.folder} is of notes of your own, and findings of notes may tell of patients. Give its "
             "report to those who may read it."
         )
     results = runs.read_results(run)

@@ -52,8 +52,8 @@ def _distance(how: str, neutral: float = 0, least: float = 0, most: float = 1) -
     return Scale(how, lambda value: 1 - abs(value - neutral) / (most - neutral), least, most)
 
 
-def _log(how: str, span: float = math.inf) -> Scale:
-    return Scale(how, lambda gap: math.exp(-abs(gap)), -span, span)
+def _log(how: str) -> Scale:
+    return Scale(how, lambda gap: math.exp(-abs(gap)), -math.inf, math.inf)
 
 
 @dataclass(frozen=True, slots=True)

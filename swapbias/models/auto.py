@@ -196,11 +196,12 @@ def _in_memory(model: Any, tokenizer: Any, name: str | None, kind: str | None, o
         return _of_transformers(model, tokenizer, name, kind, options)
     if tokenizer is not None:
         raise UsageError(f"tokenizer is of transformers models, and this is a {made}. Drop it.")
-    if callable(getattr(model, "predict_proba", None)) and Scorer not in type(model).__mro__:
+    is_scorer = Scorer in type(model).__mro__
+    if callable(getattr(model, "predict_proba", None)) and not is_scorer:
         found = imported("classifier:ProbabilityScorer")(model, model_id=label, options=options)
-    elif callable(model) and not (torch and isinstance(model, torch.nn.Module)):
+    elif callable(model) and not is_scorer and not (torch and isinstance(model, torch.nn.Module)):
         found = imported("classifier:CallableScorer")(model, model_id=label, batch_size=options.batch_size)
-    elif Scorer not in type(model).__mro__:
+    elif not is_scorer:
         raise UsageError(
             f"A {made} cannot be audited. Give a Hub id, a folder, a transformers model or pipeline, "
             "a scikit-learn pipeline with predict_proba, or a function of a list of texts."

@@ -91,7 +91,9 @@ def _from_hub() -> "tuple[dict[str, pd.DataFrame], str]":
     try:
         found = load_dataset(HUB_ID)
         return {
-            name: _labelled(zip(found[split]["sentence"], map(str, found[split]["label"]), strict=True), HUB_ID, 0)
+            name: _labelled(
+                zip(found[split]["sentence"], map(str, found[split]["label"]), strict=True), f"{HUB_ID} {name}", 0
+            )
             for name, split in (("train", "train"), ("dev", "validation"))
         }, f"{HUB_ID} (Hub)"
     except Exception as error:
@@ -333,6 +335,8 @@ def train_model(settings: TrainSettings, out: Path, *, bar: Bar) -> Trained:
         (making / loading.RECORD).write_bytes(to_json(record, indent=2, inf_nan_mode="null"))
         if private:
             mark(making)
+        if target.exists():
+            target.rmdir()  # what was put there meanwhile stays
     return Trained(out, accuracy, int(known.sum()), audit)
 
 

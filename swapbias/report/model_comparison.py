@@ -109,8 +109,10 @@ def _section(compared: ComparisonPage, study: str, name: str, mine: Sequence[Qua
 
 def _answer(compared: ComparisonPage, mine: Sequence[Quantity]) -> Chart:
     """A row for each model: its own value with its verdict, and how far it lies from the reference."""
-    unit = text.form(mine[0].known[0]).unit
-    axis = page.axis_of([one for each in mine for one in each.known])
+    known = [one for each in mine for one in each.known]
+    drawn = [one for one in known if MEASURES[one.measure].reach] or known  # a test of all has no sign
+    unit = text.form(drawn[0]).unit
+    drawn = [one for one in drawn if text.form(one).unit == unit]
     parts: dict[str, list[Row]] = {}
     for quantity in mine:
         one = quantity.known[0]
@@ -124,10 +126,10 @@ def _answer(compared: ComparisonPage, mine: Sequence[Quantity]) -> Chart:
                 lies = f"{size}: {text.word(away).lower()}".rstrip(": ")
             if found is not None:
                 cells = (text.own_value(found), text.word(found) if found.verdict else "", lies)
-                dots = [page.dot_of(found, place)]
+                dots = [page.dot_of(found, place)] * any(found is one for one in drawn)
                 rows.append(Row(page.seen(model.name), dots, tuple((cell, None) for cell in cells)))
     heads = (f"{unit} (95 % interval)", "verdict", f"minus {page.seen(text.shown(compared.reference, 20))}")
-    return Chart("", "", heads, parts, axis, unit)
+    return Chart("", "", heads, parts, page.axis_of(drawn), unit)
 
 
 def _charts(compared: ComparisonPage, study: str, experiment: Experiment) -> Iterator[Chart]:

@@ -74,7 +74,7 @@ def render_summary(found: Sequence[Finding]) -> str:
 @cache
 def template(name: str) -> "Template":
     """A template of the report, compiled once."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # of swapbias[audit]
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
     templates = Environment(
         loader=PackageLoader("swapbias.report", "."), autoescape=True, undefined=StrictUndefined,

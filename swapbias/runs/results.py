@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -120,7 +121,7 @@ def conclude(
                 words[reader.model_id, name] = [asdict(one) for one in coverage]
     truncated = dict.fromkeys(filter(None, (one.notes.get("truncated") for one in readers)))
     notes = {"dtype_error": [*rounding], "truncated": [*truncated], "unread": [*_unread(items, tasks)]}
-    for sentence in (*notes["truncated"], *notes["unread"]):
+    for sentence in chain.from_iterable(notes.values()):
         say(sentence)
     manifest |= {name: sentences for name, sentences in notes.items() if sentences}
     manifest |= {"status": status, "finished": now()}

@@ -39,7 +39,6 @@ from .custom import (
     study_files as study_files,
 )
 from .study import (
-    CLOSED_QUESTION as CLOSED_QUESTION,
     DOUBTFUL as DOUBTFUL,
     MASK as MASK,
     MESSAGES as MESSAGES,

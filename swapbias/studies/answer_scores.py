@@ -20,7 +20,10 @@ _MOST_WORDS = 5  # that a subject may have
 
 
 def answer_reader(reading: str, aliases: Mapping[str, str]) -> AnswerReader:
-    """What reads the answers of an experiment: the score of a prompt's answer, and further score columns."""
+    """What reads the answers of an experiment: the score of a prompt's answer, and further score columns.
+
+    ``reading`` is that of the experiment; none: the right and the wrong referent are the prompt's candidates.
+    """
     readers: Mapping[str, AnswerReader] = {
         "options": read_option, "completion": read_completion, "label": read_label, "facts": read_facts,
         "text": read_text, "person": read_text, "ranking": read_ranking,
@@ -44,7 +47,7 @@ def read_coreference(prompt: Prompt, text: str, *, aliases: Mapping[str, str]) -
 def read_option(prompt: Prompt, text: str, *, free: bool = False) -> tuple[float, Mapping[str, float]]:
     """What the option counts that an answer gives (NaN: nothing), and further columns of 1 and 0.
 
-    ``said_unsure``: an option that counts nothing; ``said_other``: no single one; ``unanswered``: either of them.
+    ``said_unsure``: an option that counts nothing; ``said_other``: none, or ``refused``; ``unanswered``: either.
     The prompt's candidates are the options, with letters where its text gives them and answers are not ``free``.
     """
     options = {one.text: math.nan if one.value is None else one.value for one in prompt.candidates}

@@ -38,7 +38,6 @@ _ECHO = re.compile(r"\W*(?:i|we)(?:'d|'ll|'m|'re| would| will| wo(?=n't)| do| am
 _REASON = re.compile(
     r"\W*(?:$|(?:because|since|due to|based on)\b|i(?:'d| would(?:n't)?| will| won't|'ll)\b)", re.IGNORECASE
 )
-_AGREES = {"yes": True, "no": False}
 _ARTICLES = frozenset(("the", "a", "an"))
 
 # Beside an answer, each of these may take it back: negation, contrast, condition, hedge, what others say, the

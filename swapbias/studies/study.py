@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from swapbias.errors import UsageError, quoted
@@ -154,11 +153,6 @@ def column(rows: Iterable[Mapping[str, Any]], name: str, missing: str = "") -> I
     return (row.get(name, missing) for row in rows)
 
 
-# What the questions to chat models share whose answer is one of several options.
-CLOSED_QUESTION: Mapping[str, Any] = MappingProxyType({
-    "kind": "chat", "reading": "options", "unit": "share of answers", "reported": ("outside",),
-    "scores": ("score", "log_odds", "unanswered", "refused", "said_unsure"),
-})  # fmt: skip
 _CROSSED = {"template": "templates", "condition": "conditions"}
 Type = str | tuple[str, ...]  # of a column: the name of a type (``Config.typed``), or names of classes
 

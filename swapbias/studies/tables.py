@@ -134,9 +134,9 @@ def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
         raise ValueError(f"{corpus}/sources.csv: no file {path!r} is pinned. Add a row for it.")
     local, home = os.environ.get("SWAPBIAS_UPSTREAM"), cache_dir() / "upstream"
     found = Path(local) / pin["repository"] / path if local else home / pin["repository"] / pin["commit"] / path
-    if download and not local and not (found.exists() and file_sha256(found) == pin["sha256"]):
+    if download and not local and not (found.is_file() and file_sha256(found) == pin["sha256"]):
         _fetch(pin, found)
-    if not found.exists():
+    if not found.is_file():
         raise UpstreamMissingError(f"{pin['repository']}/{path} is not at hand. {_HOW} so that it is fetched.")
     if file_sha256(found) != pin["sha256"]:
         how = f"Fetch {pin['repository']} at commit {pin['commit'][:12]}."

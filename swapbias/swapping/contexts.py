@@ -22,7 +22,7 @@ class Judged:
     choice: int = 0
 
 
-_YES, _NO = Judged(True), Judged(False)
+_YES = Judged(True)
 
 # --- letters: "72 y/o M", "45F", "Sex: M", "F/45" ------------------------------------------------------
 

@@ -56,6 +56,11 @@ def test_pulling_again_fetches_nothing_until_there_is_a_new_commit(hub, corpus, 
     before = len([one for one in hub.log if "/resolve/" in one[1]])
     assert "unchanged" in pull(Hub(), DATASET, f"alice/{CORPUS}", tmp_path)
     assert len([one for one in hub.log if "/resolve/" in one[1]]) == before
+    withdrawn = tmp_path / CORPUS / "rq1" / "test-00001-of-00002.parquet"  # of an older commit
+    withdrawn.write_bytes(b"old")
+    with pytest.raises(UsageError, match="is there already, not from this commit"):
+        pull(Hub(), DATASET, f"alice/{CORPUS}", tmp_path)
+    withdrawn.unlink()
     mine = tmp_path / CORPUS / "rq1" / "notes.txt"
     mine.write_text("mine")
     newer = corpus["README.md"] + b"\nMore.\n"
@@ -82,6 +87,16 @@ def test_other_bytes_than_the_hub_lists_are_refused(hub, corpus, tmp_path, monke
     with pytest.raises(HubError, match="other files came than it lists"):
         pull(Hub(), DATASET, f"alice/{CORPUS}", tmp_path / "out")
     assert contents(tmp_path / "out") == {}
+
+
+def test_what_is_put_into_the_empty_folder_meanwhile_stays(hub, corpus, tmp_path, monkeypatch):
+    hub.add_repo("dataset", f"alice/{CORPUS}", files=corpus)
+    fetch, mine = Hub.fetch, tmp_path / CORPUS / "mine.txt"
+    mine.parent.mkdir()
+    monkeypatch.setattr(Hub, "fetch", lambda *given: (mine.write_text("mine"), fetch(*given))[1])
+    with pytest.raises(OSError, match="not empty"):
+        pull(Hub(), DATASET, f"alice/{CORPUS}", tmp_path)
+    assert contents(tmp_path / CORPUS) == {"mine.txt": b"mine"}
 
 
 def test_a_repository_that_moves_on_while_it_is_fetched_comes_as_it_was(hub, corpus, tmp_path):

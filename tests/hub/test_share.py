@@ -28,7 +28,7 @@ def test_a_credentialed_run_is_refused_before_anything_is_asked_of_the_hub(hub, 
 
 @pytest.mark.parametrize("findings_only", [False, True])
 def test_a_run_of_ones_own_notes_stays(hub, own_run, findings_only):
-    with pytest.raises(UsageError, match=r"own ward\.csv, and findings of notes may tell of patients"):
+    with pytest.raises(UsageError, match="is of notes of your own, and findings of notes may tell of patients"):
         put(own_run, findings_only=findings_only)
     assert hub.log == []
 

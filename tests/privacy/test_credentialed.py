@@ -112,7 +112,7 @@ def test_credentialed_notes_are_known_to_every_reader(case, tmp_path, monkeypatc
     path = HELD[case](tmp_path / "in" if case.startswith("layout") else tmp_path)
     assert all(row["credentialed"] == "True" for row in local_notes(path))
     done = swap_files(Job(str(path)), tmp_path / "out")
-    assert done.credentialed
+    assert done.credentialed_because
     assert set(pq.read_table(done.folder / "data").column("credentialed").to_pylist()) == {True}
     with pytest.raises(UsageError, match="may hold credentialed clinical notes"):
         own_study(
@@ -124,7 +124,7 @@ def test_credentialed_notes_are_known_to_every_reader(case, tmp_path, monkeypatc
 def test_other_notes_are_not(case, tmp_path):
     path = FREE[case](tmp_path)
     assert {row["credentialed"] for row in local_notes(path)} == {"False"}
-    assert swap_files(Job(str(path)), tmp_path / "out").credentialed == ""
+    assert swap_files(Job(str(path)), tmp_path / "out").credentialed_because == ""
     assert not is_credentialed(tmp_path / "out")
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o777 & ~current_umask()
 

@@ -128,7 +128,7 @@ def test_a_place_of_this_machine_is_found(place):
     [
         {"items/a.parquet": parquet(HELD)}, {"items/a.csv": HELD.to_csv(index=False).encode()},
         {"manifest.json": b'{"credentialed": true}'}, {"manifest.json": b'{\n  "credentialed" :\n true}'},
-        {"README.md": f"{credentialed.NOTE}\n".encode()}, {"CREDENTIALED": b"x"}, {"data/NOTEEVENTS.csv.gz": b"x"},
+        {"README.md": f"{credentialed.WARNING}\n".encode()}, {"CREDENTIALED": b"x"}, {"data/NOTEEVENTS.csv.gz": b"x"},
         {"data/discharge.csv": b"x"},
     ],
     ids=lambda files: next(iter(files)),

@@ -18,7 +18,15 @@ from swapbias.findings import (
     disaggregate,
 )
 from swapbias.measures import Estimate
-from swapbias.report import ComparedModel, ComparisonPage, Quantity, render_comparison, sentences, text
+from swapbias.report import (
+    ComparedModel,
+    ComparisonPage,
+    Quantity,
+    model_comparison,
+    render_comparison,
+    sentences,
+    text,
+)
 from tests.hub.shared_runs import GAP
 from tests.report.test_page import CONTRAST, HOSTILE, LONG, SEEN, manifest, scored
 
@@ -142,6 +150,19 @@ def report(page, tmp_path_factory):
     path = tmp_path_factory.mktemp("comparison") / "report.html"
     path.write_text(page, encoding="utf-8")
     return path
+
+
+def test_gaps_below_zero_are_drawn_there_beside_a_test_of_all_groups_and_none_in_another_unit():
+    below = [of_model(name, -0.3, VERDICTS[0]) for name in ("a", "b")]
+    spread = [
+        replace(of_model(name, 0.1, VERDICTS[0]), measure="group_spread", contrast="all groups") for name in "ab"
+    ]
+    odds = [replace(of_model(name, -5.0, VERDICTS[0]), unit="natural log-odds") for name in "ab"]
+    models = [ComparedModel(name, "run", manifest(), [one]) for name, one in zip("ab", below, strict=True)]
+    mine = [Quantity(tuple(one), "", {}) for one in (spread, below, odds)]
+    chart = model_comparison._answer(ComparisonPage(models, "a", mine, [], []), mine)
+    dots = [[chart.axis.at(dot.value) for row in rows for dot in row.dots] for rows in chart.parts.values()]
+    assert [[2 < at < chart.axis.at(0) for at in each] for each in dots] == [[], [True, True]]
 
 
 def test_the_sentences_stand_first_and_the_terminal_says_the_same(output, page):
