@@ -40,8 +40,7 @@ _SIGNS = {
         "above zero the gap lies further toward {one.group} with {one.within} than with {one.against}, "
         "below zero further toward {one.reference_group}"
     ),
-    "interaction": "0: the factors add up",
-    "interaction_of_three": "0: the factors add up",
+    **dict.fromkeys(("interaction", "interaction_of_three"), "0: the factors add up"),
     "main_effect": "above zero the first is higher, averaged over the other factors; of groups: {declared}",
     "group_spread": "0: no group differs from the others",
     "flip_rate": "{higher}",
