@@ -178,7 +178,7 @@ def base_level(tmp_path_factory):
 def test_levels_are_shown_beside_a_difference(base_level):
     (gap,) = check_run(base_level).checks
     assert gap.finding.measure == "gap_difference"
-    assert {one.subset for one in gap.levels} >= {"mental_health", "other_health"}
+    assert {one.subset for one in gap.components} >= {"mental_health", "other_health"}
     assert "Levels not gated: " in check(base_level).output
     record = json.loads(check(base_level, "--json").output)["checks"][0]
     assert {one["subset"] for one in record["levels_not_gated"]} >= {"mental_health", "other_health"}

@@ -434,7 +434,7 @@ def test_what_lies_in_a_marked_folder_is_credentialed(tmp_path, quiet):
     link.symlink_to(marked / "inner")
     assert credentialed.is_credentialed(link)
     done = swap_files(Job(str(path), mode="swap"), tmp_path / "swapped")
-    assert "marked" in done.credentialed
+    assert "marked" in done.credentialed_because
 
 
 def test_errors_do_not_repeat_notes(tmp_path, quiet):
