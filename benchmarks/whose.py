@@ -62,7 +62,7 @@ def corpus_notes(split: str) -> list[Note]:
 
 
 def report_notes(folder: Path) -> list[Note]:
-    """Real reports of a folder in which somebody's gender is told, in two halves; none where they are not at hand."""
+    """Real reports of a folder in which somebody's gender can be read, in two halves; none if not at hand."""
     if not (folder / REPORTS).is_file():
         return []
     with (folder / REPORTS).open(newline="", encoding="utf-8") as handle:
@@ -210,7 +210,7 @@ def _shown(estimate: Estimate) -> str:
     return f"{estimate.value:.3f} ({estimate.ci_low:.3f} to {estimate.ci_high:.3f})"
 
 
-def told(notes: Notes, name: str = "swapbias, the patient") -> tuple[str, str, str, str]:
+def accuracy_cells(notes: Notes, name: str = "swapbias, the patient") -> tuple[str, str, str, str]:
     """Precision, recall, the share of others' pronouns that stay, and of exact texts, of a swapper."""
     return _row(_by_doubt(notes, name, [0.0] * len(notes))[0])
 
@@ -234,7 +234,7 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         "real reports": report_notes(clinical_folder()),
     }
     sets = {title: notes for title, notes in sets.items() if notes}
-    rows = [(title, name, *told(notes, name)) for title, notes in sets.items() for name in SWAPPERS]
+    rows = [(title, name, *accuracy_cells(notes, name)) for title, notes in sets.items() for name in SWAPPERS]
     for title, notes in sets.items():
         every = decided(notes)
         for one in _by_doubt(notes, name := "swapbias, the patient", [note.doubt for note in every]):

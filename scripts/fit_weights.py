@@ -33,7 +33,7 @@ from scipy.optimize import minimize
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.whose import DecidedNote, Note, calibration_error, corpus_notes, decided, report_notes, told
+from benchmarks.whose import DecidedNote, Note, accuracy_cells, calibration_error, corpus_notes, decided, report_notes
 from swapbias.swapping import (
     Swapper,
     features,
@@ -172,7 +172,7 @@ def checked(notes: Sequence[Note]) -> Iterator[str]:
     """Precision and recall of the swapped words of each source by the weights of all others."""
     for source in dict.fromkeys(note.source for note in notes):
         with patch("swapbias.swapping.referents.weights", _always(trained([n for n in notes if n.source != source]))):
-            yield f"{source}: " + ", ".join(told([note for note in notes if note.source == source]))
+            yield f"{source}: " + ", ".join(accuracy_cells([note for note in notes if note.source == source]))
 
 
 def _always(weights: dict[str, float]) -> Callable[[], dict[str, float]]:

@@ -27,7 +27,7 @@ SPREAD = "group_spread"  # the test of several groups at once
 ALL, ALL_GAPS = "all groups", "all groups, gaps"  # its contrasts: of their means, of their gaps in two subsets
 EFFECTS = ("main_effect", "interaction", "interaction_of_three")  # of one factor, of two, of three
 DIFFERENCE = "model_difference"  # the measure of one model's value minus another's
-_ROUNDING = 2e-6  # cosines and probabilities are stored as float32
+_ROUNDING = 1e-6  # cosines and probabilities are stored as float32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -317,10 +317,10 @@ def oriented(finding: Finding) -> tuple[float, str] | None:
     value, scale = finding.estimate.value, MEASURES[finding.measure].scale_in(finding.unit)
     if scale is None or math.isnan(value) or finding.verdict == UNMEASURED:
         return None
-    fair = scale.fair(float(value))
-    if not -_ROUNDING <= fair <= 1 + _ROUNDING:
+    room = _ROUNDING * min(2.0, scale.most - scale.least)
+    if not scale.least - room <= value <= scale.most + room:
         raise ValueError(
             f"{finding.study} {finding.experiment}: {finding.measure} of {value:g} {finding.unit}, expected "
             f"{scale.least:g} to {scale.most:g}. Check the scores."
         )
-    return min(1.0, max(0.0, fair)), scale.how
+    return min(1.0, max(0.0, scale.fair(float(value)))), scale.how

@@ -205,7 +205,7 @@ class Experiment:
     name: str  # stands in the ``experiment`` column of its rows
     question: str
     corpus: str = ""  # of its configs, where not the study's own
-    prompts: str = ""  # the corpus whose tables say what a chat model is asked about its notes
+    prompts: str = ""  # the corpus whose tables say what a chat model reads about its notes
     configs: tuple[str, ...] = ()  # audited by default
     alternatives: tuple[str, ...] = ()  # audited instead, one at a time, when named
     placebo: tuple[str, ...] = ()  # its rows in other wordings, in which nothing is swapped

@@ -138,6 +138,8 @@ def test_a_value_that_is_missing_is_not_oriented():
 
 def test_rounding_beyond_the_range_is_none_and_more_is_refused():
     assert fair("direct_bias", "absolute cosine", 1.0000003) == 0.0
+    with pytest.raises(ValueError, match=r"flip_rate of -0\.1 share of notes, expected 0 to 1"):
+        fair("flip_rate", "share of notes", -0.1)  # no share, though near to "no difference"
     with pytest.raises(ValueError, match=r"paired_gap of 1\.5 probability mass at the mask, expected -1 to 1"):
         fair("paired_gap", MASS, 1.5)
 

@@ -127,7 +127,7 @@ def note_conversations(
 ) -> list[Row]:
     """Notes as conversations with the options or ``facts`` that answers are read by; UsageError: none are known.
 
-    ``prompts_of``: the corpus whose tables hold what is asked.
+    ``prompts_of``: the corpus whose tables hold the questions.
     """
     folder = corpus_dir(prompts_of)
     prompts = {one["task"]: one for one in read_table(folder / "prompts.csv", ("task", "system", "user"))}
