@@ -1,5 +1,4 @@
 from .findings import Finding as Finding, disaggregate as disaggregate
-from .hub import dataset_builder as dataset_builder
 from .measures import Estimate as Estimate, adjust as adjust, group_gap as group_gap, paired_gap as paired_gap
 from .models import load_scorer as load_scorer
 from .outcome import Audit as Audit, audit as audit

@@ -17,7 +17,6 @@ from .commands import (
     push_study as push_study,
     study_name as study_name,
 )
-from .datasets import CorpusBuilder as CorpusBuilder, dataset_builder as dataset_builder
 from .lm_eval import export_study as export_study
 from .shared_runs import (
     COMMIT as COMMIT,

@@ -1,29 +1,24 @@
-"""Corpora as builders of ``datasets``, as folders with a card that ``load_dataset`` reads, and on the Hub."""
+"""Corpora as folders with a card that ``load_dataset`` reads, and on the Hub."""
 
-import hashlib
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from functools import wraps
-from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 from reprlib import Repr
-from types import FunctionType
 from typing import Any, NamedTuple, Unpack
 
-from datasets import Dataset, DatasetDict, DatasetInfo, GeneratorBasedBuilder, IterableDataset, IterableDatasetDict
+from datasets import DatasetInfo, GeneratorBasedBuilder
 from datasets.exceptions import DatasetGenerationError
 from datasets.splits import SplitGenerator
 
 from swapbias.errors import UpstreamMissingError, UsageError
-from swapbias.files import file_sha256
 from swapbias.hub.cards import CARD, TAGS, configs_yaml, dump, rendered, size_category
-from swapbias.hub.client import SOURCE, Hub, Push, PushOptions, Repo, Say, push_repo
-from swapbias.privacy import WARNING, atomic_directory, credentialed, for_owner_alone, is_credentialed, mark, refuse
+from swapbias.hub.client import Hub, Push, PushOptions, Repo, Say, push_repo
+from swapbias.privacy import WARNING, atomic_directory, credentialed, mark, refuse
 from swapbias.studies import (
     PROMPT_COLUMNS,
     PROMPT_MEANINGS,
@@ -43,30 +38,20 @@ MARKER = ".swapbias-corpus"  # tells a folder that may be replaced from a user's
 SHARD_BYTES = 256 * 2**20  # of rows in one Parquet file
 OTHER_LICENCE = "other"  # of a corpus that was made from a folder of the user's
 NAMESPACE = "NS"  # in a card that is not published: the user or organisation it would lie under
-_CODE = ("builders", "studies", "notes", "swapping")  # rooms whose files make rows
 
-# --- builders of datasets ---------------------------------------------------------------------------------
+# --- rows as Parquet --------------------------------------------------------------------------------------
 
 
 class CorpusBuilder(GeneratorBasedBuilder):  # type: ignore[misc]
-    """One config of a corpus for ``datasets``; its cache folder is named after a hash over what makes the rows."""
+    """One config of a corpus for ``datasets``, which writes its rows; ``credentialed`` once one of them was."""
 
-    def __init__(
-        self, corpus: Corpus, config: Config, *, data_dir: Path | None = None, cache_dir: Any = None, key: str = ""
-    ) -> None:
-        self.corpus, self.corpus_config = corpus, config
-        self._credentialed = data_dir is not None and is_credentialed(data_dir)
-        key = key or _hash(corpus, data_dir)
-        named = {"dataset_name": corpus.name, "config_name": config.name, "version": corpus.version, "hash": key}
-        super().__init__(cache_dir=cache_dir and str(cache_dir), **named)
+    def __init__(self, corpus: Corpus, config: Config, *, cache_dir: Path) -> None:
+        self.corpus, self.corpus_config, self.credentialed = corpus, config, False
+        named = {"dataset_name": corpus.name, "config_name": config.name, "version": corpus.version, "hash": "build"}
+        super().__init__(cache_dir=str(cache_dir), **named)
 
     def _info(self) -> DatasetInfo:
-        corpus, config = self.corpus, self.corpus_config
-        features, licence = config_features(config), ", ".join(licences(corpus))
-        about = f"{corpus.title}. {config.description}."
-        if corpus.licence == OTHER_LICENCE or corpus.own:  # no README tells of these rows
-            return DatasetInfo(about, license=licence, features=features)
-        return DatasetInfo(about, citation(corpus.name), SOURCE, licence, features)
+        return DatasetInfo(features=config_features(self.corpus_config))
 
     def _split_generators(self, dl_manager: Any) -> list[SplitGenerator]:
         """Everything that can be wrong with tables is found here: errors of generators are buried by ``datasets``."""
@@ -78,107 +63,13 @@ class CorpusBuilder(GeneratorBasedBuilder):  # type: ignore[misc]
         by_split: dict[str, list[dict[str, str]]] = {}
         for row in config_rows(self.corpus, config.name):
             by_split.setdefault(row[config.split_column] if config.split_column else config.split, []).append(row)
-            self._credentialed |= row.get("credentialed") == "True"
         # As a tuple: datasets would take the members of a list for shards.
         return [SplitGenerator(split, gen_kwargs={"rows": tuple(rows)}) for split, rows in by_split.items()]
 
     def _generate_examples(self, rows: Iterable[Mapping[str, str]] | None) -> Iterator[tuple[int, Mapping[str, Any]]]:
         for number, row in enumerate(self.corpus_config.rows() if rows is None else rows):
-            self._credentialed |= row.get("credentialed") == "True"
+            self.credentialed |= row.get("credentialed") == "True"
             yield number, self.corpus_config.typed(row)
-
-    def download_and_prepare(self, *arguments: Any, **options: Any) -> None:
-        """As of ``datasets``, where an error of the rows keeps its sentence."""
-        try:
-            with for_owner_alone(self._credentialed):
-                super().download_and_prepare(*arguments, **options)
-        except DatasetGenerationError as error:
-            if isinstance(error.__cause__, ValueError):
-                raise error.__cause__ from None
-            raise
-        if self._credentialed and Path(self._output_dir).is_dir():
-            mark(Path(self._output_dir))
-
-    def as_dataset(self, *arguments: Any, **options: Any) -> Any:
-        """As of ``datasets``: a ``Dataset``, or one for each split."""
-        return self._guarded(super().as_dataset(*arguments, **options))
-
-    def as_streaming_dataset(self, *arguments: Any, **options: Any) -> Any:
-        """As of ``datasets``: rows as they are made, nothing written."""
-        return self._guarded(super().as_streaming_dataset(*arguments, **options))
-
-    def _guarded(self, found: Any) -> Any:
-        place = Path(self._output_dir)
-        return _refuse_push(found, place) if self._credentialed or is_credentialed(place) else found
-
-
-def _refusing(plain: type[Any]) -> type[Any]:
-    """The class of datasets whose ``push_to_hub``, and that of what ``map`` and the like make of it, is refused."""
-
-    def refusing(method: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(method)
-        def wrapped(self: Any, *arguments: Any, **options: Any) -> Any:
-            return _refuse_push(method(self, *arguments, **options), self.place)
-
-        return wrapped
-
-    public = {name: one for name, one in vars(plain).items() if isinstance(one, FunctionType) and name[0] != "_"}
-    methods = {name: refusing(one) for name, one in public.items()}
-    methods["push_to_hub"] = lambda self, *arguments, **options: refuse(self.place, "published", known=True)
-    return type(f"Credentialed{plain.__name__}", (plain,), methods)
-
-
-_REFUSING = {one: _refusing(one) for one in (Dataset, DatasetDict, IterableDataset, IterableDatasetDict)}
-
-
-def _refuse_push(found: Any, place: Path) -> Any:
-    """A dataset of credentialed rows, or several by split, as one whose ``push_to_hub`` refuses."""
-    for one in (found, *(found.values() if isinstance(found, dict) else ())):
-        if type(one) in _REFUSING:
-            one.__class__, one.place = _REFUSING[type(one)], place
-    return found
-
-
-def dataset_builder(
-    corpus: str,
-    config: str | None = None,
-    *,
-    data_dir: str | Path | None = None,
-    cache_dir: str | Path | None = None,
-) -> CorpusBuilder:
-    """A config of a corpus (its first by default) as a builder of ``datasets``, which makes the rows on this machine.
-
-    ``download_and_prepare()`` writes them to a cache folder, whole or not at all, ``as_dataset(split=...)`` reads
-    them, ``as_streaming_dataset(split=...)`` gives them as they are made. Rows, types and ``info`` are those of
-    ``load_prompts``. ``data_dir`` is a folder of notes of the user's, of which the corpus makes its configs: what is
-    made of credentialed ones stays here. UsageError: unknown corpus or config, or a folder without such notes.
-
-    >>> builder = dataset_builder("occupation_sentiment", "sentences")
-    >>> builder.info.version, builder.info.features["text"], len(builder.hash)
-    ('3.0.0', Value('string'), 64)
-    >>> next(iter(builder.as_streaming_dataset(split="test")))["text"]
-    'He is a doctor.'
-    """
-    folder = Path(data_dir).expanduser() if data_dir is not None else None
-    leaf = local_corpus(corpus, folder) if folder else load_corpus(corpus)
-    chosen = leaf.config(config) if config else leaf.configs[0]
-    return CorpusBuilder(leaf, chosen, data_dir=folder, cache_dir=cache_dir)
-
-
-def _hash(corpus: Corpus, data_dir: Path | None) -> str:
-    """sha256 over all that rows are made of; of a folder of the user's, which may be large, sizes and times."""
-    rooms = [(Path(str(files(f"swapbias.{room}"))), room, "*.py") for room in _CODE]
-    parts = [
-        f"{room}/{path.relative_to(folder).as_posix()} {file_sha256(path)}"
-        for folder, room, pattern in (*rooms, (corpus_dir(corpus.name).parent, "datasets_src", "*"))
-        for path in folder.rglob(pattern)
-        if path.is_file() and "__pycache__" not in path.parts
-    ]
-    parts += [f"{name} {hashlib.sha256(content).hexdigest()}" for name, content in corpus.own.items()]
-    for path in (data_dir, *data_dir.rglob("*")) if data_dir else ():
-        state = path.stat()
-        parts.append(f"{path.resolve()} {state.st_size if path.is_file() else ''} {state.st_mtime_ns}")
-    return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
 
 
 # --- licences and sources ---------------------------------------------------------------------------------
@@ -469,14 +360,18 @@ def write_config(folder: Path, corpus: Corpus, config: Config) -> DatasetInfo:
     shown = not utils.are_progress_bars_disabled()
     utils.disable_progress_bars()
     try:
-        builder = CorpusBuilder(corpus, config, cache_dir=scratch, key="build")
+        builder = CorpusBuilder(corpus, config, cache_dir=scratch)
         builder.download_and_prepare(str(scratch / "made"), file_format="parquet", max_shard_size=SHARD_BYTES)
         folder.mkdir()
         for path in sorted((scratch / "made").glob("*.parquet")):
             split = path.stem.removeprefix(f"{corpus.name}-")
             path.rename(folder / f"{split}{'' if '-of-' in split else '-00000-of-00001'}.parquet")
-        if is_credentialed(scratch / "made"):
+        if builder.credentialed:
             mark(folder.parent)
+    except DatasetGenerationError as error:
+        if isinstance(error.__cause__, ValueError):  # the sentence on the rows
+            raise error.__cause__ from None
+        raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
         if shown:

@@ -14,6 +14,7 @@ from swapbias.studies import catalogue as studies
 from swapbias.studies.study import PROMPT_COLUMNS, PROMPT_MEANINGS, Prompt
 from swapbias.studies.tables import corpus_dir, pinned_files
 from tests import baselines
+from tests.notes.mimic import write_mimic3
 
 PARTS = (
     "## Where it comes from",
@@ -149,18 +150,12 @@ KNOWN_TAGS = {
 }  # fmt: skip
 
 
-def a_builder_tells_what_a_config_is_where_it_is_from_and_how_it_is_cited(corpus, built, tmp_path):
-    out, rows = built
-    header, body = read(out / corpus)
+def a_card_says_how_its_corpus_is_cited_tagged_and_where_it_is_from(corpus, built):
+    header, body = read(built[0] / corpus)
     leaf = studies.load_corpus(corpus)
-    config = leaf.config(next(config for name, config in rows if name == corpus))
-    told = columns.dataset_builder(corpus, config.name, cache_dir=tmp_path).info
-    assert told.description == f"{leaf.title}. {config.description}."
-    assert told.features == studies.config_features(config)
-    assert f"```bibtex\n{told.citation}\n```" in body
-    assert told.citation.startswith("@")
-    assert told.license.split(", ") == provenance.licences(leaf)
-    assert told.homepage == "https://github.com/swapbias/swapbias"
+    cited = columns.citation(corpus)
+    assert cited.startswith("@")
+    assert f"```bibtex\n{cited}\n```" in body
     assert set(header["tags"]) - {"bias", "fairness", "swapbias"} == set(leaf.tags)
     assert set(leaf.tags) <= KNOWN_TAGS
     assert {"original", "extended|other"} >= set(header["source_datasets"]) > set()
@@ -289,6 +284,15 @@ def test_every_word_list_can_be_looked_up_in_the_published_words(built):
             mine = [row for row in listed if row["list"] == lexicon.name]
             assert {row["word"]: row["label"] for row in mine if row["match"] == "any case"} == lexicon.words
             assert {row["word"]: row["label"] for row in mine if row["match"] == "as written"} == lexicon.proper
+
+
+def test_trouble_with_a_folder_of_notes_keeps_its_sentence(tmp_path):
+    write_mimic3(tmp_path, notes=12)
+    with (tmp_path / "NOTEEVENTS.csv").open("a") as table:
+        table.write("1,2\n")
+    with pytest.raises(ValueError, match=r"NOTEEVENTS\.csv") as raised:
+        list(building.build("clinical_notes", tmp_path / "out", data=tmp_path))
+    assert "\n" not in str(raised.value)
 
 
 def test_a_description_is_text_and_never_markup():
@@ -457,7 +461,7 @@ def test_every_card_holds_all_that_it_should(corpus, built, tmp_path, monkeypatc
     every_card_has_every_part_once_and_a_header_of_plain_values(corpus, built)
     every_card_tells_rows_and_columns_of_every_config_that_was_built(corpus, built)
     a_built_folder_loads_by_config_with_the_rows_of_load_prompts(corpus, built, tmp_path)
-    a_builder_tells_what_a_config_is_where_it_is_from_and_how_it_is_cited(corpus, built, tmp_path)
+    a_card_says_how_its_corpus_is_cited_tagged_and_where_it_is_from(corpus, built)
     a_card_ends_with_code_from_rows_to_a_finding_that_runs(corpus, built, monkeypatch, capsys)
     every_pinned_repository_is_told_with_commit_licence_and_use(corpus, built)
     a_card_names_every_value_of_the_columns_that_hold_a_few(corpus, built)
