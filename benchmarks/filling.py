@@ -102,15 +102,28 @@ def compare(pipe: Any, texts: Sequence[str], ours: Tops, count: int) -> str:
         ValueError: a probability differs by more than 1e-4, or a token that is not tied is missing.
     """
     chosen = every(range(len(texts)), count)
-    worst = 0.0
-    for index, filled in zip(chosen, pipe(masked_texts([texts[index] for index in chosen]), top_k=TOP), strict=True):
-        theirs = {one["token"]: one["score"] for one in filled}
-        mine = dict(zip(*ours[index], strict=True))
-        worst = max([worst, *(abs(p - theirs[token]) for token, p in mine.items() if token in theirs)])
-        least = min(theirs.values())
-        for token in set(mine) ^ set(theirs):
-            if abs(mine.get(token, theirs.get(token)) - least) > _TIED * least:
-                raise ValueError(f"{texts[index]!r}: token {token} is among the {TOP} likeliest on one side alone.")
+    few = [texts[index] for index in chosen]
+    worst = max(differences(theirs := fill_by(pipe, few), [ours[index] for index in chosen]))
+    for text, (tokens, values), (mine, own) in zip(few, theirs, (ours[index] for index in chosen), strict=True):
+        known = dict(zip(tokens, values, strict=True)) | dict(zip(mine, own, strict=True))
+        for token in set(mine) ^ set(tokens):
+            if abs(known[token] - min(values)) > _TIED * min(values):
+                raise ValueError(f"{text!r}: token {token} is among the {TOP} likeliest on one side alone.")
     if worst > EQUAL:
         raise ValueError(f"probabilities differ by up to {worst:.1e}, expected at most {EQUAL:g}.")
     return f"probabilities within {worst:.0e} of the pipeline's, the same {TOP} likeliest tokens (up to ties)."
+
+
+def fill_by(pipe: Any, texts: Sequence[str]) -> Tops:
+    """As ``fill``, by the pipeline one by one."""
+    found = pipe(masked_texts(texts), top_k=TOP)
+    return [([one["token"] for one in filled], [one["score"] for one in filled]) for filled in found]
+
+
+def differences(one: Tops, other: Tops) -> list[float]:
+    """Of the probability of each token that is among the likeliest of a text on both sides."""
+    found: list[float] = []
+    for mine, theirs in zip(one, other, strict=True):
+        known = dict(zip(*theirs, strict=True))
+        found += [abs(p - known[token]) for token, p in zip(*mine, strict=True) if token in known]
+    return found

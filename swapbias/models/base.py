@@ -235,7 +235,7 @@ class LoadOptions:
         "float32", "float32; bfloat16, float16 (change results); auto: bfloat16 where it is 4 times as fast.",
         choices=("float32", *HALF_PRECISION, "auto"),
     )  # fmt: skip
-    batch_size: int = option(64, "Texts per forward pass.", least=1)
+    batch_size: int = option(64, "Texts per forward pass; a GPU reads more at once.", least=1)
     positive_label: str | None = option(None, "The classifier's label for positive.")
     negative_label: str | None = option(None, "The classifier's label for negative.")
     device_map: str | None = option(None, "auto: spread a large model over GPUs and memory (accelerate).")

@@ -34,7 +34,7 @@ def swapbias(*arguments, cwd=None, **environment):
             patched.setenv(name, str(value))
         with pytest.raises(SystemExit) as ended:
             main()
-        for name in [name for name, one in sys.modules.items() if _lies_in(one, cwd) and cwd != str(ROOT)]:
+        for name in [name for name, one in list(sys.modules.items()) if _lies_in(one, cwd) and cwd != str(ROOT)]:
             del sys.modules[name]  # the next test has a module of this name too
     return subprocess.CompletedProcess(arguments, ended.value.code or 0, *(one.getvalue() for one in streams))
 

@@ -47,6 +47,7 @@ def test_bfloat16_equals_a_model_loaded_so(tmp_path):
     texts = tiny.texts()[:20]
     scorer = load_scorer(folder, options=LoadOptions(dtype="bfloat16"))
     plain = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.bfloat16).eval()
+    plain = plain.to(scorer.model.device)
     for members, probabilities in scorer.read(texts):
         for index, row in zip(members, probabilities, strict=True):
             encoded = scorer.encode([texts[index]])[0]
