@@ -171,7 +171,7 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
             "findings alone with --findings-only."
         )
     if findings_only:
-        results = replace(results, items={}, explained=())
+        results = replace(results, items={})
     public = replace(runs.as_public(results), manifest=privacy.public_manifest(manifest, shared=True))
     name = run_name(manifest)
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
@@ -374,7 +374,7 @@ class ShareOptions:
     how: str = ""  # COMMIT or PULL_REQUEST
     audited: str | None = None  # the model's name in the run, where it is another one
     public: bool = False  # everybody may read the results
-    findings_only: bool = False  # no scored prompts, answers or explained notes
+    findings_only: bool = False  # no scored prompts or answers
     again: bool = False  # propose what the model's owners closed or took out
     namespace: str = "swapbias"  # owner of the corpora on the Hub
     dry_run: bool = False

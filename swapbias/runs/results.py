@@ -19,7 +19,6 @@ from swapbias.files import file_sha256, parse_json, unescape_csv_cell, write_who
 from swapbias.findings import Finding, answer_counts, comparisons, findings_table
 from swapbias.measures import MEASURES, SPANS, Estimate
 from swapbias.models import Say, Scorer
-from swapbias.models.clinical import Explained, NoteOptions, explain_mismatched
 from swapbias.notes import Notes
 from swapbias.privacy import is_credentialed, public_model, writing
 from swapbias.runs.plan import Settings, Task, now
@@ -29,7 +28,6 @@ from swapbias.studies import Published, load_study, own_studies
 FINDINGS_CSV = "findings.csv"
 FINDINGS_JSON = "results.json"
 COVERAGE = "lexicon_coverage.csv"
-EXPLAINED = "explanations.json"
 MOST_BYTES = 64 * 2**20
 MOST_MANIFEST_BYTES = 2 * 2**20
 _MOST_CHARACTERS = 2_000  # of one text
@@ -42,7 +40,7 @@ Items = Mapping[str, pd.DataFrame]
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """A finished run: manifest, findings, rows of each study, coverage of lexicons, notes explained by words.
+    """A finished run: manifest, findings, rows of each study, coverage of lexicons.
 
     ``place``: its folder, or OWNER/NAME on the Hub at ``commit``; ``name``: of its folder.
     """
@@ -51,7 +49,6 @@ class Results:
     found: list[Finding]
     items: Items = field(default_factory=dict)
     coverage: pd.DataFrame = field(default_factory=pd.DataFrame)
-    explained: Sequence[Explained] = ()
     place: str = ""
     name: str = ""
     commit: str = ""
@@ -101,20 +98,8 @@ def conclude(
 ) -> list[Finding]:
     """Compare the groups, write everything down, and say in the manifest that the run is complete or stopped."""
     found = findings.judged(_found(items, tasks, readers, settings.seed), margin=settings.margin)
-    words_of_notes, explained = list[Explained](), settings.of(NoteOptions).explain
     words: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for task, reader in zip(tasks, readers, strict=True):
-        # Nothing of credentialed notes, and of chat models, for each sample would be a request.
-        of_notes = task.notes is not None and not task.credentialed and "flips" in task.experiment.rates
-        if of_notes and reader.kind != "chat" and explained:
-            rows = items[task.study.name]
-            mine = (rows["experiment"] == task.experiment.name) & (rows["model_id"] == reader.model_id)
-            two = rows[mine & rows["group"].isin(task.experiment.compared)]
-            try:
-                words_of_notes += explain_mismatched(task.study.name, two, reader, most=explained, seed=settings.seed)
-            except UsageError as error:  # LIME is an extra
-                say(f"No explanation of the most mismatched note: {error}")
-                explained = 0
         for name in task.lexicons:
             if (reader.model_id, name) not in words:
                 coverage = reader.coverage(studies.load_lexicon(name))
@@ -126,7 +111,7 @@ def conclude(
     manifest |= {name: sentences for name, sentences in notes.items() if sentences}
     manifest |= {"status": status, "finished": now()}
     table = pd.DataFrame([row for rows in words.values() for row in rows])
-    write_results(run, Results(manifest, found, items, table, words_of_notes), draw=draw)
+    write_results(run, Results(manifest, found, items, table), draw=draw)
     if status == "complete":
         manifest[SHA256] = run.sums()
         shutil.rmtree(run.folder / SCORES, ignore_errors=True)
@@ -194,14 +179,12 @@ def _unread(items: Items, tasks: Sequence[Task]) -> Iterator[str]:
 
 
 def write_results(run: Run, results: Results, *, draw: bool = True) -> None:
-    """Write findings, coverage, explanations and, with ``draw``, the report; the scored rows stand there already."""
+    """Write findings, coverage and, with ``draw``, the report; the scored rows stand there already."""
     table = findings_table(results.found)
     run.write_csv(FINDINGS_CSV, table)
     run.write_json(FINDINGS_JSON, {"swapbias": results.manifest["swapbias"], "findings": table.to_dict("records")})
     if len(results.coverage):
         run.write_csv(COVERAGE, results.coverage)
-    if results.explained:
-        run.write_json(EXPLAINED, [asdict(one) for one in results.explained])
     if draw:
         _write_report(run, results)
 
@@ -268,14 +251,12 @@ def read_results(run: Run) -> Results:
     """The results of a finished run, as they were written; raises as ``read_run``, and where a file is missing."""
     read = read_run(run.folder)
     items = {study: run.items(study) for study in dict.fromkeys(one.study for one in read.found)}
-    coverage, explained = pd.DataFrame(), list[Explained]()
+    coverage = pd.DataFrame()
     if (run.folder / COVERAGE).is_file():  # words such as null and nan stay words
         text = pd.read_csv(run.checked(COVERAGE), dtype=str, keep_default_na=False).map(unescape_csv_cell)
         flags = [name for name in ("in_vocabulary", "matched") if name in text]
         coverage = text.assign(**{name: text[name] == "True" for name in flags})
-    if (run.folder / EXPLAINED).is_file():
-        explained = [Explained(**one) for one in parse_json(run.checked(EXPLAINED).read_bytes())]
-    return replace(read, items=items, coverage=coverage, explained=explained)
+    return replace(read, items=items, coverage=coverage)
 
 
 def as_public(results: Results) -> Results:
@@ -292,7 +273,6 @@ def as_public(results: Results) -> Results:
         found=[replace(one, model_id=public_model(one.model_id)) for one in results.found],
         items={study: renamed(rows) for study, rows in results.items.items()},
         coverage=renamed(results.coverage),
-        explained=[replace(one, model_id=public_model(one.model_id)) for one in results.explained],
     )
 
 

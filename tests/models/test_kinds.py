@@ -58,7 +58,7 @@ def test_settings_stand_in_a_manifest_as_they_always_have_and_come_back():
     )
     saved = settings.saved()
     assert set(saved) == {"model", "kind", "seed", "studies", "limit", "margin", "wordings", "load", "notes", "chat"}
-    asked = {"question", "checklist", "explain"}
+    asked = {"question", "checklist"}
     assert set(saved["notes"]) == {"embeddings", "classifier", "data", "plausible", "max_doubt", *asked}
     assert set(saved["chat"]) == {
         "model", "base_url", "provider", "scoring", "top_logprobs", "trials", "temperature",
@@ -89,7 +89,6 @@ def test_a_setting_is_one_and_the_same_from_the_command_line_a_file_and_python(d
         (LoadOptions, {"batch_size": "4"}, r"^batch_size is '4', expected a valid integer\. Change --batch-size\.$"),
         (ChatOptions, {"timeout": float("nan")}, r"^timeout is nan, expected a number of 0\.001 or more\. Change"),
         (ChatOptions, {"trials": 0}, r"^trials is 0, expected 1 to 1,000\. Change --trials\.$"),
-        (NoteOptions, {"explain": -1}, r"^explain is -1, expected a number of 0 or more\. Change -M explain\.$"),
     ],
 )
 def test_a_wrong_setting_is_one_sentence(made, wrong, sentence):

@@ -1,4 +1,4 @@
-"""Rates by phenotype and group, answers by class, bounds and explained words, as they stand on the page."""
+"""Rates by phenotype and group, answers by class, and bounds, as they stand on the page."""
 
 from dataclasses import replace
 

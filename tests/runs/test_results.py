@@ -1,14 +1,12 @@
 """Results read back from a run are those that were written, and nothing shown names a place on the machine."""
 
 import json
-from dataclasses import asdict
 
 import pandas as pd
 import pytest
 
 from swapbias.errors import UsageError
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.models.clinical import NoteOptions
 from swapbias.privacy.manifest_schema import OWN_ENDPOINT, private_strings, public_manifest, public_model
 from swapbias.report.page import render
 from swapbias.runs.audit import start
@@ -70,23 +68,6 @@ def test_a_report_that_is_drawn_otherwise_is_recorded(masked_run, tmp_path, monk
     assert read_results(again)
     again.checked("report.html")
     assert "figures/paper" not in again.sums()
-
-
-def test_explained_notes_are_read_back(tmp_path, quiet):
-    notes = NoteOptions(classifier="tests.runs.test_results:drinker")
-    data = tmp_path / "own.csv"
-    data.write_text("text,label,gender\nAfter a fall he was tired.,1,M\nShe is well.,0,F\n")
-    settings = Settings(
-        studies=("phenotype_fairness",), options=(NoteOptions(**{**asdict(notes), "data": str(data)}),)
-    )
-    run, _ = start(settings, tmp_path / "run", **quiet)
-    before = files_below(run.folder)
-    assert "explanations.json" in before
-    results = read_results(run)
-    assert results.explained[0].model_id == "tests.runs.test_results:drinker"
-    emptied(run)
-    write_results(run, results)
-    assert files_below(run.folder) == before
 
 
 def test_words_that_look_like_blanks_stay_words(masked_run, tmp_path):

@@ -87,7 +87,7 @@ def test_no_manifest_is_a_traceback(content):
         ("chat", "base_url", 5),
         ("chat", "own_address", "http://a"), ("chat", "temperature", None), ("load", "device", []),
         ("load", "batch_size", "x"), ("notes", "embeddings", [1]), ("notes", "embeddings", "abc"),
-        ("notes", "data", 3), ("notes", "explain", "3"), ("chat", "timeout", True),
+        ("notes", "data", 3), ("notes", "max_doubt", "3"), ("chat", "timeout", True),
     ],
 )  # fmt: skip
 def test_a_setting_of_another_type_is_one_sentence(part, name, value):
