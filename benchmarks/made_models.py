@@ -112,12 +112,12 @@ def _made(family: Any, config: Any) -> Any:
 
 def masked_scorer(model: Any, *, dtype: str = "float32") -> Any:
     """As an audit would load it; of a copy, for its weights are packed in place."""
-    from swapbias.models.engine.encoder import Rounding
+    import torch
+
     from swapbias.models.masked import MaskedScorer
 
-    scorer = MaskedScorer(copy.deepcopy(model), tokenizer(), model_id="RoBERTa of random weights", identity={})
-    scorer.rounding = Rounding(scorer.engine, dtype)
-    return scorer
+    read = copy.deepcopy(model).to(getattr(torch, dtype))
+    return MaskedScorer(read, tokenizer(), model_id="RoBERTa of random weights", identity={})
 
 
 def weights(model: Any) -> tuple[int, int]:

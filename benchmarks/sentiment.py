@@ -14,14 +14,11 @@ EQUAL = 1e-4
 
 
 def _scorer(model: Any) -> Any:
-    from swapbias.models.engine.encoder import Rounding
     from swapbias.models.transformers_scorer import TextClassifierScorer
 
-    scorer = TextClassifierScorer(
+    return TextClassifierScorer(
         copy.deepcopy(model), tokenizer(), model_id="DistilBERT of random weights", identity={}
     )
-    scorer.rounding = Rounding(scorer.engine, "float32")
-    return scorer
 
 
 def _prepare(scale: Scale) -> Prepared:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-HALF_PRECISION = ("bfloat16", "float16")
 VADER, TFIDF = "vader", "tfidf-lsa"
 CLASSIFIERS = ("svm", "rf", "mlp")  # phenotype classifiers trained here; any other name is one of the user's
 REGRESSION, RAW = "regression", "raw score of the model"  # a kind of text classifiers, and the unit of its scores
@@ -96,7 +95,7 @@ class Scorer(Protocol):
     ``identity``: what pins the model down in the manifest. ``expected``: numbers by ``Finding.key`` to compare with;
     None: published ones. ``chunk_rows``: rows scored before they are saved. ``sends_text``: whether texts leave this
     machine and the user's own services. ``negative_label``: the ``answer`` that means negative sentiment. ``notes``:
-    sentences on the scores, ``dtype_error`` (what half precision changed), ``truncated`` (answers at the token
+    sentences on the scores, ``truncated`` (answers at the token
     limit) and ``spent`` (requests so far).
     """
 
@@ -144,10 +143,6 @@ class DerivedScorer(Scorer):
     def __init__(self, inner: Any, **settings: Any) -> None:
         self.inner, self.model_id = inner, inner.model_id
         self.identity = {**inner.identity, **settings}
-
-    @property
-    def notes(self) -> Mapping[str, str]:
-        return dict(self.inner.notes)
 
 
 # --- settings -------------------------------------------------------------------------------------------
@@ -233,7 +228,7 @@ class LoadOptions:
     device: str = option("auto", "auto, cpu, cuda, cuda:N or mps.", choices=("auto", "cpu", "cuda", "cuda:N", "mps"))
     dtype: str = option(
         "float32", "float32; bfloat16, float16 (change results); auto: bfloat16 where it is 4 times as fast.",
-        choices=("float32", *HALF_PRECISION, "auto"),
+        choices=("float32", "bfloat16", "float16", "auto"),
     )  # fmt: skip
     batch_size: int = option(64, "Texts per forward pass; a GPU reads more at once.", least=1)
     positive_label: str | None = option(None, "The classifier's label for positive.")

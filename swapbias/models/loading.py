@@ -6,7 +6,6 @@ import re
 import socket
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
@@ -18,7 +17,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256, is_there, parse_json
-from swapbias.models.base import HALF_PRECISION, LoadOptions
+from swapbias.models.base import LoadOptions
 from swapbias.models.network import configure_http
 
 if TYPE_CHECKING:
@@ -240,14 +239,14 @@ def pick_device(device: str) -> "torch.device":
         raise UsageError(f"device {device}: torch finds none on this machine. Pass --device cpu.") from error
 
 
-def with_dtype(options: LoadOptions) -> LoadOptions:
-    """The options with ``auto`` as the type that it is here: bfloat16 where that is four times as fast as float32."""
+def _chosen_dtype(options: LoadOptions) -> str:
+    """The type of the weights; of ``auto`` bfloat16 where that is four times as fast here as float32."""
     if options.dtype != "auto":
-        return options
+        return options.dtype
     times = _times_faster(pick_device(options.device).type)
     chosen = "bfloat16" if times >= _WORTH_ROUNDING else "float32"
     logging.getLogger("swapbias").info("dtype auto: %s, for bfloat16 is %.1f times as fast here.", chosen, times)
-    return replace(options, dtype=chosen)
+    return chosen
 
 
 @cache
@@ -263,28 +262,19 @@ def _times_faster(device: str) -> float:
     return exact / rounded
 
 
-def rounds_later(options: LoadOptions) -> bool:
-    """Whether an encoder is loaded in float32 and rounded once the effect of rounding was measured on a sample."""
-    return options.dtype in HALF_PRECISION and not (options.device_map or options.quantization)
-
-
-def load_model(
-    model: str, auto_class: Any, options: LoadOptions, *, exact: bool = False
-) -> tuple[Any, Any, dict[str, Any]]:
+def load_model(model: str, auto_class: Any, options: LoadOptions) -> tuple[Any, Any, dict[str, Any]]:
     """Model (in eval mode, on its device), tokenizer, and what identifies the model, for the manifest.
 
-    All files are of one commit; an adapter (PEFT) is merged; ``exact``: in float32 where ``rounds_later``.
+    All files are of one commit; an adapter (PEFT) is merged.
     UsageError: a missing device or package, remote code that is not pinned. ValueError: no model of this class, or a
     head without weights.
     """
     import torch
     from transformers import AutoTokenizer
 
-    options = with_dtype(options)
-    where = pick_device(options.device)
+    where, dtype = pick_device(options.device), _chosen_dtype(options)
     place, config = _located(model, options)
     name, how = _source(place, options)
-    dtype = "float32" if exact and rounds_later(options) else options.dtype
     weights = {"dtype": getattr(torch, dtype)} | _weight_settings(options)
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, **how)
@@ -323,7 +313,7 @@ def load_model(
         loaded = loaded.to(where)
     loaded = loaded.eval()
     settings = {one: value for one in _RECORDED if (value := getattr(options, one))}
-    return loaded, tokenizer, {**pin, "device": loaded.device.type, "dtype": options.dtype, **settings}
+    return loaded, tokenizer, {**pin, "device": loaded.device.type, "dtype": dtype, **settings}
 
 
 def _weight_settings(options: LoadOptions) -> dict[str, Any]:

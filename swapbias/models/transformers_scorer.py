@@ -11,7 +11,7 @@ from swapbias.errors import UsageError
 from swapbias.models import base, loading
 from swapbias.models.base import LoadOptions, Progress, Scored, Scorer, not_finite, not_scored, silent
 from swapbias.models.classifier import find_negative, of_labels, positive_index
-from swapbias.models.engine.encoder import Engine, Rounding, twin
+from swapbias.models.engine.encoder import Engine, twin
 from swapbias.studies import Prompt
 
 
@@ -35,17 +35,12 @@ class TransformersScorer(Scorer):
         if self.is_encoder:
             self.engine = Engine(self.model, batch_size=self.batch_size)
         self.identity = {**identity, "kind": self.kind}
-        self.rounding: Rounding | None = None
 
     @classmethod
     def load(cls, model: str, options: LoadOptions, **settings: Any) -> Self:
         """From a local folder or Hub id, on the device and in the type of ``options``."""
-        options = loading.with_dtype(options)
-        loaded, tokenizer, pin = loading.load_model(model, cls.auto_class, options, exact=cls.is_encoder)
-        made = cls(loaded, tokenizer, model_id=loading.model_name(model), identity=pin, options=options, **settings)
-        if cls.is_encoder and loading.rounds_later(options):
-            made.rounding = Rounding(made.engine, options.dtype)
-        return made
+        loaded, tokenizer, pin = loading.load_model(model, cls.auto_class, options)
+        return cls(loaded, tokenizer, model_id=loading.model_name(model), identity=pin, options=options, **settings)
 
     @classmethod
     def wrap(cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions, **settings: Any) -> Self:
@@ -53,19 +48,12 @@ class TransformersScorer(Scorer):
         pin = loading.loaded_pin(model)
         return cls(twin(model), tokenizer, model_id=model_id, identity=pin, options=options, **settings)
 
-    @property
-    def notes(self) -> Mapping[str, str]:
-        note = self.rounding.note(self.model_id, raw=self.kind == base.REGRESSION) if self.rounding else ""
-        return {"dtype_error": note} if note else {}
-
     def outputs(
         self, encoded: Sequence[Sequence[int]], read: Callable[[Sequence[Sequence[int]]], torch.Tensor]
     ) -> Iterator[tuple[list[int], torch.Tensor]]:
         """Batches: indices into ``encoded``, and what ``read`` gives; texts too long for the model are in none."""
         limit = loading.length_limit(self.tokenizer, self.model)
         fits = [index for index, ids in enumerate(encoded) if len(ids) <= limit]
-        if self.rounding:
-            self.rounding.settle([encoded[index] for index in fits], read)
         for batch in self.engine.batches([len(encoded[index]) for index in fits]):
             members = [fits[index] for index in batch]
             yield members, read([encoded[index] for index in members])

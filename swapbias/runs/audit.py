@@ -186,7 +186,7 @@ def _score(
             manifest["from_cache"] = manifest.get("from_cache", 0) + scores.rows_reused
             run.write_manifest(manifest)
     status = "stopped" if scoring.stop else "complete"
-    more: dict[str, Any] = {"say": say, "draw": draw, "status": status, "rounding": [*scoring.notes]}
+    more: dict[str, Any] = {"say": say, "draw": draw, "status": status}
     found = conclude(run, manifest, tasks, readers, items, settings, **more)
     if scoring.stop:
         say(f"The report has the whole trials: {run.place}/{REPORT}.")

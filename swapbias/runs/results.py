@@ -94,7 +94,6 @@ def conclude(
     say: Say,
     draw: bool = True,
     status: str = "complete",
-    rounding: Sequence[str] = (),
 ) -> list[Finding]:
     """Compare the groups, write everything down, and say in the manifest that the run is complete or stopped."""
     found = findings.judged(_found(items, tasks, readers, settings.seed), margin=settings.margin)
@@ -105,7 +104,7 @@ def conclude(
                 coverage = reader.coverage(studies.load_lexicon(name))
                 words[reader.model_id, name] = [asdict(one) for one in coverage]
     truncated = dict.fromkeys(filter(None, (one.notes.get("truncated") for one in readers)))
-    notes = {"dtype_error": [*rounding], "truncated": [*truncated], "unread": [*_unread(items, tasks)]}
+    notes = {"truncated": [*truncated], "unread": [*_unread(items, tasks)]}
     for sentence in chain.from_iterable(notes.values()):
         say(sentence)
     manifest |= {name: sentences for name, sentences in notes.items() if sentences}

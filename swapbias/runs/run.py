@@ -376,10 +376,9 @@ def scored_tasks(tasks: Sequence[Task], readers: Sequence[Scorer]) -> list[Score
 
 
 def score_part(every: Sequence[ScoredTask], part: Part, advance: Progress) -> Result:
-    """The scores of a part, and notes on its model."""
+    """The scores of a part."""
     one = every[part["place"]]
-    scored = one.reader.score(as_prompts(one.rows_of(part)), advance)
-    return {"scored": scored, "notes": [note for key, note in one.reader.notes.items() if key == "dtype_error"]}
+    return {"scored": one.reader.score(as_prompts(one.rows_of(part)), advance)}
 
 
 @dataclass(slots=True)
@@ -392,7 +391,6 @@ class Scoring:
     say: Say
     bar: Bar
     cache: ScoreCache
-    notes: dict[str, None] = field(default_factory=dict)
     stopped: str = ""
     stop: BaseException | None = None
     items: "dict[str, pd.DataFrame]" = field(default_factory=dict)
@@ -481,7 +479,6 @@ class Scoring:
             if part["name"] in paths:
                 self.cache.write(paths[part["name"]], result["scored"])
             self._add(part, result["scored"])
-            self.notes |= dict.fromkeys(result["notes"])
 
     def _add(self, part: Part, scored: Sequence[Scored]) -> None:
         one = self.every[part["place"]]

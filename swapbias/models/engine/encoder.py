@@ -1,7 +1,7 @@
-"""Reading many texts with one encoder, as fast as its family allows, and the error of rounded weights."""
+"""Reading many texts with one encoder, as fast as its family allows."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
 
@@ -10,54 +10,10 @@ import torch
 from swapbias.models.engine.packing import can_pack, head_at, only_rows, pack, read_packed, rows_of, without_window
 from swapbias.models.loading import length_batches
 
-SAMPLE = 32  # texts read in both
 # Tokens of a row per text of the batch size: 64 texts make rows of 1,024 tokens, beyond which a CPU gains nothing.
 _ROOM, _ROOM_ELSEWHERE = {"cpu": 16}, 256
 
 Encoded = Sequence[Sequence[int]]
-
-
-def rounding_error(exact: torch.Tensor, rounded: torch.Tensor) -> tuple[float, float]:
-    """Of probabilities of shape (texts, outputs) the greatest difference, and the mean mass that moved in a text."""
-    difference = (exact.double() - rounded.double()).abs()
-    return float(difference.max()), float(difference.sum(dim=1).mean() / 2)
-
-
-class Rounding:
-    """Casts an engine's weights, loaded in float32, to half precision once the first texts were read in both.
-
-    So a second model is never loaded, and memory is at no time above what float32 needs alone.
-    """
-
-    def __init__(self, engine: "Engine", dtype: str) -> None:
-        self.engine, self.dtype = engine, dtype
-        self.texts, self.largest, self.mean = 0, 0.0, 0.0  # read in both, and ``rounding_error``
-
-    def settle(self, encoded: Encoded, read: Callable[[Encoded], torch.Tensor]) -> None:
-        """Round the weights if due, and measure it on texts spread evenly; ``read`` gives their probabilities."""
-        dtype = getattr(torch, self.dtype)
-        if self.engine.model.dtype == dtype or not encoded:
-            return
-        sample = list(encoded[:: max(1, len(encoded) // SAMPLE)])[:SAMPLE]
-        batches = [[sample[at] for at in batch] for batch in self.engine.batches([len(ids) for ids in sample])]
-        exact = torch.cat([read(batch) for batch in batches])
-        self.engine.model.to(dtype)
-        rounded = torch.cat([read(batch) for batch in batches])
-        known = (exact + rounded).isfinite().all(dim=1)  # what gives NaN has no error, and is counted elsewhere
-        if known.any():
-            self.texts, (self.largest, self.mean) = int(known.sum()), rounding_error(exact[known], rounded[known])
-
-    def note(self, model_id: str, *, raw: bool = False) -> str:
-        """A sentence on the error, blank in float32; ``raw``: outputs are scores of a regression."""
-        if not self.texts:
-            return ""
-        what, moved = (
-            ("raw score", "") if raw else ("probability", f", and on average {self.mean:.2g} of the mass moved")
-        )
-        return (
-            f"{model_id} in {self.dtype}, measured against float32 on {self.texts} texts: the largest error of a "
-            f"{what} is {self.largest:.2g}{moved}."
-        )
 
 
 def twin(model: Any) -> Any:
