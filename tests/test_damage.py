@@ -7,7 +7,7 @@ import pytest
 
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings
-from swapbias.runs.results import read_results
+from swapbias.runs.results import read_run
 from swapbias.runs.run import Run
 from swapbias.swapping import Job, swap_files
 from swapbias.swapping.readers import read_files
@@ -58,7 +58,7 @@ def whole(tmp_path_factory, quiet):
 
 
 def told(folder):
-    results = read_results(Run(folder))
+    results = read_run(folder)
     items = {name: rows.to_dict("list") for name, rows in results.items.items()}
     manifest = {
         name: value for name, value in results.manifest.items() if name not in ("started", "finished", "sha256")

@@ -156,7 +156,7 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
             f"{run.folder} is of notes of your own, and findings of notes may tell of patients. Give its "
             "report to those who may read it."
         )
-    results = runs.read_results(run)
+    results = runs.read_run(run.folder)
     if runs.SHA256 not in manifest:
         raise ValueError(f"{run.folder} records no sha256 of its files. Share the folder that the audit wrote.")
     for study, rows in results.items.items():

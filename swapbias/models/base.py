@@ -258,6 +258,15 @@ class Request:
         """The settings of this class, or their defaults."""
         return next((one for one in self.options if isinstance(one, options)), options())
 
+    def places(self) -> list[str]:
+        """The models and files that are named: some may be Python functions, whose loading runs code."""
+        named = [self.model]
+        for made in (self.load, *self.options):
+            for one in (each for each, _ in settable(type(made)) if each.metadata.get("place")):
+                value = getattr(made, one.name)
+                named += value if isinstance(value, tuple) else [value]
+        return [name for name in named if name]
+
 
 # --- kinds of models ------------------------------------------------------------------------------------
 
@@ -324,10 +333,6 @@ class Kind(Protocol):
         """True if the user changed its settings."""
         return self.options is not None and request.of(self.options) != self.options()
 
-    def check(self, request: Request) -> None:
-        """Refuse settings that contradict each other, with a UsageError."""
-        return
-
     def expand(self, rows: Sequence[Row], request: Request, experiment: Experiment) -> Sequence[Row]:
         """The rows that the model reads: those of an experiment, for a chat model one for each trial."""
         return rows
@@ -342,10 +347,6 @@ class Kind(Protocol):
         """Forward passes for these rows, of a model without requests."""
         passes = self.readings[experiment.reading].passes
         return f"{'at most ' if passes > 1 else ''}{passes * len(set(column(rows, 'text'))):,} model calls"
-
-    def code(self, request: Request) -> tuple[str, ...]:
-        """Models that its settings name and whose loading may run code."""
-        return ()
 
 
 def imported(name: str) -> Any:

@@ -4,6 +4,7 @@ import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
@@ -20,6 +21,7 @@ from swapbias.studies import Prompt
 
 _ROUNDING = 1e-9  # sums of probabilities may pass 1 by so much
 POSITIVE_NAMES = ("positive", "pos")
+_NUMBERED = (["0", "1"], ["0.0", "1.0"], ["-1", "1"], ["False", "True"])  # classes of which the second is positive
 
 # --- labels -----------------------------------------------------------------------------------------------
 
@@ -165,7 +167,8 @@ class CallableScorer(Scorer):
 class ProbabilityScorer(CallableScorer):
     """Score: probability (0..1) that ``predict_proba`` of scikit-learn gives to the positive class of a text.
 
-    The positive class is named so, or the second of two (0 and 1). NaN: the text is blank, or a probability is NaN.
+    1 or 0 of a model that has ``predict`` alone. The positive class is named so, or the second of two (0 and 1). NaN:
+    the text is blank, or a probability is NaN.
     """
 
     def __init__(
@@ -182,18 +185,19 @@ class ProbabilityScorer(CallableScorer):
             self._labels = list(labels) or [str(label) for label in model.classes_]
         except AttributeError as error:
             raise UsageError(f"{model_id} has no classes_: it is not fitted. Fit it on texts first.") from error
-        numbered = options.positive_label is None and self._labels in (["0", "1"], ["-1", "1"], ["False", "True"])
+        numbered = options.positive_label is None and self._labels in _NUMBERED
         self._positive = 1 if numbered else positive_index(self._labels, options.positive_label)
         self.negative_label = find_negative(self._labels, self._positive, options.negative_label)
         known = {"positive_label": self._labels[self._positive]} if identity is None else identity
-        super().__init__(model.predict_proba, model_id=model_id, batch_size=options.batch_size, identity=known)
+        predict = getattr(model, "predict_proba", None) or partial(_one_hot, model)
+        super().__init__(predict, model_id=model_id, batch_size=options.batch_size, identity=known)
 
     def _scored(self, texts: list[str]) -> list[Scored]:
         try:
             found = np.asarray(self.function(texts), dtype=np.float64)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever a pipeline of theirs raises
             what = type(error).__name__  # its message often quotes the text
-            raise ValueError(f"{self.model_id} cannot read texts ({what}). Add its vectorizer.") from error
+            raise ValueError(f"{self.model_id} cannot read texts ({what}). Add its vectorizer.") from None
         wanted = (len(texts), len(self._labels))
         if found.shape != wanted or np.any((found < -_ROUNDING) | (found > 1 + _ROUNDING)):
             raise ValueError(
@@ -202,6 +206,11 @@ class ProbabilityScorer(CallableScorer):
             )
         scored = (of_labels(self._labels, self._positive, row) for row in found)
         return [one if text.strip() else not_scored() for text, one in zip(texts, scored, strict=True)]
+
+
+def _one_hot(model: Any, texts: list[str]) -> Any:
+    """What a classifier without probabilities predicts: 1 for the class of each text, 0 for the others."""
+    return np.asarray(model.predict(texts))[:, None] == model.classes_
 
 
 class VaderScorer(CallableScorer):

@@ -23,7 +23,6 @@ from .results import (
     as_public as as_public,
     parse_manifest as parse_manifest,
     parse_results as parse_results,
-    read_results as read_results,
     read_run as read_run,
     rebuild_report as rebuild_report,
     write_figures as write_figures,

@@ -22,10 +22,10 @@ from swapbias.report import ComparisonPage
 from swapbias.runs import plan
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.compare import compare_runs, write_comparison
-from swapbias.runs.plan import Settings, Task
-from swapbias.runs.results import conclude, read_results, read_run
-from swapbias.runs.run import MANIFEST, REPORT, SCORES, STUDIES, Run, Scoring, Store, score_part, scored_tasks
-from swapbias.runs.scorers import check_code, check_keys, identities, load_readers
+from swapbias.runs.plan import Settings
+from swapbias.runs.results import conclude, read_run
+from swapbias.runs.run import MANIFEST, REPORT, SCORES, STUDIES, Run, Scoring, Store, score_part
+from swapbias.runs.scorers import ScoredTask, check_code, check_keys, identities, load_readers
 from swapbias.swapping import LOCAL, Engine, Work, worker_pool
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def start(
         if (begun["swapbias"], begun["corpora"]) != (__version__, planned["corpora"]):
             raise UsageError(f"{run.place} was begun with another swapbias or other prompts. Choose another --out.")
         if begun["status"] == "complete" and scorer is None:
-            return run, read_results(run).found
+            return run, read_run(folder).found
         if bool(begun.get("in_memory")) != (scorer is not None):
             raise UsageError(f"{run.place} was begun with another model. Choose another --out.")
         if scorer and not any(name.endswith("sha256") for name in scorer.identity):
@@ -81,12 +81,12 @@ def start(
             raise UsageError("The prompts or word lists are not those of the run that is to be repeated. Audit anew.")
     pinned = (begun or expected or {}).get("models")
     how: dict[str, Any] = {"say": say, "bar": bar}
-    readers = load_readers(settings, tasks, scorer=scorer, pinned=pinned or (), **how)  # before any writing
-    models = identities(readers)
+    every = load_readers(settings, tasks, scorer=scorer, pinned=pinned or (), **how)  # before any writing
+    models = identities(every)
     if pinned is not None and models != pinned:
         raise UsageError(f"{run.place} needs another version of the model than there is now. Start a new run.")
     if begun and begun["status"] == "complete":
-        return run, read_results(run).found
+        return run, read_run(folder).found
     manifest = begun or {**planned, "models": models, **({"in_memory": True} if scorer else {})}
     then = f"Wait until it ends, or stop it and go on with swapbias audit --resume {run.place}."
     with writing(folder, credentialed=planned["credentialed"], then=then):
@@ -95,7 +95,7 @@ def start(
                 say(sentence)
             Run.create(folder, manifest, run.address)
         run.remove_temporary()
-        return run, _score(run, settings, tasks, readers, cache=cache, engine=engine, draw=draw, **how)
+        return run, _score(run, settings, every, cache=cache, engine=engine, draw=draw, **how)
 
 
 def resume(
@@ -144,17 +144,9 @@ def _check_store(store: Store | None, planned: Mapping[str, Any], *, chat: bool)
 
 
 def _score(
-    run: Run,
-    settings: Settings,
-    tasks: Sequence[Task],
-    readers: Sequence[Scorer],
-    *,
-    say: Say,
-    bar: Bar,
-    cache: bool,
-    engine: Engine,
+    run: Run, settings: Settings, every: Sequence[ScoredTask], *, say: Say, bar: Bar, cache: bool, engine: Engine,
     draw: bool,
-) -> "list[Finding]":
+) -> "list[Finding]":  # fmt: skip
     """Score what a run lacks, and conclude it."""
     manifest = run.manifest()
     if manifest["credentialed"]:
@@ -165,11 +157,10 @@ def _score(
         )
         if engine.address:
             say(f"The machines of the cluster at {engine.address} read them: they must be yours.")
-    for task, reader in zip(tasks, readers, strict=True):
-        reader.keep_answers(run.folder, text=not task.credentialed)
+    for one in every:
+        one.reader.keep_answers(run.folder, text=not one.task.credentialed)
     scores = ScoreCache(settings.load, run.folder / SCORES, shared=cache)
-    every = scored_tasks(tasks, readers)
-    scoring = Scoring(run, manifest, every, say, bar, scores)
+    scoring = Scoring(run, manifest, dict(enumerate(every)), say, bar, scores)
     files = (one for one in (run.folder / STUDIES).rglob("*") if one.is_file())
     spec = {
         "manifest": manifest,
@@ -178,16 +169,14 @@ def _score(
     how: dict[str, Any] = {"credentialed": manifest["credentialed"], "advance": scoring.advance}
     try:
         maker = f"{part_scorer.__module__}:{part_scorer.__name__}"
-        with worker_pool(engine, maker, spec, own=lambda: partial(score_part, every), **how) as pool:
-            items = scoring.score(pool)
+        with worker_pool(engine, maker, spec, own=lambda: partial(score_part, scoring.every), **how) as pool:
+            scoring.score(pool)
     finally:  # a run that is stopped says it too
         if cache:
             scores.trim()
             manifest["from_cache"] = manifest.get("from_cache", 0) + scores.rows_reused
             run.write_manifest(manifest)
-    status = "stopped" if scoring.stop else "complete"
-    more: dict[str, Any] = {"say": say, "draw": draw, "status": status}
-    found = conclude(run, manifest, tasks, readers, items, settings, **more)
+    found = conclude(scoring, settings, draw=draw)
     if scoring.stop:
         say(f"The report has the whole trials: {run.place}/{REPORT}.")
         raise scoring.stop
@@ -209,14 +198,12 @@ def part_scorer(spec: Mapping[str, Any]) -> Work:
         raise UsageError(f"The worker on {machine} has other prompts or word lists. Install the same everywhere.")
     # Requests to chat models are made by the process that began the run.
     settings = replace(settings, options=tuple(one for one in settings.options if not isinstance(one, ChatOptions)))
-    mine = [task for task in tasks if task.kind.name != "chat"]
-    readers = load_readers(settings, mine, pinned=manifest["models"])
+    mine = {place: task for place, task in enumerate(tasks) if task.kind.name != "chat"}
+    every = load_readers(settings, [*mine.values()], pinned=manifest["models"])
     known = [{**one, "device": ""} for one in manifest["models"]]
-    if not all({**one, "device": ""} in known for one in identities(readers)):
+    if not all({**one, "device": ""} in known for one in identities(every)):
         raise UsageError(f"The worker on {machine} has another version of the model. Put the same one everywhere.")
-    loaded = iter(readers)
-    every = scored_tasks(tasks, [readers[0] if task.kind.name == "chat" else next(loaded) for task in tasks])
-    return partial(score_part, every)
+    return partial(score_part, dict(zip(mine, every, strict=True)))
 
 
 # --- several models: a run for each, one after another, and one comparison of them --------------------

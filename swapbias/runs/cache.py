@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
@@ -32,26 +32,6 @@ def cache_limit() -> int:
         return max(0, int(value))
     except ValueError as error:
         raise UsageError(f"{LIMIT} is {value!r}, expected a number of bytes (0: store nothing).") from error
-
-
-def trim(folder: Path, limit: int) -> None:
-    """Remove the least recently used files until the others take at most ``limit`` bytes."""
-    files = sorted(_files(folder))
-    total = sum(size for _, size, _ in files)
-    for _, size, path in files:
-        if total <= limit:
-            break
-        path.unlink(missing_ok=True)  # another process may have been faster
-        total -= size
-
-
-def _files(folder: Path) -> Iterator[tuple[float, int, Path]]:
-    """Time of last use, bytes and path of every file; what another process removes meanwhile is left out."""
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):
-            if path.is_file():
-                state = path.stat()
-                yield state.st_mtime, state.st_size, path
 
 
 class ScoreCache:
@@ -114,9 +94,16 @@ class ScoreCache:
             place.chmod(0o600)
 
     def trim(self) -> None:
-        """Keep the user's cache folder within its limit."""
-        if self.limit:
-            trim(self._folder, self.limit)
+        """Remove the least recently used files of the user's cache folder until it is within its limit."""
+        files = list[tuple[float, int, Path]]()
+        for path in self._folder.rglob("*.*") if self.limit else ():
+            with suppress(FileNotFoundError):  # another process may have been faster
+                files.append((path.stat().st_mtime, path.stat().st_size, path))
+        total = sum(size for _, size, _ in files)
+        for _, size, path in sorted(files):
+            if total > self.limit:
+                path.unlink(missing_ok=True)
+                total -= size
 
     def key(self, prompts: Sequence[Prompt], scorer: Scorer) -> str:
         """sha256 over all that the scores of these prompts depend on; the name of the model is not part of it."""

@@ -207,8 +207,7 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
     """
     if settings.kind and settings.model is None:
         raise UsageError(f"--kind {settings.kind} says what kind a model is, and no model is named. Name one.")
-    for one in kinds():
-        one.check(settings)
+    settings.of(ChatOptions).check()
     requested = [one for one in kinds() if one.is_requested(settings)]
     own = [study for one in requested for study in _studies_wanted(one, settings)]
     usual = [name for name in studies.studies() if not load_study(name).on_request]

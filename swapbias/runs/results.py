@@ -18,11 +18,11 @@ from swapbias.errors import UsageError, need
 from swapbias.files import file_sha256, parse_json, unescape_csv_cell, write_whole
 from swapbias.findings import Finding, answer_counts, comparisons, findings_table
 from swapbias.measures import MEASURES, SPANS, Estimate
-from swapbias.models import Say, Scorer
 from swapbias.notes import Notes
 from swapbias.privacy import is_credentialed, public_model, writing
-from swapbias.runs.plan import Settings, Task, now
-from swapbias.runs.run import MANIFEST, REPORT, SCORES, SHA256, Run
+from swapbias.runs.plan import Settings, now
+from swapbias.runs.run import MANIFEST, REPORT, SCORES, SHA256, Run, Scoring
+from swapbias.runs.scorers import ScoredTask
 from swapbias.studies import Published, load_study, own_studies
 
 FINDINGS_CSV = "findings.csv"
@@ -83,58 +83,49 @@ class LazyItems(Mapping[str, pd.DataFrame]):
 # --- from scores to results ---------------------------------------------------------------------------
 
 
-def conclude(
-    run: Run,
-    manifest: dict[str, Any],
-    tasks: Sequence[Task],
-    readers: Sequence[Scorer],
-    items: Items,
-    settings: Settings,
-    *,
-    say: Say,
-    draw: bool = True,
-    status: str = "complete",
-) -> list[Finding]:
+def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list[Finding]:
     """Compare the groups, write everything down, and say in the manifest that the run is complete or stopped."""
-    found = findings.judged(_found(items, tasks, readers, settings.seed), margin=settings.margin)
+    run, manifest, items, every = scoring.run, scoring.manifest, scoring.items, [*scoring.every.values()]
+    found = findings.judged(_found(items, every, settings.seed), margin=settings.margin)
     words: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for task, reader in zip(tasks, readers, strict=True):
-        for name in task.lexicons:
-            if (reader.model_id, name) not in words:
-                coverage = reader.coverage(studies.load_lexicon(name))
-                words[reader.model_id, name] = [asdict(one) for one in coverage]
-    truncated = dict.fromkeys(filter(None, (one.notes.get("truncated") for one in readers)))
-    notes = {"truncated": [*truncated], "unread": [*_unread(items, tasks)]}
+    for one in every:
+        for name in one.task.lexicons:
+            if (one.reader.model_id, name) not in words:
+                coverage = one.reader.coverage(studies.load_lexicon(name))
+                words[one.reader.model_id, name] = [asdict(row) for row in coverage]
+    truncated = dict.fromkeys(filter(None, (one.reader.notes.get("truncated") for one in every)))
+    notes = {"truncated": [*truncated], "unread": [*_unread(items, every)]}
     for sentence in chain.from_iterable(notes.values()):
-        say(sentence)
+        scoring.say(sentence)
     manifest |= {name: sentences for name, sentences in notes.items() if sentences}
-    manifest |= {"status": status, "finished": now()}
+    manifest |= {"status": "stopped" if scoring.stop else "complete", "finished": now()}
     table = pd.DataFrame([row for rows in words.values() for row in rows])
     write_results(run, Results(manifest, found, items, table), draw=draw)
-    if status == "complete":
+    if not scoring.stop:
         manifest[SHA256] = run.sums()
         shutil.rmtree(run.folder / SCORES, ignore_errors=True)
     run.write_manifest(manifest)  # last: a run that says complete has all its files
     return found
 
 
-def _found(items: Items, tasks: Sequence[Task], readers: Sequence[Scorer], seed: int) -> list[Finding]:
+def _found(items: Items, every: Sequence[ScoredTask], seed: int) -> list[Finding]:
     """The findings of every study and model, in the unit of the scorer: VADER and raw scores are no probabilities."""
     found: list[Finding] = []
     for name, frame in items.items():
         study = load_study(name)
         for model_id, part in frame.groupby("model_id", sort=False):
-            pairs = [pair for pair in zip(tasks, readers, strict=True) if pair[1].model_id == model_id]
-            task, reader = pairs[0]
-            notes = task.notes
-            expected = reader.expected if notes is None else expected_numbers(task.study.name, notes, model_id)
+            mine = [one for one in every if one.reader.model_id == model_id]
+            task, reader = mine[0].task, mine[0].reader
+            expected = reader.expected
+            if task.notes is not None:
+                expected = expected_numbers(task.study.name, task.notes, model_id)
             units = {
                 # Of a study of the user's own the unit that it names, where it is none of the package.
-                task.experiment.name: task.experiment.unit
-                if name in own_studies() and task.experiment.unit not in SPANS
-                else reader.unit
-                for task, reader in pairs
-                if task.study.name == name
+                one.task.experiment.name: one.task.experiment.unit
+                if name in own_studies() and one.task.experiment.unit not in SPANS
+                else one.reader.unit
+                for one in mine
+                if one.task.study.name == name
             }
             read = tuple(replace(one, unit=units.get(one.name, one.unit)) for one in study.experiments)
             found += findings.disaggregate(part, replace(study, experiments=read), expected=expected, seed=seed)
@@ -154,9 +145,9 @@ def expected_numbers(study: str, notes: Notes, model: str) -> dict[tuple[str, ..
     return found
 
 
-def _unread(items: Items, tasks: Sequence[Task]) -> Iterator[str]:
+def _unread(items: Items, every: Sequence[ScoredTask]) -> Iterator[str]:
     """How many answers were not read, and how to read more, a sentence for each experiment and model."""
-    experiments = {(task.study.name, task.experiment.name): task.experiment for task in tasks}
+    experiments = {(one.task.study.name, one.task.experiment.name): one.task.experiment for one in every}
     for study, frame in ((study, frame) for study, frame in items.items() if "said_other" in frame):
         for (name, model_id), rows in frame.groupby(["experiment", "model_id"], sort=False):
             counts = answer_counts(rows)
@@ -191,13 +182,13 @@ def write_results(run: Run, results: Results, *, draw: bool = True) -> None:
 def _write_report(run: Run, results: Results) -> None:
     from swapbias.report import render  # takes long to import
 
-    shown = as_public(results)
+    shown = as_public(replace(results, items=dict(results.items)))
     run.write(REPORT, render(shown.manifest, shown.found, shown.items, shown.coverage).encode())
 
 
 def rebuild_report(run: Run) -> Path:
-    """Write the report of a finished run again, from what is on disk; gives its path, raises as ``read_results``."""
-    results = read_results(run)
+    """Write the report of a finished run again, from what is on disk; gives its path, raises as ``read_run``."""
+    results = read_run(run.folder)
     with writing(run.folder, credentialed=is_credentialed(run.folder)):
         _write_report(run, results)
         manifest = run.manifest()
@@ -211,7 +202,7 @@ def write_figures(run: Run, folder: Path, *, kind: str) -> list[Path]:
     need("A figure", "matplotlib")
     from swapbias.report import draw_figures
 
-    figures = draw_figures(as_public(read_results(run)).found, kind)
+    figures = draw_figures(as_public(read_run(run.folder)).found, kind)
     if not figures:
         raise UsageError(f"{run.folder} has no figures. Its numbers are in {FINDINGS_CSV} and its report.")
     with writing(folder, credentialed=is_credentialed(run.folder)):
@@ -241,21 +232,20 @@ def read_run(folder: Path, *, repo: str = "", commit: str = "") -> Results:
     keys = [(one.model_id, one.study, one.experiment, one.unit, *one.key()) for one in comparisons(found, rates=True)]
     if len(set(keys)) != len(keys):
         raise ValueError(f"{where}: a primary finding stands twice. Its owner can audit again.")
-    there = [one for one in dict.fromkeys(one.study for one in found) if (folder / f"items/{one}.parquet").is_file()]
-    items = LazyItems(there, run.items)
-    return Results(manifest, found, items, place=repo or str(folder), name=folder.name, commit=commit)
+    files = {one.study: f"items/{one.study}.parquet" for one in found}
+    recorded = () if repo else manifest.get(SHA256, ())  # without a file the run is damaged
+    there = [study for study, file in files.items() if file in recorded or (folder / file).is_file()]
+    items, coverage = LazyItems(there, run.items), _read_coverage(run)
+    return Results(manifest, found, items, coverage, place=repo or str(folder), name=folder.name, commit=commit)
 
 
-def read_results(run: Run) -> Results:
-    """The results of a finished run, as they were written; raises as ``read_run``, and where a file is missing."""
-    read = read_run(run.folder)
-    items = {study: run.items(study) for study in dict.fromkeys(one.study for one in read.found)}
-    coverage = pd.DataFrame()
-    if (run.folder / COVERAGE).is_file():  # words such as null and nan stay words
-        text = pd.read_csv(run.checked(COVERAGE), dtype=str, keep_default_na=False).map(unescape_csv_cell)
-        flags = [name for name in ("in_vocabulary", "matched") if name in text]
-        coverage = text.assign(**{name: text[name] == "True" for name in flags})
-    return replace(read, items=items, coverage=coverage)
+def _read_coverage(run: Run) -> pd.DataFrame:
+    if not (run.folder / COVERAGE).is_file():
+        return pd.DataFrame()
+    # words such as null and nan stay words
+    text = pd.read_csv(run.checked(COVERAGE), dtype=str, keep_default_na=False).map(unescape_csv_cell)
+    flags = [name for name in ("in_vocabulary", "matched") if name in text]
+    return text.assign(**{name: text[name] == "True" for name in flags})
 
 
 def as_public(results: Results) -> Results:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, compress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -24,8 +24,8 @@ from swapbias.errors import UsageError
 from swapbias.models import Bar, Progress, Say, Scored, Scorer, silent
 from swapbias.privacy import is_left_over
 from swapbias.runs.cache import ScoreCache
-from swapbias.runs.plan import Task
-from swapbias.studies import Row, as_prompts, column, load_corpus, published_prompts, reopen_study
+from swapbias.runs.scorers import ScoredTask
+from swapbias.studies import Row, as_prompts, load_corpus, published_prompts, reopen_study
 from swapbias.swapping import Part, Result, WorkerPool
 
 if TYPE_CHECKING:
@@ -342,43 +342,14 @@ def chunks(rows: Sequence[Mapping[str, Any]], size: int) -> Iterator[range]:
 # --- scoring in rounds: every prompt once before any twice, so that a stopped run has whole trials ----
 
 
-@dataclass(slots=True)
-class ScoredTask:
-    """A task, its reader, its rows by round, and the scored rows by round and first row."""
-
-    task: Task
-    reader: Scorer
-    rounds: dict[int, Rows]
-    tables: dict[tuple[int, int], pa.Table] = field(default_factory=dict)
-
-    def parts(self, place: int, number: int) -> Iterator[Part]:
-        """The parts of a round: which rows each part has depends on the plan alone."""
-        for some in chunks(self.rounds.get(number, []), self.reader.chunk_rows):
-            name = f"{place}/{number}/{some.start}"
-            yield {"name": name, "place": place, "round": number, "start": some.start, "rows": len(some)}
-
-    def rows_of(self, part: Part) -> Rows:
-        """The rows of one of its parts."""
-        return self.rounds[part["round"]][part["start"] : part["start"] + part["rows"]]
+def _rows_of(one: ScoredTask, part: Part) -> Rows:
+    return one.rounds[part["round"]][part["start"] : part["start"] + part["rows"]]
 
 
-def scored_tasks(tasks: Sequence[Task], readers: Sequence[Scorer]) -> list[ScoredTask]:
-    """The tasks, each with its reader and its rows by round; a task whose rows name no trial has one round."""
-    made = []
-    for task, reader in zip(tasks, readers, strict=True):
-        trials = [int(trial or 1) for trial in column(task.rows, "trial")]
-        numbers = dict.fromkeys(trials)
-        rounds = dict.fromkeys(numbers, task.rows)
-        if len(numbers) > 1:
-            rounds = {number: list(compress(task.rows, (one == number for one in trials))) for number in numbers}
-        made.append(ScoredTask(task, reader, rounds))
-    return made
-
-
-def score_part(every: Sequence[ScoredTask], part: Part, advance: Progress) -> Result:
-    """The scores of a part."""
+def score_part(every: Mapping[int, ScoredTask], part: Part, advance: Progress) -> Result:
+    """The scores of a part of one of the tasks, by their place in the plan."""
     one = every[part["place"]]
-    return {"scored": one.reader.score(as_prompts(one.rows_of(part)), advance)}
+    return {"scored": one.reader.score(as_prompts(_rows_of(one, part)), advance)}
 
 
 @dataclass(slots=True)
@@ -387,7 +358,7 @@ class Scoring:
 
     run: Run
     manifest: dict[str, Any]
-    every: Sequence[ScoredTask]
+    every: Mapping[int, ScoredTask]
     say: Say
     bar: Bar
     cache: ScoreCache
@@ -400,11 +371,11 @@ class Scoring:
         """So many more rows of a part are done."""
         self.advances[self.every[part["place"]].task.study.name](more)
 
-    def score(self, pool: WorkerPool) -> "dict[str, pd.DataFrame]":
-        """The scored rows of each study; ``pool`` scores what the cache does not have and is no chat model's."""
+    def score(self, pool: WorkerPool) -> None:
+        """Fill ``items``; ``pool`` scores what the cache does not have and is no chat model's."""
         last: dict[str, int] = {}  # round of each study
         sizes: Counter[str] = Counter()
-        for one in self.every:
+        for one in self.every.values():
             name = one.task.study.name
             last[name] = max(last.get(name, 1), *one.rounds, 1)
             sizes[name] += len(one.task.rows)
@@ -429,47 +400,43 @@ class Scoring:
                 self.stopped = "it was interrupted" if isinstance(self.stop, KeyboardInterrupt) else str(self.stop)
                 break
             whole = number
-            for spent in dict.fromkeys(filter(None, (one.reader.notes.get("spent") for one in self.every))):
+            for spent in dict.fromkeys(filter(None, (one.reader.notes.get("spent") for one in self.every.values()))):
                 self.say(f"Trial {number} of {planned}: {spent}" if planned > 1 else spent)
         if self.stopped:
-            what = f"Of {planned} planned trials of each prompt {whole} were run"
-            self._note(planned, f"{what}: {self.stopped.rstrip('.')}.")
-            self.say(f"{what}: {self.stopped.rstrip('.')}.")
-            for one in self.every:
+            note = f"Of {planned} planned trials of each prompt {whole} were run: {self.stopped.rstrip('.')}."
+            self.manifest[ROUNDS] = {"planned": planned, "trial_notes": [note], "stopped": self.stopped}
+            self.run.write_manifest(self.manifest)
+            self.say(note)
+            for one in self.every.values():
                 one.tables = {key: table for key, table in one.tables.items() if key[0] <= whole}
         for study in last:
             if self.stop or study not in self.items:
                 self._finish(study)
-        return {study: self.items[study] for study in last}
+        self.items = {study: self.items[study] for study in last}  # in the order of the plan
 
     def _goes_on(self, number: int) -> bool:
         """Whether this round is within the limits."""
-        due = [one for one in self.every if number in one.rounds]
+        due = [one for one in self.every.values() if number in one.rounds]
         for reader in {one.reader.model_id: one.reader for one in due}.values():
             rows = [row for one in due if one.reader.model_id == reader.model_id for row in one.rounds[number]]
             self.stopped = self.stopped or reader.beyond_limits(as_prompts(rows))
         return bool(due) and not self.stopped
 
-    def _note(self, planned: int, sentence: str) -> None:
-        """Write what is special about the rounds of this run."""
-        notes = dict.fromkeys([*self.manifest.get(ROUNDS, {}).get("trial_notes", []), sentence])
-        how = {"planned": planned, "trial_notes": [*notes], "stopped": self.stopped}
-        self.manifest[ROUNDS] = how
-        self.run.write_manifest(self.manifest)
-
     def _score_study(self, study: str, number: int, pool: WorkerPool) -> None:
         here: list[Part] = []
         elsewhere: list[Part] = []
         paths: dict[str, Path] = {}
-        for place, one in enumerate(self.every):
-            for part in one.parts(place, number) if one.task.study.name == study else ():
-                rows = one.rows_of(part)
+        for place, one in self.every.items():
+            rows_now = one.rounds.get(number, []) if one.task.study.name == study else []
+            for some in chunks(rows_now, one.reader.chunk_rows):  # which rows a part has depends on the plan alone
+                name, rows = f"{place}/{number}/{some.start}", rows_now[some.start : some.stop]
+                part: Part = {"name": name, "place": place, "round": number, "start": some.start, "rows": len(some)}
                 private = one.task.notes is not None or any(map(_is_credentialed, rows))
                 path = self.cache.place(as_prompts(rows), one.reader, private=private)
                 if path is None:
                     here.append(part)
                 elif (scored := self.cache.read(path, len(rows))) is None:
-                    paths[part["name"]] = path
+                    paths[name] = path
                     elsewhere.append(part)
                 else:
                     self._add(part, scored)
@@ -485,7 +452,7 @@ class Scoring:
         blank = {"text": "", **({"answer": ""} if one.reader.kind == "chat" else {})}
         rows = [  # the text of credentialed notes is not written, nor what a model wrote of it
             {**row, **blank} if _is_credentialed(row) else row
-            for row in with_scores(one.rows_of(part), scored, one.reader.model_id)
+            for row in with_scores(_rows_of(one, part), scored, one.reader.model_id)
         ]
         # Rows of other wordings have two more; candidates are those of the corpus.
         columns = dict.fromkeys(name for row in rows for name in row if name != "candidates")
@@ -495,7 +462,7 @@ class Scoring:
 
     def _table(self, study: str) -> pa.Table:
         """The rows of a study so far."""
-        mine = (one.tables for one in self.every if one.task.study.name == study)
+        mine = (one.tables for one in self.every.values() if one.task.study.name == study)
         tables = [found[key] for found in mine for key in sorted(found)]
         return pa.concat_tables(tables, promote_options="default")
 

@@ -5,11 +5,14 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import compress
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
+
+import pyarrow as pa
 
 from swapbias import models, studies, swapping
 from swapbias.errors import UsageError, need
@@ -17,13 +20,31 @@ from swapbias.files import as_json, file_sha256
 from swapbias.models import Bar, Progress, Say, Scored, Scorer
 from swapbias.models.chat import ChatOptions, load_chat, unnamed_keys
 from swapbias.runs.plan import Settings, Task
-from swapbias.studies import Candidate, Prompt, Rubric, column
+from swapbias.studies import Candidate, Prompt, Row, Rubric, column
 
 TONE = "tone"  # the reading of experiments whose answers a classifier scores
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 FOLDER = "judge"  # of a run: the judge's answers
 READINGS = 2  # of each answer: the options in order, then in reverse
 _SYSTEM = "You rate an answer by one question about it. Reply with the letter of one option alone."
+
+
+@dataclass(slots=True)
+class ScoredTask:
+    """A task, its reader, its rows by trial (round), and the scored rows by round and first row."""
+
+    task: Task
+    reader: Scorer
+    rounds: dict[int, Sequence[Row]] = field(init=False)
+    tables: dict[tuple[int, int], pa.Table] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        rows = self.task.rows
+        trials = [int(trial or 1) for trial in column(rows, "trial")]  # rows that name none are of one
+        numbers = dict.fromkeys(trials)
+        self.rounds = dict.fromkeys(numbers, rows)
+        if len(numbers) > 1:
+            self.rounds = {number: list(compress(rows, (one == number for one in trials))) for number in numbers}
 
 
 def load_readers(
@@ -34,11 +55,11 @@ def load_readers(
     bar: Bar = models.no_bar,
     scorer: Scorer | None = None,
     pinned: Sequence[Mapping[str, Any]] = (),
-) -> list[Scorer]:
-    """The scorer of each task, each model loaded once, at the commits of a run's ``pinned`` models."""
+) -> list[ScoredTask]:
+    """Each task with its scorer, each model loaded once, at the commits of a run's ``pinned`` models."""
     own = {task.kind.name for task in tasks if task.model == (settings.model or "")} if scorer else ()
     loaded: dict[tuple[str, str], Any] = {(settings.model or "", kind): scorer for kind in own}
-    readers: dict[tuple[str, str, str], Scorer] = {}
+    every: dict[tuple[str, str, str], ScoredTask] = {}
     for task in tasks:
         key = (task.model, task.kind.name)
         if key not in loaded:
@@ -50,27 +71,29 @@ def load_readers(
         reader = task.kind.read(loaded[key], task.experiment, settings, corpus=task.study.name, training=training)
         refuse_sending(task, reader)
         name = (task.study.name, task.experiment.name, reader.model_id)
-        if name in readers:  # they would be taken for one
+        if name in every:  # they would be taken for one
             raise UsageError(f"{reader.model_id} is named twice. Name it once, or rename a file.")
-        readers[name] = reader
-    check_limits(tasks, [*readers.values()], settings)
-    return with_judge(
-        tasks, with_classifier(tasks, [*readers.values()], settings, say=say), settings, say=say, bar=bar
-    )
+        every[name] = ScoredTask(task, reader)
+    made = [*every.values()]
+    check_limits(made, settings)
+    add_classifier(made, settings, say=say)
+    add_judge(made, settings, say=say, bar=bar)
+    return made
 
 
-def check_limits(tasks: Sequence[Task], readers: Sequence[Scorer], settings: Settings) -> None:
+def check_limits(every: Sequence[ScoredTask], settings: Settings) -> None:
     """UsageError where not even one trial, or with a judge not all of them, is within what the user allows."""
     chat = settings.of(ChatOptions)
     model: Any
-    for model in {reader.model_id: reader for reader in readers}.values():
-        mine = [task for task, reader in zip(tasks, readers, strict=True) if reader.model_id == model.model_id]
+    for model in {one.reader.model_id: one.reader for one in every}.values():
+        mine = [one.task for one in every if one.reader.model_id == model.model_id]
         first = studies.as_prompts(row for task in mine for row in task.rows if row.get("trial", "1") == "1")
         if why := model.beyond_limits(first):
             count, step = len(model.requests(first)), "Raise it, or take fewer prompts (--limit)"
             raise UsageError(f"One trial of each prompt takes {count:,} requests, and {why}. {step}.")
+    tasks = [one.task for one in every]
     judged = [task for task in tasks if task.experiment.rubric is not None] if (judge := chat.of_judge()) else []
-    needed = len(_requests([*tasks])) + READINGS * len(_requests(judged))
+    needed = len(_requests(tasks)) + READINGS * len(_requests(judged))
     if judged and judge and not judge.local and chat.max_requests is not None and needed > chat.max_requests:
         raise UsageError(
             f"With the judge up to {needed:,} requests are needed, and -M max-requests allows {chat.max_requests:,}. "
@@ -78,11 +101,12 @@ def check_limits(tasks: Sequence[Task], readers: Sequence[Scorer], settings: Set
         )
 
 
-def identities(readers: Sequence[Scorer]) -> list[dict[str, Any]]:
+def identities(every: Sequence[ScoredTask]) -> list[dict[str, Any]]:
     """What pins the models down, each once."""
-    first = {reader.model_id: reader for reader in reversed(readers)}
-    names = dict.fromkeys(one.model_id for one in readers)
-    return [as_json({"model_id": name, **first[name].identity}) for name in names]
+    found: dict[str, Any] = {}
+    for one in every:
+        found.setdefault(one.reader.model_id, one.reader.identity)
+    return [as_json({"model_id": name, **identity}) for name, identity in found.items()]
 
 
 def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> None:
@@ -90,9 +114,7 @@ def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> Non
     if settings.load.trust_remote_code and not trust:
         raise UsageError(f"{run} runs code of {settings.model}. Repeat with --trust if you have read it.")
     known = json.dumps(pinned) if pinned else ""  # it has the sha256 of each, however deep
-    for model in (settings.model, *(name for one in models.kinds() for name in one.code(settings))):
-        if model is None or not models.is_callable(model):
-            continue
+    for model in filter(models.is_callable, settings.places()):
         source = models.module_file(model.partition(":")[0])
         if known and source and file_sha256(source) not in known:
             raise UsageError(f"{run} was begun with another version of {model}. Start a new run.")
@@ -205,15 +227,13 @@ def _with_parts(scored: Scored, readings: Sequence[float], options: Sequence[Can
     return Scored(scored.score, scored.answer, scored.top_tokens, parts, scored.finite)
 
 
-def with_judge(
-    tasks: Sequence[Task], readers: Sequence[Scorer], settings: Settings, *, say: Say, bar: Bar
-) -> list[Scorer]:
-    """The readers, those of free text with the judge that the settings name; a UsageError where it must not judge."""
+def add_judge(every: Sequence[ScoredTask], settings: Settings, *, say: Say, bar: Bar) -> None:
+    """Give readers of free text the judge that the settings name; a UsageError where it must not judge."""
     chat = settings.of(ChatOptions)
     options, name = chat.of_judge(), models.short_name(chat.judge)
     if options is None:
-        return list(readers)
-    judged = [task for task in tasks if task.experiment.rubric is not None]
+        return
+    judged = [(one, one.task.experiment.rubric) for one in every if one.task.experiment.rubric is not None]
     if not judged:
         others = studies.experiments_that(lambda one: one.rubric is not None)
         raise UsageError(
@@ -223,13 +243,11 @@ def with_judge(
     need("A judge", "sklearn", extra="judge")  # how well the group is hidden from it
     options.check()
     judge = load_chat(options, settings)
-    if judge.sends_text and any(task.credentialed for task in judged):
+    if judge.sends_text and any(one.task.credentialed for one, _ in judged):
         raise UsageError(f"The judge {name} is a service, and credentialed texts must not leave this machine.")
     say(f"Judge: {name}.")
-    return [
-        reader if task.experiment.rubric is None else JudgedScorer(reader, judge, task.experiment.rubric, bar)
-        for task, reader in zip(tasks, readers, strict=True)
-    ]
+    for one, rubric in judged:
+        one.reader = JudgedScorer(one.reader, judge, rubric, bar)
 
 
 def _requests(tasks: Sequence[Task]) -> set[tuple[str, str]]:
@@ -254,29 +272,25 @@ def announced(task: Task, settings: Settings) -> str:
 # --- summaries of notes --------------------------------------------------------------------------------
 
 
-def with_classifier(
-    tasks: Sequence[Task], readers: Sequence[Scorer], settings: Settings, *, say: Say
-) -> list[Scorer]:
-    """The readers, of summaries with the classifier of ``-M scorer``; UsageError: no summaries or classifier."""
-    chat = settings.of(ChatOptions)
-    if not any(task.experiment.reading == TONE for task in tasks):
+def add_classifier(every: Sequence[ScoredTask], settings: Settings, *, say: Say) -> None:
+    """Give readers of summaries the classifier of ``-M scorer``; UsageError: no summaries or classifier."""
+    chat, summaries = settings.of(ChatOptions), [one for one in every if one.task.experiment.reading == TONE]
+    if not summaries:
         if chat.changed("scorer"):
             others = studies.experiments_that(lambda one: one.reading == TONE)
             raise UsageError(f"-M scorer reads summaries, and none are written. Drop it, or add --study {others[0]}.")
-        return list(readers)
-    if models.is_callable(chat.scorer) and any(task.credentialed for task in tasks):
+        return
+    if models.is_callable(chat.scorer) and any(one.task.credentialed for one in summaries):
         say(f"These notes are credentialed: make sure that {chat.scorer} sends nothing of them to a service.")
     classifier = models.load_scorer(chat.scorer, options=settings.load)
     if classifier.kind != "classifier":
         raise UsageError(
             f"-M scorer={models.short_name(chat.scorer)} is a {classifier.kind} model, expected a classifier."
         )
-    for task, reader in zip(tasks, readers, strict=True):
-        if task.experiment.reading == TONE:
-            made: Any = reader
-            made.read = ToneReader(classifier, task.study.name)
-            made.identity = {**made.identity, "scorer": {"model_id": classifier.model_id, **classifier.identity}}
-    return list(readers)
+    for one in summaries:
+        made: Any = one.reader
+        made.read = ToneReader(classifier, one.task.study.name)
+        made.identity = {**made.identity, "scorer": {"model_id": classifier.model_id, **classifier.identity}}
 
 
 class ToneReader:

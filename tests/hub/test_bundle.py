@@ -13,7 +13,7 @@ from swapbias.hub.cards import is_ours, results_card
 from swapbias.hub.shared_runs import bundle_run, run_name, shared_items
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.privacy import check_upload, credentialed, public_manifest
-from swapbias.runs import Run, read_results, rebuild_report
+from swapbias.runs import Run, read_run, rebuild_report
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from tests import tiny
@@ -201,8 +201,8 @@ def test_a_shared_run_is_read_as_the_run_that_it_was(masked_run, masked_bundle, 
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(content(masked_bundle, path.split("/", 2)[2]))
     back = Run.open(tmp_path / "runs" / masked_bundle.name)
-    items = read_results(back).items
-    assert items["gendered_stigma"].equals(read_results(masked_run).items["gendered_stigma"])
+    items = read_run(back.folder).items
+    assert items["gendered_stigma"].equals(read_run(masked_run.folder).items["gendered_stigma"])
     (path,) = shared_items(back, items)
     assert shared_items(back, items)[path] == content(masked_bundle, path)
     assert "gendered_stigma" in rebuild_report(back).read_text()

@@ -128,10 +128,11 @@ def test_places_within_such_a_folder_become_absolute_and_do_not_leave(tmp_path, 
         'model = "evil_mod:half"\nstudies = ["occupation_sentiment:control"]\n',
         'models = ["vader", "evil_mod:half"]\nstudies = ["occupation_sentiment:control"]\n',
         'studies = ["phenotype_fairness"]\n[notes]\nclassifier = "evil_mod:half"\ndata = "notes.csv"\n',
+        'studies = ["care_notes"]\n[chat]\nmodel = "m"\nbase_url = "http://[::1]:9"\nscorer = "evil_mod:half"\n',
         'studies = ["phenotype_fairness"]\n[notes]\nclassifier = "c.pkl"\ndata = "notes.csv"\n',
         'studies = ["phenotype_fairness:depression_words"]\n[notes]\nembeddings = ["x.kv"]\n',
     ],
-    ids=["function", "functions", "classifier", "pickle", "vectors"],
+    ids=["function", "functions", "classifier", "scorer", "pickle", "vectors"],
 )
 def test_a_file_of_settings_runs_nothing_that_it_names(content, tmp_path, canary):
     work = tmp_path / "work"

@@ -263,10 +263,9 @@ def test_a_disk_that_takes_nothing_costs_no_scores(monkeypatch):
 
 AT_ONCE = """
 from pathlib import Path
-from swapbias.runs.cache import ScoreCache, trim
+from swapbias.runs.cache import ScoreCache
 from swapbias.studies import Prompt
 from swapbias.models import LoadOptions, Scored
-from swapbias.files import cache_dir
 
 class Scorer:
     kind, unit, model_id = "masked", "mass", "x"
@@ -285,7 +284,8 @@ for turn in range(60):
     elif scored != Scorer().score(asked):
         raise SystemExit("other scores")
     if turn % 7 == 6:
-        trim(cache_dir() / "scores", 0)
+        cache.limit = 1
+        cache.trim()
 """
 
 

@@ -266,7 +266,7 @@ def test_credentialed_texts_are_kept_from_a_judge_that_is_a_service(quiet):
     held = Task(load_study(NAME), EXPERIMENT, EXPERIMENT.configs, "m", [{"text": "t", "credentialed": "True"}], 1)
     chat = ChatOptions(model="m", base_url="http://127.0.0.1:9/v1", judge="j")
     with pytest.raises(UsageError, match="credentialed texts must not leave"):
-        judging.with_judge([held], [Model(None)], Settings(options=(chat,)), **quiet)
+        judging.add_judge([judging.ScoredTask(held, Model(None))], Settings(options=(chat,)), **quiet)
 
 
 def test_a_study_of_ones_own_is_asked_and_judged(tmp_path, quiet):

@@ -11,23 +11,18 @@ from swapbias.privacy.manifest_schema import OWN_ENDPOINT, private_strings, publ
 from swapbias.report.page import render
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
-from swapbias.runs.results import Results, as_public, read_results, rebuild_report, write_results
+from swapbias.runs.results import Results, as_public, read_run, rebuild_report, write_results
 from tests import tiny
 from tests.conftest import files_below
 from tests.hub.own_runs import copy
 from tests.models.chat.server import ChatServer
 
-KEPT = ("items", "manifest.json")  # all that a report needs beside results.json, coverage and explanations
-
-
-def drinker(texts):
-    """A classifier of the user's: a man who falls is a drinker."""
-    return [0.9 if " he " in f" {text} ".lower() and "fall" in text.lower() else 0.2 for text in texts]
+KEPT = ("items", "manifest.json")  # all that a report needs beside results.json and coverage
 
 
 @pytest.fixture(scope="module")
 def masked_run(tmp_path_factory, quiet):
-    """Slices, coverage and phrases: everything but explanations."""
+    """Slices, coverage and phrases."""
     folder = tmp_path_factory.mktemp("masked")
     model = str(tiny.save("bert", folder / "model"))
     settings = Settings(model=model, studies=("gendered_stigma:rq2",), limit=24)
@@ -43,7 +38,7 @@ def emptied(run):
 
 def test_written_again_every_file_is_the_same_to_the_byte(masked_run, tmp_path):
     again = copy(masked_run, tmp_path / "again")
-    results = read_results(again)
+    results = read_run(again.folder)
     emptied(again)
     write_results(again, results)
     before = files_below(masked_run.folder)
@@ -65,7 +60,7 @@ def test_a_report_that_is_drawn_otherwise_is_recorded(masked_run, tmp_path, monk
     monkeypatch.setattr("swapbias.report.render", lambda *values: "of a later version")
     rebuild_report(again)
     assert (again.folder / "report.html").read_text() == "of a later version"
-    assert read_results(again)
+    assert read_run(again.folder)
     again.checked("report.html")
     assert "figures/paper" not in again.sums()
 
@@ -80,14 +75,14 @@ def test_words_that_look_like_blanks_stay_words(masked_run, tmp_path):
     )  # fmt: skip
     run.write_csv("lexicon_coverage.csv", table)
     run.write_manifest(run.manifest() | {"sha256": run.sums()})
-    pd.testing.assert_frame_equal(read_results(run).coverage, table)
+    pd.testing.assert_frame_equal(read_run(run.folder).coverage, table)
 
 
 def test_a_run_that_is_not_complete_has_no_results(masked_run, tmp_path):
     run = copy(masked_run, tmp_path / "run")
     run.write_manifest(run.manifest() | {"status": "running"})
     with pytest.raises(UsageError, match=r"not complete\. Go on with .*--resume"):
-        read_results(run)
+        read_run(run.folder)
 
 
 @pytest.mark.parametrize("name", ["results.json", "items/gendered_stigma.parquet"])
@@ -95,14 +90,14 @@ def test_a_missing_or_broken_file_is_named(masked_run, tmp_path, name):
     run = copy(masked_run, tmp_path / "run")
     (run.folder / name).write_bytes(b"half")
     with pytest.raises(ValueError, match=name):
-        read_results(run)
+        dict(read_run(run.folder).items)
     (run.folder / name).unlink()
     with pytest.raises(ValueError, match=rf"{name} is missing"):
-        read_results(run)
+        dict(read_run(run.folder).items)
 
 
 def test_the_report_names_no_folder_and_shows_no_texts_where_there_are_no_items(masked_run, tmp_path):
-    whole = read_results(masked_run)
+    whole = read_run(masked_run.folder)
     run = copy(masked_run, tmp_path / "run")
     text = whole.items["gendered_stigma"]["text"].iloc[0]
     pairs = "Pairs that differ most"
@@ -246,5 +241,5 @@ def test_a_model_served_by_its_path_is_called_by_its_name_wherever_it_is_shown(t
         for private in ("/models/llama", server.base_url, f":{server.http.server_port}"):
             assert private not in page
     assert {one.model_id for one in found} == {"/models/llama"}  # the run itself keeps the name
-    shown = as_public(read_results(run))
+    shown = as_public(read_run(run.folder))
     assert {one.model_id for one in shown.found} == set(shown.items["adjective_coreference"]["model_id"]) == {"llama"}

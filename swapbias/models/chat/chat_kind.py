@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from swapbias.errors import UsageError, need
+from swapbias.errors import need
 from swapbias.models.base import PAIRS, PROMPTS, Fit, Kind, Reading, Request, Scorer
 from swapbias.models.chat.chat_options import LOG_ODDS, SAMPLED, ChatOptions, api_key, settings
 from swapbias.models.clinical import NoteOptions, note_conversations
@@ -49,13 +49,6 @@ class Chat(Kind):
         "text": _FREE,
         "person": _FREE,
     }  # fmt: skip
-
-    def check(self, request: Request) -> None:
-        """Refuse settings that name no model, or that nothing would read."""
-        chat = request.of(ChatOptions)
-        if chat.model is None and self.is_requested(request):
-            raise UsageError("Settings of a chat model are given and no model is. Name it with --chat.")
-        chat.check()
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
         """The model that is named, where the way to score it suits the experiment."""

@@ -132,7 +132,9 @@ class ChatOptions:
         return [written(name) for name in names if getattr(self, name) != usual[name]]
 
     def check(self) -> None:
-        """Refuse, with a UsageError, settings that nothing would read."""
+        """Refuse, with a UsageError, settings that name no model, or that nothing would read."""
+        if self.model is None and self != ChatOptions():
+            raise UsageError("Settings of a chat model are given and no model is. Name it with --chat.")
         service, prices = ("base_url", "max_requests"), ("price_in", "price_out", "max_cost")
         for applies, why, names in (
             (self.log_odds, "-M scoring=log-odds samples nothing", ("trials", "temperature", "max_tokens")),

@@ -90,10 +90,6 @@ class Embedding(Kind):
             return base.PROMPTS
         return base.VERSIONS if experiment.reading == "gender" else base.PAIRS
 
-    def code(self, request: Request) -> tuple[str, ...]:
-        options = request.of(NoteOptions)
-        return (*(() if options.trains else (options.classifier,)), *options.embeddings)
-
     def load(self, model: str, request: Request, *, say: Say = silent, **more: Any) -> Any:
         """Features of an embedding, or the user's classifier."""
         options = request.of(NoteOptions)

@@ -17,7 +17,7 @@ from swapbias.errors import UsageError, need
 from swapbias.files import file_sha256
 from swapbias.models import base
 from swapbias.models.base import DerivedScorer, LoadOptions, Progress, Scored, Scorer, Training, not_scored, silent
-from swapbias.models.classifier import CallableScorer, read_saved
+from swapbias.models.classifier import CallableScorer, ProbabilityScorer, read_saved
 from swapbias.models.clinical.features import Features, Floats
 from swapbias.models.loading import PICKLES, length_limit
 from swapbias.studies import Prompt
@@ -185,15 +185,16 @@ def load_phenotype_classifier(name: str, *, options: LoadOptions) -> ClassifierS
 
     UsageError: no such module, a pickle, a type that skops does not trust. ValueError: it cannot be loaded.
     """
-    path, size = Path(name), options.batch_size
+    path = Path(name)
     if path.name.lower().endswith((".skops", *PICKLES)):
         if not path.is_file():
             raise ValueError(f"{path} does not exist. Give a saved classifier (.skops).")
         remedy = "Save it again, with types of scikit-learn and NumPy alone."
         model = read_saved(path, extra="clinical", remedy=remedy)
-        return ClassifierScorer(_wrapped(model, path.stem, path, size))
+        pin = {"sha256": file_sha256(path)}
+        return ClassifierScorer(ProbabilityScorer(model, model_id=path.stem, options=options, identity=pin))
     if base.is_callable(name):
-        found = CallableScorer.load(name, batch_size=size)
+        found = CallableScorer.load(name, batch_size=options.batch_size)
         found.private = True
         return ClassifierScorer(found)
     from swapbias.models.transformers_scorer import TextClassifierScorer
@@ -202,26 +203,3 @@ def load_phenotype_classifier(name: str, *, options: LoadOptions) -> ClassifierS
     if scorer.kind != "classifier":
         raise UsageError(f"{scorer.model_id} gives a raw score, expected a probability. Name a classifier.")
     return ClassifierScorer(scorer)
-
-
-def _wrapped(model: Any, name: str, source: Path, batch_size: int) -> CallableScorer:
-    """Texts -> probability of the positive class, or 1.0 and 0.0 of a model that gives labels alone."""
-    if hasattr(model, "predict_proba"):
-        column = [_truth(label) for label in getattr(model, "classes_", (0, 1))].index(1.0)
-    elif not hasattr(model, "predict"):
-        raise UsageError(f"{name} is a {type(model).__name__}, expected predict or predict_proba. Give a classifier.")
-
-    def read(texts: list[str]) -> Any:
-        if hasattr(model, "predict_proba"):
-            return np.asarray(model.predict_proba(texts))[:, column]
-        return [_truth(label) for label in model.predict(texts)]
-
-    pin = {"sha256": file_sha256(source)} if source.is_file() else {}
-    return CallableScorer(read, model_id=name, batch_size=batch_size, identity=pin, private=True)
-
-
-def _truth(label: Any) -> float:
-    for value, names in ((1.0, ("1", "1.0", "true", "positive")), (0.0, ("0", "0.0", "false", "negative"))):
-        if str(label).lower() in names:
-            return value
-    raise ValueError(f"Class {str(label)!r} is none of 1, 0, true, false, positive, negative. Rename the classes.")
