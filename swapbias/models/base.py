@@ -5,7 +5,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
@@ -18,8 +18,7 @@ from swapbias.files import is_there
 from swapbias.studies import Experiment, Lexicon, Prompt, Published, Row, column, did_you_mean
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
 VADER, TFIDF = "vader", "tfidf-lsa"
 CLASSIFIERS = ("svm", "rf", "mlp")  # phenotype classifiers trained here; any other name is one of the user's
@@ -127,14 +126,6 @@ class Scorer(Protocol):
     def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
         """Why requests for these prompts would exceed a limit; blank if they do not."""
         return ""
-
-    def predict_proba(self, texts: Sequence[str], condition: str = "", construct: str = "") -> "NDArray[np.float64]":
-        """Scores of texts as probabilities, shape (n, 2), the score second; NaN rows for those without one."""
-        import numpy as np
-
-        blank = Prompt(condition=condition, construct=construct)
-        scores = np.array([one.score for one in self.score([replace(blank, text=text) for text in texts])])
-        return np.column_stack([1 - scores, scores])
 
 
 class DerivedScorer(Scorer):
@@ -328,10 +319,6 @@ class Kind(Protocol):
         scorer = self.readings[reading].scorer
         reader: Scorer = imported(scorer)(model) if scorer else model
         return reader
-
-    def is_requested(self, request: Request) -> bool:
-        """True if the user changed its settings."""
-        return self.options is not None and request.of(self.options) != self.options()
 
     def expand(self, rows: Sequence[Row], request: Request, experiment: Experiment) -> Sequence[Row]:
         """The rows that the model reads: those of an experiment, for a chat model one for each trial."""

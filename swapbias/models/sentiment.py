@@ -4,7 +4,7 @@ import json
 import math
 import re
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
@@ -24,13 +24,13 @@ from swapbias.errors import UsageError, need
 from swapbias.files import not_utf8, parse_json
 from swapbias.measures import Estimate, group_gap
 from swapbias.models import loading
-from swapbias.models.base import Bar, LoadOptions, Progress, Scorer, validated
+from swapbias.models.base import Bar, LoadOptions, Progress, validated
 from swapbias.models.classifier import ProbabilityScorer, read_saved
 from swapbias.models.clinical.features import SUFFIXES, StaticVectors
 from swapbias.models.network import configure_http
 from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.privacy import atomic_directory, for_owner_alone, is_credentialed, mark
-from swapbias.studies import corpus_dir, fingerprint, read_table
+from swapbias.studies import Prompt, corpus_dir, fingerprint, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,12 +39,8 @@ KINDS = BOW, BILSTM, ENCODER = "bow", "bilstm", "encoder"
 LABELS = ("NEGATIVE", "POSITIVE")
 EPOCHS, RATES = {BILSTM: 30, ENCODER: 3}, {BILSTM: 1e-3, ENCODER: 2e-5}
 PATIENCE = 3  # epochs of a bilstm without a smaller loss on dev
+_PACKAGES, _OF_BOW = ("swapbias", "numpy", "torch", "transformers"), ("scikit-learn", "skops")
 _OPTIONS = {BOW: (), BILSTM: ("vectors", "epochs"), ENCODER: ("encoder", "epochs")}  # beside those of every kind
-_PACKAGES = {
-    BOW: ("scikit-learn", "skops"),
-    BILSTM: ("torch", "transformers", "gensim"),
-    ENCODER: ("torch", "transformers"),
-}
 SST2 = "sst2"
 HUB_ID = "stanfordnlp/sst2"
 # Bhaskaran & Bhallamudi 2019: sentences, mean label
@@ -53,7 +49,8 @@ _NOUN_WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 # Training sentences are cut like "do n't" and "it 's": other texts are cut so, too.
 _TOKEN = re.compile(r"\w+(?=n't\b)|n't\b|'\w+|\w+(?:-\w+)*|[^\w\s]")
 
-Fitted = tuple[Scorer, Mapping[str, Any]]  # and what the record says of the model
+# The probability of positive sentiment of each text, and what the record says of the model.
+Fitted = tuple[Callable[[list[str]], NDArray[np.float64]], Mapping[str, Any]]
 
 # --- sentences -------------------------------------------------------------------------------------------
 
@@ -90,12 +87,9 @@ def _from_hub() -> "tuple[dict[str, pd.DataFrame], str]":
     configure_http()
     try:
         found = load_dataset(HUB_ID)
-        return {
-            name: _labelled(
-                zip(found[split]["sentence"], map(str, found[split]["label"]), strict=True), f"{HUB_ID} {name}", 0
-            )
-            for name, split in (("train", "train"), ("dev", "validation"))
-        }, f"{HUB_ID} (Hub)"
+        splits = {"train": found["train"], "dev": found["validation"]}
+        pairs = {name: zip(one["sentence"], map(str, one["label"]), strict=True) for name, one in splits.items()}
+        return {name: _labelled(rows, f"{HUB_ID} {name}", 0) for name, rows in pairs.items()}, f"{HUB_ID} (Hub)"
     except Exception as error:
         raise ValueError(
             f"{HUB_ID} cannot be loaded ({loading.first_line(error)}). Go online or give --data DIR."
@@ -276,7 +270,7 @@ class TrainSettings:
     batch_size: int = field(default=32, metadata={"least": 1})
     rate: float | None = None
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Refuse what does not fit the kind, with a UsageError."""
         LoadOptions(device=self.device)
         for name in ("vectors", "encoder", "epochs"):
@@ -306,7 +300,6 @@ def train_model(settings: TrainSettings, out: Path, *, bar: Bar) -> Trained:
     """
     from pydantic_core import to_json
 
-    settings.check()
     target, private = out.resolve(), Path(settings.data).exists() and is_credentialed(Path(settings.data))
     with for_owner_alone(private), atomic_directory(target) as making:
         if target.exists() and any(target.iterdir()):
@@ -315,10 +308,10 @@ def train_model(settings: TrainSettings, out: Path, *, bar: Bar) -> Trained:
         audit = gender_audit(data.train)
         set_seed(settings.seed)
         try:
-            scorer, facts = FITS[settings.kind](settings, data, making, bar)
+            positivity, facts = FITS[settings.kind](settings, data, making, bar)
         except SafetensorError as error:
             raise OSError(None, f"the model cannot be written ({error})", str(target.parent)) from error
-        positive = scorer.predict_proba(list(data.dev["text"]))[:, 1]
+        positive = positivity(list(data.dev["text"]))
         known = ~np.isnan(positive)
         right = (positive > 0.5) == (data.dev["label"] == 1)
         accuracy = float(np.mean(right[known])) if known.any() else math.nan
@@ -330,7 +323,7 @@ def train_model(settings: TrainSettings, out: Path, *, bar: Bar) -> Trained:
             "seed": settings.seed,
             "model": facts,
             "audit": audit,
-            "versions": {name: version(name) for name in ("swapbias", "numpy", *_PACKAGES[settings.kind])},
+            "versions": {name: version(name) for name in (*_PACKAGES, *(_OF_BOW if settings.kind == BOW else ()))},
         }
         (making / loading.RECORD).write_bytes(to_json(record, indent=2, inf_nan_mode="null"))
         if private:
@@ -354,41 +347,29 @@ def load_sentiment_model(folder: str | Path, *, options: LoadOptions | None = No
     else:
         raise UsageError(f"{place} holds no bow or bilstm. Give a folder that swapbias train wrote.")
     pin = {"architecture": kind, "sha256": loading.files_pin(str(place))["sha256"]}
-    return _scorer(model, place.resolve().name, options, pin)
-
-
-def _scorer(
-    model: Any, name: str = "", options: LoadOptions | None = None, identity: Mapping[str, Any] | None = None
-) -> ProbabilityScorer:
     how = options or LoadOptions()
-    return ProbabilityScorer(model, model_id=name, options=how, labels=LABELS, identity=identity or {})
+    return ProbabilityScorer(model, model_id=place.resolve().name, options=how, labels=LABELS, identity=pin)
 
 
 # --- bag of words -----------------------------------------------------------------------------------------
 
 
-def fit_bow(texts: Sequence[str], labels: Sequence[int]) -> Any:
-    """TF-IDF of single words and logistic regression, scikit-learn's defaults; a ValueError without words."""
+def _train_bow(settings: TrainSettings, data: SentimentData, folder: Path, bar: Bar) -> Fitted:
+    """TF-IDF of single words and logistic regression, scikit-learn's defaults; the seed changes nothing."""
     need("A bow", "sklearn", "skops", extra="train")
+    import skops.io
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
+    advance, model = bar("Training bow", 1), make_pipeline(TfidfVectorizer(), LogisticRegression(max_iter=1_000))
     try:
-        return make_pipeline(TfidfVectorizer(), LogisticRegression(max_iter=1_000)).fit(texts, labels)
+        model.fit(data.train["text"], data.train["label"])
     except ValueError as error:  # an empty vocabulary
         raise ValueError(f"The training sentences hold no words ({error}). Check them.") from error
-
-
-def _train_bow(settings: TrainSettings, data: SentimentData, folder: Path, bar: Bar) -> Fitted:
-    """Fitted in one go; the seed changes nothing. skops runs nothing when the file is read."""
-    advance = bar("Training bow", 1)
-    model = fit_bow(list(data.train["text"]), list(data.train["label"]))
-    import skops.io
-
-    skops.io.dump(model, folder / loading.SKOPS)
+    skops.io.dump(model, folder / loading.SKOPS)  # runs nothing when it is read
     advance(1)
-    return _scorer(model), {"words": len(model[0].vocabulary_)}
+    return lambda texts: np.asarray(model.predict_proba(texts))[:, 1], {"words": len(model[0].vocabulary_)}
 
 
 # --- networks ---------------------------------------------------------------------------------------------
@@ -461,7 +442,7 @@ def _train_bilstm(settings: TrainSettings, data: SentimentData, folder: Path, ba
     facts = fit_network(network, settings, ids, data, bar, data_collator=padded, eval_dataset=dev)
     network.cpu().save(folder)
     used = {"name": vectors.name, **vectors.identity}
-    return _scorer(network), {
+    return lambda texts: network.predict_proba(texts)[:, 1], {
         "vectors": used, "words_known": len(network.words), "train_words_known": float(known), **facts
     }  # fmt: skip
 
@@ -494,7 +475,11 @@ def _train_encoder(settings: TrainSettings, data: SentimentData, folder: Path, b
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     scorer = TextClassifierScorer(model, tokenizer, model_id="", identity={})
-    return scorer, {"encoder": loading.model_name(name), **pin, **facts, "train_cut": cut}
+
+    def read(texts: list[str]) -> NDArray[np.float64]:
+        return np.array([one.score for one in scorer.score([Prompt(text=one) for one in texts])])
+
+    return read, {"encoder": loading.model_name(name), **pin, **facts, "train_cut": cut}
 
 
 FITS = {BOW: _train_bow, BILSTM: _train_bilstm, ENCODER: _train_encoder}

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from swapbias import __version__, privacy
 from swapbias.errors import AUDIT, UsageError, need
-from swapbias.files import as_json
 from swapbias.models import Bar, Say, Scorer, short_name
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
@@ -122,8 +121,8 @@ def resume(
 
 
 def _check_settings(run: Run, begun: Mapping[str, Any], settings: Settings) -> None:
-    before = as_json(Settings.from_manifest(begun["settings"]).saved())
-    for name, value in as_json(settings.saved()).items():
+    before = Settings.from_manifest(begun["settings"]).saved()
+    for name, value in settings.saved().items():
         if before[name] != value:
             raise UsageError(
                 f"{run.place} was begun with {name} {before[name]!r}, now {value!r}. Choose another --out."

@@ -208,7 +208,9 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
     if settings.kind and settings.model is None:
         raise UsageError(f"--kind {settings.kind} says what kind a model is, and no model is named. Name one.")
     settings.of(ChatOptions).check()
-    requested = [one for one in kinds() if one.is_requested(settings)]
+    requested = [one for one in kinds() if one.options and settings.of(one.options) != one.options()]
+    if settings.of(ChatOptions).model and not settings.of(NoteOptions).names_model:  # which reads the notes
+        requested = [one for one in requested if one.options is not NoteOptions]
     own = [study for one in requested for study in _studies_wanted(one, settings)]
     usual = [name for name in studies.studies() if not load_study(name).on_request]
     chosen = [_study_and_config(name) for name in settings.studies or dict.fromkeys(own) or usual]

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from swapbias.errors import UsageError
 from swapbias.models import base
 from swapbias.models.base import Fit, Kind, Reading, Request, Say, Scorer, Training, short_name, silent, validated
-from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.studies import (
     Candidate,
     Experiment,
@@ -52,6 +51,11 @@ class NoteOptions:
     def trains(self) -> bool:
         return self.classifier in base.CLASSIFIERS
 
+    @property
+    def names_model(self) -> bool:
+        """Whether an embedding or classifier is named; notes alone may be for a chat model."""
+        return bool(self.embeddings) or self.classifier != base.CLASSIFIERS[0]
+
 
 class Embedding(Kind):
     """Word vectors and encoders, named with ``-M embedding``; a classifier of the user's, with ``-M classifier``."""
@@ -63,12 +67,6 @@ class Embedding(Kind):
         "gender": Reading({"score": "probability of female"}),
         "direction": Reading({"score": "cosine with the gender direction"}),
     }
-
-    def is_requested(self, request: Request) -> bool:
-        """Whether an embedding or classifier is named; notes alone may be for a chat model."""
-        options, usual = request.of(NoteOptions), NoteOptions()
-        named = (options.embeddings, options.classifier) != (usual.embeddings, usual.classifier)
-        return named or (options != usual and request.of(ChatOptions).model is None)
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
         """A classifier of the user's for phenotypes, and else every embedding."""

@@ -227,7 +227,6 @@ def test_a_saved_classifier_is_read_with_its_own_classes(labels, tmp_path):
     assert (found.model_id, found.kind, found.unit) == ("mine", "phenotype", "probability of the phenotype")
     column = regression(labels).predict_proba(["hopeless"])[0].max()
     assert found.score(prompts(["hopeless"]))[0].score == pytest.approx(column)
-    np.testing.assert_allclose(found.predict_proba(["hopeless"], "depression", "original"), [[1 - column, column]])
 
 
 def test_types_that_skops_does_not_trust_are_listed(tmp_path):
