@@ -18,7 +18,7 @@ from swapbias import models, studies, swapping
 from swapbias.errors import UsageError, need
 from swapbias.files import as_json, file_sha256
 from swapbias.models import Bar, Progress, Say, Scored, Scorer
-from swapbias.models.chat import ChatOptions, load_chat, unnamed_keys
+from swapbias.models.chat import KEY, ChatOptions, gets_unnamed_key, load_chat
 from swapbias.runs.plan import Settings, Task
 from swapbias.studies import Candidate, Prompt, Row, Rubric, column
 
@@ -124,8 +124,11 @@ def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> Non
 
 def check_keys(run: str, settings: Settings) -> None:
     """UsageError before a service that a file names, which may be anybody's, would get a key by that alone."""
-    for name, host in unnamed_keys(settings.of(ChatOptions)):
-        raise UsageError(f"{run} names {host}, which would get the key in {name}. Repeat with --trust, or unset it.")
+    chat = settings.of(ChatOptions)
+    if gets_unnamed_key(chat):
+        raise UsageError(
+            f"{run} names {chat.host}, which would get the key in {KEY}. Repeat with --trust, or unset it."
+        )
 
 
 def refuse_sending(task: Task, reader: Scorer) -> None:

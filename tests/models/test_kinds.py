@@ -63,7 +63,7 @@ def test_settings_stand_in_a_manifest_as_they_always_have_and_come_back():
     assert set(saved["chat"]) == {
         "model", "base_url", "provider", "scoring", "top_logprobs", "trials", "temperature",
         "max_tokens", "no_seed", "concurrency", "max_requests", "timeout", "price_in", "price_out", "max_cost",
-        "judge", "judge_base_url", "judge_provider", "judge_max_tokens", "own_address", "json_schema",
+        "judge", "judge_max_tokens", "own_address", "json_schema",
         "answers_per_request", "scorer",
     }  # fmt: skip
     back = Settings.from_manifest({**saved, "notes": {**saved["notes"], "embeddings": ["e"]}})

@@ -33,7 +33,7 @@ PLACES = {
     "text of a note": "zqtextzq", "file of the notes": "zqfilezq", "folder of the notes": "zqfolderzq",
     "folder of the run": "zqrunzq", "user": "zquserzq", "host": "zqhostzq",
     "key in the environment": "zqkeyzqzqkeyzq", "folder of a model": "zqmodelzq",
-    "address of a service": "zqservicezq", "address of a judge": "zqjudgezq", "log of a model": "zqlogzq",
+    "address of a service": "zqservicezq", "log of a model": "zqlogzq",
     "checklist": "zqchecklistzq", "stray file of a study": "zqstrayzq", "stray file of a run": "zqleftzq",
 }  # fmt: skip
 COLUMNS = "text,label,gender,phenotype"
@@ -73,7 +73,6 @@ def planted_in(run, place):
         "base_url": f"http://{PLACES['host']}.internal:8000/{PLACES['address of a service']}",
         "own_address": [f"http://{PLACES['host']}:8000"],
         "judge": f"/srv/{PLACES['folder of a model']}/judge",
-        "judge_base_url": f"http://{PLACES['address of a judge']}.lan/v1",
         "log": f"{place}/{PLACES['log of a model']}/a.eval",
     }
     run.write_manifest(manifest)
@@ -172,7 +171,7 @@ def test_every_place_is_planted(planted):
     own = {"key in the environment", "stray file of a study"}
     assert set(PLACES) - set(held) == own
     known = set(Run.open(run.folder).manifest()["settings"]["chat"])
-    named = {"base_url", "own_address", "judge", "judge_base_url", "log", "model"}
+    named = {"base_url", "own_address", "judge", "log", "model"}
     plain = {name for name in known if not re.search(r"url|address|log$|model|judge$|path|folder|file|key", name)}
     assert known == named | plain, "a new setting may name a place: plant it"
 

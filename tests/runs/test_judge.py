@@ -203,47 +203,45 @@ def test_an_answer_opens_no_turn_and_reasoning_is_not_judged():
     assert "danger" not in told[1]["content"]
 
 
-def test_a_run_asks_a_judge_of_another_place_with_another_key_and_nothing_twice(tmp_path, quiet, monkeypatch):
-    monkeypatch.setenv("SWAPBIAS_API_KEY", "key-of-the-model")
-    monkeypatch.setenv("SWAPBIAS_JUDGE_API_KEY", "key-of-the-judge")
+def test_a_run_asks_a_judge_at_the_same_service_and_nothing_twice(tmp_path, quiet, monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_API_KEY", "key-of-the-service")
     rng = random.Random(6)
 
     def answer(prompt):
+        if "<answer>" in prompt:
+            return letter(prompt, away(answer_in(prompt)))
         group = "woman" if "Mary is" in prompt else "man"
         return rng.choice(SAID[rng.random() < 0.4]).format(**WORDS[group])
 
-    with (
-        ChatServer(answer, key="key-of-the-model") as model,
-        ChatServer(lambda text: letter(text, away(answer_in(text))), key="key-of-the-judge", model="wise") as judge,
-    ):
+    with ChatServer(answer, key="key-of-the-service") as server:
         chat = ChatOptions(
-            model="tiny", base_url=model.base_url, judge="wise", judge_base_url=judge.base_url, trials=1,
-            temperature=0.0, max_tokens=200,
-        )  # fmt: skip
+            model="tiny", base_url=server.base_url, judge="tiny", trials=1, temperature=0.0, max_tokens=200
+        )
         settings = Settings(studies=(f"{NAME}:{CONFIG}",), options=(chat,), limit=72)
-        told = "The judge wise reads each answer twice: at most 144 requests"
+        told = "The judge tiny reads each answer twice: at most 144 requests"
         assert any(told in one for one in plan_sentences(settings))
         run, found = start(settings, tmp_path / "run", **quiet)
-        asked = (len(model.requests), len(judge.requests))
-        assert asked[0] == 72
-        assert asked[1] == len({(body["messages"][-1]["content"], body["seed"]) for body in judge.requests}) <= 12
-        assert {body["seed"] for body in judge.requests} == {1, 2}
-        assert not any(GROUPED.search(body["messages"][-1]["content"]) for body in judge.requests)
+        judged = [body for body in server.requests if "<answer>" in body["messages"][-1]["content"]]
+        asked = len(server.requests)
+        assert asked == 72 + len(judged)
+        assert len(judged) == len({(body["messages"][-1]["content"], body["seed"]) for body in judged}) <= 12
+        assert {body["seed"] for body in judged} == {1, 2}
+        assert not any(GROUPED.search(body["messages"][-1]["content"]) for body in judged)
         # Killed after everything was asked and before it was written down.
         manifest = run.manifest()
         run.write_manifest({**manifest, "status": "running"})
         (run.folder / "items" / f"{NAME}.parquet").unlink()
         _, again = resume(run.folder, **quiet)
-        assert (len(model.requests), len(judge.requests)) == asked
+        assert len(server.requests) == asked
     assert [str(one.row()) for one in by_the_judge(again)] == [str(one.row()) for one in by_the_judge(found)]
     assert b"key-of-the" not in b"".join(files_below(run.folder).values())
     page = (run.folder / "report.html").read_text()
-    assert "By a judge, wise" in page
-    assert page.index("Every comparison") > page.index("By a judge, wise") > page.index("The answer</h2>")
+    assert "By a judge, tiny" in page
+    assert page.index("Every comparison") > page.index("By a judge, tiny") > page.index("The answer</h2>")
     public = json.dumps(public_manifest(manifest))
-    assert judge.base_url not in public
-    assert judge.base_url.split("/")[2] not in public
-    assert judge.base_url in private_strings(manifest)
+    assert server.base_url not in public
+    assert server.base_url.split("/")[2] not in public
+    assert server.base_url in private_strings(manifest)
 
 
 def test_settings_that_cannot_be_meant_are_refused(tmp_path, quiet, monkeypatch):
@@ -256,8 +254,6 @@ def test_settings_that_cannot_be_meant_are_refused(tmp_path, quiet, monkeypatch)
     refused("no experiment that is run has one", study="gender")
     refused("free text that 16 tokens would cut; give -M max-tokens=200", max_tokens=16)
     refused(r"With the judge up to 6,480 requests are needed, and -M max-requests allows 3,000", max_requests=3_000)
-    with pytest.raises(UsageError, match="No judge is named with -M judge, and -M judge-base-url is given"):
-        ChatOptions(model="m", base_url="http://127.0.0.1:9/v1", judge_base_url="http://127.0.0.1:9/v1").check()
     monkeypatch.setattr("swapbias.errors.find_spec", lambda name: None if name == "sklearn" else True)
     refused(r"pip install 'swapbias\[judge\]'", MissingExtraError)
 

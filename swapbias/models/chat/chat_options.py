@@ -3,7 +3,7 @@
 import ipaddress
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ from swapbias.models.base import option, validated, written
 LOCAL = "local"  # the provider that is this machine
 NO_KEY = "none"  # sent where no key is set, so that the client does not look for a saved one and send that
 SAMPLED, LOG_ODDS = "sampled", "log-odds"
-KEY, JUDGE_KEY = "SWAPBIAS_API_KEY", "SWAPBIAS_JUDGE_API_KEY"
+KEY = "SWAPBIAS_API_KEY"
 # Of services by their host, where a key of that name goes and nowhere else.
 KEYS = {"api.openai.com": "OPENAI_API_KEY", "router.huggingface.co": "HF_TOKEN"}
 
@@ -57,11 +57,7 @@ class ChatOptions:
         None, "Most that the requests may cost; trials that take more are not run.", least=0.0
     )
     scorer: str = option("vader", "Classifier of summaries (care_notes): as a model of an audit.", place=True)
-    judge: str | None = option(None, "Chat model that reads free text as well, without the group.", place=True)
-    judge_base_url: str | None = option(
-        None, "The judge's OpenAI-compatible endpoint [default: the model's service]."
-    )
-    judge_provider: str | None = option(None, "The judge's inference provider, or local.")
+    judge: str | None = option(None, "Chat model of the same service, or a folder, that rates free text.", place=True)
     judge_max_tokens: int = option(16, "Most tokens of a judgement; judges that think need thousands.", least=1)
     seed: int = 0
     key_name: str = option(
@@ -71,7 +67,7 @@ class ChatOptions:
 
     def __post_init__(self) -> None:
         """Refuse addresses that are none, or that hold a secret."""
-        for url in filter(None, (self.base_url, self.judge_base_url, *self.own_address)):
+        for url in filter(None, (self.base_url, *self.own_address)):
             if _origin(url) is None:
                 raise UsageError(f"{quoted(url)} is no address, expected http://host:port. Give the whole address.")
             parts = urlsplit(url)
@@ -114,16 +110,13 @@ class ChatOptions:
         return (prompt_tokens * prices[0] + output_tokens * prices[1]) / 1e6
 
     def of_judge(self) -> "ChatOptions | None":
-        """Options of requests to the judge, None without one; at another place it has a key of its own."""
+        """Options of requests to the judge, at the model's service unless it is a folder; None without one."""
         if self.judge is None:
             return None
-        own = (self.judge_base_url, self.judge_provider)
-        elsewhere = own != (None, None) or Path(self.judge).is_dir()
-        base_url, provider = own if elsewhere else (self.base_url, self.provider)
+        base_url, provider = (None, None) if Path(self.judge).is_dir() else (self.base_url, self.provider)
         return replace(
             self, model=self.judge, base_url=base_url, provider=provider, trials=1, temperature=0.0,
             max_tokens=self.judge_max_tokens, price_in=None, price_out=None, max_cost=None, judge=None,
-            judge_base_url=None, judge_provider=None, key_name=JUDGE_KEY if elsewhere else self.key_name,
         )  # fmt: skip
 
     def changed(self, *names: str) -> list[str]:
@@ -143,21 +136,18 @@ class ChatOptions:
             (self.local and self.provider != LOCAL, f"{self.model} is a folder of this machine", ("provider",)),
             (self.base_url and not self.local, "The service is named with --base-url", ("provider",)),
             (None in (self.price_in, self.price_out), "Costs take both -M price-in and -M price-out", prices),
-            (self.judge is None, "No judge is named with -M judge", ("judge_base_url", "judge_provider")),
         ):
             if applies and (unread := self.changed(*names)):
                 raise UsageError(f"{why}, and {' and '.join(unread)} is given. Drop it.")
 
     def check_open(self) -> None:
         """Refuse, with a UsageError, to send texts and a key over http to another machine that is not declared."""
-        own = [None, *map(_origin, self.own_address)]
-        for url in filter(None, (self.base_url, self.judge_base_url)):
-            scheme, host, _ = origin = _origin(url) or ("", "", 0)
-            if scheme == "http" and origin not in own and not _is_loopback(host):
-                raise UsageError(
-                    f"{urlsplit(url).netloc} would get requests over http, where anybody on the way can read texts "
-                    "and key. Use https, or declare it as your own with -M own-address."
-                )
+        scheme, host, _ = _origin(self.base_url or "") or ("", "", 0)
+        if scheme == "http" and not self.declared and not _is_loopback(host):
+            raise UsageError(
+                f"{self.host} would get requests over http, where anybody on the way can read texts and key. Use "
+                "https, or declare it as your own with -M own-address."
+            )
 
 
 def _origin(url: str) -> tuple[str, str, int] | None:
@@ -204,20 +194,17 @@ def key_names(options: ChatOptions) -> tuple[str, ...]:
     """The variables whose key may go to the service; known keys go over https to their own service alone."""
     if not options.base_url:
         return (options.key_name, "HF_TOKEN")
-    if options.key_name not in (KEY, JUDGE_KEY):
+    if options.key_name != KEY:
         return (options.key_name,)
     scheme, host, port = _origin(options.base_url) or ("", "", 0)
     own = KEYS.get(host) if (scheme, port) == ("https", 443) else None
     return (options.key_name, *([own] if own else []))
 
 
-def unnamed_keys(options: ChatOptions) -> Iterator[tuple[str, str]]:
-    """The variables whose keys would go to other machines though the user named neither, with their hosts."""
-    for one in (options, options.of_judge()):
-        if not (one and one.model and one.base_url) or _is_loopback(urlsplit(one.base_url).hostname or ""):
-            continue
-        if one.key_name in (KEY, JUDGE_KEY) and os.environ.get(one.key_name):
-            yield one.key_name, one.host
+def gets_unnamed_key(options: ChatOptions) -> bool:
+    """Whether the key in ``KEY`` would go to another machine though the user named neither."""
+    there = options.model and options.base_url and not _is_loopback(urlsplit(options.base_url).hostname or "")
+    return bool(there and options.key_name == KEY and os.environ.get(KEY))
 
 
 def api_key(options: ChatOptions) -> str:
@@ -230,7 +217,7 @@ def api_key(options: ChatOptions) -> str:
             raise UsageError(f"{name} holds characters that no key has. Copy the key again.")
         if key:
             return key
-    if options.base_url and options.key_name in (KEY, JUDGE_KEY):
+    if options.base_url and options.key_name == KEY:
         return NO_KEY
     if options.base_url:
         raise UsageError(f"-M api-key-env names {options.key_name}, which is not set. Set it, or name another.")

@@ -216,8 +216,8 @@ def test_requests_are_counted_by_what_they_share():
     "changes",
     [
         {"trials": 0}, {"concurrency": 101}, {"timeout": 0.0}, {"temperature": -0.1}, {"temperature": math.nan},
-        {"price_in": 1.0}, {"price_in": math.inf, "price_out": 1.0}, {"max_cost": 1.0}, {"judge_provider": "x"},
-        {"base_url": "localhost:8000"}, {"judge_base_url": "http://host/v1?key=x", "judge": "x"},
+        {"price_in": 1.0}, {"price_in": math.inf, "price_out": 1.0}, {"max_cost": 1.0},
+        {"base_url": "localhost:8000"}, {"base_url": "http://host/v1?key=x"},
         {"base_url": "ftp://host/v1"}, {"base_url": "http://host:port/v1"}, {"base_url": "http://me:key@host/v1"},
         {"base_url": "https://host/v1?api-key=x"}, {"base_url": "http://host/v1", "provider": "together"},
     ],
