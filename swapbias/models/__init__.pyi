@@ -14,7 +14,6 @@ from .base import (
     VADER as VADER,
     VERSIONS as VERSIONS,
     Bar as Bar,
-    Coverage as Coverage,
     Kind as Kind,
     LoadOptions as LoadOptions,
     Progress as Progress,
@@ -32,12 +31,12 @@ from .base import (
 )
 from .loading import (
     as_pinned as as_pinned,
+    configure_http as configure_http,
     length_limit as length_limit,
     load_model as load_model,
     module_file as module_file,
     weight_files as weight_files,
 )
-from .network import configure_http as configure_http
 from .sentiment import (
     PUBLISHED_AUDIT as PUBLISHED_AUDIT,
     TrainSettings as TrainSettings,

@@ -76,18 +76,6 @@ def ranked(names: Sequence[str], probabilities: Sequence[float], decimals: int =
     return json.dumps([[name, round(float(p), decimals)] for name, p in pairs], ensure_ascii=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """Whether a lexicon's word is one token of a vocabulary; ``matched``: each other label has one as frequent."""
-
-    model_id: str
-    lexicon: str
-    word: str
-    label: str
-    in_vocabulary: bool
-    matched: bool = False
-
-
 class Scorer(Protocol):
     """Anything that turns prompts into scores; a subclass needs only the first four and ``score``.
 
@@ -115,8 +103,8 @@ class Scorer(Protocol):
         """One Scored per prompt, in order; ``on_progress`` is called with how many more prompts are done."""
         ...
 
-    def coverage(self, lexicon: Lexicon) -> list[Coverage]:
-        """One row per word of a lexicon; none where no words of lexicons are counted."""
+    def coverage(self, lexicon: Lexicon) -> list[dict[str, Any]]:
+        """A row for each word of a lexicon: whether it is ``in_vocabulary``, and ``matched`` with words of other labels."""
         return []
 
     def keep_answers(self, folder: Path, *, text: bool = True) -> None:

@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
@@ -128,10 +127,10 @@ class AnswerOddsScorer(DerivedScorer):
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt; a ValueError for candidates that are not two answers."""
-        pairs = [self._pair(prompt) for prompt in prompts]
+        pairs = [self._tokens(prompt) for prompt in prompts]
         limit = length_limit(self.inner.tokenizer, self.inner.model)
-        fits = [at for at, pair in enumerate(pairs) if max(map(len, pair.ids)) <= limit]
-        texts = [(ids, pairs[at].start) for at in fits for ids in pairs[at].ids]
+        fits = [at for at, (both, _) in enumerate(pairs) if max(map(len, both)) <= limit]
+        texts = [(ids, start) for both, start in (pairs[at] for at in fits) for ids in both]
         values = [math.nan] * len(texts)
         for places, found in self.inner.ends(texts):
             for place, value in zip(places, found, strict=True):
@@ -139,11 +138,12 @@ class AnswerOddsScorer(DerivedScorer):
             on_progress(len(places) / 2)
         on_progress(len(pairs) - len(fits))
         results = [not_scored(PARTS)] * len(pairs)
-        for at, correct, incorrect in zip(fits, values[::2], values[1::2], strict=True):
-            results[at] = pairs[at].scored(correct, incorrect)
+        for at, *logs in zip(fits, values[::2], values[1::2], strict=True):
+            results[at] = _of_answers(prompts[at], logs, [len(ids) - pairs[at][1] for ids in pairs[at][0]])
         return results
 
-    def _pair(self, prompt: Prompt) -> "_Pair":
+    def _tokens(self, prompt: Prompt) -> tuple[list[list[int]], int]:
+        """The tokens of the prompt with each answer, and where the answers start; one start for both."""
         answers = [one.text for one in prompt.candidates]
         if len(answers) != 2 or not all(answers):
             raise ValueError(f"{prompt.prompt_id}: candidates {answers}, expected a correct and an incorrect one.")
@@ -152,27 +152,20 @@ class AnswerOddsScorer(DerivedScorer):
         # Nothing predicts a first token, and each answer has one of its own.
         pairs = (takewhile(lambda two: two[0] == two[1], zip(before, one, strict=False)) for one in ids)
         starts = [min(max(1, len(list(alike))), len(one) - 1) for alike, one in zip(pairs, ids, strict=True)]
-        return _Pair(answers, ids, min(starts))
+        return ids, min(starts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """Two answers, the tokens of the prompt with each, and where the answers start; one start for both."""
-
-    answers: Sequence[str]
-    ids: Sequence[list[int]]
-    start: int
-
-    def scored(self, correct: float, incorrect: float) -> Scored:
-        odds = correct - incorrect
-        if math.isnan(odds):
-            return not_finite(PARTS)
-        means = [value / (len(ids) - self.start) for value, ids in zip((correct, incorrect), self.ids, strict=True)]
-        share = (1 + math.tanh(odds / 2)) / 2  # of the correct one, were there no third answer
-        parts = (odds, means[0] - means[1]) if math.isfinite(odds) else (math.nan, math.nan)
-        return Scored(
-            0.5 if odds == 0 else float(odds > 0),
-            "" if odds == 0 else self.answers[odds < 0],
-            ranked(self.answers, (share, 1 - share)),
-            dict(zip(PARTS, parts, strict=True)),
-        )
+def _of_answers(prompt: Prompt, logs: Sequence[float], lengths: Sequence[int]) -> Scored:
+    """The score by the log-probabilities of both answers and their numbers of tokens."""
+    answers, odds = [one.text for one in prompt.candidates], logs[0] - logs[1]
+    if math.isnan(odds):
+        return not_finite(PARTS)
+    means = [log / length for log, length in zip(logs, lengths, strict=True)]
+    share = (1 + math.tanh(odds / 2)) / 2  # of the correct one, were there no third answer
+    parts = (odds, means[0] - means[1]) if math.isfinite(odds) else (math.nan, math.nan)
+    return Scored(
+        0.5 if odds == 0 else float(odds > 0),
+        "" if odds == 0 else answers[odds < 0],
+        ranked(answers, (share, 1 - share)),
+        dict(zip(PARTS, parts, strict=True)),
+    )

@@ -2,6 +2,8 @@
 
 import hashlib
 import logging
+import math
+import os
 import re
 import socket
 import sys
@@ -15,14 +17,16 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from swapbias.errors import UsageError
+from swapbias.errors import HubError, UsageError
 from swapbias.files import file_sha256, is_there, parse_json
 from swapbias.models.base import LoadOptions
-from swapbias.models.network import configure_http
 
 if TYPE_CHECKING:
     import torch
 
+TIMEOUT = "SWAPBIAS_HUB_TIMEOUT"  # environment variable: seconds without a byte from the Hub
+_NONE_SET = 86_400.0  # seconds: the client's timeout, which stands for none
+_WRITES = ("POST", "PUT", "PATCH", "DELETE")
 PICKLES = (".joblib", ".kv", ".pkl")
 RECORD, SKOPS = "training.json", "model.skops"  # in folders of ``swapbias train``
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -136,6 +140,59 @@ def first_line(error: BaseException) -> str:
     """The first line of an error's text, without its final period."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     return lines[0].strip().rstrip(".") if lines else type(error).__name__
+
+
+# --- the Hub's client: timeouts, and no upload that follows a redirect to another host -----------------------
+
+
+def timeouts() -> tuple[float, float]:
+    """Seconds without a byte after which a read fails, and a write, at which the Hub works before it answers.
+
+    ``SWAPBIAS_HUB_TIMEOUT`` and four times as many; 30 and 120 by default. UsageError: no number above 0.
+    """
+    value = os.environ.get(TIMEOUT, "").strip() or "30"
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= 86_400:
+        raise UsageError(f"{TIMEOUT} is {value[:20]!r}, expected seconds above 0, such as 30. Correct it.")
+    return seconds, 4 * seconds
+
+
+def configure_http() -> None:
+    """Give the Hub's client of this process timeouts; a client with timeouts of its own stays."""
+    from huggingface_hub import get_session, set_client_factory
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
+
+    session = get_session()
+    if type(session) is httpx.Client and session.timeout == httpx.Timeout(None):
+        hooks: Any = {
+            "request": [*session.event_hooks["request"], _limit_time],
+            "response": [*session.event_hooks["response"], _refuse_redirected_write],
+        }
+        set_client_factory(lambda: httpx.Client(event_hooks=hooks, follow_redirects=True, timeout=_NONE_SET))
+
+
+def _limit_time(request: Any) -> None:
+    """Timeouts by method; those that a call sets by itself stay."""
+    read, write = timeouts()
+    usual = {"connect": min(10.0, read), "read": write if request.method in _WRITES else read, "write": read}
+    given = request.extensions.get("timeout") or {}
+    own = {name: seconds for name, seconds in given.items() if seconds not in (None, _NONE_SET)}
+    request.extensions = {**request.extensions, "timeout": usual | own}
+
+
+def _refuse_redirected_write(response: Any) -> None:
+    """Refuse to follow a redirect with what is written to another host."""
+    request = response.request
+    if response.has_redirect_location and request.method in _WRITES:
+        target = request.url.join(response.headers["location"])
+        if (target.scheme, target.host, target.port) != (request.url.scheme, request.url.host, request.url.port):
+            raise HubError(
+                f"The Hub sends what is written on to another address ({target.host[:80]}), where nothing was sent. "
+                "Check HF_ENDPOINT and the network."
+            )
 
 
 # --- code in models: pickles are refused, Python functions and remote code run what their maker put in them ---

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, XLNetLMHeadModel
 
 from swapbias.measures import Floats, mass_by_label
-from swapbias.models.base import Coverage, DerivedScorer, Progress, Scored, not_finite, not_scored, ranked, silent
+from swapbias.models.base import DerivedScorer, Progress, Scored, not_finite, not_scored, ranked, silent
 from swapbias.models.transformers_scorer import TransformersScorer
 from swapbias.studies import MASK, Lexicon, Prompt, load_lexicon
 
@@ -95,7 +95,7 @@ class MaskedScorer(TransformersScorer):
             logits: torch.Tensor = self.model(input_ids=ids, **how).logits
         return logits[:, 0].float()
 
-    def coverage(self, lexicon: Lexicon, *, matched: bool = True) -> list[Coverage]:
+    def coverage(self, lexicon: Lexicon, *, matched: bool = True) -> list[dict[str, Any]]:
         """Which words of a lexicon are single tokens of this vocabulary, and which of them have a match there."""
         tokens = np.flatnonzero(self._tokens_of(lexicon)[2]) if matched else ()
         matches = {self.words[token].lower() for token in tokens}
@@ -103,7 +103,8 @@ class MaskedScorer(TransformersScorer):
         rows = []
         for word, label in lexicon.entries():
             seen = word.lower() in folded if word in lexicon.words or self.uncased else word in exact
-            rows.append(Coverage(self.model_id, lexicon.name, word, label, seen, seen and word.lower() in matches))
+            row = {"model_id": self.model_id, "lexicon": lexicon.name, "word": word, "label": label}
+            rows.append({**row, "in_vocabulary": seen, "matched": seen and word.lower() in matches})
         return rows
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -229,8 +230,8 @@ class MaskedReading(DerivedScorer):
 
     kind = "masked"
 
-    def coverage(self, lexicon: Lexicon) -> list[Coverage]:
-        rows: list[Coverage] = self.inner.coverage(lexicon, matched=False)
+    def coverage(self, lexicon: Lexicon) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self.inner.coverage(lexicon, matched=False)
         return rows
 
 

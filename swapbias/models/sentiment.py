@@ -27,7 +27,6 @@ from swapbias.models import loading
 from swapbias.models.base import Bar, LoadOptions, Progress, validated
 from swapbias.models.classifier import ProbabilityScorer, read_saved
 from swapbias.models.clinical.features import SUFFIXES, StaticVectors
-from swapbias.models.network import configure_http
 from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.privacy import atomic_directory, for_owner_alone, is_credentialed, mark
 from swapbias.studies import Prompt, corpus_dir, fingerprint, read_table
@@ -84,7 +83,7 @@ def load_sentiment_data(source: str) -> SentimentData:
 def _from_hub() -> "tuple[dict[str, pd.DataFrame], str]":
     from datasets import load_dataset
 
-    configure_http()
+    loading.configure_http()
     try:
         found = load_dataset(HUB_ID)
         splits = {"train": found["train"], "dev": found["validation"]}

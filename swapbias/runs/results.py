@@ -4,7 +4,7 @@ import math
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -91,8 +91,7 @@ def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list
     for one in every:
         for name in one.task.lexicons:
             if (one.reader.model_id, name) not in words:
-                coverage = one.reader.coverage(studies.load_lexicon(name))
-                words[one.reader.model_id, name] = [asdict(row) for row in coverage]
+                words[one.reader.model_id, name] = one.reader.coverage(studies.load_lexicon(name))
     truncated = dict.fromkeys(filter(None, (one.reader.notes.get("truncated") for one in every)))
     notes = {"truncated": [*truncated], "unread": [*_unread(items, every)]}
     for sentence in chain.from_iterable(notes.values()):

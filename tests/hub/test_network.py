@@ -4,9 +4,8 @@ import pytest
 
 from swapbias.errors import HubError, UsageError
 from swapbias.hub.client import Change, Hub, Repo
-from swapbias.models import network
-from swapbias.models.loading import at_commit
-from swapbias.models.network import timeouts
+from swapbias.models import loading
+from swapbias.models.loading import at_commit, timeouts
 from swapbias.swapping import Job, swap_files
 from tests.cli.test_cli import refused, swapbias
 from tests.hub.server import LocalHub
@@ -19,7 +18,7 @@ SLOW = "|".join(("not waited for", "could not be reached", "Timeout", "timed out
 @pytest.fixture
 def slow(hub, monkeypatch):
     """A Hub with a repository, whose client waits for a blink."""
-    monkeypatch.setenv(network.TIMEOUT, str(SILENT))
+    monkeypatch.setenv(loading.TIMEOUT, str(SILENT))
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", SILENT)
@@ -82,10 +81,10 @@ def test_the_commands_end_too(slow, tmp_path):
 
 def test_the_timeout_is_a_setting(monkeypatch):
     assert timeouts() == (30.0, 120.0)
-    monkeypatch.setenv(network.TIMEOUT, "2")
+    monkeypatch.setenv(loading.TIMEOUT, "2")
     assert timeouts() == (2.0, 8.0)
     for wrong in ("soon", "0", "-1", "nan", "1e9"):
-        monkeypatch.setenv(network.TIMEOUT, wrong)
+        monkeypatch.setenv(loading.TIMEOUT, wrong)
         with pytest.raises(UsageError, match="expected seconds above 0"):
             timeouts()
 
@@ -133,10 +132,10 @@ def test_a_client_of_the_users_own_stays(monkeypatch):
     monkeypatch.setattr(_http, "_GLOBAL_CLIENT_FACTORY", _http.default_client_factory)
     mine = httpx.Client(timeout=5)
     set_client_factory(lambda: mine)
-    network.configure_http()
+    loading.configure_http()
     assert get_session() is mine
     set_client_factory(_http.default_client_factory)
-    network.configure_http()
+    loading.configure_http()
     assert get_session().timeout != httpx.Timeout(None)
 
 

@@ -182,10 +182,10 @@ def test_coverage_says_which_words_are_one_token(tmp_path):
     rows = scorer.coverage(load_lexicon("gendered_stigma/rq1"))
     known = {scorer.tokenizer.decode([token]).strip() for token in range(len(scorer.tokenizer))}
     assert len(rows) == 561
-    assert [row.in_vocabulary for row in rows[20:]] == [row.word in known for row in rows[20:]]
-    assert 0 < sum(row.in_vocabulary for row in rows) < len(rows)
-    assert all(row.in_vocabulary for row in rows if row.matched)
-    matched = [sum(row.matched for row in rows if row.label == label) for label in ("female", "male")]
+    assert [row["in_vocabulary"] for row in rows[20:]] == [row["word"] in known for row in rows[20:]]
+    assert 0 < sum(row["in_vocabulary"] for row in rows) < len(rows)
+    assert all(row["in_vocabulary"] for row in rows if row["matched"])
+    matched = [sum(row["matched"] for row in rows if row["label"] == label) for label in ("female", "male")]
     assert 0 < matched[0] == matched[1]
 
 
@@ -199,7 +199,8 @@ def test_an_added_token_with_capitals_keeps_the_vocabulary_uncased(tmp_path):
     from tokenizers import AddedToken
 
     folder = tiny.save("bert", tmp_path)
-    before = sum(row.in_vocabulary for row in load_scorer(str(folder)).coverage(load_lexicon("gendered_stigma/rq1")))
+    words = load_lexicon("gendered_stigma/rq1")
+    before = sum(row["in_vocabulary"] for row in load_scorer(str(folder)).coverage(words))
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.add_tokens([AddedToken("[PATIENT]", normalized=False)])
     model = AutoModelForMaskedLM.from_pretrained(folder)
@@ -208,4 +209,4 @@ def test_an_added_token_with_capitals_keeps_the_vocabulary_uncased(tmp_path):
     tokenizer.save_pretrained(folder)
     scorer = load_scorer(str(folder))
     assert scorer.uncased
-    assert sum(row.in_vocabulary for row in scorer.coverage(load_lexicon("gendered_stigma/rq1"))) == before
+    assert sum(row["in_vocabulary"] for row in scorer.coverage(words)) == before

@@ -1,1 +1,1 @@
-"""Forward passes of encoders at the speed of the hardware: each trick has a file, and its slow definition a test."""
+"""Forward passes at the speed of the hardware: each trick has its slow definition in a test."""

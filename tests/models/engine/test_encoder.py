@@ -6,8 +6,7 @@ import transformers
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from swapbias.models.auto import load_scorer
-from swapbias.models.engine.encoder import Engine
-from swapbias.models.engine.packing import pack
+from swapbias.models.engine.encoder import Engine, pack
 from tests import tiny
 from tests.models.engine.encoders import SPECIAL, alone, ids, in_batches, made, sizes
 
