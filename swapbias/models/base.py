@@ -104,7 +104,7 @@ class Scorer(Protocol):
         ...
 
     def coverage(self, lexicon: Lexicon) -> list[dict[str, Any]]:
-        """A row for each word of a lexicon: whether it is ``in_vocabulary``, and ``matched`` with words of other labels."""
+        """A row for each word of a lexicon: ``in_vocabulary`` (one token), ``matched`` (as frequent as others)."""
         return []
 
     def keep_answers(self, folder: Path, *, text: bool = True) -> None:
