@@ -54,9 +54,6 @@ class PhenotypeScorer(Scorer):
         self, features: Features, *, classifier: str = "svm", training: Training, seed: int = 0, target: str = "label"
     ) -> None:
         """``training``: phenotype and regime -> rows with subject_id, text, label and gender, called when needed."""
-        for name, value, known in (("classifier", classifier, base.CLASSIFIERS), ("target", target, TARGETS)):
-            if value not in known:
-                raise UsageError(f"Unknown {name} {value!r}: expected {', '.join(known)}.")
         need("A phenotype classifier", "sklearn", extra="clinical")
         self.features, self.classifier, self.training = features, classifier, training
         self.seed, self.target = seed, target
