@@ -269,7 +269,7 @@ class TrainSettings:
     batch_size: int = field(default=32, metadata={"least": 1})
     rate: float | None = None
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         """Refuse what does not fit the kind, with a UsageError."""
         LoadOptions(device=self.device)
         for name in ("vectors", "encoder", "epochs"):
@@ -299,6 +299,7 @@ def train_model(settings: TrainSettings, out: Path, *, bar: Bar) -> Trained:
     """
     from pydantic_core import to_json
 
+    settings.check()
     target, private = out.resolve(), Path(settings.data).exists() and is_credentialed(Path(settings.data))
     with for_owner_alone(private), atomic_directory(target) as making:
         if target.exists() and any(target.iterdir()):
