@@ -213,14 +213,14 @@ class Store:
 
         UsageError: the folder holds something else, or another process works on it. OSError: the store refuses.
         """
-        from pyarrow.fs import FileSystem, copy_files  # takes long to import
+        from pyarrow.fs import copy_files  # takes long to import
 
         mirror = files.cache_dir() / "stores" / hashlib.sha256(self.url.encode()).hexdigest()[:16]
         mirror.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with files.locked_place(mirror):
             mirror.mkdir(mode=0o700, exist_ok=True)
             with self._named():
-                there, root = FileSystem.from_uri(self.url)
+                there, root = _file_system(self.url)
                 names = _names(there, root)
                 if names and not {MANIFEST, "swap.json"} & {*names}:  # one is in every folder that swapbias wrote
                     raise UsageError(f"{self.url} is not empty. Choose another --out.")
@@ -246,6 +246,13 @@ class Store:
         except (OSError, pa.ArrowException) as error:
             said = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise OSError(getattr(error, "errno", None) or errno.EIO, said.rstrip("."), self.url) from error
+
+
+def _file_system(url: str) -> "tuple[FileSystem, str]":
+    from pyarrow.fs import FileSystem
+
+    found: tuple[FileSystem, str] = FileSystem.from_uri(url)
+    return found
 
 
 def _names(store: "FileSystem", root: str) -> list[str]:

@@ -168,7 +168,7 @@ class TfidfLsa(Features):
 
     name = TFIDF
 
-    def __init__(self, *, dimension: int = 100, fitted: Any = None) -> None:
+    def __init__(self, *, dimension: int = 100, fitted: tuple[Any, Floats] | None = None) -> None:
         """Features that have learned nothing yet (``fit`` does); a UsageError if scikit-learn is not installed."""
         need(self.name, "sklearn", extra="clinical")
         self.dimension, self._fitted = dimension, fitted
@@ -192,7 +192,9 @@ class TfidfLsa(Features):
         return TfidfLsa(dimension=self.dimension, fitted=(weights, reduce.components_[spanned]))
 
     def vectors(self, texts: Sequence[str]) -> Floats:
-        """Shape (n, d), after ``fit``; NaN where no word is known from training."""
+        """Shape (n, d); NaN where no word is known from training; a ValueError before training."""
+        if self._fitted is None:
+            raise ValueError(f"{self.name} has learned from no texts. Call fit with training texts first.")
         weights, components = self._fitted
         table = weights.transform(texts)
         found = np.asarray(table @ components.T, dtype=np.float64)
