@@ -67,16 +67,6 @@ def test_the_two_versions_of_an_own_sentence_differ_in_one_pronoun_alone(own):
         assert (one.pronouns["pro"] in ("he", "him", "his")) == (one.referent == "male")
 
 
-def test_an_own_sentence_names_each_occupation_once_and_no_other_pronoun(own):
-    gendered = re.compile(r"\b(he|she|him|her|his|hers|himself|herself)\b")
-    for one in own:
-        for text in one.texts.values():
-            assert len(gendered.findall(text)) == 1
-            assert all(text.count(name) == 1 for name in one.occupations.values())
-            assert text[0].isupper()
-            assert text.endswith(".")
-
-
 def test_no_own_sentence_is_one_of_winobias(own, upstream):
     theirs = {text for split in ("dev", "test") for one in sentences.winobias_sentences(split) for text in
               one.texts.values()}  # fmt: skip

@@ -134,12 +134,6 @@ def test_numpy_numbers_become_plain_ones():
     assert keys(content) == [("me/gendered_stigma", "rq1", 0.75)]
 
 
-def test_an_object_is_never_written():
-    (one,) = made()
-    with pytest.raises(yaml.YAMLError, match="cannot represent an object"):
-        merged(b"", [{**one, "value": np.float64(0.5)}], PATH)
-
-
 def test_what_cannot_be_oriented_has_no_entry():
     assert made(finding(value=float("nan"))) == []
     assert made(finding((*GAP[:5], "score of a rule"))) == []
@@ -158,12 +152,6 @@ def test_hostile_names_stay_data():
     (back,) = yaml.safe_load(merged(b"", new, PATH))
     assert back == new[0]
     assert "\n" not in back["notes"]
-
-
-def test_what_holds_the_entries_already_is_kept_with_its_comments():
-    once = b"# mine\n" + merged(b"", made(), PATH)
-    assert merged(once, made(), PATH) == once
-    assert merged(THEIRS, [], PATH) == THEIRS
 
 
 def test_a_byte_order_mark_hides_no_entry():
