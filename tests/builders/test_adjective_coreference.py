@@ -163,14 +163,6 @@ def test_winobias_pairs_differ_in_the_pronoun_alone_but_for_those_named_in_the_c
     assert sum(line.count("[") > 2 for line in marked) == second
 
 
-def test_the_last_bracketed_pronoun_is_asked_about(upstream):
-    row = next(
-        row for row in config_rows(NAME, "winobias_test-stereotype") if row["prompt_id"] == "s279/pro/baseline"
-    )
-    assert row["text"].endswith(ASK.format("himself"))
-    assert row["text"].startswith("The chief employed the receptionist because he was too busy to answer")
-
-
 def test_the_stereotypes_are_those_of_winobias(upstream):
     known = sentences.stereotypes()
     for gender in sentences.GENDERS:

@@ -54,15 +54,6 @@ PLACEBOS = {
 FIRSTS = set(
     {row["condition"]: row["singular"] for row in config_rows("social_distance", "conditions")[::-1]}.values()
 )
-# What a wording of each dimension of rq2 must keep: the words that carry the construct and its strength.
-KEPT = {
-    "blame": "own fault|brought .*the illness|avoid", "anger": "aggravat|annoy|angr|anger",
-    "pity": "much sympathy|a lot of sympathy|sorry|go(es)? out|going out", "help": "assist|help|support|lend a hand",
-    "dangerousness": "dangerous|not feel safe|could hurt", "fear": "afraid|fearful|scar[ey]|nervous",
-    "avoidance": "away from|clear of|distance|not (to )?(hire|employ)|not give a job|next[ -]door",
-    "segregation": "institution|from the community|should live",
-    "coercion": "should be forced into treatment|should be made to|require",
-}  # fmt: skip
 
 
 def own_table(corpus, name, *columns):
@@ -137,17 +128,6 @@ def test_a_wording_keeps_the_slots_gendered_words_start_and_end_of_its_template(
             assert gendered(text) == gendered(before[name])
             assert text.endswith(".") == before[name].endswith(".")
             assert text[0].isupper() or text[0] in "<["
-
-
-def test_a_wording_of_rq2_keeps_construct_and_polarity():
-    before = originals("gendered_stigma")
-    negation = re.compile(r"\b(not|never|refuse|without)\b")
-    for name, found in worded("gendered_stigma").items():
-        if name.rstrip("123") in KEPT:
-            for text in (before[name], *found):
-                assert re.search(KEPT[name.rstrip("123")], text, re.IGNORECASE), text
-                assert negation.findall(text) == negation.findall(before[name])
-                assert text.count("should") == before[name].count("should")
 
 
 def test_a_reworded_sentence_keeps_occupations_articles_order_and_referent():

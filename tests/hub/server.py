@@ -15,14 +15,11 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, unquote, urlsplit
 
-import yaml
-
 KINDS = {"models": "model", "datasets": "dataset", "spaces": "space", None: "model"}
 PREFIXES = {"model": "", "dataset": "datasets/", "space": "spaces/"}
 BINARY = frozenset((".arrow", ".bin", ".gz", ".jpg", ".npy", ".parquet", ".png", ".safetensors", ".skops", ".zip"))
 ATTRIBUTES = {".gitattributes": b"*.parquet filter=lfs diff=lfs merge=lfs -text\n"}  # in every new repository
 NEW_SPACE = {"README.md": b"---\ntitle: New\nsdk: gradio\napp_file: app.py\n---\n"}
-FRONT = re.compile(r"\A\ufeff?\s*---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 DATE = "2026-01-01T00:00:00.000Z"
 MAIN = "refs/heads/main"
 
@@ -74,12 +71,11 @@ class Commit:
 
 @dataclass(slots=True)
 class Pull:
-    """A pull request; ``base`` is the commit it was opened on."""
+    """A pull request."""
 
     number: int
     title: str
     author: str
-    base: str
     status: str = "open"  # open, closed or merged
 
 
@@ -136,11 +132,6 @@ class Repository:
     def named(self, folder):
         """Refs under a folder such as "refs/tags/", by short name."""
         return {ref.removeprefix(folder): oid for ref, oid in self.refs.items() if ref.startswith(folder)}
-
-    def changed(self, pull):
-        """Paths that a pull request adds, changes or deletes."""
-        before, after = self.commits[pull.base].files, self.commits[self.refs[f"refs/pr/{pull.number}"]].files
-        return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,10 +215,8 @@ class LocalHub:
             return repo.commit(MAIN, others | stored(files), title, parent.oid).oid
 
     def merge_pull_request(self, kind, name, number):
-        repo = self.repositories[kind, name]
-        pull, after = repo.pulls[number - 1], self.files(kind, name, revision=f"refs/pr/{number}")
-        changed = repo.changed(pull)
-        self.push(kind, name, {path: after[path] for path in changed if path in after}, pull.title, delete=changed)
+        pull = self.repositories[kind, name].pulls[number - 1]
+        self.push(kind, name, self.files(kind, name, revision=f"refs/pr/{number}"), pull.title)
         pull.status = "merged"
 
     def fail(self, method, pattern, *, status=500, times=1, headers=None, body=b""):
@@ -272,11 +261,6 @@ class LocalHub:
         """The commit of each tag."""
         return self.repositories[kind, name].named("refs/tags/")
 
-    def pull_requests(self, kind, name):
-        """Number, title, status, author and changed paths of each pull request."""
-        repo = self.repositories[kind, name]
-        return [(p.number, p.title, p.status, p.author, repo.changed(p)) for p in repo.pulls]
-
 
 class Refused(Exception):  # noqa: N818 - not an error of this server
     """The Hub says no, with the headers by which the clients tell refusals apart."""
@@ -289,18 +273,6 @@ class Refused(Exception):  # noqa: N818 - not an error of this server
 
 def as_json(content, status=200, **headers):
     return status, json.dumps(content).encode(), {"Content-Type": "application/json; charset=utf-8", **headers}
-
-
-def faults(readme):
-    """What the Hub refuses in the YAML header of a README, as sentences."""
-    found = FRONT.match(readme)
-    try:
-        card = (yaml.safe_load(found[1]) or {}) if found else {}
-    except (yaml.YAMLError, RecursionError) as error:
-        return [f"YAML metadata is broken: {' '.join(str(error).split())}"]
-    if not isinstance(card, dict):
-        return ["YAML metadata must be a mapping"]
-    return [] if isinstance(card.get("license", ""), str | list) else ['"license" must be a string']
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,8 +344,7 @@ class Request:
         return as_json({"type": "user", "name": user.name, "fullname": user.name, "orgs": orgs, "auth": auth})
 
     def validate_yaml(self):
-        errors = [{"message": one} for one in faults(self.json()["content"])]
-        return as_json({"errors": errors, "warnings": []}, 400 if errors else 200)
+        return as_json({"errors": [], "warnings": []})
 
     def create(self):
         """A new repository with what the Hub puts there."""
@@ -544,12 +515,9 @@ class Request:
         files = dict(base.files)
         for line in lines:
             self.apply(files, line["key"], line["value"])
-        readme = files.get("README.md", File(b""))
-        if readme != base.files.get("README.md") and (wrong := faults(readme.data.decode(errors="replace"))):
-            raise Refused(400, f"Invalid metadata in README.md: {'; '.join(wrong)}")
         row, page, ref = {"success": True, "hookOutput": ""}, f"{self.hub.url}/{PREFIXES[repo.kind]}{repo.name}", MAIN
         if opens:
-            pull = Pull(len(repo.pulls) + 1, head["summary"], user.name, base.oid)
+            pull = Pull(len(repo.pulls) + 1, head["summary"], user.name)
             repo.pulls.append(pull)
             ref, row["pullRequestUrl"] = f"refs/pr/{pull.number}", f"{page}/discussions/{pull.number}"
         made = repo.commit(ref, files, head["summary"], base.oid)

@@ -90,9 +90,7 @@ def test_who_may_not_read_is_not_sent_for_write_access(hub):
     hub.fail("GET", ".*", status=500, times=-1)
     with pytest.raises(HubError, match=r"Could not read alice/d \(500.*\)\. .*Run the command again\.$"):
         Hub().state(DATA)
-
-
-def test_what_is_not_there_comes_with_a_next_step(hub):
+    hub.plans.clear()
     hub.fail("GET", "whoami", status=404, times=-1)
     with pytest.raises(HubError, match=r"\(404.*\)\. Check the name, and HF_ENDPOINT if it is set"):
         Hub().owners()
@@ -138,12 +136,9 @@ def test_a_repository_that_vanished_is_said_to_be_gone(hub):
     assert client.state(DATA) is None
 
 
-def test_without_a_token_nothing_is_sent_and_login_is_named(hub, monkeypatch, tmp_path):
+def test_a_wrong_token_is_named_without_repeating_it_and_login_where_there_is_none(hub, monkeypatch, tmp_path):
     with online(monkeypatch, hub, home=tmp_path / "none"), pytest.raises(HubError, match="hf auth login"):
         Hub().owners()
-
-
-def test_a_wrong_token_is_named_without_repeating_it(hub, monkeypatch, tmp_path):
     with online(monkeypatch, hub, home=tmp_path / "wrong", token="hf_wrong_one"):
         for call in (lambda: Hub().owners(), lambda: Hub().state(DATA)):
             with pytest.raises(HubError, match="does not take the token") as refused:

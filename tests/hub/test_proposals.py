@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("packed_once")
 
 def test_a_strangers_model_gets_two_files_in_a_pull_request_and_nothing_else(models, run):
     assert statuses(propose(run)) == ["created", "pull request opened"]
-    (one,) = models.pull_requests("model", "bob/m")
+    (one,) = models.repo("model", "bob/m").pulls
     assert set(models.files("model", "bob/m")) == {"README.md", *WEIGHTS}  # main is untouched
     proposed = models.files("model", "bob/m", revision="refs/pr/1")
     assert set(proposed) == {"README.md", *WEIGHTS, EVAL}
@@ -25,7 +25,7 @@ def test_a_strangers_model_gets_two_files_in_a_pull_request_and_nothing_else(mod
     assert "value: 0.9\n" in proposed[EVAL].decode()  # by hand: 1 - |-.1|, higher is fairer
     assert re.search(r"url: \S+/tree/[0-9a-f]{40}/runs/", proposed[EVAL].decode())
     assert "!!" not in proposed[EVAL].decode()
-    assert one
+    assert (one.author, one.status) == ("alice", "open")
 
 
 def test_nothing_is_proposed_unasked(models, run):
@@ -35,7 +35,7 @@ def test_nothing_is_proposed_unasked(models, run):
         propose(run, how=COMMIT)
     with pytest.raises(UsageError, match="could not open private results"):
         propose(run, results="alice/audits", public=False)
-    assert models.pull_requests("model", "bob/m") == []
+    assert models.repo("model", "bob/m").pulls == []
     assert writes(models) == []
 
 
@@ -45,7 +45,7 @@ def test_an_open_pull_request_is_not_doubled(models, run, later_run):
     for again in (False, True):
         status = statuses(propose(later_run, again=again))[1]
         assert status == "not proposed again: pull request 1 is open"
-    assert len(models.pull_requests("model", "bob/m")) == 1
+    assert len(models.repo("model", "bob/m").pulls) == 1
 
 
 def test_a_part_of_the_prompts_is_not_proposed_beside_whole_audits(models, run, tmp_path):
