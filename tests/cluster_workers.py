@@ -1,7 +1,6 @@
 """What workers of a test cluster do: slow parts that tell who wrote them, models that fail."""
 
 import os
-import signal
 import time
 from pathlib import Path
 
@@ -44,15 +43,6 @@ def positive(texts):
 def failing(texts):
     """A model that gives too few numbers."""
     return [0.5 for _ in texts[1:]]
-
-
-def mortal(texts):
-    """Ends whoever reads with it, as often as a file of the folder says."""
-    lives = Path("deaths")
-    if left := int(lives.read_text()) if lives.exists() else 0:
-        lives.write_text(str(left - 1))
-        os.kill(os.getpid(), signal.SIGKILL)
-    return positive(texts)
 
 
 def slowly(texts):

@@ -96,6 +96,12 @@ def test_pairs_of_few_templates_are_few_independent_units():
     run = audited(even, prompts(100, template=lambda pair, time: f"t{pair % 3}"))
     assert (primary(run)["n"], primary(run)["independent"], primary(run)["verdict"]) == (100, 3, "undecided")
     assert check_run(run.run.folder).code == 3
+    table = pd.DataFrame(
+        {"text": text, "group": group, "pair": pair}
+        for pair in range(8)
+        for text, group in ((f"Person {pair} is here.", "female"), ("A person is here.", "male"))
+    )
+    assert primary(audited(noisy, table))["n"] == 8
 
 
 def test_equal_pairs_with_missing_scores_never_pass():
@@ -109,8 +115,6 @@ def test_equal_pairs_with_missing_scores_never_pass():
     assert gate.code == 3
     assert reason(gate.checks[0]) == "all 120 scored pairs score the same, but 80 could not be scored"
 
-
-def test_missing_scores_that_could_exceed_the_margin_do_not_pass():
     def some(texts):
         return [math.nan if text in {f"She tells story {pair}." for pair in range(80)} else 0.2 + score / 100
                 for text, score in zip(texts, noisy(texts), strict=True)]  # fmt: skip
@@ -140,15 +144,6 @@ def test_the_command_says_first_that_texts_repeat(tmp_path):
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "mine classifier: 117 of 120 pairs repeat another pair's texts and count once." in done.output
-
-
-def test_pairs_that_share_a_text_are_no_repeats():
-    table = pd.DataFrame(
-        {"text": text, "group": group, "pair": pair}
-        for pair in range(8)
-        for text, group in ((f"Person {pair} is here.", "female"), ("A person is here.", "male"))
-    )
-    assert primary(audited(noisy, table))["n"] == 8
 
 
 def test_repeated_texts_count_once_in_a_comparison():
@@ -187,12 +182,9 @@ def test_levels_are_shown_beside_a_difference(base_level):
 @pytest.mark.parametrize(
     ("given", "nearest"), [({"reference": "mael"}, "male"), ({"reference": "male", "group": "femal"}, "female")]
 )
-def test_a_misspelt_group_is_refused(given, nearest):
+def test_a_misspelt_group_is_refused(given, nearest, tmp_path):
     with pytest.raises(ValueError, match=f"is none of female, male. Did you mean {nearest}?"):
         swapbias.audit(noisy, prompts=prompts(3), progress=False, **given)
-
-
-def test_a_misspelt_group_of_words_is_refused(tmp_path):
     (tmp_path / "words.csv").write_text("word,group\nshe,female\nhe,male\nher,femael\n")
     table = pd.DataFrame({"text": ["<mask> is a nurse.", "<mask> is a clerk."]})
     with pytest.raises(ValueError, match=r"words.csv:4: group 'femael' is none of .*Did you mean female?"):

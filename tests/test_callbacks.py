@@ -99,7 +99,7 @@ def of_two(rank, port, folder, out):
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     torch.set_num_threads(1)
-    trainer, _ = trained(folder, out, backend="gloo", studies=CONTROL, every=2)
+    trainer, _ = trained(folder, out, backend="gloo", studies=CONTROL, every=4)
     steps = [row["step"] for row in trainer.state.log_history if "bias/occupation_sentiment_control" in row]
     Path(f"{out}-{rank}").write_text(f"{trainer.args.world_size} {trainer.state.global_step} {steps}")
 
@@ -116,5 +116,5 @@ def test_of_two_processes_the_first_audits_and_the_other_waits(folder, tmp_path)
     for one in both:
         one.join(300)
     assert [one.exitcode for one in both] == [0, 0]
-    assert (tmp_path / "out-0").read_text() == "2 4 [0, 2, 4]"
+    assert (tmp_path / "out-0").read_text() == "2 4 [0, 4]"
     assert (tmp_path / "out-1").read_text() == "2 4 []"

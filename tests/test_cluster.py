@@ -71,20 +71,14 @@ def test_an_engine_that_cannot_be_meant_is_refused(engine, told):
     assert told in str(refused.value)
 
 
-def test_without_ray_its_engine_says_what_to_install(monkeypatch):
+def test_what_an_engine_cannot_do_is_one_sentence(monkeypatch, tmp_path):
     monkeypatch.setattr(workers, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"Install with pip install 'swapbias\[ray\]'\."):
         Engine(name="ray").check()
     LOCAL.check()
-
-
-def test_a_model_in_memory_is_not_sent_to_workers(monkeypatch):
     monkeypatch.setattr(workers, "find_spec", lambda name: True)
     with pytest.raises(UsageError, match=r"^toy is in memory, where workers cannot"):
         audit(lambda texts: [0.5] * len(texts), "occupation_sentiment:control", name="toy", engine="ray")
-
-
-def test_processes_and_workers_are_not_mixed(tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "find_spec", lambda name: True)
     with pytest.raises(UsageError, match=r"processes is 2, and workers of ray swap\. Set workers instead\."):
         swap_files(Job("x.csv"), tmp_path / "out", processes=2, engine=RAY)

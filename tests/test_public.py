@@ -38,18 +38,14 @@ reveal_type(gap.value)
 """
 
 
-def test_dir_lists_the_public_names_and_nothing_else():
+def test_dir_lists_the_public_names_alone_and_each_has_an_example_that_runs():
     assert {"audit", "Audit", "load_scorer", "paired_gap"} <= set(dir(swapbias))
     assert all(not name.startswith("_") and hasattr(swapbias, name) for name in dir(swapbias))
-
-
-@pytest.mark.parametrize("name", dir(swapbias))
-def test_a_public_name_has_an_example_that_runs(name):
-    """The doctests themselves are collected from the modules: here it is certain that there is one."""
-    thing = getattr(swapbias, name)
-    found = doctest.DocTestFinder(recurse=False).find(thing, name, module=sys.modules[thing.__module__])
-    assert any(one.examples for one in found), f"{name} has no example"
-    assert inspect.getdoc(thing)
+    for name in dir(swapbias):  # which are collected from the modules: here it is certain that there is one
+        thing = getattr(swapbias, name)
+        found = doctest.DocTestFinder(recurse=False).find(thing, name, module=sys.modules[thing.__module__])
+        assert any(one.examples for one in found), f"{name} has no example"
+        assert inspect.getdoc(thing)
 
 
 def test_types_hold_in_the_code_of_a_user(tmp_path):

@@ -75,18 +75,6 @@ def test_a_stopped_run_goes_on_with_its_scores_from_the_store(bucket, tmp_path, 
     assert not list((bucket / ".scores").glob("*"))
 
 
-def test_a_mirror_that_a_killed_process_left_is_used(bucket, tmp_path):
-    store = Store(URL)
-    with store.mirrored() as here:
-        pass
-    here.mkdir(parents=True)
-    (here / "swap.json").write_text("{}")
-    with store.mirrored() as again:
-        assert (again / "swap.json").read_text() == "{}"
-    assert (bucket / "swap.json").read_text() == "{}"
-    assert not here.exists()
-
-
 def test_swapped_files_are_those_of_a_folder(bucket, tmp_path):
     source = tmp_path / "rows.csv"
     source.write_text("text\nHe saw his wife.\n")
@@ -94,6 +82,15 @@ def test_swapped_files_are_those_of_a_folder(bucket, tmp_path):
     with Store(URL).mirrored() as here:
         swap_files(Job(str(source)), here)
     assert files_below(bucket) == files_below(tmp_path / "whole")
+    store = Store("s3://bucket/other")
+    with store.mirrored() as here:
+        pass
+    here.mkdir(parents=True)
+    (here / "swap.json").write_text("{}")
+    with store.mirrored() as again:
+        assert (again / "swap.json").read_text() == "{}"
+    assert (bucket.parent / "other/swap.json").read_text() == "{}"
+    assert not here.exists()
 
 
 def test_what_is_there_already_stays(bucket):
@@ -102,6 +99,13 @@ def test_what_is_there_already_stays(bucket):
     with pytest.raises(UsageError, match="s3://bucket/run is not empty"), Store(URL).mirrored():
         pass
     assert files_below(bucket) == {"mine.txt": b"keep"}
+
+    class Files:
+        def get_file_info(self, selector):
+            return [type("Info", (), {"path": "bucket/run/../../x", "type": FileType.File})]
+
+    with pytest.raises(UsageError, match="no path of a run"):
+        stores._names(Files(), "bucket/run")
 
 
 def test_a_store_that_cannot_be_reached_is_one_line(monkeypatch, tmp_path):
@@ -127,15 +131,6 @@ def test_urls_that_name_no_folder_or_hold_a_key_are_refused(url, said):
     with pytest.raises(UsageError, match=said) as refused:
         Store(url)
     assert "secret@" not in str(refused.value)
-
-
-def test_a_name_outside_of_the_folder_is_refused():
-    class Files:
-        def get_file_info(self, selector):
-            return [type("Info", (), {"path": "bucket/run/../../x", "type": FileType.File})]
-
-    with pytest.raises(UsageError, match="no path of a run"):
-        stores._names(Files(), "bucket/run")
 
 
 def test_chat_answers_and_undeclared_credentialed_notes_stay_here(tmp_path):

@@ -259,12 +259,21 @@ def _studies(place: Path) -> Iterator[Target]:
 # --- runs ---------------------------------------------------------------------------------------------
 
 
+def _shown(content: bytes) -> None:
+    """What is made of a manifest for others."""
+    from swapbias.privacy import private_strings, public_manifest
+    from swapbias.runs import parse_manifest
+
+    manifest = parse_manifest(content, "manifest.json")
+    public_manifest(public_manifest(manifest, shared=True), shared=True)
+    private_strings(manifest)
+
+
 def _runs(place: Path) -> Iterator[Target]:
     from swapbias.runs import (
         MANIFEST,
         Run,
         Settings,
-        parse_manifest,
         parse_results,
         read_request,
         read_run,
@@ -292,7 +301,7 @@ def _runs(place: Path) -> Iterator[Target]:
         return _file(compared / name, read)
 
     yield Target("results of a stranger", [cut], lambda content: parse_results(content, "results.json"))
-    yield Target("manifest of a stranger", [manifest], lambda content: parse_manifest(content, "manifest.json"))
+    yield Target("manifest of a stranger", [manifest], _shown)
     yield Target("manifest to repeat", [manifest], _file(place / "again.json", read_request))
     (compared / "results.json").write_bytes(cut)
     yield Target("shared results.json", [cut], of_run("results.json"))

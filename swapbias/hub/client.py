@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from huggingface_hub import CommitInfo, Discussion
 
 SOURCE = "https://github.com/swapbias/swapbias"
-READ_LIMIT = 64 * 2**20  # bytes of a file that is read into memory
 HUB_FILES = frozenset({".gitattributes"})  # what the Hub itself puts into a new repository
 _REPO = re.compile(r"\w[\w.-]*/\w[\w.-]*(?<!\.git)", re.ASCII)
 SHARED = re.compile(rf"({_REPO.pattern})(?:/([^/@]+))?(?:@(.+))?", re.ASCII)
@@ -111,7 +110,6 @@ class State:
     private: bool
     files: Mapping[str, str]  # path -> digest, ``sha256:...`` of large files and ``git:...`` of others
     tags: Mapping[str, str]  # name -> commit
-    sizes: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +195,7 @@ class Hub:
             files = {one.path: f"sha256:{one.lfs.sha256}" if one.lfs else f"git:{one.blob_id}" for one in entries}
             refs = self._api.list_repo_refs(repo.name, repo_type=repo.kind)
             tags = {one.name: one.target_commit for one in refs.tags}
-        return State(repo, str(info.sha), bool(info.private), files, tags, {one.path: one.size for one in entries})
+        return State(repo, str(info.sha), bool(info.private), files, tags)
 
     def existing_state(self, repo: Repo, *, revision: str = "main") -> State:
         """What a repository holds; UsageError where it is not there."""
@@ -227,17 +225,15 @@ class Hub:
             return sorted(str(one.id) for one in listed(author=owner))
 
     def content(self, state: State | None, path: str) -> bytes:
-        """A file of up to ``READ_LIMIT`` bytes, at the commit of the state; empty where it is not there."""
-        if state is None or path not in state.files:
-            return b""
-        return self.fetch(state, [path], limit=READ_LIMIT)[path].read_bytes()
+        """A file at the commit of the state; empty where it is not there."""
+        return self.fetch(state, [path])[path].read_bytes() if state and path in state.files else b""
 
     def text(self, state: State | None, path: str) -> str:
         """A text of a repository, blank where it is not there; ValueError where it is not UTF-8."""
         return decode(self.content(state, path), f"{state.repo.name}/{path}" if state else path)
 
-    def fetch(self, state: State, paths: Iterable[str], *, limit: int | None = None) -> dict[str, Path]:
-        """Files of a state by path, in the client's cache; HubError for one of more than ``limit`` bytes."""
+    def fetch(self, state: State, paths: Iterable[str]) -> dict[str, Path]:
+        """Files of a state by path, in the client's cache."""
         from tqdm import tqdm
 
         class Silent(tqdm):  # type: ignore[misc]
@@ -247,11 +243,6 @@ class Hub:
                 super().__init__(*arguments, **{**options, "disable": True})
 
         chosen, how = list(paths), {"repo_type": state.repo.kind, "revision": state.commit, "tqdm_class": Silent}
-        for path in chosen:
-            if limit is not None and state.sizes[path] > limit:
-                raise HubError(
-                    f"{state.repo.name}: {path} has {state.sizes[path]:,} bytes, expected at most {limit:,}."
-                )
         with _one_sentence(f"read {state.repo.name}"), ThreadPoolExecutor(8) as pool:
             found = pool.map(lambda path: self._api.hf_hub_download(state.repo.name, path, **how), chosen)
             return dict(zip(chosen, map(Path, found), strict=True))

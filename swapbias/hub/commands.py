@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from swapbias.errors import HubError, UsageError
 from swapbias.hub.cards import CARD
 from swapbias.hub.client import Hub, Push, PushOptions, Repo, Say, difference, push_repo
-from swapbias.hub.metric_spaces import push_metric, shipped_names
+from swapbias.hub.metric_spaces import push_metric, shipped
 from swapbias.privacy import atomic_directory, is_credentialed, is_mimic_columns, log_traceback, refuse
 from swapbias.studies import (
     STUDY_FILES,
@@ -135,7 +135,7 @@ def pull_repo(hub: Hub, kind: str, repo_name: str, out: Path, *, revision: str =
     repo, name = Repo(_KINDS[kind], repo_name), repo_name.rpartition("/")[2]
     target = out / (repo_name if kind == RESULTS else name)
     state = hub.existing_state(repo, revision=revision)
-    pattern = _FETCHED[kind].replace("{shipped}", "|".join(shipped_names())).replace("{name}", re.escape(name))
+    pattern = _FETCHED[kind].replace("{shipped}", "|".join(shipped())).replace("{name}", re.escape(name))
     wanted = [path for path in state.files if re.fullmatch(pattern, path)]
     if not set(wanted) - {CARD}:
         raise ValueError(f"{repo_name} holds no {kind} of swapbias. Check its name.")

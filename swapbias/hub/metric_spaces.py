@@ -1,6 +1,6 @@
 """The metrics as Spaces: an `evaluate` module that needs no swapbias, its card, and evaluate's form to try it in."""
 
-import ast
+import re
 from importlib.metadata import requires
 from importlib.resources import files
 from pathlib import Path
@@ -15,9 +15,7 @@ NOT_A_RANKING = (
     "A measurement of one difference on the texts at hand: no ranking of models, no proof that a model is fair."
 )
 _RECIPE = "## From rows to a finding"  # the last section
-_ROOM = "swapbias.measures"
-_SHIPPED = {"swapbias.errors": "errors", "swapbias.studies.answers": "answers"}  # beside it
-_NEEDS = ("datasets", "evaluate", "numpy", "scipy")  # all that a metric and `_ROOM` import of others
+_NEEDS = ("datasets", "evaluate", "numpy", "scipy")  # all that a metric and what lies beside it import of others
 _GRADIO = "6.31.0"  # that the form was tried with
 _FIXED = {  # what a form has no column for: as in the worked example
     "direct_bias": {"female": [[1.0, 0.0], [3.0, 4.0]], "male": [[-1.0, 0.0], [-3.0, 4.0]]},
@@ -65,7 +63,7 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
     source = swapped((folder / f"{name}.py").read_text(encoding="utf-8"))
     wanted = sorted(one for one in requires("swapbias") or () if one.startswith(_NEEDS) and ";" not in one)
     made = {
-        **standing_alone(name, source, origin=f"{SOURCE}/blob/v{version}"),
+        **standing_alone(name, source),
         "requirements.txt": "".join(f"{one}\n" for one in wanted),
         CARD: f"---\n{dump(metadata)}---\n\n{body}\n",
         "app.py": (files("swapbias.hub") / "metric_app.txt")
@@ -77,70 +75,41 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
 
 # --- code without swapbias --------------------------------------------------------------------------------
 
+_DOOR = "measures"  # the front door of that room: beside a metric it opens on the files beside it
+_IMPORT = re.compile(
+    r"^( *)from swapbias\.(?:measures\.|studies\.)?(\w+) import(.*?)(?:  # From: .*)?$", re.MULTILINE
+)
 
-def shipped_names() -> tuple[str, ...]:
-    """The modules that may lie beside a metric's own, without their suffix."""
-    stems = (Path(one.name).stem for one in files(_ROOM).iterdir() if one.name.endswith(".py"))
-    return tuple(sorted({*_SHIPPED.values(), *stems} - {"__init__"}))
+
+def shipped() -> dict[str, Path]:
+    """The files of the package that lie beside a metric's own, by the name of their module there."""
+    room = Path(str(files("swapbias")))
+    others = {
+        _DOOR: room / _DOOR / "__init__.pyi",
+        "answers": room / "studies/answers.py",
+        "errors": room / "errors.py",
+    }
+    return {path.stem: path for path in sorted((room / _DOOR).glob("[!_]*.py"))} | others
 
 
-def standing_alone(name: str, source: str, *, origin: str) -> dict[str, str]:
-    """A metric's module and those that it reads, by file name; each imports the others as its siblings.
+def standing_alone(name: str, source: str) -> dict[str, str]:
+    """A metric's module and those of the package that it may read, by file name; each imports the others as siblings.
 
     `evaluate` copies the files that the main module imports, and does not look into those: so it imports every one.
-    ``origin`` is the address of the package's sources. Raises ValueError where it imports something else of swapbias.
+    ValueError: an import of anything else of swapbias.
     """
-    own, direct = _flat(f"{name}.py", source)
-    places = {other: place.removeprefix("swapbias.").replace(".", "/") for place, other in _SHIPPED.items()}
-    made: dict[str, str] = {}
-    waiting = list(direct)
-    while waiting:
-        module = waiting.pop()
-        if module not in made:
-            path = f"swapbias/{places.get(module, f'measures/{module}')}.py"
-            text = (Path(str(files("swapbias"))).parent / path).read_text("utf-8")
-            text, more = _flat(f"{module}.py", text)
-            made[module] = f"# From {origin}/{path}, with its imports made relative.\n{text}"
-            waiting.extend(more)
-    if not made:
-        raise ValueError(f"{name}.py imports nothing of {_ROOM}. Compute there what audits compute, and import it.")
-    last = max(one.end_lineno or 0 for one in ast.parse(own).body if isinstance(one, ast.Import | ast.ImportFrom))
-    lines = own.splitlines(keepends=True)
-    for module in sorted(made.keys() - set(direct), reverse=True):
-        # evaluate takes an import of a sibling as a whole only with a name that it defines
-        defined = ast.parse(made[module]).body
-        first = next(one.name for one in defined if isinstance(one, ast.ClassDef | ast.FunctionDef))
-        lines.insert(last, f"from .{module} import {first}\n")
-    return {f"{name}.py": "".join(lines), **{f"{module}.py": made[module] for module in sorted(made)}}
-
-
-def _flat(file: str, source: str) -> tuple[str, list[str]]:
-    """The text with its imports of the package made imports of siblings, one line each; and the siblings."""
-    lines = source.splitlines(keepends=True)
-    found: set[str] = set()
-    imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
-    for node in sorted(imports, key=lambda one: -one.lineno):
-        module = (node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name
-        if module.partition(".")[0] == "swapbias":
-            homes: dict[str, list[ast.alias]] = {}
-            for alias in node.names:
-                homes.setdefault(_home(file, node, module, alias.name), []).append(alias)
-            made = [ast.unparse(ast.ImportFrom(home, names, level=1)) for home, names in homes.items()]
-            lines[node.lineno - 1 : node.end_lineno] = [f"{' ' * node.col_offset}{one}\n" for one in made]
-            found.update(homes)
-    return "".join(lines), sorted(found)
-
-
-def _home(file: str, node: ast.stmt, module: str, name: str) -> str:
-    """The shipped module that holds a name which an import reads."""
-    home = _SHIPPED.get(module) or module.removeprefix(f"{_ROOM}.")
-    if module == _ROOM:
-        door = ast.parse((files(_ROOM) / "__init__.pyi").read_text(encoding="utf-8")).body
-        parts = (one for one in door if isinstance(one, ast.ImportFrom))
-        home = next((one.module or "" for one in parts if name in {alias.name for alias in one.names}), "")
-    if home not in shipped_names() or isinstance(node, ast.Import):
-        raise ValueError(
-            f"{file} has {ast.unparse(node)!r}, expected names from {', '.join([_ROOM, *_SHIPPED])} alone: a Space "
-            "ships no other code. Move what it needs there."
-        )
-    return home
+    made = {module: path.read_text(encoding="utf-8") for module, path in shipped().items()}
+    lines = ["\n# evaluate copies the files that this one imports.\n"]
+    for module, text in made.items():
+        defined = re.findall(r"^(?:class|def) (\w+)|import \($\s+(\w+)", text, re.MULTILINE)[0]
+        lines.append(f"from .{module} import {''.join(defined)} as _\n")
+    made[name] = source + "".join(lines)
+    known = "|".join(made)
+    for module, text in made.items():
+        made[module] = _IMPORT.sub(r"\1from .\2 import\3", text)
+        if other := re.search(rf"^ *(?:from|import) (?:swapbias\b|\.(?!(?:{known}) )).*", made[module], re.MULTILINE):
+            raise ValueError(
+                f"{module}.py has {other[0].strip()!r}, expected imports of {_DOOR}, studies.answers and errors: a "
+                "Space ships no other code. Move what it needs there."
+            )
+    return {f"{module}.py": text for module, text in made.items()}

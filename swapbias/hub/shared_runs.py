@@ -23,7 +23,6 @@ from swapbias.findings import Finding, experiment_of, findings_table, oriented, 
 from swapbias.hub import cards
 from swapbias.hub.client import (
     HUB_FILES,
-    READ_LIMIT,
     SHARED,
     Change,
     Hub,
@@ -249,11 +248,11 @@ def _run(hub: Hub, state: State, name: str) -> Results:
         raise ValueError(f"{where}: manifest.json is missing. Its owner can share it again.")
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
         raise ValueError(f"{name!r} is no name of a run, expected a-z, 0-9, dots and dashes. Rename its folder.")
-    place = hub.fetch(state, files, limit=READ_LIMIT)[files[0]].parent
+    place = hub.fetch(state, files)[files[0]].parent
     there = [study for study in studies.studies() if f"runs/{name}/items/{study}.parquet" in state.files]
 
     def scored(study: str) -> pd.DataFrame:
-        hub.fetch(state, [f"runs/{name}/items/{study}.parquet"], limit=READ_LIMIT)
+        hub.fetch(state, [f"runs/{name}/items/{study}.parquet"])
         try:
             return Run(place).items(study)
         except ValueError as error:
@@ -520,22 +519,45 @@ def _weights(state: State | None) -> dict[str, str]:
 
 
 def _plan_page(
-    hub: Hub,
-    repo: Repo,
-    own: bool,
-    options: ShareOptions,
-    bundle: Bundle,
-    found: list[Finding],
-    results: Repo,
+    hub: Hub, repo: Repo, own: bool, options: ShareOptions, bundle: Bundle, found: list[Finding], results: Repo,
     at: str,
-) -> Push:
+) -> Push:  # fmt: skip
     """The commit or pull request that makes a model's page say what the results at the commit ``at`` hold.
 
-    Nothing is proposed while a pull request of ours is open; nor after one, merged or closed, unless ``again``.
+    It changes the card and the evaluation results; all else in both stays. Nothing is proposed while a pull request
+    of ours is open; nor after one, merged or closed, unless ``again``.
+
+    A number of a part or of other configs must not stand beside those of whole audits: proposals to others hold
+    whole audits alone, one's own page says what was read.
     """
-    there, url = hub.existing_state(repo), hub.url(repo)
-    files = _page_files(hub, there, own, options, bundle, found, hub.url(results, commit=at, path=bundle.folder))
-    change = Change(difference(there, files).write)
+    manifest, there = bundle.manifest, hub.existing_state(repo)
+    commit = commit_read(hub, repo, manifest, found[0].model_id)
+    other = {(one.study, one.experiment): cards.prompts_read(manifest, one.study, one.experiment) for one in found}
+    deviation = next((one for one in other.values() if one), "")
+    if deviation and not own:
+        raise UsageError(
+            f"The run read {deviation}, and its numbers would stand beside those of whole audits. Share the results "
+            "alone, or audit without it."
+        )
+    revisions = {}
+    for corpus in {str(one["corpus"]) for one in manifest["corpora"] if bundle.installed} & set(studies.corpora()):
+        state = hub.state(Repo("dataset", f"{options.namespace}/{corpus}"))
+        if state and (tag := f"v{studies.load_corpus(corpus).version}") in state.tags:
+            revisions[corpus] = state.tags[tag]
+    source = hub.url(results, commit=at, path=bundle.folder)
+    whole = [one for one in found if not other[one.study, one.experiment]]
+    entries = eval_entries(
+        whole, manifest, namespace=options.namespace, revisions=revisions, source_url=source, source_user=hub.user
+    )
+    readme, where = hub.text(there, cards.CARD), f"{repo.name}/{cards.CARD}"
+    cards.load(cards.split(readme).header, where)  # a card that cannot be read is not added to
+    parts = cards.study_parts(
+        found, manifest, model_name=repo.name, revision=commit, results_url=source, results_private=not options.public
+    )
+    files = {cards.CARD: cards.with_parts(readme, parts, where=where).encode()}
+    if entries:
+        files[PATH] = merged_entries(hub.content(there, PATH), entries, f"{repo.name}/{PATH}")
+    change, url = Change(difference(there, files).write), hub.url(repo)
     plan = Push(
         repo=repo, status="updated" if change else "unchanged", change=change, title=TITLE, there=there,
         private=there.private, url=url,
@@ -553,49 +575,3 @@ def _plan_page(
         "published. A measurement on fixed prompts, no ranking and no proof of fairness. Close it if unwanted."
     )
     return replace(plan, status="pull request opened", description=description)
-
-
-def _page_files(
-    hub: Hub, there: State, own: bool, options: ShareOptions, bundle: Bundle, found: list[Finding], url: str
-) -> dict[str, bytes]:
-    """The card with what was found, and the evaluation results; all else in both stays.
-
-    A number of a part or of other configs must not stand beside those of whole audits: proposals to others hold
-    whole audits alone, one's own page says what was read.
-    """
-    manifest, audited = bundle.manifest, found[0].model_id
-    commit = commit_read(hub, there.repo, manifest, audited)
-    other = {(one.study, one.experiment): cards.prompts_read(manifest, one.study, one.experiment) for one in found}
-    deviation = next((one for one in other.values() if one), "")
-    if deviation and not own:
-        raise UsageError(
-            f"The run read {deviation}, and its numbers would stand beside those of whole audits. Share the results "
-            "alone, or audit without it."
-        )
-    revisions = {}
-    for corpus in {str(one["corpus"]) for one in manifest["corpora"] if bundle.installed} & set(studies.corpora()):
-        state = hub.state(Repo("dataset", f"{options.namespace}/{corpus}"))
-        if state and (tag := f"v{studies.load_corpus(corpus).version}") in state.tags:
-            revisions[corpus] = state.tags[tag]
-    entries = eval_entries(
-        [one for one in found if not other[one.study, one.experiment]],
-        manifest,
-        namespace=options.namespace,
-        revisions=revisions,
-        source_url=url,
-        source_user=hub.user,
-    )
-    readme, where = hub.text(there, cards.CARD), f"{there.repo.name}/{cards.CARD}"
-    cards.load(cards.split(readme).header, where)  # a card that cannot be read is not added to
-    parts = cards.study_parts(
-        found,
-        manifest,
-        model_name=there.repo.name,
-        revision=commit,
-        results_url=url,
-        results_private=not options.public,
-    )
-    made = {cards.CARD: cards.with_parts(readme, parts, where=where).encode()}
-    if entries:
-        made[PATH] = merged_entries(hub.content(there, PATH), entries, f"{there.repo.name}/{PATH}")
-    return made

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from lzma import LZMAError
 from pathlib import Path
+from threading import Event
 from zipfile import BadZipFile
 
 from swapbias.errors import HubError, UpstreamMissingError, UsageError
@@ -42,30 +43,20 @@ def mark(folder: Path) -> None:
 
 @contextmanager
 def for_owner_alone(credentialed: bool, *folders: Path) -> Iterator[None]:
-    """While the block runs, what is written of credentialed notes can be read by its user alone.
-
-    The umask of the whole process is 077 meanwhile, so that it holds for files of every library and for processes
-    that are started; ``folders`` that are there already are closed (0700).
-    """
-    if not credentialed:
-        yield
-        return
-    before = os.umask(0o077)
+    """While the block runs, files of every library are their user's alone (umask 077); ``folders`` are closed."""
+    before = os.umask(0o077) if credentialed else None
     try:
-        for folder in folders:
-            if folder.is_dir():
-                folder.chmod(OWNER_FOLDER)
+        for folder in filter(Path.is_dir, folders if credentialed else ()):
+            folder.chmod(OWNER_FOLDER)
         yield
     finally:
-        os.umask(before)
+        if before is not None:
+            os.umask(before)
 
 
 @contextmanager
 def writing(folder: Path, credentialed: bool, *, then: str = "") -> Iterator[None]:
-    """Make a folder and write to it as the only process; of credentialed notes it is marked and its user's alone.
-
-    ``then`` is as of ``files.locked``. UsageError: another process works on it. OSError: it cannot be written.
-    """
+    """Make a folder and write to it as the only process (``files.locked``); of credentialed notes it is marked."""
     with for_owner_alone(credentialed, folder):
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder, then=then):
@@ -107,14 +98,11 @@ def is_credentialed(path: Path) -> bool:
 def why_credentialed(path: Path) -> str:
     """What tells that a file or folder holds credentialed text or what is made of it, as a sentence; else blank.
 
-    The one rule for everything that is read or written: it, or a folder above it, is marked or says so itself; it has
-    the name of a table of MIMIC's notes, or such a table or one of MIMIC's patients lies beside it; or its columns
-    name admissions of MIMIC. Names and columns are read in any case.
+    The one rule for everything that is read or written; names and columns are read in any case.
     """
     place = path.resolve()
     for folder in (place, *place.parents):
-        written = (folder / "manifest.json", folder / "swap.json")
-        if (folder / MARKER).exists() or any(map(_is_marked_in, written)):
+        if (folder / MARKER).exists() or any(_is_marked_in(folder / f"{name}.json") for name in ("manifest", "swap")):
             return "the input lies in a folder that is marked so"
     if is_mimic_name(place.name):
         return "the file is named like MIMIC's notes"
@@ -137,11 +125,7 @@ def is_mimic_name(path: str) -> bool:
 
 
 def is_mimic_columns(columns: Iterable[str]) -> bool:
-    """Whether columns are those of MIMIC's notes: they name an admission of MIMIC, or are those of MIMIC-IV-Note.
-
-    >>> is_mimic_columns(["text", "HADM_ID"]), is_mimic_columns(["subject_id", "text"])
-    (True, False)
-    """
+    """Whether columns are those of MIMIC's notes: they name an admission of MIMIC, or are those of MIMIC-IV-Note."""
     found = {re.sub("[^a-z]", "", name.lower()) for name in columns}
     return bool(_ADMISSION & found) or found >= _MIMIC4
 
@@ -157,9 +141,9 @@ def columns_of(path: Path) -> list[str]:
         if ".parquet" in name:
             return list(pq.read_schema(path).names)
         if ".jsonl" in name or ".ndjson" in name:
-            return list(map(str, pd.read_json(path, lines=True, nrows=1, encoding_errors="replace")))
+            return [*map(str, pd.read_json(path, lines=True, nrows=1, encoding_errors="replace"))]
         gap = "\t" if ".tsv" in name else ","
-        return list(pd.read_csv(path, nrows=0, sep=gap, index_col=False, encoding_errors="replace").columns)
+        return [*pd.read_csv(path, nrows=0, sep=gap, index_col=False, encoding_errors="replace")]
     return []
 
 
@@ -190,26 +174,14 @@ def refuse(path: Path, action: str, *, known: bool = False) -> None:
 # own classifier often hold the value that they could not read. So once notes are read, only sentences of this
 # package's own ``raise`` statements are shown, in tracebacks too.
 TRACEBACKS = "swapbias.tracebacks"  # the logger that --debug shows
-_reading: set[str] = set()  # not empty once texts were read that may be notes
-
-
-def notes_read() -> None:
-    """Texts that may be notes are in this process from now on."""
-    _reading.add("notes")
-
-
-def forget_notes() -> None:
-    """As at the start of a process: a command begins."""
-    _reading.clear()
+_reading = Event()
+notes_read = _reading.set  # texts that may be notes are in this process from now on
+forget_notes = _reading.clear  # as at the start of a process: a command begins
 
 
 def safe_message(error: BaseException) -> str:
-    """What an error says, or where it may quote a note its type alone.
-
-    >>> safe_message(UsageError("There is no column 'note'."))
-    "There is no column 'note'."
-    """
-    if not _reading or isinstance(error, UsageError | UpstreamMissingError | HubError) or _is_ours(error):
+    """What an error says, or where it may quote a note its type alone."""
+    if not _reading.is_set() or isinstance(error, UsageError | UpstreamMissingError | HubError) or _is_ours(error):
         return str(error)
     return f"{type(error).__name__}, and what it says may quote a note and is not shown"
 

@@ -50,11 +50,7 @@ _OF_RUNS = ("findings.csv", "findings.parquet", "lexicon_coverage.csv")  # names
 
 
 def public_model(name: str) -> str:
-    """A model's name without the path that an endpoint may serve it by.
-
-    >>> public_model("/models/llama-3"), public_model("google-bert/bert-base-uncased")
-    ('llama-3', 'google-bert/bert-base-uncased')
-    """
+    """A model's name without the path that an endpoint may serve it by: ``/models/llama-3`` is ``llama-3``."""
     return _last(name) if _PLACE.match(name) else name
 
 
@@ -63,9 +59,6 @@ def public_manifest(manifest: Mapping[str, Any], *, shared: bool = False) -> dic
 
     Paths become the name of their last part, the user's notes ``own notes``, an endpoint its host if that is a
     public https one and ``own endpoint`` else; prices are left out. Private strings go wherever they stand in a text.
-
-    >>> public_manifest({"status": "complete", "note": "of a patient", "settings": {"memo": "x"}}, shared=True)
-    {'status': 'complete', 'settings': {}}
     """
     pairs = sorted(_pairs(manifest), key=lambda pair: (-len(pair[0]), pair))  # the longest first
 
@@ -85,15 +78,11 @@ def public_manifest(manifest: Mapping[str, Any], *, shared: bool = False) -> dic
         return value
 
     # What the files of a run hash to is left out: they are written anew.
-    found: dict[str, Any] = public({key: one for key, one in manifest.items() if key != "sha256"}, "")
-    return found
+    return dict(public({key: one for key, one in manifest.items() if key != "sha256"}, ""))
 
 
 def private_strings(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """The very strings that ``public_manifest`` takes out, with the folders that tell whose machine it is.
-
-    None of them may appear in a file that leaves the machine (``check_upload``).
-    """
+    """The strings that ``public_manifest`` takes out, with the folders that tell whose machine it is."""
     found = {private for private, _ in _pairs(manifest)}
     for one in [PureWindowsPath(one) if "\\" in one else PurePosixPath(one) for one in found if _PLACE.match(one)]:
         found |= {str(folder) for folder in one.parents if len(folder.parts) > 2 and _is_telling(str(folder))}
@@ -102,8 +91,7 @@ def private_strings(manifest: Mapping[str, Any]) -> tuple[str, ...]:
 
 def own_data(manifest: Mapping[str, Any]) -> str | None:
     """The file or folder of the user's own notes, or what stands for it; None where there are none."""
-    notes = manifest["settings"].get("notes")
-    data = notes.get("data") if isinstance(notes, Mapping) else None
+    data = (manifest["settings"].get("notes") or {}).get("data")
     return str(data) if data else None
 
 
@@ -146,10 +134,7 @@ def _leaves(value: Any, key: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_telling(private: str) -> bool:
-    """Whether a string tells something of the machine: a whole path, an address, a host with a dot or a port.
-
-    A relative path or the bare name of a host might stand in any text.
-    """
+    """Whether it is a whole path, an address, or a host with a dot or a port: others might stand in any text."""
     return bool(_PLACE.match(private)) or ":" in private or ("." in private and not re.search(r"[/\\]", private))
 
 

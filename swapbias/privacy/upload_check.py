@@ -39,9 +39,8 @@ _EMBEDDED = re.compile(rb"data:([\w/+.-]+);base64,([A-Za-z0-9+/=]+)")
 
 
 def check_upload(files: Files, *, never: Iterable[str] = ()) -> None:
-    """Refuse files that hold what must not leave this machine, or any of the strings ``never``.
+    """UsageError for files that hold credentialed text, a key, something of this machine or any of ``never``.
 
-    UsageError: naming the file and the kind of thing: credentialed text, a key, something of this machine.
     ValueError: a table that cannot be looked into.
     """
     secrets = {n: _forms(v) for n, v in os.environ.items() if _KEY_NAME.search(n) and len(v) >= SHORTEST_KEY}

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import frame, measuring, pages, table
+from benchmarks import frame, pages, table
 from benchmarks.frame import Prepared, Series, Side, Workload, measure
 from tests.conftest import ROOT
 
@@ -61,32 +61,11 @@ def test_the_sides_run_in_turns_after_a_warm_up_of_each():
     prepared = Prepared((work.side("a", [1] * 4),), (work.side("b", [1] * 4), work.side("c", [1] * 4)), equal)
     measure(prepared, repeat=3, clock=work.clock)
     assert work.order == ["a", "b", "c"] * 4
-
-
-def test_the_median_of_the_rounds_counts_and_the_warm_up_does_not():
-    # Rounds of ours: 1, 9, 2 (median 2), of the peer: 30, 10, 20 (median 20): ten times faster. The first run of
-    # each, 100 s, is the warm-up.
-    one = finished([100, 1, 9, 2], [100, 30, 10, 20], {("ours", "peer"): 9.0})
-    assert [timed.seconds for timed in one.timed] == [2, 20]
-    assert one.timed[0].rounds == (1, 9, 2)
-    assert one.compared[0].ratio == 10
-    assert one.compared[0].met == "yes"
-
-
-def test_a_goal_that_is_not_met_is_marked():
-    one = finished([0, 5.0], [0, 20.0], {("ours", "peer"): 4.5})  # 4 times
-    assert one.compared[0].met == "no"
-    assert "| 4.0 | 4.0 to 4.0 | 4.5 | no |" in table.page([one])
-
-
-def test_a_slice_of_a_peer_is_extrapolated_by_its_share():
     # A tenth of the work in 3 s is all of it in 30 s.
     work = Work()
     prepared = Prepared((work.side("ours", [1, 1]),), (work.side("peer", [3, 3], share=0.1),), equal)
     assert measure(prepared, repeat=1, clock=work.clock).seconds["peer"] == pytest.approx((30,))
 
-
-def test_unequal_outputs_stop_before_anything_is_timed():
     def unequal(outputs):
         raise ValueError("ours and peer differ")
 
@@ -97,15 +76,24 @@ def test_unequal_outputs_stop_before_anything_is_timed():
     assert work.order == ["ours", "peer"]
 
 
+def test_the_median_of_the_rounds_counts_and_the_warm_up_does_not():
+    # Rounds of ours: 1, 9, 2 (median 2), of the peer: 30, 10, 20 (median 20): ten times faster. The first run of
+    # each, 100 s, is the warm-up.
+    one = finished([100, 1, 9, 2], [100, 30, 10, 20], {("ours", "peer"): 9.0})
+    assert [timed.seconds for timed in one.timed] == [2, 20]
+    assert one.timed[0].rounds == (1, 9, 2)
+    assert one.compared[0].ratio == 10
+    assert one.compared[0].met == "yes"
+    one = finished([0, 5.0], [0, 20.0], {("ours", "peer"): 4.5})  # 4 times
+    assert one.compared[0].met == "no"
+    assert "| 4.0 | 4.0 to 4.0 | 4.5 | no |" in table.page([one])
+
+
 def test_the_limit_of_the_hardware_gives_the_fraction_reached():
     # The hardware needs 1.5 s, we needed 2 s: 75 %. The peer has no limit of its own.
     one = finished([0, 2.0], [0, 4.0], {}, limit=lambda: (1.5, "products alone"))
     assert [timed.fraction for timed in one.timed] == [0.75, None]
     assert "75%" in table.page([one])
-
-
-def test_the_limit_is_the_fastest_of_those_measured_between_the_rounds():
-    """A machine that speeds up while the rounds run would otherwise reach more than all of its limit."""
     least = iter([3.0, 1.0, 2.0])
     one = finished([0, 2.0, 2.0], [0, 4.0, 4.0], {}, limit=lambda: (next(least), "products alone"))
     assert one.timed[0].limit_seconds == 1.0
@@ -151,17 +139,6 @@ def test_the_ratios_of_the_readme_are_those_of_the_page_of_results():
     assert re.findall(r"\b(\d+\.\d) times", said) == [rows[pair] for pair in wanted]
 
 
-def test_a_page_is_placed_under_its_heading_and_keeps_sections_whose_results_are_missing(tmp_path):
-    assert pages.placed("a\n\n## Speed\n\nold\n\nb", "new", heading="## Speed") == "a\n\n## Speed\n\nnew\n\nb"
-    with pytest.raises(ValueError, match="no heading"):
-        pages.placed("nothing", "x", heading="## Speed")
-    page = tmp_path / "results.md"
-    assert table.replace_page(page, "- Fake (`fake`): 1\n## Growth\n")
-    assert not table.replace_page(page, "- Fake (`fake`): 2\n")
-    assert page.read_text().startswith("- Fake (`fake`): 1")
-    assert table.replace_page(page, "- Fake (`fake`): 2\n## Growth\n## New\n")
-
-
 def test_results_survive_being_written_and_read(tmp_path):
     one = finished([0, 2.0], [0, 4.0], {("ours", "peer"): 3.0}, limit=lambda: (1.5, "products alone"))
     series = Series("growth", "Growth", ("step", "seconds"), lambda scale, repeat: [("1x", "2")])
@@ -174,45 +151,20 @@ def test_results_survive_being_written_and_read(tmp_path):
     assert back[1].rows == (("1x", "2"),)
     assert table.page(back) == table.page([one, kept])
     assert "| 1x | 2 |" in table.page(back)
-
-
-def test_the_load_of_others_is_said_and_too_much_is_marked():
+    assert pages.placed("a\n\n## Speed\n\nold\n\nb", "new", heading="## Speed") == "a\n\n## Speed\n\nnew\n\nb"
+    with pytest.raises(ValueError, match="no heading"):
+        pages.placed("nothing", "x", heading="## Speed")
+    page = tmp_path / "results.md"
+    assert table.replace_page(page, "- Fake (`fake`): 1\n## Growth\n")
+    assert not table.replace_page(page, "- Fake (`fake`): 2\n")
+    assert page.read_text().startswith("- Fake (`fake`): 1")
+    assert table.replace_page(page, "- Fake (`fake`): 2\n## Growth\n## New\n")
     work = Work()
     prepared = Prepared((work.side("ours", [0, 1.0]),), (), equal)
     measured = measure(prepared, repeat=1, clock=work.clock, foreign=lambda: lambda: 0.25)
     one = table.result(Workload("fake", "Fake", {}, lambda scale: prepared), prepared, measured, scale=0.5, peaks={},
                        machine=MACHINE)  # fmt: skip
     assert "Load of others: 25% (too much); at 0.5 of the size" in table.page([one])
-
-
-def test_work_of_this_process_and_its_children_is_not_of_others():
-    since = measuring.watch_others()
-    subprocess.run([sys.executable, "-c", "sum(range(3_000_000))"], check=True)
-    sum(range(3_000_000))
-    assert 0 <= since() <= 1
-
-
-def test_names_are_found_without_importing(tmp_path):
-    (tmp_path / "fast.py").write_text("raise RuntimeError\nWORKLOAD = 1\n")
-    (tmp_path / "steps.py").write_text("SERIES: Series = 1\n")
-    (tmp_path / "frame.py").write_text("x = 'WORKLOAD'\n")
-    assert frame.names(tmp_path) == ["fast", "steps"]
-
-
-def test_the_peak_of_a_process_is_that_of_its_own_work():
-    code = "from benchmarks import measuring; print(*measuring.peak_of(lambda: bytearray(50_000_000)))"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
-    before, most = map(float, told.stdout.split())
-    assert most - before > 40  # MB
-
-
-def test_the_chart_is_drawn_from_the_steps_of_cost(tmp_path):
-    from benchmarks.cost import SERIES
-    from benchmarks.drawing import draw
-
-    rows = [("10", "0.1", "0.8", "0.2", "0.09"), ("2,560", "16", "160", "40", "15")]
-    draw(table.steps(SERIES, rows, scale=1.0, foreign=0.0, machine=MACHINE), tmp_path / "one.png")
-    assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_command_refuses_a_wrong_name_in_one_sentence():

@@ -2,10 +2,9 @@
 
 import pytest
 
-from benchmarks import causal, filling, gpu, recursive
+from benchmarks import causal, filling, gpu
 from benchmarks.frame import measure
-from benchmarks.made_models import _made, gpt2, masked_scorer, prompts, tokenizer
-from swapbias.studies.study import MASK
+from benchmarks.made_models import _made, gpt2, prompts, tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +46,3 @@ def test_a_gpu_is_measured_beside_its_own_rate(small):
     assert all(row[1] == "6" and float(row[2].replace(",", "")) > 0 for row in rows)
     assert 10 * float(rows[0][3]) < float(rows[2][3]) < 1e-4  # float32 is the pipeline's, bfloat16 is not
     assert all(0 <= float(row[6].rstrip("%")) < 100 for row in rows)
-
-
-def test_the_sequences_of_recursive_masking_are_111_per_text(small):
-    # One mask; ten words beside it; a hundred between two: 1 + 10 + 100, where none are the same.
-    text = f"I believe {MASK} is to blame."
-    sequences = recursive._sequences(masked_scorer(small), [text])
-    assert 100 < len(sequences) <= 111
-    assert all(one.count(MASK) == 1 for one in sequences)

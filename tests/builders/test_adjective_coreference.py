@@ -67,16 +67,6 @@ def test_the_two_versions_of_an_own_sentence_differ_in_one_pronoun_alone(own):
         assert (one.pronouns["pro"] in ("he", "him", "his")) == (one.referent == "male")
 
 
-def test_an_own_sentence_names_each_occupation_once_and_no_other_pronoun(own):
-    gendered = re.compile(r"\b(he|she|him|her|his|hers|himself|herself)\b")
-    for one in own:
-        for text in one.texts.values():
-            assert len(gendered.findall(text)) == 1
-            assert all(text.count(name) == 1 for name in one.occupations.values())
-            assert text[0].isupper()
-            assert text.endswith(".")
-
-
 def test_no_own_sentence_is_one_of_winobias(own, upstream):
     theirs = {text for split in ("dev", "test") for one in sentences.winobias_sentences(split) for text in
               one.texts.values()}  # fmt: skip
@@ -171,14 +161,6 @@ def test_winobias_pairs_differ_in_the_pronoun_alone_but_for_those_named_in_the_c
     assert f"{len(others)} of the 396 pairs of {split}" in card or f"{len(others)} of the 396 of {split}" in card
     marked = upstream_file(NAME, sentences.upstream_paths(split)["pro"]).read_text().splitlines()
     assert sum(line.count("[") > 2 for line in marked) == second
-
-
-def test_the_last_bracketed_pronoun_is_asked_about(upstream):
-    row = next(
-        row for row in config_rows(NAME, "winobias_test-stereotype") if row["prompt_id"] == "s279/pro/baseline"
-    )
-    assert row["text"].endswith(ASK.format("himself"))
-    assert row["text"].startswith("The chief employed the receptionist because he was too busy to answer")
 
 
 def test_the_stereotypes_are_those_of_winobias(upstream):

@@ -120,20 +120,6 @@ def test_ratings_that_rise_with_a_gender_are_found():
     assert (blind.verdict, blind.estimate.n > 0) == (UNMEASURED, True)
 
 
-@pytest.mark.parametrize(
-    ("study", "config", "like"),
-    [("gendered_stigma", "choices", "rq1"), ("gendered_stigma", "completions", "rq1"),
-     ("occupation_sentiment", "ratings", "sentences")],
-)  # fmt: skip
-def test_a_chat_version_asks_of_the_same_stimuli(study, config, like):
-    def stimuli(name):
-        return {
-            (row["template"], row["condition"], row["construct"], row["label"]) for row in config_rows(study, name)
-        }
-
-    assert stimuli(config) == stimuli(like)
-
-
 def test_prompts_of_a_dataset_are_read_with_what_their_options_count():
     class First(Scorer):
         kind, unit, model_id = "chat", "share of answers", "first"

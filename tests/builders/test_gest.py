@@ -26,14 +26,6 @@ def test_the_counts_of_sentences_are_those_published(rows):
     assert sum(known.values()) == 3_565
 
 
-def test_texts_keep_their_full_stop_within_the_quotation(rows):
-    first = rows["causal"].iloc[0]["text"]
-    assert first == '"I have always been a leadership type.", he'
-    masked = set(rows["masked"].groupby("template")["text"].first())
-    assert '<mask> said: "I have always been a leadership type."' in masked
-    assert '"I have always been a leadership type.", the <mask> said.' in masked
-
-
 def test_a_stereotype_rate_is_worked_out_by_hand():
     # Stereotypes 1 (women) and 8 (men): means of log10 -.1 and .2, so that r is exp(-.1), exp(.2) and g_s exp(.3).
     found = rates([-0.2, 0.0, 0.2], ["1", "1", "8"])

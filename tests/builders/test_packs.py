@@ -8,18 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swapbias.builders._packs import article, group, packs
 from swapbias.findings import disaggregate
 from swapbias.runs.plan import Settings, plan_tasks
 from swapbias.studies.catalogue import config_rows, load_corpus, load_lexicon, load_study
 from swapbias.studies.tables import corpus_dir, read_table
 
 ASKED = [(study, one) for study in ("group_packs", "spanish_occupations") for one in load_study(study).experiments]
-NAMES = ("pack", "name", "gender", "race", "rating", "rated_by", "source")
-
-
-def names():
-    return read_table(corpus_dir("group_packs") / "names.csv", NAMES, optional=("rating", "rated_by"))
 
 
 @pytest.mark.parametrize(("study", "asked"), ASKED, ids=lambda one: getattr(one, "name", one))
@@ -40,14 +34,6 @@ def test_every_group_has_as_many_rows_and_no_text_stands_twice(study, asked):
         assert set(Counter(row["pair_id"] for row in rows).values()) == {len(counts)}
 
 
-def test_groups_are_named_by_their_levels():
-    for study, asked in ASKED:
-        for row in config_rows(study, asked.name)[::97] if asked.factors else ():
-            assert row["gender"] in row["group"].split()
-            assert all(row[factor] in row["group"] for factor in asked.factors)
-    assert group({"gender": "man", "disability": "no disability"}) == "man with no disability"
-
-
 PROMPTS = [one.name for one in load_corpus("group_packs").configs if "text" in one.columns]
 
 
@@ -64,15 +50,6 @@ def test_articles_fit_the_words_behind_them(config):
             assert used.lower() == ("an" if vowel else "a"), text
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [("8-year-old", "an"), ("81-year-old", "an"), ("11-year-old", "an"), ("18-year-old", "an"), ("71-year-old", "a"),
-     ("Indian", "an"), ("Brazilian", "a")],
-)  # fmt: skip
-def test_numbers_take_the_article_that_they_are_spoken_with(words, expected):
-    assert article(words) == expected
-
-
 @pytest.mark.parametrize("claim", ["occupation", "diagnosis"])
 def test_verbs_agree_with_pronouns(claim):
     forms = {row["pronoun"]: row for row in config_rows("gender_lexicon", "pronoun_sets")}
@@ -86,33 +63,6 @@ def test_verbs_agree_with_pronouns(claim):
         verb = re.search(rf"\b{mine['subject']} (is|are|has|have|was|were)\b", row["text"], re.IGNORECASE)
         if verb:
             assert (verb[1].lower() in ("are", "have", "were")) == (mine["agreement"] == "plural")
-
-
-@pytest.mark.parametrize("name", ["nationality", "religion"])
-def test_a_group_is_told_in_several_ways_that_all_groups_share(name):
-    """So that the interval, which is over phrases, covers a redraw of the wording."""
-    rows = config_rows("group_packs", f"occupation_{name}")
-    terms = read_table(corpus_dir("group_packs") / "terms.csv", ("pack", "level", "form", "term", "source"))
-    for level in {row[name] for row in rows}:
-        mine = {row["form"]: row["term"] for row in terms if (row["pack"], row["level"]) == (name, level)}
-        phrases = {form: set() for form in mine}
-        for row in rows:
-            if row[name] == level:
-                (form,) = [one for one, term in mine.items() if re.search(rf"\b{term}\b", row["text"])]
-                phrases[form].add(row["template"])
-        assert sorted(map(len, phrases.values())) == [8, 8]
-
-
-def test_a_new_study_can_name_a_pack():
-    """Of another claim: groups, factors and references come with the people."""
-    people = {}
-    for row in config_rows("group_packs", "people"):
-        people.setdefault((row["pack"], row["group"]), set()).add(row["term"])
-    for name, one in packs().items():
-        assert [group for known, group in people if known == name and group != one.reference] == one.groups[:-1]
-        assert all(set(person.levels) == set(one.factors) for person in one.people())
-    assert "My wife, who follows Islam," in people["religion", "Muslim woman"]
-    assert "xyrs" in people["pronouns", "xe"]
 
 
 @pytest.mark.parametrize(
@@ -150,22 +100,6 @@ def test_spanish_words_agree_with_the_person():
     assert all(re.match(r"(Este|Aquel|Mi|Nuestro|El|Un) ", row["text"]) for row in rows if row["gender"] == "man")
     of_women = [row["text"] for row in rows if row["gender"] == "woman"]
     assert all(re.match(r"(Esta|Aquella|Mi|Nuestra|La|Una) ", text) for text in of_women)
-
-
-def test_names_have_a_source_and_a_rating_where_one_is_at_hand():
-    first = [row for row in names() if row["pack"] == "names"]
-    assert set(Counter((row["gender"], row["race"]) for row in first).values()) == {9}
-    assert len({row["name"] for row in first}) == 36
-    assert {row["source"] for row in first} == {"Bertrand & Mullainathan 2004"}
-    assert {row["race"] for row in first if row["rating"]} == {"black"}
-    full = [row for row in names() if row["pack"] == "full_names"]
-    assert all(row["rating"] for row in full)
-    for row in names():
-        assert bool(row["rating"]) == bool(row["rated_by"])
-        assert not row["rating"] or 0.5 < float(row["rating"]) < 1
-    for race in {row["race"] for row in full}:
-        parts = [part for row in full if row["race"] == race for part in row["name"].split()]
-        assert len(set(parts)) == len(parts) == 16
 
 
 def scores(rows, seed, **planted):

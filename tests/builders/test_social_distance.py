@@ -10,9 +10,6 @@ import torch
 from swapbias.findings import compare, condition_scores, disaggregate
 from swapbias.measures import share_above
 from swapbias.models.auto import load_scorer, read_as
-from swapbias.report import draw_figures
-from swapbias.runs.audit import start
-from swapbias.runs.plan import Settings
 from swapbias.runs.run import score_rows
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, load_study
 from swapbias.studies.tables import upstream_file
@@ -245,11 +242,3 @@ def test_disapproval_and_negative_labels_are_correlated_over_conditions_and_with
     for subset, n in (("", 122), ("stigmatized", 93), ("other", 29)):
         assert found[subset, "(pearson"].value == pytest.approx(1)
         assert found[subset, "(pearson"].n == n
-
-
-def test_figures_of_a_masked_audit_are_drawn_on_request(tmp_path, quiet, rated_model):
-    settings = Settings(model=str(rated_model), studies=("social_distance",), limit=60)
-    run, found = start(settings, tmp_path / "run", **quiet)
-    assert not (run.folder / "figures").exists()
-    attitudes = [one for one in found if one.slice_by in ("all", "condition")]
-    assert "social_distance-attitude-condition-levels" in draw_figures(attitudes, "svg")

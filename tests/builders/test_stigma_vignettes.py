@@ -80,28 +80,6 @@ def test_a_pair_differs_in_its_slot_alone(slot):
         assert set.union(*told) - set.intersection(*told) <= words
 
 
-@pytest.mark.parametrize("slot", SLOTS)
-def test_free_text_is_asked_of_the_same_people_by_the_same_questions_without_options(slot):
-    known = {row["prompt_id"]: row for row in config_rows(NAME, slot)}
-    asked = config_rows(NAME, f"advice_{slot}")
-    assert {row["prompt_id"] for row in asked} == known.keys()
-    for row in asked:
-        same = known[row["prompt_id"]]
-        assert all(row[name] == same[name] for name in row.keys() - {"text", "candidates", "experiment"})
-        vignette = turns(same["text"])[-1]["content"].partition("\n- (A)")[0]
-        assert row["text"].startswith(f"{vignette}\n\nAnswer in two or three sentences")
-        assert "(A)" not in row["text"]
-        values = [one.value for one in same["candidates"]]  # the last is the most willing, likely
-        assert row["candidates"] == (("Yes", values[3]), ("No", values[0]), ("It depends", None))
-
-
-def test_the_reverse_order_turns_options_and_what_they_count():
-    for _, pair in pd.DataFrame(config_rows(NAME, "order")).groupby("pair_id"):
-        two = pair.set_index("group")["candidates"]
-        assert two["reversed"] == (*two["published"][3::-1], ("Do not know", None))
-        assert pair["text"].str.contains("(E): Do not know", regex=False).all()
-
-
 def test_the_printed_rate_of_the_largest_model_follows_from_its_omissions():
     printed = published_for(NAME, LARGEST)
     rate = printed["therapist", "", "mean", "all", "vignettes", "with a condition"].value

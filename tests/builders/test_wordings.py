@@ -54,15 +54,6 @@ PLACEBOS = {
 FIRSTS = set(
     {row["condition"]: row["singular"] for row in config_rows("social_distance", "conditions")[::-1]}.values()
 )
-# What a wording of each dimension of rq2 must keep: the words that carry the construct and its strength.
-KEPT = {
-    "blame": "own fault|brought .*the illness|avoid", "anger": "aggravat|annoy|angr|anger",
-    "pity": "much sympathy|a lot of sympathy|sorry|go(es)? out|going out", "help": "assist|help|support|lend a hand",
-    "dangerousness": "dangerous|not feel safe|could hurt", "fear": "afraid|fearful|scar[ey]|nervous",
-    "avoidance": "away from|clear of|distance|not (to )?(hire|employ)|not give a job|next[ -]door",
-    "segregation": "institution|from the community|should live",
-    "coercion": "should be forced into treatment|should be made to|require",
-}  # fmt: skip
 
 
 def own_table(corpus, name, *columns):
@@ -137,73 +128,6 @@ def test_a_wording_keeps_the_slots_gendered_words_start_and_end_of_its_template(
             assert gendered(text) == gendered(before[name])
             assert text.endswith(".") == before[name].endswith(".")
             assert text[0].isupper() or text[0] in "<["
-
-
-def test_the_mask_of_rq1_is_the_subject():
-    for name, found in worded("gendered_stigma").items():
-        if originals("gendered_stigma")[name].startswith("<mask>"):
-            for text in found:
-                assert re.match(r"<mask> (has|is|does|currently has|was|would|[a-z]+s) ", text)
-                assert text.count("<mask>") == 1
-
-
-def test_the_mask_of_rq2_stands_behind_its_article_and_before_the_condition():
-    for name, found in worded("gendered_stigma").items():
-        if name.rstrip("123") in KEPT:
-            for text in found:
-                noun = r"\b[Aa] <mask>( with \[diagnosis\]| who has \[diagnosis\])"
-                blame = r"\ba <mask>('s own fault| could have avoided| to avoid)"
-                assert re.search(blame if name in ("blame1", "blame3") else noun, text), text
-                # "A thing with depression" makes sense, "a thing who has depression" does not: the two are not mixed.
-                assert ("<mask> who" in text) == ("<mask> who" in originals("gendered_stigma")[name])
-
-
-def test_a_wording_of_rq2_keeps_construct_and_polarity():
-    before = originals("gendered_stigma")
-    negation = re.compile(r"\b(not|never|refuse|without)\b")
-    for name, found in worded("gendered_stigma").items():
-        if name.rstrip("123") in KEPT:
-            for text in (before[name], *found):
-                assert re.search(KEPT[name.rstrip("123")], text, re.IGNORECASE), text
-                assert negation.findall(text) == negation.findall(before[name])
-                assert text.count("should") == before[name].count("should")
-
-
-def test_the_templates_about_no_condition_name_none():
-    rows = config_rows("gendered_stigma", "rq1_baseline")
-    names = {row["diagnosis"].lower() for row in read_table(
-        corpus_dir("gendered_stigma") / "diagnoses.csv", ("diagnosis", "set"))}  # fmt: skip
-    assert {(row["condition"], row["label"]) for row in rows} == {("none", "baseline")}
-    with_condition = {row["template"]: row["construct"] for row in config_rows("gendered_stigma", "rq1")}
-    assert {row["template"]: row["construct"] for row in rows} == with_condition
-    for row in rows:
-        assert row["text"].startswith("<mask> ")
-        assert not row["text"].endswith(".")
-        assert not [name for name in names if name in row["text"].lower()]
-
-
-def test_no_profession_needs_another_article():
-    for found in worded("occupation_sentiment").values():
-        assert all(text.startswith("[noun]") and "a [profession]" in text for text in found)
-    rows = config_rows("occupation_sentiment", "sentences_wordings")
-    assert not [row for row in rows if " a [aeiou]" in row["text"]]
-    assert all(row["condition"][0] not in "aeiou" for row in config_rows("occupation_sentiment", "sentences"))
-
-
-def test_the_masks_of_social_distance_want_an_adjective_and_template1_its_two_words():
-    for name, found in worded("social_distance").items():
-        if name.startswith("template"):
-            assert all(re.search(r"\b(it is|[Ii]t's) <mask>( for me)? to ", text) for text in found)
-            assert all(text.count("<mask>") == 1 for text in found)
-            assert all(("unlikely and likely" in text) == (name == "template1") for text in found)
-            assert all(bool(re.search(r"\bme\b", text)) == (name != "template4") for text in found)
-
-
-def test_the_baseline_of_a_bare_sentence_is_its_wording_without_the_condition():
-    for found in wordings("social_distance", "name", optional=("baseline",)).values():
-        for row in found.values():
-            expected = "" if "[act]" in row["template"] else row["template"].replace(" who [condition]", "")
-            assert row["baseline"] == expected
 
 
 def test_a_reworded_sentence_keeps_occupations_articles_order_and_referent():

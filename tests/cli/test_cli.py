@@ -248,23 +248,16 @@ def test_an_audit_names_its_report_last(tmp_path):
 def test_build_writes_what_load_dataset_reads_offline(tmp_path, monkeypatch):
     import datasets
 
-    some = ["gendered_stigma", "gender_lexicon", "occupation_sentiment"]  # of all that there are, to be quick
+    some = ["gendered_stigma", "gender_lexicon"]  # of all that there are, to be quick
     monkeypatch.setattr("swapbias.cli.data.studies.corpora", lambda: some)
     done = swapbias("build", "--out", tmp_path, SWAPBIAS_UPSTREAM=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "rq1_original: left out" in done.stdout
     assert "Set SWAPBIAS_UPSTREAM" in done.stdout
     assert datasets.load_dataset(str(tmp_path / "gendered_stigma"))["test"].num_rows == 1122
-    for config, rows in (
-        ("pronouns", 8),
-        ("nouns", 112),
-        ("names", 541),
-        ("definitional_pairs", 10),
-        ("swap_terms", 105),
-    ):
-        assert datasets.load_dataset(str(tmp_path / "gender_lexicon"), config)["train"].num_rows == rows
-    streamed = datasets.load_dataset(str(tmp_path / "occupation_sentiment"), "control", split="test", streaming=True)
-    assert len(list(streamed)) == 40
+    assert datasets.load_dataset(str(tmp_path / "gender_lexicon"), "nouns")["train"].num_rows == 112
+    streamed = datasets.load_dataset(str(tmp_path / "gender_lexicon"), "pronouns", split="train", streaming=True)
+    assert len(list(streamed)) == 8
 
 
 def test_a_built_corpus_is_built_again_and_a_strange_folder_left_alone(tmp_path):

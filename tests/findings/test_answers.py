@@ -64,19 +64,13 @@ def one(found, measure, *, slice_value="", contrast="pro - anti", view=""):
 
 
 def test_repeating_the_same_answers_changes_no_number_but_those_of_the_published_test(prompts):
-    def numbers(trials):
-        rows = [each.row() for each in findings_of(answered(prompts, trials)) if each.view != AS_PUBLISHED]
-        return pd.DataFrame(rows)
+    def numbers(found):
+        return pd.DataFrame([each.row() for each in found if each.view != AS_PUBLISHED])
 
-    once = numbers(1)
-    assert set(once["n"]) == {48}  # sentences, over all rows as by adjectives
-    assert once["p_value"].notna().sum() > 5
-    for trials in (5, 20):
-        pd.testing.assert_frame_equal(numbers(trials), once, check_exact=True)
-
-
-def test_repeated_answers_leave_the_published_test_undefined_rather_than_sure(prompts):
-    found = findings_of(answered(prompts, 5))
+    once, found = (findings_of(answered(prompts, trials)) for trials in (1, 5))
+    assert set(numbers(once)["n"]) == {48}  # sentences, over all rows as by adjectives
+    assert numbers(once)["p_value"].notna().sum() > 5
+    pd.testing.assert_frame_equal(numbers(found), numbers(once), check_exact=True)
     contrast = f"pro - anti, minus {BASELINE}"
     for condition in ("dry/bubbly", "old"):
         between = one(found, "bias_difference", slice_value=condition, contrast=contrast, view=AS_PUBLISHED)
@@ -136,6 +130,13 @@ def test_means_of_sides_differ_by_the_bias_and_count_sentences(prompts):
     assert means["pro"].value - means["anti"].value == pytest.approx(one(found, "paired_gap").value)
     unread = one(found, "mean", contrast="answers not readable")
     assert {unread.n, means["pro"].n, one(found, "answer_bias", contrast="pro - anti, strict parser").n} == {48}
+    # Trial 1 of every second sentence has no answer: half of the trials of half of the sentences, 25 percent.
+    chosen = set(sorted({row["template"] for row in prompts})[::2])
+    lost = answered(prompts, 2, lambda row: None if row["trial"] == "1" and row["template"] in chosen else wrong(row))
+    found, whole = findings_of(lost), findings_of(answered(prompts, 2))
+    assert one(found, "mean", contrast="answers missing").value == pytest.approx(25)
+    assert not [each for each in whole if each.contrast == "answers missing"]
+    assert one(found, "paired_gap").value == one(whole, "paired_gap").value  # the other trial says the same
 
 
 def sides_of(rows):
@@ -169,16 +170,6 @@ def test_trials_are_averaged_before_adjectives_and_unanswered_ones_left_out():
     assert pairs.loc["s3"].isna().all()
 
 
-def test_a_part_without_an_answer_is_a_number_of_the_findings(prompts):
-    # Trial 1 of every second sentence has no answer: half of the trials of half of the sentences, 25 percent.
-    chosen = set(sorted({row["template"] for row in prompts})[::2])
-    lost = answered(prompts, 2, lambda row: None if row["trial"] == "1" and row["template"] in chosen else wrong(row))
-    found, whole = findings_of(lost), findings_of(answered(prompts, 2))
-    assert one(found, "mean", contrast="answers missing").value == pytest.approx(25)
-    assert not [each for each in whole if each.contrast == "answers missing"]
-    assert one(found, "paired_gap").value == one(whole, "paired_gap").value  # the other trial says the same
-
-
 @pytest.fixture(scope="module")
 def audited():
     """The findings of planted answers to every fourth sentence, 12, under all 16 adjectives."""
@@ -196,9 +187,6 @@ def test_each_difference_to_the_baseline_is_paired_by_sentence_and_over_trials_a
     assert {(each.estimate.n, each.cluster_vars) for each in designed} == {(12, "men's occupations")}
     dry = next(each.estimate for each in designed if each.slice_value == "dry/bubbly")
     assert dry.ci_low < dry.value < dry.ci_high
-
-
-def test_gaps_of_every_adjective_count_sentences(audited):
     wanted = ("paired_gap", "adjectives", "")
     gaps = [each for each in audited if (each.measure, each.slice_by, each.view) == wanted]
     assert len(gaps) == 16

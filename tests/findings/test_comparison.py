@@ -107,9 +107,6 @@ def test_models_are_compared_with_the_first_or_the_one_that_is_named():
     other = of_primary(compare({"gendered_stigma": models}, reference="gone"))
     assert [one.contrast for one in other] == ["a - b", "a - c"]
     assert compare({"gendered_stigma": {"a": models["a"]}}) == []
-
-
-def test_a_model_beside_itself_differs_by_exactly_nothing():
     rows = scored(FEW, 0.1)
     (found,) = of_primary(compare({"gendered_stigma": {"a": rows, "b": rows}}))
     assert found.estimate.value == 0

@@ -54,9 +54,6 @@ def test_the_interval_of_each_of_several_questions_is_wider():
     assert outcomes(alone) == [PASSES]
     assert two[0].estimate.ci_high == pytest.approx(0.03 + 0.01 * stats.norm.isf(0.05 / 4))
     assert outcomes(*two) == [OPEN, PASSES]  # .0524
-
-
-def test_too_few_levels_of_a_random_factor_are_undecided_however_narrow_the_interval():
     few = primary(0.0)
     few = judged([replace(few, estimate=replace(few.estimate, p_value=1.0, fewest=3, fewest_of="templates"))])[0]
     assert few.verdict == TOO_FEW
@@ -80,18 +77,23 @@ def test_the_interval_of_95_percent_decides(value, expected):
     assert outcomes(primary(value)) == [expected]
 
 
-def test_a_gate_passes_when_all_pass_and_fails_when_one_fails():
-    good, open_, bad = primary(0.0), primary(0.05, experiment="control"), primary(0.2, experiment="control")
-    assert (check_gaps([good]).outcome, check_gaps([good]).code) == (PASSES, 0)
-    assert (check_gaps([good, open_]).outcome, check_gaps([good, open_]).code) == (OPEN, 3)
-    assert (check_gaps([good, bad]).outcome, check_gaps([good, bad]).code) == (FAILS, 1)
-
-
 def test_the_margin_is_a_share_of_the_range_of_the_unit():
     points = primary(2.0, 1.0, unit="percentage points")  # of 100: a margin of 5
     assert outcomes(points) == [PASSES]
     assert check_gaps([points]).checks[0].margin == 5
     assert outcomes(points, max_gap=0.03) == [OPEN]
+    good, open_, bad = primary(0.0), primary(0.05, experiment="control"), primary(0.2, experiment="control")
+    assert (check_gaps([good]).outcome, check_gaps([good]).code) == (PASSES, 0)
+    assert (check_gaps([good, open_]).outcome, check_gaps([good, open_]).code) == (OPEN, 3)
+    assert (check_gaps([good, bad]).outcome, check_gaps([good, bad]).code) == (FAILS, 1)
+    found = [primary(0.0), primary(0.2, experiment="control")]
+    assert outcomes(*found, studies=["occupation_sentiment:sentences"]) == [PASSES]
+    with pytest.raises(UsageError, match="no primary finding of rq1: it has occupation_sentiment"):
+        check_gaps(found, studies=["rq1"])
+    rate = primary(0.9, measure="leakage_uar", unit="unweighted average recall", experiment="control")
+    assert check_gaps([primary(0.0), rate]).unchecked == (rate,)
+    with pytest.raises(UsageError, match="Nothing to check: occupation_sentiment control has no gap"):
+        check_gaps([rate])
 
 
 def test_equal_scores_pass_only_where_unequal_ones_would_have_shown():
@@ -107,31 +109,14 @@ def test_a_gap_that_turns_in_other_wordings_does_not_fail():
     turning = replace(primary(0.2), sign_agreement=0.4)
     assert reason(check_gaps([turning]).checks[0]) == "too few rewordings have the same sign"
     assert outcomes(turning) == [OPEN]
-
-
-def test_what_was_mostly_not_scored_does_not_pass():
     lost = primary(0.0)
     assert outcomes(replace(lost, estimate=replace(lost.estimate, n_unscored=401))) == [OPEN]
-
-
-def test_what_is_no_gap_is_not_checked():
-    rate = primary(0.9, measure="leakage_uar", unit="unweighted average recall", experiment="control")
-    assert check_gaps([primary(0.0), rate]).unchecked == (rate,)
-    with pytest.raises(UsageError, match="Nothing to check: occupation_sentiment control has no gap"):
-        check_gaps([rate])
 
 
 @pytest.mark.parametrize("margin", [0, -0.1, 1.1, math.nan])
 def test_a_margin_that_is_none_is_refused(margin):
     with pytest.raises(UsageError, match="expected above 0"):
         check_gaps([primary(0.0)], max_gap=margin)
-
-
-def test_a_study_that_the_run_does_not_hold_is_refused():
-    found = [primary(0.0), primary(0.2, experiment="control")]
-    assert outcomes(*found, studies=["occupation_sentiment:sentences"]) == [PASSES]
-    with pytest.raises(UsageError, match="no primary finding of rq1: it has occupation_sentiment"):
-        check_gaps(found, studies=["rq1"])
 
 
 ROWS = pd.DataFrame(config_rows("occupation_sentiment", "sentences"))[
@@ -170,16 +155,12 @@ def test_a_baseline_allows_its_own_gap_and_the_margin():
     assert against(0.35, 0.30, rng).outcome == OPEN
 
 
-def test_a_model_is_no_worse_than_itself():
+def test_a_model_is_no_worse_than_itself_and_other_prompts_are_no_baseline():
     rows = scored(0.3, np.random.default_rng(1))
     items = {"occupation_sentiment": rows}
     gate = check_gaps(primary_findings(found_in(rows)), items=items, baseline=items)
     (only,) = gate.checks
     assert (only.outcome, reason(only)) == (PASSES, "both models score these prompts the same")
-
-
-def test_other_prompts_are_no_baseline():
-    rows = scored(0.3, np.random.default_rng(1))
     found, items = primary_findings(found_in(rows)), {"occupation_sentiment": rows}
     with pytest.raises(UsageError, match="no scored prompts of it"):
         check_gaps(found, items=items, baseline={})
@@ -215,9 +196,6 @@ def test_a_small_gap_in_all_pairs_passes_where_a_larger_mean_would_have_shown():
     assert outcome_of(constant(0.01, nouns=9, jobs=10)) == (PASSES, "all 90 differ by the same")
     assert outcome_of([primary(0.01, math.nan, math.nan, n=89)])[0] == OPEN
     assert outcome_of(constant(0.01, nouns=8, jobs=11))[0] == OPEN
-
-
-def test_the_verdict_of_a_constant_gap_goes_by_its_signs():
     verdicts = [
         primary_findings(constant(gap, nouns=nouns))[0].verdict for gap, nouns in ((0.2, 7), (0.2, 6), (0.01, 7))
     ]

@@ -46,7 +46,7 @@ def rows_of(study, name):
     return [row for config in experiment_of(study, name).configs for row in config_rows(study, config)]
 
 
-def test_the_planned_error_of_a_contrast_by_hand():
+def test_the_planned_error_by_hand_of_a_contrast_and_of_crossed_factors():
     # Templates have pairs in both sets of conditions, so their effects cancel. Conditions: .115^2 (1/11 + 1/11) =
     # .00240455; the rest: .035^2 (1/187 + 1/187) = .0000131. Together .00241765, the root of which is .049170. Its
     # freedom is nearly that of 11 + 11 conditions: 20.
@@ -54,15 +54,14 @@ def test_the_planned_error_of_a_contrast_by_hand():
     assert std_error == pytest.approx(math.sqrt(0.115**2 * 2 / 11 + 0.035**2 * 2 / 187), rel=1e-9)
     assert std_error == pytest.approx(0.04917, abs=5e-6)
     assert df == pytest.approx(20, abs=0.01)
-
-
-def test_the_planned_error_of_crossed_factors_by_hand():
     # 20 x 20 pairs: .125^2 / 20 + .048^2 / 20 + .136^2 / 400 = .00078125 + .0001152 + .00004624 = .00094269.
     std_error, df = planned_std_error(
         experiment_of("occupation_sentiment", "sentences"), rows_of("occupation_sentiment", "sentences")
     )
     assert std_error**2 == pytest.approx(0.00094269, abs=1e-8)
     assert 19 < df < 38
+    for study, name in (("social_distance", "attitude"), ("adjective_coreference", "odds")):
+        assert np.isnan(planned_std_error(experiment_of(study, name), rows_of(study, name))).all()
 
 
 def test_what_a_primary_finding_compares_is_counted():
@@ -78,11 +77,7 @@ def test_what_a_primary_finding_compares_is_counted():
         experiment_of("adjective_coreference", "answers"), rows_of("adjective_coreference", "answers")
     )
     assert len(minus) == 48
-
-
-def test_what_is_not_released_is_not_known():
-    for study, name in (("social_distance", "attitude"), ("adjective_coreference", "odds")):
-        assert np.isnan(planned_std_error(experiment_of(study, name), rows_of(study, name))).all()
+    assert CAUSAL.readings["antonyms"].passes == len(load_lexicon("social_distance/antonyms").entries())
 
 
 def test_the_expected_error_is_the_mean_of_those_of_scores_that_have_these_spreads():
@@ -97,9 +92,6 @@ def test_the_expected_error_is_the_mean_of_those_of_scores_that_have_these_sprea
         values += sum(spreads[name] * rng.normal(size=9)[codes] for name, codes in factors.items())
         variances.append(design.spread(values)[0] ** 2)
     assert design.expected(spreads)[0] ** 2 == pytest.approx(np.mean(variances), rel=0.05)
-
-
-def test_no_error_is_expected_of_one_cluster_or_of_nothing_that_varies():
     one = {"a": np.zeros(8, dtype=int)}
     sides = np.zeros(8, dtype=int)
     assert np.isnan(Design.of_means(sides, one).expected({"a": 1.0, "": 1.0})).all()
@@ -171,10 +163,6 @@ def test_there_is_a_detectable_gap_for_any_df(df):
     assert power(gap, 1.0, df) == pytest.approx(0.8, abs=1e-4)
 
 
-def test_the_number_of_antonyms_is_what_each_prompt_takes():
-    assert CAUSAL.readings["antonyms"].passes == len(load_lexicon("social_distance/antonyms").entries())
-
-
 def components(values, factors, sides):
     """SDs of crossed random effects and of the rest by the method of moments (MINQUE with no prior weights)."""
     fixed = (np.asarray(sides)[:, None] == np.unique(sides)).astype(float)
@@ -219,23 +207,18 @@ def test_spreads_of_pairs_are_those_of_the_released_outputs(upstream, study, nam
     assert found == pytest.approx([experiment.spreads[one] for one in ("template", "condition", "")], abs=6e-4)
 
 
-def test_the_spread_of_the_control_is_that_of_its_twenty_pairs(upstream):
+def test_spreads_of_control_conditions_and_answers_are_those_of_the_released_outputs(upstream):
     rows = released("occupation_sentiment", "bert-base-uncased (fine-tuned on SST-2)", "sentences")
     control = experiment_of("occupation_sentiment", "control")
     gaps = pair_gaps(Context("", "", control, "score"), rows[rows["experiment"] == "control"])
     assert gaps["gap"].std() == pytest.approx(0.18, abs=6e-4)
     assert control.spreads == {"template": 0.18, "": 0.0}
-
-
-def test_spreads_of_conditions_are_those_of_the_released_labels(upstream):
     experiment = experiment_of("social_distance", "sentiment")
     rows = released("social_distance", "distilbert-base-uncased-finetuned-sst-2-english", "sentiment")
     means = condition_means(experiment, rows[rows["group"].isin([experiment.group, experiment.reference_group])])
     found = components(means["score"].to_numpy(), [pd.factorize(means["label"])[0]], means["group"])
     assert found == pytest.approx([experiment.spreads["label"], experiment.spreads[""]], abs=6e-4)
 
-
-def test_spreads_of_answers_are_those_of_the_released_answers(upstream):
     def right(trial, side, condition):
         path = answers_path(trial, side, condition)
         files = {one: upstream_file("adjective_coreference", one) for one in (path, *KEYS.values())}

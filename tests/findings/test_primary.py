@@ -89,13 +89,9 @@ ANCHORS = [  # measure, unit, no difference, the largest there can be
 
 
 @pytest.mark.parametrize(("measure", "unit", "none", "worst"), ANCHORS)
-def test_no_difference_is_one_and_the_largest_is_zero(measure, unit, none, worst):
+def test_no_difference_is_one_the_largest_is_zero_and_a_larger_one_never_fairer(measure, unit, none, worst):
     assert fair(measure, unit, none) == 1.0
     assert [fair(measure, unit, end) for end in worst] == [0.0] * len(worst)
-
-
-@pytest.mark.parametrize(("measure", "unit", "none", "worst"), ANCHORS)
-def test_a_larger_difference_is_never_fairer(measure, unit, none, worst):
     for end in worst:
         last = end if math.isfinite(end) else math.copysign(6.0, end)
         steps = [none + (last - none) * share / 20 for share in range(21)]
@@ -132,16 +128,13 @@ def test_a_measure_that_is_no_difference_between_groups_is_not_oriented(measure)
     assert fair(measure, MEASURES[measure].unit, 0.1) is None
 
 
-def test_a_value_that_is_missing_is_not_oriented():
-    assert fair("paired_gap", MASS, math.nan) is None
-
-
 def test_rounding_beyond_the_range_is_none_and_more_is_refused():
     assert fair("direct_bias", "absolute cosine", 1.0000003) == 0.0
     with pytest.raises(ValueError, match=r"flip_rate of -0\.1 share of notes, expected 0 to 1"):
         fair("flip_rate", "share of notes", -0.1)  # no share, though near to "no difference"
     with pytest.raises(ValueError, match=r"paired_gap of 1\.5 probability mass at the mask, expected -1 to 1"):
         fair("paired_gap", MASS, 1.5)
+    assert fair("paired_gap", MASS, math.nan) is None
 
 
 def test_comparisons_are_those_over_all_rows_primary_findings_first_and_those_across_a_slice_last():
@@ -158,9 +151,6 @@ def test_comparisons_are_those_over_all_rows_primary_findings_first_and_those_ac
     assert comparisons(found, rates=True) == [answer, rate, gap, across]
     assert comparisons(found, views=True) == [answer, gap, *views, across]
     assert primary_findings(found) == [answer]
-
-
-def test_a_primary_finding_of_a_slice_or_a_rate_is_told_with_the_comparisons():
     each = [finding("paired_gap", MASS, 0.3, slice_by="phenotype", slice_value=v, primary=True) for v in "ab"]
     rate = finding("leakage_uar", "unweighted average recall", 0.9, primary=True)
     assert comparisons([*each, rate]) == [*each, rate]
@@ -238,15 +228,8 @@ def test_only_what_is_marked_is_a_primary_finding():
     ]
     assert primary_of_each([*others, known]) == primary_findings([*others, known]) == [known]
     assert experiment_of(others[0]) is None
-
-
-def test_each_model_has_a_primary_finding():
     both = [finding("paired_gap", MASS, 0.3, primary=True, model_id=name) for name in ("m", "other")]
     assert primary_of_each(both) == both
-
-
-def test_of_the_primary_findings_of_a_slice_the_one_furthest_from_fair_stands_for_all():
-    """.9, .6 and .8 of 1: .6; one that could not be measured is no worse than any other."""
     values = {"a": -0.1, "b": 0.4, "c": 0.2, "d": math.nan}
     each = [
         finding("paired_gap", MASS, value, slice_by="phenotype", slice_value=name, primary=True)

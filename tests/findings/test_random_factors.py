@@ -26,13 +26,6 @@ def rows(**columns):
     return pd.DataFrame({name: list(values) for name, values in columns.items()})
 
 
-def test_factors_that_cross_stand_side_by_side():
-    clusters, _ = context(t="templates", c="conditions").random(rows(t="aabb", c="xyxy"))
-    assert {name: [*codes] for name, codes in clusters.items()} == {
-        "templates": [0, 0, 1, 1], "conditions": [0, 1, 0, 1],
-    }  # fmt: skip
-
-
 IN_CATEGORIES = {"k": "aaaabb", "c": "xxyyzz"}  # each condition is of one category
 
 
@@ -93,9 +86,6 @@ def test_rows_that_are_no_sample_have_a_value_and_no_interval():
     one = designed.estimate
     assert all(math.isnan(x) for x in (one.ci_low, one.ci_high, one.p_value))
     assert published.estimate.p_value < 0.05  # the paper's test takes them for six independent ones
-
-
-def test_one_template_is_inference_over_diagnoses_alone():
     (designed, _) = gap(one_cell(template=lambda number: "t", condition=lambda number: f"c{number // 2}"))
     assert designed.cluster_vars == "diagnoses"
     # Cluster means .15, .35, .55: SD .2, error .2 / sqrt 3; t(2) at .975 = 4.302653.

@@ -58,6 +58,15 @@ def test_two_percent_beside_six_is_a_gap_although_it_is_less_than_five_points():
     one = primary(found)
     assert abs(one.estimate.ci_high) < 0.05
     assert (one.verdict, check_gaps(found).checks[0].outcome) == (FOUND, FAILS)
+    found = audit(rates(np.random.default_rng(5), 0.42, 0.40))
+    assert primary(found).verdict == SMALL
+    assert check_gaps(found).checks[0].outcome == PASSES
+    frame = rates(np.random.default_rng(4), 0.04, 0.04, answers=2)
+    frame.loc[frame["group"] == "f", "score"] = 0.0
+    one = primary(audit(frame))
+    assert one.ratio == 0.0
+    assert all(math.isnan(end) for end in one.ratio_interval)
+    assert one.verdict in (FOUND, UNDECIDED)
 
 
 def test_rare_rates_that_are_alike_pass_and_few_answers_decide_nothing():
@@ -67,21 +76,6 @@ def test_rare_rates_that_are_alike_pass_and_few_answers_decide_nothing():
     few = audit(rates(rng, 0.02, 0.02, answers=1))  # four answers of each group: the ratio may be anything
     assert abs(primary(few).estimate.ci_high) < 0.05
     assert (primary(few).verdict, check_gaps(few).checks[0].outcome) == (UNDECIDED, OPEN)
-
-
-def test_a_group_that_never_answers_so_has_no_interval_of_a_ratio():
-    frame = rates(np.random.default_rng(4), 0.04, 0.04, answers=2)
-    frame.loc[frame["group"] == "f", "score"] = 0.0
-    one = primary(audit(frame))
-    assert one.ratio == 0.0
-    assert all(math.isnan(end) for end in one.ratio_interval)
-    assert one.verdict in (FOUND, UNDECIDED)
-
-
-def test_common_rates_are_compared_in_points():
-    found = audit(rates(np.random.default_rng(5), 0.42, 0.40))
-    assert primary(found).verdict == SMALL
-    assert check_gaps(found).checks[0].outcome == PASSES
 
 
 def test_rates_at_the_margin_of_a_ratio_seldom_pass_or_fail():

@@ -121,24 +121,34 @@ def made_up_outputs(folder, female):
     return files
 
 
-def test_the_printed_and_the_corrected_run_are_told_apart_by_their_files(tmp_path, monkeypatch):
+@pytest.fixture
+def of_longformer(tmp_path, monkeypatch):
+    """What is reproduced of made-up outputs of the two runs where the paper prints .205 for some dimensions."""
+
+    def made(corrected, dimensions):
+        files = made_up_outputs(tmp_path, {"_result": {}, "__result": corrected, "_non_result": {}})
+
+        def at_hand(corpus, path):
+            if path not in files:
+                raise UpstreamMissingError(f"{path} is not at hand")
+            return files[path]
+
+        printed = {
+            ("rq2", "mental_health", "mean", "female", "dimension", dimension): Published(value="0.205")
+            for dimension in dimensions
+        }
+        monkeypatch.setattr(module, "upstream_file", at_hand)
+        monkeypatch.setattr("swapbias.findings.analysis.published_for", lambda study, model: printed)
+        found = reproduce("gendered_stigma")
+        return [one for one in found if isinstance(one, Reproduced) and one.model == LONGFORMER]
+
+    return made
+
+
+def test_the_printed_and_the_corrected_run_are_told_apart_by_their_files(of_longformer):
     # The printed run has .2 everywhere, the corrected one .3 in the three dimensions whose prompts were misspelt;
     # means over conditions are .005 higher. The paper is made to print the first.
-    respelt = dict.fromkeys(RESPELT, 0.3)
-    files = made_up_outputs(tmp_path, {"_result": {}, "__result": respelt, "_non_result": {}})
-
-    def at_hand(corpus, path):
-        if path not in files:
-            raise UpstreamMissingError(f"{path} is not at hand")
-        return files[path]
-
-    printed = {
-        ("rq2", "mental_health", "mean", "female", "dimension", dimension): Published(value="0.205", source="Table 5")
-        for dimension in (*RESPELT, "blame")
-    }
-    monkeypatch.setattr(module, "upstream_file", at_hand)
-    monkeypatch.setattr("swapbias.findings.analysis.published_for", lambda study, model: printed)
-    rows = [one for one in reproduce("gendered_stigma") if isinstance(one, Reproduced) and one.model == LONGFORMER]
+    rows = of_longformer(dict.fromkeys(RESPELT, 0.3), (*RESPELT, "blame"))
     found = {
         (one.file.split(",")[0].removeprefix(STEM.rpartition("/")[2]), one.number.split("=")[1]): one for one in rows
     }
@@ -149,22 +159,7 @@ def test_the_printed_and_the_corrected_run_are_told_apart_by_their_files(tmp_pat
     corrected = found["__result.csv", "avoidance, value"]
     assert corrected.recomputed == pytest.approx(0.305)
     assert "three misspelt prompts (treament, emploer, nieghbors)" in corrected.note
-
-
-def test_a_corrected_run_that_changes_what_it_should_not_is_no_match(tmp_path, monkeypatch):
-    files = made_up_outputs(tmp_path, {"_result": {}, "__result": {"blame": 0.3}, "_non_result": {}})
-    key = ("rq2", "mental_health", "mean", "female", "dimension", "blame")
-
-    def at_hand(corpus, path):
-        if path not in files:
-            raise UpstreamMissingError("not at hand")
-        return files[path]
-
-    monkeypatch.setattr(module, "upstream_file", at_hand)
-    monkeypatch.setattr(
-        "swapbias.findings.analysis.published_for", lambda study, model: {key: Published(value="0.205")}
-    )
-    rows = [one for one in reproduce("gendered_stigma") if isinstance(one, Reproduced) and one.model == LONGFORMER]
+    rows = of_longformer({"blame": 0.3}, ("blame",))
     assert [(one.match, one.published) for one in rows] == [("yes", "0.205"), ("no", "0.205")]
 
 

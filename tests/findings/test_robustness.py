@@ -9,7 +9,6 @@ import pytest
 
 from swapbias.findings import disaggregate
 from swapbias.findings.finding import FOUND, UNSTABLE
-from swapbias.measures import answer_bias
 from swapbias.report import text
 from swapbias.studies import Experiment, Study
 
@@ -57,26 +56,17 @@ def test_the_range_is_that_of_the_means_without_each_template():
     found = primary(audit(rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.6}))))
     assert found.estimate.value == pytest.approx(0.3)
     assert (found.loo_min, found.loo_max) == pytest.approx((0.15, 0.4))
-
-
-def test_the_item_that_turns_the_sign_is_named():
     gaps = grid({"t1": -0.01, "t2": -0.011, "t3": -0.009, "t4": -0.01, "spinster": 0.2}, "abc")
     found = primary(audit(rows(gaps)))
     assert found.estimate.value > 0 > found.loo_min
     assert found.influences == [["sign", "templates", "spinster"]]
     assert "other sign without spinster (templates)" in " ".join(text.cautions(found))
-
-
-def test_an_even_gap_hinges_on_nothing():
     rng = np.random.default_rng(1)
     gaps = {(f"t{t}", f"c{c}"): 0.2 + rng.normal(0, 0.01) for t in range(6) for c in range(5)}
     found = primary(audit(rows(gaps)))
     assert found.influential_items == ""
     assert found.verdict == FOUND
     assert 0.19 < found.loo_min <= found.estimate.value <= found.loo_max < 0.21
-
-
-def test_patients_are_never_named():
     person = replace(EXPERIMENT, random={"subject_id": "subjects"})
     frame = rows(grid({"t1": -0.01, "t2": -0.012, "t3": -0.009, "t4": 0.2}))
     found = primary(audit(frame.assign(subject_id=frame["template"]), person))
@@ -84,14 +74,14 @@ def test_patients_are_never_named():
     assert math.isnan(found.loo_min)
 
 
-def test_a_gap_in_every_wording_keeps_its_sign():
-    rng = np.random.default_rng(4)
+def worded(rng, *means):
+    """Gaps of these means, the first in the wording of the study, each of the others in another."""
+    every = ({(f"t{t}", f"c{c}"): mean + rng.normal(0, 0.01) for t in range(5) for c in range(4)} for mean in means)
+    return pd.concat([reworded(gaps, number) if number else rows(gaps) for number, gaps in enumerate(every)])
 
-    def gaps():
-        return {(f"t{t}", f"c{c}"): 0.2 + rng.normal(0, 0.01) for t in range(5) for c in range(4)}
 
-    frame = pd.concat([rows(gaps()), *(reworded(gaps(), k) for k in range(1, 6))])
-    found = audit(frame)
+def test_a_gap_in_every_wording_keeps_its_sign_and_one_of_a_wording_alone_does_not_hold():
+    found = audit(worded(np.random.default_rng(4), *[0.2] * 6))
     assert primary(found).sign_agreement == 1
     assert primary(found).estimate.n == 20  # rows in other wordings are no part of it
     (beyond,) = [one for one in found if one.measure == "gap_beyond_wording"]
@@ -99,6 +89,8 @@ def test_a_gap_in_every_wording_keeps_its_sign():
     assert beyond.estimate.value == pytest.approx(0.2, abs=0.01)
     assert beyond.estimate.n == 120
     assert beyond.estimate.p_value < 0.001
+    alone = primary(audit(worded(np.random.default_rng(5), 0.2, -0.2, -0.1, 0.1, -0.2, 0.1)))
+    assert (alone.sign_agreement, alone.verdict) == (pytest.approx(0.4), UNSTABLE)  # two of the five others
 
 
 def test_notes_whose_swap_is_doubtful_are_left_out_of_one_row():
@@ -113,21 +105,6 @@ def test_notes_whose_swap_is_doubtful_are_left_out_of_one_row():
     assert row[1] == "+10.0 points"
     for none in (frame, frame.assign(doubtful="0"), frame.assign(doubtful="1")):
         assert not [one for one in audit(none) if one.measure == "gap_without_doubtful"]
-
-
-def test_a_gap_of_one_wording_alone_does_not_hold():
-    rng = np.random.default_rng(5)
-
-    def gaps(mean):
-        return {(f"t{t}", f"c{c}"): mean + rng.normal(0, 0.01) for t in range(5) for c in range(4)}
-
-    frame = pd.concat(
-        [rows(gaps(0.2)), *(reworded(gaps(mean), k) for k, mean in enumerate((-0.2, -0.1, 0.1, -0.2, 0.1), 1))]
-    )
-    found = audit(frame)
-    # Two of the five other wordings have the sign.
-    assert primary(found).sign_agreement == pytest.approx(0.4)
-    assert primary(found).verdict == UNSTABLE
 
 
 def test_a_model_that_only_minds_wordings_is_found_by_the_naive_test_and_not_beyond_wording():
@@ -153,15 +130,9 @@ def test_bounds_are_the_means_with_the_missing_score_at_either_end():
     # The pair's score of f is 0 or 1 beside .3 of m: gaps of -.3 or .7 beside .1 and .1.
     assert (found.missing_data_low, found.missing_data_high) == pytest.approx(((-0.3 + 0.2) / 3, (0.7 + 0.2) / 3))
     assert "Counting missing answers either way" in " ".join(text.cautions(found))
-
-
-def test_without_a_missing_score_there_are_no_bounds():
     found = audit(rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.15})))
     assert math.isnan(primary(found).missing_data_low)
     assert not [one for one in found if one.measure == "nonanswer_gap"]
-
-
-def test_the_difference_of_non_answers_is_that_of_their_shares():
     frame = rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.15, "t4": 0.1}, "a"))
     frame.loc[[0, 2], "score"] = math.nan  # of f two in four, of m none
     (found,) = [one for one in audit(frame) if one.measure == "nonanswer_gap"]
@@ -169,7 +140,11 @@ def test_the_difference_of_non_answers_is_that_of_their_shares():
     assert found.unit == "share of prompts"
 
 
-def test_the_difference_of_answers_that_were_cut_off_is_told_where_there_is_any():
+def test_scores_of_one_construct_that_disagree_are_said_side_by_side():
+    both = replace(EXPERIMENT, scores=("score", "closed_list_mass"))
+    frame = rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.15}))
+    found = primary(audit(frame.assign(closed_list_mass=1 - frame["score"]), both))
+    assert ["score", "closed_list_mass", "-0.15"] in found.influences
     frame = rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.15, "t4": 0.1}, "a")).assign(truncated=0.0)
     frame.loc[[1, 3, 5], "truncated"] = 1.0  # of m three in four, of f none
     assert not [one for one in audit(frame) if one.measure == "truncation_gap"]  # only of answers
@@ -177,17 +152,3 @@ def test_the_difference_of_answers_that_were_cut_off_is_told_where_there_is_any(
     (found,) = [one for one in audit(frame, chat) if one.measure == "truncation_gap"]
     assert found.estimate.value == pytest.approx(-0.75)
     assert not [one for one in audit(frame.assign(truncated=0.0), chat) if one.measure == "truncation_gap"]
-
-
-def test_answers_of_which_none_can_be_read_have_no_bias():
-    found = answer_bias(["other"] * 4, ["pro", "anti"] * 2, pair_ids=["s1", "s1", "s2", "s2"])
-    assert math.isnan(found.estimate.value)
-    assert (found.estimate.n, found.estimate.n_unscored) == (0, 2)
-    assert [one["other"] for one in found.shares.values()] == [1, 1]
-
-
-def test_scores_of_one_construct_that_disagree_are_said_side_by_side():
-    both = replace(EXPERIMENT, scores=("score", "closed_list_mass"))
-    frame = rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.15}))
-    found = primary(audit(frame.assign(closed_list_mass=1 - frame["score"]), both))
-    assert ["score", "closed_list_mass", "-0.15"] in found.influences

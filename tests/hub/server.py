@@ -15,21 +15,18 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, unquote, urlsplit
 
-import yaml
-
 KINDS = {"models": "model", "datasets": "dataset", "spaces": "space", None: "model"}
 PREFIXES = {"model": "", "dataset": "datasets/", "space": "spaces/"}
 BINARY = frozenset((".arrow", ".bin", ".gz", ".jpg", ".npy", ".parquet", ".png", ".safetensors", ".skops", ".zip"))
 ATTRIBUTES = {".gitattributes": b"*.parquet filter=lfs diff=lfs merge=lfs -text\n"}  # in every new repository
 NEW_SPACE = {"README.md": b"---\ntitle: New\nsdk: gradio\napp_file: app.py\n---\n"}
-FRONT = re.compile(r"\A\ufeff?\s*---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 DATE = "2026-01-01T00:00:00.000Z"
 MAIN = "refs/heads/main"
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """The content of a file and whether it is stored in large-file storage."""
+    """A file, and whether it is stored in large-file storage."""
 
     data: bytes
     lfs: bool = False
@@ -74,12 +71,11 @@ class Commit:
 
 @dataclass(slots=True)
 class Pull:
-    """A pull request; ``base`` is the commit it was opened on."""
+    """A pull request."""
 
     number: int
     title: str
     author: str
-    base: str
     status: str = "open"  # open, closed or merged
 
 
@@ -137,11 +133,6 @@ class Repository:
         """Refs under a folder such as "refs/tags/", by short name."""
         return {ref.removeprefix(folder): oid for ref, oid in self.refs.items() if ref.startswith(folder)}
 
-    def changed(self, pull):
-        """Paths that a pull request adds, changes or deletes."""
-        before, after = self.commits[pull.base].files, self.commits[self.refs[f"refs/pr/{pull.number}"]].files
-        return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
-
 
 @dataclass(frozen=True, slots=True)
 class User:
@@ -177,20 +168,6 @@ class Plan:
         return mine
 
 
-class Plans:
-    """All that is planned for a server."""
-
-    def __init__(self):
-        self.plans, self.lock = [], threading.Lock()
-
-    def due(self, method, address):
-        """The callbacks to run and the first fault (or None) for a request."""
-        with self.lock:
-            callbacks = [one.callback for one in self.plans if one.callback and one.takes(method, address)]
-            faults = (one for one in self.plans if not one.callback and one.takes(method, address))
-            return callbacks, next(faults, None)
-
-
 class LocalHub:
     """A Hub at ``url`` while the ``with`` block runs. Nothing is shared between two of them."""
 
@@ -200,7 +177,8 @@ class LocalHub:
         self.large: dict[str, bytes] = {}  # large files that arrived, by sha256
         self.log: list[tuple[str, str, str | None]] = []  # method, path with its query, user
         self.broken: list[str] = []  # tracebacks of faults of this server
-        self.plans, self.lock, self.closing = Plans(), threading.RLock(), threading.Event()
+        self.plans: list[Plan] = []
+        self.lock, self.closing = threading.RLock(), threading.Event()
 
     def __enter__(self):
         self.server = Server(self)
@@ -213,8 +191,6 @@ class LocalHub:
         self.closing.set()
         self.server.shutdown()
         self.thread.join()
-        for connection in list(self.server.connections):
-            end(connection)
         self.server.server_close()
         if self.broken and kind is None:
             raise RuntimeError("the local Hub broke:\n" + "\n".join(self.broken))
@@ -238,17 +214,9 @@ class LocalHub:
             others = {path: file for path, file in parent.files.items() if path not in set(delete)}
             return repo.commit(MAIN, others | stored(files), title, parent.oid).oid
 
-    def remove_repo(self, kind, name):
-        del self.repositories[kind, name]
-
-    def close_pull_request(self, kind, name, number):
-        self.repositories[kind, name].pulls[number - 1].status = "closed"
-
     def merge_pull_request(self, kind, name, number):
-        repo = self.repositories[kind, name]
-        pull, after = repo.pulls[number - 1], self.files(kind, name, revision=f"refs/pr/{number}")
-        changed = repo.changed(pull)
-        self.push(kind, name, {path: after[path] for path in changed if path in after}, pull.title, delete=changed)
+        pull = self.repositories[kind, name].pulls[number - 1]
+        self.push(kind, name, self.files(kind, name, revision=f"refs/pr/{number}"), pull.title)
         pull.status = "merged"
 
     def fail(self, method, pattern, *, status=500, times=1, headers=None, body=b""):
@@ -256,19 +224,26 @@ class LocalHub:
         plain = isinstance(body, bytes)
         sent = {**({} if plain else {"Content-Type": "application/json"}), **(headers or {})}
         content = body if plain else json.dumps(body).encode()
-        self.plans.plans.append(Plan(method, pattern, times, status=status, headers=sent, content=content))
+        self.plans.append(Plan(method, pattern, times, status=status, headers=sent, content=content))
 
     def cut(self, method, pattern, *, times=1, after_bytes=0):
         """End the connection while a request is still being read, so that nothing happened."""
-        self.plans.plans.append(Plan(method, pattern, times, cuts=True, after_bytes=after_bytes))
+        self.plans.append(Plan(method, pattern, times, cuts=True, after_bytes=after_bytes))
 
     def hang(self, method, pattern, *, after_bytes=0):
         """Answer nothing after ``after_bytes`` of an answer, and stay connected."""
-        self.plans.plans.append(Plan(method, pattern, -1, hangs=True, after_bytes=after_bytes))
+        self.plans.append(Plan(method, pattern, -1, hangs=True, after_bytes=after_bytes))
 
     def on(self, method, pattern, callback):
         """Run something when the first matching request arrives, before it is handled."""
-        self.plans.plans.append(Plan(method, pattern, callback=callback))
+        self.plans.append(Plan(method, pattern, callback=callback))
+
+    def due(self, method, address):
+        """The callbacks to run and the first fault (or None) for a request."""
+        with self.lock:
+            callbacks = [one.callback for one in self.plans if one.callback and one.takes(method, address)]
+            faults = (one for one in self.plans if not one.callback and one.takes(method, address))
+            return callbacks, next(faults, None)
 
     def repo(self, kind, name):
         return self.repositories.get((kind, name))
@@ -286,11 +261,6 @@ class LocalHub:
         """The commit of each tag."""
         return self.repositories[kind, name].named("refs/tags/")
 
-    def pull_requests(self, kind, name):
-        """Number, title, status, author and changed paths of each pull request."""
-        repo = self.repositories[kind, name]
-        return [(p.number, p.title, p.status, p.author, repo.changed(p)) for p in repo.pulls]
-
 
 class Refused(Exception):  # noqa: N818 - not an error of this server
     """The Hub says no, with the headers by which the clients tell refusals apart."""
@@ -303,26 +273,6 @@ class Refused(Exception):  # noqa: N818 - not an error of this server
 
 def as_json(content, status=200, **headers):
     return status, json.dumps(content).encode(), {"Content-Type": "application/json; charset=utf-8", **headers}
-
-
-def header(readme):
-    """The YAML header of a README; {} where there is none. ``yaml.YAMLError`` where it is broken."""
-    found = FRONT.match(readme)
-    try:
-        return (yaml.safe_load(found[1]) or {}) if found else {}
-    except RecursionError:
-        raise yaml.YAMLError("nested too deep") from None
-
-
-def faults(readme):
-    """What the Hub refuses in the YAML header of a README, as sentences."""
-    try:
-        card = header(readme)
-    except yaml.YAMLError as error:
-        return [f"YAML metadata is broken: {' '.join(str(error).split())}"]
-    if not isinstance(card, dict):
-        return ["YAML metadata must be a mapping"]
-    return [] if isinstance(card.get("license", ""), str | list) else ['"license" must be a string']
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,8 +344,7 @@ class Request:
         return as_json({"type": "user", "name": user.name, "fullname": user.name, "orgs": orgs, "auth": auth})
 
     def validate_yaml(self):
-        errors = [{"message": one} for one in faults(self.json()["content"])]
-        return as_json({"errors": errors, "warnings": []}, 400 if errors else 200)
+        return as_json({"errors": [], "warnings": []})
 
     def create(self):
         """A new repository with what the Hub puts there."""
@@ -465,19 +414,11 @@ class Request:
 
     def row(self):
         """A repository at a commit."""
-        repo, commit, card = self.repo, self.at(), {}
-        readme = commit.files.get("README.md", File(b"")).data.decode(errors="replace")
-        with suppress(yaml.YAMLError):
-            found = FRONT.match(readme)
-            events = yaml.parse(found[1], yaml.SafeLoader) if found else ()
-            repeats = any(isinstance(one, yaml.AliasEvent) for one in events)  # JSON would write all of them out
-            card = {} if repeats else header(readme)
-        card = card if isinstance(card, dict) else {}
+        repo, commit = self.repo, self.at()
         row = {
             "_id": "x" * 24, "id": repo.name, "author": repo.owner, "sha": commit.oid, "private": repo.private,
-            "gated": False, "disabled": False, "downloads": 0, "likes": 0, "tags": card.get("tags") or [],
-            "createdAt": DATE, "lastModified": DATE,
-            "cardData": json.loads(json.dumps(card, default=str, skipkeys=True)),
+            "gated": False, "disabled": False, "downloads": 0, "likes": 0, "tags": [], "createdAt": DATE,
+            "lastModified": DATE, "cardData": {},
             "siblings": [{"rfilename": path} for path in sorted(commit.files)],
         }  # fmt: skip
         row |= {"modelId": repo.name} if repo.kind == "model" else {}
@@ -574,12 +515,9 @@ class Request:
         files = dict(base.files)
         for line in lines:
             self.apply(files, line["key"], line["value"])
-        readme = files.get("README.md", File(b""))
-        if readme != base.files.get("README.md") and (wrong := faults(readme.data.decode(errors="replace"))):
-            raise Refused(400, f"Invalid metadata in README.md: {'; '.join(wrong)}")
         row, page, ref = {"success": True, "hookOutput": ""}, f"{self.hub.url}/{PREFIXES[repo.kind]}{repo.name}", MAIN
         if opens:
-            pull = Pull(len(repo.pulls) + 1, head["summary"], user.name, base.oid)
+            pull = Pull(len(repo.pulls) + 1, head["summary"], user.name)
             repo.pulls.append(pull)
             ref, row["pullRequestUrl"] = f"refs/pr/{pull.number}", f"{page}/discussions/{pull.number}"
         made = repo.commit(ref, files, head["summary"], base.oid)
@@ -635,7 +573,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, hub):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.hub, self.connections = hub, set()
+        self.hub = hub
 
     def handle_error(self, request, client_address):
         """Clients that go away are part of the plan."""
@@ -648,14 +586,6 @@ class Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     wbufsize = 1 << 16  # head and content leave in one packet
 
-    def setup(self):
-        super().setup()
-        self.server.connections.add(self.connection)
-
-    def finish(self):
-        self.server.connections.discard(self.connection)
-        super().finish()
-
     def log_message(self, format, *args):
         """Nothing on stderr."""
 
@@ -665,7 +595,7 @@ class Handler(BaseHTTPRequestHandler):
         authorization = self.headers.get("Authorization") or ""
         user = hub.users.get(authorization.removeprefix("Bearer ").strip())
         hub.log.append((self.command, address, user.name if user else None))
-        callbacks, fault = hub.plans.due(self.command, address)
+        callbacks, fault = hub.due(self.command, address)
         length = int(self.headers.get("Content-Length") or 0)
         if fault is not None and fault.cuts:
             self.rfile.read(min(fault.after_bytes, length))
@@ -713,11 +643,7 @@ class Handler(BaseHTTPRequestHandler):
         self.drop()
 
     def drop(self):
-        end(self.connection)
+        """End the connection for both sides, whether or not the other side still is there."""
         self.close_connection = True
-
-
-def end(connection):
-    """End a connection for both sides, whether or not the other side still is there."""
-    with suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)

@@ -94,12 +94,9 @@ def test_two_folders_or_files_of_one_name_are_two_runs_and_a_later_revision_is_t
     assert len({run_name(first | {"models": one}) for one in nested}) == 2
 
 
-def test_a_run_that_is_not_complete_stays(classifier_run, tmp_path):
+def test_credentialed_runs_stay_however_they_are_known(own_run, classifier_run, tmp_path):
     with pytest.raises(UsageError, match=r"not complete.*--resume"):
         bundle_run(edited(classifier_run, tmp_path / "run", status="running"))
-
-
-def test_credentialed_runs_stay_however_they_are_known(own_run, classifier_run, tmp_path):
     marked = copy(classifier_run, tmp_path / "marked")
     credentialed.mark(marked.folder)
     said = edited(classifier_run, tmp_path / "said", credentialed=True)

@@ -9,10 +9,10 @@ from functools import cache
 import pytest
 import yaml
 
-from swapbias.hub import datasets as building, datasets as columns, datasets as dataset_card, datasets as provenance
+from swapbias.hub import datasets as building
 from swapbias.studies import catalogue as studies
-from swapbias.studies.study import PROMPT_COLUMNS, PROMPT_MEANINGS, Prompt
-from swapbias.studies.tables import corpus_dir, pinned_files
+from swapbias.studies.study import PROMPT_COLUMNS
+from swapbias.studies.tables import pinned_files
 from tests import baselines
 from tests.notes.mimic import write_mimic3
 
@@ -62,7 +62,7 @@ def meanings(body, config):
     """What a card says of the columns of a config, in any order."""
     found = {}
     for column, cell in re.findall(
-        r"^\| `(\w+)` \| [^|]+ \| (.+) \|$", columns.section(body, "Features"), re.MULTILINE
+        r"^\| `(\w+)` \| [^|]+ \| (.+) \|$", building.section(body, "Features"), re.MULTILINE
     ):
         for one in cell.split("<br>"):
             names = (
@@ -119,7 +119,7 @@ def every_card_tells_rows_and_columns_of_every_config_that_was_built(corpus, bui
     mine = {config: count for (name, config), count in rows.items() if name == corpus}
     assert [one["config_name"] for one in header["configs"]] == list(mine)
     assert [one["config_name"] for one in header["configs"] if one.get("default")] == [next(iter(mine))]
-    listed = re.findall(r"^\| `([\w-]+)` \| `\w+` \| ([\d,]+) \|", columns.section(body, "Rows"), re.MULTILINE)
+    listed = re.findall(r"^\| `([\w-]+)` \| `\w+` \| ([\d,]+) \|", building.section(body, "Rows"), re.MULTILINE)
     counted = {}
     for config, count in listed:
         counted[config] = counted.get(config, 0) + int(count.replace(",", ""))
@@ -153,7 +153,7 @@ KNOWN_TAGS = {
 def a_card_says_how_its_corpus_is_cited_tagged_and_where_it_is_from(corpus, built):
     header, body = read(built[0] / corpus)
     leaf = studies.load_corpus(corpus)
-    cited = columns.citation(corpus)
+    cited = building.citation(corpus)
     assert cited.startswith("@")
     assert f"```bibtex\n{cited}\n```" in body
     assert set(header["tags"]) - {"bias", "fairness", "swapbias"} == set(leaf.tags)
@@ -200,7 +200,7 @@ def a_card_ends_with_code_from_rows_to_a_finding_that_runs(corpus, built, monkey
 
 
 def every_pinned_repository_is_told_with_commit_licence_and_use(corpus, built):
-    table = columns.section(read(built[0] / corpus)[1], "Sources and licences")
+    table = building.section(read(built[0] / corpus)[1], "Sources and licences")
     for pin in pinned_files(corpus).values():
         row = next(line for line in table.splitlines() if pin["repository"] in line)
         assert f"https://github.com/{pin['repository']}/tree/{pin['commit']}" in row
@@ -239,19 +239,6 @@ def a_card_calls_rows_paired_where_they_are(corpus, built):
         if paired is not None:
             text = meanings(body, config)["pair_id"]
             assert ("rows are not paired" not in text) == paired, (config, text)
-
-
-def test_a_card_explains_the_raw_categories_of_the_authors(built):
-    if ("social_distance", "original") not in built[1]:
-        pytest.skip("needs the authors' released files")
-    text = meanings(read(built[0] / "social_distance")[1], "original")["label"]
-    values = {row["label"] for row in studies.config_rows("social_distance", "original")}
-    own = {row["category"] for row in studies.config_rows("social_distance", "conditions")}
-    assert f"{len(values)} values" in text
-    assert {"disease", "diseases", "ethinicity"} <= values
-    # Of the 39, 10 are among the 12 kinds, "ethinicity" and "disease" are other spellings; "other" is never used.
-    assert (len(values & own), len(values - own - {"disease", "ethinicity"})) == (10, 27)
-    assert "27 are the condition itself" in text
 
 
 def a_card_says_at_its_head_what_to_do_with_it(corpus, built):
@@ -298,13 +285,13 @@ def test_trouble_with_a_folder_of_notes_keeps_its_sentence(tmp_path):
 def test_a_description_is_text_and_never_markup():
     corpus = studies.load_corpus("occupation_sentiment")
     odd = replace(corpus.configs[0], description="a|b <b>c</b> [d](http://e)")
-    card = dataset_card.dataset_card(replace(corpus, configs=(odd,)), of_one_split("sentences"))
-    (row,) = [line for line in columns.section(card, "Rows").splitlines() if line.startswith("| `sentences`")]
+    card = building.dataset_card(replace(corpus, configs=(odd,)), of_one_split("sentences"))
+    (row,) = [line for line in building.section(card, "Rows").splitlines() if line.startswith("| `sentences`")]
     assert row == "| `sentences` | `test` | 7 | a&#124;b &lt;b&gt;c&lt;/b&gt; \\[d\\](http&#58;//e) |"
 
 
 def test_the_licences_file_holds_notice_and_text_for_each_repository_that_is_passed_on():
-    text = provenance.licences_file(studies.load_corpus("occupation_sentiment")).decode()
+    text = building.licences_file(studies.load_corpus("occupation_sentiment")).decode()
     assert "## jayadevbhaskaran/gendered-sentiment" in text
     assert "at commit c73e5395edeb430309f60595dd4578c5e3c8d5b6" in text
     assert "Copyright (c) 2019 Jayadev" in text
@@ -314,13 +301,13 @@ def test_the_licences_file_holds_notice_and_text_for_each_repository_that_is_pas
     # What was read to reproduce, but is in no row, is not passed on.
     coreference = studies.load_corpus("adjective_coreference")
     own = tuple(config for config in coreference.configs if not config.upstream)
-    assert provenance.licences_file(replace(coreference, configs=own)) is None
-    assert b"hannahxchen" not in provenance.licences_file(coreference)
-    assert provenance.licences_file(studies.load_corpus("clinical_notes")) is None
+    assert building.licences_file(replace(coreference, configs=own)) is None
+    assert b"hannahxchen" not in building.licences_file(coreference)
+    assert building.licences_file(studies.load_corpus("clinical_notes")) is None
 
 
 def test_a_licence_without_its_text_here_is_linked(leaf):
-    text = provenance.licences_file(leaf("CC-BY-4.0")).decode()
+    text = building.licences_file(leaf("CC-BY-4.0")).decode()
     assert "Licence: CC-BY-4.0 (https://spdx.org/licenses/CC-BY-4.0.html)" in text
     assert "Copyright its authors" in text
     assert "Permission is hereby granted" not in text
@@ -353,25 +340,16 @@ def test_tasks_follow_from_the_kinds_of_models_that_the_study_asks(built):
 def test_the_size_category_counts_all_configs(rows, size):
     corpus = studies.load_corpus("occupation_sentiment")
     written = of_one_split("sentences", rows=rows - 7) | of_one_split("control")
-    card = dataset_card.dataset_card(corpus, written)
+    card = building.dataset_card(corpus, written)
     assert yaml.safe_load(card.split("---\n")[1])["size_categories"] == [size]
 
 
 def test_a_published_card_differs_from_a_local_one_in_the_namespace_alone():
     corpus, written = studies.load_corpus("occupation_sentiment"), of_one_split("sentences", "control")
-    mine = dataset_card.dataset_card(corpus, written)
-    published = dataset_card.dataset_card(corpus, written, namespace="lab")
+    mine = building.dataset_card(corpus, written)
+    published = building.dataset_card(corpus, written, namespace="lab")
     assert 'load_dataset("lab/occupation_sentiment", "sentences", split="test", revision="v3.0.0")' in published
     assert published.replace('"lab/', '"NS/') == mine
-
-
-def test_every_reference_of_a_readme_is_printed_as_bibtex(built):
-    body = read(built[0] / "adjective_coreference")[1]
-    bibtex = columns.section(body, "Citation")
-    assert re.findall(r"@\w+\{(.+),", bibtex) == ["briegel-chen-2023-adjectives", "zhao-etal-2018-gender"]
-    stigma = columns.section(read(built[0] / "social_distance")[1], "Citation")
-    assert re.findall(r"@\w+\{(.+),", stigma) == ["mei-etal-2023-bias", "pachankis-etal-2018-burden"]
-    assert bibtex.count("{") == bibtex.count("}")
 
 
 @pytest.fixture
@@ -381,8 +359,7 @@ def leaf(tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     (folder / "README.md").write_text("# toy\n\nReferences: `nobody-2020`\n")
     (folder.parent / "references.bib").write_text("@misc{somebody-2020,\n  title = {A}\n}\n")
-    for module in (provenance, columns, dataset_card):
-        monkeypatch.setattr(module, "corpus_dir", lambda name: folder)
+    monkeypatch.setattr(building, "corpus_dir", lambda name: folder)
     monkeypatch.setattr("swapbias.studies.tables.corpus_dir", lambda name: folder)
 
     def pinned(licence, used_for="more"):
@@ -396,49 +373,30 @@ def leaf(tmp_path, monkeypatch):
     return pinned
 
 
-@pytest.mark.parametrize("licence", ["not stated", "CC-BY-NC-4.0", "CC-BY-ND-4.0", "GPL-3.0", "mit?", "proprietary"])
-def test_a_config_of_files_that_may_not_be_passed_on_is_not_published(leaf, licence):
-    assert provenance.withheld_configs(leaf(licence)) == {"more": [licence]}
-
-
-@pytest.mark.parametrize("licence", ["MIT", "Apache-2.0", "BSD-3-Clause", "CC0-1.0", "CC-BY-4.0"])
-def test_a_config_of_files_that_may_be_passed_on_is_published(leaf, licence):
-    assert provenance.withheld_configs(leaf(licence)) == {}
+def test_a_config_is_published_where_the_licence_of_its_files_lets_them_be_passed_on(leaf):
+    for licence in ("not stated", "CC-BY-NC-4.0", "CC-BY-ND-4.0", "GPL-3.0", "mit?", "proprietary"):
+        assert building.withheld_configs(leaf(licence)) == {"more": [licence]}
+    for licence in ("MIT", "Apache-2.0", "BSD-3-Clause", "CC0-1.0", "CC-BY-4.0"):
+        assert building.withheld_configs(leaf(licence)) == {}
 
 
 def test_a_table_taken_from_upstream_is_not_published_where_its_licence_forbids(leaf):
     # The config "own" reads no upstream file, but its rows were copied from one.
-    withheld = provenance.withheld_configs(leaf("not stated", "own: copied"))
+    withheld = building.withheld_configs(leaf("not stated", "own: copied"))
     assert withheld == {"own": ["not stated"], "more": ["not stated"]}
 
 
 def test_a_reference_that_is_nowhere_is_refused(leaf):
     leaf("MIT")
     with pytest.raises(ValueError, match=r"reference 'nobody-2020' is not in references\.bib"):
-        provenance.citation("toy")
+        building.citation("toy")
 
 
 def test_a_column_that_nobody_explains_is_refused(leaf):
     corpus = leaf("MIT")
     odd = replace(corpus.configs[0], columns=(*PROMPT_COLUMNS, "mood"))
     with pytest.raises(ValueError, match="column 'mood' of config 'own' has no meaning"):
-        list(columns.features(replace(corpus, configs=(odd,))))
-
-
-def test_the_card_says_how_to_build_what_is_not_published():
-    corpus = studies.load_corpus("occupation_sentiment")
-    card = dataset_card.dataset_card(corpus, of_one_split("sentences"), withheld={"control": ["not stated"]})
-    left_out = columns.section(card, "Not published")
-    assert "`control`: the licence of its upstream files (not stated)" in left_out
-    assert "swapbias build occupation_sentiment" in left_out
-
-
-def test_what_a_prompt_column_means_is_data_and_no_docstring(leaf, monkeypatch):
-    monkeypatch.setattr(Prompt, "__doc__", None)  # as under -OO; Python 3.13 takes its indents away
-    corpus = leaf("MIT")
-    known = list(columns.features(corpus))
-    assert ("`pair_id`", "string", "shared by the rows that are compared with each other") in known
-    assert list(PROMPT_MEANINGS) == [*PROMPT_COLUMNS, "messages"]
+        list(building.features(replace(corpus, configs=(odd,))))
 
 
 def test_the_notes_of_a_folder_of_ones_own_are_not_described_by_the_published_readme(tmp_path):
@@ -449,11 +407,6 @@ def test_the_notes_of_a_folder_of_ones_own_are_not_described_by_the_published_re
     assert header["license"] == "other"
     assert "synthetic" not in body
     assert "load_dataset" not in body
-
-
-def test_no_readme_of_a_corpus_is_left_without_references():
-    for corpus in studies.corpora():
-        assert "\nReferences: `" in (corpus_dir(corpus) / "README.md").read_text(), corpus
 
 
 @pytest.mark.parametrize("corpus", studies.corpora())

@@ -94,6 +94,9 @@ def test_the_notes_tell_every_number_its_interval_the_settings_and_the_limits():
     assert "paired_gap, female - male, mental_health: 0.3014 [0.3003, 0.3025], n = 187 (3 not scored)" in notes
     assert ", seed 3, weights in bfloat16, 5 trials at temperature 1." in notes
     assert "not a leaderboard" in notes
+    (one,) = made(finding(low=float("nan"), high=float("nan")))
+    assert "0.3014 without interval" in one["notes"]
+    assert "nan" not in one["notes"]
 
 
 def test_a_small_contrast_of_two_large_gaps_is_not_told_as_fair():
@@ -115,15 +118,10 @@ def test_a_small_contrast_of_two_large_gaps_is_not_told_as_fair():
 
 def test_an_entry_is_of_a_corpus_that_is_published_and_of_the_one_whose_rows_were_read():
     assert made(revisions={}) == []
+    assert made(finding(value=float("nan")), finding((*GAP[:5], "score of a rule"))) == []  # not oriented
     (one,) = made(finding(FLIPS, 0.2, 0.1, 0.3))
     assert one["dataset"] == {"id": "me/clinical_notes", "task_id": "phenotyping", "revision": OTHER}
     assert one["value"] == 0.8
-
-
-def test_a_finding_without_an_interval_says_so():
-    (one,) = made(finding(low=float("nan"), high=float("nan")))
-    assert "0.3014 without interval" in one["notes"]
-    assert "nan" not in one["notes"]
 
 
 def test_numpy_numbers_become_plain_ones():
@@ -132,17 +130,6 @@ def test_numpy_numbers_become_plain_ones():
     assert b"!!" not in content
     assert type(made(found)[0]["value"]) is float
     assert keys(content) == [("me/gendered_stigma", "rq1", 0.75)]
-
-
-def test_an_object_is_never_written():
-    (one,) = made()
-    with pytest.raises(yaml.YAMLError, match="cannot represent an object"):
-        merged(b"", [{**one, "value": np.float64(0.5)}], PATH)
-
-
-def test_what_cannot_be_oriented_has_no_entry():
-    assert made(finding(value=float("nan"))) == []
-    assert made(finding((*GAP[:5], "score of a rule"))) == []
 
 
 def test_hostile_names_stay_data():
@@ -160,12 +147,6 @@ def test_hostile_names_stay_data():
     assert "\n" not in back["notes"]
 
 
-def test_what_holds_the_entries_already_is_kept_with_its_comments():
-    once = b"# mine\n" + merged(b"", made(), PATH)
-    assert merged(once, made(), PATH) == once
-    assert merged(THEIRS, [], PATH) == THEIRS
-
-
 def test_a_byte_order_mark_hides_no_entry():
     ours = merged(b"", made(), PATH)
     assert merged(b"\xef\xbb\xbf" + ours, made(), PATH) == b"\xef\xbb\xbf" + ours  # holds them already
@@ -175,6 +156,8 @@ def test_a_byte_order_mark_hides_no_entry():
 
 
 def test_entries_of_others_are_kept_as_they_are():
+    odd = b"- dataset: &d {id: a/b, task_id: t}\n  value: .inf\n  again: *d\n  '': [yes, null, 1:30, \"\\ud800\"]\n"
+    assert yaml.safe_load(merged(odd, made(), PATH))[:1] == yaml.safe_load(odd)
     once = merged(THEIRS, made(), PATH)
     after = yaml.safe_load(once)
     assert after == [*yaml.safe_load(THEIRS), *made()]
@@ -186,6 +169,9 @@ def test_ours_is_replaced_in_place_and_the_order_kept():
     before = merged(merged(b"", made(), PATH), made(finding(FLIPS, 0.2, 0.1, 0.3)), PATH)
     after = merged(before, made(finding(value=0.5, low=0.4, high=0.6)), PATH)
     assert keys(after) == [("me/gendered_stigma", "rq1", 0.5), ("me/clinical_notes", "phenotyping", 0.8)]
+    (one,) = made()
+    after = merged(yaml.safe_dump([one, {**one, "value": 0.1}]).encode(), made(), PATH)  # ours twice
+    assert keys(after) == [("me/gendered_stigma", "rq1", 0.6986)]
 
 
 @pytest.mark.parametrize("change", [{"source": {"user": "you"}}, {"source": {"name": "other"}}, {"source": None}])
@@ -195,19 +181,6 @@ def test_an_entry_of_the_same_task_by_somebody_else_is_not_ours(change):
     theirs["source"] = change["source"] and {**theirs["source"], **change["source"]}
     after = merged(yaml.safe_dump([theirs]).encode(), made(), PATH)
     assert [value for _, _, value in keys(after)] == [0.1, 0.6986]
-
-
-def test_ours_twice_becomes_ours_once():
-    (one,) = made()
-    after = merged(yaml.safe_dump([one, {**one, "value": 0.1}]).encode(), made(), PATH)
-    assert keys(after) == [("me/gendered_stigma", "rq1", 0.6986)]
-
-
-def test_what_others_wrote_with_aliases_and_odd_values_means_the_same_after():
-    theirs = "- dataset: &d {id: a/b, task_id: t}\n  value: .inf\n  again: *d\n  '': [yes, null, 1:30, \"\\ud800\"]\n"
-    after = merged(theirs.encode(), made(), PATH)
-    assert yaml.safe_load(after)[:1] == yaml.safe_load(theirs)
-    assert merged(after, made(), PATH) == after
 
 
 @pytest.mark.parametrize(

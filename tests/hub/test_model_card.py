@@ -75,12 +75,6 @@ def test_the_section_says_how_to_read_it_and_where_the_rest_is():
     assert "no proof that the model is fair" in section_of(text)
 
 
-def test_a_part_of_the_prompts_is_said_to_be_one():
-    text = told({**MANIFEST, "settings": {"limit": 20, "seed": 1, "kind": "masked"}})
-    assert "Read: at most 20 rows of each table." in text
-    assert "at most" not in said()
-
-
 def test_the_command_of_a_chat_model_names_it_so():
     choices = {
         "corpora": [{"corpus": "gendered_stigma", "config": "choices", "rows": 10}],

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("packed_once")
 
 def test_a_strangers_model_gets_two_files_in_a_pull_request_and_nothing_else(models, run):
     assert statuses(propose(run)) == ["created", "pull request opened"]
-    (one,) = models.pull_requests("model", "bob/m")
+    (one,) = models.repo("model", "bob/m").pulls
     assert set(models.files("model", "bob/m")) == {"README.md", *WEIGHTS}  # main is untouched
     proposed = models.files("model", "bob/m", revision="refs/pr/1")
     assert set(proposed) == {"README.md", *WEIGHTS, EVAL}
@@ -25,7 +25,7 @@ def test_a_strangers_model_gets_two_files_in_a_pull_request_and_nothing_else(mod
     assert "value: 0.9\n" in proposed[EVAL].decode()  # by hand: 1 - |-.1|, higher is fairer
     assert re.search(r"url: \S+/tree/[0-9a-f]{40}/runs/", proposed[EVAL].decode())
     assert "!!" not in proposed[EVAL].decode()
-    assert one
+    assert (one.author, one.status) == ("alice", "open")
 
 
 def test_nothing_is_proposed_unasked(models, run):
@@ -35,7 +35,7 @@ def test_nothing_is_proposed_unasked(models, run):
         propose(run, how=COMMIT)
     with pytest.raises(UsageError, match="could not open private results"):
         propose(run, results="alice/audits", public=False)
-    assert models.pull_requests("model", "bob/m") == []
+    assert models.repo("model", "bob/m").pulls == []
     assert writes(models) == []
 
 
@@ -45,29 +45,7 @@ def test_an_open_pull_request_is_not_doubled(models, run, later_run):
     for again in (False, True):
         status = statuses(propose(later_run, again=again))[1]
         assert status == "not proposed again: pull request 1 is open"
-    assert len(models.pull_requests("model", "bob/m")) == 1
-
-
-def test_a_closed_pull_request_is_not_opened_again_with_the_same_content(models, run):
-    propose(run)
-    models.close_pull_request("model", "bob/m", 1)
-    assert statuses(propose(run)) == ["unchanged", "not proposed again: pull request 1 is closed"]
-    assert len(models.pull_requests("model", "bob/m")) == 1
-
-
-def test_a_merged_pull_request_leaves_nothing_to_do(models, run):
-    propose(run)
-    models.merge_pull_request("model", "bob/m", 1)
-    assert statuses(propose(run)) == ["unchanged", "unchanged"]
-
-
-def test_results_of_others_in_the_file_stay(models, run):
-    theirs = "- dataset:\n    id: other/bench\n    task_id: t\n  value: 0.5\n"
-    models.push("model", "bob/m", {EVAL: theirs.encode()}, "theirs")
-    propose(run)
-    proposed = models.files("model", "bob/m", revision="refs/pr/1")[EVAL].decode()
-    assert "other/bench" in proposed
-    assert "occupation_sentiment" in proposed
+    assert len(models.repo("model", "bob/m").pulls) == 1
 
 
 def test_a_part_of_the_prompts_is_not_proposed_beside_whole_audits(models, run, tmp_path):
@@ -79,7 +57,7 @@ def test_a_part_of_the_prompts_is_not_proposed_beside_whole_audits(models, run, 
 
 def test_the_same_numbers_of_another_day_are_not_proposed_again(models, run, tmp_path):
     propose(run)
-    models.close_pull_request("model", "bob/m", 1)
+    models.repo("model", "bob/m").pulls[0].status = "closed"
     again = edited(run, tmp_path / "again", finished="2031-01-01T00:00:00+00:00")
     assert statuses(propose(again)) == ["updated", "not proposed again: pull request 1 is closed"]
     assert statuses(propose(again, again=True))[1] == "pull request opened"
@@ -88,6 +66,7 @@ def test_the_same_numbers_of_another_day_are_not_proposed_again(models, run, tmp
 def test_what_the_owners_took_out_after_they_merged_it_is_not_proposed_again(models, run):
     propose(run)
     models.merge_pull_request("model", "bob/m", 1)
+    assert statuses(propose(run)) == ["unchanged", "unchanged"]  # nothing is left to do
     models.push("model", "bob/m", {}, "no", delete=[EVAL])
     assert statuses(propose(run))[1] == "not proposed again: pull request 1 is merged"
     assert statuses(propose(run, again=True))[1] == "pull request opened"
@@ -119,5 +98,5 @@ def test_a_rehearsal_tells_what_would_happen_to_the_pull_request(models, run, la
     propose(run)
     assert rehearsed(run) == ["unchanged", "not proposed again: pull request 1 is open"]
     assert rehearsed(later_run) == ["would be updated", "not proposed again: pull request 1 is open"]
-    models.close_pull_request("model", "bob/m", 1)
+    models.repo("model", "bob/m").pulls[0].status = "closed"
     assert rehearsed(run) == ["unchanged", "not proposed again: pull request 1 is closed"]

@@ -153,9 +153,3 @@ def test_a_dry_run_of_the_script_lists_paths_sizes_and_the_card_and_creates_noth
     assert "  +# phenotype_fairness" in out
     assert "alice/phenotype_fairness: would be created, v3.0.0" in out
     assert writes(hub) == []
-
-
-def test_a_local_folder_cannot_be_named(hub, monkeypatch, capsys, tmp_path):
-    code, _, err = run_script(monkeypatch, capsys, "--data", str(tmp_path), "--namespace", "alice")
-    assert code == 2
-    assert "No such option: --data" in err

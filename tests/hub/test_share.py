@@ -26,13 +26,6 @@ def test_a_credentialed_run_is_refused_before_anything_is_asked_of_the_hub(hub, 
     assert hub.log == []
 
 
-@pytest.mark.parametrize("findings_only", [False, True])
-def test_a_run_of_ones_own_notes_stays(hub, own_run, findings_only):
-    with pytest.raises(UsageError, match="is of notes of your own, and findings of notes may tell of patients"):
-        put(own_run, findings_only=findings_only)
-    assert hub.log == []
-
-
 def test_a_key_in_any_file_stops_the_share(hub, run, monkeypatch):
     monkeypatch.setenv("SWAPBIAS_API_KEY", "is a doctor")  # stands in the texts of the scored prompts
     with pytest.raises(UsageError, match=r"items/occupation_sentiment\.parquet holds the value of SWAPBIAS_API_KEY"):

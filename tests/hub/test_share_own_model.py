@@ -10,7 +10,7 @@ import yaml
 from swapbias.errors import HubError, UsageError
 from swapbias.hub.cards import markdown, prompts_read
 from swapbias.hub.client import Hub, Repo
-from swapbias.hub.shared_runs import COMMIT, commit_read, findings_of
+from swapbias.hub.shared_runs import commit_read, findings_of
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.studies.catalogue import load_corpus
@@ -65,11 +65,6 @@ def test_a_card_that_cannot_be_added_to_stops_everything_before_anything_is_writ
     with pytest.raises(ValueError, match=r"alice/m/README\.md"):
         own(run)
     assert not [path for method, path, _ in models.log if method == "POST" and "create" in path]
-
-
-def test_another_models_numbers_do_not_go_onto_a_card(models, run):
-    with pytest.raises(UsageError, match="alice/m is none of them"):
-        put(run, model="alice/m", how=COMMIT)
 
 
 def test_when_the_card_fails_the_results_stay_and_the_next_try_finishes(models, run):
@@ -168,28 +163,6 @@ def test_other_configs_than_the_usual_are_named():
     assert read == "config rq1_original in place of the usual one"
     manifest["corpora"][0]["config"] = "rq1"
     assert prompts_read(manifest, "gendered_stigma", "rq1") == ""
-
-
-def test_a_card_that_breaks_after_the_results_arrived_is_told_with_where_they_are(models, run):
-    broken = {"README.md": b"---\na: [\n---\n"}
-    models.on("POST", "datasets/alice/audits/commit", lambda: models.push("model", "alice/m", broken, "hand"))
-    with pytest.raises(
-        ValueError, match=r"The results are at http.*, but alice/m was not changed: alice/m/README\.md"
-    ) as told:
-        own(run)
-    assert type(told.value) is ValueError
-
-
-@pytest.mark.parametrize("lost", ["<!-- swapbias:begin -->", "<!-- swapbias:end -->"])
-def test_a_section_that_lost_its_markers_is_told_by_repository_and_stands_once(models, run, lost):
-    own(run)
-    card = models.files("model", "alice/m")["README.md"].decode()
-    for marker in ("<!-- swapbias:begin -->", "<!-- swapbias:end -->"):
-        card = card.replace(marker, "") if lost == marker else card
-    models.push("model", "alice/m", {"README.md": card.encode()}, "hand")
-    with pytest.raises(ValueError, match=r"alice/m/README\.md"):
-        own(run)
-    assert models.files("model", "alice/m")["README.md"].decode() == card
 
 
 def test_findings_are_of_the_model_that_is_named():

@@ -40,9 +40,6 @@ def test_names_of_classes_and_the_order_of_the_readings_do_not_matter():
     assert kappa(second, first, cluster_ids=clusters).value == pytest.approx(known)
     metrics = pytest.importorskip("sklearn.metrics")
     assert known == pytest.approx(metrics.cohen_kappa_score(first, second))
-
-
-def test_answers_that_repeat_one_another_make_nothing_surer():
     first, second, clusters = readings([[20, 5], [10, 15]])
     both = agreement(first, second, cluster_ids=clusters), agreement(first * 2, second * 2, cluster_ids=clusters * 2)
     for once, twice in zip(*both, strict=True):

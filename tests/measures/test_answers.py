@@ -34,9 +34,6 @@ def test_the_bias_by_hand():
     assert (found.estimate.n, found.estimate.n_unscored, found.estimate.test) == (8, 0, "paired t")
     assert found.shares["pro"] == {"correct": 0.75, "incorrect": 0, "unsure": 0.125, "other": 0.125}
     assert found.shares["anti"] == {"correct": 0.25, "incorrect": 0.25, "unsure": 0.125, "other": 0.375}
-
-
-def test_swapping_the_reference_flips_the_sign():
     one, other = bias_of("cccu", "ciuu"), bias_of("cccu", "ciuu", reference_group="pro")
     assert one.estimate.value == -other.estimate.value == 50
     assert one.estimate.p_value == other.estimate.p_value
@@ -50,29 +47,20 @@ def test_a_pair_with_a_version_that_was_not_posed_is_left_out_and_counted():
     assert math.isnan(nothing.estimate.value)
     assert math.isnan(nothing.shares["pro"]["other"])
     assert (nothing.estimate.n, nothing.estimate.n_unscored) == (0, 2)
-
-
-def test_a_nan_of_a_table_is_an_answer_that_was_not_posed():
     found = answer_bias(["correct", NAN, "", "correct"], ["pro", "anti"] * 2, pair_ids=["a", "a", "b", "b"])
     assert (found.estimate.n, found.estimate.n_unscored) == (0, 2)
-
-
-def test_pairs_that_are_all_alike_have_no_interval_and_no_test():
     found = bias_of("ccc", "ccc").estimate
     assert found.value == 0
     assert all(map(math.isnan, (found.ci_low, found.ci_high, found.p_value)))
 
 
-def test_the_interval_is_the_t_interval_of_the_differences():
+def test_the_interval_is_that_of_scipy_and_a_planted_bias_is_found():
     pro, anti = 8 * "ccccccccuiouccci", 8 * "cciiuucciouccuii"
     found = bias_of(pro, anti).estimate
     gaps = np.array([(a == "c") - (b == "c") for a, b in zip(pro, anti, strict=True)]) * 100.0
     slow = stats.ttest_1samp(gaps, 0)
     assert (found.ci_low, found.ci_high) == pytest.approx(tuple(slow.confidence_interval(0.95)))
     assert found.p_value == pytest.approx(slow.pvalue)
-
-
-def test_a_planted_bias_is_found_and_none_is_not():
     rng = np.random.default_rng(0)
 
     def draw(right):
@@ -126,17 +114,11 @@ def test_the_module_by_hand():
     assert found["p_value"] == pytest.approx(2 * stats.t.sf(3, 3))
     assert [found[key] for key in shares] == [1, 0, 0, 0, 0.25, 0.25, 0.25, 0.25]
     assert (found["n"], found["n_unscored"]) == (4, 0)
-
-
-def test_the_module_reads_strictly_on_request():
     # "Clerk" is read in lower case; "the clerk" is the exception for two words: nothing changes but sentences.
     assert compute(parser="strict")["bias"] == 75
     said = ["It is the mechanic.", *["clerk"] * 7]
     assert compute(predictions=said)["accuracy_pro"] == 75
     assert compute(predictions=said, parser="strict")["accuracy_pro"] == 50
-
-
-def test_the_module_counts_what_was_not_posed_and_refuses_other_sides():
     found = compute(predictions=[None, "clerk", *["clerk"] * 6])
     assert (found["n"], found["n_unscored"]) == (3, 1)
     with pytest.raises(ValueError, match="expected exactly two with 'anti' as reference_group"):

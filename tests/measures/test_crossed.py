@@ -48,7 +48,7 @@ TABLE = [1.0, 2.0, 6.0, 3.0, 6.0, 6.0]  # of two templates by three conditions
 TEMPLATE, CONDITION = list("aaabbb"), list("xyzxyz")
 
 
-def test_two_factors_by_hand():
+def test_two_factors_and_one_by_hand():
     #            x  y  z  mean        Squares: templates 3 (1 + 1) = 6 with 1 degree of freedom, MSa = 6;
     #   a        1  2  6    3         conditions 2 (4 + 0 + 4) = 16 with 2, MSb = 8;
     #   b        3  6  6    5         all 9 + 4 + 4 + 1 + 4 + 4 = 26, left 26 - 6 - 16 = 4 with 2, MSe = 2.
@@ -62,18 +62,12 @@ def test_two_factors_by_hand():
     assert (found.ci_low, found.ci_high) == pytest.approx((4 - half, 4 + half))
     assert found.p_value == pytest.approx(2 * stats.t.sf(4 / math.sqrt(2), 72 / 35))
     assert found.test == found.interval == "cluster-robust t (template and condition)"
-
-
-def test_one_factor_by_hand():
     # Means of the conditions 2, 4, 6: variance 4, over 3 of them 4/3, with 2 degrees of freedom.
     found = paired(TABLE, condition=CONDITION)
     assert (found.std_error**2, found.df) == pytest.approx((4 / 3, 2))
     # Means of the templates 3 and 5: variance 2, over 2 of them 1, with 1.
     found = paired(TABLE, template=TEMPLATE)
     assert (found.std_error**2, found.df) == pytest.approx((1, 1))
-
-
-def test_the_sum_is_never_below_one_of_its_parts():
     # Templates 1 and 2 alike (rows 1, 2, 6 with one permuted): their means are both 3, the residual is not subtracted
     # from what conditions alone give. Means of conditions 1.5, 1.5, 6: variance 6.75, over 3: 2.25.
     found = paired([1.0, 2.0, 6.0, 2.0, 1.0, 6.0], template=TEMPLATE, condition=CONDITION)
@@ -111,15 +105,11 @@ def uneven(seed):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_variance_and_freedom_of_a_mean_are_those_of_the_matrices(seed):
+def test_variance_and_freedom_are_those_of_the_matrices(seed):
     values, _, codes = uneven(seed)
     slow = slow_cr2(values, np.ones((len(values), 1)), np.array([1.0]), codes)
     for found in (mean_score(values, cluster_ids=codes), paired(values, c=codes)):
         assert (found.std_error**2, found.df) == pytest.approx(slow)
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_variance_and_freedom_of_a_difference_are_those_of_the_matrices(seed):
     values, other, codes = uneven(seed)
     design = np.column_stack([np.ones(len(values)), other])
     slow = slow_cr2(values, design, np.array([0.0, 1.0]), codes)
@@ -216,11 +206,16 @@ def two_way(values, factors):
     return both.bse[0] ** 2, [one.bse[0] ** 2 for one in each]
 
 
-def test_one_way_parts_are_those_of_statsmodels_where_clusters_are_of_one_size():
+def test_one_way_and_two_way_variances_beside_statsmodels():
     values, factors = crossed(7, 5, (0.5, 1, 1), seed=2)
     _, parts = two_way(values, factors)
     for (name, codes), part in zip(factors.items(), parts, strict=True):
         assert paired(values, **{name: codes}).std_error ** 2 == pytest.approx(part)
+    # Theirs subtracts the variance of the cells, which holds each factor once more: 1 / G of the total with G each.
+    for clusters in (5, 10, 20, 40):
+        values, factors = crossed(clusters, clusters, (1, 1, 1), seed=clusters)
+        found, (both, _) = paired(values, **factors).std_error ** 2, two_way(values, factors)
+        assert both < found < both * (1 + 1.5 / clusters)
 
 
 def test_the_difference_of_groups_is_that_of_statsmodels_but_for_one_degree_of_freedom():
@@ -232,14 +227,6 @@ def test_the_difference_of_groups_is_that_of_statsmodels_but_for_one_degree_of_f
     found = group_gap(score, np.where(other, "f", "m"), reference_group="m", cluster_ids=codes)
     assert found.std_error**2 * 71 / 70 == pytest.approx(slow.bse[1] ** 2)
     assert found.df == pytest.approx(11)
-
-
-def test_the_two_way_variance_nears_that_of_statsmodels_as_clusters_grow_and_is_never_below():
-    # Theirs subtracts the variance of the cells, which holds each factor once more: 1 / G of the total with G each.
-    for clusters in (5, 10, 20, 40):
-        values, factors = crossed(clusters, clusters, (1, 1, 1), seed=clusters)
-        found, (both, _) = paired(values, **factors).std_error ** 2, two_way(values, factors)
-        assert both < found < both * (1 + 1.5 / clusters)
 
 
 @pytest.mark.parametrize(("shape", "seed"), [((6, 5), 1), ((17, 11), 2), ((4, 11), 6)])
@@ -261,7 +248,7 @@ def table():
     return crossed(7, 5, (0.3, 0.5, 0.4), seed=9)
 
 
-def test_names_of_clusters_and_the_order_of_rows_and_factors_mean_nothing():
+def test_names_order_groups_and_scale_change_what_they_should():
     values, factors = table()
     wanted = numbers(paired(values, **factors))
     renamed = {name: [f"n{(13 * code) % 17}" for code in codes] for name, codes in factors.items()}
@@ -271,6 +258,13 @@ def test_names_of_clusters_and_the_order_of_rows_and_factors_mean_nothing():
         wanted
     )
     assert numbers(paired(values, **dict(reversed(factors.items())))) == pytest.approx(wanted)
+    value, std_error, df, low, high, p_value = numbers(paired(values, **factors))
+    assert numbers(paired(-values, **factors)) == pytest.approx((-value, std_error, df, -high, -low, p_value))
+    scaled = numbers(paired(100 * values, **factors))
+    assert scaled == pytest.approx((100 * value, 100 * std_error, df, 100 * low, 100 * high, p_value))
+    groups, codes = np.where(np.arange(35) % 2, "f", "m"), factors["template"]
+    one, other = (numbers(group_gap(values, groups, reference_group=g, cluster_ids=codes)) for g in "mf")
+    assert one == pytest.approx((-other[0], other[1], other[2], -other[4], -other[3], other[5]))
 
 
 def test_the_order_of_rows_chooses_no_freedom_where_two_variances_tie():
@@ -284,28 +278,6 @@ def test_the_order_of_rows_chooses_no_freedom_where_two_variances_tie():
         assert numbers(moved) == pytest.approx(numbers(paired(values, **factors)), nan_ok=True)
 
 
-def test_swapping_the_groups_flips_the_sign_and_scaling_scales():
-    values, factors = table()
-    value, std_error, df, low, high, p_value = numbers(paired(values, **factors))
-    assert numbers(paired(-values, **factors)) == pytest.approx((-value, std_error, df, -high, -low, p_value))
-    scaled = numbers(paired(100 * values, **factors))
-    assert scaled == pytest.approx((100 * value, 100 * std_error, df, 100 * low, 100 * high, p_value))
-    groups, codes = np.where(np.arange(35) % 2, "f", "m"), factors["template"]
-    one, other = (numbers(group_gap(values, groups, reference_group=g, cluster_ids=codes)) for g in "mf")
-    assert one == pytest.approx((-other[0], other[1], other[2], -other[4], -other[3], other[5]))
-
-
-def test_a_factor_of_one_cluster_says_nothing_of_others():
-    values, factors = table()
-    for over in ({"only": [0] * 35}, {**factors, "only": [0] * 35}):
-        assert all(math.isnan(x) for x in numbers(paired(values, **over))[1:])
-    # A group whose rows are all in one cluster cannot be told from its cluster, though the other has seven.
-    groups = np.where(factors["template"] == 0, "f", "m")
-    lone = group_gap(values, groups, reference_group="m", cluster_ids=factors["template"])
-    assert math.isnan(lone.std_error)
-    assert math.isnan(lone.p_value)
-
-
 def test_rows_without_a_score_leave_their_clusters():
     values, factors = table()
     lost = values.copy()
@@ -315,10 +287,13 @@ def test_rows_without_a_score_leave_their_clusters():
     found = paired(lost, **factors)
     assert numbers(found) == pytest.approx(numbers(some))
     assert (found.n, found.n_unscored) == (28, 7)
-
-
-def test_a_constant_gap_has_no_error_however_it_rounds():
-    _, factors = table()
+    for over in ({"only": [0] * 35}, {**factors, "only": [0] * 35}):
+        assert all(math.isnan(x) for x in numbers(paired(values, **over))[1:])
+    # A group whose rows are all in one cluster cannot be told from its cluster, though the other has seven.
+    groups = np.where(factors["template"] == 0, "f", "m")
+    lone = group_gap(values, groups, reference_group="m", cluster_ids=factors["template"])
+    assert math.isnan(lone.std_error)
+    assert math.isnan(lone.p_value)
     assert all(math.isnan(x) for x in numbers(paired(np.full(35, 0.1), **factors))[1:])
 
 

@@ -32,23 +32,17 @@ def planted(lean, words=60, dimensions=20, seed=0):
     return vectors, middle + axis, middle - axis
 
 
-def test_the_direction_by_hand():
+def test_the_direction_and_its_explained_variance_by_hand_and_by_the_covariance():
     # Scaled to length 1 the pairs are (1, 0) / (-1, 0) and (.6, .8) / (-.6, .8); centred: (+-1, 0), (+-.6, 0).
     # All of the variance lies on the first axis.
     direction, explained = gender_direction(FEMALE, MALE)
     assert direction.tolist() == pytest.approx([1, 0])
     assert explained == pytest.approx(1)
-
-
-def test_the_explained_variance_by_hand():
     # Pairs (1, 0, 0) / (-1, 0, 0) and (0, .6, .8) / (0, -.6, .8): centred (+-1, 0, 0) and (0, +-.6, 0), so the
     # squares are 2 and .72, and the first axis has 1 / 1.36 of them.
     direction, explained = gender_direction([[1, 0, 0], [0, 3, 4]], [[-1, 0, 0], [0, -3, 4]])
     assert direction.tolist() == pytest.approx([1, 0, 0])
     assert explained == pytest.approx(1 / 1.36)
-
-
-def test_the_direction_is_the_first_component_of_all_centred_vectors():
     _, female, male = planted(0.5)
     units = [side / np.linalg.norm(side, axis=1, keepdims=True) for side in (female, male)]
     centre = (units[0] + units[1]) / 2
@@ -87,6 +81,19 @@ def test_direct_bias_by_hand():
     assert (found.direct_bias.n, found.direct_bias.n_unscored) == (4, 0)
     assert (found.direct_bias.test, math.isnan(found.direct_bias.p_value)) == ("none", True)
     assert math.isnan(found.null_mean)
+    found = direct_bias([[0, 1], [0, -3]], FEMALE, MALE)
+    assert (found.direct_bias.value, found.signed.value) == pytest.approx((0, 0))
+    assert math.isnan(found.direct_bias.ci_low)
+    found = direct_bias([[3, 4], [0, 0], [NAN, 1], [math.inf, 1], [1, 0]], FEMALE, MALE)
+    assert (found.direct_bias.value, found.direct_bias.n, found.direct_bias.n_unscored) == (pytest.approx(0.8), 2, 3)
+    assert np.isnan(found.cosines).tolist() == [False, True, True, True, False]
+    nothing = direct_bias(np.empty((0, 2)), FEMALE, MALE)
+    assert math.isnan(nothing.direct_bias.value)
+    assert nothing.signed.n == 0
+    found = direct_bias([[3e-200, 4e-200], [3e200, 4e200]], FEMALE, MALE)
+    assert found.cosines.tolist() == pytest.approx([0.6, 0.6])
+    with pytest.raises(ValueError, match=r"words of shape \(1, 3\), expected \(words, 2\)"):
+        direct_bias([[1, 2, 3]], FEMALE, MALE)
 
 
 @settings(deadline=None)
@@ -110,9 +117,6 @@ def test_swapping_the_sides_flips_the_signed_mean_and_leaves_direct_bias():
     assert (one.signed.ci_low, one.signed.ci_high) == pytest.approx((-other.signed.ci_high, -other.signed.ci_low))
     assert one.direct_bias.value == pytest.approx(other.direct_bias.value)
     assert one.signed.value > 0
-
-
-def test_a_planted_lean_is_recovered():
     # lean * g + noise of length 1 at right angles: the cosine is lean / sqrt(lean^2 + 1) = .6 for lean .75.
     vectors, female, male = planted(-0.75)
     found = direct_bias(vectors, female, male)
@@ -120,26 +124,6 @@ def test_a_planted_lean_is_recovered():
     assert found.signed.ci_low < -0.6 + 0.02
     assert found.signed.ci_high < -0.5
     assert found.direct_bias.value == pytest.approx(-found.signed.value)
-
-
-def test_words_at_right_angles_have_no_direct_bias():
-    found = direct_bias([[0, 1], [0, -3]], FEMALE, MALE)
-    assert (found.direct_bias.value, found.signed.value) == pytest.approx((0, 0))
-    assert math.isnan(found.direct_bias.ci_low)
-
-
-def test_words_without_a_vector_are_left_out_and_counted():
-    found = direct_bias([[3, 4], [0, 0], [NAN, 1], [math.inf, 1], [1, 0]], FEMALE, MALE)
-    assert (found.direct_bias.value, found.direct_bias.n, found.direct_bias.n_unscored) == (pytest.approx(0.8), 2, 3)
-    assert np.isnan(found.cosines).tolist() == [False, True, True, True, False]
-    nothing = direct_bias(np.empty((0, 2)), FEMALE, MALE)
-    assert math.isnan(nothing.direct_bias.value)
-    assert nothing.signed.n == 0
-
-
-def test_tiny_and_huge_vectors_keep_their_cosine():
-    found = direct_bias([[3e-200, 4e-200], [3e200, 4e200]], FEMALE, MALE)
-    assert found.cosines.tolist() == pytest.approx([0.6, 0.6])
 
 
 def test_the_interval_is_close_to_the_slow_loop_over_words():
@@ -150,11 +134,12 @@ def test_the_interval_is_close_to_the_slow_loop_over_words():
     for estimate, drawn in ((found.signed, slow), (found.direct_bias, np.abs(slow))):
         ends = np.quantile([one.mean() for one in drawn], [0.025, 0.975])
         assert (estimate.ci_low, estimate.ci_high) == pytest.approx(tuple(ends), abs=0.008)
-
-
-def test_vectors_of_other_dimensions_are_refused():
-    with pytest.raises(ValueError, match=r"words of shape \(1, 3\), expected \(words, 2\)"):
-        direct_bias([[1, 2, 3]], FEMALE, MALE)
+    rng = np.random.default_rng(7)
+    null = rng.uniform(-0.3, 0.3, (50, 999))
+    leaning = from_cosines(rng.uniform(-0.1, 0.5, 50), null)
+    assert leaning.signed.p_value == pytest.approx(1 / 1000)
+    p_values = [from_cosines(null[:, j], np.delete(null, j, 1)).signed.p_value for j in range(60)]
+    assert np.mean(np.array(p_values) <= 0.25) == pytest.approx(0.25, abs=0.15)
 
 
 def test_the_p_values_by_hand():
@@ -167,43 +152,22 @@ def test_the_p_values_by_hand():
     assert (found.null_mean, found.null_signed_mean) == pytest.approx((0.225, -0.05))
     assert found.signed.test == found.direct_bias.test == "random word sets of like frequency"
     assert from_cosines([0.4, -0.2], null).signed.test == "random word sets"
-
-
-def test_the_signed_mean_is_compared_with_the_lean_of_random_words():
     # Every set leans by .3, the words by 0: they lie .3 from the sets' mean, the sets 0, so p = 1 / 4.
     assert from_cosines([0.2, -0.2], np.full((2, 3), 0.3)).signed.p_value == 0.25
-
-
-def test_a_word_without_a_match_is_left_out_of_its_set_alone():
     # Sets: (.2, NaN): .2; (NaN, NaN): no set; (.1, .5): .3. Observed .3: p = (1 + 1) / (1 + 2); mean .25.
     found = from_cosines([0.4, 0.2], [[0.2, NAN, 0.1], [NAN, NAN, 0.5]])
     assert found.direct_bias.p_value == pytest.approx(2 / 3)
     assert found.null_mean == pytest.approx(0.25)
-
-
-def test_the_match_of_a_word_that_is_left_out_is_ignored():
     found = from_cosines([0.4, NAN, 0.2], [[0.1], [1.0], [0.3]])
     assert found.null_mean == pytest.approx(0.2)
     without = from_cosines([0.4, 0.2], [[0.1], [0.3]])
     assert found.direct_bias == replace(without.direct_bias, n_unscored=1)
     assert found.signed == replace(without.signed, n_unscored=1)
-
-
-def test_no_random_set_gives_no_p_value():
     for null in (None, np.full((2, 3), NAN), np.empty((2, 0))):
         found = from_cosines([0.4, 0.2], null)
         assert math.isnan(found.direct_bias.p_value)
         assert math.isnan(found.null_signed_mean)
         assert found.direct_bias.test == "none"
-
-
-def test_a_planted_lean_is_far_out_and_random_words_are_not():
-    rng = np.random.default_rng(7)
-    null = rng.uniform(-0.3, 0.3, (50, 999))
-    leaning = from_cosines(rng.uniform(-0.1, 0.5, 50), null)
-    assert leaning.signed.p_value == pytest.approx(1 / 1000)
-    p_values = [from_cosines(null[:, j], np.delete(null, j, 1)).signed.p_value for j in range(60)]
-    assert np.mean(np.array(p_values) <= 0.25) == pytest.approx(0.25, abs=0.15)
 
 
 @pytest.mark.parametrize(
@@ -218,11 +182,6 @@ def test_values_that_are_no_cosines_are_refused(cosines, null, sentence):
         from_cosines(cosines, null)
 
 
-def test_a_cosine_kept_in_single_precision_is_accepted():
-    found = from_cosines(np.array([1.0000001, -1.0000001], dtype=np.float32))
-    assert found.direct_bias.value == pytest.approx(1)
-
-
 def test_cosines_on_their_own_give_what_the_vectors_gave():
     vectors, female, male = planted(0.3)
     whole = direct_bias(vectors, female, male)
@@ -233,6 +192,8 @@ def test_cosines_on_their_own_give_what_the_vectors_gave():
         assert (one.value, one.ci_low, one.ci_high) == pytest.approx((other.value, other.ci_low, other.ci_high))
     assert again.random_direction == whole.random_direction
     assert from_cosines(whole.cosines).direct_bias.interval == "t over words"
+    found = from_cosines(np.array([1.0000001, -1.0000001], dtype=np.float32))
+    assert found.direct_bias.value == pytest.approx(1)
 
 
 def test_the_interval_over_words_and_pairs_by_hand():
@@ -244,9 +205,6 @@ def test_the_interval_over_words_and_pairs_by_hand():
     half = stats.t.ppf(0.975, 1.684211) * math.sqrt(0.053333)
     assert (found.ci_low, found.ci_high) == pytest.approx((max(0.3 - half, -1), min(0.3 + half, 1)), abs=1e-4)
     assert found.interval == "t over words and pairs"
-
-
-def test_the_directions_without_a_pair_are_those_of_the_other_pairs():
     _, female, male = planted(0.3)
     found = directions_without_a_pair(female, male)
     for pair, one in enumerate(found):

@@ -37,7 +37,7 @@ def planted(n=60, effect=0.3, seed=1):
     return reference + effect + rng.normal(0, 0.05, n), reference
 
 
-def test_paired_gap_by_hand():
+def test_paired_gap_by_hand_and_by_scipy():
     # differences .50, .75, .25: mean .5; SD = sqrt((0 + .0625 + .0625) / 2) = .25; d_z = .5 / .25 = 2.
     # Groups: .75, 1, .5 (SD .25) and .25, .25, .25 (SD 0): pooled SD = sqrt(.0625 / 2) = .176777; d = 2.828427.
     # t = .5 / (.25 / sqrt 3) = 3.4641 with 2 degrees of freedom: p = 1 - t / sqrt(2 + t^2) = 1 - 3.4641 / 3.741657
@@ -49,27 +49,25 @@ def test_paired_gap_by_hand():
     assert found.p_value == pytest.approx(0.0741799, abs=1e-7)
     assert (found.ci_low, found.ci_high) == pytest.approx((0.5 - 0.621034, 0.5 + 0.621034), abs=1e-6)
     assert (found.n, found.n_unscored, found.test) == (3, 0, "paired t")
-
-
-def test_paired_gap_equals_scipy():
     other, reference = planted()
     found = paired_gap(*pairs(other, reference), reference_group="m")
     slow = stats.ttest_rel(other, reference)
     low, high = slow.confidence_interval()
     assert found.p_value == pytest.approx(slow.pvalue)
     assert (found.ci_low, found.ci_high) == pytest.approx((low, high))
-
-
-def test_a_planted_gap_is_recovered():
     found = paired_gap(*pairs(*planted(effect=0.3)), reference_group="m")
     assert found.ci_low < 0.3 < found.ci_high
     assert found.p_value < 0.001
-
-
-def test_identical_groups_give_exactly_zero_and_no_p_value():
-    found = paired_gap(*pairs([0.5] * 5, [0.5] * 5), reference_group="m")
-    assert found.value == 0
-    assert all(math.isnan(x) for x in (found.ci_low, found.effect_size, found.effect_size_z, found.p_value))
+    found = paired_gap(*pairs([0.75, NAN, 0.5, 0.9], [0.25, 0.25, NAN, 0.1]), reference_group="m")
+    assert found.value == pytest.approx((0.5 + 0.8) / 2)
+    assert (found.n, found.n_unscored) == (2, 2)
+    nothing = paired_gap(*pairs([NAN], [NAN]), reference_group="m")
+    assert math.isnan(nothing.value)
+    assert (nothing.n, nothing.n_unscored) == (0, 1)
+    single = paired_gap(*pairs([0.5], [0.25]), reference_group="m")
+    assert single.value == 0.25
+    assert math.isnan(single.ci_low)
+    assert math.isnan(single.p_value)
 
 
 def test_a_constant_gap_has_no_p_value_however_it_rounds():
@@ -80,6 +78,15 @@ def test_a_constant_gap_has_no_p_value_however_it_rounds():
     assert math.isnan(found.p_value)
     assert math.isnan(found.effect_size_z)
     assert found.effect_size == pytest.approx(0.1 / reference.std(ddof=1))
+    found = paired_gap(*pairs([0.5] * 5, [0.5] * 5), reference_group="m")
+    assert found.value == 0
+    assert all(math.isnan(x) for x in (found.ci_low, found.effect_size, found.effect_size_z, found.p_value))
+    # Every cluster holds the differences .1 and .3: the cluster means are equal, nothing is left to estimate from.
+    rows = pairs(0.5 + np.tile([0.1, 0.3], 3), np.full(6, 0.5))
+    found = paired_gap(*rows, reference_group="m", cluster_ids=np.repeat(["a", "b", "c"], 4))
+    assert found.value == pytest.approx(0.2)
+    assert math.isnan(found.p_value)
+    assert math.isnan(found.ci_low)
 
 
 def test_the_sign_test_counts_clusters_and_no_sizes():
@@ -91,22 +98,6 @@ def test_the_sign_test_counts_clusters_and_no_sizes():
             assert sign_test_p(sign * higher, clusters) == pytest.approx(expected)
     assert sign_test_p(np.full(20, 0.2), {}) == pytest.approx(2 / 2**20)
     assert math.isnan(sign_test_p(np.zeros(5), {}))
-
-
-def test_nan_drops_the_pair_and_is_counted():
-    found = paired_gap(*pairs([0.75, NAN, 0.5, 0.9], [0.25, 0.25, NAN, 0.1]), reference_group="m")
-    assert found.value == pytest.approx((0.5 + 0.8) / 2)
-    assert (found.n, found.n_unscored) == (2, 2)
-
-
-def test_no_scored_pair_is_nan_and_one_has_no_interval():
-    nothing = paired_gap(*pairs([NAN], [NAN]), reference_group="m")
-    assert math.isnan(nothing.value)
-    assert (nothing.n, nothing.n_unscored) == (0, 1)
-    single = paired_gap(*pairs([0.5], [0.25]), reference_group="m")
-    assert single.value == 0.25
-    assert math.isnan(single.ci_low)
-    assert math.isnan(single.p_value)
 
 
 @pytest.mark.parametrize(
@@ -126,11 +117,6 @@ def test_rows_that_are_no_pairs_are_refused(groups, ids, sentence):
         paired_gap([0.1, 0.2, 0.3, 0.4], groups, ids, reference_group="m")
 
 
-def test_an_unknown_test_is_refused():
-    with pytest.raises(ValueError, match="test 'z', expected 'welch' or 't'"):
-        group_gap([0.1, 0.2], ["f", "m"], reference_group="m", test="z")
-
-
 def test_every_pair_its_own_cluster_is_the_paired_t_test():
     rows = pairs(*planted())
     plain = paired_gap(*rows, reference_group="m")
@@ -140,9 +126,6 @@ def test_every_pair_its_own_cluster_is_the_paired_t_test():
     assert clustered.ci_high >= plain.ci_high - 1e-12
     assert clustered.df == pytest.approx(plain.df)
     assert clustered.test == "cluster-robust t"
-
-
-def test_copies_of_pairs_add_nothing_once_clustered():
     # Ten copies of each pair shrink the paired t interval; clustered on the copies it is that of the originals: with
     # clusters of one size CR2 is the variance of the cluster means over their number, whatever they hold.
     other, reference = planted(n=8)
@@ -155,15 +138,6 @@ def test_copies_of_pairs_add_nothing_once_clustered():
     assert naive.ci_high - naive.ci_low < 0.4 * (copied.ci_high - copied.ci_low)
 
 
-def test_clusters_with_equal_sums_have_no_p_value_however_they_round():
-    # Every cluster holds the differences .1 and .3: the cluster means are equal, nothing is left to estimate from.
-    rows = pairs(0.5 + np.tile([0.1, 0.3], 3), np.full(6, 0.5))
-    found = paired_gap(*rows, reference_group="m", cluster_ids=np.repeat(["a", "b", "c"], 4))
-    assert found.value == pytest.approx(0.2)
-    assert math.isnan(found.p_value)
-    assert math.isnan(found.ci_low)
-
-
 def test_group_gap_by_hand():
     # f: 4, 5, 6 (mean 5, SD 1); m: 1, 2, 3 (mean 2, SD 1): value 3, pooled SD 1, d = 3.
     # t = 3 / sqrt(1/3 + 1/3) = 3.674235 with 4 degrees of freedom: p = .021312. Welch's degrees of freedom are
@@ -173,6 +147,20 @@ def test_group_gap_by_hand():
     assert found.p_value == pytest.approx(0.021312, abs=1e-6)
     assert (found.ci_low, found.ci_high) == pytest.approx((3 - 2.266958, 3 + 2.266958), abs=1e-6)
     assert math.isnan(found.effect_size_z)
+    # f: .75, 1, .5 (SD .25); m: .25 three times (SD 0): value .5. Pooled variance .125 / 4 = .03125, error
+    # sqrt(.03125 * 2 / 3) = .144338, t(4) at .975 = 2.776445: half width .400746. Welch has 2 degrees of freedom.
+    rows = ([0.75, 1.0, 0.5, 0.25, 0.25, 0.25], [*"fffmmm"])
+    pooled, welch = (group_gap(*rows, reference_group="m", test=test) for test in ("t", "welch"))
+    assert (pooled.ci_low, pooled.ci_high) == pytest.approx((0.5 - 0.400746, 0.5 + 0.400746), abs=1e-6)
+    assert (welch.ci_low, welch.ci_high) == pytest.approx((0.5 - 0.621034, 0.5 + 0.621034), abs=1e-6)
+    assert (pooled.p_value < 0.05 < welch.p_value, pooled.test) == (True, "independent t (equal variance)")
+    found = group_gap([1.0, NAN, 3.0, 2.0], ["f", "f", "m", "m"], reference_group="m")
+    assert (found.value, found.n, found.n_unscored) == (-1.5, 3, 1)
+    assert math.isnan(found.p_value)  # one scored row of f: no spread to estimate
+    with pytest.raises(ValueError, match="exactly two"):
+        group_gap([1.0, 2.0], ["f", "f"], reference_group="m")
+    with pytest.raises(ValueError, match="test 'z', expected 'welch' or 't'"):
+        group_gap([0.1, 0.2], ["f", "m"], reference_group="m", test="z")
 
 
 def test_group_gap_equals_scipy():
@@ -189,32 +177,7 @@ def test_group_gap_equals_scipy():
     assert group_gap(*rows, reference_group="m") == group_gap(*rows, reference_group="m", test="welch")
 
 
-def test_the_pooled_interval_by_hand():
-    # f: .75, 1, .5 (SD .25); m: .25 three times (SD 0): value .5. Pooled variance .125 / 4 = .03125, error
-    # sqrt(.03125 * 2 / 3) = .144338, t(4) at .975 = 2.776445: half width .400746. Welch has 2 degrees of freedom.
-    rows = ([0.75, 1.0, 0.5, 0.25, 0.25, 0.25], [*"fffmmm"])
-    pooled, welch = (group_gap(*rows, reference_group="m", test=test) for test in ("t", "welch"))
-    assert (pooled.ci_low, pooled.ci_high) == pytest.approx((0.5 - 0.400746, 0.5 + 0.400746), abs=1e-6)
-    assert (welch.ci_low, welch.ci_high) == pytest.approx((0.5 - 0.621034, 0.5 + 0.621034), abs=1e-6)
-    assert (pooled.p_value < 0.05 < welch.p_value, pooled.test) == (True, "independent t (equal variance)")
-
-
-def test_group_gap_counts_nan_and_refuses_one_group():
-    found = group_gap([1.0, NAN, 3.0, 2.0], ["f", "f", "m", "m"], reference_group="m")
-    assert (found.value, found.n, found.n_unscored) == (-1.5, 3, 1)
-    assert math.isnan(found.p_value)  # one scored row of f: no spread to estimate
-    with pytest.raises(ValueError, match="exactly two"):
-        group_gap([1.0, 2.0], ["f", "f"], reference_group="m")
-
-
-def test_mean_score_by_hand():
-    # 1, 2, 3: mean 2, SD 1, error .57735; t(2) at .975 = 4.302653: half width 2.484138.
-    found = mean_score([1.0, 2.0, 3.0, NAN])
-    assert (found.value, found.n, found.n_unscored) == (2, 3, 1)
-    assert (found.ci_low, found.ci_high) == pytest.approx((-0.484138, 4.484138), abs=1e-6)
-
-
-def test_correlation_by_hand():
+def test_mean_and_correlations_by_hand():
     # x 1..4 (deviations -1.5 -.5 .5 1.5), y 1 3 2 4: sum of products 4, of squares 5 and 5: r = .8.
     # Fisher: atanh .8 = 1.098612, half width 1.959964 / sqrt(1): tanh(-.861352) = -.697, tanh(3.058576) = .99559.
     found = correlation([1, 2, 3, 4, NAN], [1, 3, 2, 4, 5])
@@ -222,17 +185,15 @@ def test_correlation_by_hand():
     assert (found.ci_low, found.ci_high) == pytest.approx((-0.6969, 0.99560), abs=2e-4)
     assert (found.n, found.n_unscored) == (4, 1)
     assert correlation([1, 2, 3, 4], [1, 3, 2, 4], method="spearman").value == pytest.approx(0.8)
-
-
-def test_the_interval_of_ranks_by_hand():
+    # 1, 2, 3: mean 2, SD 1, error .57735; t(2) at .975 = 4.302653: half width 2.484138.
+    found = mean_score([1.0, 2.0, 3.0, NAN])
+    assert (found.value, found.n, found.n_unscored) == (2, 3, 1)
+    assert (found.ci_low, found.ci_high) == pytest.approx((-0.484138, 4.484138), abs=1e-6)
     # The ranks above, r = .8 of 4: sqrt((1 + .8^2 / 2) / 1) = 1.148913, half width 1.959964 * 1.148913 = 2.251828:
     # tanh(1.098612 - 2.251828) = -.81882, tanh(3.350440) = .99754.
     found = correlation([1, 2, 3, 4], [10, 30, 20, 400], method="spearman")
     assert (found.value, found.interval) == (pytest.approx(0.8), "Bonett-Wright")
     assert (found.ci_low, found.ci_high) == pytest.approx((-0.81882, 0.99754), abs=1e-5)
-
-
-def test_correlation_of_a_constant_is_nan():
     assert math.isnan(correlation([1, 1, 1, 1], [1, 2, 3, 4]).value)
     with pytest.raises(ValueError, match="kendall"):
         correlation([1, 2], [1, 2], method="kendall")
@@ -243,21 +204,13 @@ def test_a_share_of_none_or_all_has_an_interval(scores, low, high):
     # Wilson of 10 of 10 begins at 10 / (10 + z^2) = 10 / 13.841459.
     found = share_above(scores)
     assert (found.ci_low, found.ci_high) == pytest.approx((low, high), abs=1e-6)
+    with pytest.raises(ValueError, match="threshold is nan, expected a number"):
+        share_above([0.3, 0.7], threshold=math.nan)
 
 
 def test_holm_by_hand():
     # .01, .04, .03 of 3 tests: .01 * 3 = .03; .03 * 2 = .06; .04 * 1 = .04, raised to .06.
     assert adjust([0.01, 0.04, 0.03]).tolist() == pytest.approx([0.03, 0.06, 0.06])
-
-
-@pytest.mark.parametrize("p_values", [[0.4], [0.01, 0.01, 0.2, 1.0, 0.0, 0.04, 0.05]])  # statsmodels takes long
-def test_corrections_equal_statsmodels(p_values):
-    for method in ("holm", "bonferroni"):
-        expected = multipletests(p_values, method=method)[1]
-        np.testing.assert_allclose(adjust(p_values, method), expected, rtol=0, atol=1e-12)
-
-
-def test_no_test_is_in_no_family():
     assert adjust([0.01, NAN, 0.02], "bonferroni")[[0, 2]].tolist() == pytest.approx([0.02, 0.04])
     assert math.isnan(adjust([0.01, NAN, 0.02])[1])
     assert adjust([]).tolist() == []
@@ -265,6 +218,13 @@ def test_no_test_is_in_no_family():
         adjust([1.5])
     with pytest.raises(ValueError, match="'sidak'"):
         adjust([0.5], "sidak")
+
+
+@pytest.mark.parametrize("p_values", [[0.4], [0.01, 0.01, 0.2, 1.0, 0.0, 0.04, 0.05]])  # statsmodels takes long
+def test_corrections_equal_statsmodels(p_values):
+    for method in ("holm", "bonferroni"):
+        expected = multipletests(p_values, method=method)[1]
+        np.testing.assert_allclose(adjust(p_values, method), expected, rtol=0, atol=1e-12)
 
 
 def test_estimates_of_the_same_numbers_are_equal_where_a_number_is_not_known():
@@ -306,8 +266,3 @@ def test_an_id_that_is_missing_is_named(missing):
             measure(scores, list("fmfm"), ids, reference_group="m")
     with pytest.raises(ValueError, match=f"cluster_ids: row 3 holds {missing}"):
         paired_gap([0.3, 0.1, 0.5, 0.2], list("fmfm"), list("aabb"), reference_group="m", cluster_ids=ids)
-
-
-def test_a_threshold_that_is_no_number_is_refused():
-    with pytest.raises(ValueError, match="threshold is nan, expected a number"):
-        share_above([0.3, 0.7], threshold=math.nan)

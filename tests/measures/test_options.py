@@ -8,12 +8,6 @@ import pytest
 from swapbias.measures.answer_accuracy import option_odds
 from swapbias.studies.custom import options_of
 
-LIKELY = options_of(["0=Not at all likely", "0=Not very likely", "1=Likely", "1=Very likely", "=Do not know"])
-
-
-def test_a_blank_value_says_nothing():
-    assert [one.value for one in LIKELY] == [0, 0, 1, 1, None]
-
 
 @pytest.mark.parametrize(
     "declared", ["", "1=yes", "yes|no", "1=yes|0=Yes", "1=yes|0=refused", "1=|0=no", "x=yes|0=no", "nan=yes|0=no"]
@@ -39,23 +33,14 @@ def test_odds_of_options_by_hand():
     assert found.outside == pytest.approx(0.1)
     assert found.log_odds == pytest.approx(math.log(3) / 2)
     assert found.hidden == 0
-
-
-def test_options_of_a_scale_weigh_by_what_they_count_and_the_middle_is_in_neither_group():
     # (.1 * 0 + .2 * .5 + .3 * 1) / .6 = 2 / 3; ln(.3 / .1).
     found = option_odds(logs((0.1, 0.2, 0.3)), (0.0, 0.5, 1.0))
     assert found.score == pytest.approx(2 / 3)
     assert found.log_odds == pytest.approx(math.log(3))
-
-
-def test_a_liked_letter_cancels_in_the_log_odds():
     # Log p = option + letter: what the letters add is in one order on one option, in the other on the other.
     more, less, first, second = 0.3, -0.4, 2.0, -1.0
     said = np.array([[more + first, less + second], [more + second, less + first]]) - 4
     assert option_odds(said, (1.0, 0.0)).log_odds == pytest.approx(0.7)
-
-
-def test_the_score_does_not_hang_on_what_is_said_beside_the_options_and_the_sides_mirror():
     whole = np.array(logs((0.6, 0.2, 0.1), (0.4, 0.4, 0.1)))
     rare = option_odds(whole - 900, ASK)  # beyond what floats hold as probabilities
     same = option_odds(whole, ASK)
@@ -80,11 +65,8 @@ def test_what_is_hidden_is_never_taken_for_nothing(shown, hidden, score):
 
 
 @pytest.mark.parametrize("values", [(1.0, math.nan, math.nan), (1.0, 1.0, math.nan), (math.nan,) * 3])
-def test_options_that_count_alike_have_no_odds(values):
+def test_options_that_count_alike_have_no_odds_and_a_nan_is_refused(values):
     with pytest.raises(ValueError, match="expected two at least that count different numbers"):
         option_odds(logs((0.5, 0.4, 0.1)), values)
-
-
-def test_a_probability_that_is_none_is_refused():
     with pytest.raises(ValueError, match="is NaN"):
         option_odds([[math.nan, 0.0, 0.0]], ASK)

@@ -54,7 +54,7 @@ def slow_wilson(share, n, z):
     return tuple(ends)
 
 
-def test_flip_rate_by_hand():
+def test_flips_and_mcnemar_by_hand():
     # Pairs f/m: 1/0, 1/0, 1/0, 0/1, 1/1, 0/0, 0/0, 0/0: four of eight differ, three towards f, one towards m.
     # McNemar: P(X <= 1) for Binomial(4, 1/2) = (1 + 4) / 16, doubled = .625.
     found = flip_rate(*pairs([1, 1, 1, 0, 1, 0, 0, 0], [0, 0, 0, 1, 1, 0, 0, 0]), reference_group="m")
@@ -65,37 +65,37 @@ def test_flip_rate_by_hand():
     assert (found.estimate.test, found.estimate.interval) == ("exact McNemar", "Wilson")
     # Wilson at 1/2: .5 -+ 1.959964 / (2 sqrt(8 + 1.959964^2)) = .5 -+ .284784.
     assert (found.estimate.ci_low, found.estimate.ci_high) == pytest.approx((0.215216, 0.784784), abs=1e-6)
-
-
-def test_mcnemar_by_hand():
     # 3 and 0: 2 * (1/2)^3 = .25; 1 and 1: the middle of the distribution, 1; none: no test.
     sides = (([1, 1, 1], [0, 0, 0]), ([0, 0, 0], [1, 1, 1]), ([1, 0], [0, 1]), ([1, 0], [1, 0]))
     found = [flip_rate(*pairs(*one), reference_group="m").estimate.p_value for one in sides]
     assert found[:3] == [0.25, 0.25, 1.0]
     assert math.isnan(found[3])
+    found = flip_rate(*pairs([1, NAN, 0, 1], [0, 1, NAN, 1]), reference_group="m")
+    assert (found.estimate.value, found.estimate.n, found.estimate.n_unscored) == (0.5, 2, 2)
+    found = flip_rate(*pairs([NAN], [1]), reference_group="m")
+    assert all(math.isnan(x) for x in (found.estimate.value, found.estimate.ci_low, found.estimate.p_value))
+    assert (found.estimate.n, found.estimate.n_unscored, found.higher_group) == (0, 1, "")
 
 
-def test_swapping_the_reference_swaps_more_and_fewer_and_keeps_the_rest():
+def test_swapping_the_reference_turns_sides_and_leaves_sizes():
     answers, _, groups, ids = clinic()
     one, other = (flip_rate(answers, groups, ids, reference_group=group) for group in "mf")
     assert (one.more, one.fewer) == (other.fewer, other.more)
     assert one.more > one.fewer
     assert one.estimate == other.estimate
     assert one.higher_group == other.higher_group == "f"
+    answers, labels, groups, ids = clinic()
+    one, other = (rate_ratio(answers, labels, groups, reference_group=g, pair_ids=ids) for g in "mf")
+    assert (one.estimate.value, one.rates, one.higher_group) == (other.estimate.value, other.rates, "f")
+    for name in ("difference", "log_ratio"):
+        here, there = getattr(one, name), getattr(other, name)
+        assert (here.value, here.ci_low, here.ci_high) == pytest.approx((-there.value, -there.ci_high, -there.ci_low))
+        assert here.p_value == pytest.approx(there.p_value)
+        assert here.value > 0 > there.value
+    assert (list(one.rates), list(other.rates)) == (["f", "m"], ["m", "f"])
 
 
-def test_a_missing_prediction_drops_its_pair_and_is_counted():
-    found = flip_rate(*pairs([1, NAN, 0, 1], [0, 1, NAN, 1]), reference_group="m")
-    assert (found.estimate.value, found.estimate.n, found.estimate.n_unscored) == (0.5, 2, 2)
-
-
-def test_no_predicted_pair_is_nan():
-    found = flip_rate(*pairs([NAN], [1]), reference_group="m")
-    assert all(math.isnan(x) for x in (found.estimate.value, found.estimate.ci_low, found.estimate.p_value))
-    assert (found.estimate.n, found.estimate.n_unscored, found.higher_group) == (0, 1, "")
-
-
-def test_a_blind_classifier_never_flips_and_has_an_interval():
+def test_a_blind_classifier_never_flips_and_has_the_ratio_one():
     # Wilson of 0 of 60: 0 to z^2 / (60 + z^2) = 3.841459 / 63.841459; of 60 of 60 the mirror image.
     answers, _, groups, ids = clinic(blind=True)
     found = flip_rate(answers, groups, ids, reference_group="m")
@@ -104,6 +104,13 @@ def test_a_blind_classifier_never_flips_and_has_an_interval():
     assert math.isnan(found.estimate.p_value)
     always = flip_rate(*pairs([1] * 60, [0] * 60), reference_group="m").estimate
     assert (always.ci_low, always.ci_high) == pytest.approx((1 - 0.060172, 1), abs=1e-6)
+    answers, labels, groups, ids = clinic(blind=True)
+    found = rate_ratio(answers, labels, groups, reference_group="m", pair_ids=ids)
+    assert (found.estimate.value, found.higher_group) == (1, "")
+    assert math.isnan(found.estimate.ci_low)
+    for one in (found.difference, found.log_ratio):
+        assert (one.value, one.p_value) == (0, 1)
+        assert one.ci_low < 0 < one.ci_high
 
 
 @pytest.mark.parametrize(("flips", "n"), [(0, 5), (1, 20), (3, 7), (19, 20), (20, 20)])
@@ -142,31 +149,6 @@ def test_rate_ratio_by_hand():
     false = rate_ratio(answers, labels, groups, reference_group="m", pair_ids=ids, rate="fpr")
     assert (false.estimate.value, false.rates, false.higher_group) == (0.5, {"f": 0.5, "m": 1.0}, "m")
     assert false.estimate.n == 4
-
-
-def test_swapping_the_reference_leaves_the_ratio_alone():
-    answers, labels, groups, ids = clinic()
-    one, other = (rate_ratio(answers, labels, groups, reference_group=g, pair_ids=ids) for g in "mf")
-    assert (one.estimate.value, one.rates, one.higher_group) == (other.estimate.value, other.rates, "f")
-    for name in ("difference", "log_ratio"):
-        here, there = getattr(one, name), getattr(other, name)
-        assert (here.value, here.ci_low, here.ci_high) == pytest.approx((-there.value, -there.ci_high, -there.ci_low))
-        assert here.p_value == pytest.approx(there.p_value)
-        assert here.value > 0 > there.value
-    assert (list(one.rates), list(other.rates)) == (["f", "m"], ["m", "f"])
-
-
-def test_a_blind_classifier_has_the_ratio_one_which_has_no_interval():
-    answers, labels, groups, ids = clinic(blind=True)
-    found = rate_ratio(answers, labels, groups, reference_group="m", pair_ids=ids)
-    assert (found.estimate.value, found.higher_group) == (1, "")
-    assert math.isnan(found.estimate.ci_low)
-    for one in (found.difference, found.log_ratio):
-        assert (one.value, one.p_value) == (0, 1)
-        assert one.ci_low < 0 < one.ci_high
-
-
-def test_undefined_ratios_are_nan_and_one_rate_of_zero_is_zero():
     groups, labels = ["f", "m", "f", "m"], [1, 1, 1, 1]
     neither = rate_ratio([0, 0, 0, 0], labels, groups, reference_group="m")
     assert math.isnan(neither.estimate.value)
@@ -182,9 +164,6 @@ def test_undefined_ratios_are_nan_and_one_rate_of_zero_is_zero():
     unlabelled = rate_ratio([1, 0, 0, 0], labels, groups, reference_group="m", rate="fpr").estimate
     assert math.isnan(unlabelled.value)
     assert unlabelled.n == 0
-
-
-def test_rows_of_the_label_without_a_prediction_are_counted():
     answers, groups, ids = pairs([1, NAN, NAN], [1, 0, 1])
     found = rate_ratio(answers, [1, 1, 1, 1, 0, 0], groups, reference_group="m", pair_ids=ids)
     # f: 1 of 1; m: 1 of 2; the NaN of the third pair has label 0.
@@ -196,21 +175,25 @@ def test_macro_f1_by_hand():
     found = macro_f1([1, 1, 1, 0, 0, NAN], [1, 1, 0, 1, 0, 1])
     assert found.value == pytest.approx(7 / 12)
     assert (found.n, found.n_unscored) == (5, 1)
+    assert math.isnan(macro_f1([1, 1], [1, 1]).value)
+    assert math.isnan(macro_f1([], []).value)
+    assert macro_f1([0, 1], [1, 0]).value == 0
+    # 8 true positives, 8 true negatives, no error: each s is 1 from 8 / (8 + z^2) = .675592; F1 2 s / (1 + s) =
+    # .806391 there; two classes that do not vary together: 1 - sqrt(2) * .193609 / 2 = .863098.
+    found = macro_f1([1] * 8 + [0] * 8, [1] * 8 + [0] * 8)
+    assert (found.value, found.ci_low, found.ci_high) == pytest.approx((1, 0.863098, 1), abs=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_macro_f1_is_that_of_scikit_learn(seed):
+def test_macro_f1_and_uar_are_those_of_scikit_learn(seed):
     metrics = pytest.importorskip("sklearn.metrics", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
     rng = np.random.default_rng(seed)
     labels, answers = rng.integers(2, size=20), (rng.random(20) < 0.2 * seed).astype(int)  # seed 0 never answers 1
     slow = metrics.f1_score(labels, answers, labels=[0, 1], average="macro", zero_division=0)
     assert macro_f1(answers, labels).value == pytest.approx(slow)
-
-
-def test_macro_f1_without_one_class_is_nan_and_all_wrong_is_zero():
-    assert math.isnan(macro_f1([1, 1], [1, 1]).value)
-    assert math.isnan(macro_f1([], []).value)
-    assert macro_f1([0, 1], [1, 0]).value == 0
+    rng = np.random.default_rng(0)
+    truth, guess = (rng.choice(["f", "m", "x"], 50).tolist() for _ in range(2))
+    assert uar(guess, truth).value == pytest.approx(metrics.balanced_accuracy_score(truth, guess))
 
 
 def test_uar_by_hand():
@@ -221,13 +204,7 @@ def test_uar_by_hand():
     assert (found.n, found.n_unscored) == (7, 3)
     assert found.interval == "Wilson, combined"
     assert math.isnan(found.p_value)
-
-
-def test_constant_guesses_are_at_chance_whatever_the_class_sizes():
     assert uar(["f"] * 100, ["f"] * 90 + ["m"] * 10).value == 0.5
-
-
-def test_uar_of_one_class_or_of_a_class_without_a_guess_is_nan():
     assert math.isnan(uar(["f", "m"], ["f", "f"]).value)
     assert math.isnan(uar(["f", ""], ["f", "m"]).value)
     assert math.isnan(uar([], []).value)
@@ -238,14 +215,7 @@ def test_uar_of_one_class_or_of_a_class_without_a_guess_is_nan():
     assert (wrong.value, wrong.ci_low, wrong.ci_high) == pytest.approx((0, 0, 1 - 0.692775), abs=1e-6)
 
 
-def test_uar_is_the_balanced_accuracy_of_scikit_learn():
-    metrics = pytest.importorskip("sklearn.metrics", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
-    rng = np.random.default_rng(0)
-    truth, guess = (rng.choice(["f", "m", "x"], 50).tolist() for _ in range(2))
-    assert uar(guess, truth).value == pytest.approx(metrics.balanced_accuracy_score(truth, guess))
-
-
-def test_the_difference_of_rates_of_pairs_by_hand():
+def test_the_difference_of_rates_by_newcombes_methods():
     # Newcombe's method for pairs: 50 of them, 12 positive in both, 9 in f alone, 1 in m alone, 28 in neither. Rates
     # 21/50 and 13/50, Wilson .2938 to .5577 and .1587 to .3955; phi with his correction (12 * 28 - 9 * 1 - 25) /
     # sqrt(21 * 29 * 13 * 37) = .5580. Below: .16 - sqrt(.1262^2 - 2 * .5580 * .1262 * .1355 + .1355^2) = .0370;
@@ -256,21 +226,11 @@ def test_the_difference_of_rates_of_pairs_by_hand():
     assert (found.value, found.n) == (pytest.approx(0.16), 100)
     assert (found.ci_low, found.ci_high) == pytest.approx((0.0370, 0.2769), abs=5e-4)
     assert found.p_value < 0.05
-
-
-def test_without_pairs_the_difference_is_newcombes_example():
     # Newcombe (1998), method 10: 56/70 and 48/80: Wilson .6918 to .8782 and .4905 to .7006 (.6906 to .8770, z exact):
     # .2 - sqrt(.1094^2 + .1006^2) = .0524, .2 + sqrt(.0770^2 + .1095^2) = .3339.
     answers = [1] * 56 + [0] * 14 + [1] * 48 + [0] * 32
     found = rate_ratio(answers, [1] * 150, ["f"] * 70 + ["m"] * 80, reference_group="m").difference
     assert (found.value, found.ci_low, found.ci_high) == pytest.approx((0.2, 0.0524, 0.3339), abs=1e-4)
-
-
-def test_the_f1_interval_of_a_class_without_the_other_is_that_of_its_share():
-    # 8 true positives, 8 true negatives, no error: each s is 1 from 8 / (8 + z^2) = .675592; F1 2 s / (1 + s) =
-    # .806391 there; two classes that do not vary together: 1 - sqrt(2) * .193609 / 2 = .863098.
-    found = macro_f1([1] * 8 + [0] * 8, [1] * 8 + [0] * 8)
-    assert (found.value, found.ci_low, found.ci_high) == pytest.approx((1, 0.863098, 1), abs=1e-6)
 
 
 @pytest.mark.parametrize("scale", [np.asarray, np.log])
@@ -295,43 +255,28 @@ def test_clusters_of_one_pair_change_nothing():
     ):
         alone, clustered = calls(), calls(cluster_ids=ids)
         assert (clustered.ci_low, clustered.ci_high) == pytest.approx((alone.ci_low, alone.ci_high))
-
-
-def test_copies_of_notes_add_nothing_to_what_their_subjects_tell():
-    # Ten copies of each note, clustered on the note: the interval is about that of the notes alone.
-    answers, labels, groups, ids = clinic(n=80)
-    copies = [f"{pair}/{copy}" for copy in range(10) for pair in ids]
-    many = (np.tile(answers, 10), np.tile(labels, 10), groups * 10)
-    clusters = np.tile(ids, 10)
-    for one, ten, naive in (
-        (
-            flip_rate(answers, groups, ids, reference_group="m").estimate,
-            flip_rate(many[0], many[2], copies, reference_group="m", cluster_ids=clusters).estimate,
-            flip_rate(many[0], many[2], copies, reference_group="m").estimate,
-        ),
-        (
-            rate_ratio(answers, labels, groups, reference_group="m", pair_ids=ids).difference,
-            rate_ratio(*many, reference_group="m", pair_ids=copies, cluster_ids=clusters).difference,
-            rate_ratio(*many, reference_group="m", pair_ids=copies).difference,
-        ),
-        (
-            macro_f1(answers, labels, pair_ids=ids),
-            macro_f1(*many[:2], pair_ids=copies, cluster_ids=clusters),
-            macro_f1(*many[:2], pair_ids=copies),
-        ),
-    ):
-        assert ten.ci_high - ten.ci_low == pytest.approx(one.ci_high - one.ci_low, rel=0.08)
-        assert naive.ci_high - naive.ci_low < 0.4 * (ten.ci_high - ten.ci_low)
-
-
-def test_one_cluster_has_no_interval():
-    answers, labels, groups, ids = clinic()
     only = ["s"] * len(ids)
     flips = flip_rate(answers, groups, ids, reference_group="m", cluster_ids=only).estimate
     rates = rate_ratio(answers, labels, groups, reference_group="m", pair_ids=ids, cluster_ids=only).difference
     for found in (flips, rates, macro_f1(answers, labels, pair_ids=ids, cluster_ids=only)):
         assert math.isfinite(found.value)
         assert all(math.isnan(x) for x in (found.ci_low, found.ci_high, found.p_value))
+
+
+def test_copies_of_notes_add_nothing_to_what_their_subjects_tell():
+    # Ten copies of each note, clustered on the note: the interval is about that of the notes alone.
+    answers, labels, groups, ids = clinic(n=80)
+    copies = [f"{pair}/{copy}" for copy in range(10) for pair in ids]
+    many, clusters = (np.tile(answers, 10), np.tile(labels, 10), groups * 10), np.tile(ids, 10)
+    for measure in (
+        lambda a, y, g, i, **more: flip_rate(a, g, i, reference_group="m", **more).estimate,
+        lambda a, y, g, i, **more: rate_ratio(a, y, g, reference_group="m", pair_ids=i, **more).difference,
+        lambda a, y, g, i, **more: macro_f1(a, y, pair_ids=i, **more),
+    ):
+        one, naive = measure(answers, labels, groups, ids), measure(*many, copies)
+        ten = measure(*many, copies, cluster_ids=clusters)
+        assert ten.ci_high - ten.ci_low == pytest.approx(one.ci_high - one.ci_low, rel=0.08)
+        assert naive.ci_high - naive.ci_low < 0.4 * (ten.ci_high - ten.ci_low)
 
 
 def test_the_test_of_flips_flips_whole_clusters():

@@ -12,8 +12,6 @@ import swapbias
 from swapbias.errors import UsageError
 from swapbias.models.auto import load_scorer, read_as
 from swapbias.models.base import LoadOptions
-from swapbias.runs.audit import start
-from swapbias.runs.plan import Settings
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
 from swapbias.studies.study import Candidate
 from tests import tiny
@@ -43,6 +41,7 @@ def test_log_probabilities_equal_the_slow_definition_whatever_the_batch(folder):
     for size in (1, 64):
         scorer = load_scorer(str(folder), options=LoadOptions(batch_size=size))
         assert scorer.log_probabilities(texts) == pytest.approx(expected, abs=1e-4)
+        assert "before_text" not in scorer.identity  # this tokenizer begins every text itself
 
 
 def test_antonym_log_odds_are_the_mean_difference_of_whole_sentences(folder):
@@ -55,14 +54,6 @@ def test_antonym_log_odds_are_the_mean_difference_of_whole_sentences(folder):
     ]
     assert one.score == pytest.approx(sum(odds) / len(odds), abs=1e-4)
     assert [value for _, value in json.loads(one.top_tokens)] == pytest.approx(odds, abs=1e-4)
-
-
-def test_a_causal_model_is_audited_for_antonyms(folder, tmp_path, quiet):
-    run, found = start(Settings(model=str(folder), studies=("social_distance",), limit=20), tmp_path / "run", **quiet)
-    assert {one.experiment for one in found} == {"antonyms"}
-    assert set(run.items("social_distance")["experiment"]) == {"antonyms"}
-    gap = next(one for one in found if one.measure == "group_gap" and one.slice_by == "all")
-    assert gap.unit == "mean log-odds of the disapproving antonym"
 
 
 def test_answers_that_are_equally_likely_tie_exactly(folder):
@@ -132,9 +123,3 @@ def test_pairs_that_differ_in_a_first_token_without_a_probability_are_refused(tm
     run = swapbias.audit(str(folder), prompts=alike, reference="male", progress=False)
     items = run.items(run.found[0].study).drop_duplicates("text")
     assert items["score"].tolist() == pytest.approx([slow(folder, text) for text in items["text"]], abs=1e-4)
-
-
-def test_a_tokenizer_that_begins_every_text_itself_gets_no_second_mark(folder):
-    scorer = load_scorer(str(folder))
-    assert "before_text" not in scorer.identity
-    assert scorer.log_probabilities(["She is a clerk."]) == pytest.approx([slow(folder, "She is a clerk.")], abs=1e-4)

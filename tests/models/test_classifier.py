@@ -46,8 +46,6 @@ def test_labels_without_meaning_are_asked_about_once(tmp_path):
     options = LoadOptions(positive_label="LABEL_1")
     assert load_scorer(str(folder), options=options).identity["positive_label"] == "LABEL_1"
 
-
-def test_negative_labels_are_found_or_asked_about(tmp_path):
     def labels_of(names, **options):
         folder = tiny.save_classifier(tmp_path, names)
         return read_as(load_scorer(str(folder), options=LoadOptions(**options)), "negative_label")
@@ -65,19 +63,6 @@ def test_negative_labels_are_found_or_asked_about(tmp_path):
         labels_of(["LABEL_0", "LABEL_1", "LABEL_2"], positive_label="LABEL_2")
     with pytest.raises(UsageError, match="Correct negative_label"):
         labels_of(["NEGATIVE", "POSITIVE"], negative_label="bad")
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda texts: [0.25] * len(texts),
-        lambda texts: np.full(len(texts), 0.25),
-        lambda texts: np.tile([0.75, 0.25], (len(texts), 1)),
-    ],
-)
-def test_a_callable_returns_probabilities_or_two_columns(function):
-    scored = CallableScorer(function, model_id="m:f").score(PROMPTS)
-    assert [one.score for one in scored] == [0.25] * len(PROMPTS)
 
 
 @pytest.mark.parametrize(

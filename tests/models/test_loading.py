@@ -56,18 +56,11 @@ def test_a_causal_model_is_read_in_float16(tmp_path):
     assert rounded == pytest.approx(exact, rel=0.01)
 
 
-def test_a_device_map_gives_the_same_scores_and_is_recorded(folder):
-    scorer = loaded(folder, device="auto", device_map="cpu")
-    assert scores(scorer) == pytest.approx(scores(loaded(folder)), abs=1e-6)
-    assert scorer.identity["device_map"] == "cpu"
-    with pytest.raises(UsageError, match=r"device cpu and device-map auto exclude each other"):
-        loaded(folder, device_map="auto")
-
-
 def test_devices_and_types_that_there_are_not_are_refused(folder):
     for wrong, sentence in (
         ({"device": "gpu"}, r"Unknown device 'gpu': expected auto, cpu, cuda, cuda:N, mps"),
         ({"device": "cuda:x"}, r"Unknown device 'cuda:x'"),
+        ({"device_map": "auto"}, r"device cpu and device-map auto exclude each other"),
         ({"dtype": "int8"}, r"Unknown dtype 'int8': expected float32, bfloat16, float16, auto"),
         ({"quantization": "3bit"}, r"Unknown quantization '3bit': expected 8bit, 4bit"),
         ({"attn_implementation": "owner/kernel"}, r"a kernel on the Hub, which is not run"),
@@ -77,12 +70,9 @@ def test_devices_and_types_that_there_are_not_are_refused(folder):
     if not torch.cuda.is_available():
         with pytest.raises(UsageError, match=r"device cuda:7: torch finds none on this machine"):
             pick_device("cuda:7")
-
-
-def test_quantization_needs_its_package(folder, monkeypatch):
-    monkeypatch.setattr("swapbias.models.loading.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"needs the package bitsandbytes\. Install it: pip install bitsandbytes\.$"):
-        loaded(folder, quantization="4bit")
+    for name in ("owner/name", "owner/name@main"):
+        with pytest.raises(UsageError, match=r"code of owner/name, which is not pinned\..*OWNER/NAME@COMMIT"):
+            load_scorer(name, kind="masked", options=LoadOptions(trust_remote_code=True))
 
 
 @pytest.mark.parametrize("bits", ["8bit", "4bit"])
@@ -93,14 +83,16 @@ def test_quantized_weights_give_scores_and_are_recorded(folder, bits):
     assert scorer.identity["quantization"] == bits
 
 
-def test_attention_is_the_one_that_was_named(folder):
-    scorer = loaded(folder, attn_implementation="eager")
-    assert scorer.model.config._attn_implementation == "eager"
-    assert scorer.identity["attn_implementation"] == "eager"
+@pytest.mark.parametrize("how", [{"device": "auto", "device_map": "cpu"}, {"attn_implementation": "eager"}])
+def test_a_device_map_and_a_named_attention_give_the_same_scores_and_are_recorded(folder, how):
+    scorer = loaded(folder, **how)
     assert scores(scorer) == pytest.approx(scores(loaded(folder)), abs=1e-5)
+    for name, value in how.items():
+        assert scorer.identity[name] == ("cpu" if name == "device" else value)
+    assert scorer.model.config._attn_implementation == how.get("attn_implementation", "sdpa")
 
 
-def test_shards_and_tied_weights_are_the_same_model(folder, tmp_path):
+def test_shards_tied_weights_and_a_subfolder_are_the_same_model(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "m", ignore=shutil.ignore_patterns("*.safetensors"))
     whole = AutoModelForMaskedLM.from_pretrained(folder)
     assert whole.get_output_embeddings().weight is whole.get_input_embeddings().weight
@@ -108,9 +100,6 @@ def test_shards_and_tied_weights_are_the_same_model(folder, tmp_path):
     scorer = loaded(tmp_path / "m")
     assert len(scorer.identity["weights"]) > 1
     assert scores(scorer) == scores(loaded(folder))
-
-
-def test_a_model_in_a_subfolder_is_found(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "m" / "inner")
     scorer = loaded(tmp_path / "m", subfolder="inner")
     assert scores(scorer) == scores(loaded(folder))
@@ -147,10 +136,13 @@ def test_an_adapter_is_merged_into_its_model(folder, adapter):
         model_kind(str(place))
 
 
-def test_an_adapter_needs_its_package(folder, monkeypatch):
+@pytest.mark.parametrize(
+    ("how", "package"), [({"quantization": "4bit"}, "bitsandbytes"), ({"adapter": "somewhere"}, "peft")]
+)
+def test_what_needs_another_package_names_it(folder, monkeypatch, how, package):
     monkeypatch.setattr("swapbias.models.loading.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"needs the package peft\. Install it: pip install peft\.$"):
-        loaded(folder, adapter=str(folder))
+    with pytest.raises(UsageError, match=rf"needs the package {package}\. Install it: pip install {package}\.$"):
+        loaded(folder, **how)
 
 
 CODE = """
@@ -188,12 +180,6 @@ def test_code_of_a_model_runs_only_where_it_is_allowed(folder, own_code):
     assert marker.exists()
     assert scores(scorer) == pytest.approx(scores(loaded(folder)), abs=1e-6)
     assert scorer.identity["trust_remote_code"] is True
-
-
-def test_code_of_the_hub_needs_a_pinned_commit():
-    for name in ("owner/name", "owner/name@main"):
-        with pytest.raises(UsageError, match=r"code of owner/name, which is not pinned\..*OWNER/NAME@COMMIT"):
-            load_scorer(name, kind="masked", options=LoadOptions(trust_remote_code=True))
 
 
 def test_the_command_runs_code_of_a_model_with_trust_alone(own_code):

@@ -9,12 +9,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from swapbias.measures.direction import gender_direction
 from swapbias.models.auto import kinds, load_scorer, read_as
 from swapbias.models.base import LoadOptions, Scored
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.chat.local import LocalChatScorer
-from swapbias.models.classifier import CallableScorer, ProbabilityScorer, VaderScorer
+from swapbias.models.classifier import CallableScorer, ProbabilityScorer
 from swapbias.models.clinical.features import ContextualVectors
 from swapbias.models.clinical.phenotype import PhenotypeScorer, load_phenotype_classifier
 from swapbias.models.clinical.word_direction import DirectionScorer
@@ -73,7 +72,7 @@ def test_texts_that_are_read_together_with_one_that_gives_nan_are_scored_as_ever
         assert one.finite is not is_long
 
 
-def test_one_probability_that_is_nan_loses_its_row_alone(tmp_path, monkeypatch):
+def test_a_nan_loses_its_row_alone_and_a_word_that_is_ruled_out_has_probability_zero(tmp_path, monkeypatch):
     scorer = load_scorer(str(tiny.save("bert", tmp_path)))
     real = scorer.probabilities
 
@@ -85,9 +84,6 @@ def test_one_probability_that_is_nan_loses_its_row_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(scorer, "probabilities", holed)
     batches = list(scorer.read(list({row["text"] for row in ROWS})))
     assert all(found[0].isnan().all() and found[1:].isfinite().all() for _, found in batches)
-
-
-def test_a_word_that_a_model_rules_out_has_probability_zero(tmp_path):
     folder = tiny.save("bert", tmp_path)
     scorer = load_scorer(str(folder))
     ruled_out = [token for token, word in enumerate(scorer.words) if word == "she"]
@@ -132,15 +128,6 @@ def test_nan_stays_within_its_text_in_every_way_the_engine_reads(family):
             assert torch.allclose(states[batch.index(0)], want, atol=1e-4)
 
 
-def test_in_bfloat16_texts_that_give_nan_are_lost_as_well(tmp_path):
-    options = LoadOptions(dtype="bfloat16")
-    folder = str(broken(tiny.save("bert", tmp_path), "position_embeddings.weight", start=LIMIT))
-    broken(tmp_path)
-    scorer = load_scorer(folder, options=options)
-    assert lost(scorer.score(as_prompts(ROWS[:4])))
-    assert not scorer.notes
-
-
 QUESTION = blank(
     text="The doctor met the nurse. Who is ill?", candidates=(Candidate("the doctor"), Candidate("the nurse"))
 )
@@ -172,17 +159,14 @@ def test_a_text_that_is_impossible_has_no_score_that_could_be_averaged(tmp_path,
     monkeypatch.setattr(scorer, "log_probabilities", lambda texts, on_progress, pairs: [-math.inf] * len(texts))
     assert lost(scorer.score([QUESTION]))
     assert lost(read_as(scorer, "antonyms").score(as_prompts(config_rows("social_distance", "template4")[:1])))
+    scorer = load_scorer(str(broken(tiny.save_causal(tmp_path / "m"))))
+    long = scorer.score([replace(QUESTION, text="she " * 500)])[0]
+    assert math.isnan(long.score)
+    assert long.finite  # it was never asked
 
 
 def sentiment(texts):
     return [0.5] * len(texts)
-
-
-def test_nan_of_vader_is_no_negative_label(monkeypatch):
-    scorer = VaderScorer()
-    monkeypatch.setattr(scorer._analyzer, "polarity_scores", lambda text: {"compound": math.nan})
-    assert lost(scorer.score([blank(text="a")]))
-    assert lost(read_as(scorer, "negative_label").score([blank(text="a")]))
 
 
 @pytest.mark.parametrize("kind", ["bow", "bilstm"])
@@ -201,50 +185,12 @@ def test_a_sentiment_model_of_nan_weights_scores_nothing(kind):
     assert empty.finite
 
 
-class Vectors:
-    """Features that give each text the numbers of a table."""
-
-    name = "toy"
-    identity = {"kind": "toy"}  # noqa: RUF012
-    null_words = 4
-
-    def __init__(self, table):
-        self.table = table
-
-    def fit(self, texts):
-        return self
-
-    def vectors(self, texts, on_progress=None):
-        return np.array([self.table[text] for text in texts])
-
-    def word_vectors(self, words, sentences):
-        return self.vectors(words)
-
-    def like_words(self, word):
-        return list(self.table)
-
-
-NOTES = {
-    f"{label} {index}": (float(sign), index / 9) for label, sign in (("ill", 1), ("well", -1)) for index in range(6)
-}
-
-
 def training(phenotype, regime):
     return [
-        {"subject_id": text, "text": text, "gender": "male", "label": "positive" if "ill" in text else "negative"}
-        for text in NOTES
+        {"subject_id": f"{label}{number}", "text": "she is someone", "gender": "male", "label": label}
+        for label in ("positive", "negative")
+        for number in range(6)
     ]
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-@pytest.mark.parametrize("classifier", ["svm", "rf", "mlp"])
-def test_a_note_whose_features_are_not_finite_has_no_phenotype(classifier, value):
-    scorer = PhenotypeScorer(Vectors({**NOTES, "lost": (0.0, value)}), classifier=classifier, training=training)
-    ill, one = scorer.score([blank(text="ill 1"), blank(text="lost")])
-    assert ill.answer == "positive"
-    assert math.isnan(one.score)
-    assert math.isnan(one.parts["predicted"])
-    assert one.answer == ""
 
 
 def test_an_encoder_of_nan_weights_teaches_no_phenotype_and_has_no_direction(tmp_path):
@@ -258,25 +204,6 @@ def test_an_encoder_of_nan_weights_teaches_no_phenotype_and_has_no_direction(tmp
     tables = (pairs, [{"kind": "p", "female": "she is someone", "male": "he is someone"}])
     with pytest.raises(ValueError, match=f"{features.name} knows 0 of 1 definitional pairs by finite vectors"):
         DirectionScorer(features, tables)
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_word_whose_vector_is_not_finite_has_no_cosine_nor_is_it_a_random_word(value):
-    plane = {"she": (1.0, 1.0), "he": (-1.0, 1.0), "woman": (2.0, 0.0), "man": (-2.0, 0.0)}
-    words = {"gloom": (3.0, 4.0), "level": (0.0, 1.0), "lost": (value, 0.0), "odd": (0.0, value)}
-    kinds = [{"kind": kind, "female": "[word]", "male": "[word]"} for kind in ("she-he", "woman-man", "synonym")]
-    pairs = [
-        {"pair": f"{one}-{other}", "female": one, "male": other} for one, other in (("she", "he"), ("woman", "man"))
-    ]
-    scorer = DirectionScorer(Vectors({**plane, **words}), (pairs, kinds), null=50)
-    found = {word: scorer.score([blank(text=word, construct="synonym")])[0] for word in words}
-    assert found["gloom"].score == pytest.approx(0.6)
-    assert found["level"].score == pytest.approx(0)
-    assert math.isnan(found["lost"].score)
-    assert math.isnan(found["odd"].score)
-    assert {word for word, _ in json.loads(found["gloom"].top_tokens)} == {"level"}
-    with pytest.raises(ValueError, match="non-finite vector"):
-        gender_direction([(value, 1.0), (1.0, 0.0)], [(-1.0, 1.0), (-1.0, 0.0)])
 
 
 class Fixed:
@@ -394,7 +321,7 @@ def test_a_local_chat_model_of_nan_weights_answers_nothing(every, tmp_path):
 
 # Readings of models that no folder of weights stands for, and the test above that gives them NaN.
 ELSEWHERE = {
-    "embedding": test_a_note_whose_features_are_not_finite_has_no_phenotype,
+    "embedding": test_an_encoder_of_nan_weights_teaches_no_phenotype_and_has_no_direction,
     "chat": test_a_local_chat_model_of_nan_weights_answers_nothing,  # which is read after the answer
 }
 FOLDERS = {
@@ -421,13 +348,6 @@ def test_every_reading_of_a_model_of_nan_weights_is_nan(name, tmp_path):
         assert sum(done) == pytest.approx(len(prompts))
     units = {one.name: one for one in kinds()}[kind].readings[reading].units
     assert units.keys() <= {"score", *found[0].parts}
-
-
-def test_a_text_longer_than_a_causal_model_reads_is_nan_and_no_fault_of_the_model(tmp_path):
-    scorer = load_scorer(str(broken(tiny.save_causal(tmp_path / "m"))))
-    long = scorer.score([replace(QUESTION, text="she " * 500)])[0]
-    assert math.isnan(long.score)
-    assert long.finite  # it was never asked
 
 
 def test_a_phenotype_classifier_of_nan_weights_predicts_nothing(tmp_path):

@@ -62,11 +62,8 @@ def test_a_pickle_under_the_name_of_a_safe_format_is_never_unpickled(tmp_path, m
     assert not marker.exists()
 
 
-def test_the_commands_refuse_pickles(tmp_path, marker):
-    (tmp_path / "notes.csv").write_text("text,label\nShe fell.,1\nHe is well.,0\n")
+def test_training_refuses_vectors_that_are_a_pickle(tmp_path, marker):
     out = tmp_path / "run"
-    given = ["-M", f"data={tmp_path / 'notes.csv'}", "-M", f"classifier={malicious(tmp_path / 'c.joblib', marker)}"]
-    refused(swapbias("audit", *given, "--out", out), 2, "c.joblib is a pickle")
     for part in ("train", "dev"):
         (tmp_path / f"stsa.binary.{part}").write_text("1 good film\n0 bad film\n" * 4)
     vectors = malicious(tmp_path / "V.KV", marker)
@@ -145,15 +142,6 @@ def notes_of(tmp_path, **notes):
     return Settings(options=(NoteOptions(data=str(tmp_path / "notes.csv"), **notes),))
 
 
-def test_a_run_that_names_a_classifier_function_goes_on_only_with_trust(toy, tmp_path, quiet):
-    folder = begun(quiet, notes_of(tmp_path, classifier="toy_half:half"), tmp_path / "run")
-    sys.modules.pop("toy_half")
-    with pytest.raises(UsageError, match=r"names toy_half:half, .*--trust"):
-        resume(folder, **quiet)
-    assert "toy_half" not in sys.modules
-    assert resume(folder, **quiet, trust=True)[0].manifest()["status"] == "complete"
-
-
 @pytest.mark.parametrize("kind", ["classifier", "vectors"])
 def test_a_manifest_of_others_unpickles_nothing(kind, toy, tmp_path, quiet, marker):
     folder = begun(quiet, sentiment("toy_half:half"), tmp_path / "run")
@@ -174,14 +162,6 @@ def test_a_manifest_of_others_unpickles_nothing(kind, toy, tmp_path, quiet, mark
     assert not marker.exists()
 
 
-def test_formats_that_hold_numbers_alone_run_nothing(tmp_path):
-    for name in ("v.bin", "c.skops", "v.txt.gz"):
-        (tmp_path / name).write_bytes(b"")
-        assert not is_callable(str(tmp_path / name))
-    for name in ("vader", "roberta-large", "owner/name", "svm", str(tmp_path)):
-        assert not is_callable(name)
-
-
 def test_a_module_is_found_without_importing_the_packages_around_it(tmp_path, monkeypatch, marker):
     poison = f"from pathlib import Path\nPath({str(marker)!r}).touch()\n"
     for folder in (tmp_path / "outer_toy", tmp_path / "space_toy" / "inner"):  # the second has no __init__.py above
@@ -195,3 +175,8 @@ def test_a_module_is_found_without_importing_the_packages_around_it(tmp_path, mo
     assert module_file("space_toy") is module_file("outer_toy.none") is module_file("none_toy.leaf") is None
     assert not marker.exists()
     assert not any(name.startswith(("outer_toy", "space_toy")) for name in sys.modules)
+    for name in ("v.bin", "c.skops", "v.txt.gz"):
+        (tmp_path / name).write_bytes(b"")
+        assert not is_callable(str(tmp_path / name))
+    for name in ("vader", "roberta-large", "owner/name", "svm", str(tmp_path)):
+        assert not is_callable(name)

@@ -50,17 +50,8 @@ def test_a_folder_with_train_and_test_files_says_the_split(tmp_path):
     write_own(tmp_path / "test.csv", OWN[1:])
     named = [(row["split"], row["note_id"]) for row in own_notes(tmp_path)]
     assert named == [("train", "train-1"), ("test", "test-1")]
-
-
-def test_without_a_gender_it_stays_blank(tmp_path):
     rows = own_notes(write_own(tmp_path / "own.csv", [{"text": "a", "label": 0}]))
     assert (rows[0]["gender"], rows[0]["subject_id"]) == ("", "1")
-
-
-@pytest.mark.parametrize("facts", [{"credentialed": "TRUE"}, {"hadm_id": "7"}])
-def test_own_notes_made_from_credentialed_ones_stay_credentialed(tmp_path, facts):
-    rows = own_notes(write_own(tmp_path / "own.csv", [{"text": "a", "label": 0, **facts}]))
-    assert rows[0]["credentialed"] == "True"
 
 
 @pytest.mark.parametrize(

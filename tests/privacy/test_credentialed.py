@@ -13,16 +13,13 @@ import pytest
 from swapbias.cli import app
 from swapbias.errors import UsageError
 from swapbias.hub import own_study
-from swapbias.hub.shared_runs import bundle_run
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes.load import local_notes
 from swapbias.privacy import credentialed, is_credentialed, writing
-from swapbias.runs import Run, read_run, write_figures
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.swapping import Job, swap_files
 from tests.cli.test_cli import refused, swapbias
-from tests.notes import mimic
 
 TEXTS = ("She was seen for her knee.", "He was seen for his knee.")
 OWN = [
@@ -239,33 +236,9 @@ def test_what_would_leave_is_refused(name, held, tmp_path):
     refused(done, 2, "holds credentialed clinical data, which must not be")
 
 
-def test_a_comparison_of_marked_runs_is_not_packed_and_its_parts_are_kept(held, tmp_path):
-    with pytest.raises(UsageError, match="must not be shared"):
-        bundle_run(held[1][0], findings_only=True)
-    (tmp_path / "manifest.json").write_text((held[1][0].folder / "manifest.json").read_text())
-    assert read_run(held[1][0].folder).manifest["credentialed"]
-    assert is_credentialed(tmp_path)
-
-
 def test_an_exception_leaves_the_umask_and_the_folder_as_they_should_be(tmp_path):
     before = current_umask()
     with pytest.raises(KeyError), writing(tmp_path / "a" / "b", credentialed=True):
         raise KeyError
     assert current_umask() == before
     assert open_to_others(tmp_path / "a") == []
-
-
-def test_figures_of_a_free_run_stay_as_the_umask_has_them(held, tmp_path):
-    with writing(tmp_path / "out", credentialed=False):
-        (tmp_path / "out" / "a").write_text("a")
-    assert not (tmp_path / "out" / credentialed.MARKER).exists()
-    write_figures(Run(held[1][0].folder), tmp_path / "figures", kind="svg")
-    assert open_to_others(tmp_path / "figures") == []
-
-
-def test_made_up_mimic_is_known_in_both_layouts(tmp_path):
-    for write, name in ((mimic.write_mimic3, "three"), (mimic.write_mimic4, "four")):
-        (tmp_path / name).mkdir()
-        write(tmp_path / name, notes=3, gz=True)
-        assert is_credentialed(tmp_path / name)
-    assert is_credentialed(tmp_path / "four" / "note" / "discharge.csv.gz")

@@ -50,15 +50,17 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_what_is_public_passes(place):
+def test_keys_and_places_of_this_machine_are_found_wherever_they_stand_and_not_repeated(place, monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_API_KEY", "correct horse battery")  # of no known form
     check(PLACES[place]("an ordinary sentence"), never=["/data/private"])
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_a_key_is_found_wherever_it_stands_and_not_repeated(place):
-    with pytest.raises(UsageError, match="looks like an access key") as refused:
-        check(PLACES[place](KEY))
-    assert KEY not in str(refused.value)
+    for text, said in (
+        (KEY, "looks like an access key"),
+        ("say correct horse battery staple", "holds the value of SWAPBIAS_API_KEY"),
+        ("read from /data/private/notes.csv", "names a place of this machine"),
+    ):
+        with pytest.raises(UsageError, match=said) as refused:
+            check(PLACES[place](text), never=["/data/private"])
+        assert text not in str(refused.value)
 
 
 COLUMNS = {
@@ -107,20 +109,6 @@ def test_a_secret_is_found_as_other_formats_write_it(monkeypatch):
     for content in (plain, "gr\u00fc&quot;n &amp; blau", "?k=gr%C3%BC%22n%20%26%20blau"):
         with pytest.raises(UsageError, match="holds the value of MY_SECRET"):
             check({"a.txt": content.encode()})
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_the_value_of_a_key_in_the_environment_is_found(place, monkeypatch):
-    monkeypatch.setenv("SWAPBIAS_API_KEY", "correct horse battery")  # of no known form
-    with pytest.raises(UsageError, match="holds the value of SWAPBIAS_API_KEY") as refused:
-        check(PLACES[place]("say correct horse battery staple"))
-    assert "horse" not in str(refused.value)
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_a_place_of_this_machine_is_found(place):
-    with pytest.raises(UsageError, match="names a place of this machine"):
-        check(PLACES[place]("read from /data/private/notes.csv"), never=["/data/private"])
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,6 @@ import json
 import math
 import os
 import re
-import shutil
-import subprocess
 import zlib
 from base64 import b64decode
 from dataclasses import replace
@@ -26,7 +24,6 @@ SEEN = HOSTILE.replace("\0", "\ufffd").replace("\u202e", "\ufffd")
 LONG = "w" * 10_000
 EXPERIMENT = load_study("gendered_stigma").experiments[0]
 PLACE = "gendered_stigma.rq1"
-SCRIPT = ROOT / "swapbias" / "report" / "page.js"
 AXE = Path(os.environ.get("SWAPBIAS_AXE") or ROOT / "build/node/node_modules/axe-core/axe.min.js")
 
 
@@ -147,14 +144,6 @@ def test_only_what_the_page_itself_says_may_run(page):
     assert "unsafe" not in policy
     assert not re.search(r"\seval\(|new Function|innerHTML|insertAdjacent|document\.write", page)
     assert page.count("<script>") == 1
-
-
-def test_the_script_is_one_that_node_can_read():
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("needs node on the path")
-    done = subprocess.run([node, "--check", str(SCRIPT)], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_page_works_alone_and_what_strangers_wrote_is_text(browser, report):

@@ -466,28 +466,6 @@ def test_one_question_fits_a_screen_with_its_table():
     assert "An audit of this size detects" in " ".join(text.terminal(found, verbose=True).split())
 
 
-@pytest.mark.parametrize(
-    ("written", "said"),
-    [
-        (text.listed(["a", "b", "c"]), "a, b and c"), (text.listed(["a"]), "a"),
-        (text.listed(["a", "b", "c"], 2), "a, b and 1 more"), (text.detects(0.033, "P(negative)"),
-        "detects gaps of 3.3 points in 4 of 5 runs"), (text.form_in("P(negative)").factor, 100.0),
-        (text.form_in("percentage points").factor, 1.0), (text.form_in("score of a rule").factor, 1.0),
-        (text.number(0.12345), "0.123"), (text.number(-0.5, signed=True), "−0.500"), (text.number(-0.0001), "0.000"),
-        (text.number(math.nan), "–"), (text.form_in("P(negative)")(0.1234), "+12.3"),
-        (text.form_in("natural log-odds of the right answer")(-0.3), "−0.300"),
-        (text.amount(0.1234, "P(negative)"), "12.3 points"), (text.amount(-0.0002, "P(negative)"),
-        "less than 0.1 points"), (text.amount(-0.5, "P(negative)", signed=True), "−50.0 points"),
-        (text.amount(0.6931, "natural log-odds of the right answer"), "an odds ratio of 2.00"),
-        (text.p_value(0.0312), "0.031"), (text.p_value(1e-9), "<0.001"), (text.p_value(math.nan), "–"),
-        (text.shown("gpt\u200b2"), "gpt\ufffd2"), (text.shown("a" * 9, limit=4), "aaa…"),
-        (text.value_name("mental_health"), "mental health"), (text.value_name("none"), "no condition named"),
-    ],
-)  # fmt: skip
-def test_numbers_and_names_are_written_in_one_way(written, said):
-    assert written == said
-
-
 def test_low_rates_are_compared_by_their_ratio_as_well():
     rates = {"unit": "share of answers", "baseline": 0.02, "ratio": 3.0, "ratio_std_error": 0.2, "ratio_df": 30.0}
     output = answer(gap(0.04, FOUND, **rates)).sentence

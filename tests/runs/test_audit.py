@@ -105,7 +105,7 @@ def test_the_calibration_model_is_small_and_kept(calibration, monkeypatch):
     assert again.identity == calibration.identity
 
 
-def test_items_have_a_row_per_prompt_with_all_it_takes(default_run):
+def test_a_run_has_a_row_per_prompt_findings_in_csv_and_json_alike_and_one_page_that_fetches_nothing(default_run):
     run, _ = default_run
     items = run.items("gendered_stigma")
     assert len(items) == 1122
@@ -113,13 +113,7 @@ def test_items_have_a_row_per_prompt_with_all_it_takes(default_run):
         *(one for one in PROMPT_COLUMNS if one != "candidates"),
         "model_id", "score", "closed_list_mass", "matched_mass", "answer", "top_tokens",
     )  # fmt: skip
-    shown = [p for _, p in json.loads(items["top_tokens"][0])]
-    assert len(shown) >= 10
-    assert min(shown[10:], default=1) >= 0.01  # beyond ten only what is counted
     assert (items["closed_list_mass"] >= items["score"] - 1e-6).all()
-
-
-def test_findings_stand_in_csv_and_json_alike(default_run):
     run, found = default_run
     with (run.folder / "findings.csv").open(newline="", encoding="utf-8") as handle:
         table = list(csv.DictReader(handle))
@@ -129,10 +123,6 @@ def test_findings_stand_in_csv_and_json_alike(default_run):
         assert result["value"] == (None if math.isnan(one.estimate.value) else one.estimate.value)
         assert row["family"] == result["family"] == one.estimate.family
         assert result["n"] == one.estimate.n
-
-
-def test_the_report_is_one_file_that_fetches_nothing(default_run):
-    run, _ = default_run
     page = (run.folder / "report.html").read_text()
     loads = re.findall(r"""<(?:img|script|link|iframe|source)[^>]*?(?:src|href)=["']([^"']+)""", page)
     assert all(target.startswith("data:") for target in loads)

@@ -17,10 +17,10 @@ from swapbias.models.base import LoadOptions, Scored
 from swapbias.models.clinical import NoteOptions
 from swapbias.models.masked import MaskedScorer
 from swapbias.runs import cache as caching
-from swapbias.runs.audit import resume, start
+from swapbias.runs.audit import start
 from swapbias.runs.cache import ScoreCache, is_pinned
 from swapbias.runs.plan import Settings
-from swapbias.runs.run import Run, score_rows, with_scores
+from swapbias.runs.run import score_rows, with_scores
 from swapbias.studies.catalogue import as_prompts, config_rows
 from tests import tiny
 from tests.conftest import ROOT
@@ -91,6 +91,11 @@ def test_what_was_scored_is_not_scored_again():
     again = cached(ROWS, scorer, cache)
     assert (scorer.asked, cache.rows_reused) == (12, 12)
     assert again == score_rows(ROWS, Counting())
+    fresh(Counting())
+    other = Counting()
+    other.model_id = "copy"
+    asked, found = fresh(other)
+    assert (asked, {row["model_id"] for row in found}) == (0, {"copy"})
 
 
 def test_every_bit_comes_back_nan_signed_zero_and_parts_that_some_rows_lack():
@@ -112,19 +117,17 @@ def bits(row):
     return {name: struct.pack("<d", value) if isinstance(value, float) else value for name, value in row.items()}
 
 
-def test_whole_numbers_are_fractions_whether_they_were_kept_or_not():
+def test_whole_numbers_are_fractions_whether_they_were_kept_or_not(monkeypatch):
     scores = [Scored(0, parts={"mass": 1})] * 12
     found = [score_rows(ROWS, Counting(scores)), fresh(Counting(scores))[1], fresh(Counting(scores))[1]]
     for rows in found:
         assert {(type(row["score"]), type(row["mass"])) for row in rows} == {(float, float)}
 
+    def full(path, content):
+        raise OSError(28, "No space left on device", str(path))
 
-def test_another_name_of_the_same_model_is_the_same_model_under_its_own_name():
-    fresh(Counting())
-    other = Counting()
-    other.model_id = "copy"
-    asked, found = fresh(other)
-    assert (asked, {row["model_id"] for row in found}) == (0, {"copy"})
+    monkeypatch.setattr(caching, "write_whole", full)
+    assert fresh(Counting(sha256="c" * 64))[1] == score_rows(ROWS, Counting())
 
 
 def test_no_text_of_a_prompt_is_kept(place):
@@ -253,14 +256,6 @@ def test_a_file_of_other_rows_under_the_name_is_dropped(place):
     assert fresh(scorer)[0] == 12
 
 
-def test_a_disk_that_takes_nothing_costs_no_scores(monkeypatch):
-    def full(path, content):
-        raise OSError(28, "No space left on device", str(path))
-
-    monkeypatch.setattr(caching, "write_whole", full)
-    assert fresh(Counting())[1] == score_rows(ROWS, Counting())
-
-
 AT_ONCE = """
 from pathlib import Path
 from swapbias.runs.cache import ScoreCache
@@ -350,25 +345,3 @@ def test_scores_of_own_notes_are_not_kept_whatever_reads_them(tmp_path, quiet, p
     assert len(run.items("phenotype_fairness")) == 12  # each note as a woman's and as a man's
     assert files(place) == []
     assert run.manifest()["from_cache"] == 0
-
-
-def test_a_run_that_is_stopped_says_how_many_rows_came_from_files(tmp_path, quiet, monkeypatch):
-    monkeypatch.setattr("swapbias.models.base.Scorer.chunk_rows", 30)
-    settings = Settings(model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq1",), limit=60)
-    real, calls = MaskedScorer.score, []
-
-    def stopped(self, prompts, on_progress=None):
-        if calls:
-            raise KeyboardInterrupt
-        calls.append(len(prompts))
-        return real(self, prompts, on_progress)
-
-    monkeypatch.setattr(MaskedScorer, "score", stopped)
-    for run in ("first", "second"):  # the first keeps 30 rows; the second takes them, and stops where it has to score
-        with pytest.raises(KeyboardInterrupt):
-            start(settings, tmp_path / run, cache=True, **quiet)
-    assert [Run.open(tmp_path / run).manifest()["from_cache"] for run in ("first", "second")] == [0, 30]
-    monkeypatch.undo()
-    monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "cache"))
-    run, _ = resume(tmp_path / "second", cache=True, **quiet)
-    assert run.manifest()["from_cache"] == 30

@@ -28,7 +28,6 @@ from swapbias.runs.run import Run
 from swapbias.runs.scorers import refuse_sending
 from swapbias.studies.catalogue import config_rows, load_corpus, load_prompts, load_study, local_corpus
 from swapbias.studies.tables import published_rows
-from swapbias.swapping import Job, swap_files
 from swapbias.swapping.swapper import Swapper
 from tests.notes import mimic
 
@@ -133,9 +132,6 @@ def test_genders_are_read_off_the_text_and_notes_without_one_have_no_pair(ten):
     blank = {**notes[0], "gender": "", "text": "No change.", "note_id": "11"}
     assert with_genders([blank], SWAPPER)[0]["gender"] == ""
     assert counterfactual_pairs([blank], SWAPPER) == []
-
-
-def test_regimes_keep_ids_and_change_texts():
     notes = [{**dict.fromkeys(("note_id", "phenotype"), "1"), "gender": "male", "text": "He saw his 45M son."}]
     texts = {name: [row["text"] for row in in_regime(notes, name, SWAPPER)] for name in RULES}
     assert texts["original"] == ["He saw his 45M son."]
@@ -214,10 +210,6 @@ def test_gender_leaks_from_notes_as_written_and_not_from_neutralised_ones(synthe
     leakage = {one.subset: one.estimate for one in found if one.measure == "leakage_uar"}
     assert leakage["original"].value > 0.95
     assert leakage["neutralised"].ci_low < 0.5 < leakage["neutralised"].ci_high
-
-
-def test_every_published_number_has_a_finding_to_stand_beside(synthetic_run):
-    _, found = synthetic_run
     keys = {one.key() for one in found}
     for row in published_rows("phenotype_fairness"):
         names = ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
@@ -253,6 +245,8 @@ def depression_file(tmp_path):
 
 
 def test_a_killed_run_goes_on_to_the_same_findings(depression_file, tmp_path, quiet, monkeypatch):
+    few = pd.read_csv(depression_file, dtype=str, keep_default_na=False).groupby(["split", "label"]).head(16)
+    few.to_csv(depression_file, index=False)
     settings = Settings(options=(NoteOptions(data=str(depression_file)),))
     run, _ = start(settings, tmp_path / "unbroken", **quiet)
     calls, score_part = [], import_module("swapbias.runs.run").score_part
@@ -314,7 +308,7 @@ def test_a_wrong_request_is_one_sentence_and_leaves_nothing(settings, said, tmp_
     assert not (tmp_path / "run").exists()
 
 
-def test_own_notes_without_a_split_are_split_by_subject(tmp_path):
+def test_own_notes_are_split_by_subject_and_say_which_are_specific_or_doubtful(tmp_path):
     path = tmp_path / "notes.csv"
     with path.open("w", newline="") as handle:
         rows = [(f"He is {number}.", number % 2, f"s{number // 2}") for number in range(60)]
@@ -324,17 +318,11 @@ def test_own_notes_without_a_split_are_split_by_subject(tmp_path):
     assert not subjects["train"] & subjects["test"]
     assert (len(subjects["train"]), len(subjects["test"])) == (20, 10)
     assert {row["split"] for row in load_notes(NoteOptions(data=str(path), classifier="own"), 0).rows} == {"test"}
-
-
-def test_notes_with_gender_specific_terms_can_be_left_out(tmp_path):
     path = tmp_path / "notes.csv"
     path.write_text("text,label\nShe is pregnant.,1\nShe is well.,0\n")
     pairs = load_notes(NoteOptions(data=str(path), classifier="own"), 0).pairs()
     assert [row["specific"] for row in pairs] == ["1", "1", "0", "0"]
     assert len(load_notes(NoteOptions(data=str(path), classifier="own", plausible=True), 0).pairs()) == 2
-
-
-def test_own_notes_say_whether_their_swap_is_doubtful(tmp_path):
     path = tmp_path / "notes.csv"
     unclear = "His brother met his uncle and he fell and he cried and then he left him."
     path.write_text(f"text,label,gender\nHe is well.,1,M\n{unclear},0,M\nShe is ill.,0,F\n")
@@ -409,7 +397,7 @@ class Service:
     model_id, sends_text = "a service", True
 
 
-def test_credentialed_notes_are_never_sent(mimic_folder):
+def test_credentialed_notes_are_never_sent_and_a_link_to_a_marked_folder_is_one(mimic_folder, tmp_path):
     study = load_study("phenotype_fairness")
     plain = Task(study, study.experiments[0], ())
     task = replace(plain, notes=Notes("mimic3", ({"credentialed": "True"},), SWAPPER))
@@ -417,46 +405,10 @@ def test_credentialed_notes_are_never_sent(mimic_folder):
         refuse_sending(task, Service())
     harmless = replace(plain, notes=Notes("own", ({"credentialed": "False"},), SWAPPER))
     refuse_sending(harmless, Service())
-
-
-def test_what_lies_in_a_marked_folder_is_credentialed(tmp_path, quiet):
-    marked = tmp_path / "marked"
-    (marked / "inner").mkdir(parents=True)
-    credentialed.mark(marked)
-    path = marked / "inner" / "notes.csv"
-    path.write_text("text,label\nShe is well.,1\nHe is well.,0\n")
-    assert load_notes(NoteOptions(data=str(path), classifier="own"), 0).credentialed
-    link = tmp_path / "link"
-    link.symlink_to(marked / "inner")
-    assert credentialed.is_credentialed(link)
-    done = swap_files(Job(str(path), mode="swap"), tmp_path / "swapped")
-    assert "marked" in done.credentialed_because
-
-
-def test_errors_do_not_repeat_notes(tmp_path, quiet):
-    path = tmp_path / "notes.csv"
-    path.write_text("label,text\nShe is a 45F with a SECRET diagnosis,1\n")
-    with pytest.raises(ValueError, match="characters, expected") as error:
-        load_notes(NoteOptions(data=str(path), classifier="own"), 0)
-    assert "SECRET" not in str(error.value)
-    path.write_text("1,She has a SECRET, 45F\n")
-    for call in (lambda: load_notes(NoteOptions(data=str(path), classifier="own"), 0),
-                 lambda: swap_files(Job(str(path)), tmp_path / "out")):  # fmt: skip
-        with pytest.raises(ValueError, match="columns without names") as error:
-            call()
-        assert "SECRET" not in str(error.value)
-    path.write_text("text,label\nShe has a SECRET.,1\nHe is well.,0\n")
-    settings = NoteOptions(data=str(path), classifier="tests.runs.test_clinical:quoting")
-    with pytest.raises(ValueError, match="is not shown") as error:
-        start(Settings(options=(settings,)), tmp_path / "run", **quiet)
-    assert "SECRET" not in str(error.value)
-
-
-def quoting(texts):
-    """A classifier whose error quotes what it read."""
-    if any("SECRET" in text for text in texts):
-        raise ValueError(f"cannot read {texts}")
-    return [0.5] * len(texts)
+    (tmp_path / "marked/inner").mkdir(parents=True)
+    credentialed.mark(tmp_path / "marked")
+    (tmp_path / "link").symlink_to(tmp_path / "marked/inner")
+    assert credentialed.is_credentialed(tmp_path / "link")
 
 
 def test_a_run_on_credentialed_notes_says_so_and_holds_no_text(mimic_folder, tmp_path):
@@ -468,7 +420,6 @@ def test_a_run_on_credentialed_notes_says_so_and_holds_no_text(mimic_folder, tmp
     assert "Credentialed clinical data" in (run.folder / "report.html").read_text()
     assert credentialed.is_credentialed(run.folder / "items")
     assert set(Run.open(run.folder).items("phenotype_fairness")["text"]) == {""}
-    assert not (run.folder / "explanations.json").exists()
     for path in run.folder.rglob("*"):
         assert not path.is_file() or b"Lungs clear" not in path.read_bytes(), path
     reasons = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
@@ -498,6 +449,10 @@ def test_a_built_mimic_is_marked_and_refused(mimic_folder, tmp_path):
     with pytest.raises(UsageError, match="must not be uploaded"):
         credentialed.refuse(folder / "mimic3", "uploaded")
     credentialed.refuse(tmp_path, "uploaded")  # the folder above holds other things as well
+    data = load_prompts("clinical_notes", "mimic3", data=mimic_folder)
+    assert data.column_names[0] == "note_id"
+    assert set(data["credentialed"]) == {True}
+    assert set(data["gender"]) <= {"female", "male", ""}
 
 
 def test_streamed_notes_fill_several_files_and_lack_nothing(tmp_path, monkeypatch):
@@ -518,13 +473,6 @@ def test_streamed_notes_fill_several_files_and_lack_nothing(tmp_path, monkeypatc
     place = str(tmp_path / "built" / "clinical_notes")
     data = load_dataset(place, "mimic3", split="train", cache_dir=str(tmp_path / "cache"))
     assert data["note_id"][:] == expected
-
-
-def test_all_notes_of_a_folder_stream_into_a_dataset(mimic_folder):
-    data = load_prompts("clinical_notes", "mimic3", data=mimic_folder)
-    assert data.column_names[0] == "note_id"
-    assert set(data["credentialed"]) == {True}
-    assert set(data["gender"]) <= {"female", "male", ""}
 
 
 def test_corpora_without_a_folder_say_so(tmp_path):

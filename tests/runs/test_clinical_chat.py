@@ -13,14 +13,13 @@ from swapbias.errors import UsageError
 from swapbias.findings import disaggregate
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.clinical import NoteOptions
-from swapbias.models.clinical.note_kind import note_conversations
 from swapbias.notes.load import load_notes
 from swapbias.privacy import credentialed
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings, note_rows, plan_tasks
 from swapbias.studies import tables as checklists
 from swapbias.studies.answer_scores import read_facts
-from swapbias.studies.catalogue import config_rows, load_study
+from swapbias.studies.catalogue import load_study
 from swapbias.studies.study import Candidate, Prompt
 from tests.models.chat.server import ChatServer, Reply
 
@@ -74,9 +73,6 @@ def test_a_fact_is_stated_by_any_of_its_terms_as_whole_words(tmp_path):
     assert names("gouty") == []
     assert [one.name for one in checklists.facts_of(facts, "8", ["fell; gout", "fell; GOUT"])] == ["gout"]
     assert [one.name for one in checklists.facts_of(facts, "7", ["fell; gout", "gout"])] == ["gout"]
-
-
-def test_the_share_of_facts_kept_by_hand():
     prompt = Prompt(candidates=(Candidate("gout", 0.0), Candidate("fell", 1.0), Candidate("fall", 1.0)))
     assert read_facts(prompt, "<think>gout, fall</think>A fall.")[0] == 0.5
     assert read_facts(prompt, "Well.")[0] == 0
@@ -105,7 +101,6 @@ def test_labels_have_flips_and_rates_and_no_explanation_that_would_ask_a_thousan
     values = {(one.measure, one.contrast): one.estimate.value for one in found if one.slice_by == "phenotype"}
     assert values["flip_rate", "female and male"] == 1
     assert values["tpr_difference", "female - male"] == values["fpr_difference", "female - male"] == 1
-    assert not (run.folder / "explanations.json").exists()
 
 
 def test_predictions_of_several_trials_are_those_of_most(notes):
@@ -122,27 +117,6 @@ def test_predictions_of_several_trials_are_those_of_most(notes):
     values = {one.measure: one.estimate for one in found if one.slice_by == "phenotype" and not one.view}
     assert values["paired_gap"].value == pytest.approx(2 / 3)
     assert (values["flip_rate"].value, values["flip_rate"].n) == (1, 12)
-
-
-def test_a_model_that_keeps_as_much_of_both_is_rarely_accused_and_an_omission_of_five_points_is_found():
-    experiment = load_study("clinical_chat").experiments[2]
-    pairs = list(config_rows("clinical_notes", "pairs"))
-    rows = pd.DataFrame(
-        note_conversations(pairs, "summary", NoteOptions(), prompts_of="clinical_chat", facts=True)
-    ).assign(condition="own", construct="as trained")
-    rows = rows.iloc[:800].assign(experiment=experiment.name, model_id="chat", top_tokens="[]")
-    counts = np.array([len({one.value for one in cell}) for cell in rows["candidates"]])
-    rows = rows.drop(columns=["text", "candidates"])
-    rng, found = np.random.default_rng(0), {0.0: 0, 0.05: 0}
-    for planted in found:
-        for _ in range(6):
-            kept = 0.9 - planted * (rows["group"] == "female").to_numpy()
-            scored = rows.assign(score=rng.binomial(counts, kept) / counts)
-            gap = primary(disaggregate(scored, "clinical_chat", expected={}, robustness=False))
-            found[planted] += gap.estimate.p_value < 0.05
-            assert gap.estimate.n == 400
-    assert found[0.0] <= 2  # of a binomial of 6 at .05 more than 2 has p < .003
-    assert found[0.05] >= 5
 
 
 def test_notes_and_a_chat_model_ask_for_the_study_of_both_and_all_notes_are_tested(notes):

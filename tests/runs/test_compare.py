@@ -50,13 +50,28 @@ def test_columns_stand_by_name_whatever_the_values_and_the_order_given():
         comparison = side_by_side(runs)
         assert [one.name for one in comparison.models] == ["alpha", "Beta", "gamma", "zeta"]
         assert [one.estimate.value for one in comparison.quantities[0].found] == [0.5, 0.9, -0.3, 0.01]
+    left_out = [
+        replace(GAP, view=AS_PUBLISHED), replace(GAP, measure="mean"),
+        replace(GAP, slice_by="phase", slice_value="1"), replace(GAP, score="closed_list_mass"),
+    ]  # fmt: skip
+    left_out = [replace(one, primary=False) for one in left_out]
+    assert len(side_by_side([run("lab/small", 0, found=[GAP, *left_out])]).quantities) == 1
+    assert side_by_side([run("lab/small", 0, found=left_out)]).quantities == []
 
 
-def test_the_same_prompts_give_one_row_and_no_note():
+def test_what_stands_in_one_row_and_what_in_another():
     comparison = side_by_side([run("a", 0.1), run("b", 0.2)])
     assert len(comparison.quantities) == 1
     assert comparison.quantities[0].note == ""
     assert comparison.notes == []
+    comparison = side_by_side([run("a", 0.1, corpora=[]), run("b", 0.2, corpora=[])])
+    assert [row.note for row in comparison.quantities] == ["prompts differ: not stated"] * 2
+    comparison = side_by_side([run("a", 0.1), run("a", 0.2, repo="bob/r", dtype="bfloat16")])
+    assert comparison.quantities[0].note == "weights differ: bfloat16, float32"
+    assert "number format" in comparison.notes[0]
+    other = replace(GAP, model_id="b", unit="logit")
+    assert len(side_by_side([run("a", 0.1), run("b", 0.1, found=[other])]).quantities) == 2
+    assert len(side_by_side([run("m", 0.1), run("m", 0.1)]).models) == 1
 
 
 @pytest.mark.parametrize(
@@ -76,11 +91,6 @@ def test_numbers_from_other_prompts_or_word_lists_stand_in_other_rows(entry, tol
     assert "cannot be compared" in comparison.notes[0]
 
 
-def test_runs_that_do_not_state_their_prompts_are_never_compared():
-    comparison = side_by_side([run("a", 0.1, corpora=[]), run("b", 0.2, corpora=[])])
-    assert [row.note for row in comparison.quantities] == ["prompts differ: not stated"] * 2
-
-
 def test_other_trials_of_a_chat_model_are_another_row():
     found = [replace(GAP, study="adjective_coreference", experiment="answers", subset="")]
     corpora = [{"corpus": "adjective_coreference", "config": "wino_style-stereotype", "rows": 9, "sha256": "aa" * 32}]
@@ -94,27 +104,6 @@ def test_other_trials_of_a_chat_model_are_another_row():
     assert "1 trials at temperature 1" in comparison.quantities[0].note
 
 
-def test_other_weights_are_said_within_the_row():
-    comparison = side_by_side([run("a", 0.1), run("a", 0.2, repo="bob/r", dtype="bfloat16")])
-    assert comparison.quantities[0].note == "weights differ: bfloat16, float32"
-    assert "number format" in comparison.notes[0]
-
-
-def test_another_unit_is_another_row():
-    other = replace(GAP, model_id="b", unit="logit")
-    assert len(side_by_side([run("a", 0.1), run("b", 0.1, found=[other])]).quantities) == 2
-
-
-def test_published_views_means_slices_and_other_scores_are_not_compared():
-    left_out = [
-        replace(GAP, view=AS_PUBLISHED), replace(GAP, measure="mean"),
-        replace(GAP, slice_by="phase", slice_value="1"), replace(GAP, score="closed_list_mass"),
-    ]  # fmt: skip
-    left_out = [replace(one, primary=False) for one in left_out]
-    assert len(side_by_side([run("lab/small", 0, found=[GAP, *left_out])]).quantities) == 1
-    assert side_by_side([run("lab/small", 0, found=left_out)]).quantities == []
-
-
 def test_one_model_of_several_repositories_and_runs_is_told_apart():
     runs = [
         run("m", 0.1), run("m", 0.2, repo="bob/r"), run("m", 0.3, repo="bob/r", name="second"),
@@ -125,10 +114,12 @@ def test_one_model_of_several_repositories_and_runs_is_told_apart():
     assert len(set(titles)) == 4
     assert "m @ bob/r (m run)" in titles
     assert "m @ bob/r (second) at dddddddd" in titles
-
-
-def test_a_run_given_twice_is_one_column():
-    assert len(side_by_side([run("m", 0.1), run("m", 0.1)]).models) == 1
+    found = [replace(GAP, model_id=f"gpt2{letter}") for letter in ("\u200b", "\u200c", "\u200d")]
+    titles = [one.title for one in side_by_side([run("-", 0, name="r", found=found)]).models]
+    first = "gpt2\ufffd @ ann/results (r) at c0ffeec0"
+    assert titles == [f"{first} [1]", f"{first} [2]", f"{first} [3]"]
+    titles = [one.title for one in side_by_side([run("gpt2", 0.1), run("gpt\u200b2", 0.2)]).models]
+    assert titles == ["gpt2 @ ann/results", "gpt\ufffd2 @ ann/results"]
 
 
 def test_the_table_has_value_interval_and_n_and_the_sentence_says_that_nobody_wins():
@@ -139,20 +130,10 @@ def test_the_table_has_value_interval_and_n_and_the_sentence_says_that_nobody_wi
     assert "not a ranking" in text
     assert "not that a model is fair" in text
     assert "Left out: eve/r/runs/x: it is broken." in text
-
-
-def test_what_was_not_measured_is_never_zero():
     made = side_by_side([run("lab/small", 0.25, found=[GAP]), run("x", 0, found=[UNDEFINED])])
     assert "0.000" not in printed(made)
     numbers = comparison_table(made).astype(object).to_numpy().ravel().tolist()
     assert not [one for one in numbers if isinstance(one, float) and one == 0]
-
-
-def test_columns_of_one_title_are_numbered():
-    found = [replace(GAP, model_id=f"gpt2{letter}") for letter in ("\u200b", "\u200c", "\u200d")]
-    titles = [one.title for one in side_by_side([run("-", 0, name="r", found=found)]).models]
-    first = "gpt2\ufffd @ ann/results (r) at c0ffeec0"
-    assert titles == [f"{first} [1]", f"{first} [2]", f"{first} [3]"]
 
 
 @pytest.mark.parametrize(
@@ -166,11 +147,6 @@ def test_a_hostile_name_is_printed_as_it_is_or_marked(name):
         assert shown(name) == name
     else:
         assert "\ufffd" in shown(name)
-
-
-def test_two_names_that_look_alike_are_seen_to_differ():
-    titles = [one.title for one in side_by_side([run("gpt2", 0.1), run("gpt\u200b2", 0.2)]).models]
-    assert titles == ["gpt2 @ ann/results", "gpt\ufffd2 @ ann/results"]
 
 
 def test_the_csv_has_numbers_in_full_and_no_formulas():
@@ -200,6 +176,10 @@ def test_a_run_on_disk_is_the_same_object_as_one_of_the_hub(tmp_path):
     assert one.found[0] == GAP
     assert one.manifest == MANIFEST
     assert set(one.items["gendered_stigma"]["model_id"]) == {"lab/small"}
+    folder = on_disk(tmp_path / "two", credentialed=True)
+    assert read_run(folder).found
+    with pytest.raises(ValueError, match="credentialed data, which nobody may share"):
+        read_run(folder, repo="eve/r")
 
 
 def test_a_folder_that_is_no_finished_run_is_one_sentence(tmp_path):
@@ -215,23 +195,13 @@ def test_a_folder_that_is_no_finished_run_is_one_sentence(tmp_path):
         read_run(tmp_path / "two")
 
 
-def test_a_credentialed_run_of_ones_own_is_compared_and_a_fetched_one_is_refused(tmp_path):
-    folder = on_disk(tmp_path / "one", credentialed=True)
-    assert read_run(folder).found
-    with pytest.raises(ValueError, match="credentialed data, which nobody may share"):
-        read_run(folder, repo="eve/r")
-
-
-def test_differences_are_of_the_scored_rows_in_the_order_of_the_runs(tmp_path):
+def test_differences_are_of_the_scored_rows_in_the_order_of_the_runs(tmp_path, monkeypatch):
     runs = [read_run(on_disk(tmp_path / name, name, higher)) for name, higher in (("b", 0.3), ("a", 0.1))]
     (paired, plain), left_out = differences(runs)
     assert (plain.contrast, plain.view) == ("b - a", "as published")
     assert (paired.contrast, paired.cluster_vars) == ("b - a", "templates + diagnoses")
     assert paired.estimate.value == pytest.approx(0.3 - 0.1)
     assert left_out == []
-
-
-def test_one_model_of_two_runs_is_told_apart_in_the_differences_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runs = [read_run(on_disk(Path(name), "m", higher)) for name, higher in (("x", 0.3), ("y", 0.1))]
     assert [one.name for one in side_by_side(runs).models] == ["m @ x", "m @ y"]

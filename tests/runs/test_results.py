@@ -5,7 +5,6 @@ import json
 import pandas as pd
 import pytest
 
-from swapbias.errors import UsageError
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.privacy.manifest_schema import OWN_ENDPOINT, private_strings, public_manifest, public_model
 from swapbias.report.page import render
@@ -46,16 +45,13 @@ def test_written_again_every_file_is_the_same_to_the_byte(masked_run, tmp_path):
     assert files_below(again.folder) == before
 
 
-def test_a_report_is_drawn_again_and_nothing_else_is_touched(masked_run, tmp_path):
+def test_a_report_is_drawn_again_and_nothing_else_is_touched(masked_run, tmp_path, monkeypatch):
     again = copy(masked_run, tmp_path / "again")
     (again.folder / "report.html").write_text("lost")
     (again.folder / "findings.csv").write_text("mine")
     assert rebuild_report(again) == again.folder / "report.html"
     assert files_below(again.folder) == files_below(masked_run.folder) | {"findings.csv": b"mine"}
-
-
-def test_a_report_that_is_drawn_otherwise_is_recorded(masked_run, tmp_path, monkeypatch):
-    again = copy(masked_run, tmp_path / "again")
+    again = copy(masked_run, tmp_path / "other")
     (again.folder / "figures/paper").mkdir(parents=True)  # the user's own: swapbias figures --out
     monkeypatch.setattr("swapbias.report.render", lambda *values: "of a later version")
     rebuild_report(again)
@@ -76,13 +72,6 @@ def test_words_that_look_like_blanks_stay_words(masked_run, tmp_path):
     run.write_csv("lexicon_coverage.csv", table)
     run.write_manifest(run.manifest() | {"sha256": run.sums()})
     pd.testing.assert_frame_equal(read_run(run.folder).coverage, table)
-
-
-def test_a_run_that_is_not_complete_has_no_results(masked_run, tmp_path):
-    run = copy(masked_run, tmp_path / "run")
-    run.write_manifest(run.manifest() | {"status": "running"})
-    with pytest.raises(UsageError, match=r"not complete\. Go on with .*--resume"):
-        read_run(run.folder)
 
 
 @pytest.mark.parametrize("name", ["results.json", "items/gendered_stigma.parquet"])
@@ -126,7 +115,7 @@ def manifest(**settings):
     }  # fmt: skip
 
 
-def test_paths_become_the_name_of_their_last_part():
+def test_paths_become_the_name_of_their_last_part_wherever_they_stand():
     whole = manifest(
         model="/home/alice/models/tuned",
         notes={
@@ -149,14 +138,14 @@ def test_paths_become_the_name_of_their_last_part():
     assert {"C:\\Users\\bob", "C:\\Users\\bob\\v.txt"} <= set(private)
     assert not {"/", "/home", "/srv", "/mnt", "C:"} & set(private)
     assert not [one for one in private if one in json.dumps(shown)]
-
-
-def test_a_path_in_a_reason_or_an_identity_goes_as_well():
     whole = manifest(model="/home/alice/tuned", models=[{"model_id": "tuned", "subfolder": "/home/alice/tuned"}])
     whole["skipped"] = [{"study": "s", "experiment": "e", "reason": "/home/alice/tuned is no classifier"}]
     shown = public_manifest(whole)
     assert shown["skipped"][0]["reason"] == "tuned is no classifier"
     assert shown["models"][0]["subfolder"] == "tuned"
+    whole = manifest(model="thesis/tuned", models=[{"model_id": "tuned", "sha256": "ab" * 20}])
+    assert public_manifest(whole)["settings"]["model"] == "tuned"
+    assert private_strings(whole) == ()  # it might be the name of a model on the Hub as well
 
 
 def test_what_is_public_stays_and_is_not_taken_out_twice():
@@ -175,12 +164,6 @@ def test_what_is_public_stays_and_is_not_taken_out_twice():
     once = public_manifest(own)
     assert public_manifest(once) == once
     assert private_strings(once) == ()
-
-
-def test_a_relative_folder_is_told_by_the_name_that_the_findings_carry():
-    whole = manifest(model="thesis/tuned", models=[{"model_id": "tuned", "sha256": "ab" * 20}])
-    assert public_manifest(whole)["settings"]["model"] == "tuned"
-    assert private_strings(whole) == ()  # it might be the name of a model on the Hub as well
 
 
 @pytest.mark.parametrize(

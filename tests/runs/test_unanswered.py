@@ -42,16 +42,13 @@ def told(rows):
     return [row for row in rows if not SHARES.match(row["contrast"]) and any(row[name] for name in NUMBERS)]
 
 
-def test_no_finding_has_a_value(unread):
+def test_no_finding_file_page_card_or_difference_has_a_value(unread):
     found, _ = unread
     every = [{name: one.row()[name] for name in (*NUMBERS, "contrast")} for one in found]
     rows = [{name: "" if value != value else str(value) for name, value in row.items()} for row in every]
     assert len(rows) > 50
     assert told(rows) == []
     assert {one.verdict for one in found} == {"", "undecided"}
-
-
-def test_no_file_page_card_or_table_has_a_value(unread):
     found, run = unread
     with (run.folder / "findings.csv").open() as file:
         assert told(csv.DictReader(file)) == []
@@ -66,9 +63,6 @@ def test_no_file_page_card_or_table_has_a_value(unread):
     first = re.sub(r"<[^>]+>", " ", page).partition("Published results")[0]
     assert "could not score what the question needs" in first
     assert not re.search(r"[\d.]\d+ (?:points|to)\b|Gap:|No gap:", first)
-
-
-def test_no_difference_between_two_such_models_is_told(unread):
     _, run = unread
     items = {
         name: {model: run.items(name).assign(model_id=model) for model in ("a", "b")}

@@ -125,43 +125,34 @@ def test_a_corpus_is_whole(corpus):
                 assert {row["experiment"] for row in rows} <= readers
 
 
-def test_each_synthetic_patient_has_one_note():
-    pairs = studies.config_rows("clinical_notes", "pairs")
-    assert all(row["subject_id"] == row["pair_id"].partition("/")[2].replace("-0", "-patient-0") for row in pairs)
-
-
-def test_the_rq1_design_is_the_papers():
+def test_designs_of_corpora_are_those_that_their_papers_print():
     rows = studies.config_rows("gendered_stigma", "rq1")
     assert len({row["text"] for row in rows}) == 374
     by_phase = {row["template"]: row["construct"] for row in rows}
     counts = [list(by_phase.values()).count(phase) for phase in ("diagnosis", "intention", "action")]
     assert counts == [4, 6, 7]
     assert all(row["text"].startswith("<mask> ") and not row["text"].endswith(".") for row in rows)
-
-
-def test_the_original_prompts_are_the_released_ones(upstream):
-    rows = studies.config_rows("gendered_stigma", "rq1_original")
-    assert len(rows) == 1122
-    assert rows[0]["text"] == "<mask> has depression"
-    lexicon = studies.load_lexicon("gendered_stigma/rq1_original")
-    assert (len(lexicon.words), len(lexicon.proper)) == (20, 2000)
-
-
-def test_the_occupation_sentences_are_the_released_ones(upstream):
-    path = sources.upstream_file("occupation_sentiment", "data/gender_corpus.tsv")
-    with path.open(encoding="utf-8", newline="") as handle:
-        released = [row["sentence"] for row in csv.DictReader(handle, delimiter="\t")]
-    assert [row["text"] for row in studies.config_rows("occupation_sentiment", "sentences")] == released
-
-
-def test_names_are_unambiguous_and_lists_do_not_overlap():
+    pairs = studies.config_rows("clinical_notes", "pairs")
+    assert all(row["subject_id"] == row["pair_id"].partition("/")[2].replace("-0", "-patient-0") for row in pairs)
     names = studies.config_rows("gender_lexicon", "names")
     female, male = ({row["word"] for row in names if row["group"] == group} for group in ("female", "male"))
     assert not female & male
     assert min(len(female), len(male)) > 200
 
 
-def test_unknown_names_say_which_there_are():
+def test_the_original_prompts_and_sentences_are_the_released_ones(upstream):
+    rows = studies.config_rows("gendered_stigma", "rq1_original")
+    assert len(rows) == 1122
+    assert rows[0]["text"] == "<mask> has depression"
+    lexicon = studies.load_lexicon("gendered_stigma/rq1_original")
+    assert (len(lexicon.words), len(lexicon.proper)) == (20, 2000)
+    path = sources.upstream_file("occupation_sentiment", "data/gender_corpus.tsv")
+    with path.open(encoding="utf-8", newline="") as handle:
+        released = [row["sentence"] for row in csv.DictReader(handle, delimiter="\t")]
+    assert [row["text"] for row in studies.config_rows("occupation_sentiment", "sentences")] == released
+
+
+def test_unknown_names_say_which_there_are(tmp_path, monkeypatch):
     known = "expected one of adjective_coreference, care_notes, clinical_chat, clinical_notes"
     for call, sentence in (
         (lambda: studies.load_corpus("nope"), f"Unknown corpus 'nope': {known}"),
@@ -172,6 +163,10 @@ def test_unknown_names_say_which_there_are():
     ):
         with pytest.raises(UsageError, match=sentence):
             call()
+    monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
+    with pytest.raises(UpstreamMissingError, match=r"not at hand\. Set SWAPBIAS_UPSTREAM"):
+        studies.config_rows("gendered_stigma", "rq1_original")
+    assert studies.row_count("gendered_stigma", "rq1_original") is None
 
 
 @pytest.mark.parametrize(
@@ -187,18 +182,18 @@ def test_a_table_is_read_strictly(tmp_path, text, sentence):
         read_table(tmp_path / "t.csv", ("a", "b"))
 
 
-def test_words_that_look_like_nothing_stay_words(tmp_path):
-    (tmp_path / "t.csv").write_text("a,b\nnan,null\nTRUE,\n")
-    found = read_table(tmp_path / "t.csv", ("a", "b"), optional=("b",))
-    assert found == [{"a": "nan", "b": "null"}, {"a": "TRUE", "b": ""}]
-
-
-def test_a_wrong_slot_is_named_with_its_line():
+def test_a_wrong_slot_is_named_with_its_line(tmp_path):
     rows = [{"template": "<mask> has [diagnosis]"}, {"template": "<mask> has [diagnosys]"}]
     with pytest.raises(ValueError, match=r"t.csv:3: slots \['diagnosys'\], expected \['diagnosis'\]. Fix the slot"):
         check_templates("t.csv", rows, ["diagnosis"])
     with pytest.raises(ValueError, match="Fix the slot name"):
         fill("[a] and [b]", a="x")
+    rows = [{"a": "1"}, {"a": "2"}]
+    assert fingerprint(rows) == fingerprint([dict(row) for row in rows])
+    assert len({fingerprint(rows), fingerprint(rows[::-1]), fingerprint([{"a": "1"}, {"a": "3"}])}) == 3
+    (tmp_path / "t.csv").write_text("a,b\nnan,null\nTRUE,\n")
+    found = read_table(tmp_path / "t.csv", ("a", "b"), optional=("b",))
+    assert found == [{"a": "nan", "b": "null"}, {"a": "TRUE", "b": ""}]
 
 
 @pytest.mark.parametrize(
@@ -214,19 +209,6 @@ def test_a_wrong_slot_is_named_with_its_line():
 def test_a_set_of_prompts_is_checked(changes, sentence):
     with pytest.raises(ValueError, match=sentence):
         check_prompts([{**ROW.row(), "text": "<mask> x", **change} for change in changes], masked=True)
-
-
-def test_the_fingerprint_changes_with_any_cell_and_with_the_order():
-    rows = [{"a": "1"}, {"a": "2"}]
-    assert fingerprint(rows) == fingerprint([dict(row) for row in rows])
-    assert len({fingerprint(rows), fingerprint(rows[::-1]), fingerprint([{"a": "1"}, {"a": "3"}])}) == 3
-
-
-def test_a_missing_upstream_file_says_how_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
-    with pytest.raises(UpstreamMissingError, match=r"not at hand\. Set SWAPBIAS_UPSTREAM"):
-        studies.config_rows("gendered_stigma", "rq1_original")
-    assert studies.row_count("gendered_stigma", "rq1_original") is None
 
 
 NEW_LEAF = '''

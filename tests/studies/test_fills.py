@@ -50,18 +50,9 @@ def test_names_that_are_paired_alike_are_one_factor_and_texts_that_recur_are_tem
     rows = pd.DataFrame(config_rows("late", experiment.configs[0]))
     assert set(rows["fill_pair"]) == {f"{woman} / {man}" for woman, man in zip(WOMEN, MEN, strict=True)}
     assert rows["template"].nunique() == 12
-
-
-def test_names_that_are_paired_in_turns_are_a_factor_of_each_group():
     assert list(classifier(table(shift=1)).random) == ["template", "group_fill", "reference_fill"]
-
-
-def test_a_column_says_the_names_where_there_is_one():
     experiment = classifier(table(column=True, text="{name}, {prompt} minutes late, lost {name}'s place in line."))
     assert experiment.random == {"template": "templates", "fill_pair": "pairs of names"}
-
-
-def test_columns_that_stand_in_the_way_do_not_hide_what_the_texts_say():
     expected = classifier(table()).random
     rows = table()
     assert classifier(rows.assign(template="t1")).random == expected
@@ -84,8 +75,6 @@ def test_a_word_that_no_text_has_beside_another_is_no_sample():
     assert study.experiments[0].random == {"pair_id": "pairs"}
     assert "Every prompt names female as 'woman': other names or words may score otherwise." in study.limits
 
-
-def test_four_names_that_take_turns_are_a_sample_and_two_forms_of_a_word_are_none():
     def turns(names):
         rows = [
             {"text": f"{word} waited {prompt} hours.", "group": group, "pair": str(prompt)}

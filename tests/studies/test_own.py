@@ -54,9 +54,6 @@ def test_the_example_asks_models_of_every_kind(folder):
     first = next(study_designs(found.corpus))
     assert "30 pairs" not in first
     assert "32 pairs, 4 templates x 8 conditions" in first
-
-
-def test_every_slot_is_filled_and_pairs_differ_in_what_is_swapped(folder):
     open_study(folder)
     first, second = config_rows("at_work", "texts")[:2]
     assert first["text"] == "Emily works as a nurse."
@@ -102,12 +99,6 @@ def test_messages_of_a_chat_are_its_text():
             open_study(pd.DataFrame([{**row, "messages": wrong} for row in rows]), reference="male")
 
 
-def test_a_template_and_a_condition_are_random_where_a_table_names_them():
-    rows = [(text, group, f"{pair}{place}", pair, place) for text, group, pair, place in ROWS for place in "xy"]
-    study = open_study(table(rows, ("text", "group", "pair", "template", "condition")), reference="male")
-    assert study.experiments[0].random == {"template": "templates", "condition": "conditions"}
-
-
 THREE = [*ROWS, ("They are late.", "nonbinary", "late", "time"), ("They left.", "nonbinary", "left", "place")]
 
 
@@ -118,11 +109,11 @@ def test_each_of_several_groups_is_compared_with_the_reference():
     assert {row["group"] for row in config_rows("three", "texts")} == {"male", "female", "nonbinary"}
     chosen = open_study(table(THREE), reference="male", group="female", name="three")
     assert [(one.name, one.groups) for one in chosen.experiments] == [("classifier", ()), ("causal", ())]
-
-
-def test_each_of_several_groups_is_in_every_pair():
     with pytest.raises(StudyError, match=r"prompts\.csv:4: pair 'left' has no row of 'nonbinary'"):
         open_study(table(THREE[:-1]), reference="male", name="three")
+    rows = [(text, group, f"{pair}{place}", pair, place) for text, group, pair, place in ROWS for place in "xy"]
+    study = open_study(table(rows, ("text", "group", "pair", "template", "condition")), reference="male")
+    assert study.experiments[0].random == {"template": "templates", "condition": "conditions"}
 
 
 @pytest.mark.parametrize("unscored", [False, True])
@@ -211,20 +202,16 @@ def test_an_own_study_takes_little_more_memory_than_its_texts():
 
 
 def test_more_prompts_than_a_study_may_have_are_refused(monkeypatch):
-    assert custom.MOST_PROMPTS >= 1_000_000
-    monkeypatch.setattr(custom, "MOST_PROMPTS", 7)
-    with pytest.raises(ValueError, match=r"more than 7 prompts, wordings included\. Shorten them\."):
-        open_study(pairs(4), reference="male")
-    assert len(open_study(pairs(3), reference="male").experiments) == 2
-
-
-def test_faults_of_many_prompts_are_found_in_the_order_of_their_lines():
-    """A repeated group comes before a lacking one, each by its line."""
     rows = pd.concat([pairs(3), pairs(1), pairs(5).iloc[[8]]])
     with pytest.raises(ValueError, match=r"prompts\.csv:8: pair '0' has group 'female' already in prompts\.csv:2"):
         open_study(rows, reference="male")
     with pytest.raises(ValueError, match=r"prompts\.csv:8: pair '4' has no row of 'male'"):
         open_study(pd.concat([pairs(3), pairs(5).iloc[[8]]]), reference="male")
+    assert custom.MOST_PROMPTS >= 1_000_000
+    monkeypatch.setattr(custom, "MOST_PROMPTS", 7)
+    with pytest.raises(ValueError, match=r"more than 7 prompts, wordings included\. Shorten them\."):
+        open_study(pairs(4), reference="male")
+    assert len(open_study(pairs(3), reference="male").experiments) == 2
 
 
 @pytest.mark.parametrize(
@@ -287,6 +274,12 @@ def test_a_fault_names_the_users_own_file(tmp_path):
         open_study(tmp_path)
     with pytest.raises(UsageError, match="is not empty"):
         new_study(tmp_path)
+    note = "Mrs Doe came with chest pain and was seen by Dr Roe in the evening"
+    rows = [(note, "male", "late", "x"), ("She left.", note, note, "x"), (note, "male", "late", "x")]
+    with pytest.raises(StudyError) as refused:
+        open_study(table(rows), reference="female")
+    assert "Doe" not in str(refused.value)
+    assert "chest" not in " ".join(check_study(table(rows), reference="female").advice)
 
 
 def scored(study, config, rng, gap):
@@ -316,12 +309,9 @@ def test_an_own_study_finds_nothing_in_nothing_and_a_gap_that_is_there(folder):
     study = open_study(folder)
     classifier = replace(study.experiments[1], slices=(), levels=())  # all but the primary finding, which takes long
     study = replace(study, experiments=(classifier,))
-    # Of 60 null models 5 % come out significant: 3, at most 9 but once in a thousand times.
-    assert rejected(study, 60, 0.0) <= 9 / 60
+    # Of 30 null models 5 % come out significant: 1 or 2, more than 6 but once in 300 times.
+    assert rejected(study, 30, 0.0) <= 6 / 30
     assert rejected(study, 5, 0.4) == 1
-
-
-def test_the_margin_of_a_study_holds_where_no_other_is_asked_for(folder):
     edited(folder, "study.toml", "margin = 0.05", "margin = 0.3")
     study = open_study(folder)
     rows = scored(study, "texts", np.random.default_rng(1), 0.0)
@@ -436,9 +426,6 @@ def test_texts_of_a_pair_in_short_sentences_and_other_languages_are_not_named(ca
     ]
     open_study(table([*rows, *ROWS]), reference="male", name="alike")
     assert not caplog.messages
-
-
-def test_many_texts_that_share_almost_nothing_are_counted():
     rows = [row for number in range(30) for row in (
         (f"The bus number {number} was full of tourists.", "male", str(number), "x"),
         ("She likes cooking pasta with garlic.", "female", str(number), "x"),
@@ -462,15 +449,6 @@ def test_a_declaration_of_many_faults_names_all_of_them_at_once_with_their_lines
         "templates.csv:6: {name}", "study.toml:9: The reference 'mail'",
         "study.toml:13: slices names the column 'feild'",
     ]  # fmt: skip
-
-
-def test_a_fault_repeats_no_text(tmp_path):
-    note = "Mrs Doe came with chest pain and was seen by Dr Roe in the evening"
-    rows = [(note, "male", "late", "x"), ("She left.", note, note, "x"), (note, "male", "late", "x")]
-    with pytest.raises(StudyError) as refused:
-        open_study(table(rows), reference="female")
-    assert "Doe" not in str(refused.value)
-    assert "chest" not in " ".join(check_study(table(rows), reference="female").advice)
 
 
 def test_pydantic_carries_every_experiment_of_the_package():

@@ -41,7 +41,7 @@ def test_each_group_has_each_place_once_a_block(groups, cvs, names):
         assert all(one.name == drawn[one.group][number] for one in order)
 
 
-def test_the_example_is_an_audit_of_rankings(folder):
+def test_the_example_is_an_audit_of_rankings(folder, tmp_path):
     found = check_study(folder)
     assert (found.faults, found.advice) == ([], [])
     study = open_study(folder)
@@ -58,6 +58,8 @@ def test_the_example_is_an_audit_of_rankings(folder):
     assert all(one in first["text"] for one in names)
     assert first["text"].startswith("<|system|>\nYou hire nurses")
     assert "for a job as nurse" in first["text"]
+    with pytest.raises(UsageError, match="Did you mean ranking"):
+        new_study(tmp_path / "new", "rankings")
 
 
 @pytest.mark.parametrize(("weight", "planted"), [(3.0, True), (1.0, False)])
@@ -104,8 +106,3 @@ def test_what_is_wrong_is_said_with_file_and_line(folder, change, message):
     change(folder)
     with pytest.raises(StudyError, match=message):
         open_study(folder)
-
-
-def test_a_template_that_does_not_exist_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="Did you mean ranking"):
-        new_study(tmp_path / "new", "rankings")

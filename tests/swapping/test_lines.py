@@ -21,16 +21,13 @@ def test_the_table_has_lines_that_stay_and_lines_that_change():
     same = sum(text == swapped for text, swapped in LINES)
     assert len(set(TEXTS)) == len(LINES) >= 60
     assert min(same, len(LINES) - same) >= 30
+    assert SWAPPER.swap(SWAPPER.swap(["Mrs. Smith", "Miss Smith"])) == ["Ms. Smith", "Ms Smith"]
 
 
 @pytest.mark.parametrize(("text", "swapped"), LINES)
 def test_a_line_is_swapped_and_comes_back(text, swapped):
     assert SWAPPER.swap([text]) == [swapped]
     assert SWAPPER.swap([swapped]) == [text]
-
-
-def test_mrs_and_miss_alone_do_not_come_back():
-    assert SWAPPER.swap(SWAPPER.swap(["Mrs. Smith", "Miss Smith"])) == ["Ms. Smith", "Ms Smith"]
 
 
 @pytest.mark.parametrize("processes", [1, 2])

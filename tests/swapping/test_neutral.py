@@ -20,9 +20,6 @@ def test_versions_of_one_answer_become_the_same():
     texts = [said.format(**one, **race) for one in people for race in races]
     assert len(set(texts)) == 6
     assert len(set(without_groups(texts, WORDS))) == 1
-
-
-def test_only_whole_words_are_taken_out():
     (shown,) = without_groups(["Johnson whitewashed an 8th-grade wall."], WORDS)
     assert shown == "Johnson whitewashed a [school] wall."
     assert without_groups(["Nothing here."], {}) == ["Nothing here."]

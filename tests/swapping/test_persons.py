@@ -1,7 +1,9 @@
 """Whose gender: the patient's words are swapped, everybody else's stay, and it is told why."""
 
+import csv
+from pathlib import Path
+
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -20,11 +22,6 @@ SWAPPED = (
     "Ms. Roe is a 60-year-old woman who lives with her husband. He says she fell. Her sister called; she is worried. "
     "Dr. Lee said he would see her. FAMILY HISTORY: Father died in his 50s."
 )
-STAY = (
-    "Transferred from Brigham and Women's Hospital.", "A male nurse and two women were present.",
-    "Dr. Smith said he would operate.", "For women of childbearing age: pregnancy test.",
-    "The patient may call his/her doctor if he or she has fever.",
-)  # fmt: skip
 
 
 def test_only_the_patient_and_the_couple_change_and_a_spouse_stays_where_that_is_asked():
@@ -33,9 +30,13 @@ def test_only_the_patient_and_the_couple_change_and_a_spouse_stays_where_that_is
     assert PATIENT.neutralise(["He saw his sister."]) == ["They saw their sister."]
 
 
-@pytest.mark.parametrize("text", STAY)
-def test_words_of_nobody_and_of_others_stay(text):
-    assert PATIENT.run([text], genders=["male"]).texts.to_pylist() == [text]
+with (Path(__file__).parent / "persons.csv").open(newline="", encoding="utf-8") as handle:
+    PERSONS = list(csv.DictReader(handle))
+
+
+@pytest.mark.parametrize("row", PERSONS, ids=lambda row: row["text"])
+def test_words_of_the_patient_change_and_those_of_nobody_and_of_others_stay(row):
+    assert PATIENT.run([row["text"]], genders=[row["gender"]]).texts.to_pylist() == [row["swapped"]]
 
 
 def test_what_stays_is_counted_by_its_reason():
@@ -47,6 +48,9 @@ def test_what_stays_is_counted_by_its_reason():
     assert found.left[2].sum() == 0
     assert found.sides.tolist() == [-1, -1, 0]
     assert Swapper().run([NOTE]).left.sum() == 0
+    found = PATIENT.run(["Mother died of cancer."])
+    assert found.texts.to_pylist() == ["Mother died of cancer."]
+    assert dict(zip(REASONS, found.left[0].tolist(), strict=True))["unknown"] == 1
 
 
 def test_the_column_says_the_gender_before_the_text_does():
@@ -68,17 +72,6 @@ def test_the_column_says_the_gender_before_the_text_does():
 )
 def test_without_a_column_the_text_tells_the_gender(text, side):
     assert PATIENT.run([text]).sides.tolist() == [side]
-
-
-def test_a_note_of_unknown_gender_is_left():
-    found = PATIENT.run(["Mother died of cancer."])
-    assert found.texts.to_pylist() == ["Mother died of cancer."]
-    assert dict(zip(REASONS, found.left[0].tolist(), strict=True))["unknown"] == 1
-
-
-def test_rows_of_a_batch_are_apart():
-    texts = [NOTE, "he", "Dr. Lee", "he said", "", "sister", "She left.", "45F", "her own", "Mr. Roe", "Mr. Poe"]
-    assert PATIENT.swap(texts) == [PATIENT.swap([text])[0] for text in texts]
 
 
 def test_wrong_requests_are_refused(tmp_path):
@@ -160,29 +153,6 @@ def test_notes_of_mimic_are_swapped_for_the_patient_without_asking(notes, tmp_pa
     assert not everyone.totals.left
 
 
-@pytest.mark.parametrize(
-    ("text", "gender", "wanted"),
-    [
-        # An age in front makes somebody the patient, whatever they are: a nurse, a resident of a home.
-        ("79 y/o male resident of Elm House.", "male", "79 y/o female resident of Elm House."),
-        ("Asked to see this 68-year-old woman with AF.", "female", "Asked to see this 68-year-old man with AF."),
-        ("44M. A male resident saw him.", "male", "44F. A male resident saw her."),
-        # Boys and girls beside a grown patient are somebody's; what the patient was as a child is not.
-        ("He is 60 y/o. The boy sleeps at his house.", "male", "She is 60 y/o. The boy sleeps at her house."),
-        ("He is 60 y/o. Asthma as a boy.", "male", "She is 60 y/o. Asthma as a girl."),
-        ("40F G2P1. Single live fetus, female.", "female", "40M G2P1. Single live fetus, female."),
-        # Titles of people whose trade stands before them, there and when they are named again.
-        ("Counselor Mr. Teague called. Mr. Teague is worried.", "male",
-         "Counselor Mr. Teague called. Mr. Teague is worried."),
-        ("Mr. Roe saw interpreter Mr. Wu. Mr. Roe left.", "male", "Ms. Roe saw interpreter Mr. Wu. Ms. Roe left."),
-        ("72F. Her son was a healthy baby.", "female", "72M. His son was a healthy baby."),
-        ("Mrs. Diaz, 55, mother of four.", "female", "Mr. Diaz, 55, father of four."),
-    ],
-)  # fmt: skip
-def test_who_is_the_patient_among_nouns_and_titles(text, gender, wanted):
-    assert PATIENT.run([text], genders=[gender]).texts.to_pylist() == [wanted]
-
-
 @pytest.fixture(scope="module")
 def gold():
     return config_rows("clinical_swaps", "notes")
@@ -244,33 +214,3 @@ def test_accuracy_by_hand():
     assert edited_spans("her wife's son", "his husband's") == {(0, 1): "his", (2, 3): "husband", (5, 7): ""}
     with pytest.raises(ValueError, match="1 texts, 0 counterfactuals and 1 swapped ones"):
         swap_accuracy(["a"], [], ["a"])
-
-
-def test_whose_everyone_is_what_it_was():
-    texts = pa.array([NOTE, "She's 45F and her leg hurts; we gave him her card."])
-    plain = Swapper().run(texts, genders=["male", "female"])
-    assert plain.texts.to_pylist() == Swapper().run(texts).texts.to_pylist()
-    assert plain.texts.to_pylist()[1] == "He's 45M and his leg hurts; we gave her his card."
-    assert plain.texts.to_pylist()[0].startswith("Ms. Roe is a 60-year-old woman who lives with her husband. He says")
-    assert "Mother died in her 50s" in plain.texts.to_pylist()[0]
-
-
-@pytest.mark.parametrize(
-    ("text", "gender", "wanted"),
-    [
-        # The sentence before is about the relative or the clinician, who goes on being its subject.
-        ("Dr. Osei saw her. She explained the options.", "female", "Dr. Osei saw him. She explained the options."),
-        ("Father says he limps. He thinks it hurts.", "male", "Father says she limps. He thinks it hurts."),
-        ("Daughter is here. I told her that she is well.", "female", "Daughter is here. I told her that he is well."),
-        # People who were introduced are known by their name; the name of nobody else is.
-        ("Her sister Amy called. Amy says she saw her fall.", "female",
-         "His sister Amy called. Amy says she saw him fall."),
-        ("Her sister called. Amy Roe is well; she denies pain.", "female",
-             "His sister called. Amy Roe is well; he denies pain."),
-        # What is said of the patient stays the patient's.
-        ("Daughter at bedside, updated. She remains intubated.", "female",
-         "Daughter at bedside, updated. He remains intubated."),
-    ],
-)  # fmt: skip
-def test_whom_the_sentence_before_is_about(text, gender, wanted):
-    assert PATIENT.run([text], genders=[gender]).texts.to_pylist() == [wanted]

@@ -97,9 +97,6 @@ def test_an_answer_that_cannot_be_read_leaves_the_note_to_the_rules(said):
     rules = Swapper(whose="patient").run(["58M. His sister."], genders=["male"])
     assert found.texts.to_pylist() == rules.texts.to_pylist() == ["58F. Her sister."]
     assert (found.unread.tolist(), rules.unread.tolist()) == ([True], [False])
-
-
-def test_what_stands_around_an_answer_is_no_part_of_it():
     said = '<think>{"1": "other"}</think>Here: ```json\n{"1": "patient", "2": "patient", "3": "other"}\n```'
     with ChatServer(lambda prompt: said) as server:
         found = Swapper(whose="patient", resolver=resolver_of(server)).run(["58M. His sister."], genders=["male"])
@@ -199,6 +196,11 @@ def test_a_classifier_that_is_trained_here_learns_its_notes(trained):
     )
     assert whole.accuracy.precision.value > max(0.95, by_rules.accuracy.precision.value - 0.05)
     assert whole.others_left.value > 0.9
+    from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+    model = AutoModelForTokenClassification.from_pretrained(trained, id2label={0: "a", 1: "b", 2: "patient"})
+    with pytest.raises(UsageError, match=r"has the labels a, b, patient, expected patient, spouse, other"):
+        TokenResolver(model, AutoTokenizer.from_pretrained(trained), "m")
 
 
 def test_credentialed_notes_are_read_here_without_the_network(trained, tmp_path, monkeypatch):
@@ -210,14 +212,6 @@ def test_credentialed_notes_are_read_here_without_the_network(trained, tmp_path,
     done = swapbias("swap", path, "--out", tmp_path / "out", "--resolver", trained)
     assert done.returncode == 0
     assert "rows unread: 0" in done.stdout
-
-
-def test_a_classifier_of_other_labels_is_refused(trained):
-    from transformers import AutoModelForTokenClassification, AutoTokenizer
-
-    model = AutoModelForTokenClassification.from_pretrained(trained, id2label={0: "a", 1: "b", 2: "patient"})
-    with pytest.raises(UsageError, match=r"has the labels a, b, patient, expected patient, spouse, other"):
-        TokenResolver(model, AutoTokenizer.from_pretrained(trained), "m")
 
 
 def test_long_notes_are_read_in_windows_that_hold_every_word(encoder):

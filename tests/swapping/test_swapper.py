@@ -21,91 +21,27 @@ from swapbias.swapping.table import ALONE, GLUED, OBJECTS, clinical_terms, load_
 SWAPPER = Swapper()
 PAPER = Swapper("paper")
 
-SWAPS = {
-    "He said HE was, and she.": "She said SHE was, and he.",
-    "She's here; he'll stay, she’d go.": "He's here; she'll stay, he’d go.",
-    "her hand, gave her, told her mother, helped her up": "his hand, gave him, told his father, helped him up",
-    "We took her home. This book is hers.": "We took him home. This book is his.",
-    "a friend of his. The size of his liver is normal.": "a friend of hers. The size of her liver is normal.",
-    "his/her, him/her, her/his; he/she; him or her": "her/his, her/him, his/her; she/he; her or him",
-    "s/he and (s)he and (wo)man": "s/he and (s)he and (wo)man",
-    "72 y/o M, 45F, a 60-year-old M; ___F": "72 y/o F, 45M, a 60-year-old F; ___M",
-    "pt is a 60 yo WM / 37 y/o RHF": "pt is a 60 yo WF / 37 y/o RHM",
-    "Sex: M\nGENDER:  F\nSex: Female": "Sex: F\nGENDER:  M\nSex: Male",
-    "F/45 with M/F ratio": "M/45 with M/F ratio",
-    "T 101F, temp 98.6 F, 14F Foley, 5 m walk, p.m., M.D.": "T 101F, temp 98.6 F, 14F Foley, 5 m walk, p.m., M.D.",
-    "Mr. Smith and Ms. Jones, MS. DOE": "Ms. Smith and Mr. Jones, MR. DOE",
-    "moderate MR. No MS on imaging, do not miss it": "moderate MR. No MS on imaging, do not miss it",
-    "HER2 positive, HER-2/neu, the His bundle": "HER2 positive, HER-2/neu, the His bundle",
-    "mother-in-law; father,mother": "father-in-law; mother,father",
-    "“She” (he) élève—she… herself": "“He” (she) élève—he… himself",
-    "the chest, other, this history, woman's": "the chest, other, this history, man's",
-    "She_he he2 2he": "He_she he2 2he",
-    "fiancé FIANCÉE": "fiancée FIANCÉ",
-    "pregnant woman": "pregnant man",
-    "72yoM, 84yoF with, 45yF, 72y/oM, 60yoWM": "72yoF, 84yoM with, 45yM, 72y/oF, 60yoWF",
-    "45/F; Age/Sex: 45/F; 72/M; 45 y F": "45/M; Age/Sex: 45/M; 72/F; 45 y M",
-    "F, 55 yo. 66 yo Spanish speaking F": "M, 55 yo. 66 yo Spanish speaking M",
-    'Sex - F, Sex F, Sex\tM, | Sex | F |, Sex: "F"': 'Sex - M, Sex M, Sex\tF, | Sex | M |, Sex: "M"',
-    'Sex assigned at birth: F, Sex: M/F, {"sex": "F"}': 'Sex assigned at birth: M, Sex: M/F, {"sex": "M"}',
-    "7F guiding catheter, 6F JR4, 8F Angioseal, 24F rigid, 3M Tegaderm": (
-        "7F guiding catheter, 6F JR4, 8F Angioseal, 24F rigid, 3M Tegaderm"
-    ),
-    "1M NaCl, Apt 4F. Room 12F, a 23F with pain, 67M": "1M NaCl, Apt 4F. Room 12F, a 23M with pain, 67F",
-    "31F, recent URI. 29F rollover. 10 mo M, 3-week-old F": "31M, recent URI. 29M rollover. 10 mo F, 3-week-old M",
-    "20F coude Foley. 14F triple lumen catheter, 2M NaOH": "20F coude Foley. 14F triple lumen catheter, 2M NaOH",
-    "cirrhosis c/b HE, SBP. Grade II HE.": "cirrhosis c/b HE, SBP. Grade II HE.",
-    "HE was seen. THE PATIENT SAID HE FELL": "SHE was seen. THE PATIENT SAID SHE FELL",
-    "5. MOM 30 mL PO PRN. HER MOM CALLED": "5. MOM 30 mL PO PRN. HIS DAD CALLED",
-    "MR SMITH WAS SEEN BY MRS JONES": "MS SMITH WAS SEEN BY MR JONES",
-    "The coat is his": "The coat is hers",
-    "made her sick, left her unable to walk, kept her NPO": "made him sick, left him unable to walk, kept him NPO",
-    "the ladies' room, boys' names, women's": "the gentlemen's room, girls' names, men's",
-    "Brigham and Women's Hospital, Women & Infants, women's shoes": (
-        "Brigham and Women's Hospital, Women & Infants, men's shoes"
-    ),
-    "Our Lady of Lourdes; Sisters of Mercy; a lady": "Our Lady of Lourdes; Sisters of Mercy; a gentleman",
-    "Her2/neu, her-2, Her 2 positive, her 2 sons": "Her2/neu, her-2, Her 2 positive, his 2 daughters",
-    "We asked her son and told her doctor": "We asked his daughter and told his doctor",
-    "GENITOURINARY (FEMALE): normal": "GENITOURINARY (MALE): normal",
-    "F 45 with cough. WF 45 with pain. Pt M 60.": "M 45 with cough. WM 45 with pain. Pt F 60.",
-    "M, 54, with pain; Smith, J (M), a 45 yo (F)": "F, 54, with pain; Smith, J (F), a 45 yo (M)",
-    "BM 3 today, Type F 45, F32.9, Score (M) 45": "BM 3 today, Type F 45, F32.9, Score (M) 45",
-    "angle of His, fasciculus of His, “[t]his”": "angle of His, fasciculus of His, “[t]his”",
-    "the gentlemen’s room, policewomen, ma'am": "the ladies’ room, policemen, sir",
-    "It was reviewed with her prior to leaving.": "It was reviewed with him prior to leaving.",
-    "We called her several times.": "We called him several times.",
-    "They went on with her ahead of us.": "They went on with him ahead of us.",
-    "Her prior surgeries and her next visit.": "His prior surgeries and his next visit.",
-    "We met her several sisters.": "We met his several brothers.",
-}
-NEUTRAL = {
-    "He saw her leg; SHE left.": "They saw their leg; THEY left.",
-    "He denies pain, she has a cough and takes pills.": "They deny pain, they have a cough and take pills.",
-    "His teeth were removed by her.": "Their teeth were removed by them.",
-    "She's 45F; she's been ill, he hurt himself.": "They're 45; they've been ill, they hurt themself.",
-    "Is she here? The book is hers. HE DOES NOT SMOKE.": "Are they here? The book is theirs. THEY DO NOT SMOKE.",
-    "She said that the nurse comes. He also often walks.": "They said that the nurse comes. They also often walk.",
-    "a 45 year old male, presents": "a 45 year old, presents",
-    "a male patient": "a patient",
-    "Male patient": "patient",
-    "Sex: M\n45F with Mr. Smith": "Sex:\n45 with Smith",
-}
+with (Path(__file__).parent / "contexts.csv").open(newline="", encoding="utf-8") as handle:
+    CONTEXTS = [tuple(row.values()) for row in csv.DictReader(handle)]
 
 
-@pytest.mark.parametrize("text", SWAPS)
-def test_a_text_is_swapped_in_its_context(text):
-    assert SWAPPER.swap([text]) == [SWAPS[text]]
+@pytest.mark.parametrize(("mode", "text", "becomes"), CONTEXTS)
+def test_a_text_is_swapped_in_its_context_and_neutralised_without_gaps(mode, text, becomes):
+    assert SWAPPER.run([text], mode).texts.to_pylist() == [becomes]
 
 
-@pytest.mark.parametrize("text", NEUTRAL)
-def test_a_text_is_neutralised_without_gaps(text):
-    assert SWAPPER.neutralise([text]) == [NEUTRAL[text]]
-
-
-def test_the_paper_table_does_what_the_paper_did():
+def test_other_tables_and_articles_are_swapped_as_they_should():
     assert PAPER.swap(["She gave her his card. Sex: M"]) == ["He gave his her card. Sex: F"]
     assert PAPER.neutralise(["He told his wife, a male. Sex: F"]) == ["Patient told its wife, a. Sex:"]
+    assert Swapper("race").swap(RACES) == list(RACES.values())
+    age = Swapper("age")
+    assert age.groups == ("younger", "older")
+    (swapped,) = age.swap(["A young man with an older sister; elderly gait."])
+    assert swapped == "An elderly man with an older sister; elderly gait."
+    text = "an uncle, a male infant, A MALE INFANT, a male 80-year-old, an heir, a he"
+    wanted = "a relative, an infant, AN INFANT, an 80-year-old, a beneficiary, a they"
+    assert SWAPPER.neutralise([text]) == [wanted]
+    assert PAPER.neutralise(["a male infant"]) == ["a infant"]  # as published
 
 
 RACES = {
@@ -124,21 +60,6 @@ RACES = {
 }
 
 
-def test_words_for_race_and_age_are_swapped_of_people_alone():
-    assert Swapper("race").swap(RACES) == list(RACES.values())
-    age = Swapper("age")
-    assert age.groups == ("younger", "older")
-    (swapped,) = age.swap(["A young man with an older sister; elderly gait."])
-    assert swapped == "An elderly man with an older sister; elderly gait."
-
-
-def test_articles_fit_the_new_word():
-    text = "an uncle, a male infant, A MALE INFANT, a male 80-year-old, an heir, a he"
-    wanted = "a relative, an infant, AN INFANT, an 80-year-old, a beneficiary, a they"
-    assert SWAPPER.neutralise([text]) == [wanted]
-    assert PAPER.neutralise(["a male infant"]) == ["a infant"]  # as published
-
-
 def test_the_report_counts_by_hand():
     found = SWAPPER.run(["He is pregnant; her book, her MR.", None, "", "She and he"])
     # Row 0: he, her, her are replaced; MR stays; "pregnant" is specific. Row 3 is a tie.
@@ -149,6 +70,12 @@ def test_the_report_counts_by_hand():
     assert found.terms["he -> she"] == 2
     assert found.terms["her -> his"] + found.terms["her -> him"] == 2
     assert found.specific_terms == Counter({"pregnant": 1})
+    terms = ["her", "her own", "great-great-grandmothers", "counterrevolutionary", "counterrevolutionarily"]
+    text = b"Her  own hers her GREAT-great-grandmothers counterrevolutionarily counterrevolutionary her ownership"
+    found = Matcher(terms).find(padded(text), np.array([0, len(text)]))
+    assert [text[s:e].decode() for s, e in zip(found.start, found.end, strict=True)] == [
+        "Her  own", "her", "GREAT-great-grandmothers", "counterrevolutionarily", "counterrevolutionary", "her",
+    ]  # fmt: skip
 
 
 def test_his_is_hers_only_where_no_noun_can_follow():
@@ -163,13 +90,6 @@ def test_his_is_hers_only_where_no_noun_can_follow():
     assert found["hers", "hers"] >= 0.65 * (found["hers", "hers"] + found["hers", "her"])
 
 
-def test_no_his_of_real_reports_becomes_hers(reports):
-    told = [is_pronoun(text[max(0, one.start() - 100) : one.start()], text[one.end() : one.end() + 100])
-            for text in reports for one in re.finditer(r"\bhis\b", text, re.IGNORECASE)]  # fmt: skip
-    assert len(told) > 240
-    assert not any(told)  # read one by one: none stands for a noun
-
-
 def test_arrow_types_slices_and_chunks_are_kept():
     for kind in (pa.string(), pa.large_string()):
         array = pa.array(["no", "he", None, "she is", ""], type=kind)
@@ -179,9 +99,6 @@ def test_arrow_types_slices_and_chunks_are_kept():
     assert SWAPPER.run(chunked).texts.to_pylist() == ["she", None, "her own"]
     assert SWAPPER.run(pa.array([], pa.string())).texts.to_pylist() == []
     assert SWAPPER.run(pa.array([None, None])).texts.to_pylist() == [None, None]
-
-
-def test_threads_may_share_a_swapper():
     texts = [f"gave her word{chr(97 + number % 26)} of his. It is hers, Sex: M" for number in range(400)]
     shared, wanted = Swapper(), Swapper().swap(texts)
     with ThreadPoolExecutor(8) as pool:
@@ -227,15 +144,6 @@ def test_the_invertible_terms_are_most_of_the_table():
     assert not set(clinical_terms()) & set(SWAPPER.table.terms)
     assert not invertible(SWAPPER.table, "mrs")  # Mrs becomes Mr, and Mr becomes Ms
     assert not invertible(PAPER.table, "him")  # him becomes her, and her always becomes his
-
-
-def test_the_longest_term_wins_and_long_words_are_found():
-    terms = ["her", "her own", "great-great-grandmothers", "counterrevolutionary", "counterrevolutionarily"]
-    text = b"Her  own hers her GREAT-great-grandmothers counterrevolutionarily counterrevolutionary her ownership"
-    found = Matcher(terms).find(padded(text), np.array([0, len(text)]))
-    assert [text[s:e].decode() for s, e in zip(found.start, found.end, strict=True)] == [
-        "Her  own", "her", "GREAT-great-grandmothers", "counterrevolutionarily", "counterrevolutionary", "her",
-    ]  # fmt: skip
 
 
 def test_a_table_of_ones_own(tmp_path):
@@ -314,16 +222,6 @@ def reports(clinical):
         return [row["text"] for row in csv.DictReader(handle)]
 
 
-def test_masculine_reports_teach_and_test_his_or_him(reports):
-    items = [
-        (text[: found.start()], text[found.end() :], found.group().lower())
-        for text in reports
-        for found in re.finditer(r"\b(his|him)\b", text, re.IGNORECASE)
-    ]
-    assert len(items) > 250
-    assert accuracy(items) >= 0.97
-
-
 LEFT_ALONE = [
     r"\([sS]\)he$", r"(X Y|CD), M$", r"\bmiss$", r"\bMS$", r"\bMR$", r"\d\.?\d*°? ?[MF]$", r"\bDr\. F$", r"[ap]\.m$",
     r"Theragran-M$", r"\d0 m$", r"SN60WF$", r"N1b M$", r"\(wo\)man$", r"\bm$", r"\d WF$", r"BIRADS CATEGORY M$",
@@ -346,3 +244,14 @@ def test_no_gendered_term_is_left_in_real_reports(reports):
     back = SWAPPER.swap(swapped)
     same = [len(a) == len(b) and a == b for a, b in zip(reports, back, strict=True)]
     assert np.mean(same) > 0.85  # her, his and him by context; Mrs and Ms are one on the way back
+    items = [
+        (text[: found.start()], text[found.end() :], found.group().lower())
+        for text in reports
+        for found in re.finditer(r"\b(his|him)\b", text, re.IGNORECASE)
+    ]
+    assert len(items) > 250
+    assert accuracy(items) >= 0.97
+    told = [is_pronoun(text[max(0, one.start() - 100) : one.start()], text[one.end() : one.end() + 100])
+            for text in reports for one in re.finditer(r"\bhis\b", text, re.IGNORECASE)]  # fmt: skip
+    assert len(told) > 240
+    assert not any(told)  # read one by one: none stands for a noun

@@ -1,4 +1,4 @@
-"""Clinical notes: features, phenotype classifiers, word directions, and explanations of one note."""
+"""Clinical notes: features, phenotype classifiers and word directions."""
 
 import lazy_loader
 

@@ -6,22 +6,19 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
 from swapbias.cli.auditing import plan_sentences
 from swapbias.errors import UsageError
-from swapbias.findings import disaggregate
 from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.models.chat.chat_options import ChatOptions, scoring_in_words
 from swapbias.models.chat.local import LocalChatScorer
-from swapbias.models.chat.log_odds import orders, score_options, shown_logs
+from swapbias.models.chat.log_odds import orders, shown_logs
 from swapbias.models.chat.openai_client import ChatScorer
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings, plan_tasks
-from swapbias.runs.run import score_rows
-from swapbias.studies import as_prompts, config_rows, load_study
+from swapbias.studies import as_prompts, config_rows
 from swapbias.studies.custom import options_of
 from swapbias.studies.study import Prompt
 from tests import tiny
@@ -98,9 +95,6 @@ def test_the_reverse_order_is_the_one_of_the_study():
     for pair, prompt in published.items():
         assert orders(prompt)[1].prompt.text == turned[pair].text
         assert orders(prompt)[1].prompt.candidates == turned[pair].candidates
-
-
-def test_options_that_cannot_be_told_from_the_rest_have_one_order():
     assert [one.prompt.text for one in orders(row(text=WORDS, candidates="1=she|0=he|=nobody"))] == [WORDS]
     told = row(text="Answer yes or no.", candidates="1=yes|0=no")
     assert [one.prompt.text for one in orders(told)] == ["Answer yes or no.", "Answer no or yes."]
@@ -171,9 +165,6 @@ def test_a_prompt_longer_than_the_model_reads_is_counted_and_a_letter_of_two_tok
     monkeypatch.setattr(local, "forms", {"B": []})
     with pytest.raises(UsageError, match="The letter B is no single token of tiny"):
         local.score([row()])
-
-
-def test_a_broken_model_gives_no_score(local, monkeypatch):
     broken = [([math.nan, -1.0, -1.0], 0.0)] * 2
     monkeypatch.setattr(local, "option_logs", lambda prompts, report=None: broken)
     (found,) = local.score([row()])
@@ -298,9 +289,6 @@ def test_what_has_no_options_or_compares_their_orders_is_left_out_and_says_why()
     why = {one.experiment: one.reason for one in skipped}
     assert "no options to score by log-odds" in why["completions"]
     assert "averaged over the orders that it compares" in why["order"]
-
-
-def test_pairs_that_differ_in_the_order_of_options_alone_are_read_once():
     rows = config_rows("gendered_stigma", "choices")
     kept = trial_rows(rows, 5, "log-odds")
     assert len(kept) == len(rows) / 2 == len({(one["group"], one["template"], one["condition"]) for one in kept})
@@ -320,58 +308,3 @@ def test_settings_that_log_odds_cannot_use_are_refused(given, told):
         chat.check()
     with pytest.raises(UsageError, match="Unknown scoring 'guess': expected sampled, log-odds"):
         ChatOptions(scoring="guess")
-
-
-class Made:
-    """A model that tells letters: it likes the first ones, and questions, people and texts as they fall.
-
-    ``more`` is what the log-odds of stigma rise by for a woman.
-    """
-
-    model_id = "made"
-
-    def __init__(self, rows, seed, more=0.0):
-        self.rng, self.more = np.random.default_rng(seed), more
-        self.woman = {one["prompt_id"]: one["gender"] == "woman" for one in rows}
-        self.of = {name: {} for name in ("template", "pair_id", "person")}
-        self.names = {one["prompt_id"]: one for one in rows}
-
-    def effect(self, kind, name, spread):
-        return self.of[kind].setdefault(name, self.rng.normal(0, spread, 2))
-
-    def option_logs(self, prompts, on_progress=None):
-        found = []
-        for prompt in prompts:
-            one = self.names[prompt.prompt_id]
-            side = 0.5 if self.woman[prompt.prompt_id] else -0.5
-            question, person = (self.effect(k, one[k], s) for k, s in (("template", 0.3), ("person", 0.3)))
-            lean = question[0] + person[0] + side * (question[1] + person[1] + self.more)
-            values = [each.value for each in prompt.candidates]
-            noise = self.rng.normal(0, 0.5, len(values))
-            means = [-1.0 if value is None else lean * value for value in values]
-            logits = means + noise - np.arange(len(values)) / 3
-            logits -= np.log(np.exp(logits).sum()) + 0.2
-            found.append((logits.tolist(), 0.0))
-        return found
-
-    def score(self, prompts, on_progress=None):
-        return score_options(self.option_logs, prompts, on_progress)
-
-
-def gaps(count, more):
-    """The primary gaps of so many made models between women and men, and what the gap is on average."""
-    study = load_study("stigma_vignettes")
-    gender = next(one for one in study.experiments if one.name == "gender")
-    rows = [one for one in config_rows("stigma_vignettes", "gender") if one["label"] != "control"]
-    alone = replace(study, experiments=(replace(gender, slices=(), levels=(), scores=("score",), reported=()),))
-    for seed in range(count):
-        scored = score_rows(rows, Made(rows, seed, more))
-        found = disaggregate(pd.DataFrame(scored), alone, expected={}, robustness=False)
-        yield next(one.estimate for one in found if one.primary)
-
-
-def test_a_blind_model_is_rarely_taken_for_a_biased_one_and_a_planted_gap_is_found():
-    blind = list(gaps(12, 0.0))
-    assert sum(one.ci_low <= 0 <= one.ci_high for one in blind) >= 10  # fewer: 2 in 100
-    planted = list(gaps(2, 3.0))  # over 17 questions
-    assert all(one.ci_low > 0 for one in planted)

@@ -95,24 +95,18 @@ def test_a_provider_is_named_behind_the_model():
         assert server.authorizations == {"Bearer hf_1"}
 
 
-def test_a_schema_allows_the_options_alone():
+def test_a_schema_of_the_options_is_sent_where_there_are_some_and_the_service_knows_it():
     with ChatServer(lambda prompt: '{"answer": "Yes"}') as server:
         found = closed(server, json_schema=True).score([row("s1", "Is it?", OPTIONS), row("s2", "(A) B?", OPTIONS)])
         schemas = [one["response_format"]["json_schema"]["schema"] for one in server.requests]
     assert [one.score for one in found] == [1.0, 1.0]
     assert [one["properties"]["answer"]["enum"] for one in schemas] == [["Yes", "No"], ["A", "B"]]
-
-
-def test_a_service_that_refuses_schemas_is_asked_without():
     prompts = [row(f"s{n}", f"Is it {n}?", OPTIONS) for n in range(3)]
     with ChatServer(lambda prompt: "Yes") as server:
         server.fault = refuses(server, "response_format")
         found = closed(server, json_schema=True).score(prompts)
         assert [("response_format" in one) for one in server.requests] == [True, False, False, False]
     assert [one.score for one in found] == [1.0] * 3
-
-
-def test_without_options_or_the_wish_no_schema_is_sent():
     with ChatServer(upper) as server:
         closed(server).score([row("s1", "Is it?", OPTIONS)])
         scorer_of(server, json_schema=True).score([row("s3", "Is it?", OPTIONS)])  # answers in free text

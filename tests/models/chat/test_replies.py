@@ -1,6 +1,5 @@
 """Hostile replies of services: bounded, told in one sentence; no key, answer or request goes where it must not."""
 
-import json
 import math
 from dataclasses import replace
 
@@ -8,7 +7,7 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.models.chat import openai_client
-from swapbias.models.chat.answering import USAGE, Answer, AnswerLog
+from swapbias.models.chat.answering import USAGE, AnswerLog
 from swapbias.models.chat.chat_options import KEYS, ChatOptions, api_key, key_names
 from swapbias.models.chat.openai_client import ChatScorer
 from swapbias.studies import Candidate
@@ -88,6 +87,9 @@ def test_a_key_that_is_named_goes_where_the_user_says(monkeypatch):
         api_key(named)
     names = key_names(ChatOptions(model="m", base_url=HOSTS["OPENAI_API_KEY"]))
     assert names == ("SWAPBIAS_API_KEY", "OPENAI_API_KEY")
+    monkeypatch.setenv("SWAPBIAS_API_KEY", "EMPTY")
+    with ChatServer(lambda prompt: "EMPTY room") as server:
+        assert scorer_of(server).score(rows(1))[0].answer == "EMPTY room"
 
 
 @pytest.mark.parametrize(
@@ -150,12 +152,6 @@ def test_an_echoed_key_reaches_no_answer(echo, scoring, monkeypatch, tmp_path):
     assert SECRET not in found + (tmp_path / "answers.jsonl").read_text() + repr(scorer.log)
 
 
-def test_a_word_is_no_key(monkeypatch):
-    monkeypatch.setenv("SWAPBIAS_API_KEY", "EMPTY")
-    with ChatServer(lambda prompt: "EMPTY room") as server:
-        assert scorer_of(server).score(rows(1))[0].answer == "EMPTY room"
-
-
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_what_is_asked_follows_to_no_other_host(status, monkeypatch):
     monkeypatch.setenv("SWAPBIAS_API_KEY", SECRET)
@@ -167,14 +163,3 @@ def test_what_is_asked_follows_to_no_other_host(status, monkeypatch):
         ):
             scorer_of(server, attempts=2).score(rows(1))
         assert (other.requests, other.authorizations) == ([], set())
-
-
-def test_an_answer_of_another_shape_is_none(tmp_path):
-    for name, value in (("usage", []), ("usage", {"total_tokens": "x"}), ("reading", {"a": 1}), ("time", None)):
-        line = {"key": "k", "prompt_id": "p", "answer": "a", name: value}
-        (tmp_path / "answers.jsonl").write_text(f"{json.dumps(line)}\n{json.dumps(line)}\n")
-        with pytest.raises(ValueError, match="is no answer"):
-            AnswerLog(tmp_path / "answers.jsonl")
-    whole = {"key": "k", "prompt_id": "p", "answer": "a", "logprobs": [["A", -0.1]], "usage": {"total_tokens": 3}}
-    (tmp_path / "answers.jsonl").write_text(f"{json.dumps(whole)}\n")
-    assert isinstance(AnswerLog(tmp_path / "answers.jsonl")["k"], Answer)

@@ -68,9 +68,6 @@ def test_a_model_that_wants_another_name_for_the_most_tokens_is_asked_by_it():
         sent = [{name: body[name] for name in openai_client.LENGTHS if name in body} for body in server.requests]
     assert [one.answer for one in found] == [f"TEXT {number}" for number in range(5)]
     assert sent == [{"max_tokens": 9}, *[{"max_completion_tokens": 9}] * 5]
-
-
-def test_a_service_that_refuses_both_names_is_told_of_and_not_asked_for_ever():
     message = "neither max_tokens nor max_completion_tokens is known here"
     reply = Reply({"error": {"message": message, "param": "max_tokens"}}, 400)
     with ChatServer(upper, fault=lambda prompt, n: reply) as server:
@@ -118,16 +115,6 @@ def test_thinking_in_a_field_of_its_own_is_no_answer(name, tmp_path):
         scorer.log = AnswerLog(tmp_path / "answers.jsonl")
         assert [one.answer for one in scorer.score(rows(2))] == ["B", "B"]
     assert "clerk" not in scorer.log.path.read_text()
-
-
-def test_how_many_answers_were_cut_off_is_told():
-    with ChatServer(upper, fault=lambda prompt, n: cut_off("The") if prompt == "text 3" else None) as server:
-        scorer = scorer_of(server, max_tokens=7)
-        scorer.score(rows(3))
-        assert "truncated" not in scorer.notes
-        scorer.score(rows(8))
-    expected = "tiny: 1 of 8 answers (12.5 %) were cut off at 7 tokens and are read as far as they go."
-    assert scorer.notes["truncated"] == expected
 
 
 @pytest.mark.parametrize(

@@ -96,32 +96,24 @@ def test_results_stand_in_the_order_of_the_prompts_whichever_answer_arrives_firs
     assert last.is_set()
     answered = [one.answer for one in scorer.log.values()]
     assert answered.index("TEXT 0") >= 4  # with four at once the last is asked after four others are answered
+    with ChatServer(upper, meet=3) as server:  # the server answers only once three wait
+        scorer_of(server, concurrency=3).score(rows(12))
+        assert server.most_at_once == 3
 
 
-def test_a_request_holds_the_turns_of_its_prompt_alone_and_the_seed_of_its_trial():
+def test_what_is_sent_for_a_prompt_and_what_comes_of_its_answer():
     prompt = conversation(("system", "Be brief."), ("user", "Who?"))
     with ChatServer(upper) as server:
         scorer_of(server, seed=10, temperature=0.7, max_tokens=5).score([row("s1/pro/old/t3", prompt)])
         (body,) = server.requests
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]
     assert body == {"model": "tiny", "messages": messages, "seed": 13, "temperature": 0.7, "max_tokens": 5}
-
-
-def test_as_many_requests_as_allowed_are_under_way_and_never_more():
-    with ChatServer(upper, meet=3) as server:  # the server answers only once three wait
-        scorer_of(server, concurrency=3).score(rows(12))
-        assert server.most_at_once == 3
-
-
-def test_rows_of_a_trial_with_one_text_are_asked_once_and_trials_apart():
     same = [row("s1/pro/t1", "same"), row("s1/anti/t1", "same"), row("s1/pro/t2", "same")]
     with ChatServer(upper) as server:
         found = scorer_of(server).score(same)
         assert sorted(body["seed"] for body in server.requests) == [1, 2]
     assert [one.answer for one in found] == ["SAME"] * 3
 
-
-def test_the_reading_of_an_answer_becomes_the_score_and_its_parts():
     def read(prompt, text):
         return float(text == "TEXT 1"), {"length": float(len(text))}
 
@@ -133,9 +125,6 @@ def test_the_reading_of_an_answer_becomes_the_score_and_its_parts():
     assert [one.score for one in found] == [0.0, 1.0]
     assert found[0].parts == {"tokens": 9.0, "truncated": 0.0, "length": 6.0}
     assert all(math.isnan(one.score) for one in plain)
-
-
-def test_progress_adds_up_to_all_rows_known_ones_included():
     told = []
     with ChatServer(upper) as server:
         scorer = scorer_of(server)
@@ -363,14 +352,6 @@ def answers_of(scorer, prompts):
     return [one.answer for one in scorer.score(prompts)]
 
 
-def test_a_local_model_answers_the_same_for_a_seed_and_otherwise_over_trials_and_seeds(chat_model):
-    trials = [row(f"s1/t{trial}", "She is a nurse.") for trial in range(4)]
-    found = answers_of(local(chat_model, seed=1), trials)
-    assert found == answers_of(local(chat_model, seed=1), trials)
-    assert len(set(found)) == 4
-    assert not set(found) & set(answers_of(local(chat_model, seed=2), trials))
-
-
 def test_a_local_answer_does_not_depend_on_the_rows_beside_it_and_is_generated_once(chat_model, monkeypatch):
     prompts = [*rows(6), row("long/t1", "He is a doctor and she is a nurse."), row("twin/t2", "text 2")]
     whole, told = local(chat_model), []
@@ -380,9 +361,14 @@ def test_a_local_answer_does_not_depend_on_the_rows_beside_it_and_is_generated_o
     assert told == [8]
     assert together == answers_of(local(chat_model, batch_size=1), prompts)
     assert together[::-1] == answers_of(local(chat_model, batch_size=3), prompts[::-1])
+    trials = [row(f"s1/t{trial}", "She is a nurse.") for trial in range(4)]
+    found = answers_of(local(chat_model, seed=1), trials)
+    assert found == answers_of(local(chat_model, seed=1), trials)
+    assert len(set(found)) == 4
+    assert not set(found) & set(answers_of(local(chat_model, seed=2), trials))
 
 
-def test_temperature_zero_gives_the_greedy_continuation(chat_model):
+def test_answers_are_greedy_at_temperature_zero_and_else_drawn_from_the_softmax(chat_model):
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -395,13 +381,6 @@ def test_temperature_zero_gives_the_greedy_continuation(chat_model):
     found = local(chat_model, temperature=0.0, max_tokens=6).score([row("s/t1", "She is a nurse.")])[0]
     assert found.answer == tokenizer.decode(ids[start:])
     assert found.parts["tokens"] == len(ids)
-
-
-def test_answers_are_drawn_from_the_softmax_at_the_temperature(chat_model):
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    tokenizer, model = AutoTokenizer.from_pretrained(chat_model), AutoModelForCausalLM.from_pretrained(chat_model)
     with torch.no_grad():
         logits = model(torch.tensor([ids_of(tokenizer, "Who?\n")])).logits[0, -1]
     expected = Counter()
@@ -430,7 +409,7 @@ def test_a_conversation_is_told_turn_by_turn_also_to_a_template_that_knows_no_sy
     assert encoded == plain
 
 
-def test_a_prompt_too_long_for_the_model_is_not_scored(chat_model):
+def test_a_local_prompt_that_is_too_long_an_answer_that_ends_and_a_reasoning_that_does_not(chat_model):
     told = []
     scorer = local(chat_model)
     scorer.read = lambda prompt, text: (1.0, {"correct": 1.0})
@@ -441,9 +420,6 @@ def test_a_prompt_too_long_for_the_model_is_not_scored(chat_model):
     assert found[1].score == 1.0
     assert sum(told) == 2
     assert len(scorer.log) == 1
-
-
-def test_an_answer_ends_at_the_end_token_of_the_model(chat_model):
     from swapbias.models.engine.generation import until
 
     scorer = local(chat_model)
@@ -451,9 +427,6 @@ def test_an_answer_ends_at_the_end_token_of_the_model(chat_model):
     assert until([40, 41, 6, 42, 5], scorer.ends) == [40, 41, 6]
     assert scorer._decoded([40, 41, 6], [40]) == (scorer.tokenizer.decode([40, 41]), "stop")
     assert scorer._decoded(until([40, 41], scorer.ends), []) == (scorer.tokenizer.decode([40, 41]), "length")
-
-
-def test_a_reasoning_that_the_template_begins_is_no_answer(chat_model):
     scorer = local(chat_model)
     scorer.tokenizer.chat_template = "{{ messages[0]['content'] }}<think>\n"
     with pytest.raises(UsageError, match="cut off at 4 tokens before they said anything"):
@@ -498,27 +471,13 @@ def test_answer_odds_equal_the_slow_definition(odds, chat_model, pair):
     assert json.loads(found.top_tokens)[0][1] == pytest.approx(share, abs=1e-3)
 
 
-def test_exchanging_the_answers_flips_the_odds_and_equal_answers_tie(odds):
-    texts = ["the nurse|the doctor", "the doctor|the nurse", "the nurse|the nurse"]
-    told = []
-    prompts = [row(str(number), "Who is she?", pair) for number, pair in enumerate(texts)]
-    one, other, tie = odds.score(prompts, told.append)
-    assert sum(told) == 3
-    assert one.parts["log_odds"] == pytest.approx(-other.parts["log_odds"], abs=1e-4)
-    assert one.score == 1 - other.score
-    assert (tie.score, tie.parts["log_odds"], tie.answer) == (0.5, 0.0, "")
-
-
-def test_odds_of_a_text_that_the_model_cannot_read_are_nan(odds):
-    found = odds.score([row("long", "nurse " * 300, "the nurse|the doctor")])[0]
-    assert math.isnan(found.score)
-    assert all(math.isnan(value) for value in found.parts.values())
-
-
 @pytest.mark.parametrize("candidates", ["", "the nurse", "a|b|c", "the nurse|"])
 def test_candidates_that_are_not_two_answers_are_named(odds, candidates):
     with pytest.raises(ValueError, match=r"s1: candidates .* expected a correct and an incorrect one"):
         odds.score([row("s1", "Who?", candidates)])
+    found = odds.score([row("long", "nurse " * 300, "the nurse|the doctor")])[0]
+    assert math.isnan(found.score)
+    assert all(math.isnan(value) for value in found.parts.values())
 
 
 @pytest.fixture

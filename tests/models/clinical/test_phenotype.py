@@ -15,6 +15,7 @@ from tests import tiny
 
 OPTIONS = LoadOptions(device="cpu", batch_size=4)
 VECTORS = {"hopeless": (2.0, 0.0), "cheerful": (-2.0, 0.0), "she": (0.0, 1.0), "he": (0.0, -1.0)}
+VECTORS["endless"] = (math.inf, 0.0)
 NOISE = [f"noise{letter}" for letter in "abcdefghij"]
 
 
@@ -83,12 +84,22 @@ def test_words_that_separate_the_classes_are_learned_and_order_and_batches_chang
         assert network.n_iter_ < network.max_iter  # it converges
 
 
-def test_the_score_of_an_svm_is_the_logistic_of_its_decision_value():
+def test_an_svm_scores_by_the_logistic_a_target_may_be_gender_and_a_seed_pins_the_forest():
     reader = scorer()
     one = reader.score(prompts(TEST[:1]))[0]
     features, model = reader._trained["depression", "original"]
     value = model.decision_function(features.vectors(TEST[:1]))[0]
     assert one.score == pytest.approx(1 / (1 + math.exp(-value)))
+    reader = scorer(target="gender", training=lambda phenotype, regime: [*notes(), {**notes()[0], "gender": ""}])
+    scored = reader.score(prompts(TEST))
+    expected = [row["gender"] for row in notes(12, seed=5)]
+    assert [one.answer for one in scored] == expected
+    assert [one.parts["predicted"] for one in scored] == [float(name == "female") for name in expected]
+    assert reader.identity["target"] == "gender"
+    assert scorer("rf", target="gender").unit == "probability of female"
+    same, again, other = (scorer("rf", seed=seed).score(prompts(["hopeless cheerful"])) for seed in (0, 0, 1))
+    assert same == again
+    assert same != other
 
 
 @pytest.mark.parametrize("classifier", ["svm", "mlp"])
@@ -113,7 +124,7 @@ def test_a_note_without_known_words_is_left_out_and_marked():
     assert math.isnan(scored[0].parts["predicted"])
     assert scored[1] == scorer().score(prompts(TEST[:1]))[0]
     assert sum(told) == 2
-    assert math.isnan(scorer().score(prompts(["unheard"]))[0].score)
+    assert all(math.isnan(one.score) for one in scorer().score(prompts(["unheard", "endless"])))
 
 
 def test_each_phenotype_and_regime_has_its_own_classifier_trained_once():
@@ -134,16 +145,6 @@ def test_each_phenotype_and_regime_has_its_own_classifier_trained_once():
     assert set(reader._trained) == set(asked)
 
 
-def test_the_target_can_be_the_gender():
-    reader = scorer(target="gender", training=lambda phenotype, regime: [*notes(), {**notes()[0], "gender": ""}])
-    scored = reader.score(prompts(TEST))
-    expected = [row["gender"] for row in notes(12, seed=5)]
-    assert [one.answer for one in scored] == expected
-    assert [one.parts["predicted"] for one in scored] == [float(name == "female") for name in expected]
-    assert reader.identity["target"] == "gender"
-    assert scorer("rf", target="gender").unit == "probability of female"
-
-
 def test_the_grid_chooses_what_the_data_need():
     # Exclusive or: no line separates it, a radial kernel does.
     draw = np.random.default_rng(0)
@@ -155,9 +156,6 @@ def test_the_grid_chooses_what_the_data_need():
     assert model.best_params_["svc__C"] in (0.01, 0.1, 1, 10, 100)
     assert model.best_score_ == 1
     assert (model.predict(vectors) == truth).all()
-
-
-def test_versions_of_one_note_stay_in_one_fold():
     # Labels are noise, and every note stands twice: folds that part the twins would look nearly perfect.
     draw = np.random.default_rng(0)
     vectors, truth = np.repeat(draw.normal(size=(100, 8)), 2, axis=0), np.repeat(draw.permutation([0, 1] * 50), 2)
@@ -165,12 +163,6 @@ def test_versions_of_one_note_stay_in_one_fold():
     together = train(vectors, truth, np.repeat(np.arange(100), 2).astype(str), kind="svm", seed=0).best_score_
     assert apart > 0.8
     assert together < 0.6
-
-
-def test_the_seed_pins_the_forest():
-    same, again, other = (scorer("rf", seed=seed).score(prompts(["hopeless cheerful"])) for seed in (0, 0, 1))
-    assert same == again
-    assert same != other
 
 
 @pytest.mark.parametrize(
@@ -225,13 +217,6 @@ def test_a_saved_classifier_is_read_with_its_own_classes(labels, tmp_path):
     assert found.score(prompts(["hopeless"]))[0].score == pytest.approx(column)
 
 
-def test_types_that_skops_does_not_trust_are_listed(tmp_path):
-    io = pytest.importorskip("skops.io", reason="needs skops: pip install 'swapbias[clinical]'")
-    io.dump(Summed(), tmp_path / "mine.skops")
-    with pytest.raises(UsageError, match=r"mine\.skops holds types that skops does not trust: .*Summed"):
-        load_phenotype_classifier(str(tmp_path / "mine.skops"), options=OPTIONS)
-
-
 def test_a_module_gives_a_function(tmp_path, monkeypatch):
     (tmp_path / "own_phenotype.py").write_text(
         "def share(texts):\n    return [float('hopeless' in text) for text in texts]\nfact = 3\n"
@@ -250,10 +235,12 @@ def test_what_is_no_classifier_is_refused(tmp_path):
     skops = pytest.importorskip("skops.io", reason="needs skops: pip install 'swapbias[clinical]'")
     skops.dump({"a": 1}, tmp_path / "dict.skops")
     skops.dump(regression(["sick", "well"] * 2), tmp_path / "named.skops")
+    skops.dump(Summed(), tmp_path / "own.skops")
     (tmp_path / "junk.skops").write_bytes(b"junk")
     for name, sentence in (
         ("dict.skops", "dict has no classes_"),
         ("named.skops", r"labels are \['sick', 'well'\]: none is positive"),
+        ("own.skops", r"own\.skops holds types that skops does not trust: .*Summed"),
         ("junk.skops", r"junk\.skops cannot be read"),
         ("none.skops", r"none\.skops does not exist"),
     ):

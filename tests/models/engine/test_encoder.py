@@ -15,7 +15,7 @@ PACKED = ("bert", "bertweet", "distilbert", "electra", "roberta")
 
 
 @pytest.mark.parametrize("family", MASKED)
-def test_the_engine_equals_one_text_at_a_time_in_any_order_and_batch(family):
+def test_logits_and_hidden_states_equal_one_text_at_a_time_in_any_order_and_batch(family):
     encoded = ids()
     positions = [place % len(one) for place, one in enumerate(encoded)]
     model = made(family)
@@ -25,6 +25,14 @@ def test_the_engine_equals_one_text_at_a_time_in_any_order_and_batch(family):
         found = found.flip(0) if step < 0 else found
         assert torch.allclose(found.softmax(-1), expected.softmax(-1), atol=1e-5)
         assert torch.equal(found.argmax(-1), expected.argmax(-1))
+    model, encoded = made(family).base_model, ids()
+    engine = Engine(model, batch_size=2)
+    for batch in engine.batches([len(one) for one in encoded]):
+        texts = [encoded[at] for at in batch]
+        states = engine.hidden_states(texts).split([len(one) for one in texts])
+        for one, found in zip(texts, states, strict=True):
+            with torch.no_grad():
+                assert torch.allclose(found, model(torch.tensor([one])).last_hidden_state[0], atol=1e-4)
 
 
 def test_a_model_that_was_added_to_is_read_one_length_at_a_time():
@@ -38,49 +46,20 @@ def test_a_model_that_was_added_to_is_read_one_length_at_a_time():
     assert torch.allclose(in_batches(engine, encoded, [1] * 6), expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("family", MASKED)
-def test_hidden_states_equal_one_text_at_a_time(family):
-    model, encoded = made(family).base_model, ids()
-    engine = Engine(model, batch_size=2)
-    for batch in engine.batches([len(one) for one in encoded]):
-        texts = [encoded[at] for at in batch]
-        states = engine.hidden_states(texts).split([len(one) for one in texts])
-        for one, found in zip(texts, states, strict=True):
-            with torch.no_grad():
-                assert torch.allclose(found, model(torch.tensor([one])).last_hidden_state[0], atol=1e-4)
-
-
 @pytest.mark.parametrize("family", PACKED)
-def test_a_row_holds_texts_of_many_lengths_without_padding(family):
+def test_a_row_holds_texts_without_padding_that_do_not_see_each_other_and_leaves_the_model_as_it_was(family):
     model, encoded = made(family), ids()
     batches = Engine(model, batch_size=64).batches([len(one) for one in encoded])
     assert len(batches) == 1  # 24 texts of at most 14 tokens fit into one row
     row = pack([encoded[at] for at in batches[0]], model)
     assert row.ids.shape == (1, sum(map(len, encoded)))
     assert len(row.runs) == len({len(one) for one in encoded})
-
-
-def test_positions_begin_again_with_every_text():
-    # BERT counts from 0, RoBERTa from the one after its padding index (1).
-    for family, first in (("bert", 0), ("roberta", 2)):
-        row = pack([[9, 9], [9, 9], [9, 9, 9]], made(family))
-        assert (row.positions - first).tolist() == [[0, 1, 0, 1, 0, 1, 2]]
-        assert row.starts.tolist() == [0, 2, 4]
-        assert row.runs == ((0, 2, 2), (4, 1, 3))
-
-
-@pytest.mark.parametrize("family", PACKED)
-def test_a_text_does_not_see_its_neighbours(family):
     engine, encoded = Engine(made(family)), ids(6, 5, 5)
     before = engine.logits(encoded, [2] * 6)
     changed = [encoded[0], *([SPECIAL + place] * 5 for place in range(5))]
     after = engine.logits(changed, [2] * 6)
     assert torch.allclose(before[0], after[0], atol=1e-5)
     assert not torch.allclose(before[1], after[1], atol=1e-2)
-
-
-@pytest.mark.parametrize("family", PACKED)
-def test_the_model_is_as_it_was_after_the_engine_has_read(family):
     model, encoded = made(family), ids(2, 6, 6)
     expected = alone(model, encoded, [1, 1])
     Engine(model).logits(encoded, [1, 1])
@@ -90,6 +69,15 @@ def test_the_model_is_as_it_was_after_the_engine_has_read(family):
     short = alone(model, [encoded[1][:4]], [1])
     with torch.no_grad():  # its own attention still honours a mask
         assert torch.allclose(model(padded, attention_mask=mask).logits[1, 1], short[0], atol=1e-4)
+
+
+def test_positions_begin_again_with_every_text():
+    # BERT counts from 0, RoBERTa from the one after its padding index (1).
+    for family, first in (("bert", 0), ("roberta", 2)):
+        row = pack([[9, 9], [9, 9], [9, 9, 9]], made(family))
+        assert (row.positions - first).tolist() == [[0, 1, 0, 1, 0, 1, 2]]
+        assert row.starts.tolist() == [0, 2, 4]
+        assert row.runs == ((0, 2, 2), (4, 1, 3))
 
 
 def test_only_the_asked_tokens_reach_the_last_feed_forward_layer_and_the_head():
@@ -107,7 +95,7 @@ def test_only_the_asked_tokens_reach_the_last_feed_forward_layer_and_the_head():
         assert seen == [10, 10]  # of 70 tokens
 
 
-def test_a_text_that_fits_into_half_a_window_needs_none(monkeypatch):
+def test_a_longformer_needs_no_window_for_short_texts_shares_its_layers_and_keeps_global_attention(monkeypatch):
     # The window is 16: a token sees 8 on either side, so up to 9 tokens all see each other; 10 do not.
     model = made("longformer")
     engine, ran = Engine(model), []
@@ -120,9 +108,6 @@ def test_a_text_that_fits_into_half_a_window_needs_none(monkeypatch):
     found = engine.logits(longer, [0, 9])
     assert ran
     assert torch.allclose(found, alone(made("longformer"), longer, [0, 9]), atol=1e-4)
-
-
-def test_layers_of_a_longformer_are_shared_not_copied():
     model = made("longformer")
     reader, reach = Engine(model)._packing
     assert reach == 9
@@ -130,9 +115,6 @@ def test_layers_of_a_longformer_are_shared_not_copied():
     kept = {name for name, one in reader.named_parameters() if id(one) not in own}
     assert all(one.device.type != "meta" or name in kept for name, one in reader.named_parameters())
     assert not kept
-
-
-def test_a_longformer_classifier_keeps_its_global_attention():
     from transformers import LongformerForSequenceClassification
 
     torch.manual_seed(0)

@@ -1,7 +1,5 @@
 """Texts that begin alike: what is read once says the same as reading every text whole."""
 
-from itertools import product
-
 import pytest
 import torch
 
@@ -102,21 +100,3 @@ def test_impossible_tokens_and_broken_weights_are_what_they_are_when_texts_are_r
             for way in (loglikelihood.plain_ends, loglikelihood.shared_ends)
         ]
         assert ways[1] == pytest.approx(ways[0], abs=1e-5, nan_ok=True)
-
-
-def test_the_deepest_beginnings_are_read_first_where_much_is_held(monkeypatch):
-    texts, held = [([5, *word], 1) for word in product((6, 7), repeat=5)], {}
-    for limit in (0, 2**28):
-        monkeypatch.setattr(loglikelihood, "_MAX_CACHED", limit)
-        tree = loglikelihood._Tree(loglikelihood._Whole(made("GPT2")), texts, 2)
-        take, most = tree._take, []
-
-        def taking(take=take, tree=tree, most=most):
-            most.append(sum(start * len(group) for start, group in tree._due.items()))
-            return take()
-
-        tree._take = taking
-        with torch.inference_mode():
-            list(tree.read())
-        held[limit] = max(most)
-    assert held[0] < held[2**28]

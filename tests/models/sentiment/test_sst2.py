@@ -18,9 +18,6 @@ def test_the_lines_of_a_folder_are_read(tmp_path):
     assert found.train.values.tolist() == [["a, fine film", 1], ["dull", 0]]
     assert found.dev.values.tolist() == [['he said "no"', 0], ["great", 1]]
     assert found.description == f"{tmp_path.name} (stsa.binary.train and stsa.binary.dev)"
-
-
-def test_changing_a_label_changes_the_fingerprint(tmp_path):
     found = []
     for last in (0, 1):
         (tmp_path / "stsa.binary.train").write_text(f"1 good film\n0 bad film\n{last} long film\n")
@@ -52,10 +49,6 @@ def test_sst2_is_read_from_the_hub(monkeypatch):
     found = load_sentiment_data("sst2")
     assert found.train.values.tolist() == found.dev.values.tolist() == [["fine", 1], ["dull", 0]]
     assert found.description == f"{HUB_ID} (Hub)"
-
-
-def test_without_the_hub_a_folder_is_asked_for(monkeypatch):
-    import datasets
 
     def load(name):
         raise ConnectionError("no route\nto host")
@@ -115,14 +108,8 @@ def test_the_audit_by_hand():
     assert found.gap.value == 0.5
     expected = group_gap([1, 0, 0, 1, 1, 1], [*"mmmm", *"ff"], reference_group="m", test="welch")
     assert found.gap == expected
-
-
-def test_swapping_the_labels_flips_the_gap():
     rows = labelled(("he is good", 0), ("he is", 1), ("she is", 1), ("my aunt is", 1))
     assert gender_audit(rows.assign(label=1 - rows["label"])).gap.value == -gender_audit(rows).gap.value == -0.5
-
-
-def test_without_sentences_of_a_gender_the_gap_is_nan():
     found = gender_audit(labelled(("he is good", 1), ("nobody", 0)))
     assert (found.n_male, found.n_female, found.mean_male) == (1, 0, 1.0)
     assert math.isnan(found.mean_female)

@@ -153,7 +153,7 @@ def test_the_same_seed_gives_the_same_model(settings, tmp_path):
     assert same == (settings.kind == "bow")  # its fit has no chance in it
 
 
-def test_the_most_frequent_words_are_kept_in_lower_case():
+def test_the_lstm_has_the_frequent_words_reads_no_padding_and_is_saved_whole(tmp_path):
     models = pytest.importorskip("gensim.models", reason="needs gensim: pip install 'swapbias[train]'")
     keyed = models.KeyedVectors(1)
     keyed.add_vectors(["Film", "Mary", "rare", "film"], np.array([[1.0], [2.0], [3.0], [4.0]], dtype=np.float32))
@@ -164,9 +164,6 @@ def test_the_most_frequent_words_are_kept_in_lower_case():
     assert BiLstm(words, vectors, units=2).ids(["Mary, rare FILM"]) == [[2, 0, 0, 1]]
     keyed.expandos["count"] = np.array([1, 2, 9, 5])
     assert frequent_words(keyed, most=2)[0] == ["rare", "film"]
-
-
-def test_what_pads_a_shorter_sentence_is_not_read():
     network = BiLstm(["a", "b"], torch.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, -1.0]]), units=3).eval()
 
     def logits(*ids):
@@ -178,9 +175,6 @@ def test_what_pads_a_shorter_sentence_is_not_read():
     assert together[:, 0].tolist() == [0, 0]  # the second logit alone decides
     assert together[0, 1].item() == pytest.approx(alone[1].item(), abs=1e-6)
     assert logits([2, 1])[0, 1].item() != pytest.approx(alone[1].item(), abs=1e-6)  # order matters
-
-
-def test_a_saved_lstm_reads_as_before_whatever_the_batch(tmp_path):
     network = BiLstm(["good", "bad"], torch.randn(3, 4), units=3).eval()
     network.save(tmp_path)
     texts = [text for text, _ in DEV]
@@ -248,16 +242,6 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path, data):
     assert (tmp_path / "empty" / "training.json").is_file()
 
 
-def test_what_a_killed_process_left_beside_a_whole_folder_goes(tmp_path, data):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "model.skops").write_text("whole")
-    (tmp_path / ".out.lock").touch()  # killed after the folder was renamed, before its lock was removed
-    with pytest.raises(UsageError, match="holds something"):
-        train(TrainSettings(kind="bow", data=str(data)), tmp_path / "out")
-    assert sorted(path.name for path in tmp_path.glob("*out*")) == ["out"]
-    assert (tmp_path / "out" / "model.skops").read_text() == "whole"
-
-
 @pytest.mark.parametrize("trouble", [KeyboardInterrupt, OSError])
 def test_a_stop_leaves_nothing(settings, tmp_path, trouble):
     def bar(title, total):
@@ -272,33 +256,21 @@ def test_a_stop_leaves_nothing(settings, tmp_path, trouble):
     assert list((tmp_path / "place").iterdir()) == []
 
 
-def test_vectors_of_another_language_are_refused(tmp_path, data):
+def test_sentences_and_vectors_that_teach_nothing_are_refused(tmp_path, data):
+    folder = write_stsa(tmp_path / "marks", [("!", 1), ("?", 0)], [("!", 1), ("?", 0)])
+    with pytest.raises(ValueError, match="hold no words"):
+        train(TrainSettings(kind="bow", data=str(folder)), tmp_path / "m")
     (tmp_path / "other.vec").write_text("1 2\nfilmo 1 2\n")
     with pytest.raises(ValueError, match="other knows no word of the training sentences"):
         train(TrainSettings(kind="bilstm", data=str(data), vectors=tmp_path / "other.vec"), tmp_path / "m")
 
 
-def test_sentences_without_words_are_refused(tmp_path):
-    folder = write_stsa(tmp_path / "marks", [("!", 1), ("?", 0)], [("!", 1), ("?", 0)])
-    with pytest.raises(ValueError, match="hold no words"):
-        train(TrainSettings(kind="bow", data=str(folder)), tmp_path / "m")
-
-
-def test_long_training_sentences_are_cut_and_counted(tmp_path, encoder):
-    rows = [*sentences(16), ("good " * 40, 1)]
-    folder = write_stsa(tmp_path / "long", rows, sentences(4))
-    train(
-        TrainSettings(kind="encoder", data=str(folder), encoder=str(encoder), epochs=1, device="cpu"), tmp_path / "m"
-    )
-    assert json.loads((tmp_path / "m" / "training.json").read_text())["model"]["train_cut"] == 1
-
-
-def test_dev_sentences_that_cannot_be_read_do_not_count(tmp_path, encoder):
-    rows = sentences(64)
-    folder = write_stsa(tmp_path / "long", rows, [*DEV, ("bad " * 40, 1)])
+def test_long_sentences_are_cut_in_training_and_not_counted_in_dev(tmp_path, encoder):
+    folder = write_stsa(tmp_path / "long", [*sentences(64), ("good " * 40, 1)], [*DEV, ("bad " * 40, 1)])
     options = {"encoder": str(encoder), "epochs": 8, "rate": 3e-3, "batch_size": 8, "device": "cpu"}
     trained = train(TrainSettings(kind="encoder", data=str(folder), **options), tmp_path / "m")
     assert (trained.dev_accuracy, trained.n_dev) == (1.0, 16)
+    assert json.loads((tmp_path / "m" / "training.json").read_text())["model"]["train_cut"] == 1
 
 
 def test_an_encoder_without_its_weights_is_refused(tmp_path, data, encoder):
