@@ -94,9 +94,9 @@ def test_what_a_model_leaves_out_of_notes_about_women_is_found(notes, tmp_path, 
     assert "keeps more of the facts of notes about men" in (run.folder / "report.html").read_text()
 
 
-def test_labels_have_flips_and_rates_and_no_explanation_that_would_ask_a_thousand_times(notes, tmp_path, quiet):
+def test_labels_have_flips_and_rates_and_each_note_is_asked_about_once(notes, tmp_path, quiet):
     with ChatServer(lambda prompt: "(A)" if SHE.search(prompt.partition("Note:\n")[2]) else "No.") as server:
-        run, found = start(asked(notes, server, task="labels"), tmp_path / "run", draw=False, **quiet)
+        _, found = start(asked(notes, server, task="labels"), tmp_path / "run", draw=False, **quiet)
         assert len(server.requests) == 24
     values = {(one.measure, one.contrast): one.estimate.value for one in found if one.slice_by == "phenotype"}
     assert values["flip_rate", "female and male"] == 1
