@@ -354,20 +354,26 @@ def load_sentiment_model(folder: str | Path, *, options: LoadOptions | None = No
 # --- bag of words -----------------------------------------------------------------------------------------
 
 
-def _train_bow(settings: TrainSettings, data: SentimentData, folder: Path, bar: Bar) -> Fitted:
-    """TF-IDF of single words and logistic regression, scikit-learn's defaults; the seed changes nothing."""
+def fit_bow(texts: Sequence[str], labels: Sequence[int]) -> Any:
+    """TF-IDF of single words and logistic regression, scikit-learn's defaults; a ValueError without words."""
     need("A bow", "sklearn", "skops", extra="train")
-    import skops.io
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
-    advance, model = bar("Training bow", 1), make_pipeline(TfidfVectorizer(), LogisticRegression(max_iter=1_000))
     try:
-        model.fit(data.train["text"], data.train["label"])
+        return make_pipeline(TfidfVectorizer(), LogisticRegression(max_iter=1_000)).fit(texts, labels)
     except ValueError as error:  # an empty vocabulary
         raise ValueError(f"The training sentences hold no words ({error}). Check them.") from error
-    skops.io.dump(model, folder / loading.SKOPS)  # runs nothing when it is read
+
+
+def _train_bow(settings: TrainSettings, data: SentimentData, folder: Path, bar: Bar) -> Fitted:
+    """Fitted in one go; the seed changes nothing. skops runs nothing when the file is read."""
+    advance = bar("Training bow", 1)
+    model = fit_bow(list(data.train["text"]), list(data.train["label"]))
+    import skops.io
+
+    skops.io.dump(model, folder / loading.SKOPS)
     advance(1)
     return lambda texts: np.asarray(model.predict_proba(texts))[:, 1], {"words": len(model[0].vocabulary_)}
 
