@@ -335,6 +335,15 @@ def test_a_stopped_job_goes_on_with_the_parts_that_are_missing_or_damaged(tmp_pa
     assert seen[0].rows > 15  # it did not begin anew
 
 
+def test_a_flipped_bit_of_a_part_is_seen_when_it_is_read(tmp_path):
+    run(write_csv(tmp_path / "a.csv", many()), tmp_path / "out")
+    part = tmp_path / "out/data/part-00000.parquet"
+    content = part.read_bytes()
+    part.write_bytes(content[:60] + bytes([content[60] ^ 1]) + content[61:])  # of the first page
+    with pytest.raises(ValueError, match="no whole Parquet file"):
+        list(open_source(str(part), "text").read(100))
+
+
 KILLED = """
 import os, sys, time
 from pathlib import Path
