@@ -69,7 +69,7 @@ SIDES = {
     "normal": (1.0,),
     "lognormal": (1.0, -1.0),
 }  # of a gap at the margin, where they differ
-FEW = "4 templates x 11"  # no primary finding of the studies, but as many clusters as own studies have
+FEW = ("4 templates x 11", "50 prompts x 6 + 6 names")  # no primary findings of the studies, but as in own studies
 BASELINES = ((0.0, 0.05), (0.3, 0.35), (0.3, -0.35), (0.3, 0.3))  # a baseline's gap and the model's
 NEAR = 0.03  # predicted power may be this far from simulated power
 STIGMA = {"template": 0.042, "condition": 0.115, "": 0.035}
@@ -471,7 +471,7 @@ def _gates(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     count = scaled(AUDITS, scale)
     rows: list[tuple[str, ...]] = []
     for design in designs():
-        if not (design.reported or design.clusters == FEW):
+        if not (design.reported or design.clusters in FEW):
             continue
         margin = margin_in(design.experiment.unit, MARGIN)
         calm = _calm(design, margin / SHARP)

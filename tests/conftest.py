@@ -45,31 +45,29 @@ def _beside(name):
     return ROOT.parent / "shared" / name
 
 
+def _folder(variable, place, what):
+    folder = Path(os.environ.get(variable, _beside(place)))
+    if not folder.is_dir():
+        pytest.skip(f"needs {what}: set {variable} to the folder")
+    return folder
+
+
 @pytest.fixture
 def upstream():
     """The folder of released outputs."""
-    folder = Path(os.environ["SWAPBIAS_UPSTREAM"])
-    if not folder.is_dir():
-        pytest.skip("needs the authors' released outputs: set SWAPBIAS_UPSTREAM to a folder that holds them")
-    return folder
+    return _folder("SWAPBIAS_UPSTREAM", "upstream", "the authors' released outputs")
 
 
 @pytest.fixture
 def real_masked_model():
     """A real small masked language model."""
-    folder = Path(os.environ.get("SWAPBIAS_TEST_MODEL", _beside("models/mini-mlm")))
-    if not folder.is_dir():
-        pytest.skip("needs a masked language model: set SWAPBIAS_TEST_MODEL to its folder")
-    return folder
+    return _folder("SWAPBIAS_TEST_MODEL", "models/mini-mlm", "a masked language model")
 
 
 @pytest.fixture(scope="session")
 def clinical():
     """A folder of real, public, transcribed medical reports."""
-    folder = Path(os.environ.get("SWAPBIAS_TEST_CLINICAL", _beside("clinical")))
-    if not folder.is_dir():
-        pytest.skip("needs medical reports: set SWAPBIAS_TEST_CLINICAL to their folder")
-    return folder
+    return _folder("SWAPBIAS_TEST_CLINICAL", "clinical", "medical reports")
 
 
 @pytest.fixture(scope="session")

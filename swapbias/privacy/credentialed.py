@@ -42,12 +42,10 @@ def mark(folder: Path) -> None:
 
 
 @contextmanager
-def for_owner_alone(credentialed: bool, *folders: Path) -> Iterator[None]:
-    """While the block runs, files of every library are their user's alone (umask 077); ``folders`` are closed."""
+def for_owner_alone(credentialed: bool) -> Iterator[None]:
+    """While the block runs, files of every library are their user's alone (umask 077)."""
     before = os.umask(0o077) if credentialed else None
     try:
-        for folder in filter(Path.is_dir, folders if credentialed else ()):
-            folder.chmod(OWNER_FOLDER)
         yield
     finally:
         if before is not None:
@@ -57,7 +55,7 @@ def for_owner_alone(credentialed: bool, *folders: Path) -> Iterator[None]:
 @contextmanager
 def writing(folder: Path, credentialed: bool, *, then: str = "") -> Iterator[None]:
     """Make a folder and write to it as the only process (``files.locked``); of credentialed notes it is marked."""
-    with for_owner_alone(credentialed, folder):
+    with for_owner_alone(credentialed):
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder, then=then):
             if credentialed:

@@ -27,7 +27,7 @@ from .his_or_him import (
     verb_class as verb_class,
     word_class as word_class,
 )
-from .jobs import Progress as Progress, SwapResult as SwapResult, swap_files as swap_files
+from .jobs import Job as Job, Progress as Progress, SwapResult as SwapResult, swap_files as swap_files
 from .readers import read_files as read_files
 from .referents import REASONS as REASONS, SPOUSES as SPOUSES, WHOSE as WHOSE
 from .resolvers import (
@@ -38,4 +38,3 @@ from .resolvers import (
     windows as windows,
 )
 from .swapper import MODES as MODES, Swapped as Swapped, Swapper as Swapper, without_groups as without_groups
-from .versions import Job as Job

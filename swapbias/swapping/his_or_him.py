@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 
 from swapbias.studies import corpus_dir, read_table
-from swapbias.swapping.table import pattern, word_list
+from swapbias.swapping.table import pattern, weights_of, word_list
 
 _CLOSED = word_list("closed_words")
 # Verbs that take a person and a thing ("gave her solace"), and verbs that take a person who does something
@@ -185,12 +185,6 @@ def log_odds_of_his(before: str, after: str) -> float:
     return in_context(last_word(before[-NEAR:]), after[:NEAR])
 
 
-@cache
-def _weights() -> Mapping[str, float]:
-    rows = read_table(corpus_dir("gender_lexicon") / "his_him_weights.csv", ("feature", "weight"))
-    return {row["feature"]: float(row["weight"]) for row in rows}
-
-
 # After them a noun is often a thing ("gave him tablets"), but hardly ever one of these: "gave his son".
 _SOMEBODY = word_list("somebody")
 _OWN = frozenset({"hers", "ours", "theirs", "yours"})
@@ -247,7 +241,7 @@ def by_words(previous: str, following: str | None) -> float:
         return -SURE  # "gave her hers"
     if following in _SOMEBODY and previous not in ("is", "was", "be", "been", "being"):
         return SURE
-    weights = _weights()
+    weights = weights_of("his_him_weights.csv")
     odds = weights["bias"] + sum(weights.get(name, 0.0) for name in features(previous, following))
     if previous in _FEEDS and following and (following[0].isdigit() or following in _COUNTS):
         return -SURE  # "gave her two units"
@@ -269,7 +263,7 @@ def in_context(previous: str, after: str) -> float:
 def _by_second(previous: str, following: str | None, second: str | None, opens: bool) -> float:
     if odds_of_phrase := _phrased(previous, following, second):
         return odds_of_phrase
-    weights = _weights()
+    weights = weights_of("his_him_weights.csv")
     return sum(weights.get(name, 0.0) for name in further_features(previous, following, second, opens))
 
 

@@ -11,7 +11,7 @@ notes of ``clinical_swaps``. All text is bytes, as it stands in the buffer, so t
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from itertools import takewhile
@@ -21,10 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.studies import corpus_dir, read_table
 from swapbias.swapping.his_or_him import by_words, first_word, last_word
 from swapbias.swapping.matches import Bytes, Ints, Matches, signs_of
-from swapbias.swapping.table import DEMOGRAPHIC, GLUED, byte_pattern, rules, word_list
+from swapbias.swapping.table import DEMOGRAPHIC, GLUED, byte_pattern, filled, pattern, rules, weights_of, word_list
 
 WHOSE, SPOUSES = ("everyone", "patient"), ("swap", "keep")
 REASONS = ("relative", "spouse", "clinician", "other", "no_person", "both", "unknown")
@@ -54,21 +53,12 @@ _KINDS_OF_WORDS = {
 
 
 def kind_of(text: str) -> int:
-    """What kind of word a term of the table is; a term that is in no list names a relative.
-
-    >>> kind_of("she") == PRONOUN, kind_of("yof") == LETTER, kind_of("stepson") == KIN
-    (True, True, True)
-    """
+    """What kind of word a term of the table is; a term that is in no list names a relative."""
     return next((kind for kind, words in _KINDS_OF_WORDS.items() if text in words), KIN)
 
 
 def is_plural(text: str) -> bool:
     return text.endswith(("s", "men")) and not text.endswith("ss") and text not in _PRONOUNS | _TITLES | DEMOGRAPHIC
-
-
-@cache
-def _re(pattern: str) -> re.Pattern[bytes]:
-    return re.compile(pattern.encode(), re.IGNORECASE)
 
 
 # --- sentences and headings ---------------------------------------------------------------------------------
@@ -96,7 +86,7 @@ def in_family_history(before: bytes) -> bool:
 
 # --- the note ---------------------------------------------------------------------------------------------
 
-_HEAD = 400  # bytes that say whether a note is about a newborn
+_HEAD = 400  # bytes
 _GROWN = 37  # years; mothers of patients are younger at times, and children are described in up to 36 months
 
 
@@ -112,11 +102,7 @@ def is_infant(head: bytes) -> bool:
 
 @lru_cache(maxsize=64)
 def is_adult(head: bytes) -> bool:
-    """Whether the first age that a note tells is that of a grown person.
-
-    >>> is_adult(b"60F here with her son, 9 y/o"), is_adult(b"12M with mother, 40 y/o")
-    (True, False)
-    """
+    """Whether the first age that a note tells is that of a grown person."""
     found = byte_pattern("first_age").search(head)
     return bool(found and int(found.group(1)) >= _GROWN and not is_infant(head))
 
@@ -154,29 +140,26 @@ class Word:
 
 
 _SIDES = "he|his|him|himself|m|male|man|boy", "she|her|hers|herself|f|female|woman|girl"
-_PARTNER_AFTER = [_re(rf"\s*(?:/|\bor\b)\s*\(?\s*(?:{words})\b") for words in _SIDES]
-_PARTNER_BEFORE = [_re(rf"\b(?:{words})\s*(?:/|\bor\b)\s*$") for words in _SIDES]
+_PARTNER_AFTER, _PARTNER_BEFORE = (
+    [re.compile(text.replace("SIDE", words).encode(), re.IGNORECASE) for words in _SIDES]
+    for text in (r"\s*(?:/|\bor\b)\s*\(?\s*(?:SIDE)\b", r"\b(?:SIDE)\s*(?:/|\bor\b)\s*$")
+)
 
 
 def both(side: int, before: bytes, after: bytes) -> bool:
     """Whether the other gender's word stands beside it as its alternative: "his/her", "he or she"."""
-    near = after[:6].lower() + b" " + before[-24:].lower()
-    if b"/" not in near and b"or" not in near:
-        return False
-    return bool(_PARTNER_AFTER[1 - side].match(after) or _PARTNER_BEFORE[1 - side].search(before[-24:]))
+    if _PARTNER_AFTER[1 - side].match(after):
+        return True
+    tail = before[-24:].rstrip()
+    return tail[-2:].lower().endswith((b"/", b"or")) and bool(_PARTNER_BEFORE[1 - side].search(tail))
 
 
 # --- nouns and titles: rules ---------------------------------------------------------------------------------
 
 
 FACTS: Mapping[str, Callable[[Word], bool]] = {  # by their names in rules
-    "own": lambda word: word.side == word.row.side,  # it tells the patient's gender
-    "woman": lambda word: word.row.side == 1,  # the patient is one
     "newborn": lambda word: is_infant(word.row.head),
     "grown": lambda word: is_adult(word.row.head),
-    "plural": lambda word: is_plural(word.text),
-    "young": lambda word: word.text in ("boy", "girl"),
-    "wedding": lambda word: word.text in ("landlord", "landlady", "groom", "bride", "bridegroom"),
     "paired": lambda word: both(word.side, word.before, word.after),
     "led": lambda word: bool(byte_pattern("somebody_named").search(word.clause)),  # somebody is named in its sentence
     "first": lambda word: not word.row.surname or not word.surname,  # no other name of the patient's was read
@@ -185,11 +168,37 @@ FACTS: Mapping[str, Callable[[Word], bool]] = {  # by their names in rules
 }
 
 
+@cache
+def _rules_of(kind: int, text: str, own: bool, woman: bool) -> Sequence[tuple[Any, ...]]:
+    """What is left of the rules for a word: what each says, its patterns, and facts that take more than the word."""
+    known = {
+        "own": own,  # it tells the patient's gender
+        "woman": woman,  # the patient is one
+        "plural": is_plural(text),
+        "young": text in ("boy", "girl"),
+        "wedding": text in ("landlord", "landlady", "groom", "bride", "bridegroom"),
+    }
+    found = []
+    for rule in rules("person_rules.csv")[_KIND_NAME[kind]]:
+        wanted = {name.lstrip("!"): not name.startswith("!") for name in rule.when}
+        if all(known.get(name, value) == value for name, value in wanted.items()):
+            patterns = [one and re.compile(filled(one).encode()) for one in (rule.before, rule.after, rule.unless)]
+            facts = [(FACTS[name], value) for name, value in wanted.items() if name not in known]
+            found.append((WHY.index(rule.row["says"]), *patterns, facts))
+    return found
+
+
 def why_left(kind: int, word: Word) -> int:
-    """The reason of the first rule that fits; a title's surname is noted."""
-    every = rules("person_rules.csv")[_KIND_NAME[kind]]
-    fitting = (rule for rule in every if rule.fits(lambda name: FACTS[name](word), word.before, word.after))
-    why = WHY.index(next(fitting).row["says"])
+    """The reason of the first rule that fits, its facts looked at last; a title's surname is noted."""
+    every = _rules_of(kind, word.text, word.side == word.row.side, word.row.side == 1)
+    why: int = next(
+        why
+        for why, before, after, unless, facts in every
+        if (not after or after.match(word.after))
+        and (not before or before.search(word.before))
+        and not (unless and unless.search(word.before))
+        and all(fact(word) == value for fact, value in facts)
+    )
     if kind == TITLE and why == CLINICIANS:
         word.row.strangers.add(word.surname)
     elif kind == TITLE and why == MINE and not word.row.surname:
@@ -224,79 +233,88 @@ class Mention(NamedTuple):
 
 
 class Earlier(NamedTuple):
-    """A pronoun that was decided: where it stands, whether it is a subject, and whether it means the patient."""
+    """A pronoun that was decided: where it begins, whether it is a subject, and whether it means the patient."""
 
     start: int
-    end: int
     subject: bool
     patient: bool
 
 
-_WORD = re.compile(
-    rb"(?:drs?|mrs?|ms|st|vs|jr|sr|[b-hj-z])\.(?=\s)|[a-z]+(?:(?:'|\xe2\x80\x99|-)[a-z]+)*|"
-    rb"\d[\d./,:-]*|[.!?:;\n]|[,()\"/]"
+_WORD = re.compile(  # in lower case, of bytes read as Latin-1
+    r"[a-z]{4,}(?:(?:'|\xe2\x80\x99|-)[a-z]+)*|(?:drs?|mrs?|ms|st|vs|jr|sr|[b-hj-z])\.(?=\s)|"
+    r"[a-z]+(?:(?:'|\xe2\x80\x99|-)[a-z]+)*|\d[\d./,:-]*|[.!?:;\n]|[,()\"/]",
+    re.ASCII,
 )
-_ENDS = frozenset((b".", b"!", b"?", b":", b"\n"))
+_ENDS = frozenset(".!?:\n")
 
 
-def _set(words: str) -> frozenset[bytes]:
-    return frozenset(words.encode().split())
-
-
-def _listed(name: str) -> frozenset[bytes]:
-    return frozenset(word.encode() for word in word_list(name))
-
-
-_AUXILIARY = _set("is was were be been being has have had did does do not") | _listed("between_subject_and_verb")
-_MODAL = _listed("modal_verbs")
-_PARTICIPLES = _listed("participles")
-_PAST, _SAYING, _OPENING = _listed("past_verbs"), _listed("saying_verbs"), _listed("opening_words")
-_PREPOSITIONS, _LEADING = _listed("prepositions"), _listed("leading_words")
-_JOINING = _listed("joining_words")
-_PRESENT = _listed("presence")
-_SUBJECTS, _HIS, _HER = _set("he she"), _set("he him his himself"), _set("she her hers herself")
+_AUXILIARY = word_list("between_subject_and_verb").union(
+    ["is", "was", "were", "be", "been", "being", "has", "have", "had", "did", "does", "do", "not"]
+)
+_MODAL, _PARTICIPLES = word_list("modal_verbs"), word_list("participles")
+_PAST, _SAYING, _OPENING = word_list("past_verbs"), word_list("saying_verbs"), word_list("opening_words")
+_PREPOSITIONS, _LEADING = word_list("prepositions"), word_list("leading_words")
+_JOINING, _PRESENT = word_list("joining_words") | {"i", "we"}, word_list("presence")
+_SUBJECTS, _HIS = frozenset({"he", "she"}), frozenset({"he", "him", "his", "himself"})
+_HER = frozenset({"she", "her", "hers", "herself"})
 _KINDS = "KSTOCP"
 
 
+class _Words:
+    """The words before one pronoun after another of a text in lower case."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._low, self._words, self._starts = text, -1, list[str](), list[int]()
+
+    def between(self, low: int, high: int) -> tuple[list[str], list[int]]:
+        """The words of the text from ``low`` to ``high``, and where each begins; both hold until the next call.
+
+        Those of the last call are found once if ``low`` is the same; ``high`` only grows.
+        """
+        if low != self._low:
+            self._low, self._words, self._starts = low, [], []
+        words, starts, begin = self._words, self._starts, low
+        if words:  # the last one may have been cut
+            begin, _ = starts.pop(), words.pop()
+        found = _WORD.findall(self._text, begin, high)
+        words += found
+        for word in found:  # between words stands nothing of which words are made
+            starts.append(begin := self._text.index(word, begin, high))
+            begin += len(word)
+        return words, starts
+
+
 @lru_cache(maxsize=4096)
-def _shape(word: bytes) -> str:
+def _shape(word: str) -> str:
     """A word as a feature: relatives, clinicians and numbers by their kind alone."""
     if not word:
         return "none"
-    if word[:1].isdigit():
-        return "digit"
-    if not word[:1].isalpha():
-        return "line" if word == b"\n" else word.decode()
-    if byte_pattern("kin_shape").match(word):
+    if not word[0].isalpha():
+        return "digit" if word[0].isdigit() else "line" if word == "\n" else word
+    if pattern("kin_shape").match(word):
         return "KIN"
-    return "STAFF" if byte_pattern("staff_shape").match(word) else word.decode(errors="ignore")
+    return "STAFF" if pattern("staff_shape").match(word) else word
 
 
-class _Verb(NamedTuple):
+def _verb(words: Sequence[str]) -> tuple[str, str]:
     """The first full verb after a subject, and its tense with its auxiliary: ``pastwas``, ``modal``, ``ing``."""
-
-    word: bytes
-    tense: str
-
-
-def _verb(words: Sequence[bytes]) -> _Verb:
-    first = next((word for word in words[:3] if word in (b"is", b"was", b"has", b"had")), b"").decode()
+    first = next((word for word in words[:3] if word in ("is", "was", "has", "had")), "")
     modal = False
     for word in words[:6]:
         if word in _MODAL:
             modal = True
-        elif word in _AUXILIARY or word.endswith(b"ly"):
+        elif word in _AUXILIARY or word.endswith("ly"):
             continue
-        elif not word[:1].isalpha():
+        elif not word[0].isalpha():
             break
         elif modal:
-            return _Verb(word, f"modal{first}")
-        elif word.endswith(b"ed") or word in _PAST or (first and word in _PARTICIPLES):
-            return _Verb(word, f"past{first}")
+            return word, f"modal{first}"
+        elif word.endswith("ed") or word in _PAST or (first and word in _PARTICIPLES):
+            return word, f"past{first}"
         else:
-            tense = "ing" if word.endswith(b"ing") else "present" if word.endswith(b"s") else "base"
-            return _Verb(word, tense + first)
-    return _Verb(b"", ("modal" if modal else "") + first)
+            tense = "ing" if word.endswith("ing") else "present" if word.endswith("s") else "base"
+            return word, tense + first
+    return "", ("modal" if modal else "") + first
 
 
 def role_of(word: str, before: bytes, after: bytes) -> str:
@@ -317,15 +335,14 @@ def role_of(word: str, before: bytes, after: bytes) -> str:
 
 @dataclass
 class Pronoun:
-    """A pronoun in its context.
+    """A pronoun in its context, and what is seen of it whoever it means.
 
     Attributes:
-        word: in lower case.
-        start: where it stands in its text.
-        first: where ``before`` begins in the buffer, as ``mentions`` and ``earlier`` count.
-        before, after: the text around it.
-        mentions: persons named in ``before``, in order, who may be the referent.
-        earlier: pronouns of the same gender in ``before``.
+        word: in lower case. start: where it stands in its text.
+        first: where ``before`` begins in the buffer, as ``starts``, ``mentions`` and ``earlier`` count.
+        before, after: the text around it. words, following: their words. starts: where those before begin.
+        mentions: persons named before, in order, who may be the referent.
+        earlier: pronouns of the same gender before.
     """
 
     word: str
@@ -333,26 +350,33 @@ class Pronoun:
     first: int
     before: bytes
     after: bytes
+    words: Sequence[str]
+    starts: Sequence[int]
+    following: Sequence[str]
     mentions: Sequence[Mention]
     earlier: Sequence[Earlier]
 
     def __post_init__(self) -> None:
-        """Cut the text around it into words, and find where sentences begin."""
-        found = [*_WORD.finditer(self.before.lower())]
-        self.words = [match[0] for match in found]
-        self.starts = [match.start() + self.first for match in found]
-        self.following: list[bytes] = _WORD.findall(self.after.lower())
+        """Find where sentences begin, and what stands beside the pronoun."""
         self.bounds = [0]
         for at in [at for at, word in enumerate(self.words) if word in _ENDS]:
             if at == self.bounds[-1]:  # nothing but signs since the last
                 self.bounds[-1] = at + 1
             else:
                 self.bounds.append(at + 1)
-        self.here = self.bounds[-1]
-
-    def at(self, offset: int) -> int:
-        """The number of the word that begins at an offset, or after it."""
-        return bisect_left(self.starts, offset)
+        self.here, size = self.bounds[-1], len(self.words)
+        self.begin = self.starts[self.here] if self.here < size else self.first + len(self.before)
+        self.role = role = role_of(self.word, self.before, self.after)
+        self.opens = _OPENING.issuperset(self.words[self.here :])  # no more than when: "Today he", "But she"
+        self.near = f"near:{role},{_shape(self.words[-1] if self.here < size else '^')}"
+        self.others = f"others:{role},{min(sum([one.kind != PATIENT for one in self.mentions]), 4)}"
+        self.next = f"after:{role},{_shape(self.following[0]) if self.following else 'none'}"
+        self.event = f"events:{_event_before(self)},{'^' * self.opens}{role}"
+        inside = [was for was in self.earlier if was.subject and was.start >= self.begin]
+        self.subject = f"subject:{role},{_label(inside[-1] if inside else None)}"
+        self.before_it = _subject_before(self)
+        if role == "subject":
+            self.does = _does(self)
 
     def sentence(self, at: int) -> int:
         """Where the sentence of a word begins."""
@@ -362,10 +386,6 @@ class Pronoun:
         """How many sentences end between a word and the pronoun, 3 for more."""
         return min(len(self.bounds) - bisect_right(self.bounds, at), 3)
 
-    def opens(self, low: int, high: int) -> bool:
-        """Whether the words say no more than when: "Today he", "But she"."""
-        return all(word in _OPENING for word in self.words[low:high])
-
 
 def candidates(one: Pronoun) -> Sequence[Mention]:
     """Who may be the referent but the patient: the last of those who were named, one alone before several.
@@ -373,64 +393,60 @@ def candidates(one: Pronoun) -> Sequence[Mention]:
     A full name that opens the sentence ("Amy Roe is well; she") and that nobody was introduced by is the patient's.
     """
     others = [person for person in reversed(one.mentions) if person.kind != PATIENT]
-    if one.here < len(one.words) and byte_pattern("full_name").match(one.before, one.starts[one.here] - one.first):
-        others = [person for person in others if person.start >= one.starts[one.here]]
+    if one.here < len(one.words) and byte_pattern("full_name").match(one.before, one.begin - one.first):
+        others = [person for person in others if person.start >= one.begin]
     return [person for person in others if not person.plural][:_FEW] or others[:1]
 
 
 def features(one: Pronoun, person: Mention) -> list[str]:
     """What tells whether a pronoun means a person or the patient, as names of weights."""
-    role, kind = role_of(one.word, one.before, one.after), _KINDS[person.kind]
-    at, end = one.at(person.start), one.at(person.end)
-    away, begin = one.away(at), one.sentence(at)
-    heads, opens = _heads(one.words[begin:at]), one.opens(one.here, len(one.words))
-    theirs = _predicate(one.words[end:])
-    action = _verb(theirs).word
-    says = any(word in _SAYING for word in (action, *theirs[:4]))
-    last, subject, before = _decided(one, person)
+    role, kind, words = one.role, _KINDS[person.kind], one.words
+    at, end = bisect_left(one.starts, person.start), bisect_left(one.starts, person.end)
+    away, opens, heads = one.away(at), one.opens, _heads(words[one.sentence(at) : at])
+    theirs = _predicate(words[end:])
+    action, _ = _verb(theirs)
+    says = not _SAYING.isdisjoint((action, *theirs[:4]))
+    last = _label(one.earlier[-1] if one.earlier and one.earlier[-1].start > person.start else None)
     patient = _patient_named(one, person)
-    previous = _shape(one.words[-1] if one.here < len(one.words) else b"^")
-    after = _shape(one.following[0]) if one.following else "none"
     where, who = f"{role},{away}", f"{role},{kind}"
     found = [
-        f"where:{where}", f"who:{who}", f"who-where:{who},{away}", f"last:{where},{last},{heads}",
-        f"subject:{role},{subject}", f"before:{where},{before}", f"patient:{role},{patient}",
-        f"patient-opens:{where},{patient},{opens},{heads}", f"near:{role},{previous}",
-        f"verb-theirs:{who},{action.decode(errors='ignore')}", f"says:{where},{heads},{says}",
-        f"present:{role},{any(word in _PRESENT for word in theirs[:5])}",
-        f"gap:{away},{min(len(one.words) - end, 40) // 4}",
-        f"others:{role},{min(sum(p.kind != PATIENT for p in one.mentions), 4)}",
-        f"after:{role},{after}", f"events:{_event_before(one)},{'^' * opens}{role}",
+        f"where:{where}", f"who:{who}", f"who-where:{who},{away}", f"last:{where},{last},{heads}", one.subject,
+        f"before:{where},{one.before_it}", f"patient:{role},{patient}",
+        f"patient-opens:{where},{patient},{opens},{heads}", one.near, f"verb-theirs:{who},{action}",
+        f"says:{where},{heads},{says}", f"present:{role},{not _PRESENT.isdisjoint(theirs[:5])}",
+        f"gap:{away},{min(len(words) - end, 40) // 4}", one.others, one.next, one.event,
     ]  # fmt: skip
-    return found + (_of_subject(one, f"{kind},{away}", opens) if role == "subject" else [])
+    if role == "subject":
+        verb, tense, thing, beside, follows = one.does
+        found += [
+            f"verb:{verb}", f"verb-who:{verb},{kind}", thing, beside, f"tense:{tense},{kind},{away},{opens}", follows
+        ]  # fmt: skip
+    return found
 
 
-def _of_subject(one: Pronoun, place: str, opens: bool) -> list[str]:
-    """What a subject does."""
-    does = _verb(one.following)
-    verb = does.word.decode(errors="ignore")
-    clause = [*takewhile(lambda word: word not in _ENDS and word != b";", one.following)]
-    at = clause.index(does.word) + 1 if does.word in clause else len(clause)
+def _does(one: Pronoun) -> tuple[str, str, str, str, str]:
+    """What a subject does: its verb and the tense, and as features what is done, the next words, and an object."""
+    verb, tense = _verb(one.following)
+    clause = [*takewhile(lambda word: word not in _ENDS and word != ";", one.following)]
+    at = clause.index(verb) + 1 if verb in clause else len(clause)
     thing = _shape(clause[at]) if at < len(clause) else "none"
-    words = [_shape(word) for word in (*one.following[:2], b"", b"")]
-    return [
-        f"verb:{verb}", f"verb-who:{verb},{place[0]}", f"verb-thing:{verb},{thing}", f"words:{words[0]},{words[1]}",
-        f"tense:{does.tense},{place},{opens}", f"object-follows:{_object_follows(one.word, clause)}",
-    ]  # fmt: skip
+    first, second = map(_shape, (*one.following[:2], "", "")[:2])
+    follows = f"object-follows:{_object_follows(one.word, clause)}"
+    return verb, tense, f"verb-thing:{verb},{thing}", f"words:{first},{second}", follows
 
 
-def _heads(lead: Sequence[bytes]) -> str:
+def _heads(lead: Sequence[str]) -> str:
     """Whether the person heads its sentence: ``yes``, ``near`` its begin, ``no``."""
     rest = [word for word in lead if word not in _LEADING]
     if not rest:
         return "yes"
-    return "near" if len(rest) <= 2 and not any(word in _PREPOSITIONS or word in _SUBJECTS for word in rest) else "no"
+    return "near" if len(rest) <= 2 and _PREPOSITIONS.isdisjoint(rest) and _SUBJECTS.isdisjoint(rest) else "no"
 
 
-def _predicate(words: Sequence[bytes]) -> Sequence[bytes]:
+def _predicate(words: Sequence[str]) -> Sequence[str]:
     """What is said of a person, after a name in brackets and commas."""
-    at = words.index(b")") + 1 if words[:1] == [b"("] and b")" in words else 0
-    while at < len(words) and words[at] == b",":
+    at = words.index(")") + 1 if words[:1] == ["("] and ")" in words else 0
+    while at < len(words) and words[at] == ",":
         at += 1
     return words[at:]
 
@@ -439,19 +455,15 @@ def _label(was: Earlier | None) -> str:
     return "none" if was is None else ("patient" if was.patient else "other") + ("s" if was.subject else "")
 
 
-def _decided(one: Pronoun, person: Mention) -> tuple[str, str, str]:
-    """Referents of earlier pronouns: the last since the person, the last subject of its sentence, of that before."""
-    here = one.starts[one.here] if one.here < len(one.words) else one.first + len(one.before)
-    since = [was for was in one.earlier if was.start > person.start]
-    inside = [was for was in one.earlier if was.subject and was.start >= here]
-    before = "none"
+def _subject_before(one: Pronoun) -> str:
+    """Whom the first pronoun means that is a subject in the sentence before, and whether it opens that."""
     if len(one.bounds) > 1:
         first = one.bounds[-2]
         for was in one.earlier:
-            if one.starts[first] <= was.start < here and was.subject:
-                before = _label(was) + ("1" if one.opens(first, one.at(was.start)) else "2")
-                break
-    return _label(since[-1] if since else None), _label(inside[-1] if inside else None), before
+            if one.starts[first] <= was.start < one.begin and was.subject:
+                opens = _OPENING.issuperset(one.words[first : bisect_left(one.starts, was.start)])
+                return _label(was) + ("1" if opens else "2")
+    return "none"
 
 
 def _patient_named(one: Pronoun, person: Mention) -> str:
@@ -459,57 +471,53 @@ def _patient_named(one: Pronoun, person: Mention) -> str:
     named = [other for other in one.mentions if other.kind == PATIENT and other.start > person.start]
     if not named:
         return "none"
-    at = one.at(named[-1].start)
-    heads = all(word in _LEADING for word in one.words[one.sentence(at) : at])
+    at = bisect_left(one.starts, named[-1].start)
+    heads = _LEADING.issuperset(one.words[one.sentence(at) : at])
     return f"{'head' if heads else 'named'}{min(one.away(at), 2)}"
 
 
 def _event_before(one: Pronoun) -> str:
     """What is next before the pronoun: a person, a pronoun and its referent, the end of a sentence; or blank."""
-    other = _HER if one.word.encode() in _HIS else _HIS
-    decided = {was.start: was for was in one.earlier}
-    named = {person.start: person for person in one.mentions}
+    other = _HER if one.word in _HIS else _HIS
+    known: dict[int, Mention | Earlier] = {person.start: person for person in one.mentions}
+    known |= {was.start: was for was in one.earlier}
     for at in range(len(one.words) - 1, -1, -1):
-        word, start = one.words[at], one.starts[at]
-        was, person = decided.get(start), named.get(start)
-        if was:
-            own = word in (b"his", b"himself", b"her", b"he") and not was.subject
-            return ("p" if was.patient else "o") + ("s" if was.subject else "h" if own else "x")
-        if person:
-            return _event(person, one.words[one.sentence(at) : at], one.words[at + 1 : at + 7])
+        word, seen = one.words[at], known.get(one.starts[at])
+        if isinstance(seen, Earlier):
+            own = word in ("his", "himself", "her", "he") and not seen.subject
+            return ("p" if seen.patient else "o") + ("s" if seen.subject else "h" if own else "x")
+        if seen:
+            return _event(seen, one.words[one.sentence(at) : at], one.words[at + 1 : at + 7])
         if word in _ENDS:
             return "."
         if word in other:
             return "y" if word in _SUBJECTS else "yx"
-        if word in (b"i", b"we") or word in _JOINING:
-            return word.decode()[0].replace("i", "I")
+        if word in _JOINING:
+            return word[0].replace("i", "I")
     return ""
 
 
-def _event(person: Mention, lead: Sequence[bytes], after: Sequence[bytes]) -> str:
+def _event(person: Mention, lead: Sequence[str], after: Sequence[str]) -> str:
     rest = [word for word in lead if word not in _LEADING]
-    of = any(word in _PREPOSITIONS for word in lead[-2:])
+    of = not _PREPOSITIONS.isdisjoint(lead[-2:])
     place = "H" if not rest else "p" if of else "h" if len(rest) <= 2 else "-"
-    return _KINDS[person.kind] + "+" * person.plural + place + "S" * (_verb(after).word in _SAYING)
+    return _KINDS[person.kind] + "+" * person.plural + place + "S" * (_verb(after)[0] in _SAYING)
 
 
-def _object_follows(word: str, clause: Sequence[bytes]) -> str:
+def _object_follows(word: str, clause: Sequence[str]) -> str:
     """Whether the verb has an object of the same gender: then they are two persons."""
-    wanted = b"him" if word == "he" else b"her"
-    at = next((at for at, one in enumerate(clause[:9]) if one == wanted), None)
-    if at is None:
+    wanted = "him" if word == "he" else "her"
+    if wanted not in clause[:9]:
         return "none"
-    after = clause[at + 1] if at + 1 < len(clause) else b""
+    at = clause.index(wanted)
+    before, after = clause[at - 1] if at else "", clause[at + 1] if at + 1 < len(clause) else ""
     kin = _shape(after) == "KIN"
-    before = clause[at - 1].decode(errors="ignore") if at else ""
-    own = word == "she" and after[:1].isalpha() and by_words(before, after.decode(errors="ignore")) > 0
+    own = word == "she" and after[:1].isalpha() and by_words(before, after) > 0
     return ("own" if own and not kin else "object") + "K" * kin
 
 
-@cache
-def weights() -> dict[str, float]:
-    path = corpus_dir("gender_lexicon") / "antecedent_weights.csv"
-    return {row["feature"]: float(row["weight"]) for row in read_table(path, ("feature", "weight"))}
+def weights() -> Mapping[str, float]:
+    return weights_of("antecedent_weights.csv")
 
 
 def antecedent_of(one: Pronoun) -> tuple[float, Mention | None]:
@@ -520,7 +528,7 @@ def antecedent_of(one: Pronoun) -> tuple[float, Mention | None]:
 
 def best(known: Mapping[str, float], seen: Sequence[tuple[Mention, Sequence[str]]]) -> tuple[float, Mention | None]:
     """The person with the highest score by these weights, and the score: above zero the person is the referent."""
-    scored = [(sum(known.get(name, 0.0) for name in names) + known["bias"], person) for person, names in seen]
+    scored = [(sum([known.get(name, 0.0) for name in names]) + known["bias"], person) for person, names in seen]
     return max(scored, key=lambda one: one[0], default=(-1.0, None))
 
 
@@ -534,7 +542,7 @@ def _of_family(one: Pronoun) -> Mention | None:
 
 # --- all words of a block -------------------------------------------------------------------------------------
 
-_STOPS = 2
+_STOP, _STOPS = re.compile(rb"\.[ \n](?<![DdMm][Rr]..)", re.DOTALL), 2
 _KNOWN_FOR = 3000  # bytes after somebody was introduced by a name in which the name is theirs
 _FAR = 600  # bytes before a pronoun of the other gender in which its person is looked for
 
@@ -557,15 +565,20 @@ class Block:
     kept: NDArray[np.bool_]
     cues: Matches
 
-    def row(self, at: int) -> tuple[int, int]:
-        """Where the row of a word begins and ends."""
-        number = int(self.rows[at])
-        return int(self.offsets[number]), int(self.offsets[number + 1])
+    def around(self, places: Ints, before: int, after: int) -> Iterator[tuple[int, int, int, int, bytes, bytes]]:
+        """Of words at some places: the place, term and row, where each begins, and so many bytes around it."""
+        found, rows = self.found, self.rows[places]
+        start, end = found.start[places], found.end[places]
+        low = np.maximum(self.offsets[rows], start - before)
+        high = np.minimum(self.offsets[rows + 1], end + after)
+        columns = places, found.term[places], rows, start, end, low, high
+        for at, term, row, first, last, begin, stop in zip(*(one.tolist() for one in columns), strict=True):
+            yield at, term, row, first, self.buffer[begin:first], self.buffer[last:stop]
 
-    def around(self, at: int, before: int, after: int) -> tuple[bytes, bytes]:
-        """So many bytes before and after a word, of its row."""
-        (first, last), start, end = self.row(at), int(self.found.start[at]), int(self.found.end[at])
-        return self.buffer[max(first, start - before) : start], self.buffer[end : min(end + after, last)]
+    def head(self, row: int) -> bytes:
+        """How a row begins: that says whether it is about a newborn."""
+        first, last = (int(self.offsets[row + more]) for more in (0, 1))
+        return self.buffer[first : min(last, first + _HEAD)]
 
 
 # --- how sure a decision is -----------------------------------------------------------------------------------
@@ -582,13 +595,6 @@ def case_name(case: int) -> str:
     """How a word was decided, as a name of weights: the way, and whose it is or why it stays ("scored: patient")."""
     way, why = divmod(case, len(WHY))
     return f"{next(name for name, number in WAYS.items() if number == way)}: {WHY[why]}"
-
-
-@cache
-def doubt_weights() -> dict[str, float]:
-    """Weights of cases and ``NUMBERS`` toward a wrong decision; "note" and "expected" are those of a whole note."""
-    path = corpus_dir("gender_lexicon") / "doubt_weights.csv"
-    return {row["feature"]: float(row["weight"]) for row in read_table(path, ("feature", "weight"))}
 
 
 def expected_wrong(wrong: NDArray[np.float64], rows: Ints, size: int) -> NDArray[np.float64]:
@@ -625,16 +631,27 @@ class Decisions:
 
     @classmethod
     def of(
-        cls, block: Block, why: NDArray[np.int8], sides: Ints, cases: Ints, numbers: NDArray[np.float64]
+        cls, block: Block, why: NDArray[np.int8], sides: Ints, way: Ints, odds: NDArray[np.float64], near: Ints
     ) -> "Decisions":
-        """The decisions with their chances by the weights."""
-        known, size = doubt_weights(), len(block.offsets) - 1
+        """The decisions with their chances by the weights.
+
+        Args:
+            way: how each was decided (``WAYS``). odds: of the scored ones, NaN of the others. near: persons near.
+        """
+        # Of cases and numbers toward a wrong decision; "note" and "expected" are those of a whole note.
+        known, size, rows = weights_of("doubt_weights.csv"), len(block.offsets) - 1, block.rows
+        margin, cases = np.abs(odds), way * len(WHY) + why
+        stays, unsure = block.kept & (why > 0), margin < _UNSURE
+        counts = [np.bincount(rows[one], minlength=size)[rows] for one in (block.kept, unsure, stays)]
+        margin = np.nan_to_num(np.minimum(margin, _SUREST))
+        columns = [margin * (why == MINE), margin * (why != MINE), *map(np.log1p, (near, *counts))]
+        numbers = np.stack(columns, axis=1)
         every, which = np.unique(cases, return_inverse=True)
-        odds = np.array([known.get(case_name(one), 0.0) for one in every.tolist()])[which] + known["bias"]
-        odds = odds + numbers @ np.array([known.get(name, 0.0) for name in NUMBERS])
-        wrong = np.where(block.kept, _chance(odds), 0.0)
-        doubt = _chance(known["note"] + known["expected"] * expected_wrong(wrong, block.rows, size))
-        doubtful = np.bincount(block.rows[wrong > DOUBTFUL], minlength=size).astype(np.int32)
+        chances = np.array([known.get(case_name(one), 0.0) for one in every.tolist()])[which] + known["bias"]
+        chances = chances + numbers @ np.array([known.get(name, 0.0) for name in NUMBERS])
+        wrong = np.where(block.kept, _chance(chances), 0.0)
+        doubt = _chance(known["note"] + known["expected"] * expected_wrong(wrong, rows, size))
+        doubtful = np.bincount(rows[wrong > DOUBTFUL], minlength=size).astype(np.int32)
         return cls(why, sides, cases, numbers, wrong, doubt, doubtful)
 
 
@@ -659,6 +676,7 @@ class Persons:
         self._names = list(terms)
         self._kind = np.array([kind_of(text) for text in terms], dtype=np.int64)
         self._side = np.array(sides, dtype=np.int64)
+        self._kinds, self._sides = self._kind.tolist(), self._side.tolist()
         self._plural = np.array([is_plural(text) for text in terms])
         self._subject = np.array([text in ("he", "she") for text in terms])
         self._own = np.array([text in ("his", "her") for text in terms])
@@ -685,15 +703,15 @@ class Persons:
         why[mine < 0] = UNKNOWN
         known, pronoun = block.kept & (mine >= 0), kind == PRONOUN
         self._nouns(block, np.flatnonzero(known & ~pronoun), sides, why)
-        named = _Named.of(block, kind, side, self._plural, why, self._cue).with_names(block)
-        self._of_others(block, np.flatnonzero(known & pronoun & (side != mine)), side, named, why)
-        odds = self._of_patients(block, block.kept & pronoun & (side == mine), side, named, why)
+        named = _Named.of(block, kind, side, self._plural, why, self._cue)
+        self._of_others(block, np.flatnonzero(known & pronoun & (side != mine)), named, why)
+        low = np.maximum(block.offsets[block.rows], block.found.start - REACH)
+        near, last = named.near(block.found.start, low, side)
+        odds = self._of_patients(block, block.kept & pronoun & (side == mine), side, named, last, why)
         why[~block.kept] = 0
         way: Ints = np.where(side == mine, np.where(np.isnan(odds), ALONE, SCORED), PRONOUN)
         way = np.where(mine < 0, NO_PATIENT, np.where(pronoun, way, kind))
-        near = named.count(block.found.start, np.maximum(block.offsets[block.rows], block.found.start - REACH), side)
-        numbers = _numbers(block, why, np.abs(odds), near)
-        return Decisions.of(block, why, sides, way * len(WHY) + why, numbers)
+        return Decisions.of(block, why, sides, way, odds, near)
 
     def _patients(self, block: Block, kind: Ints, side: Ints, given: Ints) -> Ints:
         """The side of each row's patient: as given, else by the first demographic, the first title, most pronouns."""
@@ -701,10 +719,10 @@ class Persons:
         if not (sides[rows] < 0).any():
             return sides
         single = block.kept & ~self._plural[block.found.term]
-        for at in np.flatnonzero((sides[rows] < 0) & single & np.isin(kind, (MAN, LETTER))).tolist():
-            row = int(rows[at])
-            if sides[row] < 0 and is_demographic(*block.around(at, 60, 40), letter=bool(kind[at] == LETTER)):
-                sides[row] = side[at]
+        places = np.flatnonzero((sides[rows] < 0) & single & np.isin(kind, (MAN, LETTER)))
+        for _, term, row, _, before, after in block.around(places, 60, 40):
+            if sides[row] < 0 and is_demographic(before, after, letter=self._kinds[term] == LETTER):
+                sides[row] = self._sides[term]
         for wanted in (TITLE, PRONOUN, MAN):
             mine = np.flatnonzero((sides[rows] < 0) & single & (kind == wanted))
             counts = 2.0 * side[mine] - 1
@@ -736,85 +754,76 @@ class Persons:
 
     def _nouns(self, block: Block, places: Ints, sides: Ints, why: NDArray[np.int8]) -> None:
         """Nouns and titles, by the rules."""
-        number, row = -1, Row(0, b"")
-        for at in places.tolist():
-            term, mine = int(block.found.term[at]), int(block.rows[at])
-            if mine != number:
-                number, (first, last) = mine, block.row(at)
-                row = Row(int(sides[mine]), block.buffer[first : min(last, first + _HEAD)])
-            word = Word(self._names[term], int(self._side[term]), *block.around(at, 90, 60), row)
-            reason = why_left(int(self._kind[term]), word)
+        known, number = Row(0, b""), -1
+        for at, term, row, _, before, after in block.around(places, 90, 60):
+            if row != number:
+                known, number = Row(int(sides[row]), block.head(row)), row
+            reason = why_left(self._kinds[term], Word(self._names[term], self._sides[term], before, after, known))
             why[at] = MINE if reason == SPOUSES_WORD and self._spouses else reason
 
-    def _of_others(self, block: Block, places: Ints, side: Ints, named: "_Named", why: NDArray[np.int8]) -> None:
+    def _of_others(self, block: Block, places: Ints, named: "_Named", why: NDArray[np.int8]) -> None:
         """Pronouns of the other gender: those of the person of that gender who was named last."""
-        for at in places.tolist():
-            start = int(block.found.start[at])
-            if both(int(side[at]), *block.around(at, 24, 24)):
+        for at, term, row, start, before, after in block.around(places, 24, 24):
+            if both(self._sides[term], before, after):
                 why[at] = BOTH
                 continue
-            person = named.last(start, max(block.row(at)[0], start - _FAR), int(side[at]), block.buffer)
+            low = max(int(block.offsets[row]), start - _FAR)
+            person = named.last(start, low, self._sides[term], block.buffer)
             why[at] = OTHERS if person is None else self._why.get(person.kind, OTHERS)
 
     def _of_patients(
-        self, block: Block, candidates: NDArray[np.bool_], side: Ints, named: "_Named", why: NDArray[np.int8]
+        self, block: Block, own: NDArray[np.bool_], side: Ints, named: "_Named", last: Ints, why: NDArray[np.int8]
     ) -> NDArray[np.float64]:
-        """Pronouns of the patient's gender: the patient's, unless somebody else was named shortly before.
+        """Pronouns of the patient's gender (``own``): the patient's, unless somebody else was named shortly before.
 
-        Returns the log-odds of each word that it is somebody else's (n,), NaN where nobody was.
+        ``last`` is where the last one begins who was, -1 for nobody. Returns the log-odds of each word that it is
+        somebody else's (n,), NaN where nobody was.
         """
         odds = np.full(len(why), np.nan)
         found, signs = block.found, signs_of(block.buffer)
         slash = (signs[found.start - 1] == ord("/")) | (signs[found.end] == ord("/"))
-        stops = np.flatnonzero(signs == ord("."))
-        stops = stops[(signs[stops + 1] == ord(" ")) | (signs[stops + 1] == ord("\n"))]
-        title = (signs[stops - 1] | 32 == ord("r")) & np.isin(signs[stops - 2] | 32, (ord("d"), ord("m")))
-        low = np.maximum(block.offsets[block.rows], found.start - REACH)
-        near = named.near(found.start, low, side, stops[~title])
-        doubtful = candidates & (near | slash | _beside_or(signs, found))
-        sequence = np.flatnonzero(candidates)
+        doubtful = own & (slash | _beside_or(signs, found))
+        places = np.flatnonzero(own & (last >= 0))  # not more than a sentence and an abbreviation before
+        pairs = zip(last[places].tolist(), found.start[places].tolist(), strict=True)
+        doubtful[places] |= np.array(
+            [len(_STOP.findall(block.buffer, *pair)) <= _STOPS for pair in pairs], dtype=bool
+        )
+        sequence = np.flatnonzero(own)
         subject = self._subject[found.term]
         # Subjects that are not the patient's, for a patient of each side.
         strange = [found.start[subject & (why > 0) & (side == 1 - one)].tolist() for one in (0, 1)]
-        starts, ends, subjects = (of[sequence].tolist() for of in (found.start, found.end, subject))
-        means = [MINE] * len(starts)
-        for number in np.flatnonzero(doubtful[sequence]).tolist():
-            at, start, (first, last) = int(sequence[number]), starts[number], block.row(int(sequence[number]))
-            before, after = block.around(at, REACH, AHEAD)
-            since = start - len(before)
-            if both(int(side[at]), before, after):
+        starts, subjects = (of[sequence].tolist() for of in (found.start, subject))
+        means = [True] * len(starts)
+        places = np.flatnonzero(doubtful)
+        text = block.buffer.lower().decode("latin-1") if len(places) else ""
+        words = _Words(text)
+        numbers = np.searchsorted(sequence, places).tolist()
+        for number, (at, term, row, start, before, after) in zip(
+            numbers, block.around(places, REACH, AHEAD), strict=True
+        ):
+            word, mine, since = self._names[term], self._sides[term], start - len(before)
+            if both(mine, before, after):
                 why[at] = BOTH
                 continue
-            mentions = named.between(since, start, int(side[at]), strange[int(side[at])])
+            mentions = named.between(since, start, mine, strange[mine])
             if not any(one.kind != PATIENT or one.plural for one in mentions):
                 continue
-            earlier = [
-                Earlier(starts[one], ends[one], subjects[one], means[one] == MINE)
-                for one in range(bisect_left(starts, since, 0, number), number)
-            ]
-            if any(one.kind == CHILD for one in mentions) and is_infant(
-                block.buffer[first : min(last, first + _HEAD)]
-            ):
+            if any(one.kind == CHILD for one in mentions) and is_infant(block.head(row)):
                 mentions = [one for one in mentions if one.kind != CHILD]
-            pronoun = Pronoun(
-                self._names[int(found.term[at])], start - first, since, before, after, mentions, earlier
-            )
+            end = start + len(word)
+            following = _WORD.findall(text, end, end + len(after))
+            first = bisect_left(starts, since, 0, number)
+            earlier = [*map(Earlier, *(of[first:number] for of in (starts, subjects, means)))]
+            beside = before, after, *words.between(since, start), following
+            pronoun = Pronoun(word, start - int(block.offsets[row]), since, *beside, mentions, earlier)
             odds[at], person = antecedent_of(pronoun)
             related = person is None and any(one.kind == KIN for one in mentions)
-            if related and in_family_history(block.around(at, 500, 0)[0]):
+            if related and in_family_history(block.buffer[max(int(block.offsets[row]), start - 500) : start]):
                 person = _of_family(pronoun)
             if person is not None:
-                why[at] = means[number] = self._why.get(person.kind, OTHERS)
+                why[at] = reason = self._why.get(person.kind, OTHERS)
+                means[number] = reason == MINE
         return odds
-
-
-def _numbers(block: Block, why: NDArray[np.int8], margin: NDArray[np.float64], near: Ints) -> NDArray[np.float64]:
-    """``NUMBERS`` of each word, by the margin of the scored ones (n,), NaN of the others, and persons near (n,)."""
-    margin, unsure = np.nan_to_num(np.minimum(margin, _SUREST)), margin < _UNSURE
-    size, rows = len(block.offsets) - 1, block.rows
-    counts = [np.bincount(rows[one], minlength=size)[rows] for one in (block.kept, unsure, block.kept & (why > 0))]
-    columns = [margin * (why == MINE), margin * (why != MINE), *map(np.log1p, (near, *counts))]
-    return np.stack(columns, axis=1)
 
 
 def _beside_or(signs: Bytes, found: Matches) -> NDArray[np.bool_]:
@@ -825,20 +834,20 @@ def _beside_or(signs: Bytes, found: Matches) -> NDArray[np.bool_]:
     return beside
 
 
-@dataclass(frozen=True)
+_MENTION = np.dtype([("start", "i8"), ("end", "i8"), ("kind", "i8"), ("side", "i8"), ("plural", "?")])
+
+
 class _Named:
     """All who are named in a block and may be a pronoun's referent, in order."""
 
-    start: Ints
-    end: Ints
-    kind: Ints
-    side: Ints
-    plural: NDArray[np.bool_]
+    def __init__(self, every: NDArray[np.void]) -> None:
+        self.every = every[np.argsort(every["start"], kind="stable")]
 
     @classmethod
     def of(
         cls, block: Block, kind: Ints, side: Ints, plural: NDArray[np.bool_], why: NDArray[np.int8], cue: Ints
     ) -> "_Named":
+        """The nouns of a block and its persons without a gender, and where they are called by their names again."""
         noun = np.flatnonzero(block.kept & (kind != PRONOUN) & (why != NO_PERSON) & (why != BOTH))
         found, cues, reason, kinds = block.found, block.cues, why[noun], kind[noun].copy()
         patient, man = (reason == MINE) & (kinds != SPOUSE), kinds == MAN
@@ -846,82 +855,61 @@ class _Named:
         kinds[reason == SPOUSES_WORD] = SPOUSE
         kinds[reason == RELATIVES] = np.where(man, CHILD, KIN)[reason == RELATIVES]  # "a viable male infant"
         kinds[patient] = PATIENT
-        own = np.where(patient, -1, side[noun])
-        return cls(
-            np.concatenate([found.start[noun], cues.start]),
-            np.concatenate([found.end[noun], cues.end]),
-            np.concatenate([kinds, cue[cues.term]]),
-            np.concatenate([own, np.full(len(cues.term), -1)]),
-            np.concatenate([plural[found.term[noun]], np.zeros(len(cues.term), dtype=bool)]),
-        )._sorted()
+        every = np.zeros(len(noun) + len(cues.term), _MENTION)
+        nouns, others = every[: len(noun)], every[len(noun) :]
+        nouns["start"], nouns["end"], nouns["kind"] = found.start[noun], found.end[noun], kinds
+        nouns["side"], nouns["plural"] = np.where(patient, -1, side[noun]), plural[found.term[noun]]
+        others["start"], others["end"], others["kind"], others["side"] = cues.start, cues.end, cue[cues.term], -1
+        named = cls(every)
+        more = named._by_name(block)
+        return cls(np.concatenate([named.every, np.array(more, _MENTION)])) if more else named
 
-    def _sorted(self) -> "_Named":
-        order = np.argsort(self.start, kind="stable")
-        return _Named(*(one[order] for one in self._columns))
-
-    @property
-    def _columns(self) -> tuple[NDArray[Any], ...]:
-        return self.start, self.end, self.kind, self.side, self.plural
-
-    def with_names(self, block: Block) -> "_Named":
-        """Further mentions: where somebody who was introduced by a name ("her sister Amy") is called by it again."""
-        signs = signs_of(block.buffer)
-        others = (self.kind != PATIENT) & ~self.plural
-        beyond = signs[np.minimum(self.end[:, None] + np.arange(1, 3), len(signs) - 1)]
-        before = signs[np.maximum(self.start[:, None] - np.arange(1, 15), 0)]
+    def _by_name(self, block: Block) -> list[Mention]:
+        """Where somebody who was introduced by a name ("her sister Amy") is called by it again."""
+        signs, start, end = signs_of(block.buffer), self.every["start"], self.every["end"]
+        others = (self.every["kind"] != PATIENT) & ~self.every["plural"]
+        beyond = signs[np.minimum(end[:, None] + np.arange(1, 3), len(signs) - 1)]
+        before = signs[np.maximum(start[:, None] - np.arange(1, 15), 0)]
         capital = ((beyond >= 65) & (beyond <= 90)).any(axis=1)
-        candidates = np.flatnonzero(others & (capital | np.isin(before, (ord(","), ord("("))).any(axis=1)))
+        candidates = others & (capital | np.isin(before, (ord(","), ord("("))).any(axis=1))
+        rows = np.searchsorted(block.offsets, start[candidates], side="right")
+        bounds = block.offsets[rows - 1].tolist(), block.offsets[rows].tolist()
         more: dict[int, Mention] = {}
-        for at in candidates.tolist():
-            start, end, kind, side, _ = (int(of[at]) for of in self._columns)
-            row = int(np.searchsorted(block.offsets, start, side="right"))
-            first, last = int(block.offsets[row - 1]), int(block.offsets[row])
-            text = block.buffer[max(first, start - 40) : start]
-            name = byte_pattern("name_after").match(block.buffer, end, last) or byte_pattern("name_before").search(
-                text
-            )
+        for one, first, last in zip(map(Mention._make, self.every[candidates].tolist()), *bounds, strict=True):
+            text = block.buffer[max(first, one.start - 40) : one.start]
+            name = byte_pattern("name_after").match(block.buffer, one.end, last)
+            name = name or byte_pattern("name_before").search(text)
             if name and name[1] not in _NO_NAMES:
                 again = re.compile(rb"(?<![\w'-])" + name[1] + rb"(?= [a-z])")
-                for one in again.finditer(block.buffer, end, min(last, end + _KNOWN_FOR)):
-                    more.setdefault(one.start(), Mention(*one.span(), kind, side))
-        if not more:
-            return self
-        both_ways = zip(self._columns, zip(*more.values(), strict=True), strict=True)
-        return _Named(*(np.concatenate([old, new]) for old, new in both_ways))._sorted()
+                for place in again.finditer(block.buffer, one.end, min(last, one.end + _KNOWN_FOR)):
+                    more.setdefault(place.start(), Mention(*place.span(), one.kind, one.side))
+        return [*more.values()]
 
-    def count(self, start: Ints, low: Ints, side: Ints) -> Ints:
-        """How many stand between two places, (n,), whom a pronoun of that side may mean beside the patient."""
-        found = np.zeros(len(start), dtype=np.int64)
+    def _of_side(self, side: int) -> Ints:
+        """Where those begin whom a pronoun of a side may mean beside the patient."""
+        sides = self.every["side"]
+        starts: Ints = self.every["start"][(self.every["kind"] != PATIENT) & ((sides == side) | (sides < 0))]
+        return starts
+
+    def near(self, start: Ints, low: Ints, side: Ints) -> tuple[Ints, Ints]:
+        """How many stand between two places whom a pronoun of that side may mean; where the last begins, or -1."""
+        times, last = np.zeros((2, len(start)), dtype=np.int64)
         for one in (0, 1):
-            mine = self.start[(self.kind != PATIENT) & ((self.side == one) | (self.side < 0))]
-            there = side == one
-            found[there] = np.searchsorted(mine, start[there]) - np.searchsorted(mine, low[there])
-        return found
-
-    def near(self, start: Ints, low: Ints, side: Ints, stops: Ints) -> NDArray[np.bool_]:
-        """Before which of these places somebody is named, since ``low``, whom a pronoun of that side may mean.
-
-        And not more than two full stops (``stops``) away: a sentence, and an abbreviation.
-        """
-        near = np.zeros(len(start), dtype=bool)
-        for one in (0, 1):
-            mine = self.start[(self.kind != PATIENT) & ((self.side == one) | (self.side < 0))]
-            last = np.searchsorted(mine, start) - 1
-            there = (last >= 0) & (side == one)
-            named = mine[last[there]]
-            ended = np.searchsorted(stops, start[there]) - np.searchsorted(stops, named)
-            near[there] = (named >= low[there]) & (ended <= _STOPS)
-        return near
+            mine, there = np.append(-1, self._of_side(one)), side == one
+            before = np.searchsorted(mine, start[there])
+            times[there], last[there] = before - np.searchsorted(mine, low[there]), mine[before - 1]
+        return times, np.where(times > 0, last, -1)
 
     @cached_property
-    def _listed(self) -> list[list[Any]]:
-        return [one.tolist() for one in self._columns]
+    def _starts(self) -> list[int]:
+        starts: list[int] = self.every["start"].tolist()
+        return starts
 
     def _mentions(self, low: int, high: int) -> list[Mention]:
         """All between two places, the last first."""
-        last = bisect_left(self._listed[0], high)
-        first = bisect_left(self._listed[0], low, 0, last)
-        return [*map(Mention, *(one[first:last] for one in self._listed))][::-1]
+        last = bisect_left(self._starts, high)
+        first = bisect_left(self._starts, low, 0, last)
+        return [*map(Mention._make, self.every[first:last].tolist())][::-1]
 
     def between(self, low: int, high: int, side: int, strange: Sequence[int]) -> list[Mention]:
         """Those who may be the referent of a pronoun of that side at ``high``.
@@ -963,4 +951,4 @@ class _Named:
         return cue
 
 
-_NO_NAMES = _listed("no_names")
+_NO_NAMES = frozenset(word.encode() for word in word_list("no_names"))

@@ -32,6 +32,13 @@ def word_list(name: str) -> frozenset[str]:
 
 
 @cache
+def weights_of(name: str) -> Mapping[str, float]:
+    """The weights of a logistic model of swapping by what is seen, with ``bias``."""
+    rows = read_table(corpus_dir("gender_lexicon") / name, ("feature", "weight"))
+    return {row["feature"]: float(row["weight"]) for row in rows}
+
+
+@cache
 def _patterns() -> Mapping[str, tuple[str, bool]]:
     rows = read_table(corpus_dir("gender_lexicon") / "patterns.csv", ("name", "ignore_case", "pattern"))
     return {row["name"]: (row["pattern"], row["ignore_case"] == "yes") for row in rows}

@@ -233,7 +233,7 @@ def test_the_contrast_rejects_as_often_as_it_says_when_there_is_no_difference():
     experiment = next(one for one in whole.experiments if one.name == "rq1")
     alone = replace(whole, experiments=(replace(experiment, slices=(), levels=(), covariates=()),))
     rng = np.random.default_rng(0)
-    rejected, runs = {"": 0, "as published": 0}, 60
+    rejected, runs = {"": 0, "as published": 0}, 40
     for _ in range(runs):
         effects = {name: rng.normal(0, 0.042) for name in rows["template"].unique()}
         effects |= {name: rng.normal(0, 0.115) for name in rows["condition"].unique()}
@@ -243,5 +243,5 @@ def test_the_contrast_rejects_as_often_as_it_says_when_there_is_no_difference():
             if one.measure == "gap_difference" and one.slice_by == "all":
                 assert one.primary == (one.view == "")
                 rejected[one.view] += one.estimate.p_value < 0.05
-    assert rejected[""] <= 9  # 15 %: at a true rate of 5 % below 1 in 1,000
-    assert rejected["as published"] > 20
+    assert rejected[""] <= 7  # of 40: at a true rate of 5 % more come below 1 in 1,000 times
+    assert rejected["as published"] > 13

@@ -179,13 +179,6 @@ def test_effects_hold_up_as_gaps_do(measure):
         assert {each.measure for each in some if each.contrast == name} > {"gap_beyond_wording", "nonanswer_gap"}
 
 
-def test_rows_without_the_columns_of_factors_are_refused_in_one_sentence():
-    with pytest.raises(ValueError, match="have no column 'race', expected the level of each group in every factor"):
-        found(rows().drop(columns="race"), **FACTORS)
-    with pytest.raises(ValueError, match="has several levels of gender, race"):
-        found(rows().assign(race=lambda table: table["condition"].str[:1] + table["label"]), **FACTORS)
-
-
 def test_an_effect_of_rounding_alone_has_the_verdict_of_any_other():
     """Every name scores the same in each of 8 professions, which are too few to rule out a gap."""
     of_condition = pd.Series(np.random.default_rng(0).uniform(size=8), index=[f"c{n}" for n in range(8)])
@@ -205,6 +198,10 @@ def test_group_names_may_hold_what_joins_them():
     for one in some:
         assert one.estimate.value == pytest.approx(means[one.group] - means[one.reference_group])
         assert one.loo_min < one.estimate.value < one.loo_max
+    with pytest.raises(ValueError, match="have no column 'race', expected the level of each group in every factor"):
+        found(rows().drop(columns="race"), **FACTORS)
+    with pytest.raises(ValueError, match="has several levels of gender, race"):
+        found(rows().assign(race=lambda table: table["condition"].str[:1] + table["label"]), **FACTORS)
 
 
 def test_a_planted_interaction_is_found_with_no_false_main_effect():

@@ -56,11 +56,14 @@ def test_a_pipeline_that_says_what_it_applies_is_read_so(function, tmp_path):
     assert scorer.kind == ("regression" if function == "none" else "classifier")
 
 
-def test_softmax_of_one_logit_is_refused(tmp_path):
+def test_softmax_of_one_logit_and_a_raw_score_where_a_label_is_needed_are_refused(tmp_path):
     folder = str(tiny.save_classifier(tmp_path, ONE))
     made = pipeline("text-classification", model=folder, function_to_apply="softmax")
     with pytest.raises(UsageError, match="applies softmax to one logit: 1 for every text"):
         swapbias.audit(made, "occupation_sentiment", progress=False)
+    made = pipeline("text-classification", model=str(tiny.save_classifier(tmp_path, ONE, **REGRESSION)))
+    with pytest.raises(UsageError, match=r"needs a label, and .* gives a raw score"):
+        swapbias.audit(made, "social_distance", progress=False)
 
 
 def test_one_logit_is_the_probability_of_its_label_or_of_the_other(tmp_path):
@@ -136,12 +139,6 @@ def test_a_raw_score_and_a_probability_are_not_compared(tmp_path):
     )
     with pytest.raises(UsageError, match="no experiment in common"):
         raw.compare(probability)
-
-
-def test_a_regression_reads_no_experiment_that_needs_a_label(tmp_path):
-    made = pipeline("text-classification", model=str(tiny.save_classifier(tmp_path, ONE, **REGRESSION)))
-    with pytest.raises(UsageError, match=r"needs a label, and .* gives a raw score"):
-        swapbias.audit(made, "social_distance", progress=False)
 
 
 def test_a_phenotype_needs_a_probability(tmp_path):

@@ -246,16 +246,6 @@ def test_a_broken_file_is_dropped_and_scored_again(damage, place):
     assert fresh(scorer) == (0, expected)
 
 
-def test_a_file_of_other_rows_under_the_name_is_dropped(place):
-    scorer = Counting()
-    fresh(scorer)
-    (file,) = files(place)
-    fresh(scorer, ROWS[:6])
-    (other,) = [one for one in files(place) if one != file]
-    file.write_bytes(other.read_bytes())
-    assert fresh(scorer)[0] == 12
-
-
 AT_ONCE = """
 from pathlib import Path
 from swapbias.runs.cache import ScoreCache

@@ -28,6 +28,10 @@ def test_a_chat_model_that_nothing_asks_is_refused(tmp_path, quiet):
     assert not (tmp_path / "run").exists()
     both = replace(settings, studies=("spanish_occupations", *STUDY), limit=8)
     assert "chat" in {task.experiment.kind for task in plan_tasks(both)[0]}
+    with pytest.raises(UsageError, match="Unknown config 'reply'") as raised:
+        plan_tasks(Settings(studies=("adjective_coreference:reply",), options=(chat(),)))
+    named = str(raised.value).rstrip(".").partition("one of ")[2].split(", ")
+    assert len(named) == len(set(named)) == 8  # six configs, and the experiments that read them
 
 
 @pytest.mark.parametrize("given", [{"model": "owner/name", "provider": "local"}, {"model": "folder"}])
@@ -55,13 +59,6 @@ def test_a_model_runs_here_or_at_a_service_and_not_both(tmp_path):
     judge = chat(judge="rater", price_in=1.0, price_out=2.0, max_cost=3.0).of_judge()
     judge.check()
     assert (judge.model, judge.max_cost) == ("rater", None)
-
-
-def test_a_config_that_does_not_exist_is_answered_with_each_config_once():
-    with pytest.raises(UsageError, match="Unknown config 'reply'") as raised:
-        plan_tasks(Settings(studies=("adjective_coreference:reply",), options=(chat(),)))
-    named = str(raised.value).rstrip(".").partition("one of ")[2].split(", ")
-    assert len(named) == len(set(named)) == 8  # six configs, and the experiments that read them
 
 
 def test_a_dry_run_asks_nobody_what_kind_a_model_is(monkeypatch):

@@ -244,10 +244,16 @@ def depression_file(tmp_path):
     return path
 
 
-def test_a_killed_run_goes_on_to_the_same_findings(depression_file, tmp_path, quiet, monkeypatch):
-    few = pd.read_csv(depression_file, dtype=str, keep_default_na=False).groupby(["split", "label"]).head(16)
-    few.to_csv(depression_file, index=False)
-    settings = Settings(options=(NoteOptions(data=str(depression_file)),))
+@pytest.fixture
+def few_notes(depression_file):
+    """Some of them, which are soon learned."""
+    rows = pd.read_csv(depression_file, dtype=str, keep_default_na=False).groupby(["split", "label"]).head(16)
+    rows.to_csv(depression_file, index=False)
+    return depression_file
+
+
+def test_a_killed_run_goes_on_to_the_same_findings(few_notes, tmp_path, quiet, monkeypatch):
+    settings = Settings(options=(NoteOptions(data=str(few_notes)),))
     run, _ = start(settings, tmp_path / "unbroken", **quiet)
     calls, score_part = [], import_module("swapbias.runs.run").score_part
 
@@ -330,7 +336,6 @@ def test_own_notes_are_split_by_subject_and_say_which_are_specific_or_doubtful(t
     assert [row["doubtful"] for row in pairs] == ["0", "0", "1", "1", "0", "0"]
     pairs = load_notes(NoteOptions(data=str(path), classifier="own", max_doubt=1.0), 0).pairs()
     assert {row["doubtful"] for row in pairs} == {"0"}
-    assert "doubtful" not in load_notes(NoteOptions(), 0).pairs()[0]
 
 
 def test_leakage_is_tested_on_subjects_that_trained_nothing():
@@ -376,8 +381,8 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_done(tmp_path, quiet):
         start(Settings(options=(settings,)), tmp_path / "other", **quiet)
 
 
-def test_leakage_reads_the_notes_of_the_limited_pairs(depression_file, tmp_path, quiet):
-    settings = Settings(limit=40, options=(NoteOptions(data=str(depression_file)),))
+def test_leakage_reads_the_notes_of_the_limited_pairs(few_notes, tmp_path, quiet):
+    settings = Settings(limit=40, options=(NoteOptions(data=str(few_notes)),))
     run, _ = start(settings, tmp_path / "run", **quiet)
     items = run.items("phenotype_fairness")
     counts = items["experiment"].value_counts()

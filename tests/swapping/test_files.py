@@ -17,8 +17,8 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.swapping import Job, swap_files
+from swapbias.swapping.jobs import Totals
 from swapbias.swapping.readers import LONGEST, open_source
-from swapbias.swapping.versions import Totals
 from tests.cli.test_cli import swapbias
 from tests.conftest import ROOT
 
@@ -333,6 +333,15 @@ def test_a_stopped_job_goes_on_with_the_parts_that_are_missing_or_damaged(tmp_pa
     assert other.totals == done.totals
     assert (out / "report.csv").read_text() == (tmp_path / "whole/report.csv").read_text()
     assert seen[0].rows > 15  # it did not begin anew
+
+
+def test_a_flipped_bit_of_a_part_is_seen_when_it_is_read(tmp_path):
+    run(write_csv(tmp_path / "a.csv", many()), tmp_path / "out")
+    part = tmp_path / "out/data/part-00000.parquet"
+    content = part.read_bytes()
+    part.write_bytes(content[:60] + bytes([content[60] ^ 1]) + content[61:])  # of the first page
+    with pytest.raises(ValueError, match="no whole Parquet file"):
+        list(open_source(str(part), "text").read(100))
 
 
 KILLED = """

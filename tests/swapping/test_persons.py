@@ -28,6 +28,10 @@ def test_only_the_patient_and_the_couple_change_and_a_spouse_stays_where_that_is
     assert PATIENT.swap([NOTE]) == [SWAPPED]
     assert KEEP.swap(["He lives with his wife. She says he fell."]) == ["She lives with her wife. She says she fell."]
     assert PATIENT.neutralise(["He saw his sister."]) == ["They saw their sister."]
+    texts = ["She saw her mother."] * 4
+    found = PATIENT.run(texts, genders=["female", "M", "", None])
+    assert found.texts.to_pylist() == ["He saw his mother.", texts[0], "He saw his mother.", "He saw his mother."]
+    assert found.sides.tolist() == [1, -1, 1, 1]
 
 
 with (Path(__file__).parent / "persons.csv").open(newline="", encoding="utf-8") as handle:
@@ -51,13 +55,6 @@ def test_what_stays_is_counted_by_its_reason():
     found = PATIENT.run(["Mother died of cancer."])
     assert found.texts.to_pylist() == ["Mother died of cancer."]
     assert dict(zip(REASONS, found.left[0].tolist(), strict=True))["unknown"] == 1
-
-
-def test_the_column_says_the_gender_before_the_text_does():
-    texts = ["She saw her mother."] * 4
-    found = PATIENT.run(texts, genders=["female", "M", "", None])
-    assert found.texts.to_pylist() == ["He saw his mother.", texts[0], "He saw his mother.", "He saw his mother."]
-    assert found.sides.tolist() == [1, -1, 1, 1]
 
 
 @pytest.mark.parametrize(

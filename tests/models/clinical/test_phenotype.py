@@ -217,20 +217,6 @@ def test_a_saved_classifier_is_read_with_its_own_classes(labels, tmp_path):
     assert found.score(prompts(["hopeless"]))[0].score == pytest.approx(column)
 
 
-def test_a_module_gives_a_function(tmp_path, monkeypatch):
-    (tmp_path / "own_phenotype.py").write_text(
-        "def share(texts):\n    return [float('hopeless' in text) for text in texts]\nfact = 3\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    found = load_phenotype_classifier("own_phenotype:share", options=OPTIONS)
-    assert answers(found) == ["positive", "negative"]
-    assert found.model_id == "own_phenotype:share"
-    assert len(found.identity["sha256"]) == 64
-    for name, sentence in (("own_phenotype:fact", "is a int"), ("own_phenotype:none", "no attribute")):
-        with pytest.raises(UsageError, match=sentence):
-            load_phenotype_classifier(name, options=OPTIONS)
-
-
 def test_what_is_no_classifier_is_refused(tmp_path):
     skops = pytest.importorskip("skops.io", reason="needs skops: pip install 'swapbias[clinical]'")
     skops.dump({"a": 1}, tmp_path / "dict.skops")
