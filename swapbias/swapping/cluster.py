@@ -124,7 +124,7 @@ def worker_pool(
 
 
 def _each(
-    count: int, submit: Callable[[Part], _Done], died: type[Exception], parts: Iterator[Part]
+    count: int, submit: Callable[[Part], _Done], died: Any, parts: Iterator[Part]
 ) -> Generator[tuple[Part, Result], None, None]:
     """The parts, each with its result, ``count`` at a time; one whose process or machine ``died`` is done again."""
     running, again, deaths = dict[_Done, Part](), deque[Part](), Counter[str]()
@@ -137,11 +137,6 @@ def _each(
             part = running.pop(ended)
             try:
                 result, error = ended.result()
-            except BrokenProcessPool as broken:
-                raise ValueError(
-                    "A worker process died, most likely for want of memory. Run the same command again with fewer "
-                    "--processes: finished parts are kept."
-                ) from broken
             except died:
                 again.append(part)
                 deaths[part["name"]] += 1
@@ -182,7 +177,12 @@ def _processes(count: int, work: Callable[[Part], Any]) -> Iterator[tuple[int, C
     # Not "fork": Arrow's threads would not live on in the child.
     pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin_process)
     try:
-        yield count + 1, lambda part: pool.submit(work, part), BrokenProcessPool
+        yield count + 1, lambda part: pool.submit(work, part), ()
+    except BrokenProcessPool as error:
+        raise ValueError(
+            "A worker process died, most likely for want of memory. Run the same command again with fewer "
+            "--processes: finished parts are kept."
+        ) from error
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -22,7 +22,7 @@ from swapbias.swapping.his_or_him import (
     second_word,
     stands_alone,
 )
-from swapbias.swapping.matches import MASKS, SPACE, Bytes, Ints, Matches, eights, signs_of
+from swapbias.swapping.matches import MASKS, SPACE, Bytes, Ints, Matches, Text, eights, signs_of
 from swapbias.swapping.table import ALONE, DEMOGRAPHIC, GLUED, OBJECTS, UNITS, SwapTable, Term, word_list
 
 LOWER, CAPITAL, UPPER = 0, 1, 2
@@ -237,17 +237,6 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
-    """Rows of text and what was found in them."""
-
-    buffer: bytes  # padded
-    signs: Bytes  # the same
-    offsets: Ints
-    found: Matches
-    rows: Ints
-
-
-@dataclass(frozen=True, slots=True)
 class _Seen:
     """A term that is looked at in its context."""
 
@@ -300,12 +289,9 @@ class Decider:
     def _targets(self, term: Term) -> tuple[str, ...]:
         return term.others if self._swaps else term.neutral
 
-    def decide(self, buffer: bytes, offsets: Ints, found: Matches, rows: Ints, stays: Stays | None = None) -> Decided:
-        """The decisions for all matches of a padded buffer; ``rows`` holds the row of each match.
-
-        ``stays`` tells which of the matches that are swapped are somebody else's, and stay.
-        """
-        text = _Text(buffer, signs_of(buffer), offsets, found, rows)
+    def decide(self, text: Text, stays: Stays | None = None) -> Decided:
+        """The decisions for all matches; ``stays`` tells which of those that are swapped are somebody else's."""
+        buffer, offsets, found, rows = text.buffer, text.offsets, text.found, text.rows
         case = _cases(text.signs, found)
         choice = np.zeros(len(rows), dtype=np.int64)
         kept = (found.term != self._of) | (text.signs[found.start - 1] == ord("/"))
@@ -338,7 +324,7 @@ class Decider:
             self._add_verbs(text, decided, changed)
         return decided.with_verbs(changed) if changed else decided
 
-    def _articles(self, text: _Text, decided: Decided) -> dict[int, tuple[int, str, str, int]]:
+    def _articles(self, text: Text, decided: Decided) -> dict[int, tuple[int, str, str, int]]:
         """ "a" and "an" before a new word, or before what follows one that is removed."""
         found = {}
         blank = _BLANK[text.signs[decided.start - 1]]
@@ -356,7 +342,7 @@ class Decider:
                 found[at] = at + len(change[1]), change[1], change[2], row
         return found
 
-    def _add_verbs(self, text: _Text, decided: Decided, verbs: dict[int, tuple[int, str, str, int]]) -> None:
+    def _add_verbs(self, text: Text, decided: Decided, verbs: dict[int, tuple[int, str, str, int]]) -> None:
         """The verbs that agree with the new pronouns, beside what else changes."""
         for place, number in enumerate(decided.terms.tolist()):
             if self._terms[number].text not in self._plural:
@@ -376,7 +362,7 @@ class Decider:
                     at = end + _bytes(seen, verb.start)
                     verbs.setdefault(at, (at + len(verb.old.encode()), verb.old, verb.new, int(decided.rows[place])))
 
-    def _looked_up(self, text: _Text, places: Ints) -> tuple[list[Judged], list[_Seen]]:
+    def _looked_up(self, text: Text, places: Ints) -> tuple[list[Judged], list[_Seen]]:
         """A verdict on each place; and the places that were looked at, the rest being known by their key."""
         if len(self._known) > _KNOWN:
             self._known.clear()
@@ -412,7 +398,7 @@ class Decider:
             return None if alone is None else Judged(True, choice=_alone(term, alone))
         return Judged(True)
 
-    def _by_second(self, text: _Text, place: int, key: bytes) -> Judged:
+    def _by_second(self, text: Text, place: int, key: bytes) -> Judged:
         """The verdict on "her" with the word behind the next one, which is added to the key."""
         end, last = int(text.found.end[place]), int(text.offsets[text.rows[place] + 1])
         after = text.buffer[end : min(last, end + WINDOW)].decode(errors="ignore")[:NEAR]
@@ -429,7 +415,7 @@ class Decider:
         own = _index(term, OBJECTS[term.choices])
         return Judged(True, choice=own if odds > 0 else 1 - own)
 
-    def _keys(self, text: _Text, places: Ints) -> list[bytes]:
+    def _keys(self, text: Text, places: Ints) -> list[bytes]:
         found, kind = text.found, self._kinds[text.found.term[places]]
         keys = [b""] * len(places)
         mine = np.flatnonzero(kind)
@@ -443,7 +429,7 @@ class Decider:
                 keys[place] = key
         return keys
 
-    def _odd_he(self, text: _Text, case: Ints) -> NDArray[np.bool_]:
+    def _odd_he(self, text: Text, case: Ints) -> NDArray[np.bool_]:
         """ "s/he" and "(s)he" are both, "He gas" is helium: the only ones of many "he" to look at, but for "HE"."""
         found, before = text.found, text.signs[text.found.start - 1]
         slashed = (before == ord("/")) | ((before == ord(" ")) & (text.signs[found.start - 2] == ord("/")))
@@ -460,7 +446,7 @@ class Decider:
         )
         return title
 
-    def _seen(self, text: _Text, place: int) -> _Seen:
+    def _seen(self, text: Text, place: int) -> _Seen:
         start, end, row = (int(of[place]) for of in (text.found.start, text.found.end, text.rows))
         first, last = int(text.offsets[row]), int(text.offsets[row + 1])
         return _Seen(

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -135,6 +135,26 @@ class Matches:
     start: Ints
     end: Ints
     term: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """Rows of text and the terms in them.
+
+    Attributes:
+        buffer: the texts, padded. offsets: where each row begins, and where the last one ends (rows + 1,).
+        found: the terms. rows: the row of each, (n,).
+    """
+
+    buffer: bytes
+    offsets: Ints
+    found: Matches
+    rows: Ints
+
+    @cached_property
+    def signs(self) -> Bytes:
+        """The bytes of the buffer."""
+        return signs_of(self.buffer)
 
 
 class Matcher:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
 from swapbias.swapping.his_or_him import by_words, first_word, last_word
-from swapbias.swapping.matches import Bytes, Ints, Matches, signs_of
+from swapbias.swapping.matches import Bytes, Ints, Matches, Text
 from swapbias.swapping.table import DEMOGRAPHIC, GLUED, byte_pattern, filled, pattern, rules, weights_of, word_list
 
 WHOSE, SPOUSES = ("everyone", "patient"), ("swap", "keep")
@@ -548,20 +548,14 @@ _FAR = 600  # bytes before a pronoun of the other gender in which its person is 
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class Block(Text):
     """Texts and the gendered words in them.
 
     Attributes:
-        buffer: the texts, padded. offsets: where each begins.
-        found, rows: the gendered terms of the table, and the row of each.
-        kept: which of them tell a gender at all.
+        kept: which of the terms tell a gender at all.
         cues: persons without a gender.
     """
 
-    buffer: bytes
-    offsets: Ints
-    found: Matches
-    rows: Ints
     kept: NDArray[np.bool_]
     cues: Matches
 
@@ -780,7 +774,7 @@ class Persons:
         somebody else's (n,), NaN where nobody was.
         """
         odds = np.full(len(why), np.nan)
-        found, signs = block.found, signs_of(block.buffer)
+        found, signs = block.found, block.signs
         slash = (signs[found.start - 1] == ord("/")) | (signs[found.end] == ord("/"))
         doubtful = own & (slash | _beside_or(signs, found))
         places = np.flatnonzero(own & (last >= 0))  # not more than a sentence and an abbreviation before
@@ -866,7 +860,7 @@ class _Named:
 
     def _by_name(self, block: Block) -> list[Mention]:
         """Where somebody who was introduced by a name ("her sister Amy") is called by it again."""
-        signs, start, end = signs_of(block.buffer), self.every["start"], self.every["end"]
+        signs, start, end = block.signs, self.every["start"], self.every["end"]
         others = (self.every["kind"] != PATIENT) & ~self.every["plural"]
         beyond = signs[np.minimum(end[:, None] + np.arange(1, 3), len(signs) - 1)]
         before = signs[np.maximum(start[:, None] - np.arange(1, 15), 0)]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
 from swapbias.swapping.decisions import Decided, Decider
-from swapbias.swapping.matches import Ints, Matcher, Matches, padded
+from swapbias.swapping.matches import Ints, Matcher, Matches, Text, padded
 from swapbias.swapping.referents import CUES, REASONS, WHOSE, Block, Persons
 from swapbias.swapping.resolvers import Resolver, resolve
 from swapbias.swapping.table import (
@@ -251,23 +251,23 @@ class Swapper:
             clinical[place] = bool(
                 self._births[int(found.term[place])].match(buffer, int(found.start[place]), row_end)
             )
-        mine = Matches(found.start[own], found.end[own], found.term[own])
+        mine = Text(buffer, offsets, Matches(found.start[own], found.end[own], found.term[own]), rows[own])
         left, unread = np.zeros((size, len(REASONS)), dtype=np.int32), np.zeros(size, dtype=bool)
         doubt, doubtful_words = np.zeros(size), np.zeros(size, dtype=np.int32)
 
         def others(persons: Persons, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
             cue = persons.is_cue(found.term)
             named = Matches(found.start[cue], found.end[cue], found.term[cue])
-            block = Block(buffer, offsets, mine, rows[own], kept, named)
+            block = Block(buffer, offsets, mine.found, mine.rows, kept, named)
             done = persons.decide(block, patients)
             patients[:], doubt[:], doubtful_words[:], why = done.sides, done.doubt, done.doubtful_words, done.why
             if self.resolver:
                 why, unread[:] = resolve(self.resolver, block, done, self.spouses)
-            np.add.at(left, (rows[own][why > 0], why[why > 0] - 1), 1)
+            np.add.at(left, (mine.rows[why > 0], why[why > 0] - 1), 1)
             return why > 0
 
         stays = partial(others, self._persons) if self._persons else None
-        decided = self._deciders[mode].decide(buffer, offsets, mine, rows[own], stays)
+        decided = self._deciders[mode].decide(mine, stays)
         times = np.bincount(found.term[clinical], minlength=1)
         return Swapped(
             texts=pa.chunked_array([rebuilt(texts, buffer, offsets, decided)]),
