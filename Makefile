@@ -11,7 +11,7 @@ setup: $(READY)
 
 $(READY): pyproject.toml setup.py constraints.txt
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[audit,chat,lexicon,clinical,train,dev,docs]'
+	$(VENV)/bin/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[audit,chat,lexicon,clinical,explain,train,dev,docs]'
 	touch $@
 
 audit: $(READY)

@@ -4,7 +4,7 @@ import math
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -18,6 +18,7 @@ from swapbias.errors import UsageError, need
 from swapbias.files import file_sha256, parse_json, unescape_csv_cell, write_whole
 from swapbias.findings import Finding, answer_counts, comparisons, findings_table
 from swapbias.measures import MEASURES, SPANS, Estimate
+from swapbias.models.clinical import Explained, NoteOptions, explain_mismatched
 from swapbias.notes import Notes
 from swapbias.privacy import is_credentialed, public_model, writing
 from swapbias.runs.plan import Settings, now
@@ -28,6 +29,7 @@ from swapbias.studies import Published, load_study, own_studies
 FINDINGS_CSV = "findings.csv"
 FINDINGS_JSON = "results.json"
 COVERAGE = "lexicon_coverage.csv"
+EXPLAINED = "explanations.json"
 MOST_BYTES = 64 * 2**20
 MOST_MANIFEST_BYTES = 2 * 2**20
 _MOST_CHARACTERS = 2_000  # of one text
@@ -99,6 +101,8 @@ def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list
     manifest |= {name: sentences for name, sentences in notes.items() if sentences}
     manifest |= {"status": "stopped" if scoring.stop else "complete", "finished": now()}
     table = pd.DataFrame([row for rows in words.values() for row in rows])
+    if explained := _explained(scoring, settings):
+        run.write_json(EXPLAINED, [asdict(one) for one in explained])
     write_results(run, Results(manifest, found, items, table), draw=draw)
     if not scoring.stop:
         manifest[SHA256] = run.sums()
@@ -141,6 +145,24 @@ def expected_numbers(study: str, notes: Notes, model: str) -> dict[tuple[str, ..
         share = sum(note["planted"] == "leak" for note in tests) / len(tests)  # a perfect learner flips on these
         key = ("phenotyping", "original", "flip_rate", "female and male", "phenotype", phenotype)
         found[key] = Published(value=f"{share:.3f}", source=studies.PLANTED_LEAK)
+    return found
+
+
+def _explained(scoring: Scoring, settings: Settings) -> list[Explained]:
+    """Notes word by word; none that are credentialed, nor by chat models: each sample would be a request."""
+    found, most = list[Explained](), settings.of(NoteOptions).explain
+    for one in scoring.every.values() if most else ():
+        task, reader = one.task, one.reader
+        if task.notes is None or task.credentialed or "flips" not in task.experiment.rates or reader.kind == "chat":
+            continue
+        rows = scoring.items[task.study.name]
+        mine = (rows["experiment"] == task.experiment.name) & (rows["model_id"] == reader.model_id)
+        two = rows[mine & rows["group"].isin(task.experiment.compared)]
+        try:
+            found += explain_mismatched(task.study.name, two, reader, most=most, seed=settings.seed)
+        except UsageError as error:  # LIME is an extra
+            scoring.say(f"No explanation of the most mismatched note: {error}")
+            break
     return found
 
 

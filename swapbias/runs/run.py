@@ -42,7 +42,7 @@ REPORT = "report.html"
 ROUNDS = "rounds"  # key of a manifest
 NON_FINITE = "non_finite"  # column of scored rows, where there is such a row: 1 where the model gave NaN or infinity
 REQUIRED = ("swapbias", "status", "settings", "corpora", "skipped", "versions")
-_RECORDED = (f"{ITEMS}/*.parquet", "*.csv", "results.json", REPORT)
+_RECORDED = (f"{ITEMS}/*.parquet", "*.csv", "results.json", "explanations.json", REPORT)
 Rows = Sequence[Row]
 
 

@@ -182,7 +182,7 @@ def test_the_files_of_a_run_are_those_that_it_writes():
     from swapbias.runs import results, run
 
     table = (ROOT / "docs" / "files.md").read_text().partition("\n# Exit codes")[0]
-    names = (results.FINDINGS_CSV, results.FINDINGS_JSON, results.COVERAGE, ANSWERS)
+    names = (results.FINDINGS_CSV, results.FINDINGS_JSON, results.COVERAGE, results.EXPLAINED, ANSWERS)
     assert set(re.findall(r"^\| `(\S+)` \|", table, re.MULTILINE)) == {
         *names, run.REPORT, run.MANIFEST, f"{run.ITEMS}/*.parquet"
     }  # fmt: skip

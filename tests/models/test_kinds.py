@@ -80,6 +80,7 @@ def test_a_setting_is_one_and_the_same_from_the_command_line_a_file_and_python(d
         (LoadOptions, {"batch_size": "4"}, r"^batch_size is '4', expected a valid integer\. Change --batch-size\.$"),
         (ChatOptions, {"timeout": float("nan")}, r"^timeout is nan, expected a number of 0\.001 or more\. Change"),
         (ChatOptions, {"trials": 0}, r"^trials is 0, expected 1 to 1,000\. Change --trials\.$"),
+        (NoteOptions, {"explain": -1}, r"^explain is -1, expected a number of 0 or more\. Change -M explain\.$"),
     ],
 )
 def test_a_wrong_setting_is_one_sentence(made, wrong, sentence):

@@ -157,7 +157,7 @@ def held(tmp_path_factory, quiet):
     before = os.umask(0)
     try:
         for seed in (0, 1):
-            options = NoteOptions(data=str(notes / "own.csv"), classifier=CLASSIFIER)
+            options = NoteOptions(data=str(notes / "own.csv"), classifier=CLASSIFIER, explain=0)
             settings = Settings(studies=("phenotype_fairness",), seed=seed, options=(options,))
             runs.append(start(settings, place / "runs" / f"run-{seed}", **quiet)[0])
     finally:

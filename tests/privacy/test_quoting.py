@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from swapbias.models.clinical.phenotype import explain_pair
 from swapbias.privacy import forget_notes, notes_read, safe_message, safe_traceback
 from swapbias.swapping import Swapper
 from tests.cli.test_cli import swapbias
@@ -129,3 +130,9 @@ def test_a_sentence_of_ours_is_shown_and_what_it_came_from_is_not():
         assert SECRET not in safe_traceback(caught.value)
     finally:
         forget_notes()
+
+
+def test_a_note_without_a_probability_is_told_by_its_length():
+    with pytest.raises(ValueError, match="has no probability") as caught:
+        explain_pair(lambda texts: [[float("nan")] * 2] * len(texts), {"original": NOTE})
+    assert SECRET not in str(caught.value)

@@ -1,6 +1,7 @@
 """Clinical phenotyping from notes to report: rates by hand, the planted leak, own notes, credentialed notes."""
 
 import csv
+import json
 import math
 import re
 from dataclasses import replace
@@ -124,6 +125,9 @@ def test_a_classifier_of_ones_own_is_audited_on_own_notes(ten, tmp_path, quiet):
     skipped = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
     assert set(skipped) == {"leakage", "direct_bias"}
     assert "-M embedding" in skipped["leakage"]
+    explained = json.loads((run.folder / "explanations.json").read_text())
+    assert explained[0]["words"]["male"][0][0] in ("falls", "he")
+    assert len({one["pair_id"] for one in explained}) == 3  # of the four that differ
 
 
 def test_genders_are_read_off_the_text_and_notes_without_one_have_no_pair(ten):
@@ -144,7 +148,7 @@ def test_genders_are_read_off_the_text_and_notes_without_one_have_no_pair(ten):
 
 @pytest.fixture(scope="module")
 def synthetic_run(tmp_path_factory, quiet):
-    settings = Settings(studies=("phenotype_fairness",))
+    settings = Settings(studies=("phenotype_fairness",), options=(NoteOptions(explain=1),))
     return start(settings, tmp_path_factory.mktemp("runs") / "synthetic", **quiet)
 
 
@@ -195,7 +199,7 @@ def perfect(texts):
 def test_a_perfect_learner_flips_on_the_planted_share(depression_file, tmp_path, quiet):
     tests = pd.read_csv(depression_file, dtype=str).query("split == 'test'").drop(columns="phenotype")
     tests.to_csv(tmp_path / "tests.csv", index=False)
-    settings = NoteOptions(data=str(tmp_path / "tests.csv"), classifier=f"{__name__}:perfect")
+    settings = NoteOptions(data=str(tmp_path / "tests.csv"), classifier=f"{__name__}:perfect", explain=0)
     _, found = start(Settings(options=(settings,)), tmp_path / "run", **quiet)
     mine = numbers(found, "as trained")
     tested = [row for row in config_rows("clinical_notes", "depression-original")[::2] if row["split"] == "test"]
@@ -253,7 +257,7 @@ def few_notes(depression_file):
 
 
 def test_a_killed_run_goes_on_to_the_same_findings(few_notes, tmp_path, quiet, monkeypatch):
-    settings = Settings(options=(NoteOptions(data=str(few_notes)),))
+    settings = Settings(options=(NoteOptions(data=str(few_notes), explain=0),))
     run, _ = start(settings, tmp_path / "unbroken", **quiet)
     calls, score_part = [], import_module("swapbias.runs.run").score_part
 
@@ -382,7 +386,7 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_done(tmp_path, quiet):
 
 
 def test_leakage_reads_the_notes_of_the_limited_pairs(few_notes, tmp_path, quiet):
-    settings = Settings(limit=40, options=(NoteOptions(data=str(few_notes)),))
+    settings = Settings(limit=40, options=(NoteOptions(data=str(few_notes), explain=0),))
     run, _ = start(settings, tmp_path / "run", **quiet)
     items = run.items("phenotype_fairness")
     counts = items["experiment"].value_counts()

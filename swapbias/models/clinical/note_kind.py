@@ -42,6 +42,7 @@ class NoteOptions:
         None, "Doubt of a swap above which one row of sensitivity leaves a note out; none: the median.",
         least=0.0, most=1.0,
     )  # fmt: skip
+    explain: int = base.option(3, "Notes of each phenotype explained word by word (LIME); 0 for none.", least=0)
     question: str | None = base.option(None, "Question to a chat model about a note: yes is the label 1.")
     checklist: str | None = base.option(
         None, "Facts that its summary should keep: note_id, fact, terms (CSV).", place=True

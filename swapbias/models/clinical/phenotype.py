@@ -1,14 +1,15 @@
-"""Phenotype classifiers: trained on a regime's notes, or brought along by the user."""
+"""Phenotype classifiers: trained on a regime's notes, or brought along by the user; and LIME on one note."""
 
 import bisect
 import math
 import re
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +23,15 @@ from swapbias.models.clinical.features import Features, Floats
 from swapbias.models.loading import PICKLES, length_limit
 from swapbias.studies import Prompt
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Labels = NDArray[np.int64]
 Names = NDArray[np.str_]
 
 TARGETS = {"label": ("negative", "positive"), "gender": ("male", "female")}
 FOLDS = 3
+PANEL_SAMPLES, SAMPLES = 1_000, 250  # of the note that has a panel of its own; of those whose weights are averaged
 SVM_STEPS = 50_000  # a few thousand are enough where there is something to learn; gender may be unlearnable
 UNIT = "probability of the phenotype"
 SVM_GRID = {"svc__C": [0.01, 0.1, 1, 10, 100], "svc__kernel": ["rbf", "sigmoid", "linear"]}
@@ -200,3 +205,76 @@ def load_phenotype_classifier(name: str, *, options: LoadOptions) -> ClassifierS
     if scorer.kind != "classifier":
         raise UsageError(f"{scorer.model_id} gives a raw score, expected a probability. Name a classifier.")
     return ClassifierScorer(scorer)
+
+
+# --- LIME -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One note in both versions, by one classifier: scores, and words with their weight, of each group's version."""
+
+    study: str
+    model_id: str
+    phenotype: str
+    regime: str
+    pair_id: str
+    scores: Mapping[str, float]
+    words: Mapping[str, Sequence[tuple[str, float]]]
+
+
+def explain_pair(
+    predict_proba: Callable[[list[str]], Any], texts: Mapping[str, str], *, seed: int = 0, samples: int = 1_000
+) -> dict[str, list[tuple[str, float]]]:
+    """The words of each version of a note with their weights toward "positive", heaviest first (LIME, Ribeiro 2016).
+
+    A weight is the change in probability by the local linear model. ``predict_proba``: n texts -> shape (n, 2); NaN
+    of a sampled text counts as .5, of a version it is a ValueError. ``samples``: texts per version.
+    """
+    need("An explanation", "lime", extra="explain")
+    from lime.lime_text import LimeTextExplainer
+
+    def decided(sampled: list[str]) -> Floats:
+        return np.nan_to_num(np.asarray(predict_proba(sampled), dtype=np.float64), nan=0.5)
+
+    read = np.asarray(predict_proba(list(texts.values())), dtype=np.float64)
+    found = {}
+    for row, (name, text) in zip(read, texts.items(), strict=True):
+        if np.isnan(row).any():
+            raise ValueError(f"Version {name!r} ({len(text)} characters) has no probability. Choose another note.")
+        explainer = LimeTextExplainer(
+            class_names=["negative", "positive"], split_expression=r"[\W\d_]+", random_state=seed
+        )
+        words = explainer.explain_instance(text, decided, labels=(1,), num_features=10, num_samples=samples)
+        found[name] = [(str(word), float(weight)) for word, weight in words.as_list(label=1)]
+    return found
+
+
+def _probabilities(reader: Scorer, like: Prompt, texts: Sequence[str]) -> Floats:
+    """Scores of texts as probabilities, shape (n, 2), the score second; NaN rows for those without one."""
+    scores = np.array([one.score for one in reader.score([replace(like, text=text) for text in texts])])
+    return np.column_stack([1 - scores, scores])
+
+
+def explain_mismatched(study: str, rows: "pd.DataFrame", reader: Scorer, *, most: int, seed: int) -> list[Explained]:
+    """The ``most`` mismatched pairs of each phenotype and regime; the first is sampled most. UsageError: no LIME."""
+    pairs = rows.pivot(index=["construct", "condition", "pair_id"], columns="group", values="score").dropna()
+    if pairs.shape[1] != 2:
+        return []
+    gaps = (pairs.iloc[:, 0] - pairs.iloc[:, 1]).abs()
+    gaps = gaps[gaps > 0]
+    regimes = [one for one in rows["construct"].unique() if one in gaps.index.get_level_values(0)]
+    chosen = [(regimes[0], *gaps[regimes[0]].idxmax())] if regimes else []
+    for regime in regimes:
+        for _, part in gaps[[regime]].groupby(level="condition", sort=False):
+            chosen += [place for place in part.nlargest(most).index if place != chosen[0]]
+    found: list[Explained] = []
+    for regime, phenotype, pair_id in chosen:
+        place = (rows["construct"] == regime) & (rows["condition"] == phenotype) & (rows["pair_id"] == pair_id)
+        pair = rows[place].set_index("group")
+        samples = SAMPLES if found else PANEL_SAMPLES
+        read = partial(_probabilities, reader, Prompt(condition=str(phenotype), construct=str(regime)))
+        words = explain_pair(read, pair["text"].to_dict(), seed=seed, samples=samples)
+        scores = {str(group): float(score) for group, score in pair["score"].items()}
+        found.append(Explained(study, reader.model_id, str(phenotype), str(regime), str(pair_id), scores, words))
+    return found

@@ -1,4 +1,4 @@
-"""Phenotype classifiers on planted data, classifiers that users bring along."""
+"""Phenotype classifiers on planted data, classifiers that users bring along, and LIME on one note."""
 
 import math
 import random
@@ -9,7 +9,7 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.models.base import LoadOptions
-from swapbias.models.clinical.phenotype import PhenotypeScorer, load_phenotype_classifier, train
+from swapbias.models.clinical.phenotype import PhenotypeScorer, explain_pair, load_phenotype_classifier, train
 from swapbias.studies.study import PROMPT_COLUMNS, Prompt
 from tests import tiny
 
@@ -246,3 +246,32 @@ def test_a_note_too_long_for_a_transformers_model_is_cut_at_a_word_and_counted(t
     stuck = found.score(prompts(["." * 200]))[0]  # one word of 200 tokens cannot be cut
     assert math.isnan(stuck.score)
     assert stuck.answer == ""
+
+
+def word_rule(texts):
+    """P(positive) is .2, .6 more with "hopeless" and .1 more with "she"; nothing can be said of an empty text."""
+    rows = [0.2 + 0.6 * ("hopeless" in text) + 0.1 * ("she" in text) if text.strip() else math.nan for text in texts]
+    return np.column_stack([1 - np.array(rows), rows])
+
+
+def test_lime_finds_the_words_that_speak_for_the_phenotype():
+    texts = {"original": "she feels hopeless and tired", "swapped": "he feels hopeless and tired"}
+    told = explain_pair(word_rule, texts, samples=500)
+    assert [word for word, _ in told["original"]][:2] == ["hopeless", "she"]
+    weights = {version: dict(words) for version, words in told.items()}
+    assert weights["original"]["hopeless"] == pytest.approx(0.6, abs=0.05)
+    assert weights["original"]["she"] == pytest.approx(0.1, abs=0.05)
+    assert abs(weights["swapped"]["he"]) < 0.05
+    assert told == explain_pair(word_rule, texts, samples=500)
+    assert told != explain_pair(word_rule, texts, samples=500, seed=1)
+
+
+def test_a_version_without_a_probability_is_told():
+    with pytest.raises(ValueError, match=r"'swapped'.*has no probability"):
+        explain_pair(word_rule, {"original": "she", "swapped": " "})
+
+
+def test_lime_that_is_missing_is_named_with_its_command(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lime", None)
+    with pytest.raises(UsageError, match=r"needs lime.*swapbias\[explain\]"):
+        explain_pair(word_rule, {"original": "she"})
