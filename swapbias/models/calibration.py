@@ -3,12 +3,12 @@
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as functional
+from filelock import FileLock
 from safetensors import SafetensorError
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
@@ -55,7 +55,10 @@ def load_calibration(*, seed: int = 0, options: LoadOptions | None = None, bar: 
     recipe = {"recipe": RECIPE, "seed": str(seed), "planted": str(PLANTED), "subjects": str(SUBJECTS)}
     folder = cache_dir() / f"calibration-{fingerprint([recipe, *rows])[:16]}"
     if not folder.is_dir():
-        _train_into(folder, rows, seed, bar("training the calibration model", STEPS))
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{folder}.lock"):
+            if not folder.is_dir():  # else another process was faster
+                _train_into(folder, rows, seed, bar("training the calibration model", STEPS))
     scorer = MaskedScorer.load(str(folder), options or LoadOptions())
     scorer.model_id, scorer.expected = "calibration", planted_findings(experiment.name)
     scorer.identity = {**scorer.identity, "trained": {"steps": STEPS, "seed": seed, "planted": PLANTED}}
@@ -64,8 +67,7 @@ def load_calibration(*, seed: int = 0, options: LoadOptions | None = None, bar: 
 
 def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_progress: Progress) -> None:
     """Train and put the model in place in one step, so that a killed training leaves no incomplete folder."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    for unfinished in folder.parent.glob(f"{folder.name}.*"):  # of a training that was killed
+    for unfinished in folder.parent.glob(f"{folder.name}.*/"):  # of a training that was killed
         shutil.rmtree(unfinished, ignore_errors=True)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # so small a model gains nothing from more, and waits for them where others work
@@ -78,8 +80,7 @@ def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_p
             making = Path(place, "model")
             model.save_pretrained(making)
             tokenizer.save_pretrained(making)
-            with suppress(FileExistsError):  # another process was faster
-                making.rename(folder)
+            making.rename(folder)
     except SafetensorError as error:
         raise OSError(None, f"the calibration model cannot be written ({error})", str(folder.parent)) from error
     finally:

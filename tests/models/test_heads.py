@@ -42,7 +42,7 @@ def test_a_head_says_what_its_pipeline_says(labels, settings, kind, label, loade
     folder = str(tiny.save_classifier(tmp_path, labels, **settings))
     made = pipeline("text-classification", model=folder)
     scorer = swapbias.load_scorer(made if loaded else folder, kind=kind)
-    assert scores(scorer) == pytest.approx(of_pipeline(made, label), abs=1e-5)
+    assert scores(scorer) == pytest.approx(of_pipeline(made, label), rel=1e-5, abs=1e-5)
     raw = settings == REGRESSION
     assert (scorer.kind, scorer.unit == RAW) == ("regression" if raw else "classifier", raw)
 

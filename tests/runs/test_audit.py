@@ -5,6 +5,8 @@ import json
 import math
 import re
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from importlib import import_module
@@ -103,6 +105,23 @@ def test_the_calibration_model_is_small_and_kept(calibration, monkeypatch):
     monkeypatch.setattr(tiny_model, "train", lambda *a, **k: pytest.fail("trained again"))
     again = tiny_model.load_calibration()
     assert again.identity == calibration.identity
+
+
+def test_who_needs_the_calibration_model_at_once_has_it_trained_once(calibration, tmp_path, monkeypatch):
+    trained = []
+
+    def train(rows, **_more):
+        trained.append(len(rows))
+        time.sleep(0.2)
+        return calibration.model, calibration.tokenizer
+
+    monkeypatch.setattr(tiny_model, "train", train)
+    monkeypatch.setattr(tiny_model, "cache_dir", lambda: tmp_path / "new")
+    monkeypatch.setattr(tiny_model.MaskedScorer, "load", lambda folder, options: SimpleNamespace(identity={}))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: tiny_model.load_calibration().model_id, range(4)))
+    assert found == ["calibration"] * 4
+    assert len(trained) == 1
 
 
 def test_a_run_has_a_row_per_prompt_findings_in_csv_and_json_alike_and_one_page_that_fetches_nothing(default_run):

@@ -1,6 +1,7 @@
 """Features of notes: averages of word vectors, TF-IDF with latent semantic analysis, contextual encoders."""
 
 import gzip
+import math
 import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -19,6 +20,7 @@ Floats = NDArray[np.float64]
 Ranked = tuple[list[str], Floats]  # words and the frequency rank of each
 SUFFIXES = (".bin", ".bin.gz", ".txt", ".txt.gz", ".vec", ".vec.gz")
 _FASTTEXT = 793712314  # the first four bytes of a file that fastText wrote
+_MOST_PACKED = 1_032  # bytes that gzip makes of one at most; a number takes a byte or more
 _TOKEN = re.compile(r"[^\W\d_]{2,}")
 _WORD_STARTS = ("Ġ", "▁")  # how byte-level and SentencePiece vocabularies mark the start of a word
 
@@ -157,6 +159,10 @@ def _read_keyed(path: Path) -> Any:
             return load_facebook_vectors(str(path))
         binary = name.endswith((".bin", ".bin.gz"))
         header = len(first.split()) == 2 and all(part.isdigit() for part in first.split())
+        if header and math.prod(map(int, first.split())) > path.stat().st_size * _MOST_PACKED:
+            raise ValueError(
+                f"its first line claims {' x '.join(first.decode().split())} numbers, more than it can hold"
+            )
         return KeyedVectors.load_word2vec_format(str(path), binary=binary, no_header=not (header or binary))
     except Exception as error:
         reason = f"{type(error).__name__}: {first_line(error)}"
