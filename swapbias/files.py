@@ -27,16 +27,17 @@ TEMPORARY = ".tmp"
 
 
 @contextmanager
-def locked(folder: Path, *, then: str = "", file: Path | None = None) -> Iterator[None]:
+def locked(folder: Path, *, then: str = "", file: Path | None = None, wait: float = 0.2) -> Iterator[None]:
     """Keep other processes out of a folder until the block or this process ends, where the file system has locks.
 
-    UsageError: another process is at work there; ``then`` says what to do. OSError: it cannot be written.
+    UsageError: another process is at work there, also ``wait`` seconds later; ``then`` says what to do. OSError: it
+    cannot be written.
     """
     file = file or folder / LOCK
     with tempfile.TemporaryFile(dir=file.parent):
         pass  # known before: the lock would take a place that cannot be written for one that is locked
     # A holder that just ended takes its file along, so that the lock is tried again for a moment.
-    lock = FileLock(file, timeout=0.2, is_singleton=False)
+    lock = FileLock(file, timeout=wait, is_singleton=False)
     try:
         with warnings.catch_warnings():  # where there is no flock, filelock says that a file alone stands for it
             warnings.simplefilter("ignore")

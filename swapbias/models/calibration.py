@@ -8,13 +8,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as functional
-from filelock import FileLock
 from safetensors import SafetensorError
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 from transformers.utils.logging import disable_progress_bar
 
-from swapbias.files import cache_dir
+from swapbias.files import cache_dir, locked
 from swapbias.models.base import Bar, LoadOptions, Progress, no_bar, silent
 from swapbias.models.masked import MaskedScorer
 from swapbias.studies import MASK, Published, calibrated, config_rows, fingerprint
@@ -56,7 +55,7 @@ def load_calibration(*, seed: int = 0, options: LoadOptions | None = None, bar: 
     folder = cache_dir() / f"calibration-{fingerprint([recipe, *rows])[:16]}"
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{folder}.lock"):
+        with locked(folder, file=Path(f"{folder}.lock"), wait=300):
             if not folder.is_dir():  # else another process was faster
                 _train_into(folder, rows, seed, bar("training the calibration model", STEPS))
     scorer = MaskedScorer.load(str(folder), options or LoadOptions())
