@@ -31,14 +31,15 @@ if TYPE_CHECKING:
 _OWN: dict[str, Corpus] = {}  # the user's own by name
 
 
-def _leaves(package: str, pattern: str) -> list[str]:
+@cache
+def _leaves(package: str, pattern: str) -> tuple[str, ...]:
     folder = Path(str(files(package)))
-    return sorted(path.stem for path in folder.glob(pattern) if not path.stem.startswith("_"))
+    return tuple(sorted(path.stem for path in folder.glob(pattern) if not path.stem.startswith("_")))
 
 
 def corpora() -> list[str]:
     """Names of all corpora of the package."""
-    return _leaves("swapbias.builders", "*.py")
+    return [*_leaves("swapbias.builders", "*.py")]
 
 
 def own_studies() -> list[str]:
@@ -95,7 +96,7 @@ def calibrated() -> list[tuple[Study, Experiment]]:
 
 def metrics() -> list[str]:
     """Names of all evaluate modules."""
-    return _leaves("swapbias.metrics", "[a-z]*")
+    return [*_leaves("swapbias.metrics", "[a-z]*")]
 
 
 def metric_path(name: str) -> str:
