@@ -33,13 +33,12 @@ _OWN: dict[str, Corpus] = {}  # the user's own by name
 
 @cache
 def _leaves(package: str, pattern: str) -> tuple[str, ...]:
-    folder = Path(str(files(package)))
-    return tuple(sorted(path.stem for path in folder.glob(pattern) if not path.stem.startswith("_")))
+    return tuple(sorted(path.stem for path in Path(str(files(package))).glob(pattern)))
 
 
 def corpora() -> list[str]:
     """Names of all corpora of the package."""
-    return [*_leaves("swapbias.builders", "*.py")]
+    return [*_leaves("swapbias.builders", "[!_]*.py")]
 
 
 def own_studies() -> list[str]:
