@@ -45,8 +45,8 @@ def locked(folder: Path, *, then: str = "", file: Path | None = None, wait: floa
     except Timeout:
         next_step = then or "Wait until it ends, or choose another folder."
         raise UsageError(f"{folder} is being worked on by another process. {next_step}") from None
-    except (OSError, NotImplementedError):  # no locks on this file system; the second of filelock 3.13
-        pass
+    except (OSError, NotImplementedError):
+        pass  # a file system without locks (filelock 3.13 raises the second): nobody can be kept out
     try:
         yield
     finally:

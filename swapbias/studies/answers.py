@@ -48,7 +48,7 @@ _DOUBT = re.compile(
     r"|whereas|despite|actually|wait|correction|nevertheless|nonetheless|that said|again|if|unless|depend\w*|provided"
     r"|assum\w+|otherwise|only|until|maybe|perhaps|possibl[ey]|might|may|could|should|or|either|both|equally|between"
     r"|unsure|uncertain\w*|unclear|ambiguous|doubt\w*|guess\w*|suppos\w+|hypothe\w+|pretend\w*|jok\w+|kidding|sarcas\w+"
-    r"|lie|lying|imagin\w+|say\w*|said|claim\w*|told|tell\w*|ask\w*|accord\w+|quot\w+|people|others|someone|everyone"
+    r"|lie|lying|imagin\w+|say\w*|said|claim\w*|t(?:old|ell\w*)|ask\w*|accord\w+|quot\w+|people|others|someone|everyone"
     r"|they|refus\w+|reject\w*|declin\w+|avoid\w*|deny\w*|denied|object\w*|hesita\w+|reluctan\w+|unwilling\w*"
     r"|unlikely|uncomfortabl[ey]|oppos\w+|against|mind|welcom\w+|glad\w*|happ\w+|lov\w+|fine|prefer\w*|skip\w*|pass"
     r"|sorry|apolog\w+|unable|fail\w*|evict\w*|fire[ds]?|turn\w* (?:\w+ ){1,2}(?:down|away)|questions?|topics?"
