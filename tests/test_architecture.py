@@ -21,8 +21,8 @@ ROOMS = {
     "studies": {"pandas", "pydantic"},
     "privacy": set(),
     "models": {
-        "httpx2", "huggingface_hub", "inspect_ai", "numpy", "openai", "pydantic", "safetensors", "tokenizers",
-        "torch", "transformers",
+        "httpx2", "huggingface_hub", "inspect_ai", "numpy", "openai", "pandas", "pydantic", "pydantic_core",
+        "safetensors", "tokenizers", "torch", "transformers",
     },
     "swapping": {"numpy", "pyarrow"},
     "notes": set(),

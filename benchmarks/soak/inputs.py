@@ -470,14 +470,14 @@ def _chat(place: Path) -> Iterator[Target]:
 
 def _models(place: Path) -> Iterator[Target]:
     from swapbias.models import is_callable, model_kind
-    from swapbias.models.loading import is_sentiment_folder
+    from swapbias.models.loading import is_bow
 
     def config(path: Path) -> None:
         is_callable(str(path.parent))
         model_kind(str(path.parent))
 
     def record(path: Path) -> None:
-        is_sentiment_folder(path.parent), is_callable(str(path.parent))
+        is_bow(path.parent), is_callable(str(path.parent))
 
     (place / "code").mkdir(exist_ok=True)
     (place / "model").mkdir(exist_ok=True)

@@ -206,15 +206,15 @@ def train(
     stopped = f"Stopped. Nothing is kept in {folder}: the same command begins anew."
     with ui.stoppable(stopped), ui.progress() as bar:
         trained = train_model(settings, folder, bar=bar)
-    number, found = report.number, trained.audit
-    each = {"male": (found.n_male, found.mean_male), "female": (found.n_female, found.mean_female)}
-    for group, (count, mean) in each.items():
+    number, found, gap = report.number, trained["audit"], trained["audit"]["gap"]
+    for group in ("male", "female"):
         published = "published: {:,}, {:.3f}".format(*PUBLISHED_AUDIT[group])
+        count, mean = found[f"n_{group}"], found[f"mean_{group}"]
         ui.show(f"Training sentences with a {group} noun: {count:,}, mean label {number(mean)} ({published})")
-    ends = " to ".join(number(end, signed=True) for end in (found.gap.ci_low, found.gap.ci_high))
-    ui.show(f"Female - male: {number(found.gap.value, signed=True)} (95 % interval {ends}, Welch)")
-    ui.show(f"Accuracy on {trained.n_dev} dev sentences: {trained.dev_accuracy:.3f}")
-    ui.show(f"Trained: {trained.folder}")
+    ends = " to ".join(number(end, signed=True) for end in (gap.ci_low, gap.ci_high))
+    ui.show(f"Female - male: {number(gap.value, signed=True)} (95 % interval {ends}, Welch)")
+    ui.show(f"Accuracy on {trained['n_dev']} dev sentences: {trained['dev_accuracy']:.3f}")
+    ui.show(f"Trained: {folder}")
 
 
 study = typer.Typer(no_args_is_help=True, help="Make a study of your own: a folder of tables.")

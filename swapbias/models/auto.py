@@ -78,8 +78,9 @@ class Classifier(Kind):
     def load(self, model: str, request: Request, **more: Any) -> Any:
         if model == base.VADER:
             return imported("classifier:VaderScorer")()
-        if loading.is_sentiment_folder(model):
-            return imported("sentiment:load_sentiment_model")(model, options=request.load)
+        if loading.is_bow(model):
+            how = {"name": base.short_name(model), "extra": "train", "remedy": "Train the model again."}
+            return imported("classifier:load_saved")(Path(model, loading.SKOPS), options=request.load, **how)
         if base.is_callable(model):
             return imported("classifier:CallableScorer").load(model, batch_size=request.load.batch_size)
         return imported(self.scorer).load(model, request.load, kind=request.kind)
@@ -242,7 +243,7 @@ def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True, loa
     known, load, found = model_kinds(), load or LoadOptions(), None
     if kind is not None and kind not in known:
         raise UsageError(f"Unknown kind {kind!r}: expected one of {', '.join(known)}.")
-    if model == base.VADER or base.is_callable(model) or loading.is_sentiment_folder(model):
+    if model == base.VADER or base.is_callable(model) or loading.is_bow(model):
         _check_kind(model, CLASSIFIER.name, kind)
         return CLASSIFIER.name
     place = model if ask_hub or is_there(model) else _cached_config(model)

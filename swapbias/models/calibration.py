@@ -11,10 +11,10 @@ import torch.nn.functional as functional
 from safetensors import SafetensorError
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
-from transformers.utils.logging import disable_progress_bar
 
 from swapbias.files import cache_dir, locked
 from swapbias.models.base import Bar, LoadOptions, Progress, no_bar, silent
+from swapbias.models.loading import quiet
 from swapbias.models.masked import MaskedScorer
 from swapbias.studies import MASK, Published, calibrated, config_rows, fingerprint
 
@@ -74,8 +74,7 @@ def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_p
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model, tokenizer = train(rows, on_progress=on_progress)
-        disable_progress_bar()  # type: ignore[no-untyped-call]
-        with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as place:
+        with quiet(), tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as place:
             making = Path(place, "model")
             model.save_pretrained(making)
             tokenizer.save_pretrained(making)

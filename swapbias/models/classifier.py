@@ -177,12 +177,11 @@ class ProbabilityScorer(CallableScorer):
         *,
         model_id: str,
         options: LoadOptions,
-        labels: Sequence[str] = (),
         identity: Mapping[str, Any] | None = None,
     ) -> None:
-        """Wrap a fitted pipeline of texts; ``labels``: names for its classes. Raises as ``positive_index``."""
+        """Wrap a fitted pipeline of texts; raises as ``positive_index``."""
         try:
-            self._labels = list(labels) or [str(label) for label in model.classes_]
+            self._labels = [str(label) for label in model.classes_]
         except AttributeError as error:
             raise UsageError(f"{model_id} has no classes_: it is not fitted. Fit it on texts first.") from error
         numbered = options.positive_label is None and self._labels in _NUMBERED
@@ -234,8 +233,8 @@ class VaderScorer(CallableScorer):
         return [Scored((compound + 1) / 2, answer) if np.isfinite(compound) else base.not_finite()]
 
 
-def read_saved(path: Path, *, extra: str, remedy: str) -> Any:
-    """A scikit-learn model saved with skops; a UsageError for a pickle, a type that it distrusts, or no package."""
+def load_saved(path: Path, *, name: str, options: LoadOptions, extra: str, remedy: str) -> ProbabilityScorer:
+    """A scikit-learn model of texts saved with skops; a UsageError for a pickle, a type that skops distrusts."""
     refuse_pickle(path)
     need(path.name, "sklearn", "skops", extra=extra)
     import skops.io
@@ -247,4 +246,4 @@ def read_saved(path: Path, *, extra: str, remedy: str) -> Any:
         raise ValueError(f"{path.name} cannot be read ({first_line(error)}). {remedy}") from error
     if untrusted:
         raise UsageError(f"{path.name} holds types that skops does not trust: {', '.join(untrusted)}. {remedy}")
-    return model
+    return ProbabilityScorer(model, model_id=name, options=options, identity={"sha256": file_sha256(path)})

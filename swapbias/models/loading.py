@@ -7,8 +7,10 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from itertools import groupby
@@ -18,7 +20,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from swapbias.errors import HubError, UsageError
-from swapbias.files import file_sha256, is_there, parse_json
+from swapbias.files import file_sha256, is_there
 from swapbias.models.base import LoadOptions
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ TIMEOUT = "SWAPBIAS_HUB_TIMEOUT"  # environment variable: seconds without a byte
 _NONE_SET = 86_400.0  # seconds: the client's timeout, which stands for none
 _WRITES = ("POST", "PUT", "PATCH", "DELETE")
 PICKLES = (".joblib", ".kv", ".pkl")
-RECORD, SKOPS = "training.json", "model.skops"  # in folders of ``swapbias train``
+SKOPS, BILSTM = "model.skops", "bilstm"  # a file and a kind of network of ``swapbias train``
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _CONNECT_SECONDS = 5
 _WORTH_ROUNDING = 4.0  # times that bfloat16 must be as fast for ``auto`` to take it
@@ -73,18 +75,9 @@ def weight_files(names: Iterable[str]) -> list[str]:
     return next(filter(None, found), [])
 
 
-def training_record(folder: str | Path) -> dict[str, Any]:
-    """The record that ``swapbias train`` wrote into a folder; empty where there is none that can be read."""
-    try:
-        found = parse_json((Path(folder) / RECORD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def is_sentiment_folder(path: str | Path) -> bool:
-    """Whether a folder holds a bag of words or bidirectional LSTM; an encoder is read like any transformers model."""
-    return training_record(path).get("kind") in ("bow", "bilstm")
+def is_bow(model: str | Path) -> bool:
+    """Whether a folder holds a bag of words of ``swapbias train``."""
+    return Path(model, SKOPS).is_file()
 
 
 def at_commit(model: str) -> str:
@@ -238,7 +231,7 @@ def read_config(model: str, options: LoadOptions | None = None) -> Any:
 
 def _located(model: str, options: LoadOptions) -> tuple[str, Any]:
     """A model at its commit, and its config."""
-    from transformers import AutoConfig
+    from transformers import AutoConfig, PreTrainedConfig
 
     folder = Path(model, options.subfolder)
     if not is_there(folder) and (folder.is_absolute() or model.startswith(".") or model.count("/") > 1):
@@ -256,6 +249,8 @@ def _located(model: str, options: LoadOptions) -> tuple[str, Any]:
     place = at_commit(model)
     name, how = _source(place, options)
     try:
+        if PreTrainedConfig.get_config_dict(name, **how)[0].get("model_type") == BILSTM:
+            import_module("swapbias.models.sentiment")  # transformers knows it from then on
         config = AutoConfig.from_pretrained(name, **how)
     except Exception as error:
         if folder.is_dir():
@@ -319,10 +314,12 @@ def _times_faster(device: str) -> float:
     return exact / rounded
 
 
-def load_model(model: str, auto_class: Any, options: LoadOptions) -> tuple[Any, Any, dict[str, Any]]:
+def load_model(
+    model: str, auto_class: Any, options: LoadOptions, *, labels: Sequence[str] = ()
+) -> tuple[Any, Any, dict[str, Any]]:
     """Model (in eval mode, on its device), tokenizer, and what identifies the model, for the manifest.
 
-    All files are of one commit; an adapter (PEFT) is merged.
+    All files are of one commit; an adapter (PEFT) is merged. ``labels``: of a new head, still to be trained.
     UsageError: a missing device or package, remote code that is not pinned. ValueError: no model of this class, or a
     head without weights.
     """
@@ -333,14 +330,22 @@ def load_model(model: str, auto_class: Any, options: LoadOptions) -> tuple[Any, 
     place, config = _located(model, options)
     name, how = _source(place, options)
     weights = {"dtype": getattr(torch, dtype)} | _weight_settings(options)
+    if labels:
+        config.id2label, config.label2id = dict(enumerate(labels)), {name: at for at, name in enumerate(labels)}
+        weights["ignore_mismatched_sizes"] = True
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, **how)
-        loaded, missing = _quietly(auto_class, name, config=config, **weights, **how)
+        with quiet():
+            loaded, info = auto_class.from_pretrained(name, output_loading_info=True, config=config, **weights, **how)
+        missing = set(info["missing_keys"])
     except Exception as error:
         reason = f"{first_line(error)}."
         if "weights_only" in str(error):  # what it advises nobody should do
             reason = "its weights are a pickle that would run code. Take a model with weights in .safetensors."
         raise ValueError(f"Model {model!r} cannot be loaded: {reason}") from error
+    if labels:  # the head and what feeds it may lack weights
+        body = f"{loaded.base_model_prefix}."
+        missing = {key for key in missing if key.startswith(body) and "pooler" not in key}
     words, rows = len(tokenizer), loaded.get_input_embeddings().weight.shape[0]
     if words < rows / 2 or words > rows:  # without tokenizer files it is an empty one: every text would read the same
         raise ValueError(
@@ -404,8 +409,9 @@ def _source(place: str, options: LoadOptions) -> tuple[str, dict[str, Any]]:
     return name, how | ({"subfolder": options.subfolder} if options.subfolder else {})
 
 
-def _quietly(auto_class: Any, model: str, **how: Any) -> tuple[Any, set[str]]:
-    """A model and its missing weights, without progress bars and reports on unexpected weights of unused heads."""
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Let transformers show no progress bars and no reports on unexpected weights of unused heads."""
     from transformers.utils import logging as library
 
     log, shown = logging.getLogger("transformers"), library.is_progress_bar_enabled()
@@ -413,12 +419,11 @@ def _quietly(auto_class: Any, model: str, **how: Any) -> tuple[Any, set[str]]:
     log.setLevel(logging.ERROR)
     library.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        loaded, info = auto_class.from_pretrained(model, output_loading_info=True, **how)
+        yield
     finally:
         log.setLevel(level)
         if shown:
             library.enable_progress_bar()  # type: ignore[no-untyped-call]
-    return loaded, set(info["missing_keys"])
 
 
 def files_pin(place: str, subfolder: str = "") -> dict[str, Any]:

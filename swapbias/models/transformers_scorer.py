@@ -51,9 +51,9 @@ class TransformersScorer(Scorer):
     def outputs(
         self, encoded: Sequence[Sequence[int]], read: Callable[[Sequence[Sequence[int]]], torch.Tensor]
     ) -> Iterator[tuple[list[int], torch.Tensor]]:
-        """Batches: indices into ``encoded``, and what ``read`` gives; texts too long for the model are in none."""
+        """Batches: indices into ``encoded``, and what ``read`` gives; too long or empty texts are in none."""
         limit = loading.length_limit(self.tokenizer, self.model)
-        fits = [index for index, ids in enumerate(encoded) if len(ids) <= limit]
+        fits = [index for index, ids in enumerate(encoded) if 0 < len(ids) <= limit]
         for batch in self.engine.batches([len(encoded[index]) for index in fits]):
             members = [fits[index] for index in batch]
             yield members, read([encoded[index] for index in members])

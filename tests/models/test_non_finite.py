@@ -18,7 +18,8 @@ from swapbias.models.clinical.features import ContextualVectors
 from swapbias.models.clinical.phenotype import PhenotypeScorer, load_phenotype_classifier
 from swapbias.models.clinical.word_direction import DirectionScorer
 from swapbias.models.engine.encoder import Engine
-from swapbias.models.sentiment import LABELS, BiLstm, fit_bow
+from swapbias.models.sentiment import LABELS, BiLstmConfig, BiLstmForSequenceClassification, word_tokenizer
+from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.runs.audit import resume, start
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.plan import Settings
@@ -172,13 +173,20 @@ def sentiment(texts):
 @pytest.mark.parametrize("kind", ["bow", "bilstm"])
 def test_a_sentiment_model_of_nan_weights_scores_nothing(kind):
     if kind == "bow":
-        model = fit_bow(["good film", "bad film"] * 4, [1, 0] * 4)
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+
+        model = make_pipeline(TfidfVectorizer(), LogisticRegression())
+        model.fit(["good film", "bad film"] * 4, ["POSITIVE", "NEGATIVE"] * 4)
         model.steps[-1][1].coef_[:] = math.nan
+        scorer = ProbabilityScorer(model, model_id="m", options=LoadOptions())
     else:
-        model = BiLstm(["good"], torch.zeros(2, 2), units=3).eval()
+        config = BiLstmConfig(vocab_size=2, vector_size=2, id2label=dict(enumerate(LABELS)))
+        model = BiLstmForSequenceClassification(config)
         with torch.no_grad():
             model.head.weight[:] = math.nan
-    scorer = ProbabilityScorer(model, model_id="m", options=LoadOptions(), labels=LABELS)
+        scorer = TextClassifierScorer(model, word_tokenizer(["good"]), model_id="m", identity={})
     film, empty = scorer.score([blank(text="good film"), blank(text=" ")])
     assert lost([film])
     assert math.isnan(empty.score)

@@ -95,7 +95,7 @@ class StaticVectors(Features):
         counted = bool(len(counts) == len(words) and counts.min() < counts.max()) and not made_up
         # A file in alphabetical order without counts does not tell which words are frequent.
         self._ordered = counted or any(map(str.__gt__, words, words[1:]))
-        self._order = np.argsort(-counts, kind="stable") if counted else np.arange(len(words))
+        self.order = np.argsort(-counts, kind="stable") if counted else np.arange(len(words))
         self._ranked: Ranked | None = None
         self.identity = {
             "kind": "static",
@@ -139,11 +139,11 @@ class StaticVectors(Features):
     def like_words(self, word: str) -> list[str]:
         """Lower-case words of a frequency rank within a factor 1.5 of the word's; all where ranks are unknown."""
         if self._ranked is None:
-            self._ranked = _plain([(rank, self.keyed.index_to_key[at]) for rank, at in enumerate(self._order, 1)])
+            self._ranked = _plain([(rank, self.keyed.index_to_key[at]) for rank, at in enumerate(self.order, 1)])
         at = self.position(word)
         if at is None or not self._ordered:
             return list(self._ranked[0])
-        return _near(1 + int(np.flatnonzero(self._order == at)[0]), self._ranked)
+        return _near(1 + int(np.flatnonzero(self.order == at)[0]), self._ranked)
 
 
 def _read_keyed(path: Path) -> Any:

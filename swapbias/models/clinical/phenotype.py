@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError, need
-from swapbias.files import file_sha256
 from swapbias.models import base
 from swapbias.models.base import DerivedScorer, LoadOptions, Progress, Scored, Scorer, Training, not_scored, silent
-from swapbias.models.classifier import CallableScorer, ProbabilityScorer, read_saved
+from swapbias.models.classifier import CallableScorer, load_saved
 from swapbias.models.clinical.features import Features, Floats
 from swapbias.models.loading import PICKLES, length_limit
 from swapbias.studies import Prompt
@@ -192,9 +191,7 @@ def load_phenotype_classifier(name: str, *, options: LoadOptions) -> ClassifierS
         if not path.is_file():
             raise ValueError(f"{path} does not exist. Give a saved classifier (.skops).")
         remedy = "Save it again, with types of scikit-learn and NumPy alone."
-        model = read_saved(path, extra="clinical", remedy=remedy)
-        pin = {"sha256": file_sha256(path)}
-        return ClassifierScorer(ProbabilityScorer(model, model_id=path.stem, options=options, identity=pin))
+        return ClassifierScorer(load_saved(path, name=path.stem, options=options, extra="clinical", remedy=remedy))
     if base.is_callable(name):
         found = CallableScorer.load(name, batch_size=options.batch_size)
         found.private = True

