@@ -9,16 +9,13 @@ from dataclasses import Field, dataclass, field, fields
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast, get_type_hints
+from typing import Any, ClassVar, Protocol, TypeVar, cast, get_type_hints
 
 from pydantic import ConfigDict, ValidationError, create_model
 
 from swapbias.errors import UsageError, quoted
 from swapbias.files import is_there
 from swapbias.studies import Experiment, Lexicon, Prompt, Published, Row, column, did_you_mean
-
-if TYPE_CHECKING:
-    pass
 
 VADER, TFIDF = "vader", "tfidf-lsa"
 CLASSIFIERS = ("svm", "rf", "mlp")  # phenotype classifiers trained here; any other name is one of the user's

@@ -1,7 +1,5 @@
 """A tiny masked LM trained here with a bias of known size, so that an audit can be checked against the truth."""
 
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from swapbias.files import cache_dir, locked
 from swapbias.models.base import Bar, LoadOptions, Progress, no_bar, silent
 from swapbias.models.loading import quiet
 from swapbias.models.masked import MaskedScorer
+from swapbias.privacy import atomic_directory
 from swapbias.studies import MASK, Published, calibrated, config_rows, fingerprint
 
 RECIPE = "3"  # raise it when the training changes, so that no cached model is mistaken for the new one
@@ -65,20 +64,15 @@ def load_calibration(*, seed: int = 0, options: LoadOptions | None = None, bar: 
 
 
 def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_progress: Progress) -> None:
-    """Train and put the model in place in one step, so that a killed training leaves no incomplete folder."""
-    for unfinished in folder.parent.glob(f"{folder.name}.*/"):  # of a training that was killed
-        shutil.rmtree(unfinished, ignore_errors=True)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # so small a model gains nothing from more, and waits for them where others work
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model, tokenizer = train(rows, on_progress=on_progress)
-        with quiet(), tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as place:
-            making = Path(place, "model")
+        with quiet(), atomic_directory(folder) as making:
             model.save_pretrained(making)
             tokenizer.save_pretrained(making)
-            making.rename(folder)
     except SafetensorError as error:
         raise OSError(None, f"the calibration model cannot be written ({error})", str(folder.parent)) from error
     finally:

@@ -4,7 +4,6 @@ import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
@@ -105,12 +104,15 @@ class CallableScorer(Scorer):
         batch_size: int = 64,
         identity: Mapping[str, Any] | None = None,
         private: bool = False,
+        labels: Sequence[str] = ("negative", "positive"),
+        positive: int = 1,
     ) -> None:
-        """Wrap a function: n texts -> n probabilities, or (n, 2) with the positive class second.
+        """Wrap a function: n texts -> n probabilities, or one of each of its ``labels`` (0 to 1).
 
         ``private``: errors of the function are not shown, because they may quote a note.
         """
         self.function, self.model_id, self.batch_size, self.private = function, model_id, batch_size, private
+        self.labels, self.positive = labels, positive
         self.identity: Mapping[str, Any] = {"kind": self.kind, **(identity or {})}
 
     @classmethod
@@ -143,25 +145,26 @@ class CallableScorer(Scorer):
         try:
             returned = self.function(texts)
         except Exception as error:
+            what = type(error).__name__
             if self.private:  # nor is the error to be found behind this one
-                what = f"{type(error).__name__}: its text may quote a note and is not shown"
-                raise ValueError(f"{self.model_id} raised {what}.") from None
-            raise ValueError(f"{self.model_id} raised {type(error).__name__}: {error}.") from error
-        wanted = f"expected {len(texts)} probabilities or shape ({len(texts)}, 2), one row per text"
+                raise ValueError(
+                    f"{self.model_id} cannot read texts ({what}). Give it a vectorizer of texts."
+                ) from None
+            raise ValueError(f"{self.model_id} raised {what}: {error}.") from error
+        count, shape = len(texts), (len(texts), len(self.labels))
+        wanted = f"expected {count} probabilities or shape {shape}, one row per text"
         try:
             found = np.asarray(returned, dtype=np.float64)
         except Exception:  # noqa: BLE001 - whatever an object of theirs raises
             what = f"{self.model_id} returned {type(returned).__name__}, {wanted}."
             raise ValueError(what) from None  # what it cannot convert may be a text
-        if found.shape == (len(texts), 2):
-            found = np.where(np.isnan(found[:, 0]), np.nan, found[:, 1])
-        if found.shape != (len(texts),):
+        if found.shape not in ((count,), shape):
             raise ValueError(f"{self.model_id} returned shape {found.shape}, {wanted}.")
-        if np.any((found < 0) | (found > 1)):
+        if np.any((found < -_ROUNDING) | (found > 1 + _ROUNDING)):
             low, high = np.nanmin(found), np.nanmax(found)
             raise ValueError(f"{self.model_id} returned numbers from {low:g} to {high:g}, expected 0 to 1 (or NaN).")
-        labels = ("negative", "positive")
-        return [base.not_finite() if np.isnan(p) else Scored(p, labels[p > 0.5]) for p in found.tolist()]
+        rows = found if found.ndim == 2 else np.column_stack([1 - found, found])
+        return [of_labels(self.labels, self.positive, row) for row in rows]
 
 
 class ProbabilityScorer(CallableScorer):
@@ -181,35 +184,23 @@ class ProbabilityScorer(CallableScorer):
     ) -> None:
         """Wrap a fitted pipeline of texts; raises as ``positive_index``."""
         try:
-            self._labels = [str(label) for label in model.classes_]
+            labels = [str(label) for label in model.classes_]
         except AttributeError as error:
             raise UsageError(f"{model_id} has no classes_: it is not fitted. Fit it on texts first.") from error
-        numbered = options.positive_label is None and self._labels in _NUMBERED
-        self._positive = 1 if numbered else positive_index(self._labels, options.positive_label)
-        self.negative_label = find_negative(self._labels, self._positive, options.negative_label)
-        known = {"positive_label": self._labels[self._positive]} if identity is None else identity
-        predict = getattr(model, "predict_proba", None) or partial(_one_hot, model)
-        super().__init__(predict, model_id=model_id, batch_size=options.batch_size, identity=known)
+        numbered = options.positive_label is None and labels in _NUMBERED
+        positive = 1 if numbered else positive_index(labels, options.positive_label)
+        self.negative_label = find_negative(labels, positive, options.negative_label)
+        known = {"positive_label": labels[positive]} if identity is None else identity
+        predict = getattr(model, "predict_proba", None) or (
+            lambda texts: np.asarray(model.predict(texts))[:, None] == model.classes_
+        )
+        more: Any = {"private": True, "labels": labels, "positive": positive}
+        super().__init__(predict, model_id=model_id, batch_size=options.batch_size, identity=known, **more)
 
     def _scored(self, texts: list[str]) -> list[Scored]:
-        try:
-            found = np.asarray(self.function(texts), dtype=np.float64)
-        except Exception as error:  # noqa: BLE001 - whatever a pipeline of theirs raises
-            what = type(error).__name__  # its message often quotes the text
-            raise ValueError(f"{self.model_id} cannot read texts ({what}). Add its vectorizer.") from None
-        wanted = (len(texts), len(self._labels))
-        if found.shape != wanted or np.any((found < -_ROUNDING) | (found > 1 + _ROUNDING)):
-            raise ValueError(
-                f"{self.model_id} returned shape {found.shape} or numbers outside 0 to 1, expected probabilities of "
-                f"shape {wanted}. Check its predict_proba."
-            )
-        scored = (of_labels(self._labels, self._positive, row) for row in found)
-        return [one if text.strip() else not_scored() for text, one in zip(texts, scored, strict=True)]
-
-
-def _one_hot(model: Any, texts: list[str]) -> Any:
-    """What a classifier without probabilities predicts: 1 for the class of each text, 0 for the others."""
-    return np.asarray(model.predict(texts))[:, None] == model.classes_
+        return [
+            one if text.strip() else not_scored() for text, one in zip(texts, super()._scored(texts), strict=True)
+        ]
 
 
 class VaderScorer(CallableScorer):

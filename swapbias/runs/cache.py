@@ -22,7 +22,7 @@ from swapbias.studies import Prompt, corpora, fingerprint, load_corpus, load_lex
 from swapbias.swapping import library_versions
 
 LIMIT = "SWAPBIAS_CACHE_LIMIT"  # environment variable: most bytes of scores; 0: none are stored
-_COLUMNS = ["score", "answer", "top_tokens"]  # further ones are parts
+_COLUMNS = ["score", "answer", "top_tokens", "parts"]  # of ``Scored``
 
 
 def cache_limit() -> int:
@@ -61,31 +61,23 @@ class ScoreCache:
         try:
             table = pq.read_table(place, page_checksum_verification=True, partitioning=None)
             os.utime(place)
-            if table.num_rows != count or table.column_names[:3] != _COLUMNS:
+            if table.num_rows != count or table.column_names != _COLUMNS:
                 raise ValueError("it holds something else")
         except (OSError, ValueError, pa.ArrowException):
             with suppress(OSError):
                 place.unlink(missing_ok=True)
             return None
         self.rows_reused += count if place.parent != self.in_run else 0
-        parts = {name: name.removeprefix("part/") for name in table.column_names[3:]}
-        return [
-            Scored(
-                row["score"],
-                row["answer"],
-                row["top_tokens"],
-                {part: row[name] for name, part in parts.items() if row[name] is not None},
-            )
-            for row in table.to_pylist()
-        ]
+        return [Scored(**{**row, "parts": dict(row["parts"])}) for row in table.to_pylist()]
 
     def write(self, place: Path, scored: Sequence[Scored]) -> None:
         """Save scores, whole or not at all; OSError where the run's folder is full (the cache costs time alone)."""
         if not all(one.finite for one in scored):  # what gave NaN may be the machine, which no key names
             return
         columns: dict[str, Any] = {name: [getattr(one, name) for one in scored] for name in _COLUMNS}
-        for name in dict.fromkeys(name for one in scored for name in one.parts):
-            columns[f"part/{name}"] = pa.array([one.parts.get(name) for one in scored], pa.float64())
+        columns["parts"] = pa.array(
+            [[*parts.items()] for parts in columns["parts"]], pa.map_(pa.string(), pa.float64())
+        )
         sink = pa.BufferOutputStream()
         pq.write_table(pa.table(columns), sink, compression="zstd", write_page_checksum=True)
         with suppress(*(() if place.parent == self.in_run else (OSError,))):
