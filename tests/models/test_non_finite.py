@@ -381,4 +381,4 @@ def test_nan_of_a_callable_is_lost_in_every_shape_that_it_may_return(returned):
     assert lost([nan])
     assert known.score == pytest.approx(0.2, abs=1e-3)
     zero = CallableScorer(lambda texts: [0.0], model_id="m:f").score([blank(text="a")])
-    assert zero == [Scored(0.0, "negative")]
+    assert [(one.score, one.answer, one.finite) for one in zero] == [(0.0, "negative", True)]
