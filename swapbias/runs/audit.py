@@ -167,8 +167,7 @@ def _score(
     }
     how: dict[str, Any] = {"credentialed": manifest["credentialed"], "advance": scoring.advance}
     try:
-        maker = f"{part_scorer.__module__}:{part_scorer.__name__}"
-        with worker_pool(engine, maker, spec, own=lambda: partial(score_part, scoring.every), **how) as pool:
+        with worker_pool(engine, part_scorer, spec, own=lambda: partial(score_part, scoring.every), **how) as pool:
             scoring.score(pool)
     finally:  # a run that is stopped says it too
         if cache:

@@ -11,10 +11,10 @@ import platform
 import signal
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib import import_module
@@ -26,12 +26,12 @@ from typing import Any
 from swapbias.errors import MissingExtraError, UsageError
 from swapbias.privacy import notes_read, safe_message
 
-ENGINES = ("local", "ray")
 Part = Mapping[str, Any]  # names and numbers, as JSON has them; ``name`` is unique, ``rows`` is its size
 Result = Mapping[str, Any]
 Work = Callable[[Part, Callable[[float], None]], Result]  # the second reports how many more rows are done
 WorkerPool = Callable[[Iterable[Part]], Iterator[tuple[Part, Result]]]
 _Done = Future[tuple[Result, Exception | None]]
+_Submit = Callable[[tuple[Any, ...], Part], _Done]
 
 MOST_DEATHS = 4  # of workers on one part, which is then taken for the cause
 _OBJECT_STORE = 100 * 2**20  # bytes; nothing large goes through it
@@ -55,8 +55,8 @@ class Engine:
 
     def check(self) -> None:
         """UsageError: settings that do not fit together; MissingExtraError: ray is not installed."""
-        if self.name not in ENGINES:
-            raise UsageError(f"Unknown engine {self.name!r}: expected {' or '.join(ENGINES)}.")
+        if self.name not in ("local", "ray"):
+            raise UsageError(f"Unknown engine {self.name!r}: expected local or ray.")
         for name in ("address", "workers", "gpus"):
             if self.local and getattr(self, name):
                 raise UsageError(f"{name} is about workers of ray, and the engine is local. Choose the engine ray.")
@@ -81,8 +81,8 @@ LOCAL = Engine()
 @contextmanager
 def worker_pool(
     engine: Engine,
-    maker: str,
-    spec: Mapping[str, Any],
+    maker: Callable[[Any], Work],
+    spec: Any,
     *,
     own: Callable[[], Work],
     cores: int | None = None,
@@ -94,7 +94,7 @@ def worker_pool(
 
     Args:
         engine: where.
-        maker: ``module:function``, called with ``spec`` once by each process elsewhere.
+        maker: a function of a module, called with ``spec`` once by each process elsewhere.
         own: makes the worker of this process.
         cores: of each worker of a cluster; None: all of a machine.
         processes: of this machine, where there is no cluster; 1: this one alone.
@@ -105,7 +105,6 @@ def worker_pool(
         UsageError, ValueError, OSError: what a worker raised; no cluster; a part on which several workers died.
     """
     engine.check()
-    work = partial(_result, maker, pickle.dumps(dict(spec)))
     with ExitStack() as started:
 
         def pool(parts: Iterable[Part]) -> Iterator[tuple[Part, Result]]:
@@ -113,71 +112,65 @@ def worker_pool(
                 worker = own()
                 yield from ((part, worker(part, partial(advance, part))) for part in parts)
                 return
-            # Of what is in the cache alone no cluster is started.
-            workers = _processes(processes, work) if engine.local else _cluster(engine, cores, credentialed, work)
-            with closing(_each(*started.enter_context(workers), iter(parts))) as done:
-                for part, result in done:
+            # Here, so that of what is in the cache alone no cluster is started.
+            others = _processes(processes) if engine.local else _cluster(engine, cores, credentialed)
+            count, settings, submit, died = started.enter_context(others)
+            made = (pickle.dumps((maker, spec)), settings)  # imports wait for the settings
+            running, again, deaths, rest = dict[_Done, Part](), deque[Part](), Counter[str](), iter(parts)
+            while True:
+                while len(running) < count and (part := again.popleft() if again else next(rest, None)) is not None:
+                    running[submit(made, part)] = part
+                if not running:
+                    return
+                for ended in wait(running, return_when=FIRST_COMPLETED).done:
+                    part = running.pop(ended)
+                    try:
+                        result, error = ended.result()
+                    except died:
+                        again.append(part)
+                        deaths[part["name"]] += 1
+                        if deaths[part["name"]] >= MOST_DEATHS:
+                            raise ValueError(
+                                f"{MOST_DEATHS} workers died on part {part['name']}, most likely for want of memory. "
+                                "What is done is saved: go on with fewer workers, or on larger machines."
+                            ) from None
+                        continue
+                    if error is not None:
+                        raise error from None
                     advance(part, part["rows"])
                     yield part, result
 
         yield pool
 
 
-def _each(
-    count: int, submit: Callable[[Part], _Done], died: Any, parts: Iterator[Part]
-) -> Generator[tuple[Part, Result], None, None]:
-    """The parts, each with its result, ``count`` at a time; one whose process or machine ``died`` is done again."""
-    running, again, deaths = dict[_Done, Part](), deque[Part](), Counter[str]()
-    while True:
-        while len(running) < count and (part := again.popleft() if again else next(parts, None)) is not None:
-            running[submit(part)] = part
-        if not running:
-            return
-        for ended in wait(running, return_when=FIRST_COMPLETED).done:
-            part = running.pop(ended)
-            try:
-                result, error = ended.result()
-            except died:
-                again.append(part)
-                deaths[part["name"]] += 1
-                if deaths[part["name"]] >= MOST_DEATHS:
-                    raise ValueError(
-                        f"{MOST_DEATHS} workers died on part {part['name']}, most likely for want of memory. "
-                        "What is done is saved: go on with fewer workers, or on larger machines."
-                    ) from None
-                continue
-            if error is not None:
-                raise error from None
-            yield part, result
-
-
-def _result(maker: str, spec: bytes, part: Part) -> tuple[Result, Exception | None]:
+def _result(made: tuple[Any, ...], part: Part) -> tuple[Result, Exception | None]:
     """In another process: the result of a part, or its error as one sentence, without a traceback's texts."""
     try:
-        return dict(_worker(maker, spec)(part, lambda more: None)), None
-    except OSError as error:
-        place = error.filename if isinstance(error.filename, str) else None
-        return {}, OSError(error.errno, error.strerror, place) if error.errno else OSError(safe_message(error))
+        return dict(_worker(*made)(part, lambda more: None)), None
     except Exception as error:  # noqa: BLE001 - whatever it is
-        kind = next(one for one in (UsageError, ValueError, Exception) if isinstance(error, one))
-        return {}, (RuntimeError if kind is Exception else kind)(safe_message(error))
+        kind = next((one for one in (UsageError, ValueError, OSError) if isinstance(error, one)), RuntimeError)
+        if isinstance(error, OSError) and error.errno:
+            return {}, OSError(error.errno, error.strerror, error.filename)
+        return {}, kind(safe_message(error))
 
 
 @lru_cache(maxsize=1)
-def _worker(maker: str, spec: bytes) -> Work:
+def _worker(made: bytes, settings: tuple[Any, ...] | None) -> Work:
     """Made once in each process."""
-    module, _, name = maker.partition(":")
-    work: Work = getattr(import_module(module), name)(pickle.loads(spec))  # noqa: S301 - of the job itself
+    if settings:
+        _settle(*settings)
+    maker, spec = pickle.loads(made)  # noqa: S301 - of the job itself
+    work: Work = maker(spec)
     return work
 
 
 @contextmanager
-def _processes(count: int, work: Callable[[Part], Any]) -> Iterator[tuple[int, Callable[[Part], _Done], Any]]:
+def _processes(count: int) -> Iterator[tuple[int, None, _Submit, Any]]:
     """Processes of this machine: how many parts they take at a time, how they are given one, and how they fail."""
     # Not "fork": Arrow's threads would not live on in the child.
     pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin_process)
     try:
-        yield count + 1, lambda part: pool.submit(work, part), ()
+        yield count + 1, None, lambda made, part: pool.submit(_result, made, part), ()
     except BrokenProcessPool as error:
         raise ValueError(
             "A worker process died, most likely for want of memory. Run the same command again with fewer "
@@ -190,20 +183,19 @@ def _processes(count: int, work: Callable[[Part], Any]) -> Iterator[tuple[int, C
 def _begin_process() -> None:
     """Ctrl-C is the parent's, and a parent that was killed takes its processes along."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _end_with(parent: Any) -> None:
-    parent.join()
-    os._exit(1)
+def _end_with_parent() -> None:
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)
 
 
 @contextmanager
 def _cluster(
-    engine: Engine, cores: int | None, credentialed: bool, work: Callable[[Part], Any]
-) -> Iterator[tuple[int, Callable[[Part], _Done], Any]]:
+    engine: Engine, cores: int | None, credentialed: bool
+) -> Iterator[tuple[int, tuple[Any, ...], _Submit, Any]]:
     """Processes of a Ray cluster, as of ``_processes``; a cluster that was started here ends with the job."""
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
     ray: Any = import_module("ray")
@@ -221,17 +213,17 @@ def _cluster(
         threads = max(1, min(each, sum(counts) // count))
         # A process stays for the next part, so that a model is loaded once; Ray's own retries have no end.
         how = {"num_cpus": threads, "num_gpus": wanted, "max_calls": 0, "max_retries": 0}
-        task = ray.remote(scheduling_strategy="SPREAD", **how)(_remote)
-        settings = ray.put((threads, str(Path.cwd()), credentialed, tuple(library_versions().items()), work))
+        task = ray.remote(scheduling_strategy="SPREAD", **how)(_result)
 
-        def submit(part: Part) -> _Done:
-            given.add(ref := task.remote(settings, dict(part)))
+        def submit(made: tuple[Any, ...], part: Part) -> _Done:
+            given.add(ref := task.remote(made, dict(part)))
             done: _Done = ref.future()
             done.add_done_callback(lambda _: given.discard(ref))
             return done
 
+        settings = (threads, str(Path.cwd()), credentialed, tuple(library_versions().items()))
         try:
-            yield count, submit, ray.exceptions.RayError
+            yield count, settings, submit, ray.exceptions.RayError
         finally:
             for left in [*given]:
                 ray.cancel(left, force=True)
@@ -258,18 +250,6 @@ def _connect(ray: Any, address: str | None) -> None:
         signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
-def _remote(settings: tuple[Any, ...], part: Part) -> tuple[Result, Exception | None]:
-    """``_result`` in a process of the cluster."""
-    *how, work = settings
-    try:
-        _settle(*how)
-    except UsageError as error:
-        return {}, error
-    found: tuple[Result, Exception | None] = work(part)
-    return found
-
-
-@lru_cache(maxsize=1)
 def _settle(threads: int, place: str, credentialed: bool, expected: tuple[tuple[str, str], ...]) -> None:
     """Once in each process: privacy, threads, the folder that relative paths begin at, the same libraries."""
     if credentialed:
@@ -279,8 +259,7 @@ def _settle(threads: int, place: str, credentialed: bool, expected: tuple[tuple[
         os.dup2(nowhere, 1), os.dup2(nowhere, 2)
     if os.path.isdir(place):
         os.chdir(place)
-    threads_of = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    os.environ |= {**dict.fromkeys(threads_of, str(threads)), "TOKENIZERS_PARALLELISM": "false"}
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
     here = library_versions()
     for name, there in expected:
         if here.get(name) != there:

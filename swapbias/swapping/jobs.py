@@ -1,22 +1,19 @@
 """Swap whole files: rows in, Parquet shards out, in bounded memory; a stopped job skips its finished shards."""
 
-import csv
-import io
 import json
 import os
 import platform
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from importlib.metadata import version
 from importlib.resources import files
-from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +22,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError, quoted
-from swapbias.files import TEMPORARY, escape_csv_cell, file_sha256, parse_json, temporary_for, write_whole
+from swapbias.files import TEMPORARY, as_csv, parse_json, temporary_for, write_whole
 from swapbias.privacy import is_left_over, why_credentialed, writing
 from swapbias.studies import shown_names
 from swapbias.swapping.cluster import LOCAL, Engine, Part, Work, worker_pool
@@ -38,7 +35,6 @@ from swapbias.swapping.table import gender_columns, other_gender
 MANIFEST = "swap.json"
 PART_BYTES = 16 << 20
 BATCH_ROWS = 2000
-WORKER = "swapbias.swapping.jobs:part_swapper"
 _COUNTS = "swapbias"  # key of a part's own counts in its Parquet metadata
 _PLANNED = ".planned"  # folder of rows that wait for a worker
 _WARNING = "\nThese rows come from credentialed data: they must not be published, uploaded or sent to an API.\n"
@@ -199,43 +195,35 @@ def swap_files(
             f"{job.resolver.name} sends texts to a service, and these rows are credentialed ({why}). Take a model in "
             "a local folder, or declare a service that is your own with -M own-address=ADDRESS."
         )
-    table = str(Path(job.table).resolve()) if Path(job.table).exists() else job.table  # for workers in other folders
-    job = replace(job, whose=whose, gender=gender, credentialed=bool(why), table=table)
+    job = replace(job, whose=whose, gender=gender, credentialed=bool(why))
     schema = schema_of(source.schema, job)
     settings = _settings(job, source, swapper, why)
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file, expected a folder. Choose another --out.")
-    spec = {"out": str(out.resolve()), "job": asdict(replace(job, resolver=None))}
+    spec = (out.resolve(), replace(job, resolver=None))
     with writing(out, credentialed=bool(why), then="Wait until it ends, or choose another --out."):
-        finished, hashes = _begin_or_resume(out, settings)
+        finished = _begin_or_resume(out, settings)
         totals = sum(finished.values(), Totals())
         rows, position = totals.rows_read, 0.0
-
-        def record(number: int) -> None:
-            name = _part_name(number)
-            hashes[name] = file_sha256(out / name)
-            _write_manifest(out, {"status": "running", **settings, "sha256": hashes})
 
         def advance(part: Part, more: float) -> None:
             nonlocal rows, position
             rows, position = rows + int(more), position + part["bytes"] * more / part["rows"]
             on_progress(Progress(int(position), source.size, rows))
 
-        batches = _cut(source.read(batch_rows), job.column, part_bytes, batch_rows)
+        parts = _cut(source.read(batch_rows), job.column, part_bytes)
         how: dict[str, Any] = {"cores": 1, "processes": processes, "credentialed": bool(why), "advance": advance}
         with (
             _planned(out) as planned,
-            closing(_ahead(_planned_parts(planned, batches, finished))) as parts,
-            worker_pool(engine, WORKER, spec, own=lambda: part_swapper(spec, swapper), **how) as pool,
+            closing(_ahead(_planned_parts(planned, parts, finished, batch_rows))) as waiting,
+            worker_pool(engine, part_swapper, spec, own=lambda: partial(_swap_part, *spec, swapper), **how) as pool,
         ):
-            for part, done in pool(parts):
+            for part, done in pool(waiting):
                 (planned / part["name"]).unlink()
-                record(part["part"])
-                totals += Totals.read(done["counts"])
+                totals += done["totals"]
         if not totals.rows_read and not finished:  # a part without rows still has the columns
             _write_part(out, 0, schema, job.column, [])
-            record(0)
-        _finish(out, settings, totals, hashes, source.identity.get("split", "train"))
+        _finish(out, settings, totals, source.identity.get("split", "train"))
     return SwapResult(out, totals, why)
 
 
@@ -310,34 +298,36 @@ def versions(
     """
     schema, rows, replaced = schema_of(batch.schema, job), len(batch), swapped.replaced > 0
     numbers = (swapped.replaced, swapped.specific, *swapped.left.T, swapped.doubtful_words, swapped.doubt)
-    table = pa.table(batch)
-    if job.credentialed:
-        table = table.drop_columns([CREDENTIALED] * (CREDENTIALED in table.column_names))
-        table = table.append_column(CREDENTIALED, pa.repeat(pa.scalar(True), rows))
-    for name, values in zip((*COUNTED, *OF_PATIENT, DOUBT), numbers, strict=True):
-        if name in schema.names and name not in table.column_names:
-            table = table.append_column(name, pa.array(values))
-    other = _with_column(table, job.column, swapped.texts.cast(schema.field(job.column).type))
+    counted = {name: pa.array(one) for name, one in zip((*COUNTED, *OF_PATIENT, DOUBT), numbers, strict=True)}
+    original: dict[str, Any] = counted | dict(zip(batch.schema.names, batch.columns, strict=True))
+    original |= {CREDENTIALED: pa.repeat(True, rows)} if job.credentialed else {}
+    other = original | {job.column: swapped.texts}
     if job.mode != "neutralise" and set(groups) == {"male", "female"}:
-        texts = (
-            one.name for one in batch.schema if pa.types.is_string(one.type) or pa.types.is_large_string(one.type)
-        )
+        texts = (one.name for one in batch.schema if one.type in (pa.string(), pa.large_string()))
         for name in gender_columns(texts):
-            changed = zip(table.column(name).to_pylist(), replaced.tolist(), strict=True)
-            values = [other_gender(one) if times else one for one, times in changed]
-            other = _with_column(other, name, pa.array(values, table.schema.field(name).type))
+            changed = zip(original[name].to_pylist(), replaced.tolist(), strict=True)
+            other[name] = pa.array([other_gender(one) if times else one for one, times in changed])
     wanted = replaced | (job.mode != "pairs")
     implausible = wanted & (swapped.specific > 0) & job.plausible
     doubtful = wanted & (swapped.doubt > job.max_doubt)
     keep = wanted & ~implausible & ~doubtful
     if job.mode in MODES:
-        other = other.filter(pa.array(keep))
+        table = _in_columns(other, schema).filter(pa.array(keep))
     else:  # each row followed by its swapped version
+        ids = pa.array(np.arange(first, first + rows)).cast(pa.string())
+        if _NOTE_ID in original:  # the note's own id, else the row's number
+            ids = pc.coalesce(original[_NOTE_ID].cast(pa.string()), ids)
+        of_side = pa.array([groups[0], "", groups[1]], pa.string())  # blank for a tie of both sides
+        both = [
+            {**one, _VERSION: pa.repeat(name, rows), _PAIR_ID: ids, _GROUP: of_side.take(pa.array(1 + sides))}
+            for name, one, sides in (("original", original, swapped.sides), ("swapped", other, -swapped.sides))
+        ]
         order = np.arange(2 * rows).reshape(2, rows).T[np.stack([keep | (job.mode == "augment"), keep], axis=1)]
-        other = _both(table, other, first, swapped.sides, groups, job.mode).take(pa.array(order))
+        tables = pa.concat_tables([_in_columns(one, schema) for one in both])
+        table = tables.combine_chunks().take(pa.array(order))
     totals = Totals(
         rows_read=rows,
-        rows_written=len(other),
+        rows_written=len(table),
         rows_replaced=int(replaced.sum()),
         rows_specific=int(np.count_nonzero(swapped.specific)),
         rows_left_out=int((~wanted).sum()),
@@ -349,39 +339,16 @@ def versions(
         specific_terms=swapped.specific_terms,
         left=Counter({name: int(count) for name, count in zip(REASONS, swapped.left.sum(0), strict=True) if count}),
     )
-    return other.select(schema.names).cast(schema), totals
+    return table, totals
 
 
-def _with_column(table: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
-    return table.set_column(table.schema.get_field_index(name), name, values)
-
-
-def _both(
-    original: pa.Table, swapped: pa.Table, first: int, sides: NDArray[np.int8], groups: tuple[str, str], mode: str
-) -> pa.Table:
-    """The rows as they are, then the swapped ones, with the columns that the mode adds."""
-    rows = len(original)
-    named = [
-        table.append_column(_VERSION, pa.repeat(pa.scalar(name), rows))
-        for table, name in ((original, "original"), (swapped, "swapped"))
-    ]
-    if mode == "pairs":
-        ids = pa.array(range(first, first + rows), pa.int64()).cast(pa.string())
-        if _NOTE_ID in original.column_names:  # the note's own id, else the row's number
-            ids = pc.coalesce(original.column(_NOTE_ID).cast(pa.string()), ids)
-        of_side = pa.array([groups[0], "", groups[1]], pa.string())  # blank for a tie of both sides
-        named = [
-            table.append_column(_PAIR_ID, ids).append_column(_GROUP, of_side.take(pa.array(own.astype(np.int64) + 1)))
-            for table, own in zip(named, (sides, -sides), strict=True)
-        ]
-    return pa.concat_tables(named).combine_chunks()
+def _in_columns(values: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
+    return pa.table({name: values[name] for name in schema.names}).cast(schema)
 
 
 def text_lengths(batch: pa.RecordBatch, column: str) -> NDArray[np.int64]:
     """UTF-8 bytes of each text, 0 for null."""
-    lengths = pc.fill_null(pc.binary_length(batch.column(column)), 0)
-    found: NDArray[np.int64] = lengths.to_numpy(zero_copy_only=False).astype(np.int64)
-    return found
+    return np.asarray(pc.fill_null(pc.binary_length(batch.column(column)), 0), dtype=np.int64)
 
 
 def by_count(counts: Counter[str]) -> list[tuple[str, int]]:
@@ -392,41 +359,36 @@ def by_count(counts: Counter[str]) -> list[tuple[str, int]]:
 # The output folder: data/part-*.parquet, swap.json, and at the end report.csv and README.md
 
 
-def _begin_or_resume(out: Path, settings: Mapping[str, Any]) -> tuple[dict[int, Totals], dict[str, str]]:
-    """Make the folder, or check that the same job was begun there. Gives counts and sha256 of finished parts.
+def _begin_or_resume(out: Path, settings: Mapping[str, Any]) -> dict[int, Totals]:
+    """Begin, or check that the same job was begun there. Gives the counts of whole parts; others are removed.
 
-    Other parts are removed. UsageError: complete, begun with other settings, or holding something else.
+    UsageError: complete, begun with other settings, or holding something else.
     """
-    data, recorded = out / "data", dict[str, str]()
     if (out / MANIFEST).is_file():
-        recorded = _check_same(out, settings)
+        _check_same(out, settings)
     elif not all(map(is_left_over, out.iterdir())):
         raise UsageError(f"{out} is not empty. Choose another --out.")
     else:
-        with tempfile.TemporaryFile(dir=out):
-            pass  # known before the work starts: it can be written
         _write_manifest(out, {"status": "running", **settings})
-    data.mkdir(exist_ok=True)
+    (out / "data").mkdir(exist_ok=True)
     shutil.rmtree(out / _PLANNED, ignore_errors=True)
-    finished, hashes = {}, {}
-    for path in (*out.glob(f".*{TEMPORARY}"), *data.iterdir()):
-        name = f"data/{path.name}"
-        counts = _counts_of(path, recorded.get(name))
-        if counts is None:
-            path.unlink(missing_ok=True)
+    finished = {}
+    for path in (*out.glob(f".*{TEMPORARY}"), *(out / "data").iterdir()):
+        if counts := _counts_of(path):
+            finished[int(path.stem.partition("-")[2])] = counts
         else:
-            finished[int(path.stem.partition("-")[2])], hashes[name] = counts, recorded[name]
-    return finished, hashes
+            path.unlink(missing_ok=True)
+    return finished
 
 
-def _check_same(out: Path, settings: Mapping[str, Any]) -> dict[str, str]:
-    """Refuse a complete folder or other settings; the recorded sha256 of parts by name."""
+def _check_same(out: Path, settings: Mapping[str, Any]) -> None:
+    """UsageError: a complete folder, or one of other settings."""
     try:
         known = parse_json((out / MANIFEST).read_text(encoding="utf-8"))
-        complete, recorded = known["status"] == "complete", dict(known.get("sha256", {}))
+        complete = known["status"] == "complete"
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{out}/{MANIFEST} was not written by swapbias. Choose another --out.") from error
-    if complete and all(_counts_of(out / name, sha256) for name, sha256 in recorded.items()):
+    if complete:
         raise UsageError(f"{out} is complete. Choose another --out.")
     for name, value in json.loads(json.dumps(settings)).items():
         if known.get(name) != value:
@@ -435,43 +397,42 @@ def _check_same(out: Path, settings: Mapping[str, Any]) -> dict[str, str]:
                 f"{out} was begun with another {name}:{shown or ' it is not what it was'}. "
                 "Give what it was begun with, or choose another --out."
             )
-    return recorded
 
 
-def _counts_of(part: Path, sha256: str | None) -> Totals | None:
+def _counts_of(part: Path) -> Totals | None:
     """What a part says that it counted; None where it is not whole."""
     try:
-        if file_sha256(part) != sha256:
-            return None
-        return Totals.read(json.loads((pq.read_metadata(part).metadata or {})[_COUNTS.encode()]))
+        with pq.ParquetFile(part, page_checksum_verification=True) as file:
+            for _ in file.iter_batches():
+                pass
+            return Totals.read(json.loads(file.metadata.metadata[_COUNTS.encode()]))
     except (OSError, pa.ArrowException, KeyError, ValueError, TypeError):
         return None
 
 
-def _part_name(number: int) -> str:
-    return f"data/part-{number:05d}.parquet"
-
-
 def _write_part(
-    out: Path, number: int, schema: pa.Schema, text: str, pieces: Iterable[tuple[pa.Table, Totals]]
+    out: Path,
+    number: int,
+    schema: pa.Schema,
+    text: str,
+    pieces: Iterable[tuple[pa.Table, Totals]],
+    advance: Callable[[float], None] = lambda rows: None,
 ) -> Totals:
     """Write a part whole or not at all, with what was counted in its metadata and a checksum in each page.
 
     The column ``text`` gets no dictionary (hardly two are alike) and no statistics (the least and the greatest text
     would stand once more in the file's footer).
     """
-    path = out / _part_name(number)
-    temporary, totals = temporary_for(path), Totals()
-    sink = pa.BufferOutputStream()
-    pq.write_table(schema.empty_table(), sink)
-    stored = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
-    others = [column for at in range(len(stored)) if (column := stored.column(at).path) != text]
+    path, totals = out / f"data/part-{number:05d}.parquet", Totals()
+    temporary = temporary_for(path)
+    others = [name for name in schema.names if name != text]
     options = {"compression": "zstd", "use_dictionary": others, "write_statistics": others}
     try:
         with pq.ParquetWriter(temporary, schema, write_page_checksum=True, **options) as writer:
             for table, counts in pieces:
                 writer.write_table(table)
                 totals += counts
+                advance(counts.rows_read)
             writer.add_key_value_metadata({_COUNTS: json.dumps(totals.counts(), ensure_ascii=False)})
         with temporary.open("rb+") as handle:
             os.fsync(handle.fileno())
@@ -481,20 +442,18 @@ def _write_part(
     return totals
 
 
-def _finish(out: Path, settings: Mapping[str, Any], totals: Totals, hashes: Mapping[str, str], split: str) -> None:
+def _finish(out: Path, settings: Mapping[str, Any], totals: Totals, split: str) -> None:
     """Write the report and the card, and then say that the job is complete."""
-    handle = io.StringIO(newline="")
-    writer = csv.writer(handle, lineterminator="\n")
-    writer.writerow(("term", "kind", "count"))
-    for kind, counts in totals.by_kind().items():
-        writer.writerows((escape_csv_cell(term), kind, count) for term, count in by_count(counts))
-    write_whole(out / "report.csv", handle.getvalue().encode())
+    import pandas as pd
+
+    terms = [(term, kind, count) for kind, counts in totals.by_kind().items() for term, count in by_count(counts)]
+    write_whole(out / "report.csv", as_csv(pd.DataFrame(terms, columns=["term", "kind", "count"])))
     warning = _WARNING if settings["credentialed"] else ""
     shown = {name: settings[name] for name in ("column", "mode", "table")}
     card = (files("swapbias.swapping") / "swapped_card.md").read_text(encoding="utf-8")
     write_whole(out / "README.md", card.format(**shown, split=split, warning=warning).encode())
-    shown = {"parts": len(hashes), "totals": totals.counts(), "sha256": dict(sorted(hashes.items()))}
-    _write_manifest(out, {"status": "complete", **settings, **shown})
+    parts = len([*out.glob("data/*.parquet")])
+    _write_manifest(out, {"status": "complete", **settings, "parts": parts, "totals": totals.counts()})
 
 
 def _write_manifest(out: Path, manifest: Mapping[str, Any]) -> None:
@@ -520,79 +479,67 @@ def _ahead(items: Iterable[Item]) -> Generator[Item, None, None]:
             yield item
 
 
-class _Cut(NamedTuple):
-    """Rows swapped at once: number of their part, of the first row from 0, and bytes of the input by then."""
-
-    part: int
-    first: int
-    rows: pa.RecordBatch
-    position: int
-
-
-def _cut(batches: Batches, column: str, part_bytes: int, batch_rows: int) -> Iterator[_Cut]:
-    """The rows, cut where a part ends: by the texts alone, so that batches do not matter."""
-    part, first, used = 0, 0, 0
+def _cut(batches: Batches, column: str, part_bytes: int) -> Iterator[tuple[pa.Table, int]]:
+    """The rows of each part, cut by the texts alone, whatever the batches, and the bytes of the input by then."""
+    rows, used, position = list[pa.RecordBatch](), 0, 0
     for batch, position in batches:
         while len(batch):
-            filled = used + np.cumsum(text_lengths(batch, column)[:batch_rows])
+            filled = used + np.cumsum(text_lengths(batch, column))
             count = min(int(np.searchsorted(filled, part_bytes)) + 1, len(filled))  # with the row that fills the part
-            yield _Cut(part, first, batch.slice(0, count), position)
-            used, first, batch = int(filled[count - 1]), first + count, batch.slice(count)
+            rows.append(batch.slice(0, count))
+            used, batch = int(filled[count - 1]), batch.slice(count)
             if used >= part_bytes:
-                part, used = part + 1, 0
+                yield pa.Table.from_batches(rows), position
+                rows, used = [], 0
+    if rows:
+        yield pa.Table.from_batches(rows), position
 
 
-def _planned_parts(folder: Path, every: Iterator[_Cut], finished: Mapping[int, Totals]) -> Iterator[Part]:
+def _planned_parts(
+    folder: Path, parts: Iterable[tuple[pa.Table, int]], finished: Mapping[int, Totals], batch_rows: int
+) -> Iterator[Part]:
     """The parts that are not finished, with the file that holds the rows of each."""
-    before = 0
-    for number, group in groupby(every, key=lambda cut: cut.part):
-        name, cuts = f"{number:05d}.arrows", list(group)
-        rows, position = sum(len(cut.rows) for cut in cuts), cuts[-1].position
+    first = before = 0
+    for number, (table, position) in enumerate(parts):
+        name, rows = f"{number:05d}.arrows", len(table)
         if number not in finished:
-            with pa.ipc.new_stream(str(folder / name), cuts[0].rows.schema) as writer:
-                for cut in cuts:
-                    writer.write_batch(cut.rows)
-            yield {"name": name, "part": number, "first": cuts[0].first, "rows": rows, "bytes": position - before}
+            with pa.ipc.new_stream(str(folder / name), table.schema) as writer:
+                writer.write_table(table, max_chunksize=batch_rows)
+            yield {"name": name, "part": number, "first": first, "rows": rows, "bytes": position - before}
             before = position
         elif finished[number].rows_read != rows:
             raise UsageError(
                 f"Part {number} was written with {finished[number].rows_read} rows, and {rows} belong to it now: "
                 "it was begun with another size of parts. Give the same, or choose another --out."
             )
+        first += rows
 
 
-def part_swapper(spec: Mapping[str, Any], swapper: Swapper | None = None) -> Work:
-    """The worker of a swap, on whichever machine that sees the output folder; ``swapper``: that of this process.
+def part_swapper(spec: tuple[Path, Job]) -> Work:
+    """The worker of a swap, on whichever machine that sees the output folder."""
+    out, job = spec
+    return partial(_swap_part, out, job, Swapper(job.table, whose=job.whose or "everyone", spouses=job.spouses))
 
-    ``spec``: this folder as ``out``, and a ``Job`` with all that is decided as ``job``.
-    """
-    out, job = Path(spec["out"]), Job(**spec["job"])
-    own = swapper or Swapper(job.table, whose=job.whose or "everyone", spouses=job.spouses)
-    mode = "neutralise" if job.mode == "neutralise" else "swap"
 
-    def work(part: Part, advance: Callable[[float], None]) -> Mapping[str, Any]:
-        planned = out / _PLANNED / part["name"]
-        if not planned.exists():
-            raise UsageError(
-                f"The worker on {platform.node()} does not see {out}. Choose an --out on a file system that all "
-                "machines share."
-            )
+def _swap_part(
+    out: Path, job: Job, swapper: Swapper, part: Part, advance: Callable[[float], None]
+) -> Mapping[str, Any]:
+    planned = out / _PLANNED / part["name"]
+    if not planned.exists():
+        raise UsageError(
+            f"The worker on {platform.node()} does not see {out}. Choose an --out on a file system that all "
+            "machines share."
+        )
 
-        def swapped(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, Totals]]:
-            first = part["first"]
-            for batch in batches:
-                genders = batch.column(job.gender).to_pylist() if job.gender else None
-                done = own.run(batch.column(job.column), mode, genders=genders)
-                yield versions(batch, first, done, job, own.groups)
-                first += len(batch)
+    def swapped(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, Totals]]:
+        first, mode = part["first"], "neutralise" if job.mode == "neutralise" else "swap"
+        for batch in batches:
+            genders = batch.column(job.gender).to_pylist() if job.gender else None
+            done = swapper.run(batch.column(job.column), mode, genders=genders)
+            yield versions(batch, first, done, job, swapper.groups)
+            first += len(batch)
 
-        def pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, Totals]]:
-            for table, counts in _ahead(swapped(batches)):
-                yield table, counts
-                advance(counts.rows_read)
-
-        with pa.memory_map(str(planned)) as rows, pa.ipc.open_stream(rows) as batches:
-            schema = schema_of(batches.schema, job)
-            return {"counts": _write_part(out, part["part"], schema, job.column, pieces(batches)).counts()}
-
-    return work
+    with pa.memory_map(str(planned)) as rows, pa.ipc.open_stream(rows) as batches:
+        schema = schema_of(batches.schema, job)
+        with closing(_ahead(swapped(batches))) as pieces:
+            return {"totals": _write_part(out, part["part"], schema, job.column, pieces, advance)}

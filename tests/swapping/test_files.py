@@ -145,7 +145,7 @@ def test_the_footer_repeats_no_text(tmp_path):
     footer = pq.read_metadata(tmp_path / "out/data/part-00000.parquet").row_group(0)
     stored = {footer.column(at).path_in_schema: footer.column(at).is_stats_set for at in range(footer.num_columns)}
     assert stored.pop("text") is False
-    assert {name for name, there in stored.items() if there} >= {"visit.day", "visit.text"}  # readers skip rows by it
+    assert stored["swapbias_replaced"]  # readers skip rows by it
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv", "a.jsonl", "a.parquet", "one.parquet"])
