@@ -61,7 +61,7 @@ def is_plural(text: str) -> bool:
     return text.endswith(("s", "men")) and not text.endswith("ss") and text not in _PRONOUNS | _TITLES | DEMOGRAPHIC
 
 
-# --- sentences and headings ---------------------------------------------------------------------------------
+# --- sentences --------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=256)
@@ -72,16 +72,6 @@ def sentences(text: bytes) -> tuple[int, ...]:
     (19, 28)
     """
     return tuple([stop.end() for stop in byte_pattern("sentence_end").finditer(text)])
-
-
-def in_family_history(before: bytes) -> bool:
-    """Whether the last heading before is that of the family history.
-
-    >>> in_family_history(b"PMH: none. FAMILY HISTORY: Mother had "), in_family_history(b"FH: CAD.\\nHEENT: he ")
-    (True, False)
-    """
-    end = max((one.end() for one in byte_pattern("family_heading").finditer(before)), default=None)
-    return end is not None and not byte_pattern("section_heading").search(before, end) and b"\n\n" not in before[end:]
 
 
 # --- the note ---------------------------------------------------------------------------------------------
@@ -254,34 +244,14 @@ _AUXILIARY = word_list("between_subject_and_verb").union(
 _MODAL, _PARTICIPLES = word_list("modal_verbs"), word_list("participles")
 _PAST, _SAYING, _OPENING = word_list("past_verbs"), word_list("saying_verbs"), word_list("opening_words")
 _PREPOSITIONS, _LEADING = word_list("prepositions"), word_list("leading_words")
-_JOINING, _PRESENT = word_list("joining_words") | {"i", "we"}, word_list("presence")
-_SUBJECTS, _HIS = frozenset({"he", "she"}), frozenset({"he", "him", "his", "himself"})
-_HER = frozenset({"she", "her", "hers", "herself"})
+_SUBJECTS = frozenset({"he", "she"})
 _KINDS = "KSTOCP"
 
 
-class _Words:
-    """The words before one pronoun after another of a text in lower case."""
-
-    def __init__(self, text: str) -> None:
-        self._text, self._low, self._words, self._starts = text, -1, list[str](), list[int]()
-
-    def between(self, low: int, high: int) -> tuple[list[str], list[int]]:
-        """The words of the text from ``low`` to ``high``, and where each begins; both hold until the next call.
-
-        Those of the last call are found once if ``low`` is the same; ``high`` only grows.
-        """
-        if low != self._low:
-            self._low, self._words, self._starts = low, [], []
-        words, starts, begin = self._words, self._starts, low
-        if words:  # the last one may have been cut
-            begin, _ = starts.pop(), words.pop()
-        found = _WORD.findall(self._text, begin, high)
-        words += found
-        for word in found:  # between words stands nothing of which words are made
-            starts.append(begin := self._text.index(word, begin, high))
-            begin += len(word)
-        return words, starts
+def _words(text: str, low: int, high: int) -> tuple[list[str], list[int]]:
+    """The words of a text in lower case from ``low`` to ``high``, and where each begins."""
+    found = [*_WORD.finditer(text, low, high)]
+    return [one[0] for one in found], [one.start() for one in found]
 
 
 @lru_cache(maxsize=4096)
@@ -333,106 +303,70 @@ def role_of(word: str, before: bytes, after: bytes) -> str:
     return "own" if odds > 0 else "object"
 
 
-@dataclass
-class Pronoun:
-    """A pronoun in its context, and what is seen of it whoever it means.
+class Pronoun(NamedTuple):
+    """A pronoun in its context.
 
     Attributes:
-        word: in lower case. start: where it stands in its text.
-        first: where ``before`` begins in the buffer, as ``starts``, ``mentions`` and ``earlier`` count.
-        before, after: the text around it. words, following: their words. starts: where those before begin.
+        start: where it begins in its text. role: of ``role_of``.
+        words, following: those before and after it. starts: where those before begin.
         mentions: persons named before, in order, who may be the referent.
-        earlier: pronouns of the same gender before.
+        last: the pronoun of the same gender before.
     """
 
     word: str
     start: int
-    first: int
-    before: bytes
-    after: bytes
+    role: str
     words: Sequence[str]
     starts: Sequence[int]
     following: Sequence[str]
     mentions: Sequence[Mention]
-    earlier: Sequence[Earlier]
-
-    def __post_init__(self) -> None:
-        """Find where sentences begin, and what stands beside the pronoun."""
-        self.bounds = [0]
-        for at in [at for at, word in enumerate(self.words) if word in _ENDS]:
-            if at == self.bounds[-1]:  # nothing but signs since the last
-                self.bounds[-1] = at + 1
-            else:
-                self.bounds.append(at + 1)
-        self.here, size = self.bounds[-1], len(self.words)
-        self.begin = self.starts[self.here] if self.here < size else self.first + len(self.before)
-        self.role = role = role_of(self.word, self.before, self.after)
-        self.opens = _OPENING.issuperset(self.words[self.here :])  # no more than when: "Today he", "But she"
-        self.near = f"near:{role},{_shape(self.words[-1] if self.here < size else '^')}"
-        self.others = f"others:{role},{min(sum([one.kind != PATIENT for one in self.mentions]), 4)}"
-        self.next = f"after:{role},{_shape(self.following[0]) if self.following else 'none'}"
-        self.event = f"events:{_event_before(self)},{'^' * self.opens}{role}"
-        inside = [was for was in self.earlier if was.subject and was.start >= self.begin]
-        self.subject = f"subject:{role},{_label(inside[-1] if inside else None)}"
-        self.before_it = _subject_before(self)
-        if role == "subject":
-            self.does = _does(self)
-
-    def sentence(self, at: int) -> int:
-        """Where the sentence of a word begins."""
-        return self.bounds[bisect_right(self.bounds, at) - 1]
-
-    def away(self, at: int) -> int:
-        """How many sentences end between a word and the pronoun, 3 for more."""
-        return min(len(self.bounds) - bisect_right(self.bounds, at), 3)
+    last: Earlier | None
 
 
-def candidates(one: Pronoun) -> Sequence[Mention]:
-    """Who may be the referent but the patient: the last of those who were named, one alone before several.
+def features(one: Pronoun) -> list[tuple[Mention, list[str]]]:
+    """Who may be the referent but the patient, and what tells whether that is so, as names of weights.
 
-    A full name that opens the sentence ("Amy Roe is well; she") and that nobody was introduced by is the patient's.
+    They are the last of those who were named, one alone before several.
     """
     others = [person for person in reversed(one.mentions) if person.kind != PATIENT]
-    if one.here < len(one.words) and byte_pattern("full_name").match(one.before, one.begin - one.first):
-        others = [person for person in others if person.start >= one.begin]
-    return [person for person in others if not person.plural][:_FEW] or others[:1]
-
-
-def features(one: Pronoun, person: Mention) -> list[str]:
-    """What tells whether a pronoun means a person or the patient, as names of weights."""
-    role, kind, words = one.role, _KINDS[person.kind], one.words
-    at, end = bisect_left(one.starts, person.start), bisect_left(one.starts, person.end)
-    away, opens, heads = one.away(at), one.opens, _heads(words[one.sentence(at) : at])
-    theirs = _predicate(words[end:])
-    action, _ = _verb(theirs)
-    says = not _SAYING.isdisjoint((action, *theirs[:4]))
-    last = _label(one.earlier[-1] if one.earlier and one.earlier[-1].start > person.start else None)
-    patient = _patient_named(one, person)
-    where, who = f"{role},{away}", f"{role},{kind}"
-    found = [
-        f"where:{where}", f"who:{who}", f"who-where:{who},{away}", f"last:{where},{last},{heads}", one.subject,
-        f"before:{where},{one.before_it}", f"patient:{role},{patient}",
-        f"patient-opens:{where},{patient},{opens},{heads}", one.near, f"verb-theirs:{who},{action}",
-        f"says:{where},{heads},{says}", f"present:{role},{not _PRESENT.isdisjoint(theirs[:5])}",
-        f"gap:{away},{min(len(words) - end, 40) // 4}", one.others, one.next, one.event,
-    ]  # fmt: skip
+    words, role, bounds = one.words, one.role, _sentences_of(one.words)
+    here = words[bounds[-1] :]
+    opens = _OPENING.issuperset(here)  # no more than when: "Today he", "But she"
+    following = _shape(one.following[0]) if one.following else "none"
+    shared = [f"near:{role},{_shape(here[-1] if here else '^')}", f"after:{role},{following}"]
     if role == "subject":
-        verb, tense, thing, beside, follows = one.does
-        found += [
-            f"verb:{verb}", f"verb-who:{verb},{kind}", thing, beside, f"tense:{tense},{kind},{away},{opens}", follows
+        verb, tense = _verb(one.following)
+        shared += [f"object-follows:{_object_follows(one)}", f"words:{','.join(map(_shape, one.following[:2]))}"]
+    found = []
+    for person in [person for person in others if not person.plural][:_FEW] or others[:1]:
+        at, end = bisect_left(one.starts, person.start), bisect_left(one.starts, person.end)
+        end += words[at:end] == ["dr."]  # and the name
+        sentence, kind = bisect_right(bounds, at), _KINDS[person.kind]
+        away = min(len(bounds) - sentence, 3)  # sentences that end between the two
+        heads, theirs = _heads(words[bounds[sentence - 1] : at]), _predicate(words[end:])
+        action, _ = _verb(theirs)
+        says = not _SAYING.isdisjoint((action, *theirs[:4]))
+        last = _label(one.last if one.last and one.last.start > person.start else None)
+        names = [
+            *shared, f"where:{role},{away}", f"who-where:{role},{kind},{away}", f"last:{role},{away},{last},{heads}",
+            f"verb-theirs:{role},{kind},{action}", f"says:{role},{away},{heads},{says}",
+            f"gap:{away},{min(len(words) - end, 40) // 4}", f"opens:{role},{away},{opens},{heads}",
         ]  # fmt: skip
+        if role == "subject":
+            names += [f"verb-who:{verb},{kind}", f"tense:{tense},{kind},{away},{opens}"]
+        found.append((person, names))
     return found
 
 
-def _does(one: Pronoun) -> tuple[str, str, str, str, str]:
-    """What a subject does: its verb and the tense, and as features what is done, the next words, and an object."""
-    verb, tense = _verb(one.following)
-    clause = [*takewhile(lambda word: word not in _ENDS and word != ";", one.following)]
-    at = clause.index(verb) + 1 if verb in clause else len(clause)
-    thing = _shape(clause[at]) if at < len(clause) else "none"
-    first, second = map(_shape, (*one.following[:2], "", "")[:2])
-    follows = f"object-follows:{_object_follows(one.word, clause)}"
-    return verb, tense, f"verb-thing:{verb},{thing}", f"words:{first},{second}", follows
+def _sentences_of(words: Sequence[str]) -> list[int]:
+    """At which words sentences begin; a row of signs ends one."""
+    bounds = [0]
+    for at in [at for at, word in enumerate(words) if word in _ENDS]:
+        if at == bounds[-1]:
+            bounds[-1] = at + 1
+        else:
+            bounds.append(at + 1)
+    return bounds
 
 
 def _heads(lead: Sequence[str]) -> str:
@@ -455,64 +389,16 @@ def _label(was: Earlier | None) -> str:
     return "none" if was is None else ("patient" if was.patient else "other") + ("s" if was.subject else "")
 
 
-def _subject_before(one: Pronoun) -> str:
-    """Whom the first pronoun means that is a subject in the sentence before, and whether it opens that."""
-    if len(one.bounds) > 1:
-        first = one.bounds[-2]
-        for was in one.earlier:
-            if one.starts[first] <= was.start < one.begin and was.subject:
-                opens = _OPENING.issuperset(one.words[first : bisect_left(one.starts, was.start)])
-                return _label(was) + ("1" if opens else "2")
-    return "none"
-
-
-def _patient_named(one: Pronoun, person: Mention) -> str:
-    """Whether the patient was named since the person, where, and as the head of its sentence."""
-    named = [other for other in one.mentions if other.kind == PATIENT and other.start > person.start]
-    if not named:
-        return "none"
-    at = bisect_left(one.starts, named[-1].start)
-    heads = _LEADING.issuperset(one.words[one.sentence(at) : at])
-    return f"{'head' if heads else 'named'}{min(one.away(at), 2)}"
-
-
-def _event_before(one: Pronoun) -> str:
-    """What is next before the pronoun: a person, a pronoun and its referent, the end of a sentence; or blank."""
-    other = _HER if one.word in _HIS else _HIS
-    known: dict[int, Mention | Earlier] = {person.start: person for person in one.mentions}
-    known |= {was.start: was for was in one.earlier}
-    for at in range(len(one.words) - 1, -1, -1):
-        word, seen = one.words[at], known.get(one.starts[at])
-        if isinstance(seen, Earlier):
-            own = word in ("his", "himself", "her", "he") and not seen.subject
-            return ("p" if seen.patient else "o") + ("s" if seen.subject else "h" if own else "x")
-        if seen:
-            return _event(seen, one.words[one.sentence(at) : at], one.words[at + 1 : at + 7])
-        if word in _ENDS:
-            return "."
-        if word in other:
-            return "y" if word in _SUBJECTS else "yx"
-        if word in _JOINING:
-            return word[0].replace("i", "I")
-    return ""
-
-
-def _event(person: Mention, lead: Sequence[str], after: Sequence[str]) -> str:
-    rest = [word for word in lead if word not in _LEADING]
-    of = not _PREPOSITIONS.isdisjoint(lead[-2:])
-    place = "H" if not rest else "p" if of else "h" if len(rest) <= 2 else "-"
-    return _KINDS[person.kind] + "+" * person.plural + place + "S" * (_verb(after)[0] in _SAYING)
-
-
-def _object_follows(word: str, clause: Sequence[str]) -> str:
+def _object_follows(one: Pronoun) -> str:
     """Whether the verb has an object of the same gender: then they are two persons."""
-    wanted = "him" if word == "he" else "her"
-    if wanted not in clause[:9]:
+    wanted = "him" if one.word == "he" else "her"
+    clause = [*takewhile(lambda word: word not in _ENDS and word != ";", one.following[:9])]
+    if wanted not in clause:
         return "none"
     at = clause.index(wanted)
     before, after = clause[at - 1] if at else "", clause[at + 1] if at + 1 < len(clause) else ""
     kin = _shape(after) == "KIN"
-    own = word == "she" and after[:1].isalpha() and by_words(before, after) > 0
+    own = one.word == "she" and after[:1].isalpha() and by_words(before, after) > 0
     return ("own" if own and not kin else "object") + "K" * kin
 
 
@@ -522,7 +408,7 @@ def weights() -> Mapping[str, float]:
 
 def antecedent_of(one: Pronoun) -> tuple[float, Mention | None]:
     """The log-odds that it means another than the patient, and whom: None is the patient."""
-    score, person = best(weights(), [(person, features(one, person)) for person in candidates(one)])
+    score, person = best(weights(), features(one))
     return score, person if score > 0 else None
 
 
@@ -530,14 +416,6 @@ def best(known: Mapping[str, float], seen: Sequence[tuple[Mention, Sequence[str]
     """The person with the highest score by these weights, and the score: above zero the person is the referent."""
     scored = [(sum([known.get(name, 0.0) for name in names]) + known["bias"], person) for person, names in seen]
     return max(scored, key=lambda one: one[0], default=(-1.0, None))
-
-
-def _of_family(one: Pronoun) -> Mention | None:
-    """In a family history whoever was named in the sentence is the referent, but before a relative ("his father")."""
-    bounds = sentences(one.before)
-    here = one.first + (bounds[-1] if bounds else 0)
-    kin = [mention for mention in one.mentions if mention.start >= here and mention.kind == KIN]
-    return kin[-1] if kin and not byte_pattern("before_kin").match(one.after) else None
 
 
 # --- all words of a block -------------------------------------------------------------------------------------
@@ -559,14 +437,17 @@ class Block(Text):
     kept: NDArray[np.bool_]
     cues: Matches
 
+    def windows(self, places: Ints, before: int, after: int) -> tuple[Ints, Ints]:
+        """Where the text around words at some places begins and ends: so many bytes, within their rows."""
+        rows = self.rows[places]
+        low = np.maximum(self.offsets[rows], self.found.start[places] - before)
+        return low, np.minimum(self.offsets[rows + 1], self.found.end[places] + after)
+
     def around(self, places: Ints, before: int, after: int) -> Iterator[tuple[int, int, int, int, bytes, bytes]]:
         """Of words at some places: the place, term and row, where each begins, and so many bytes around it."""
-        found, rows = self.found, self.rows[places]
-        start, end = found.start[places], found.end[places]
-        low = np.maximum(self.offsets[rows], start - before)
-        high = np.minimum(self.offsets[rows + 1], end + after)
-        columns = places, found.term[places], rows, start, end, low, high
-        for at, term, row, first, last, begin, stop in zip(*(one.tolist() for one in columns), strict=True):
+        columns = places, *(of[places] for of in (self.found.term, self.rows, self.found.start, self.found.end))
+        every = zip(*(one.tolist() for one in (*columns, *self.windows(places, before, after))), strict=True)
+        for at, term, row, first, last, begin, stop in every:
             yield at, term, row, first, self.buffer[begin:first], self.buffer[last:stop]
 
     def head(self, row: int) -> bytes:
@@ -717,34 +598,18 @@ class Persons:
         for _, term, row, _, before, after in block.around(places, 60, 40):
             if sides[row] < 0 and is_demographic(before, after, letter=self._kinds[term] == LETTER):
                 sides[row] = self._sides[term]
+        persons = block.found.start[block.kept & np.isin(kind, (KIN, SPOUSE, ROLE, MAN))]
         for wanted in (TITLE, PRONOUN, MAN):
             mine = np.flatnonzero((sides[rows] < 0) & single & (kind == wanted))
             counts = 2.0 * side[mine] - 1
-            if wanted == PRONOUN:
-                counts *= self._votes(block, mine, kind, side)
+            if wanted == PRONOUN:  # "his sister" counts most
+                counts[self._own[block.found.term[mine]] & np.isin(block.found.end[mine] + 1, persons)] *= 3
             votes = np.bincount(rows[mine], weights=counts, minlength=len(sides))
             if wanted == TITLE:
                 last = mine[::-1]
                 votes[rows[last]] = 2.0 * side[last] - 1  # the first of a row is written last
             sides = np.where((sides < 0) & (votes != 0), (votes > 0).astype(np.int64), sides)
         return sides
-
-    def _votes(self, block: Block, mine: Ints, kind: Ints, side: Ints) -> NDArray[np.float64]:
-        """What each pronoun counts: "his sister" most, one shortly after a relative of its gender next to nothing."""
-        found, cues, counts = block.found, block.cues, np.ones(len(mine))
-        person = np.flatnonzero(block.kept & np.isin(kind, (KIN, SPOUSE, ROLE, MAN)))
-        named = np.sort(np.concatenate([found.start[person], cues.start[self._cue[cues.term] != PATIENT], [-1]]))
-        after = named[np.minimum(np.searchsorted(named, found.end[mine]), len(named) - 1)]
-        before = named[np.searchsorted(named, found.start[mine]) - 1]
-        counts[(before >= 0) & (found.start[mine] - before < REACH // 2)] = 0.5
-        for one in (0, 1):
-            named = found.start[person[side[person] == one]]
-            last = np.searchsorted(named, found.start[mine]) - 1
-            there = (last >= 0) & (side[mine] == one)
-            near = found.start[mine[there]] - named[last[there]] < REACH
-            counts[there] = np.where(near, 0.1, counts[there])
-        counts[self._own[found.term[mine]] & (after - found.end[mine] == 1)] = 3.0
-        return counts
 
     def _nouns(self, block: Block, places: Ints, sides: Ints, why: NDArray[np.int8]) -> None:
         """Nouns and titles, by the rules."""
@@ -789,31 +654,39 @@ class Persons:
         starts, subjects = (of[sequence].tolist() for of in (found.start, subject))
         means = [True] * len(starts)
         places = np.flatnonzero(doubtful)
-        text = block.buffer.lower().decode("latin-1") if len(places) else ""
-        words = _Words(text)
-        numbers = np.searchsorted(sequence, places).tolist()
-        for number, (at, term, row, start, before, after) in zip(
-            numbers, block.around(places, REACH, AHEAD), strict=True
+        if not len(places):
+            return odds
+        text = block.buffer.lower().decode("latin-1")
+        low, high = block.windows(places, REACH, AHEAD)
+        fresh = np.append(True, low[1:] >= high[:-1])  # windows that overlap share their words
+        stretches = zip(low[fresh].tolist(), high[np.append(fresh[1:], True)].tolist(), strict=True)
+        every = zip(np.searchsorted(sequence, places).tolist(), fresh.tolist(), strict=True)
+        for (number, new), (at, term, row, start, before, after) in zip(
+            every, block.around(places, REACH, AHEAD), strict=True
         ):
+            if new:
+                words, begins = _words(text, *next(stretches))
             word, mine, since = self._names[term], self._sides[term], start - len(before)
             if both(mine, before, after):
                 why[at] = BOTH
                 continue
             mentions = named.between(since, start, mine, strange[mine])
+            if opened := byte_pattern("full_name").search(
+                before
+            ):  # "Amy Roe is well; she": the patient, if not introduced
+                mentions = [one for one in mentions if one.start >= since + opened.start() or one.kind == PATIENT]
             if not any(one.kind != PATIENT or one.plural for one in mentions):
                 continue
             if any(one.kind == CHILD for one in mentions) and is_infant(block.head(row)):
                 mentions = [one for one in mentions if one.kind != CHILD]
-            end = start + len(word)
-            following = _WORD.findall(text, end, end + len(after))
-            first = bisect_left(starts, since, 0, number)
-            earlier = [*map(Earlier, *(of[first:number] for of in (starts, subjects, means)))]
-            beside = before, after, *words.between(since, start), following
-            pronoun = Pronoun(word, start - int(block.offsets[row]), since, *beside, mentions, earlier)
-            odds[at], person = antecedent_of(pronoun)
-            related = person is None and any(one.kind == KIN for one in mentions)
-            if related and in_family_history(block.buffer[max(int(block.offsets[row]), start - 500) : start]):
-                person = _of_family(pronoun)
+            first, here = bisect_left(begins, since), bisect_left(begins, start)
+            following = words[bisect_right(begins, start) : bisect_left(begins, start + len(word) + len(after))]
+            earlier = Earlier(*(of[number - 1] for of in (starts, subjects, means))) if number else None
+            role = role_of(word, before, after)
+            beside = words[first:here], begins[first:here], following
+            odds[at], person = antecedent_of(
+                Pronoun(word, start - int(block.offsets[row]), role, *beside, mentions, earlier)
+            )
             if person is not None:
                 why[at] = reason = self._why.get(person.kind, OTHERS)
                 means[number] = reason == MINE

@@ -155,12 +155,12 @@ def gold():
     return config_rows("clinical_swaps", "notes")
 
 
-DENSE = "12"  # the author of notes that no weight is fitted to
+DENSE = "12"  # the author of notes as dense as consults
 
 
 def accuracy(gold, split, swapper, wanted):
-    fitted = [row for row in gold if row["author"] != DENSE]
-    rows = gold[:438] if split == "first" else [row for row in fitted if row["split"] == split]
+    others = [row for row in gold if row["author"] != DENSE]
+    rows = gold[:438] if split == "first" else [row for row in others if row["split"] == split]
     texts = [row["text"] for row in rows]
     swapped = swapper.run(texts, genders=[row["gender"] for row in rows]).texts.to_pylist()
     return swap_accuracy(texts, [row[wanted] for row in rows], swapped)
