@@ -374,7 +374,8 @@ def _begin_or_resume(out: Path, settings: Mapping[str, Any]) -> dict[int, Totals
     shutil.rmtree(out / _PLANNED, ignore_errors=True)
     finished = {}
     for path in (*out.glob(f".*{TEMPORARY}"), *(out / "data").iterdir()):
-        if counts := _counts_of(path):
+        # What was not renamed yet may be whole as well.
+        if path.suffix == ".parquet" and (counts := _counts_of(path)):
             finished[int(path.stem.partition("-")[2])] = counts
         else:
             path.unlink(missing_ok=True)
