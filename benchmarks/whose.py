@@ -23,7 +23,7 @@ from benchmarks.frame import FOLDER, Scale, Series
 from benchmarks.swapping import clinical_folder, peer
 from swapbias.measures import Estimate
 from swapbias.studies.catalogue import config_rows
-from swapbias.swapping import ByDoubt, Swapper, accuracy_by_doubt, edited_spans, referents
+from swapbias.swapping import SwapAccuracy, Swapper, accuracy_by_doubt, edited_spans, referents
 
 REPORTS = "mtsamples_first_half.csv"
 
@@ -215,15 +215,15 @@ def accuracy_cells(notes: Notes, name: str = "swapbias, the patient") -> tuple[s
     return _row(_by_doubt(notes, name, [0.0] * len(notes))[0])
 
 
-def _by_doubt(notes: Notes, name: str, doubt: Sequence[float]) -> list[ByDoubt]:
+def _by_doubt(notes: Notes, name: str, doubt: Sequence[float]) -> list[SwapAccuracy]:
     wanted = [note.counterfactual_keep if name.endswith("kept") else note.counterfactual for note in notes]
     texts, genders = [note.text for note in notes], [note.gender for note in notes]
     return accuracy_by_doubt(texts, wanted, SWAPPERS[name](notes), genders=genders, doubt=doubt)
 
 
-def _row(one: ByDoubt) -> tuple[str, str, str, str]:
-    estimates = (one.accuracy.precision, one.accuracy.recall, one.others_left)
-    return (*map(_shown, estimates), f"{one.accuracy.exact.value:.3f}")
+def _row(one: SwapAccuracy) -> tuple[str, str, str, str]:
+    estimates = (one.precision, one.recall, one.others_left)
+    return (*map(_shown, estimates), f"{one.exact.value:.3f}")
 
 
 def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:

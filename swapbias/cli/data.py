@@ -182,9 +182,9 @@ def _show_accuracy(swapper: "swapping.Swapper") -> None:
     ui.show(f"{len(notes)} notes of clinical_swaps, test; by {by}")
     ui.show("least doubt  doubt up to  precision           recall              others' pronouns left  notes exact")
     for one in found:
-        values = (one.accuracy.precision, one.accuracy.recall, one.others_left)
+        values = (one.precision, one.recall, one.others_left)
         shown = "  ".join(f"{each.value:.3f} ({each.ci_low:.3f}-{each.ci_high:.3f})" for each in values)
-        ui.show(f"{one.share:>11.0%}  {one.doubt:>11.2f}  {shown}     {one.accuracy.exact.value:.3f}")
+        ui.show(f"{one.share:>11.0%}  {one.doubt:>11.2f}  {shown}     {one.exact.value:.3f}")
 
 
 def train(

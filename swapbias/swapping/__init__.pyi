@@ -1,5 +1,4 @@
 from .accuracy import (
-    ByDoubt as ByDoubt,
     SwapAccuracy as SwapAccuracy,
     accuracy_by_doubt as accuracy_by_doubt,
     edited_spans as edited_spans,

@@ -2,8 +2,8 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from swapbias.measures import Estimate, share_right
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from swapbias.swapping.swapper import Swapper
 
 _TOKEN = re.compile(r"\w+|\W")
+_PRONOUNS = {"male": {"he", "him", "his", "himself"}, "female": {"she", "her", "hers", "herself"}}
+SHARES = (1.0, 0.75, 0.5, 0.25)
 Span = tuple[int, int]  # the first token, and the one after the last
 
 
@@ -23,14 +25,18 @@ class SwapAccuracy:
     Attributes:
         precision: share of the spans it changed that should change, 0 to 1; NaN where it changed nothing.
         recall: share of the spans that should change which it changed; NaN where nothing should.
-        worded: share of the spans that both change which become the very words; NaN where there are none.
         exact: share of texts that equal their counterfactual.
+        others_left: share of somebody else's pronouns of the patient's gender that stay; NaN where there are none.
+        share: of the texts, above 0 to 1: those of least doubt.
+        doubt: the most of them, 0 to 1; NaN where it is not known.
     """
 
     precision: Estimate
     recall: Estimate
-    worded: Estimate
     exact: Estimate
+    others_left: Estimate
+    share: float = 1.0
+    doubt: float = float("nan")
 
 
 def edited_spans(text: str, other: str) -> dict[Span, str]:
@@ -48,7 +54,12 @@ def edited_spans(text: str, other: str) -> dict[Span, str]:
 
 
 def swap_accuracy(
-    texts: Sequence[str], counterfactuals: Sequence[str], swapped: Sequence[str], *, confidence: float = 0.95
+    texts: Sequence[str],
+    counterfactuals: Sequence[str],
+    swapped: Sequence[str],
+    *,
+    genders: Sequence[str] | None = None,
+    confidence: float = 0.95,
 ) -> SwapAccuracy:
     """Precision and recall of a swapper by span, with intervals over texts: spans of one text are dependent.
 
@@ -60,6 +71,7 @@ def swap_accuracy(
         texts: as they are, (n,).
         counterfactuals: what they should become, (n,).
         swapped: what the swapper made of them, (n,).
+        genders: ``male`` or ``female``, of each patient; of others no pronouns are counted.
         confidence: coverage of the intervals.
 
     Raises:
@@ -70,39 +82,25 @@ def swap_accuracy(
             f"{len(texts)} texts, {len(counterfactuals)} counterfactuals and {len(swapped)} swapped ones, expected "
             "as many of each. Give one for each text."
         )
-    precise: list[tuple[bool, int]] = []
-    recalled: list[tuple[bool, int]] = []
-    worded: list[tuple[bool, int]] = []
-    for number, (text, wanted, got) in enumerate(zip(texts, counterfactuals, swapped, strict=True)):
-        gold, found = edited_spans(text, wanted), edited_spans(text, got)
-        precise += [(span in gold, number) for span in found]
-        recalled += [(span in found, number) for span in gold]
-        worded += [(gold[span] == found[span], number) for span in gold.keys() & found.keys()]
-    exact = [
-        (wanted == got, number) for number, (wanted, got) in enumerate(zip(counterfactuals, swapped, strict=True))
-    ]
-    return SwapAccuracy(*(_share(pairs, confidence) for pairs in (precise, recalled, worded, exact)))
-
-
-@dataclass(frozen=True, slots=True)
-class ByDoubt:
-    """How well a swapper of the patient's words does on the notes of least doubt.
-
-    Attributes:
-        share: of the notes, above 0 to 1: those of least doubt.
-        doubt: the most of them, 0 to 1.
-        accuracy: on them.
-        others_left: share of somebody else's pronouns of the patient's gender that stay; NaN where there are none.
-    """
-
-    share: float
-    doubt: float
-    accuracy: SwapAccuracy
-    others_left: Estimate
-
-
-SHARES = (1.0, 0.75, 0.5, 0.25)
-_PRONOUNS = {"male": {"he", "him", "his", "himself"}, "female": {"she", "her", "hers", "herself"}}
+    found: dict[str, list[tuple[bool, str]]] = {"precision": [], "recall": [], "exact": [], "others_left": []}
+    for at, (text, wanted, got) in enumerate(zip(texts, counterfactuals, swapped, strict=True)):
+        gold, changed = edited_spans(text, wanted), edited_spans(text, got)
+        right = {
+            "precision": [span in gold for span in changed],
+            "recall": [span in changed for span in gold],
+            "exact": [wanted == got],
+        }
+        if own := _PRONOUNS.get(genders[at]) if genders else None:
+            places = [place for place, word in enumerate(_TOKEN.findall(text)) if word.lower() in own]
+            stay, moved = ({place for span in spans for place in range(*span)} for spans in (gold, changed))
+            right["others_left"] = [place not in moved for place in places if place not in stay]
+        for name, each in right.items():
+            found[name] += [(one, str(at)) for one in each]
+    shares: dict[str, Any] = {
+        name: share_right([one for one, _ in each], [text for _, text in each], confidence=confidence)
+        for name, each in found.items()
+    }
+    return SwapAccuracy(**shares)
 
 
 def accuracy_by_doubt(
@@ -112,33 +110,20 @@ def accuracy_by_doubt(
     *,
     genders: Sequence[str],
     doubt: Sequence[float],
-    confidence: float = 0.95,
-) -> list[ByDoubt]:
+) -> list[SwapAccuracy]:
     """``swap_accuracy`` of all notes, and of three fourths, half and a fourth of them, those of least doubt.
 
-    Args:
-        texts, counterfactuals, swapped, confidence: as of ``swap_accuracy``.
-        genders: ``male`` or ``female``, of each patient; of others no pronouns are counted.
-        doubt: of each note (``Swapped.doubt``).
+    ``doubt``: of each note (``Swapped.doubt``).
     """
     order, found = sorted(range(len(texts)), key=lambda at: doubt[at]), []
     for share in SHARES:
         chosen = order[: round(share * len(order))]
-        notes = [(texts[at], counterfactuals[at], swapped[at]) for at in chosen]
-        stay: list[tuple[bool, int]] = []
-        for at, (text, wanted, got) in zip(chosen, notes, strict=True):
-            gold, changed = (_tokens_of(edited_spans(text, one)) for one in (wanted, got))
-            own = _PRONOUNS.get(genders[at], set())
-            others = [place for place, word in enumerate(_TOKEN.findall(text)) if word.lower() in own]
-            stay += [(place not in changed, at) for place in others if place not in gold]
-        first, second, third = zip(*notes, strict=True)
-        accuracy = swap_accuracy(first, second, third, confidence=confidence)
-        found.append(ByDoubt(share, doubt[chosen[-1]], accuracy, _share(stay, confidence)))
+        first, second, third, gender = (
+            [each[at] for at in chosen] for each in (texts, counterfactuals, swapped, genders)
+        )
+        accuracy = swap_accuracy(first, second, third, genders=gender)
+        found.append(replace(accuracy, share=share, doubt=doubt[chosen[-1]]))
     return found
-
-
-def _tokens_of(spans: Iterable[Span]) -> set[int]:
-    return {place for start, end in spans for place in range(start, end)}
 
 
 def gold_notes(split: str = "test") -> list[Mapping[str, Any]]:
@@ -146,14 +131,10 @@ def gold_notes(split: str = "test") -> list[Mapping[str, Any]]:
     return [row for row in config_rows("clinical_swaps", "notes") if row["split"] == split]
 
 
-def evaluate(swapper: "Swapper", notes: Sequence[Mapping[str, Any]]) -> list[ByDoubt]:
+def evaluate(swapper: "Swapper", notes: Sequence[Mapping[str, Any]]) -> list[SwapAccuracy]:
     """How well a swapper of the patient's words does on ``gold_notes``, by the doubt of the rules."""
     wanted = "counterfactual" if swapper.spouses == "swap" else "counterfactual_keep"
     texts, genders = [row["text"] for row in notes], [row["gender"] for row in notes]
     done = swapper.run(texts, genders=genders)
     swapped, doubt = done.texts.to_pylist(), done.doubt.tolist()
     return accuracy_by_doubt(texts, [row[wanted] for row in notes], swapped, genders=genders, doubt=doubt)
-
-
-def _share(pairs: Sequence[tuple[bool, int]], confidence: float) -> Estimate:
-    return share_right([right for right, _ in pairs], [str(text) for _, text in pairs], confidence=confidence)
