@@ -7,6 +7,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,7 +36,6 @@ _LINE = 8 * LONGEST  # of JSON lines, which may write each byte of a text with s
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(:[\w.-]+)?")
 _DELIMITERS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 FORMATS = (*_DELIMITERS, ".jsonl", ".jsonl.gz", ".parquet")
-_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 _TEXTS = (kinds.is_string, kinds.is_large_string, kinds.is_string_view, kinds.is_null)
 
 
@@ -137,19 +137,17 @@ def _files(path: Path) -> list[Path]:
     check_regular(path)
     if path.is_file():
         return [path]
-    folders: dict[Path, list[Path]] = {}
-    for file in sorted(path.rglob("*")):
-        if format_of(file) and not any(part.startswith(".") for part in file.relative_to(path).parts):
-            check_regular(file)
-            folders.setdefault(file.parent, []).append(file)
-    if path in folders:
-        return folders[path]
+    below = [one for one in sorted(path.rglob("*")) if format_of(one) and "/." not in f"/{one.relative_to(path)}"]
+    files = [one for one in below if one.parent == path] or below
+    for file in files:
+        check_regular(file)
+    folders = list(dict.fromkeys(str(file.parent) for file in files))
     if len(folders) > 1:
-        some = ", ".join(map(str, list(folders)[:8]))
+        some = ", ".join(folders[:8])
         raise UsageError(f"{path} holds files in {len(folders)} folders, among them {some}. Give one of them.")
-    if not folders:
+    if not files:
         raise UsageError(f"{path} holds no files to swap, expected some of {known}. Give another folder.")
-    return next(iter(folders.values()))
+    return files
 
 
 def _schema(path: Path) -> pa.Schema:
@@ -185,16 +183,17 @@ def _with_text(schema: pa.Schema, column: str | None) -> pa.Schema:
 def _read_files(files: Sequence[Path], schema: pa.Schema, column: str | None, rows: int) -> Batches:
     before = 0
     for file in files:
-        ending, done = format_of(file), 0
-        if ending in _DELIMITERS:
-            batches = _csv_batches(file, _DELIMITERS[str(ending)], rows)
-        else:
-            batches = _parquet_batches(file, rows) if ending == ".parquet" else _json_batches(file, schema)
-        for batch, position in batches:
-            shaped = _in_schema(batch, schema, column, file.name, done)
+        done = 0
+        for batch, position in _batches(file, schema, rows):
+            yield _in_schema(batch, schema, column, file.name, done), before + position
             done += batch.num_rows
-            yield shaped, before + position
         before += file.stat().st_size
+
+
+def _batches(file: Path, schema: pa.Schema, rows: int) -> Batches:
+    if (ending := str(format_of(file))) in _DELIMITERS:
+        return _csv_batches(file, _DELIMITERS[ending], rows)
+    return _parquet_batches(file, rows) if ending == ".parquet" else _json_batches(file, schema)
 
 
 def _in_schema(batch: pa.RecordBatch, schema: pa.Schema, column: str | None, name: str, done: int) -> pa.RecordBatch:
@@ -217,8 +216,14 @@ def _too_long(where: str) -> str:
     return f"{where} is longer than {LONGEST >> 20} MB, the most that is read. Cut it into several rows."
 
 
-def _unzipped(path: Path, raw: BinaryIO) -> BinaryIO:
-    return gzip.GzipFile(fileobj=raw) if path.name.lower().endswith(".gz") else raw  # type: ignore[return-value]
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """A file, which tells the bytes that are read, and its content, unzipped; ValueError: one that is cut."""
+    with path.open("rb") as raw:
+        try:
+            yield raw, gzip.GzipFile(fileobj=raw) if path.name.lower().endswith(".gz") else raw  # type: ignore[misc]
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            raise ValueError(f"{path.name} is no whole gzip file. Fetch it again.") from None
 
 
 # CSV
@@ -228,8 +233,8 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[list[str], int]]:
     """The header and each row, with the bytes read; a wrong quote is an error, and swallows no rows."""
     csv.field_size_limit(LONGEST)
     number = 0
-    with path.open("rb") as raw:
-        text = io.TextIOWrapper(_unzipped(path, raw), encoding="utf-8-sig", newline="")
+    with _opened(path) as (raw, content):
+        text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
         try:
             for _, row in strict_rows(path.name, text, delimiter=delimiter):
                 if row:
@@ -237,8 +242,6 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[list[str], int]]:
                     yield row, raw.tell()
         except UnicodeDecodeError:
             raise ValueError(f"{path.name} is not UTF-8 after row {number}. Save the file as UTF-8.") from None
-        except _DAMAGED:
-            raise ValueError(f"{path.name} is no whole gzip file after row {number}. Fetch it again.") from None
 
 
 def _csv_batches(path: Path, delimiter: str, rows: int) -> Batches:
@@ -293,20 +296,16 @@ def _json_chunks(path: Path) -> Iterator[tuple[list[dict[str, Any]], str, int]]:
     """Rows of about 4 MB of lines, where they stand, and the bytes read."""
     rows: list[dict[str, Any]] = []
     first, size, number = 1, 0, 0
-    with path.open("rb") as raw:
-        lines = _unzipped(path, raw)
-        try:
-            for number, line in enumerate(iter(lambda: lines.readline(_LINE + 1), b""), 1):
-                if len(line) > _LINE:
-                    raise ValueError(_too_long(f"{path.name}:{number}"))
-                if line.strip():
-                    rows.append(_json_row(f"{path.name}:{number}", line, number == 1))
-                size += len(line)
-                if size >= _CHUNK:
-                    yield rows, f"{path.name}, lines {first} to {number}", raw.tell()
-                    rows, first, size = [], number + 1, 0
-        except _DAMAGED:
-            raise ValueError(f"{path.name} is no whole gzip file after line {number}. Fetch it again.") from None
+    with _opened(path) as (raw, lines):
+        for number, line in enumerate(iter(lambda: lines.readline(_LINE + 1), b""), 1):
+            if len(line) > _LINE:
+                raise ValueError(_too_long(f"{path.name}:{number}"))
+            if line.strip():
+                rows.append(_json_row(f"{path.name}:{number}", line, number == 1))
+            size += len(line)
+            if size >= _CHUNK:
+                yield rows, f"{path.name}, lines {first} to {number}", raw.tell()
+                rows, first, size = [], number + 1, 0
         if rows:
             yield rows, f"{path.name}, lines {first} to {number}", raw.tell()
 
