@@ -671,10 +671,9 @@ class Persons:
                 why[at] = BOTH
                 continue
             mentions = named.between(since, start, mine, strange[mine])
-            if opened := byte_pattern("full_name").search(
-                before
-            ):  # "Amy Roe is well; she": the patient, if not introduced
-                mentions = [one for one in mentions if one.start >= since + opened.start() or one.kind == PATIENT]
+            opening = max(before.rfind(b". "), before.rfind(b"\n")) + 1
+            if byte_pattern("full_name").match(before, opening):  # the patient: "Amy Roe is well; she"
+                mentions = [one for one in mentions if one.start >= since + opening or one.kind == PATIENT]
             if not any(one.kind != PATIENT or one.plural for one in mentions):
                 continue
             if any(one.kind == CHILD for one in mentions) and is_infant(block.head(row)):
