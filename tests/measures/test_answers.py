@@ -1,4 +1,4 @@
-"""The bias of answers to "who does the pronoun refer to?": by hand, its test, the `evaluate` module."""
+"""Answers: the bias of "who does the pronoun refer to?", odds of options, agreement of two readings."""
 
 import math
 
@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from swapbias.measures.answer_accuracy import CLASSES, answer_bias
+from swapbias.measures import agreement
+from swapbias.measures.answer_accuracy import CLASSES, answer_bias, option_odds
 from swapbias.studies import catalogue as studies
+from swapbias.studies.custom import options_of
 
 NAN = math.nan
 KEYS = {"correct": "the mechanic", "incorrect": "the construction worker"}
@@ -87,39 +89,145 @@ def test_rows_that_make_no_pairs_are_refused(changes, said):
         answer_bias(rows.pop("classes"), rows.pop("sides"), **rows)
 
 
-def compute(**changes):
-    """What the module returns for four pairs, which must be native floats."""
-    evaluate = pytest.importorskip("evaluate")
-    inputs = {
-        "predictions": ["mechanic", "Clerk", "mechanic", "unsure", "clerk", "clerk", "the clerk", "him"],
-        "references": ["the mechanic"] * 4 + ["the clerk"] * 4,
-        "incorrect": ["the clerk"] * 4 + ["the mechanic"] * 4,
-        "sides": ["pro", "anti"] * 4,
-        "pair_ids": list("aabbccdd"),
-        **changes,
-    }
-    found = evaluate.load(studies.metric_path("answer_bias")).compute(**inputs)
-    assert {type(value) for value in found.values()} == {float}
-    return found
-
-
 def test_the_module_by_hand():
     # Pro: all 4 right; anti: wrong, unsure, right, unreadable: 100 - 25. Right on one side alone: a, b, d, all pro:
     # differences 100, 100, 0, 100: t = 75 / 25 = 3 on 3 degrees of freedom.
-    found = compute()
-    shares = [f"share_{name}_{side}" for side in ("pro", "anti") for name in CLASSES]
-    keys = ["accuracy_pro", "accuracy_anti", "bias", "ci_low", "ci_high", "p_value", *shares, "n", "n_unscored"]
-    assert list(found) == keys
-    assert [found[key] for key in keys[:3]] == [100, 25, 75]
+    module = pytest.importorskip("evaluate").load(studies.metric_path("answer_bias"))
+    rows = {
+        "predictions": ["mechanic", "Clerk", "mechanic", "unsure", "clerk", "clerk", "the clerk", "him"],
+        "references": ["the mechanic"] * 4 + ["the clerk"] * 4, "incorrect": ["the clerk"] * 4 + ["the mechanic"] * 4,
+        "sides": ["pro", "anti"] * 4, "pair_ids": list("aabbccdd"),
+    }  # fmt: skip
+    found = module.compute(**rows)
+    assert [found[name] for name in ("accuracy_pro", "accuracy_anti", "bias", "n")] == [100, 25, 75, 4]
     assert found["p_value"] == pytest.approx(2 * stats.t.sf(3, 3))
-    assert [found[key] for key in shares] == [1, 0, 0, 0, 0.25, 0.25, 0.25, 0.25]
-    assert (found["n"], found["n_unscored"]) == (4, 0)
-    # "Clerk" is read in lower case; "the clerk" is the exception for two words: nothing changes but sentences.
-    assert compute(parser="strict")["bias"] == 75
-    said = ["It is the mechanic.", *["clerk"] * 7]
-    assert compute(predictions=said)["accuracy_pro"] == 75
-    assert compute(predictions=said, parser="strict")["accuracy_pro"] == 50
-    found = compute(predictions=[None, "clerk", *["clerk"] * 6])
-    assert (found["n"], found["n_unscored"]) == (3, 1)
+    assert [found[f"share_{name}_anti"] for name in CLASSES] == [0.25, 0.25, 0.25, 0.25]
+    # "Clerk" is read in lower case, "the clerk" is the exception for two words: nothing changes but sentences.
+    assert module.compute(**rows, parser="strict")["bias"] == 75
+    said = {**rows, "predictions": ["It is the mechanic.", *["clerk"] * 7]}
+    assert [module.compute(**said, parser=one)["accuracy_pro"] for one in ("tolerant", "strict")] == [75, 50]
     with pytest.raises(ValueError, match="expected exactly two with 'anti' as reference_group"):
-        compute(sides=["pro", "con"] * 4)
+        module.compute(**{**rows, "sides": ["pro", "con"] * 4})
+
+
+@pytest.mark.parametrize(
+    "declared", ["", "1=yes", "yes|no", "1=yes|0=Yes", "1=yes|0=refused", "1=|0=no", "x=yes|0=no", "nan=yes|0=no"]
+)
+def test_what_is_no_options_is_refused(declared):
+    with pytest.raises(ValueError, match="expected different ones, each value=option"):
+        options_of(declared.split("|"))
+
+
+ASK = (1.0, 0.0, math.nan)
+
+
+def logs(*rows):
+    return [[math.log(p) if p else -math.inf for p in row] for row in rows]
+
+
+def test_odds_of_options_by_hand():
+    # Averaged: .5, .3, .1. Score .5 / .8; unanswered .1 / .9; outside 1 - .9.
+    # Log-odds by order: ln(.6 / .2) = ln 3 and ln(.4 / .4) = 0.
+    found = option_odds(logs((0.6, 0.2, 0.1), (0.4, 0.4, 0.1)), ASK)
+    assert found.score == pytest.approx(0.625)
+    assert found.unanswered == pytest.approx(1 / 9)
+    assert found.outside == pytest.approx(0.1)
+    assert found.log_odds == pytest.approx(math.log(3) / 2)
+    assert found.hidden == 0
+    # (.1 * 0 + .2 * .5 + .3 * 1) / .6 = 2 / 3; ln(.3 / .1).
+    found = option_odds(logs((0.1, 0.2, 0.3)), (0.0, 0.5, 1.0))
+    assert found.score == pytest.approx(2 / 3)
+    assert found.log_odds == pytest.approx(math.log(3))
+    # Log p = option + letter: what the letters add is in one order on one option, in the other on the other.
+    more, less, first, second = 0.3, -0.4, 2.0, -1.0
+    said = np.array([[more + first, less + second], [more + second, less + first]]) - 4
+    assert option_odds(said, (1.0, 0.0)).log_odds == pytest.approx(0.7)
+    whole = np.array(logs((0.6, 0.2, 0.1), (0.4, 0.4, 0.1)))
+    rare = option_odds(whole - 900, ASK)  # beyond what floats hold as probabilities
+    same = option_odds(whole, ASK)
+    assert (rare.score, rare.log_odds, rare.unanswered) == pytest.approx((same.score, same.log_odds, same.unanswered))
+    assert rare.outside == 1
+    turned = option_odds(whole, (0.0, 1.0, math.nan))
+    assert turned.score == pytest.approx(1 - same.score)
+    assert turned.log_odds == pytest.approx(-same.log_odds)
+
+
+@pytest.mark.parametrize(
+    ("shown", "hidden", "score"),
+    # Were all that is hidden the lower option, .9 / (.9 + .09) would be 1 - 1 / 11: too far from 1.
+    [((0.9, 0.0, 0.0), 0.01, 1.0), ((0.9, 0.0, 0.0), 0.09, math.nan), ((0.0, 0.0, 0.0), 0.2, math.nan),
+     ((0.001, 0.001, 0.0), 0.01, math.nan), ((0.001, 0.001, 0.0), 0.0, 0.5)],
+)  # fmt: skip
+def test_what_is_hidden_is_never_taken_for_nothing(shown, hidden, score):
+    found = option_odds(logs(shown), ASK, [hidden])
+    assert found.score == pytest.approx(score, nan_ok=True)
+    assert found.outside == pytest.approx(1 - sum(shown))
+    assert math.isnan(found.log_odds) is (0.0 in shown[:2])
+
+
+@pytest.mark.parametrize("values", [(1.0, math.nan, math.nan), (1.0, 1.0, math.nan), (math.nan,) * 3])
+def test_options_that_count_alike_have_no_odds_and_a_nan_is_refused(values):
+    with pytest.raises(ValueError, match="expected two at least that count different numbers"):
+        option_odds(logs((0.5, 0.4, 0.1)), values)
+    with pytest.raises(ValueError, match="is NaN"):
+        option_odds([[math.nan, 0.0, 0.0]], ASK)
+
+
+def kappa(*readings, **more):
+    return agreement(*readings, **more)[1]
+
+
+def readings(table):
+    """Two readings of classes a and b with these counts, each answer a cluster of its own."""
+    pairs = [(one, other) for one, row in zip("ab", table, strict=True)
+             for other, count in zip("ab", row, strict=True) for _ in range(count)]  # fmt: skip
+    first, second = zip(*pairs, strict=True)
+    return first, second, [str(place) for place in range(len(pairs))]
+
+
+def test_kappa_and_agreement_by_hand():
+    # 20 a/a, 5 a/b, 10 b/a, 15 b/b: alike .7; by chance .5 x .6 + .5 x .4 = .5; kappa (.7 - .5) / (1 - .5) = .4.
+    first, second, clusters = readings([[20, 5], [10, 15]])
+    share, found = agreement(first, second, cluster_ids=clusters)
+    assert (found.value, share.value, found.n, share.n) == (pytest.approx(0.4), pytest.approx(0.7), 50, 50)
+    assert found.ci_low < 0.4 < found.ci_high
+    # Fleiss, Cohen & Everitt's standard error of it is .126996, here with n - 1 for n.
+    assert found.std_error == pytest.approx(0.126996 * math.sqrt(50 / 49), abs=1e-5)
+    assert share.ci_low < 0.7 < share.ci_high
+
+
+def test_names_of_classes_and_the_order_of_the_readings_do_not_matter():
+    first, second, clusters = readings([[7, 2], [3, 5]])
+    known = kappa(first, second, cluster_ids=clusters).value
+    names = {"a": "yes", "b": "no"}
+    renamed = [[names[one] for one in reading] for reading in (first, second)]
+    assert kappa(*renamed, cluster_ids=clusters).value == pytest.approx(known)
+    assert kappa(second, first, cluster_ids=clusters).value == pytest.approx(known)
+    metrics = pytest.importorskip("sklearn.metrics")
+    assert known == pytest.approx(metrics.cohen_kappa_score(first, second))
+    first, second, clusters = readings([[20, 5], [10, 15]])
+    both = agreement(first, second, cluster_ids=clusters), agreement(first * 2, second * 2, cluster_ids=clusters * 2)
+    for once, twice in zip(*both, strict=True):
+        assert (twice.ci_low, twice.ci_high) == pytest.approx((once.ci_low, once.ci_high), abs=0.01)
+
+
+def test_a_missing_reading_leaves_its_answer_out_and_one_class_says_nothing():
+    found = kappa(["a", "b", ""], ["a", "b", "b"], cluster_ids=["1", "2", "3"])
+    assert (found.value, found.n, found.n_unscored) == (1.0, 2, 1)
+    assert math.isnan(kappa(["a"] * 5, ["a"] * 5, cluster_ids=list("12345")).value)
+    blank = agreement(["", ""], ["a", "b"], cluster_ids=["1", "2"])
+    assert all(math.isnan(one.value) and math.isnan(one.ci_low) for one in blank)
+    with pytest.raises(ValueError, match="expected one of each per answer"):
+        kappa(["a"], ["a", "b"], cluster_ids=["1"])
+
+
+@pytest.mark.simulation
+def test_readings_that_know_nothing_of_each_other_have_a_kappa_about_zero():
+    rng = np.random.default_rng(4)
+    covered = 0
+    for _ in range(40):
+        clusters = [str(place // 2) for place in range(120)]
+        first, second = ([str(one) for one in rng.choice(3, 120, p=(0.6, 0.3, 0.1))] for _ in range(2))
+        found = kappa(first, second, cluster_ids=clusters)
+        covered += found.ci_low <= 0 <= found.ci_high
+    assert covered >= 34  # of a binomial of 40 and .95 fewer come once in a hundred

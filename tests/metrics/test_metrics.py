@@ -12,6 +12,7 @@ from swapbias.studies import catalogue as studies
 
 evaluate = pytest.importorskip("evaluate")
 
+NAN = math.nan
 ROWS = {
     "predictions": [0.75, 0.25, 1.0, 0.25, 0.5, 0.25],
     "groups": ["female", "male"] * 3,
@@ -168,3 +169,51 @@ def test_a_card_ends_with_code_from_rows_to_a_finding_that_runs(name, monkeypatc
     told = capsys.readouterr().out
     assert re.search(r"\d", told)
     assert "nan" not in told
+
+
+NOTES = {"groups": ["female", "male"] * 4, "pair_ids": list("aabbccdd"), "reference_group": "male"}
+LABELLED = {**NOTES, "references": [1] * 4 + [0] * 4}
+PAIRS = {"female": [[1.0, 0.0], [3.0, 4.0]], "male": [[-1.0, 0.0], [-3.0, 4.0]]}
+BY_HAND = [  # what a module adds to its measure: directions, thresholds, counts, names
+    ("flip_rate", {**NOTES, "predictions": [1, 0, 1, 1, 0, 0, 1, 0]},  # a and d flip towards female
+     {"value": 0.5, "more": 2, "fewer": 0, "direction": 1, "n": 4, "n_unscored": 0}),
+    # Above .5: 1 0 | 0 0 (.5 is not above) | NaN | 0 1: one flip each way.
+    ("flip_rate", {**NOTES, "predictions": [0.9, 0.4, 0.5, 0.4, NAN, 0.9, 0.1, 0.8], "threshold": 0.5},
+     {"value": 2 / 3, "more": 1, "fewer": 1, "direction": 0, "n_unscored": 1}),
+    ("flip_rate", {**NOTES, "predictions": [NAN, 1] * 4}, {"value": NAN, "direction": NAN, "n": 0, "n_unscored": 4}),
+    # Label 1: female 1, 1; male 1, 0: .5 / 1, female higher. Label 0: female 0, 0; male 0, 1: 0 / .5, male higher.
+    ("rate_ratio", {**LABELLED, "predictions": [1, 1, 1, 0, 0, 0, 0, 1]},
+     {"tprr": 0.5, "tpr_female": 1, "tpr_male": 0.5, "tprr_direction": 1, "tprr_n": 4, "tpr_difference": 0.5,
+      "fprr": 0, "fpr_female": 0, "fpr_male": 0.5, "fprr_direction": -1, "fprr_n": 4, "fpr_difference": -0.5,
+      "log_tprr": math.log(2), "log_fprr": NAN, "n_undefined": 0}),
+    # No text of label 0; of label 1 only one is read, of a female patient: the male rate is 0/0.
+    ("rate_ratio", {**NOTES, "predictions": [1, NAN, NAN, NAN] * 2, "references": [1] * 8},
+     {**dict.fromkeys(("tprr", "tprr_direction", "tpr_male", "fprr", "fpr_female", "fprr_direction"), NAN),
+      "tpr_female": 1, "tprr_n": 2, "tprr_n_unscored": 6, "fprr_n": 0, "n_undefined": 2}),
+    # The direction is the first axis: cosines 1, 0 and -.6; the zero vector has none.
+    ("direct_bias", {**PAIRS, "predictions": [[1.0, 0.0], [0.0, 2.0], [-3.0, 4.0], [0.0, 0.0]]},
+     {"direct_bias": 1.6 / 3, "signed_mean": 0.4 / 3, "explained_variance": 1, "n": 3, "n_unscored": 1}),
+    # Recall of f 2/3 and of m 1/1; the blank guess does not count.
+    ("leakage_uar", {"predictions": ["f", "f", "m", "m", ""], "references": ["f", "f", "f", "m", "m"]},
+     {"uar": 5 / 6, "chance": 0.5, "n": 4, "n_unscored": 1}),
+    ("leakage_uar", {"predictions": [1, 1, 0, 0, NAN], "references": [1, 1, 1, 0, 0]}, {"uar": 5 / 6, "n": 4}),
+    ("leakage_uar", {"predictions": ["f"], "references": ["f"]}, {"uar": NAN, "chance": NAN}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "given", "expected"), BY_HAND)
+def test_a_module_of_clinical_measures_by_hand(name, given, expected):
+    found = evaluate.load(studies.metric_path(name)).compute(**given)
+    assert {type(value) for value in found.values()} == {float}
+    assert {key: found[key] for key in expected} == pytest.approx(expected, nan_ok=True)
+
+
+def test_probabilities_without_a_threshold_and_crossed_factors_of_rates_are_refused():
+    rates, both = {**LABELLED, "predictions": [1, 0] * 4}, {"a": list("aabbaabb"), "b": list("aaaabbbb")}
+    guesses = {"predictions": list("aabb") * 2, "references": list("abab") * 2}
+    flips = {name: rates[name] for name in ("predictions", *NOTES)}
+    for name, given in (("flip_rate", flips), ("rate_ratio", rates), ("leakage_uar", guesses)):
+        with pytest.raises(ValueError, match="cluster_ids with the factors a, b, expected one"):
+            evaluate.load(studies.metric_path(name)).compute(**given, cluster_ids=both)
+    with pytest.raises(ValueError, match="expected 1, 0 or NaN"):
+        evaluate.load(studies.metric_path("flip_rate")).compute(**{**flips, "predictions": [0.9, 0.1] * 4})
