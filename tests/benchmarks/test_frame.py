@@ -1,16 +1,13 @@
 """The frame of the benchmarks, with workloads whose seconds are known: nothing here is timed."""
 
 import json
-import math
 import re
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 
-from benchmarks import frame, pages, table
-from benchmarks.frame import Prepared, Series, Side, Workload, measure
+from benchmarks import frame, table
+from benchmarks.frame import Prepared, Side, Workload, measure
 from tests.conftest import ROOT
 
 MACHINE = {"cpu": "a cpu", "cores": 2, "system": "Linux", "python": "3.11", "versions": {"numpy": "2"}, "date": "d"}
@@ -137,40 +134,3 @@ def test_the_ratios_of_the_readme_are_those_of_the_page_of_results():
     ]
     said = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Speed and truth")[2].split("\n\n")[1]
     assert re.findall(r"\b(\d+\.\d) times", said) == [rows[pair] for pair in wanted]
-
-
-def test_results_survive_being_written_and_read(tmp_path):
-    one = finished([0, 2.0], [0, 4.0], {("ours", "peer"): 3.0}, limit=lambda: (1.5, "products alone"))
-    series = Series("growth", "Growth", ("step", "seconds"), lambda scale, repeat: [("1x", "2")])
-    kept = table.steps(series, series.rows(1.0, 1), scale=1.0, foreign=math.nan, machine=MACHINE)
-    for result in (one, kept):
-        table.write(result, tmp_path)
-    assert json.loads((tmp_path / "growth.json").read_text())["foreign"] is None  # strict JSON has no NaN
-    back = table.read(tmp_path)
-    assert back[0] == one
-    assert back[1].rows == (("1x", "2"),)
-    assert table.page(back) == table.page([one, kept])
-    assert "| 1x | 2 |" in table.page(back)
-    assert pages.placed("a\n\n## Speed\n\nold\n\nb", "new", heading="## Speed") == "a\n\n## Speed\n\nnew\n\nb"
-    with pytest.raises(ValueError, match="no heading"):
-        pages.placed("nothing", "x", heading="## Speed")
-    page = tmp_path / "results.md"
-    assert table.replace_page(page, "- Fake (`fake`): 1\n## Growth\n")
-    assert not table.replace_page(page, "- Fake (`fake`): 2\n")
-    assert page.read_text().startswith("- Fake (`fake`): 1")
-    assert table.replace_page(page, "- Fake (`fake`): 2\n## Growth\n## New\n")
-    work = Work()
-    prepared = Prepared((work.side("ours", [0, 1.0]),), (), equal)
-    measured = measure(prepared, repeat=1, clock=work.clock, foreign=lambda: lambda: 0.25)
-    one = table.result(Workload("fake", "Fake", {}, lambda scale: prepared), prepared, measured, scale=0.5, peaks={},
-                       machine=MACHINE)  # fmt: skip
-    assert "Load of others: 25% (too much); at 0.5 of the size" in table.page([one])
-
-
-def test_the_command_refuses_a_wrong_name_in_one_sentence():
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "speeed"], capture_output=True, text=True, cwd=ROOT, check=False
-    )
-    assert done.returncode == 2
-    assert done.stdout.startswith("benchmarks: no benchmark 'speeed'.")
-    assert done.stderr == ""

@@ -1,6 +1,7 @@
 """Clinical notes in local folders: read as they are, labelled by vote, and never quoted in an error."""
 
 import csv
+import gzip
 import json
 import tracemalloc
 from collections import Counter
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from swapbias.errors import UsageError
-from swapbias.notes.load import kind_of_folder, local_notes, stream_notes
+from swapbias.notes.load import kind_of_folder, local_notes, own_notes, stream_notes
 from swapbias.notes.mimic import Vote, affordable, coded, coded_notes, decided, split_notes
 from swapbias.notes.rows import NOTE_COLUMNS, PHENOTYPES, named_rows
 from swapbias.swapping.readers import LONGEST
@@ -154,6 +155,25 @@ def test_splits_share_no_subject_and_the_seed_decides_them(mimic3):
     assert local_notes(folder) == before
 
 
+def test_annotations_that_cannot_be_used_say_why(mimic3):
+    folder, _ = mimic3
+    path = folder / "annotations.csv"
+    text = path.read_text()
+    path.write_text(text.replace(",0,0", ",0,maybe", 1))
+    with pytest.raises(ValueError, match=r"annotations.csv: row \d+, column .* 5 characters, expected 0 or 1"):
+        local_notes(folder)
+    path.write_text(text.splitlines()[0] + "\n1,2,,Nursing Notes,0,0,1,0,0,0,0,0\n")
+    with pytest.raises(ValueError, match="none of its 1 notes stands in NOTEEVENTS"):
+        local_notes(folder)
+    (folder / "again.csv").write_text(text)
+    with pytest.raises(UsageError, match=r"annotation files found: again.csv, annotations.csv, expected one CSV"):
+        local_notes(folder)
+    for name in ("again.csv", "annotations.csv"):
+        (folder / name).unlink()
+    with pytest.raises(UsageError, match="annotation files found: none"):
+        local_notes(folder)
+
+
 def test_a_split_with_too_few_notes_shrinks_in_proportion():
     # 30 were wanted 20 : 10, nine are there: six and three.
     cell, plenty = ("female", "positive"), ("male", "negative")
@@ -181,25 +201,6 @@ def test_the_first_report_of_an_admission_stands_for_its_discharge_summaries(tmp
     ids = {row["note_id"] for row in local_notes(tmp_path)}
     assert third["ROW_ID"] in ids
     assert not ids & {"900", "901"}
-
-
-def test_annotations_that_cannot_be_used_say_why(mimic3):
-    folder, _ = mimic3
-    path = folder / "annotations.csv"
-    text = path.read_text()
-    path.write_text(text.replace(",0,0", ",0,maybe", 1))
-    with pytest.raises(ValueError, match=r"annotations.csv: row \d+, column .* 5 characters, expected 0 or 1"):
-        local_notes(folder)
-    path.write_text(text.splitlines()[0] + "\n1,2,,Nursing Notes,0,0,1,0,0,0,0,0\n")
-    with pytest.raises(ValueError, match="none of its 1 notes stands in NOTEEVENTS"):
-        local_notes(folder)
-    (folder / "again.csv").write_text(text)
-    with pytest.raises(UsageError, match=r"annotation files found: again.csv, annotations.csv, expected one CSV"):
-        local_notes(folder)
-    for name in ("again.csv", "annotations.csv"):
-        (folder / name).unlink()
-    with pytest.raises(UsageError, match="annotation files found: none"):
-        local_notes(folder)
 
 
 @pytest.mark.parametrize(
@@ -264,3 +265,88 @@ def test_only_texts_that_are_read_are_too_long_and_as_they_are_not_as_they_are_s
     pq.write_table(pa.table({"text": coded}), tmp_path / "coded.parquet")
     with pytest.raises(ValueError, match=r"row 2 below the header, column 'text', is longer than 8 MB"):
         list(named_rows(tmp_path / "coded.parquet", ("text",)))
+
+
+OWN = [
+    {"Text": 'He said, "fine".\nShe left.', "label": "1", "gender": "F", "subject_id": "a"},
+    {"Text": "He left.", "label": "false", "gender": "male", "subject_id": "b"},
+]
+
+
+def write_own(path, rows):
+    if path.suffix == ".jsonl":
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    elif path.suffix == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        opened = gzip.open if path.suffix == ".gz" else open
+        with opened(path, "wt", newline="") as handle:
+            writer = csv.DictWriter(handle, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+    return path
+
+
+@pytest.mark.parametrize("name", ["own.csv", "own.csv.gz", "own.jsonl", "own.parquet"])
+def test_own_notes_are_the_same_in_every_format(tmp_path, name):
+    path = write_own(tmp_path / name, OWN)
+    assert kind_of_folder(path) == "own"
+    first, second = local_notes(path)
+    assert tuple(first) == NOTE_COLUMNS
+    assert (first["text"], first["label"], first["gender"]) == (OWN[0]["Text"], "positive", "female")
+    assert (second["label"], second["gender"]) == ("negative", "male")
+    assert [row["note_id"] for row in (first, second)] == ["1", "2"]
+    for row in (first, second):
+        assert (row["phenotype"], row["split"], row["credentialed"]) == ("own", "test", "False")
+
+
+def test_a_folder_with_train_and_test_files_says_the_split(tmp_path):
+    write_own(tmp_path / "train.csv", OWN[:1])
+    write_own(tmp_path / "test.csv", OWN[1:])
+    named = [(row["split"], row["note_id"]) for row in own_notes(tmp_path)]
+    assert named == [("train", "train-1"), ("test", "test-1")]
+    rows = own_notes(write_own(tmp_path / "own.csv", [{"text": "a", "label": 0}]))
+    assert (rows[0]["gender"], rows[0]["subject_id"]) == ("", "1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"label": "2"}, "own.csv: row 2, column 'label': '2', expected 1, 0, positive"),
+        ({"gender": "x"}, "own.csv: row 2, column 'gender': 'x', expected F, M, female or male"),
+        ({"split": "dev"}, "own.csv: row 2, column 'split': 'dev', expected train or test"),
+        ({"credentialed": "perhaps"}, "column 'credentialed': 7 characters, expected true or false"),
+        ({"text": " "}, "own.csv: row 2, column 'text': blank, expected a note"),
+        ({"note_id": "n1"}, "rows 1 and 2 have one note_id within a phenotype, expected two"),
+        ({"split": "train", "subject_id": "s"}, "rows 1 and 2 have one subject_id, in train and test"),
+    ],
+)
+def test_a_wrong_cell_of_own_notes_is_named(tmp_path, changes, sentence):
+    good = {
+        "text": "a", "label": "1", "gender": "F", "split": "test", "credentialed": "false",
+        "note_id": "n1", "subject_id": "s",
+    }  # fmt: skip
+    path = write_own(tmp_path / "own.csv", [good, {**good, "note_id": "n2", "subject_id": "s", **changes}])
+    with pytest.raises(ValueError, match=sentence):
+        own_notes(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("own.csv", "text\na\n", "own.csv:1: no column 'label', found text"),
+        ("own.csv", "", "own.csv is empty, expected a header line"),
+        ("own.csv", "text,label\n", "own.csv: no rows"),
+        ("own.jsonl", '{"text": "a", "label": 1}\n{"text":\n', "own.jsonl:2: no JSON"),
+        ("own.jsonl", '["a"]\n', "own.jsonl:1: a list, expected one JSON object"),
+        ("own.jsonl", '{"text": "a"}\n', "own.jsonl:1: no column 'label'"),
+        ("own.parquet", "text", "own.parquet is no whole Parquet file"),
+    ],
+)
+def test_a_broken_own_file_is_named(tmp_path, name, text, sentence):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=sentence):
+        own_notes(tmp_path / name)

@@ -12,7 +12,6 @@ from datetime import datetime
 from importlib import import_module
 from types import SimpleNamespace
 
-import pandas as pd
 import pytest
 from safetensors.torch import load_file
 
@@ -22,7 +21,6 @@ from swapbias.files import cache_dir
 from swapbias.models import calibration as tiny_model
 from swapbias.models.base import LoadOptions
 from swapbias.models.masked import MaskedScorer
-from swapbias.report.page import render
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings, default_folder
 from swapbias.runs.run import Run
@@ -33,7 +31,6 @@ CALLS = []
 
 
 def sentiment(texts):
-    """A sentiment system with a planted gap: women .1 lower with half of the professions."""
     CALLS.append(len(texts))
     female = ("She", "girl", "woman", "mother", "daughter", "aunt", "wife", "sister", "lady", "bride")
     return [0.6 - 0.1 * any(word in text for word in female) * ("er" in text) for text in texts]
@@ -172,17 +169,6 @@ def test_figures_for_papers_are_written_beside_the_run_and_bad_words_are_one_sen
     assert not (tmp_path / "other").exists()
 
 
-def test_what_comes_from_outside_is_escaped(tmp_path, quiet):
-    hostile = "<script>alert(1)</script>"
-    run, found = start(Settings(model=MODEL, studies=("occupation_sentiment",)), tmp_path / "run", **quiet)
-    manifest = run.manifest()
-    manifest["models"][0]["model_id"] = hostile
-    items = {"occupation_sentiment": run.items("occupation_sentiment").replace({"He is a doctor.": hostile})}
-    page = render(manifest, found, items, pd.DataFrame())
-    assert hostile not in page
-    assert "&lt;script&gt;" in page
-
-
 def test_a_model_that_does_not_fit_is_skipped_and_the_report_says_so(tmp_path, quiet):
     run, found = start(
         Settings(model=str(tiny.save("bert", tmp_path / "model")), limit=40), tmp_path / "run", **quiet
@@ -252,13 +238,6 @@ def test_a_limit_keeps_whole_pairs_spread_over_the_config(tmp_path, quiet):
     assert len(sentences) == 40
     assert sentences["condition"].nunique() == 20
     assert all(one.estimate.n_unscored == 0 for one in found if one.measure == "paired_gap")
-
-
-def test_a_folder_that_is_not_empty_is_left_alone(tmp_path, quiet):
-    (tmp_path / "mine.txt").write_text("keep")
-    with pytest.raises(UsageError, match=r"not empty\. Choose another --out"):
-        start(Settings(model=MODEL), tmp_path, **quiet)
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def test_a_failing_model_leaves_a_run_that_can_go_on(tmp_path, quiet, monkeypatch):

@@ -3,22 +3,23 @@
 import json
 import math
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from swapbias.cli.auditing import plan_sentences
 from swapbias.errors import UsageError
 from swapbias.findings import disaggregate
 from swapbias.findings.predictions import BASELINE
 from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.runs.audit import resume, start
-from swapbias.runs.plan import Settings
+from swapbias.runs.plan import Settings, plan_tasks
 from swapbias.studies.catalogue import config_rows
 from swapbias.studies.study import PROMPT_COLUMNS
 from tests import tiny
-from tests.cli.test_cli import refused, swapbias
 from tests.models.chat.server import ChatServer, cut_off
 
 STUDY = ("adjective_coreference",)
@@ -117,26 +118,6 @@ def test_too_many_requests_no_model_or_no_key_leave_nothing(rows, tmp_path, quie
     assert not (tmp_path / "run").exists()
 
 
-def test_a_thinking_model_stops_early_and_is_asked_with_more_tokens(rows, tmp_path):
-    # Ten tokens are all thought; with more there is an answer.
-    def fault(prompt, n):
-        return cut_off(reasoning_content="The clerk") if server.requests[-1]["max_tokens"] <= 10 else None
-
-    with ChatServer(biased(rows), fault=fault) as server:
-        common = ("audit", "--study", "adjective_coreference", "--base-url", server.base_url, "--chat", "tiny")
-        common += ("--trials", "1", "--limit", "64")
-        done = swapbias(*common, "-M", "max-tokens=10", "--out", tmp_path / "a")
-        refused(done, 2, "cut off at 10 tokens before they said anything", "-M max-tokens")
-        stopped = len(server.requests)
-        assert stopped < 20
-        done = swapbias(*common, "-M", "max-tokens=2048", "--out", tmp_path / "b")
-        assert done.returncode == 0, done.stderr
-        assert "Next    swapbias check " in done.stdout
-        assert len(server.requests) == stopped + 64
-    items = pd.read_parquet(tmp_path / "b" / "items" / "adjective_coreference.parquet")
-    assert (items["truncated"] == 0).all()
-
-
 def test_truncated_answers_are_marked(rows, tmp_path, quiet):
     with ChatServer(biased(rows), fault=lambda prompt, n: cut_off("The mechanic and")) as server:
         run, _ = start(Settings(studies=STUDY, limit=8, options=(chat(server, trials=1),)), tmp_path / "run", **quiet)
@@ -146,19 +127,6 @@ def test_truncated_answers_are_marked(rows, tmp_path, quiet):
     assert note in (run.folder / "report.html").read_text()
     kept = [json.loads(line) for line in (run.folder / "answers.jsonl").read_text().splitlines()]
     assert {one["finish_reason"] for one in kept} == {"length"}
-
-
-def test_a_dry_run_tells_requests_tokens_and_cost_and_sends_nothing(rows, tmp_path):
-    with ChatServer(biased(rows)) as server:
-        done = swapbias(
-            "audit", "--study", "adjective_coreference", "--chat", "tiny", "--base-url", server.base_url,
-            "-M", "price-in=1", "-M", "price-out=2", "--dry-run", cwd=tmp_path,
-        )  # fmt: skip
-        assert server.requests == []
-    assert done.returncode == 0, done.stderr
-    assert "7,680 requests to send" in done.stdout  # 48 pairs x 2 sides x 16 conditions x 5 trials
-    assert "at most about" in done.stdout
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_local_chat_model_answers_every_prompt(tmp_path, quiet):
@@ -203,3 +171,84 @@ def test_trials_are_told_apart_and_differences_use_them():
     assert gap.estimate.value == pytest.approx(100)
     assert gap.estimate.p_value == 1  # the sign of one sentence says nothing
     assert math.isnan(gap.estimate.ci_low)
+
+
+URL = "http://127.0.0.1:1/v1"  # nobody listens there
+
+
+def options_of(**more):
+    return ChatOptions(model="tiny", base_url=URL, **more)
+
+
+def test_a_chat_model_that_nothing_asks_is_refused(tmp_path, quiet):
+    settings = Settings(studies=("spanish_occupations",), options=(options_of(),))
+    with pytest.raises(
+        UsageError, match=r"Settings of chat models are read by adjective_coreference and .+ Name it as well"
+    ):
+        start(settings, tmp_path / "run", **quiet)
+    assert not (tmp_path / "run").exists()
+    both = replace(settings, studies=("spanish_occupations", *STUDY), limit=8)
+    assert "chat" in {task.experiment.kind for task in plan_tasks(both)[0]}
+    with pytest.raises(UsageError, match="Unknown config 'reply'") as raised:
+        plan_tasks(Settings(studies=("adjective_coreference:reply",), options=(options_of(),)))
+    named = str(raised.value).rstrip(".").partition("one of ")[2].split(", ")
+    assert len(named) == len(set(named)) == 8  # six configs, and the experiments that read them
+
+
+@pytest.mark.parametrize("given", [{"model": "owner/name", "provider": "local"}, {"model": "folder"}])
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"max_requests": 10}, "-M max-requests"),
+        ({"price_in": 1.0, "price_out": 2.0}, "-M price-in and -M price-out"),
+    ],
+)
+def test_a_model_that_runs_here_takes_no_settings_of_a_service(tmp_path, quiet, given, changes, named):
+    model = str(tmp_path) if given["model"] == "folder" else given["model"]
+    settings = Settings(studies=STUDY, options=(ChatOptions(**{**given, **changes, "model": model}),))
+    with pytest.raises(UsageError, match=f"runs on this machine, and {named} is given"):
+        start(settings, tmp_path / "run", **quiet)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_runs_here_or_at_a_service_and_not_both(tmp_path):
+    with pytest.raises(UsageError, match="and --base-url is given"):
+        ChatOptions(model="owner/name", provider="local", base_url=URL).check()
+    with pytest.raises(UsageError, match="is a folder of this machine, and -M provider is given"):
+        ChatOptions(model=str(tmp_path), provider="together").check()
+    ChatOptions(model=str(tmp_path), base_url=URL).check()  # an endpoint may call its model by a path
+    judge = options_of(judge="rater", price_in=1.0, price_out=2.0, max_cost=3.0).of_judge()
+    judge.check()
+    assert (judge.model, judge.max_cost) == ("rater", None)
+
+
+def test_a_dry_run_asks_nobody_what_kind_a_model_is(monkeypatch):
+    from transformers import AutoConfig
+
+    monkeypatch.setattr(AutoConfig, "from_pretrained", None)  # to call it is an error
+    with pytest.raises(UsageError, match=r"a dry run asks nobody what kind of model it is. Pass --kind"):
+        list(plan_sentences(Settings(model="owner/name")))
+    told = list(plan_sentences(Settings(model="owner/name", kind="causal", studies=STUDY)))
+    assert told[0].startswith("adjective_coreference odds: ")
+
+
+def test_a_dry_run_reads_the_kind_of_a_model_in_a_folder_or_in_the_cache(tmp_path, monkeypatch):
+    folder = tiny.save_causal(tmp_path / "causal")
+    monkeypatch.setattr(
+        "huggingface_hub.try_to_load_from_cache", lambda model, name, revision=None: str(folder / name)
+    )
+    for model in (str(folder), "owner/name"):
+        told = list(plan_sentences(Settings(model=model, studies=STUDY, limit=32)))
+        assert told[0] == f"adjective_coreference odds: 32 prompts for {model}"
+
+
+def test_the_limit_holds_for_each_trial():
+    # 8 prompts a trial, five trials.
+    told = list(plan_sentences(Settings(studies=STUDY, limit=8, options=(options_of(),))))
+    assert told[0].startswith("adjective_coreference answers: 40 prompts for tiny; 40 requests to send")
+    told = "".join(plan_sentences(Settings(studies=STUDY, options=(options_of(price_in=1.0, price_out=2.0),))))
+    assert "7,680 requests to send" in told  # 48 pairs x 2 sides x 16 conditions x 5 trials
+    assert "at most about" in told
+    for most, more in ((1_535, True), (1_536, False)):  # 48 pairs x 2 sides x 16 conditions
+        told = "".join(plan_sentences(Settings(studies=STUDY, options=(options_of(trials=1, max_requests=most),))))
+        assert ("That is more than -M max-requests allows: 1,535." in told) == more

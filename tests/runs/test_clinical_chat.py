@@ -57,7 +57,6 @@ def primary(found):
 
 
 def forgetful(prompt):
-    """Leaves gout out of what it writes of women."""
     note = prompt.partition("Note:\n")[2]
     return "The patient has " + ", ".join(
         one for one in ILLS if one in note and not (one == "gout" and SHE.search(note))

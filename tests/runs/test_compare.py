@@ -170,7 +170,7 @@ def differences(runs):
     return [one for one in compare(rows) if one.slice_by == "all" and one.subset == "mental_health"], left_out
 
 
-def test_a_run_on_disk_is_the_same_object_as_one_of_the_hub(tmp_path):
+def test_a_run_on_disk_is_as_one_of_the_hub_and_what_is_no_finished_run_one_sentence(tmp_path):
     one = read_run(on_disk(tmp_path / "one"))
     assert (one.place, one.name, one.commit) == (str(tmp_path / "one"), "one", "")
     assert one.found[0] == GAP
@@ -180,9 +180,6 @@ def test_a_run_on_disk_is_the_same_object_as_one_of_the_hub(tmp_path):
     assert read_run(folder).found
     with pytest.raises(ValueError, match="credentialed data, which nobody may share"):
         read_run(folder, repo="eve/r")
-
-
-def test_a_folder_that_is_no_finished_run_is_one_sentence(tmp_path):
     with pytest.raises(UsageError, match="holds no run"):
         read_run(tmp_path)
     with pytest.raises(UsageError, match=r"one is not complete\. Go on with .*--resume"):

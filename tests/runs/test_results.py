@@ -1,6 +1,8 @@
 """Results read back from a run are those that were written, and nothing shown names a place on the machine."""
 
 import json
+import random
+import shutil
 
 import pandas as pd
 import pytest
@@ -21,7 +23,6 @@ KEPT = ("items", "manifest.json")  # all that a report needs beside results.json
 
 @pytest.fixture(scope="module")
 def masked_run(tmp_path_factory, quiet):
-    """Slices, coverage and phrases."""
     folder = tmp_path_factory.mktemp("masked")
     model = str(tiny.save("bert", folder / "model"))
     settings = Settings(model=model, studies=("gendered_stigma:rq2",), limit=24)
@@ -29,7 +30,6 @@ def masked_run(tmp_path_factory, quiet):
 
 
 def emptied(run):
-    """The run without anything that is made of its items and findings."""
     for path in [path for path in run.folder.rglob("*") if path.is_file()]:
         if path.relative_to(run.folder).parts[0] not in KEPT:
             path.unlink()
@@ -226,3 +226,60 @@ def test_a_model_served_by_its_path_is_called_by_its_name_wherever_it_is_shown(t
     assert {one.model_id for one in found} == {"/models/llama"}  # the run itself keeps the name
     shown = as_public(read_run(run.folder))
     assert {one.model_id for one in shown.found} == set(shown.items["adjective_coreference"]["model_id"]) == {"llama"}
+
+
+def sentiment(texts):
+    """A gap of .1 with every second letter that a text may have."""
+    return [0.6 - 0.1 * (text.startswith("She") and len(text) % 2) for text in texts]
+
+
+SETTINGS = Settings(model="tests.runs.test_results:sentiment", studies=("occupation_sentiment:sentences",), limit=400)
+
+
+def attempt(work):
+    try:
+        return work(), None
+    except (ValueError, OSError) as error:
+        return None, error
+
+
+def flipped(folder, times, seed):
+    """Copies of a folder, each with one bit of one of its files flipped; every file has its turn."""
+    draw = random.Random(seed)
+    files = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
+    files = [name for name in files if (folder / name).stat().st_size]
+    for number in range(times):
+        place = folder.with_name(f"{folder.name}-{number}")
+        shutil.copytree(folder, place)
+        path = place / files[number % len(files)]
+        content = bytearray(path.read_bytes())
+        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+        path.write_bytes(content)
+        yield place, path
+        shutil.rmtree(place)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, quiet):
+    return start(SETTINGS, tmp_path_factory.mktemp("runs") / "whole", draw=False, **quiet)[0].folder
+
+
+def told(folder):
+    results = read_run(folder)
+    items = {name: rows.to_dict("list") for name, rows in results.items.items()}
+    manifest = {
+        name: value for name, value in results.manifest.items() if name not in ("started", "finished", "sha256")
+    }
+    return repr((results.found, items, manifest))
+
+
+def test_no_flipped_bit_of_a_finished_run_changes_a_result_silently(whole):
+    files = ("results.json", "findings.csv", "occupation_sentiment.parquet", "lexicon_coverage.csv")
+    expected, detected = told(whole), 0
+    for place, path in flipped(whole, 24, seed=1):
+        if path.name not in files:  # nothing records the sha256 of the manifest itself
+            continue
+        what, error = attempt(lambda place=place: told(place))
+        assert path.name in str(error) if error else what == expected, (path, error)
+        detected += error is not None
+    assert detected > 8  # of some files nothing is read: tables for people

@@ -18,6 +18,7 @@ from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.studies import Candidate, Prompt, config_rows, turns
 from swapbias.studies.answer_scores import read_label
+from tests.baselines import letter
 from tests.models.chat.server import ChatServer
 
 NUMBERS = ("value", "ci_low", "ci_high", "p_value", "baseline")
@@ -27,7 +28,6 @@ SHARES = re.compile("answers (not readable|unsure)")  # what is told: that all o
 
 @pytest.fixture(scope="module")
 def unread(tmp_path_factory, quiet):
-    """Findings and run."""
     folder = tmp_path_factory.mktemp("unread")
     names = ("adjective_coreference", "stigma_vignettes:race")
     with ChatServer(lambda prompt: "%%%") as server:
@@ -71,11 +71,6 @@ def test_no_finding_file_page_card_or_difference_has_a_value(unread):
     differences = compare(items)
     assert differences
     assert [one for one in differences if not math.isnan(one.estimate.value)] == []
-
-
-def letter(row, value):
-    """The letter of the first option that counts so much."""
-    return "ABCDE"[[one.value for one in row["candidates"]].index(value)]
 
 
 def audited_by_gender(answer, folder, study="stigma_vignettes:gender", **more):
