@@ -32,7 +32,6 @@ class Sentences(torch.utils.data.Dataset):
 
 
 def trained(folder, out, *, backend=None, **callback):
-    """A trainer after four steps, and its callback."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
 
     from swapbias.runs.callback import BiasCallback
@@ -95,7 +94,6 @@ def test_a_model_that_broke_trains_on(folder, tmp_path, caplog, monkeypatch):
 
 
 def of_two(rank, port, folder, out):
-    """One of two training processes; writes what it logged."""
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     torch.set_num_threads(1)

@@ -156,7 +156,6 @@ def save_unmarked(folder, *, head="GPT2LMHeadModel", **named):
 
 
 def save_causal(folder, positions=128):
-    """A tiny random causal model that reads so many tokens."""
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 

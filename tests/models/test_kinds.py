@@ -107,8 +107,6 @@ def test_a_setting_of_another_type_in_a_manifest_is_one_sentence(part, name, val
 
 
 class Least(Scorer):
-    """The least that a scorer must say."""
-
     model_id, kind, unit = "least", "classifier", "u"
     identity: ClassVar = {}
 
@@ -129,8 +127,6 @@ def test_a_scorer_that_says_the_least_has_every_other_member(tmp_path):
 @validated
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToyOptions:
-    """Of a kind that only this test knows."""
-
     key: ClassVar[str] = "toy"
     wheels: int = option(4, "Wheels of the toy.", least=1)
 

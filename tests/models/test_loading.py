@@ -67,9 +67,9 @@ def test_devices_and_types_that_there_are_not_are_refused(folder):
     ):
         with pytest.raises(UsageError, match=sentence):
             loaded(folder, **wrong)
-    if not torch.cuda.is_available():
-        with pytest.raises(UsageError, match=r"device cuda:7: torch finds none on this machine"):
-            pick_device("cuda:7")
+    for name in ("mps",) if torch.cuda.is_available() else ("mps", "cuda:7"):
+        with pytest.raises(UsageError, match=rf"device {name}: torch finds none on this machine"):
+            pick_device(name)
     for name in ("owner/name", "owner/name@main"):
         with pytest.raises(UsageError, match=r"code of owner/name, which is not pinned\..*OWNER/NAME@COMMIT"):
             load_scorer(name, kind="masked", options=LoadOptions(trust_remote_code=True))

@@ -170,13 +170,10 @@ def test_coverage_says_which_words_are_one_token(tmp_path):
     assert 0 < matched[0] == matched[1]
 
 
-def test_a_text_longer_than_the_model_reads_is_nan(tmp_path):
+def test_a_text_longer_than_the_model_reads_is_nan_and_an_added_token_keeps_it_uncased(tmp_path):
     scorer = load_scorer(str(tiny.save("bert", tmp_path)))
     row = prompts(1)[0].row() | {"text": "<mask> has " + "OCD " * 80}
     assert torch.isnan(torch.tensor(scorer.score([Prompt(**row)])[0].score))
-
-
-def test_an_added_token_with_capitals_keeps_the_vocabulary_uncased(tmp_path):
     from tokenizers import AddedToken
 
     folder = tiny.save("bert", tmp_path)

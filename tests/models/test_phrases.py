@@ -22,8 +22,6 @@ def prompts(count):
 
 
 class Slow:
-    """The definition as the study gives it, for one text."""
-
     def __init__(self, folder):
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
         self.model = AutoModelForMaskedLM.from_pretrained(folder).eval()

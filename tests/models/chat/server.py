@@ -21,8 +21,6 @@ class Reply:
 
 @dataclass(frozen=True)
 class Raw:
-    """The very bytes of a reply."""
-
     content: bytes
     headers: dict = field(default_factory=dict)
 
@@ -60,7 +58,6 @@ class ChatServer:
         self.meeting = threading.Barrier(meet, timeout=10)
 
     def asked(self, prompt):
-        """How many requests of a prompt arrived."""
         return sum(_prompt(body) == prompt for body in self.requests)
 
     @contextmanager

@@ -190,7 +190,7 @@ def test_requests_under_way_are_kept_when_another_stops_the_run():
     assert [one.answer for one in scorer.log.values()] == ["TEXT 1"]
 
 
-def test_requests_are_counted_by_what_they_share():
+def test_requests_are_counted_by_what_they_share_and_other_settings_ask_anew():
     # Texts of 6 characters are 2 tokens (6 / 4, rounded up); two of ten rows have one text.
     found = ChatScorer("tiny", ChatOptions(base_url="http://localhost/v1")).requests(
         [*rows(9), row("twin/t0", "text 1")]
@@ -199,6 +199,12 @@ def test_requests_are_counted_by_what_they_share():
     options = ChatOptions(price_in=2.0, price_out=5.0)
     assert options.cost(18, 144) == pytest.approx((18 * 2 + 144 * 5) / 1e6)
     assert math.isnan(ChatOptions().cost(18, 144))
+    changes = [
+        {}, {"temperature": 0.5}, {"seed": 1}, {"max_tokens": 3}, {"provider": "together"}, {"json_schema": True},
+    ]  # fmt: skip
+    keys = {ChatScorer("m", ChatOptions(**one))._keys(rows(1))[0] for one in changes}
+    assert len(keys) == len(changes)
+    assert ChatScorer("m", ChatOptions(concurrency=1, timeout=1.0))._keys(rows(1))[0] in keys
 
 
 @pytest.mark.parametrize(
@@ -286,15 +292,6 @@ def test_a_torn_last_line_is_cut_off(tmp_path, torn):
     assert path.read_bytes() == whole
     log.add(Answer(key="b", prompt_id="2", answer="two"), row("2"))
     assert list(AnswerLog(path)) == ["a", "b"]
-
-
-def test_other_settings_ask_anew():
-    changes = [
-        {}, {"temperature": 0.5}, {"seed": 1}, {"max_tokens": 3}, {"provider": "together"}, {"json_schema": True},
-    ]  # fmt: skip
-    keys = {ChatScorer("m", ChatOptions(**one))._keys(rows(1))[0] for one in changes}
-    assert len(keys) == len(changes)
-    assert ChatScorer("m", ChatOptions(concurrency=1, timeout=1.0))._keys(rows(1))[0] in keys
 
 
 def test_a_killed_run_resumes_without_repeating_an_answered_request(tmp_path):

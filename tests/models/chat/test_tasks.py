@@ -18,7 +18,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # inspect_ai and its librarie
 
 
 def answer(text):
-    """A letter that follows from the prompt, or a refusal of every sixth."""
     code = zlib.crc32(text.encode())
     return "ABCDE"[code % 5] if code % 6 else "I cannot say that."
 

@@ -47,7 +47,6 @@ def test_a_note_is_the_average_of_its_known_words():
 
 
 def write(made, path):
-    """Save vectors in the format of a file's name."""
     made.save_word2vec_format(str(path), binary=".bin" in path.name, write_header="bare" not in path.name)
 
 
@@ -171,7 +170,7 @@ def read(monkeypatch):
     return sizes
 
 
-def test_a_text_is_encoded_once(bert, read):
+def test_a_text_and_a_window_that_notes_share_are_read_once(bert, read):
     features = ContextualVectors.load(str(bert), OPTIONS)
     first = features.vectors([*TEXTS, "% 9"])
     assert len(read) == 3  # two texts are equal, and the last has no words
@@ -179,12 +178,6 @@ def test_a_text_is_encoded_once(bert, read):
     assert len(read) == 3
     np.testing.assert_array_equal(again, first[:4][::-1])
     assert np.isnan(first[4]).all()
-
-
-def test_a_window_that_notes_share_is_read_once(bert, read):
-    # 124 words are two windows of 62 tokens. The first note holds one of them twice, the second begins with it:
-    # two different windows in all, and the second note is the mean of what both give alone.
-    features = ContextualVectors.load(str(bert), OPTIONS)
     head, tail = " ".join(["she has"] * 31), " ".join(["someone has"] * 31)
     twice, both = features.vectors([f"{head} {head}", f"{head} {tail}"])
     assert read == [64, 64]

@@ -7,7 +7,6 @@ from swapbias.models.engine import loglikelihood
 
 
 def made(family, **settings):
-    """A tiny random causal model of 61 tokens."""
     import transformers
 
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
@@ -53,7 +52,6 @@ def values_of(ends):
 
 
 def plainly(model, ids, begins):
-    """Token by token, in double precision."""
     with torch.no_grad():
         each = [torch.log_softmax(model(torch.tensor([ids[:end]])).logits[0, -1], -1)[ids[end]] for end in
                 range(begins, len(ids))]  # fmt: skip

@@ -67,7 +67,6 @@ READ = prompts([*(text for text, _ in DEV), "GOOD film", "unheard words"])
 
 @pytest.fixture
 def vectors(tmp_path):
-    """A file with a word vector for each planted word."""
     models = pytest.importorskip("gensim.models", reason="needs gensim: pip install 'swapbias[train]'")
     draw = np.random.default_rng(0)
     keyed = models.KeyedVectors(8)
