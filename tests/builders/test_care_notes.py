@@ -70,7 +70,6 @@ def test_a_summary_is_read_by_a_classifier_raw_without_the_gender_and_beside_its
 
 @pytest.fixture
 def notes(tmp_path):
-    """Twelve notes, six of each gender."""
     texts = [f"{'She' if n % 2 else 'He'} fell in room {n} and has psoriasis." for n in range(12)]
     with (tmp_path / "notes.csv").open("w", newline="") as handle:
         csv.writer(handle).writerows([("note_id", "text"), *((f"n{n}", text) for n, text in enumerate(texts))])
@@ -83,7 +82,6 @@ def asked(notes, server, **more):
 
 
 def gloomy(prompt):
-    """Writes of women that they are well, of men that they are ill."""
     who, state = (
         ("She", "happy and well") if SHE.search(prompt.partition("Note:\n")[2]) else ("He", "sad and in pain")
     )

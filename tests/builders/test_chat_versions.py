@@ -1,7 +1,6 @@
 """Chat versions of the masked studies: planted gaps recovered from answers, blind models 0, the same rows."""
 
 import math
-import zlib
 from dataclasses import replace
 
 import pandas as pd
@@ -14,12 +13,9 @@ from swapbias.models.auto import kind_of
 from swapbias.runs.run import score_prompts
 from swapbias.studies import as_prompts, config_rows, load_prompts, load_study, turns
 from swapbias.studies.answer_scores import read_completion, read_option
+from tests.baselines import mixed
 
 READ = {"options": read_option, "completion": read_completion}
-
-
-def mixed(*names):
-    return zlib.crc32("/".join(names).encode()) % 10_000 / 10_000
 
 
 def audited(study, name, answer, *, slices=True):
@@ -42,7 +38,6 @@ def audited(study, name, answer, *, slices=True):
 
 
 def option(row, said):
-    """The letter of an option by its text."""
     return "ABCDE"[[one.text for one in row["candidates"]].index(said)]
 
 

@@ -27,7 +27,6 @@ def notes():
 
 
 def gendered_pairs():
-    """(female, male) words of the swap table, in lower case."""
     path = corpus_dir("gender_lexicon") / "swap_terms.csv"
     rows = read_table(path, ("male", "female", "neutral", "table", "note"), optional=("neutral", "note"))
     return {(row["female"].lower(), row["male"].lower()) for row in rows}
@@ -95,17 +94,13 @@ def test_terms_of_one_gender_fit_the_age():
 
 
 @pytest.mark.parametrize("phenotype", PHENOTYPES)
-def test_splits_have_the_published_sizes(notes, phenotype):
+def test_splits_have_the_published_sizes_and_no_two_notes_are_equal(notes, phenotype):
     train, test = (list(published_sizes("alcohol_abuse")[split].values()) for split in ("train", "test"))
     assert (train, test) == ([10, 50, 50, 50], [3, 44, 47, 116])  # of table 2
     counts = Counter((row["split"], row["gender"], row["label"]) for row in notes[phenotype])
     assert counts == {
         (split, *cell): n for split, cells in published_sizes(phenotype).items() for cell, n in cells.items()
     }
-
-
-@pytest.mark.parametrize("phenotype", PHENOTYPES)
-def test_rows_hold_the_note_columns_and_no_two_notes_are_equal(notes, phenotype):
     rows = notes[phenotype]
     assert all(tuple(row) == NOTE_COLUMNS for row in rows)
     others = [row["text"] for row in synthetic_notes(phenotype=phenotype, counterfactual=True)]
@@ -167,17 +162,13 @@ def test_terms_of_one_gender_and_other_people_stand_in_notes_as_often_as_measure
 
 
 @pytest.mark.parametrize("phenotype", PHENOTYPES)
-def test_leak_notes_exist_in_two_cells_alone_and_in_the_number_planted(notes, phenotype):
+def test_leak_notes_exist_in_two_cells_in_the_number_planted_and_carry_no_evidence(notes, phenotype):
     favoured = favoured_gender(phenotype)
     other = "male" if favoured == "female" else "female"
     sizes = published_sizes(phenotype)
     leaks = Counter((row["split"], row["gender"], row["label"]) for row in notes[phenotype] if row["planted"])
     cells = ((favoured, "positive"), (other, "negative"))
     assert leaks == {(split, *cell): round(0.2 * sizes[split][cell]) for split in sizes for cell in cells}
-
-
-@pytest.mark.parametrize("phenotype", PHENOTYPES)
-def test_a_note_carries_evidence_of_its_label_and_a_leak_note_none(notes, phenotype):
     tables = note_tables()
     sorts = {
         written_for(gender, one.sentence, tables): sort
@@ -191,16 +182,13 @@ def test_a_note_carries_evidence_of_its_label_and_a_leak_note_none(notes, phenot
         assert found == {wanted}, row["note_id"]
 
 
-def test_so_many_notes_of_a_split_are_leak_notes():
+def test_so_many_notes_are_leak_notes_and_a_larger_leak_leaves_the_others():
     # Favoured is female: round(.5 * 4) leaks among the positive women, round(.5 * 2) among the negative men.
     rows = list(
         synthetic_notes(phenotype="depression", leak=0.5, sizes={"train": (9, 9, 9, 9), "test": (4, 3, 3, 2)})
     )
     assert [bool(row["planted"]) for row in rows if row["split"] == "test"].count(True) == 2 + 1
     assert not any(row["planted"] for row in synthetic_notes(phenotype="depression", leak=0))
-
-
-def test_a_larger_leak_turns_notes_into_leak_notes_and_leaves_the_others():
     small, large = (
         {row["note_id"]: row for row in synthetic_notes(phenotype="depression", leak=leak)} for leak in (0.1, 0.3)
     )

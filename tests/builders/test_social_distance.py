@@ -14,7 +14,7 @@ from swapbias.runs.run import score_rows
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, load_study
 from swapbias.studies.tables import upstream_file
 from tests import tiny
-from tests.baselines import RuleScorer
+from tests.baselines import RuleScorer, hash_of
 
 MASKED = [f"template{number}" for number in range(1, 5)]
 
@@ -78,7 +78,6 @@ def test_the_lexicon_labels_what_the_released_models_say(upstream):
 
 @pytest.fixture(scope="module")
 def rated_model(tmp_path_factory):
-    """A tiny model whose vocabulary holds the words of the attitude lexicon."""
     folder = tmp_path_factory.mktemp("bert")
     real = tiny.words
     rated = list(load_lexicon("social_distance/attitude").words)
@@ -126,16 +125,13 @@ def test_antonym_log_odds_are_the_mean_over_pairs_and_rise_with_disapproval(atti
     assert reader._log_odds(p, "social_distance")[0] == pytest.approx(1 / count, abs=1e-4)
 
 
-def test_a_prompt_without_a_rated_word_is_nan(tmp_path):
+def test_a_prompt_without_a_rated_word_is_nan_and_xlnet_is_read_too(tmp_path):
     scorer = read_as(load_scorer(str(tiny.save("bert", tmp_path))), "attitude")
     labels, of_token = scorer.inner.labels_of_tokens("social_distance/attitude")
     of_token[:] = labels.index("unrated")
     one = scorer.score(as_prompts(config_rows("social_distance", "baseline")[:1]))[0]
     assert math.isnan(one.score)
     assert one.parts["unrated_mass"] == pytest.approx(one.parts["top_mass"])
-
-
-def test_xlnet_is_read_for_attitudes_too(tmp_path):
     scorer = read_as(load_scorer(str(tiny.save("xlnet", tmp_path))), "attitude")
     scored = scorer.score(as_prompts(config_rows("social_distance", "baseline")[:3]))
     assert all(0 < one.parts["top_mass"] <= 1 for one in scored)
@@ -219,12 +215,6 @@ def test_the_paired_comparison_sees_what_the_independent_one_cannot():
     assert plain.estimate.value == pytest.approx(paired.estimate.value) == pytest.approx(0.0105, abs=5e-4)
     assert plain.estimate.p_value > 0.2
     assert paired.estimate.p_value < 1e-6
-
-
-def hash_of(text):
-    import zlib
-
-    return zlib.crc32(text.encode())
 
 
 def test_disapproval_and_negative_labels_are_correlated_over_conditions_and_within_groups():

@@ -2,7 +2,6 @@
 
 import json
 import math
-import zlib
 
 import numpy as np
 import pandas as pd
@@ -15,21 +14,12 @@ from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.studies import config_rows, load_corpus, published_for, turns, upstream_file
+from tests.baselines import letter, mixed
 from tests.models.chat.server import ChatServer
 
 NAME = "stigma_vignettes"
 SLOTS = ("gender", "race", "education")
 LARGEST = "meta-llama/Meta-Llama-3.1-405B-Instruct-Turbo"
-
-
-def mixed(*names):
-    """A number from 0 to 1 that follows from names."""
-    return zlib.crc32("/".join(names).encode()) % 10_000 / 10_000
-
-
-def letter(row, value):
-    """The letter of an option that counts this much."""
-    return "ABCDE"[[one.value for one in row["candidates"]].index(value)]
 
 
 def answered(config, stigma):
@@ -39,7 +29,6 @@ def answered(config, stigma):
 
 
 def of_run(model, experiment):
-    """Findings of the answers that the authors released of a run."""
     run = next(
         one for one in load_corpus(NAME).released if (one.model.split("/")[-1], one.experiment) == (model, experiment)
     )

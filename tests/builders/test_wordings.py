@@ -19,7 +19,6 @@ from swapbias.swapping import Swapper
 
 
 def reworded(text, wording):
-    """A clinical text with its carrier phrases in other words."""
     return _worded(text, _carried(text), wording)
 
 
@@ -61,7 +60,6 @@ def own_table(corpus, name, *columns):
 
 
 def originals(corpus):
-    """What is reworded -> the template as it is."""
     if corpus == "gendered_stigma":
         found = own_table(corpus, "rq1_templates.csv", "template_id", "phase", "template", "source")
         found |= own_table(corpus, "rq2_templates.csv", "template_id", "dimension", "polarity", "template", "source")
@@ -87,7 +85,6 @@ def worded(corpus):
 
 
 def lexicon():
-    """Every gendered word of the project, in lower case."""
     folder = corpus_dir("gender_lexicon")
     words = set()
     for name in ("pronouns", "nouns", "names", "swap_terms", "clinical_terms", "definitional_pairs"):
@@ -111,16 +108,13 @@ def tables(request):
     return originals(request.param), worded(request.param), request.param
 
 
-def test_every_template_has_five_wordings_that_differ_from_each_other_and_from_every_template(tables):
+def test_every_template_has_five_different_wordings_that_keep_slots_gendered_words_start_and_end(tables):
     before, after, corpus = tables
     assert set(after) == set(before)
     assert list(wordings(corpus, TABLES[corpus][0], optional=TABLES[corpus][1])) == NUMBERS
     assert {len(found) for found in after.values()} == {5}
     texts = [text for found in after.values() for text in found] + list(dict.fromkeys(before.values()))
     assert [text for text, times in Counter(texts).items() if times > 1] == []
-
-
-def test_a_wording_keeps_the_slots_gendered_words_start_and_end_of_its_template(tables):
     before, after, _ = tables
     for name, found in after.items():
         for text in found:
@@ -220,7 +214,7 @@ def pairs():
     return config_rows("clinical_notes", "pairs")
 
 
-def test_carrier_phrases_have_five_alternatives_and_hold_no_gendered_word():
+def test_carrier_phrases_have_five_alternatives_and_no_gendered_word_and_stand_in_no_evidence():
     table = carrier_synonyms()
     assert len(table) >= 150
     for phrase, alternatives in table.items():
@@ -229,9 +223,6 @@ def test_carrier_phrases_have_five_alternatives_and_hold_no_gendered_word():
         for text in (phrase, *alternatives):
             assert not gendered(text)
             assert not {"m", "f", "patient", "pt"} & set(text.split())
-
-
-def test_no_carrier_phrase_stands_in_an_evidence_sentence():
     tables = note_tables()
     for found in tables.evidence.values():
         for one in found:

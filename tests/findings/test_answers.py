@@ -57,7 +57,6 @@ def findings_of(rows):
 
 
 def one(found, measure, *, slice_value="", contrast="pro - anti", view=""):
-    """The single finding of that name."""
     wanted = (measure, slice_value, view, contrast)
     (chosen,) = [each for each in found if (each.measure, each.slice_value, each.view, each.contrast) == wanted]
     return chosen.estimate
@@ -140,12 +139,10 @@ def test_means_of_sides_differ_by_the_bias_and_count_sentences(prompts):
 
 
 def sides_of(rows):
-    """The score of each side of each sentence."""
     return by_sentence(ANSWERS, rows).pivot(index="template", columns="group", values="score")
 
 
 def small(*scores):
-    """Rows of (sentence, adjectives, side, trial, score)."""
     blank = dict.fromkeys(PROMPT_COLUMNS, "")
     names = ("template", "condition", "group", "trial", "score")
     return pd.DataFrame([{**blank, **dict(zip(names, row, strict=True))} for row in scores])

@@ -46,7 +46,7 @@ def rows_of(study, name):
     return [row for config in experiment_of(study, name).configs for row in config_rows(study, config)]
 
 
-def test_the_planned_error_by_hand_of_a_contrast_and_of_crossed_factors():
+def test_what_is_compared_is_counted_and_the_planned_error_is_that_by_hand():
     # Templates have pairs in both sets of conditions, so their effects cancel. Conditions: .115^2 (1/11 + 1/11) =
     # .00240455; the rest: .035^2 (1/187 + 1/187) = .0000131. Together .00241765, the root of which is .049170. Its
     # freedom is nearly that of 11 + 11 conditions: 20.
@@ -62,9 +62,6 @@ def test_the_planned_error_by_hand_of_a_contrast_and_of_crossed_factors():
     assert 19 < df < 38
     for study, name in (("social_distance", "attitude"), ("adjective_coreference", "odds")):
         assert np.isnan(planned_std_error(experiment_of(study, name), rows_of(study, name))).all()
-
-
-def test_what_a_primary_finding_compares_is_counted():
     minus, clusters = planned_units(experiment_of("gendered_stigma", "rq1"), rows_of("gendered_stigma", "rq1"))
     assert (len(minus), minus.sum()) == (374, 187)
     assert {name: len(set(codes)) for name, codes in clusters.items()} == {"templates": 17, "diagnoses": 22}
@@ -172,16 +169,6 @@ def components(values, factors, sides):
     cleared = [off @ kernel for kernel in kernels]
     expected = [[np.sum(one * other.T) for other in cleared] for one in cleared]
     return np.sqrt(np.linalg.solve(expected, [left @ kernel @ left for kernel in kernels]))
-
-
-def test_the_moments_of_a_balanced_table_are_those_of_its_analysis_of_variance():
-    rng = np.random.default_rng(0)
-    table = rng.normal(size=(6, 1)) + 2 * rng.normal(size=(1, 8)) + 0.5 * rng.normal(size=(6, 8))
-    rows, columns = np.indices(table.shape).reshape(2, -1)
-    rest = table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
-    residual = (rest**2).sum() / (5 * 7)
-    by_hand = [table.mean(1).var(ddof=1) - residual / 8, table.mean(0).var(ddof=1) - residual / 6, residual]
-    assert components(table.ravel(), [rows, columns], np.zeros(48)) ** 2 == pytest.approx(by_hand)
 
 
 def released(corpus, model, experiment):

@@ -8,12 +8,11 @@ import pytest
 from swapbias.errors import UpstreamMissingError
 from swapbias.findings import reproduce as module
 from swapbias.findings.reproduce import NotAtHand, Reproduced, agrees, recompute
-from swapbias.studies.catalogue import load_corpus, studies
-from swapbias.studies.tables import Published, pinned_files
+from swapbias.studies.catalogue import studies
+from swapbias.studies.tables import Published
 
 
 def reproduce(study):
-    """Without the numbers that no paper prints."""
     return [one for one in recompute(study) if isinstance(one, NotAtHand) or one.published]
 
 
@@ -161,18 +160,6 @@ def test_the_printed_and_the_corrected_run_are_told_apart_by_their_files(of_long
     assert "three misspelt prompts (treament, emploer, nieghbors)" in corrected.note
     rows = of_longformer({"blame": 0.3}, ("blame",))
     assert [(one.match, one.published) for one in rows] == [("yes", "0.205"), ("no", "0.205")]
-
-
-def test_the_files_of_both_runs_are_pinned_to_what_was_released():
-    pins = pinned_files("gendered_stigma")
-    runs = [
-        one for one in load_corpus("gendered_stigma").released if one.model == LONGFORMER and one.experiment == "rq2"
-    ]
-    printed, corrected = (one for one in runs if not one.counts)
-    assert [pins[one.files[0]]["sha256"][:8] for one in (printed, corrected)] == ["8ee794f6", "aa79afeb"]
-    assert (printed.files[0], corrected.files[0]) == (f"{STEM}_result.csv", f"{STEM}__result.csv")
-    assert printed.files[1] == corrected.files[1] == f"{STEM}_non_result.csv"
-    assert (printed.note, corrected.corrected) == ("", ("coercion", "segregation", "avoidance"))
 
 
 def test_outputs_that_are_not_there_are_named(tmp_path, monkeypatch):

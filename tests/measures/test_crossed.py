@@ -206,7 +206,7 @@ def two_way(values, factors):
     return both.bse[0] ** 2, [one.bse[0] ** 2 for one in each]
 
 
-def test_one_way_and_two_way_variances_beside_statsmodels():
+def test_one_way_and_two_way_variances_and_differences_of_groups_beside_statsmodels():
     values, factors = crossed(7, 5, (0.5, 1, 1), seed=2)
     _, parts = two_way(values, factors)
     for (name, codes), part in zip(factors.items(), parts, strict=True):
@@ -216,9 +216,6 @@ def test_one_way_and_two_way_variances_beside_statsmodels():
         values, factors = crossed(clusters, clusters, (1, 1, 1), seed=clusters)
         found, (both, _) = paired(values, **factors).std_error ** 2, two_way(values, factors)
         assert both < found < both * (1 + 1.5 / clusters)
-
-
-def test_the_difference_of_groups_is_that_of_statsmodels_but_for_one_degree_of_freedom():
     # Three rows of either group in each of 12 clusters: CR1 takes (N - 1) / (N - 2) more for the second coefficient.
     rng = np.random.default_rng(3)
     codes, other = np.repeat(np.arange(12), 6), np.tile([True, False], 36)

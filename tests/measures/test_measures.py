@@ -25,7 +25,6 @@ NAN = math.nan
 
 
 def pairs(other, reference):
-    """Interleaved rows of the groups f and m."""
     scores = np.column_stack([other, reference]).ravel()
     ids = np.repeat([f"p{index:04d}" for index in range(len(other))], 2)
     return scores, ["f", "m"] * len(other), ids

@@ -13,7 +13,6 @@ NAN = math.nan
 
 
 def pairs(other, reference):
-    """Interleaved answers, groups f and m, and pair ids."""
     answers = np.column_stack([np.asarray(other, float), np.asarray(reference, float)]).ravel()
     return answers, ["f", "m"] * len(other), np.repeat([f"p{index:04d}" for index in range(len(other))], 2)
 
@@ -244,7 +243,7 @@ def test_the_p_value_is_where_the_interval_reaches_zero(scale):
     assert share_sum(*shares, scale=scale, confidence=1 - p_value).ci_low == pytest.approx(0, abs=1e-6)
 
 
-def test_clusters_of_one_pair_change_nothing():
+def test_clusters_of_one_pair_change_nothing_and_copies_of_notes_add_nothing():
     answers, labels, groups, ids = clinic()
     guess = ["f" if answer else "m" for answer in answers]
     for calls in (
@@ -261,9 +260,6 @@ def test_clusters_of_one_pair_change_nothing():
     for found in (flips, rates, macro_f1(answers, labels, pair_ids=ids, cluster_ids=only)):
         assert math.isfinite(found.value)
         assert all(math.isnan(x) for x in (found.ci_low, found.ci_high, found.p_value))
-
-
-def test_copies_of_notes_add_nothing_to_what_their_subjects_tell():
     # Ten copies of each note, clustered on the note: the interval is about that of the notes alone.
     answers, labels, groups, ids = clinic(n=80)
     copies = [f"{pair}/{copy}" for copy in range(10) for pair in ids]

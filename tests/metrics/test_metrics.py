@@ -56,15 +56,6 @@ def test_numbers_are_ids_and_arrays_are_columns(name, kind):
     np.testing.assert_equal(found, module.compute(**texts, reference_group="0", cluster_ids=clusters))
 
 
-@pytest.mark.parametrize("name", studies.metrics())
-def test_a_metric_has_card_requirements_and_anchor_values(name):
-    folder = Path(studies.metric_path(name))
-    card = (folder / "README.md").read_text()
-    assert card.startswith("---\ntitle: ")
-    assert "## Anchor values" in card
-    assert "swapbias" in (folder / "requirements.txt").read_text()
-
-
 MASSES = {"predictions": [["she", "he"]], "probabilities": [[0.5, 0.25]]}
 
 

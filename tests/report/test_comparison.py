@@ -34,7 +34,6 @@ VALUES = {"found": 0.2, "small": 0.02, "none": 0.001, "undecided": 0.06}
 
 
 def of_model(name, value, verdict, *, measure="paired_gap", std_error=0.01):
-    """A primary finding of one model."""
     subset = "mental_health - other_health" if measure == "gap_difference" else "mental_health"
     estimate = Estimate(
         value, value - 0.02, value + 0.02, std_error=std_error, df=20, p_value=0.5, p_adjusted=0.5, n=9
@@ -45,7 +44,6 @@ def of_model(name, value, verdict, *, measure="paired_gap", std_error=0.01):
 
 
 def of_two(value, verdict, *, std_error=0.01):
-    """The reference's value minus another model's."""
     return replace(
         of_model("a - b", value, verdict, std_error=std_error), measure="model_difference", contrast="a - b"
     )
@@ -165,7 +163,7 @@ def test_gaps_below_zero_are_drawn_there_beside_a_test_of_all_groups_and_none_in
     assert [[2 < at < chart.axis.at(0) for at in each] for each in dots] == [[], [True, True]]
 
 
-def test_the_sentences_stand_first_and_the_terminal_says_the_same(output, page):
+def test_the_sentences_stand_first_and_a_model_has_one_look(output, page):
     shown = html.unescape(page)
     (said,) = [one for _, one in sentences(output)]
     own, away = text.of_models(output.quantities[0].found), said
@@ -174,9 +172,6 @@ def test_the_sentences_stand_first_and_the_terminal_says_the_same(output, page):
     places = [shown.index(one) for one in (own[:60], "Gaps by phase", "A gap near zero", "Glossary</h2>")]
     assert places == sorted(places)
     assert "not a ranking" in shown
-
-
-def test_a_model_has_one_look_wherever_it_is_drawn(page):
     keys = re.findall(r'<svg class="key"[^>]*><path[^>]*class="dot (g\d)"', page)
     assert set(keys) == {"g0", "g1"}
     first = page[page.index('<table class="chart">') :]

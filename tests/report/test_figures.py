@@ -31,7 +31,6 @@ def gap(value, phase, **more):
 
 
 def lines(figure):
-    """Of each interval that was drawn its ends."""
     return [tuple(part[:, 0]) for one in figure.axes[0].collections for part in one.get_segments() if len(part)]
 
 
@@ -70,14 +69,11 @@ def test_a_strip_holds_every_value_within_its_scale(value, at):
     assert f'x="{at}.0%"' in strip([Dot(value)], axis)
 
 
-def test_a_scale_of_nothing_is_still_one():
+def test_a_scale_of_nothing_is_still_one_and_holds_no_dot():
     for least, most in ((-math.inf, math.inf), (0.0, 100.0), (-100.0, 100.0)):
         axis = Axis.over([math.nan], least=least, most=most)
         assert axis.low < axis.high
         assert 0.0 in axis.ticks
-
-
-def test_a_strip_without_a_number_holds_no_dot():
     assert "dot" not in strip([Dot(math.nan)], Axis.over([1.0]))
     assert 'class="ci' not in strip([Dot(1.0)], Axis.over([1.0]))
 

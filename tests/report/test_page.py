@@ -1,6 +1,7 @@
 """The report answers in words first, works alone, and shows whatever strangers write as text."""
 
 import html
+import inspect
 import json
 import math
 import os
@@ -10,14 +11,19 @@ from base64 import b64decode
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
-from swapbias.findings import disaggregate, primary_findings
-from swapbias.report import render, terminal, text as words, verdicts
+import swapbias
+from swapbias.cli import app
+from swapbias.findings import Finding, disaggregate, primary_findings
+from swapbias.measures import CLASSES, MEASURES, Estimate, Measure
+from swapbias.report import render, terminal, text, text as words, verdicts
+from swapbias.report.page import answer_tables, rate_charts
 from swapbias.studies import config_rows, load_study
 from tests.conftest import ROOT
-from tests.report.test_breakdowns import answered, rate
 
 HOSTILE = '<img src=x onerror="window.hit=1"><script>window.hit=1</script>\u202eright\0left'
 SEEN = HOSTILE.replace("\0", "\ufffd").replace("\u202e", "\ufffd")
@@ -280,3 +286,119 @@ def test_a_screen_reader_finds_its_way(browser, report):
     assert len(set(names)) == len(names)
     links = each("a[href^='#']", "one.getAttribute('href')")
     assert {one.removeprefix("#").partition("?")[0] for one in links} <= {*names}
+
+
+WOMEN = {"She": 0.0, "He": 0.02}
+
+
+def uneven(texts):
+    rng = np.random.default_rng(len(texts))
+    return [0.5 - WOMEN.get(text.split()[0], 0.0) + rng.normal(0, 0.01) for text in texts]
+
+
+def constant(texts):
+    return [0.5] * len(texts)
+
+
+def audited(place, model):
+    rows = [
+        (f"{who} tells story {pair}.", group, pair)
+        for pair in range(40)
+        for who, group in (("She", "f"), ("He", "m"))
+    ]
+    table = pd.DataFrame(rows, columns=["text", "group", "pair"]).assign(
+        condition=lambda rows: [f"c{pair % 5}" for pair in rows["pair"]]
+    )
+    swapbias.audit(model, prompts=table, reference="m", out=place, progress=False)
+    gate = CliRunner().invoke(app, ["check", str(place)], env={"GITHUB_ACTIONS": ""})
+    return (place / "findings.csv").read_bytes(), (place / "results.json").read_bytes(), gate.exit_code
+
+
+@pytest.mark.parametrize(("model", "code"), [(uneven, 0), (constant, 3)])
+def test_other_sentences_give_the_same_findings_verdicts_and_exit_codes(tmp_path, monkeypatch, model, code):
+    before = audited(tmp_path / "before", model)
+    rewritten = 0
+    for name, function in inspect.getmembers(text, inspect.isfunction):
+        if inspect.signature(function).return_annotation is str and function.__module__ == text.__name__:
+            monkeypatch.setattr(text, name, lambda *values, **options: "x")
+            rewritten += 1
+    assert rewritten > 30
+    assert audited(tmp_path / "after", model) == before
+    assert before[-1] == code
+    assert ">x<" in (tmp_path / "after/report.html").read_text().replace(" ", "").replace("\n", "")
+
+
+NOTES = load_study("phenotype_fairness").experiments[0]
+ANSWERS = load_study("adjective_coreference").experiments[0]
+SCRIPT = "<script>window.hit=1</script>"
+
+
+def rate(measure, value, phenotype, *, contrast="female and male", width=0.05, **more):
+    return Finding(
+        study="phenotype_fairness", experiment="phenotyping", model_id="m", measure=measure, contrast=contrast,
+        subset="original", slice_by="phenotype", slice_value=phenotype, unit=MEASURES[measure].unit,
+        estimate=Estimate(value, ci_low=value - width, ci_high=value + width, n=10), **more,
+    )  # fmt: skip
+
+
+def test_rates_stand_by_phenotype_with_intervals_and_what_they_are_of():
+    output = "female higher (positive in the female version alone: 3, male: 0)"
+    found = [
+        rate("flip_rate", 0.3, "depression", higher_group="female", only_group=3.0, only_reference=0.0),
+        rate("flip_rate", 0.02, "alcohol_abuse"),
+        rate("tpr_difference", -0.1, "depression"), rate("macro_f1", 0.9, "depression", width=0.2),
+        replace(rate("flip_rate", 0.1, ""), slice_by="all", slice_value=""),
+    ]  # fmt: skip
+    flips, gap, f1 = rate_charts(NOTES, found)
+    assert [one.name for one in (flips, gap, f1)] == ["flips", "TPR gap", "macro F1"]
+    assert [*flips.parts] == ["depression", "alcohol abuse"]
+    (row,) = flips.parts["depression"]
+    assert (row.name, row.cells[0][0], row.cells[1][0]) == (f"original: {output}", "30.0 %", "25.0 % to 35.0 %")
+    assert gap.parts["depression"][0].cells[0][0] == "−10.0"
+    (row,) = f1.parts["depression"]
+    assert row.cells[0][0] == "0.900"
+    assert f1.axis.at(row.dots[0].high) == 98.0  # drawn to where the scale ends, at 1
+    assert not list(rate_charts(NOTES, found[-1:]))
+
+
+def test_a_rate_of_each_group_has_the_colours_of_its_groups(monkeypatch):
+    ppv = replace(MEASURES["flip_rate"], name="ppv", title="PPV", unit="positive predictive value")
+    assert isinstance(ppv, Measure)
+    monkeypatch.setitem(MEASURES, "ppv", ppv)
+    found = [rate("ppv", value, "depression", contrast=group) for group, value in (("male", 0.8), ("female", 0.6))]
+    (chart,) = rate_charts(NOTES, found)
+    assert [label for _, label in chart.keys] == ["women", "men"]
+    ((row,),) = chart.parts.values()
+    assert [cell for cell, _ in row.cells] == ["60.0 % (55.0 % to 65.0 %)", "80.0 % (75.0 % to 85.0 %)"]
+    assert [one.group for one in row.dots] == [0, 1]
+
+
+def answered():
+    """Eight prompts: of the side that fits 3 right, 1 wrong; of the other 1 right, 1 unsure, 1 refused, 1 silent."""
+    said = (
+        [("correct", "a")] * 3
+        + [("incorrect", "b")]
+        + [("correct", "a"), ("unsure", "?"), ("other", "no"), ("other", " ")]
+    )
+    rows = [
+        {"model_id": "m", "group": "pro" if place < 4 else "anti", "condition": "baseline", "answer": answer,
+         "experiment": "answers", "template": f"s{place}", "pair_id": f"s{place % 4}", "trial": "1", "score": 1.0,
+         "text": SCRIPT, "refused": float(answer == "no"),
+         **{f"said_{each}": float(each == one) for each in CLASSES}}
+        for place, (one, answer) in enumerate(said)
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_answers_stand_by_class_with_shares_and_counts():
+    (table,) = answer_tables(ANSWERS, answered())
+    assert table.heads == ("right", "wrong", "unsure", "refused", "no answer")
+    assert [*table.parts] == ["all of them", "baseline"]
+    fit, against = table.parts["all of them"]
+    assert fit.name == "pronouns that fit the stereotype"
+    assert [cell for cell, _ in fit.cells] == ["75.0 % (3)", "25.0 % (1)", *["0.0 % (0)"] * 3]
+    assert [cell for cell, _ in against.cells] == ["25.0 % (1)", "0.0 % (0)", *["25.0 % (1)"] * 3]
+    readable = answered()[lambda rows: rows["said_other"] == 0]
+    (table,) = answer_tables(ANSWERS, readable)
+    assert table.heads == ("right", "wrong", "unsure")
+    assert not list(answer_tables(ANSWERS, None))

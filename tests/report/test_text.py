@@ -22,12 +22,10 @@ SURE = ("prefers women's words", "prefers men's words")
 
 
 def summary(results, found=()):
-    """The verdicts of primary findings as one text."""
     return " ".join(map(str, text.verdicts(results, found)))
 
 
 def answer(finding, found=()):
-    """What is said of a primary finding and beside it."""
     return SimpleNamespace(
         sentence=summary([finding], found), certainty=text.certainty(finding), meaning=text.meaning(finding),
         cautions=[*text.cautions(finding)],
@@ -35,7 +33,6 @@ def answer(finding, found=()):
 
 
 def gap(value, verdict, *, std_error=0.01, width=0.02, **more):
-    """A gap of rq1 between words for women and men."""
     ends = {"ci_low": value - width, "ci_high": value + width} if not math.isnan(std_error) else {}
     facts = {
         "study": "gendered_stigma", "experiment": "rq1", "model_id": "m", "measure": "paired_gap",
@@ -286,11 +283,6 @@ def test_no_sentence_of_several_groups_claims_more_than_its_verdicts(verdict, si
 SURE_ONES = (FOUND, SMALL, UNSTABLE)
 
 
-def test_a_test_of_rates_says_what_differs():
-    one = replace(spread(0.2), contrast="all groups, positives")
-    assert answer(one).sentence == "m: all groups, positives: no difference shown (one test of all, p 0.200)."
-
-
 SIZES = (0.002, 0.049, 0.05, 0.2)  # below, just below, at and above the margin
 
 
@@ -331,9 +323,11 @@ def test_no_sentence_claims_more_than_its_verdict(verdict, certainty, beside):
         assert all(text.endswith(".") and "nan" not in text for text in (output.sentence, *output.cautions))
 
 
-def test_of_several_gaps_the_one_that_was_lost_is_named():
+def test_a_lost_gap_is_named_and_a_test_of_rates_says_what_differs():
     lost = [gap(math.nan, "", slice_by="phenotype", slice_value="lost"), gap(0.1, FOUND, slice_by="phenotype")]
     assert "Not measured: for lost, " in summary([replace(lost[0], verdict=UNDECIDED), lost[1]])
+    one = replace(spread(0.2), contrast="all groups, positives")
+    assert answer(one).sentence == "m: all groups, positives: no difference shown (one test of all, p 0.200)."
 
 
 @pytest.mark.parametrize("verdict", ["", *(one for one in VERDICTS if one != UNMEASURED)])

@@ -8,15 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from pydantic import TypeAdapter
 
 import swapbias
 from swapbias.cli.auditing import study_designs
 from swapbias.errors import StudyError, UsageError
 from swapbias.studies import check_study, config_rows, custom, load_lexicon, new_study, open_study, own_studies
-from swapbias.studies.catalogue import load_corpus, load_study, studies
+from swapbias.studies.catalogue import load_corpus
 from swapbias.studies.custom import Declaration
-from swapbias.studies.study import Experiment, turns
+from swapbias.studies.study import turns
 
 KEYS = list(Declaration.model_fields)
 ROWS = [
@@ -174,7 +173,6 @@ def test_a_study_that_is_opened_again_takes_the_place_of_the_first():
 
 
 def pairs(count):
-    """A table of so many pairs of texts."""
     return table([
         (f"{who} came to the clinic, number {number}, and was asked about it.", group, str(number), f"t{number % 50}")
         for number in range(count)
@@ -449,10 +447,3 @@ def test_a_declaration_of_many_faults_names_all_of_them_at_once_with_their_lines
         "templates.csv:6: {name}", "study.toml:9: The reference 'mail'",
         "study.toml:13: slices names the column 'feild'",
     ]  # fmt: skip
-
-
-def test_pydantic_carries_every_experiment_of_the_package():
-    """So that a study.toml can hold what a builder declares."""
-    adapter = TypeAdapter(Experiment)
-    for one in (one for name in studies() for one in load_study(name).experiments):
-        assert adapter.validate_python(adapter.dump_python(one, mode="json")) == one
