@@ -1,6 +1,22 @@
 """Scorers with known answers: what a measure must say of a model that sees nothing, says nothing, or is biased so."""
 
+import zlib
+
 from swapbias.models.base import Scored, Scorer
+
+
+def hash_of(text):
+    return zlib.crc32(text.encode())
+
+
+def mixed(*names):
+    """A number from 0 to 1 that follows from names."""
+    return hash_of("/".join(names)) % 10_000 / 10_000
+
+
+def letter(row, value):
+    """The letter of the first option of a row that counts this much."""
+    return "ABCDE"[[one.value for one in row["candidates"]].index(value)]
 
 
 class RuleScorer(Scorer):

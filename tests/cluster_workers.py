@@ -22,7 +22,6 @@ def slow(spec):
 
 
 def deadly(spec):
-    """A part that ends whoever works on it."""
 
     def work(part, advance):
         os._exit(1)
@@ -31,7 +30,6 @@ def deadly(spec):
 
 
 def broken(spec):
-    """A damaged file."""
     raise OSError(5, "Input/output error", str(spec["file"]))
 
 
@@ -41,7 +39,6 @@ def positive(texts):
 
 
 def failing(texts):
-    """A model that gives too few numbers."""
     return [0.5 for _ in texts[1:]]
 
 

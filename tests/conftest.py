@@ -12,7 +12,6 @@ QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: 
 
 
 def files_below(folder):
-    """The bytes of each file below a folder."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -54,19 +53,16 @@ def _folder(variable, place, what):
 
 @pytest.fixture
 def upstream():
-    """The folder of released outputs."""
     return _folder("SWAPBIAS_UPSTREAM", "upstream", "the authors' released outputs")
 
 
 @pytest.fixture
 def real_masked_model():
-    """A real small masked language model."""
     return _folder("SWAPBIAS_TEST_MODEL", "models/mini-mlm", "a masked language model")
 
 
 @pytest.fixture(scope="session")
 def clinical():
-    """A folder of real, public, transcribed medical reports."""
     return _folder("SWAPBIAS_TEST_CLINICAL", "clinical", "medical reports")
 
 
@@ -80,5 +76,4 @@ def calibration():
 
 @pytest.fixture(scope="session")
 def quiet():
-    """Arguments of an audit that shows nothing."""
     return dict(QUIET)

@@ -164,7 +164,6 @@ def test_repeated_texts_count_once_in_a_comparison():
 
 @pytest.fixture(scope="module")
 def base_level(tmp_path_factory):
-    """A masked model for calibration with a gap of its own, whatever the condition."""
     folder = tmp_path_factory.mktemp("levels") / "run"
     swapbias.audit(None, "gendered_stigma:rq1", out=folder, wordings=False, limit=300, progress=False)
     return folder

@@ -272,7 +272,6 @@ def test_credentialed_notes_are_swapped_by_a_cluster_and_ray_keeps_none(cluster,
 
 
 def command(folder, cluster, *arguments):
-    """A command whose workers are those of the cluster."""
     engine = ["-M", "engine=ray", "-M", f"address={cluster.address}"]
     told = [sys.executable, "-m", "swapbias", *arguments, *engine]
     known = {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}

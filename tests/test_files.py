@@ -129,21 +129,6 @@ def test_a_run_under_way_is_not_resumed_nor_begun_again(tmp_path, quiet):
     assert not (folder / LOCK).exists()
 
 
-def test_a_new_run_is_not_begun_where_another_begins(tmp_path, quiet, holder):
-    with ChatServer(lambda prompt: "mechanic") as server:
-        chat = ChatOptions(model="tiny", base_url=server.base_url, trials=1)
-        with pytest.raises(UsageError, match="is being worked on"):
-            start(Settings(studies=STUDY, limit=8, options=(chat,)), tmp_path, **quiet)
-        assert server.requests == []
-        assert [path.name for path in tmp_path.iterdir()] == [LOCK]
-        holder.kill()
-        holder.wait()
-        run, _ = start(
-            Settings(studies=STUDY, limit=8, options=(chat,)), tmp_path, **quiet
-        )  # the file hinders nobody
-    assert run.manifest()["status"] == "complete"
-
-
 # Every folder that is written, by what writes it there: a second process gets one sentence, and leaves what is there.
 # The lock is of an open file, so that two of one process keep each other out as two processes do.
 

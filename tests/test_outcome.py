@@ -56,7 +56,6 @@ def _control():
 
 
 def loaded(family, folder):
-    """A tiny model of a family and its tokenizer, in memory."""
     if family == "causal":
         place = tiny.save_causal(folder / family)
         return AutoModelForCausalLM.from_pretrained(place), AutoTokenizer.from_pretrained(place)
@@ -150,7 +149,6 @@ def prompts(family):
 
 
 def state(model):
-    """All that reading could change."""
     return (
         [(name, id(one), one.training, list(one._modules), [len(getattr(one, f"_forward{kind}")) for kind in HOOKS])
          for name, one in model.named_modules()],
@@ -233,8 +231,6 @@ def test_a_scikit_learn_pipeline_is_read_by_its_positive_class():
         (planted, {"batchsize": 3}, "Unknown option 'batchsize'. Did you mean batch_size"),
         (planted, {"tokenizer": 1}, "tokenizer is of transformers models"),
         (planted, {"margin": 5}, "margin is 5.0, expected 0 to 1"),
-        (planted, {"limit": 0}, "limit is 0, expected a number of 1 or more"),
-        (planted, {"kind": "masked"}, "planted is of kind classifier, not masked"),
         (planted, {"studies": "gendered_stigma"}, "it needs a masked model and planted is of kind classifier"),
         ("vader", {"name": "mine"}, "tokenizer and name are of models in memory"),
     ],

@@ -22,7 +22,6 @@ URL = "s3://bucket/run"
 
 @pytest.fixture
 def bucket(tmp_path, monkeypatch):
-    """A folder of this machine in place of a store."""
     place = tmp_path / "objects"
     place.mkdir()
 

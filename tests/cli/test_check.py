@@ -57,14 +57,11 @@ def test_the_command_says_what_python_says(runs, name, code, outcome):
     assert check_run(runs / name).outcome == outcome == json.loads(check(runs / name, "--json").output)["outcome"]
 
 
-def test_a_margin_that_cuts_the_interval_is_undecided(runs):
+def test_a_margin_that_cuts_the_interval_is_undecided_and_a_baseline_is_read_from_its_run(runs):
     gap = abs(check_run(runs / "biased").checks[0].finding.estimate.value)
     done = check(runs / "biased", "--max-gap", gap)
     assert done.exit_code == 3
     assert "undecided" in done.output
-
-
-def test_a_baseline_is_read_from_its_run(runs):
     assert check(runs / "biased", "--baseline", runs / "biased").exit_code == 0
     assert check(runs / "fair", "--baseline", runs / "biased").exit_code == 0
     worse = check(runs / "biased", "--baseline", runs / "fair")
@@ -73,15 +70,12 @@ def test_a_baseline_is_read_from_its_run(runs):
     assert re.search(told, " ".join(worse.output.split()))
 
 
-def test_junit_holds_a_case_for_each_check(runs, tmp_path):
+def test_junit_holds_a_case_for_each_check_and_of_several_runs_the_worst_counts(runs, tmp_path):
     file = tmp_path / "new" / "junit.xml"
     assert check(runs / "biased", "--junit", file).exit_code == 1
     suite = ElementTree.parse(file).getroot()
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "1", "0")
     assert "beyond the margin" in suite.find("testcase/failure").get("message")
-
-
-def test_of_several_runs_the_worst_counts(runs, tmp_path):
     file = tmp_path / "junit.xml"
     done = check(runs / "fair", runs / "biased", "--junit", file)
     assert done.exit_code == 1

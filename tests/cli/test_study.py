@@ -12,7 +12,6 @@ FUNCTION = "def score(texts):\n    return [0.7 if 'She' in text else 0.5 for tex
 
 @pytest.fixture
 def typed(monkeypatch, tmp_path, capsys):
-    """Types a command in this process, in a folder of its own."""
     from swapbias.cli import app
 
     monkeypatch.chdir(tmp_path)
@@ -28,7 +27,6 @@ def typed(monkeypatch, tmp_path, capsys):
 
 
 def example():
-    """The commands and the table of the README's second example."""
     section = (ROOT / "README.md").read_text().partition("## Your own question")[2].partition("\n## ")[0]
     blocks = re.findall(r"```(?:\w*)\n(.*?)```", section, re.DOTALL)
     return [line for block in blocks for line in block.splitlines() if line.startswith("swapbias ")], blocks

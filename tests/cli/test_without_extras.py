@@ -43,7 +43,6 @@ def plain(monkeypatch, tmp_path):
 
 @pytest.fixture
 def go(plain, monkeypatch, capsys):
-    """The exit code of a command and what it printed."""
     main = importlib.import_module("swapbias.cli").main
 
     def command(*arguments):

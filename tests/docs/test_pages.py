@@ -75,11 +75,19 @@ def test_links_lead_to_files(page):
         assert link.startswith("https://") or link in made or (page.parent / link).is_file(), link
 
 
-def test_every_key_of_study_toml_is_explained():
+def test_every_key_of_study_toml_and_every_file_of_a_run_is_explained():
     from swapbias.studies.custom import Declaration
 
     page = (ROOT / "docs" / "study_toml.md").read_text()
     assert set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE)) == set(Declaration.model_fields)
+    from swapbias.models.chat.answering import ANSWERS
+    from swapbias.runs import results, run
+
+    table = (ROOT / "docs" / "files.md").read_text().partition("\n# Exit codes")[0]
+    names = (results.FINDINGS_CSV, results.FINDINGS_JSON, results.COVERAGE, results.EXPLAINED, ANSWERS)
+    assert set(re.findall(r"^\| `(\S+)` \|", table, re.MULTILINE)) == {
+        *names, run.REPORT, run.MANIFEST, f"{run.ITEMS}/*.parquet"
+    }  # fmt: skip
 
 
 def told(statement, code):
@@ -175,17 +183,6 @@ def test_a_command_on_what_a_reader_has_runs(line, place, monkeypatch, capsys):
         words += ["--study", "occupation_sentiment:control", "--out", "mine"]
     code = app(words, standalone_mode=False) or 0
     assert code in ((0, 1, 3) if words[0] == "check" else (0,)), capsys.readouterr().err
-
-
-def test_the_files_of_a_run_are_those_that_it_writes():
-    from swapbias.models.chat.answering import ANSWERS
-    from swapbias.runs import results, run
-
-    table = (ROOT / "docs" / "files.md").read_text().partition("\n# Exit codes")[0]
-    names = (results.FINDINGS_CSV, results.FINDINGS_JSON, results.COVERAGE, results.EXPLAINED, ANSWERS)
-    assert set(re.findall(r"^\| `(\S+)` \|", table, re.MULTILINE)) == {
-        *names, run.REPORT, run.MANIFEST, f"{run.ITEMS}/*.parquet"
-    }  # fmt: skip
 
 
 def test_the_site_builds_strictly_with_no_address_to_load_from(tmp_path):

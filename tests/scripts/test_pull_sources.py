@@ -21,8 +21,6 @@ def pin(path):
 
 
 class RawHost(BaseHTTPRequestHandler):
-    """Answers as the name of the file says."""
-
     asked: list[str]
 
     def do_GET(self):
@@ -85,7 +83,7 @@ def test_each_file_has_a_line_and_trouble_of_one_does_not_stop_the_others(host, 
     assert sorted(path.rpartition("/")[2] for path in files_below(tmp_path)) == ["a.csv", "b.csv"]
 
 
-def test_checking_fetches_nothing(host, monkeypatch, tmp_path, capsys):
+def test_checking_fetches_nothing_and_finds_a_file_that_was_changed_since(host, monkeypatch, tmp_path, capsys):
     pinned(monkeypatch, "a.csv")
     assert script.main([CORPUS, "--check"]) == 1
     assert "is not at hand" in capsys.readouterr().out
@@ -93,10 +91,6 @@ def test_checking_fetches_nothing(host, monkeypatch, tmp_path, capsys):
     assert script.main([CORPUS]) == 0
     assert script.main([CORPUS, "--check"]) == 0
     assert len(host) == 1
-
-
-def test_checking_finds_a_file_that_was_changed_since(host, monkeypatch, tmp_path, capsys):
-    pinned(monkeypatch, "a.csv")
     script.main([CORPUS])
     (tmp_path / "upstream" / "lab" / "code" / COMMIT / "a.csv").write_bytes(WRONG)
     assert script.main([CORPUS, "--check"]) == 1
@@ -106,22 +100,15 @@ def test_checking_finds_a_file_that_was_changed_since(host, monkeypatch, tmp_pat
     assert len(host) == 2
 
 
-def test_a_wrong_file_of_ones_own_is_not_replaced(host, monkeypatch, tmp_path, capsys):
+def test_a_folder_of_ones_own_is_read_and_its_wrong_file_is_not_replaced(host, monkeypatch, tmp_path, capsys):
     pinned(monkeypatch, "a.csv")
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path / "mine"))
+    assert script.main([CORPUS]) == 1
     (tmp_path / "mine" / "lab" / "code").mkdir(parents=True)
     (tmp_path / "mine" / "lab" / "code" / "a.csv").write_bytes(WRONG)
     assert script.main([CORPUS]) == 1
     assert "its sha256 is not the pinned" in capsys.readouterr().out
     assert (tmp_path / "mine" / "lab" / "code" / "a.csv").read_bytes() == WRONG
-    assert host == []
-
-
-def test_a_folder_that_is_given_is_read_and_nothing_is_fetched(host, monkeypatch, tmp_path):
-    pinned(monkeypatch, "a.csv")
-    monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path / "mine"))
-    assert script.main([CORPUS]) == 1
-    (tmp_path / "mine" / "lab" / "code").mkdir(parents=True)
     (tmp_path / "mine" / "lab" / "code" / "a.csv").write_bytes(GOOD)
     assert script.main([CORPUS]) == 0
     assert host == []
