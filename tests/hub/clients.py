@@ -17,7 +17,6 @@ OLD_UPLOAD = "Use 'content=<...>' to upload raw bytes/text content."
 
 
 def command(*arguments):
-    """The exit code of a command of swapbias, run in this process."""
     with mock.patch.object(sys, "argv", ["swapbias", *map(str, arguments)]), pytest.raises(SystemExit) as done:
         main()
     return done.value.code or 0

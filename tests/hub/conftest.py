@@ -25,7 +25,6 @@ def hub(request, monkeypatch, tmp_path):
 
 @pytest.fixture(scope="module")
 def own_run(tmp_path_factory):
-    """An audit of the user's own notes."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "ward.csv").write_text(OWN)
     return of_weights(audit_own(folder / "ward.csv", folder / "run"))

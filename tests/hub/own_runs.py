@@ -20,12 +20,10 @@ OWN = (
 
 
 def sentiment(texts):
-    """A sentiment system that scores sentences about women .1 lower."""
     return [0.6 - 0.1 * text.startswith(("She", "The woman", "My mother")) for text in texts]
 
 
 def faller(texts):
-    """A user's classifier: a man who falls is positive."""
     return [0.9 if "falls" in text and " he " in f" {text.lower()} " else 0.2 for text in texts]
 
 
@@ -45,7 +43,6 @@ def edited(run, folder, **changes):
 
 
 def limited(run, folder, limit):
-    """A run that read at most so many rows of a table."""
     settings = run.manifest()["settings"] | {"limit": limit}
     tasks, _ = plan_tasks(Settings.from_manifest(settings), kind="classifier")
     run = edited(run, folder, settings=settings, corpora=fingerprints(tasks))

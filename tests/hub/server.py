@@ -7,10 +7,10 @@ import re
 import socket
 import threading
 import traceback
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, unquote, urlsplit
@@ -115,12 +115,9 @@ class Repository:
     def last_change(self, commit, path):
         """The newest commit up to this one that changed a file or folder."""
         below = [one for one in commit.files if one == path or one.startswith(f"{path}/")]
-        last = commit
-        for one in self.history(commit.oid):
-            if any(one.files.get(name) != commit.files[name] for name in below):
-                return last
-            last = one
-        return last
+        same = takewhile(lambda one: all(one.files.get(name) == commit.files[name] for name in below),
+                         self.history(commit.oid))  # fmt: skip
+        return list(same)[-1]
 
     def named(self, folder):
         """Refs under a folder such as "refs/tags/", by short name."""
@@ -147,12 +144,12 @@ class Plan:
     pattern: str
     times: int = 1
     status: int = 0  # answer with this status
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
     content: bytes = b""
     cuts: bool = False  # the connection ends after so many bytes of the request
     hangs: bool = False  # after so many bytes of the answer
     after_bytes: int = 0
-    callback: Callable[[], object] | None = None
+    callback: Any = None
 
     def takes(self, method, address):
         mine = self.method in ("*", method) and re.search(self.pattern, address) and self.times != 0
@@ -173,7 +170,8 @@ class LocalHub:
         self.lock, self.closing = threading.RLock(), threading.Event()
 
     def __enter__(self):
-        self.server = Server(self)
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.server.hub = self
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
         self.thread.start()
@@ -391,11 +389,9 @@ class Request:
         repo, commit = self.repo, self.at()
         row = {
             "_id": "x" * 24, "id": repo.name, "author": repo.owner, "sha": commit.oid, "private": repo.private,
-            "gated": False, "disabled": False, "downloads": 0, "likes": 0, "tags": [], "createdAt": DATE,
-            "lastModified": DATE, "cardData": {},
+            "gated": False, "tags": [], "createdAt": DATE, "lastModified": DATE, "cardData": {},
             "siblings": [{"rfilename": path} for path in sorted(commit.files)],
         }  # fmt: skip
-        row |= {"modelId": repo.name} if repo.kind == "model" else {}
         return as_json(row | ({"sdk": repo.sdk} if repo.sdk else {}))
 
     def tree(self, folder):
@@ -413,8 +409,7 @@ class Request:
 
     def paths_info(self):
         """Files and folders by name; what is not there is left out."""
-        is_json = "json" in (self.headers.get("Content-Type") or "")
-        wanted, files = self.json() if is_json else parse_qs(self.body.decode()), self.at().files
+        wanted, files = parse_qs(self.body.decode()), self.at().files
         expand = "true" in str(wanted.get("expand", "")).lower()
         paths = [path.strip("/") for path in wanted.get("paths", [])]
         there = [path for path in paths if any(name == path or name.startswith(f"{path}/") for name in files)]
@@ -442,23 +437,17 @@ class Request:
 
     def commits(self):
         authors = [{"user": self.repo.owner}]
-        found = self.repo.history(self.at().oid)
-        return as_json(
-            [{"id": one.oid, "title": one.title, "message": "", "date": DATE, "authors": authors} for one in found]
-        )
+        usual = {"message": "", "date": DATE, "authors": authors}
+        return as_json([{"id": one.oid, "title": one.title, **usual} for one in self.repo.history(self.at().oid)])
 
     def discussions(self):
         if not self.repo.discussions:
             raise Refused(403, "Discussions are disabled for this repo")
         repo = {"name": self.repo.name, "type": self.repo.kind}
         rows = [
-            {
-                "num": one.number, "title": one.title, "status": one.status, "isPullRequest": True,
-                "author": {"name": one.author, "type": "user"}, "createdAt": DATE, "repo": repo,
-                "changes": {"base": MAIN},
-            }
-            for one in reversed(self.repo.pulls)
-            if self.query.get("author") in (None, one.author)
+            {"num": one.number, "title": one.title, "status": one.status, "isPullRequest": True, "repo": repo,
+             "author": {"name": one.author, "type": "user"}, "createdAt": DATE, "changes": {"base": MAIN}}
+            for one in reversed(self.repo.pulls) if self.query.get("author") in (None, one.author)
         ]  # fmt: skip
         return as_json({"discussions": rows, "count": len(rows), "start": 0})
 
@@ -477,7 +466,7 @@ class Request:
         """One commit to a branch, or a new pull request: all of it or nothing."""
         user, opens, repo = self.writer(), self.flag("create_pr"), self.repo
         lines = [json.loads(line) for line in self.body.splitlines() if line.strip()]
-        head = next(line["value"] for line in lines if line["key"] == "header")
+        head = lines.pop(0)["value"]
         base, parent = self.at(), head.get("parentCommit") or ""
         if opens and parent:
             base = replace(self, revision=parent).at()
@@ -495,8 +484,6 @@ class Request:
         return as_json({**row, "commitOid": made.oid, "commitUrl": f"{page}/commit/{made.oid}"})
 
     def apply(self, files, key, value):
-        if key == "header":
-            return
         path, large = value["path"], self.hub.large
         if not set(path.split("/")).isdisjoint(("", ".", "..", ".git")):
             raise Refused(400, f"Invalid path: {path!r}")
@@ -537,10 +524,6 @@ API = {
 class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
-
-    def __init__(self, hub):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.hub = hub
 
     def handle_error(self, request, client_address):
         """Clients that go away are part of the plan."""

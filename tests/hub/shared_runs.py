@@ -48,17 +48,14 @@ MANIFEST = {
 
 
 def results(found):
-    """The bytes of results.json, as an audit writes them."""
     return written({"swapbias": "0.1.0", "findings": findings_table(found).to_dict("records")})
 
 
 def written(content):
-    """The bytes of a JSON file of a run."""
     return (json.dumps(as_json(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def shared(name, found=(GAP, UNDEFINED), **changed):
-    """The files of one run in a repository."""
     return {
         f"runs/{name}/manifest.json": written({**MANIFEST, **changed}),
         f"runs/{name}/results.json": results(found),

@@ -1,4 +1,4 @@
-"""What talks to the Hub: one commit or nothing, one sentence for every fault, no key in any of them."""
+"""What talks to the Hub: one commit or nothing, one sentence for every fault, no key in any, and bounded waiting."""
 
 import re
 
@@ -6,13 +6,18 @@ import pandas as pd
 import pytest
 
 from swapbias.errors import HubError, UsageError
-from swapbias.hub.client import Hub, Repo, difference
+from swapbias.hub.client import Change, Hub, Repo, difference
+from swapbias.models import loading
+from swapbias.models.loading import at_commit, timeouts
+from swapbias.swapping import Job, swap_files
+from tests.cli.test_cli import swapbias
 from tests.hub.clients import online
+from tests.hub.server import LocalHub
 from tests.privacy.test_gate import parquet
 
 DATA = Repo("dataset", "alice/d")
 FILES = {"README.md": b"# d\n", "data/a.parquet": parquet(pd.DataFrame({"n": range(1_000)})), "note.txt": b"x" * 10}
-COMMITTING, SENDING = r"/api/datasets/alice/d/commit/", r"/lfs|/__lfs|/objects"
+COMMITTING = r"/api/datasets/alice/d/commit/"
 
 
 def put(client, files=FILES, repo=DATA):
@@ -38,13 +43,13 @@ def test_what_is_written_is_there_and_is_not_written_twice(hub):
 
 FAULTS = {
     403: "The token may not", 409: "It clashes with what is there", 412: "Somebody else wrote in between",
-    413: "A file is too large", 429: "The Hub takes no more requests now", 500: "The Hub has trouble of its own",
-    503: "The Hub has trouble of its own",
+    413: "A file is too large", 429: "The Hub takes no more requests now",
+    **dict.fromkeys((500, 502, 503, 504), "The Hub has trouble of its own"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("status", FAULTS)
-def test_a_refused_commit_is_one_sentence_and_changes_nothing(hub, status):
+def test_a_refused_commit_is_sent_once_is_one_sentence_and_changes_nothing(hub, status):
     client = Hub()
     client.create(DATA, private=False)
     before = hub.commits("dataset", "alice/d")
@@ -52,9 +57,9 @@ def test_a_refused_commit_is_one_sentence_and_changes_nothing(hub, status):
     with pytest.raises(HubError, match=re.escape(FAULTS[status])) as refused:
         put(client)
     told = str(refused.value)
-    assert "\n" not in told
-    assert "http" not in told
-    assert "hf_alice" not in told
+    assert not [one for one in ("\n", "http", "hf_alice") if one in told]
+    assert ("what has arrived is not sent twice" in told) == (status == 409 or status >= 429)
+    assert sum("/commit/" in path for _, path, _ in hub.log) == 1
     assert hub.commits("dataset", "alice/d") == before
 
 
@@ -108,7 +113,7 @@ def test_what_the_hub_says_is_repeated_short_and_without_addresses(hub):
     assert "\x1b" not in str(refused.value)
 
 
-def test_a_cut_upload_publishes_nothing_and_the_next_try_goes_on(hub):
+def test_a_cut_upload_publishes_nothing(hub):
     client = Hub()
     client.create(DATA, private=False)
     before = hub.commits("dataset", "alice/d")
@@ -153,13 +158,10 @@ def test_no_network_is_one_sentence():
         Hub(endpoint="http://127.0.0.1:9", token="hf_x").state(DATA)
 
 
-def test_organisations_count_as_ones_own_and_strangers_do_not(hub):
+def test_organisations_count_as_ones_own_and_what_strangers_hide_looks_like_none(hub, monkeypatch, tmp_path):
     assert Hub().owners() == ("alice", "lab")
     with pytest.raises(HubError, match="Could not create bob/d"):
         Hub().create(Repo("dataset", "bob/d"), private=True)
-
-
-def test_a_private_repository_of_somebody_else_looks_like_none(hub, monkeypatch, tmp_path):
     hub.add_repo("dataset", "bob/secret", files={"README.md": b"x"}, private=True)
     assert Hub().state(Repo("dataset", "bob/secret")) is None
     with online(monkeypatch, hub, home=tmp_path / "none"):
@@ -170,3 +172,116 @@ def test_a_private_repository_of_somebody_else_looks_like_none(hub, monkeypatch,
 def test_a_name_that_is_none_is_refused(name):
     with pytest.raises(UsageError, match="expected OWNER/NAME"):
         Repo("dataset", name)
+
+
+SLOW_DATA = Repo("dataset", "alice/data")
+SILENT = 0.15  # seconds
+SLOW = "|".join(("not waited for", "could not be reached", "Timeout", "timed out"))
+
+
+@pytest.fixture
+def slow(hub, monkeypatch):
+    monkeypatch.setenv(loading.TIMEOUT, str(SILENT))
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", SILENT)
+    monkeypatch.setattr(constants, "HF_HUB_ETAG_TIMEOUT", SILENT)
+    hub.add_repo("dataset", "alice/data", files={"a.txt": b"a", "README.md": b"# a\n"})
+    return hub
+
+
+def head(hub):
+    return hub.commits("dataset", "alice/data")[0][0]
+
+
+def written(hub, **more):
+    change = Change({"b.txt": b"what is written"})
+    return Hub().commit(SLOW_DATA, change, "a change", parent=head(hub), **more)
+
+
+HANGS = {
+    "silence": {},
+    "a cut head": {"after_bytes": 9},
+    "a cut body": {"after_bytes": 80},
+}
+
+
+@pytest.mark.parametrize("how", HANGS.values(), ids=HANGS)
+@pytest.mark.parametrize(
+    ("method", "pattern", "act"),
+    [
+        ("GET", "/api/datasets/alice/data", lambda server, folder: Hub().state(SLOW_DATA)),
+        ("GET", "/tree/", lambda server, folder: Hub().state(SLOW_DATA)),
+        ("GET", "whoami", lambda server, folder: Hub().user),
+        ("POST", "/commit/", lambda server, folder: written(server)),
+        ("GET", "resolve/", lambda server, folder: Hub().content(Hub().state(SLOW_DATA), "a.txt")),
+        ("GET", "/api/models", lambda server, folder: at_commit("alice/model")),
+        ("GET", "/api/datasets", lambda server, folder: swap_files(Job("alice/data"), folder / "out")),
+    ],
+    ids=["state", "tree", "user", "commit", "read", "model", "swap"],
+)
+def test_a_hub_that_hangs_ends_in_one_sentence(method, pattern, act, how, slow, tmp_path):
+    slow.hang(method, pattern, **how)
+    with pytest.raises(ValueError, match=SLOW):
+        act(slow, tmp_path)
+    assert list(slow.files("dataset", "alice/data")) == ["README.md", "a.txt"]
+
+
+def test_the_commands_end_too(slow, tmp_path):
+    slow.hang("*", "/api/")
+    for given in (
+        ("pull", "alice/data", "--out", tmp_path / "d"),
+        ("audit", "alice/model", "--study", "gendered_stigma:rq1", "--out", tmp_path / "r"),
+        ("check", "alice/data"),
+        ("compare", "alice/data", "alice/other"),
+        ("swap", "alice/data", "--out", tmp_path / "s"),
+    ):
+        done = swapbias(*given)
+        assert done.returncode in (1, 2), given
+        assert "Traceback" not in done.stderr
+        assert "bug in swapbias" not in done.stderr
+
+
+def test_the_timeout_is_a_setting(monkeypatch):
+    assert timeouts() == (30.0, 120.0)
+    monkeypatch.setenv(loading.TIMEOUT, "2")
+    assert timeouts() == (2.0, 8.0)
+    for wrong in ("soon", "0", "-1", "nan", "1e9"):
+        monkeypatch.setenv(loading.TIMEOUT, wrong)
+        with pytest.raises(UsageError, match="expected seconds above 0"):
+            timeouts()
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_what_is_written_and_a_token_never_follow_to_another_host(slow, status):
+    with LocalHub() as other:
+        slow.fail("POST", "/commit/", status=status, headers={"Location": f"{other.url}/api/x"}, times=-1)
+        with pytest.raises(HubError, match="sends what is written on to another address"):
+            written(slow)
+        assert other.log == []
+        other.add_user("alice", token="hf_alice")
+        slow.fail("GET", "/api/datasets/", status=307, headers={"Location": f"{other.url}/api/x"}, times=-1)
+        with pytest.raises(HubError):
+            Hub().state(SLOW_DATA)
+        assert {user for _, _, user in other.log} == {None}
+
+
+def test_a_redirect_within_the_hub_is_followed(slow):
+    place = f"{slow.url}/api/datasets/alice/data/commit/main"
+    slow.fail("POST", "/commit/", status=307, headers={"Location": place})
+    written(slow)
+    assert "b.txt" in slow.files("dataset", "alice/data")
+
+
+def test_a_client_of_the_users_own_stays(monkeypatch):
+    from huggingface_hub import get_session, set_client_factory
+    from huggingface_hub.utils import _http, httpx
+
+    monkeypatch.setattr(_http, "_GLOBAL_CLIENT_FACTORY", _http.default_client_factory)
+    mine = httpx.Client(timeout=5)
+    set_client_factory(lambda: mine)
+    loading.configure_http()
+    assert get_session() is mine
+    set_client_factory(_http.default_client_factory)
+    loading.configure_http()
+    assert get_session().timeout != httpx.Timeout(None)

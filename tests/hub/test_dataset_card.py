@@ -1,7 +1,12 @@
-"""Dataset cards: every corpus says what it holds, where it comes from and what it is for, in a form the Hub reads."""
+"""Dataset cards say what a corpus holds, where it is from and what it is for; a push is one commit and one tag."""
 
 import ast
+import json
+import os
 import re
+import runpy
+import subprocess
+import sys
 import zlib
 from dataclasses import replace
 from functools import cache
@@ -9,11 +14,16 @@ from functools import cache
 import pytest
 import yaml
 
-from swapbias.hub import datasets as building
+from swapbias.errors import UpstreamMissingError, UsageError
+from swapbias.hub import datasets as building, datasets as dataset_repos
+from swapbias.hub.client import Hub
+from swapbias.hub.datasets import dataset_files, push_dataset
 from swapbias.studies import catalogue as studies
 from swapbias.studies.study import PROMPT_COLUMNS
 from swapbias.studies.tables import pinned_files
 from tests import baselines
+from tests.conftest import ROOT, files_below
+from tests.hub.clients import environment, writes
 from tests.notes.mimic import write_mimic3
 
 PARTS = (
@@ -290,7 +300,7 @@ def test_a_description_is_text_and_never_markup():
     assert row == "| `sentences` | `test` | 7 | a&#124;b &lt;b&gt;c&lt;/b&gt; \\[d\\](http&#58;//e) |"
 
 
-def test_the_licences_file_holds_notice_and_text_for_each_repository_that_is_passed_on():
+def test_the_licences_file_holds_notice_and_text_for_each_repository():
     text = building.licences_file(studies.load_corpus("occupation_sentiment")).decode()
     assert "## jayadevbhaskaran/gendered-sentiment" in text
     assert "at commit c73e5395edeb430309f60595dd4578c5e3c8d5b6" in text
@@ -306,29 +316,23 @@ def test_the_licences_file_holds_notice_and_text_for_each_repository_that_is_pas
     assert building.licences_file(studies.load_corpus("clinical_notes")) is None
 
 
-def test_a_licence_without_its_text_here_is_linked(leaf):
+def test_a_licence_without_its_text_is_linked(leaf):
     text = building.licences_file(leaf("CC-BY-4.0")).decode()
     assert "Licence: CC-BY-4.0 (https://spdx.org/licenses/CC-BY-4.0.html)" in text
     assert "Copyright its authors" in text
     assert "Permission is hereby granted" not in text
 
 
-def test_a_card_that_passes_on_what_others_wrote_names_the_file_of_notices(built):
+def test_a_card_names_notices_licences_and_tasks(built):
     for corpus in studies.corpora():
         licence = read(built[0] / corpus)[0]["license"]
         passes_on = "mit" in licence or corpus in ("gest", "resume_ranking")  # whose Apache licence has a notice
         assert ("`LICENSES.md` has the notices" in read(built[0] / corpus)[1]) == passes_on, corpus
-
-
-def test_a_card_names_the_licence_of_upstream_files_that_are_in_its_rows(built):
     # gender_lexicon holds ten pairs of an MIT repository as a table of its own, occupation_sentiment makes the 800
     # sentences of another again; clinical_notes is all ours.
     assert read(built[0] / "gender_lexicon")[0]["license"] == ["apache-2.0", "mit"]
     assert read(built[0] / "occupation_sentiment")[0]["license"] == ["apache-2.0", "mit"]
     assert read(built[0] / "clinical_notes")[0]["license"] == "apache-2.0"
-
-
-def test_tasks_follow_from_the_kinds_of_models_that_the_study_asks(built):
     assert read(built[0] / "social_distance")[0]["task_categories"] == [
         "fill-mask", "text-classification", "text-generation",
     ]  # fmt: skip
@@ -373,26 +377,20 @@ def leaf(tmp_path, monkeypatch):
     return pinned
 
 
-def test_a_config_is_published_where_the_licence_of_its_files_lets_them_be_passed_on(leaf):
+def test_a_config_is_published_where_the_licence_of_its_files_and_tables_lets_it_be_passed_on(leaf):
     for licence in ("not stated", "CC-BY-NC-4.0", "CC-BY-ND-4.0", "GPL-3.0", "mit?", "proprietary"):
         assert building.withheld_configs(leaf(licence)) == {"more": [licence]}
     for licence in ("MIT", "Apache-2.0", "BSD-3-Clause", "CC0-1.0", "CC-BY-4.0"):
         assert building.withheld_configs(leaf(licence)) == {}
-
-
-def test_a_table_taken_from_upstream_is_not_published_where_its_licence_forbids(leaf):
     # The config "own" reads no upstream file, but its rows were copied from one.
     withheld = building.withheld_configs(leaf("not stated", "own: copied"))
     assert withheld == {"own": ["not stated"], "more": ["not stated"]}
 
 
-def test_a_reference_that_is_nowhere_is_refused(leaf):
+def test_a_reference_that_is_nowhere_and_a_column_that_nobody_explains_are_refused(leaf):
     leaf("MIT")
     with pytest.raises(ValueError, match=r"reference 'nobody-2020' is not in references\.bib"):
         building.citation("toy")
-
-
-def test_a_column_that_nobody_explains_is_refused(leaf):
     corpus = leaf("MIT")
     odd = replace(corpus.configs[0], columns=(*PROMPT_COLUMNS, "mood"))
     with pytest.raises(ValueError, match="column 'mood' of config 'own' has no meaning"):
@@ -420,3 +418,130 @@ def test_every_card_holds_all_that_it_should(corpus, built, tmp_path, monkeypatc
     a_card_names_every_value_of_the_columns_that_hold_a_few(corpus, built)
     a_card_calls_rows_paired_where_they_are(corpus, built)
     a_card_says_at_its_head_what_to_do_with_it(corpus, built)
+
+
+SMALL = "occupation_sentiment"  # two configs
+NAME = f"alice/{SMALL}"
+
+
+def push(name=SMALL, **options):
+    lines = []
+    done = push_dataset(Hub(), name, **{"namespace": "alice", "say": lines.append, **options})
+    return done, lines
+
+
+def run_script(monkeypatch, capsys, *arguments):
+    monkeypatch.setattr(sys, "argv", ["push_datasets.py", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(str(ROOT / "scripts" / "push_datasets.py"), run_name="__main__")
+    said = capsys.readouterr()
+    return stopped.value.code or 0, said.out, said.err
+
+
+def test_a_push_is_one_commit_with_the_built_files_and_the_tag_of_the_version(hub, tmp_path):
+    done, lines = push()
+    (commit, title), _ = hub.commits("dataset", NAME)  # below it: the Hub's own
+    assert title == "Push occupation_sentiment v3.0.0 with swapbias"
+    assert hub.tags("dataset", NAME) == {"v3.0.0": commit}
+    assert (done.status, done.commit, done.tag) == ("created", commit, "v3.0.0")
+    code = (
+        "import sys; from pathlib import Path; from swapbias.hub.datasets import build\n"
+        f"list(build({SMALL!r}, Path(sys.argv[1])))"
+    )
+    other = {**os.environ, "PYTHONHASHSEED": "1", "TZ": "UTC1"}  # the bytes do not depend on the process
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=other, check=True, cwd=ROOT)
+    here = files_below(tmp_path / SMALL)
+    del here[building.MARKER]
+    here["README.md"] = here["README.md"].replace(b'"NS/', b'"alice/')
+    there = hub.files("dataset", NAME)
+    assert there.pop(".gitattributes")
+    assert there == here
+    assert f"{SMALL} sentences: 800 rows" in lines
+
+
+LOAD = """
+import json, sys
+from datasets import load_dataset
+found = {}
+for name, config, split, revision in json.loads(sys.argv[1]):
+    loaded = load_dataset(name, config, split=split, revision=revision)
+    streamed = load_dataset(name, config, split=split, revision=revision, streaming=True)
+    found[f"{name} {config}"] = [loaded.to_list(), list(streamed), str(loaded.features)]
+try:
+    load_dataset("lab/gender_lexicon", "nouns", token="hf_bob")
+except Exception as error:
+    found["refused"] = str(error)
+print(json.dumps(found))
+"""
+
+
+def test_what_the_hub_gives_is_what_load_prompts_gives(hub, tmp_path):
+    push()
+    push("gender_lexicon", namespace="lab", private=True)
+    wanted = [
+        (NAME, "sentences", "test"),
+        ("lab/gender_lexicon", "pronouns", "train"),
+        ("lab/gender_lexicon", "his_him_weights", "train"),  # numbers
+    ]
+    pinned = [(*one, f"v{studies.load_corpus(one[0].split('/')[1]).version}") for one in wanted]
+    loaded = subprocess.run(
+        [sys.executable, "-c", LOAD, json.dumps(pinned)], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env=environment(hub, home=tmp_path / "home", token="hf_alice"),
+    )  # fmt: skip
+    assert loaded.returncode == 0, loaded.stderr
+    found = json.loads(loaded.stdout.splitlines()[-1])
+    for name, config, _ in wanted:
+        made = studies.load_prompts(name.split("/")[1], config)
+        rows = made.to_list()
+        assert found[f"{name} {config}"] == [rows, rows, str(made.features)]
+    assert "lab/gender_lexicon" in found["refused"]  # private: nobody else's token reads it
+
+
+def test_a_config_without_a_licence_is_left_out_and_the_card_says_how_to_build_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(dataset_repos, "withheld_configs", lambda corpus: {"control": ["not stated"]})
+    lines = []
+    files = dataset_files(studies.load_corpus(SMALL), tmp_path, namespace="lab", say=lines.append)
+    tables = [f"{name}/test-00000-of-00001.parquet" for name in ("ratings", "sentences", "sentences_wordings")]
+    assert sorted(files) == ["LICENSES.md", "README.md", *tables]
+    card = files["README.md"].read_text()
+    assert "config_name: control" not in card
+    assert "- `control`: the licence of its upstream files (not stated)" in card
+    assert f"{SMALL} control: not published, its upstream files have the licence: not stated" in lines
+
+
+def test_a_corpus_is_not_pushed_without_a_config_whose_files_are_not_at_hand(hub, tmp_path, monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
+    with pytest.raises(UpstreamMissingError, match=r"would go without its config rq1_original.*SWAPBIAS_UPSTREAM"):
+        push("gendered_stigma")
+    assert writes(hub) == []
+
+
+def test_credentialed_rows_are_refused_whatever_the_folder_says(hub, monkeypatch):
+    corpus = studies.load_corpus("clinical_notes")
+    pairs = corpus.config("pairs")
+    held = replace(pairs, rows=lambda: [{**row, "credentialed": "True"} for row in pairs.rows()][:2])
+    monkeypatch.setattr(dataset_repos, "load_corpus", lambda name: replace(corpus, configs=(held,)))
+    monkeypatch.setattr("swapbias.privacy.credentialed.mark", lambda folder: None)  # as if the build forgot it
+    with pytest.raises(UsageError, match="credentialed"):
+        push("clinical_notes")
+    assert writes(hub) == []
+
+
+COMMIT = rf"/api/datasets/{NAME}/commit"
+
+
+def test_the_script_tells_each_corpus_and_goes_on_after_trouble(hub, monkeypatch, capsys):
+    hub.fail("POST", COMMIT, status=500, times=9)
+    code, out, err = run_script(monkeypatch, capsys, SMALL, "phenotype_fairness", "--namespace", "alice")
+    assert code == 1
+    assert [line for line in err.splitlines() if line.startswith(f"swapbias: {SMALL}: ")]
+    assert "Traceback" not in err
+    assert "alice/phenotype_fairness: created, v3.0.0 at " in out
+    assert out.splitlines()[-1] == "1 done, 1 of them changed; 1 failed."
+
+
+def test_an_unknown_corpus_is_refused_before_anything_is_sent(hub, monkeypatch, capsys):
+    code, _, err = run_script(monkeypatch, capsys, "occupations", "--namespace", "alice")
+    assert code == 2
+    assert err.startswith("swapbias: Unknown corpus 'occupations': expected one of adjective_coreference, ")
+    assert hub.log == []

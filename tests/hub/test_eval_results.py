@@ -57,12 +57,17 @@ def keys(content):
     return [(one["dataset"]["id"], one["dataset"].get("task_id"), one["value"]) for one in yaml.safe_load(content)]
 
 
-def test_the_hubs_client_reads_what_was_meant():
+def test_the_hubs_client_reads_what_was_meant_and_numpy_numbers_become_plain_ones():
     (one,) = parse_eval_result_entries(yaml.safe_load(merged(b"", made(), PATH)))
     assert (one.dataset_id, one.task_id, one.dataset_revision) == ("me/gendered_stigma", "rq1", OTHER)
     assert one.value == 0.6986  # 1 - .30138, rounded to four decimals
     assert (one.source_url, one.source_name, one.source_user) == (SOURCE, "swapbias", "me")
     assert one.date == "2025-01-15T10:30:00Z"  # a string, not a time of the YAML reader's
+    found = finding(value=np.float64(0.25), low=np.float32(0.125), high=np.float64(0.5), n=np.int64(7))
+    content = merged(b"", made(found), PATH)
+    assert b"!!" not in content
+    assert type(made(found)[0]["value"]) is float
+    assert keys(content) == [("me/gendered_stigma", "rq1", 0.75)]
 
 
 NAMED = {"type": "string", "minLength": 1}
@@ -122,14 +127,6 @@ def test_an_entry_is_of_a_corpus_that_is_published_and_of_the_one_whose_rows_wer
     (one,) = made(finding(FLIPS, 0.2, 0.1, 0.3))
     assert one["dataset"] == {"id": "me/clinical_notes", "task_id": "phenotyping", "revision": OTHER}
     assert one["value"] == 0.8
-
-
-def test_numpy_numbers_become_plain_ones():
-    found = finding(value=np.float64(0.25), low=np.float32(0.125), high=np.float64(0.5), n=np.int64(7))
-    content = merged(b"", made(found), PATH)
-    assert b"!!" not in content
-    assert type(made(found)[0]["value"]) is float
-    assert keys(content) == [("me/gendered_stigma", "rq1", 0.75)]
 
 
 def test_hostile_names_stay_data():

@@ -16,14 +16,12 @@ import swapbias
 from swapbias.cli import app
 from tests.conftest import ROOT
 from tests.hub.clients import environment
-from tests.hub.sharing_runs import MODEL
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TAG = re.compile(r"\bv\d+\.\d+\.\d+\b")
 
 
 def command(*words):
-    """What a command says; it must end well."""
     done = CliRunner().invoke(app, [str(word) for word in words])
     assert done.exit_code == 0, f"{done.output}{done.exception}"
     return " ".join(done.output.split())  # lines are wrapped
@@ -45,40 +43,6 @@ def test_the_first_run_of_the_readme_is_shared_publicly_and_comes_back(hub, monk
         pd.testing.assert_series_equal(pd.read_parquet(back / "items" / name)["score"], rows["score"])
     values = [swapbias.Audit.open(folder).primary["value"] for folder in (back, run)]
     pd.testing.assert_series_equal(*values)
-
-
-def other(texts):
-    """Another sentiment system than that of ``sharing_runs``."""
-    return [0.5 + 0.3 * text.startswith("She") for text in texts]
-
-
-@pytest.fixture(scope="module")
-def other_run(tmp_path_factory):
-    asked = {"studies": "occupation_sentiment:sentences", "name": "other", "progress": False}
-    return swapbias.audit(other, out=tmp_path_factory.mktemp("other") / "run", **asked).run
-
-
-@pytest.fixture
-def two(hub, run, other_run):
-    """A repository of results of alice, and one of her lab."""
-    command("share", run.folder, "--results", "alice/a", "--public")
-    command("share", other_run.folder, "--results", "lab/b", "--public")
-    return hub
-
-
-def test_two_repositories_of_results_are_compared_by_command(two, run, tmp_path):
-    told = command("compare", "alice/a", "lab/b", "--out", tmp_path / "both")
-    assert "not a ranking" in told
-    assert "no run has prompts" not in told
-    page = (tmp_path / "both/report.html").read_text()
-    assert f"other and {MODEL} compared" in page
-    # A run on disk beside one of the Hub, in either order.
-    for number, names in enumerate([("alice/a", "lab/b"), (run.folder, "lab/b"), ("lab/b", run.folder)]):
-        command("compare", *names, "--out", tmp_path / str(number))
-        found = pd.read_csv(tmp_path / str(number) / "side_by_side.csv").iloc[0]
-        # By hand: one noun pair of twenty is She and He, of which the other system gives the first .3 more.
-        assert found["other @ lab/b: value"] == pytest.approx(0.3 / 20)
-        assert found["other @ lab/b: n"] == 400  # 20 noun pairs and 20 professions
 
 
 LOAD = """
@@ -105,7 +69,6 @@ def calls(text):
 
 
 def helps():
-    """The help of the commands that take a revision of what was published."""
     return [CliRunner().invoke(app, ["pull", kind, "--help"]).output for kind in ("datasets", "metrics", "results")]
 
 

@@ -50,12 +50,16 @@ def test_a_run_says_which_commit_of_a_study_it_read_and_goes_on_without_the_hub(
         bundle_run(run)
 
 
-def test_what_must_not_leave_stops_the_push(hub, folder):
+def test_what_must_not_leave_and_a_header_behind_a_byte_order_mark_stop_the_push(hub, folder):
     text = (folder / "templates.csv").read_text()
     (folder / "templates.csv").write_text(text + f'secret,"[name] is hf_{"a" * 34}.",work\n')
     with pytest.raises(UsageError, match="access key"):
         push(folder)
     assert hub.repo(*KEY) is None
+    (folder / "README.md").write_text("\ufeff---\nlicense: mit\n---\n# Mine\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="begins with a header of its own"):
+        push(folder)
+    assert KEY not in hub.repositories
 
 
 def test_other_content_needs_another_version_and_a_dry_run_writes_nothing(hub, folder):
@@ -79,10 +83,3 @@ def test_a_dataset_that_is_no_study_is_one_sentence(hub):
         pull_study(Hub(), KEY[1])
     with pytest.raises(UsageError, match="is not there"):
         study_name("alice/nothing")
-
-
-def test_a_header_behind_a_byte_order_mark_is_a_header(hub, folder):
-    (folder / "README.md").write_text("\ufeff---\nlicense: mit\n---\n# Mine\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="begins with a header of its own"):
-        push(folder)
-    assert KEY not in hub.repositories

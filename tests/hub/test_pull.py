@@ -20,7 +20,6 @@ CORPUS = "gendered_stigma"
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    """The files of a built corpus, as they are published."""
     folder = tmp_path_factory.mktemp("built")
     list(building.build(CORPUS, folder))
     return {name: held for name, held in files_below(folder / CORPUS).items() if name != building.MARKER}
@@ -121,9 +120,11 @@ def test_names_that_leave_the_folder_or_clash_are_not_fetched(hub, tmp_path, nam
     assert found == {"README.md", *shared("r")}
 
 
-def test_a_pull_that_is_cut_leaves_the_old_folder_as_it_was(hub, tmp_path):
+def test_a_pull_that_is_cut_leaves_the_old_folder_as_it_was_and_the_next_what_a_killed_one_left(hub, tmp_path):
     hub.add_repo("dataset", "bob/results", files=shared("r"))
+    (tmp_path / "bob" / ".results.new" / "runs").mkdir(parents=True)
     pull(Hub(), RESULTS, "bob/results", tmp_path)
+    assert os.listdir(tmp_path / "bob") == ["results"]
     before = contents(tmp_path)
     hub.push("dataset", "bob/results", {**shared("second"), "runs/second/results.json": b"{}"})
     hub.fail("GET", r".*second/results\.json.*", status=403, times=20)
@@ -152,13 +153,6 @@ def test_a_place_that_is_no_folder_or_a_folder_of_the_users_is_refused(hub, tmp_
     for out in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(OSError, match="file"):
             pull(Hub(), RESULTS, "bob/results", out)
-
-
-def test_an_unfinished_folder_of_a_killed_process_goes_with_the_next_pull(hub, tmp_path):
-    hub.add_repo("dataset", "bob/results", files=shared("r"))
-    (tmp_path / "bob" / ".results.new" / "runs").mkdir(parents=True)
-    pull(Hub(), RESULTS, "bob/results", tmp_path)
-    assert os.listdir(tmp_path / "bob") == ["results"]
 
 
 def test_results_come_with_their_runs_and_without_other_files(hub, tmp_path):

@@ -1,20 +1,23 @@
-"""Runs that others shared are read from the Hub at one commit, and what cannot be read is named."""
+"""Runs that others shared are read at one commit, what cannot be read is named; of a card the owner's bytes stay."""
 
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
+from swapbias.hub.cards import RESULTS_BEGIN as BEGIN, load, results_card, split
 from swapbias.hub.client import Hub, is_shared_name
 from swapbias.hub.shared_runs import load_all_shared, parquet
 from swapbias.studies.study import PROMPT_COLUMNS
-from tests.hub.shared_runs import GAP, shared
+from tests.hub.shared_runs import GAP, MANIFEST, shared
 
 
 def test_runs_are_read_at_one_commit_and_broken_ones_are_named(hub):
     twice = shared("twice", found=[GAP, replace(GAP, higher_group="again")])
     files = {
         **shared("good"),
+        **shared("A"),
+        **shared("..."),
         **shared("unfinished", status="running"),
         **shared("held", credentialed=True),
         **twice,
@@ -29,11 +32,16 @@ def test_runs_are_read_at_one_commit_and_broken_ones_are_named(hub):
     assert [one.name for one in runs] == ["good"]
     assert runs[0].found[0] == GAP
     assert runs[0].commit == hub.commits("dataset", "alice/results")[0][0]
-    for sentence, words in zip(
-        reasons,  # by the names of the runs
-        ("manifest.json is missing", "credentialed", "results.json: it is no JSON", "stands twice", "not complete"),
-        strict=True,
-    ):
+    wanted = [
+        "no name of",
+        "'A' is no name",
+        "manifest.json is missing",
+        "credentialed",
+        "no JSON",
+        "stands twice",
+        "not complete",
+    ]
+    for sentence, words in zip(reasons, wanted, strict=True):  # by the names of the runs
         assert words in sentence
 
 
@@ -64,14 +72,6 @@ def test_where_the_hub_gives_nothing_not_every_run_is_tried(hub):
     assert (runs, len(broken)) == ([], 1)
     tried = {path.partition("/runs/")[2][:3] for _, path, _ in hub.log if "/resolve/" in path}
     assert tried == {"r00"}
-
-
-def test_a_name_that_no_run_has_breaks_its_run_alone(hub):
-    hub.add_repo("dataset", "eve/results", files={**shared("A"), **shared("..."), **shared("fine")})
-    runs, broken = load_all_shared(Hub(), ["eve/results"])
-    assert [one.name for one in runs] == ["fine"]
-    assert len(broken) == 2
-    assert "'A' is no name of a run" in broken[1]
 
 
 def test_a_repository_that_is_gone_does_not_stop_the_others(hub):
@@ -128,3 +128,40 @@ def test_scored_rows_that_no_audit_writes_are_refused(hub, content):
     run = load_all_shared(Hub(), ["eve/results"])[0][0]
     with pytest.raises(ValueError, match=r"^eve/results/runs/one: its scored prompts cannot be read\."):
         run.items["gendered_stigma"]
+
+
+PATHS = ["runs/x-1/results.json"]
+OURS = [
+    {
+        "config_name": "findings",
+        "default": True,
+        "data_files": [{"split": "train", "path": "runs/*/findings.parquet"}],
+    }
+]
+
+
+def card(existing="", name="x-1", paths=PATHS, **changed):
+    return results_card("o/r", name, [GAP], {**MANIFEST, **changed}, paths, existing)
+
+
+def test_the_owners_keys_tags_configs_and_texts_stay():
+    theirs = (
+        "---\nlicense: cc-by-4.0\npretty_name: Audits of the lab\ntags: [lab,  bias]\n"
+        "configs:\n- config_name: extra\n  data_files: extra/*.csv\n---\n# The lab\n\nOur words.\n"
+    )
+    made = card(theirs)
+    header = load(split(made).header, "card")
+    assert "license: cc-by-4.0\npretty_name: Audits of the lab\n" in made
+    assert header["tags"] == ["lab", "bias", "fairness", "swapbias"]
+    assert header["configs"] == [*OURS, {"config_name": "extra", "data_files": "extra/*.csv"}]
+    assert f"---\n# The lab\n\nOur words.\n\n{BEGIN}\n" in made
+    below = made + "\nMore words.\n"
+    assert card(below) == below
+
+
+def test_the_parts_of_other_runs_stay_while_their_folders_do():
+    both = card(card(), name="y-2", paths=[*PATHS, "runs/y-2/items/gendered_stigma.parquet"])
+    assert both.index("\n## x-1\n") < both.index("\n## y-2\n")
+    names = [one["config_name"] for one in load(split(both).header, "card")["configs"]]
+    assert names == ["findings", "y-2-gendered_stigma"]
+    assert "\n## x-1\n" not in card(both, name="y-2", paths=["runs/y-2/results.json"])

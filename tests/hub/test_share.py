@@ -1,16 +1,34 @@
-"""Sharing a run: what never leaves, what a rehearsal shows, and the commands."""
+"""Sharing a run: what never leaves, results once and in place, the own card, proposals to others, commands."""
 
-import pandas as pd
+import hashlib
+import re
+from dataclasses import replace
+
 import pytest
+import yaml
 
 from swapbias import Audit
-from swapbias.errors import UsageError
-from swapbias.hub.client import Hub
-from swapbias.hub.shared_runs import COMMIT, ShareOptions, share_run as share
+from swapbias.errors import HubError, UsageError
+from swapbias.hub.cards import markdown, prompts_read
+from swapbias.hub.client import Hub, Repo
+from swapbias.hub.shared_runs import (
+    COMMIT,
+    PULL_REQUEST,
+    TITLE,
+    ShareOptions,
+    commit_read,
+    findings_of,
+    share_run as share,
+)
 from swapbias.privacy import credentialed
+from swapbias.runs.audit import start
+from swapbias.runs.plan import Settings
+from swapbias.studies.catalogue import load_corpus
+from tests.hub.card_findings import without_section
 from tests.hub.clients import command, writes
-from tests.hub.own_runs import edited
-from tests.hub.sharing_runs import MODEL, put, statuses
+from tests.hub.own_runs import QUIET, edited, limited
+from tests.hub.shared_runs import GAP
+from tests.hub.sharing_runs import COMMITS, EVAL, MODEL, README, WEIGHTS, of_weights, own, propose, put, statuses
 
 pytestmark = pytest.mark.usefixtures("packed_once")
 
@@ -26,16 +44,14 @@ def test_a_credentialed_run_is_refused_before_anything_is_asked_of_the_hub(hub, 
     assert hub.log == []
 
 
-def test_a_key_in_any_file_stops_the_share(hub, run, monkeypatch):
+def test_a_key_or_a_place_of_the_machine_stops_the_share_and_its_rehearsal(hub, run, monkeypatch, tmp_path):
     monkeypatch.setenv("SWAPBIAS_API_KEY", "is a doctor")  # stands in the texts of the scored prompts
     with pytest.raises(UsageError, match=r"items/occupation_sentiment\.parquet holds the value of SWAPBIAS_API_KEY"):
         put(run)
     with pytest.raises(UsageError, match="holds the value of SWAPBIAS_API_KEY"):
         put(run, dry_run=True)
     assert ("dataset", "alice/audits") not in hub.repositories  # no empty one is left behind
-
-
-def test_a_rehearsal_refuses_what_the_share_refuses(hub, run, tmp_path):
+    monkeypatch.delenv("SWAPBIAS_API_KEY")
     place = tmp_path / "place"
     told = [{"study": "occupation_sentiment", "experiment": "x", "reason": f"no file {place} here"}]
     held = edited(run, place, skipped=told)
@@ -58,15 +74,9 @@ def test_a_dry_run_writes_nothing_and_names_every_file(models, run):
 SHARE = ("--results", "alice/audits", "--model", "alice/m", "--audited", MODEL, "--commit")
 
 
-def test_the_commands_share_and_compare(models, run, capsys, tmp_path):
+def test_the_command_shares_and_says_which_options_need_each_other(models, run, capsys):
     assert command("share", run.folder, *SHARE) == 0
     assert "alice/m: updated." in capsys.readouterr().out
-    assert command("compare", run.folder, "alice/audits", "alice/gone", "--out", tmp_path / "c") == 0
-    told = capsys.readouterr().out
-    assert "not a ranking" in told
-    assert "alice/gone is not there" in told
-    table = pd.read_csv(tmp_path / "c" / "side_by_side.csv")
-    assert table[f"{MODEL} @ alice/audits: value"][0] == pytest.approx(-0.1)
     assert command("share", run.folder, "--results", "alice/audits", "--commit") == 2
     assert "--commit needs --model" in capsys.readouterr().err
     assert command("share", run.folder, *SHARE, "--again") == 2
@@ -83,10 +93,9 @@ def test_a_shared_run_is_checked_and_is_a_baseline(models, run, capsys, tmp_path
     Audit.open(run.folder).assert_below(0.05, baseline="alice/audits")
     assert command("check", run.folder, "--baseline", "alice/gone") == 2
     assert "alice/gone is no folder here, and no run on the Hub" in capsys.readouterr().err
-    manifest = run.manifest()
-    other = [{**one, "sha256": "0" * 64} for one in manifest["corpora"]]
-    run.write_manifest({**manifest, "corpora": other})
-    assert command("check", run.folder, "--baseline", "alice/audits") == 2
+    corpora = [{**one, "sha256": "0" * 64} for one in run.manifest()["corpora"]]
+    other = edited(run, tmp_path / "other", corpora=corpora)
+    assert command("check", other.folder, "--baseline", "alice/audits") == 2
     assert "the runs read different prompts" in capsys.readouterr().err
 
 
@@ -99,3 +108,384 @@ def test_trouble_is_one_sentence_and_never_shows_the_token(models, run, capsys, 
     assert "hf_alice" not in told.err + told.out
     if not debug:
         assert told.err.count("\n") == 1
+
+
+def test_results_go_to_a_private_repository_once(hub, run):
+    assert statuses(put(run)) == ["created"]
+    assert hub.repo("dataset", "alice/audits").private
+    held = set(hub.files("dataset", "alice/audits"))
+    name = next(path.split("/")[1] for path in held if path.startswith("runs/"))
+    parts = ("manifest.json", "results.json", "findings.csv", "report.html", "items/occupation_sentiment.parquet")
+    assert {f"runs/{name}/{part}" for part in parts} <= held
+    before = hub.commits("dataset", "alice/audits")
+    assert statuses(put(run)) == ["unchanged"]
+    assert hub.commits("dataset", "alice/audits") == before
+
+
+def test_auditing_again_updates_in_place_and_another_run_stands_beside(hub, run, later_run, tmp_path):
+    put(run)
+    paths = set(hub.files("dataset", "alice/audits"))
+    assert statuses(put(later_run)) == ["updated"]
+    assert set(hub.files("dataset", "alice/audits")) == paths
+    put(edited(run, tmp_path / "seed", settings=run.manifest()["settings"] | {"seed": 7}))
+    runs = {path.split("/")[1] for path in hub.files("dataset", "alice/audits") if path.startswith("runs/")}
+    assert len(runs) == 2
+    card = hub.files("dataset", "alice/audits")["README.md"].decode()
+    assert all(name in card for name in runs)
+
+
+def test_a_run_that_lost_a_figure_loses_it_on_the_hub_and_nothing_else_goes(hub, run):
+    put(run)
+    name = next(path.split("/")[1] for path in hub.files("dataset", "alice/audits") if path.startswith("runs/"))
+    hub.push("dataset", "alice/audits", {f"runs/{name}/figures/old.svg": b"<svg/>", "notes.md": b"mine"}, "by hand")
+    put(run)
+    held = hub.files("dataset", "alice/audits")
+    assert f"runs/{name}/figures/old.svg" not in held
+    assert held["notes.md"] == b"mine"
+
+
+def test_a_repository_that_holds_something_else_is_left_alone(hub, run):
+    hub.add_repo("dataset", "alice/data", files={"README.md": b"# Data\n", "a.csv": b"1\n"}, private=True)
+    with pytest.raises(UsageError, match="holds something else than shared runs"):
+        put(run, results="alice/data")
+    logs = {"README.md": b"# Training logs\n", "runs/exp1/results.json": b'{"loss": 1}'}
+    hub.add_repo("dataset", "alice/logs", files=logs, private=True)
+    with pytest.raises(UsageError, match="holds something else than shared runs"):
+        put(run, results="alice/logs")
+    assert hub.files("dataset", "alice/logs") == logs
+    with pytest.raises(UsageError, match=r"bob/x is not yours: expected one of alice, lab"):
+        put(run, results="bob/x")
+
+
+def test_visibility_is_never_changed_and_never_guessed(hub, run):
+    hub.add_repo("dataset", "alice/seen", files={}, private=False)
+    hub.add_repo("dataset", "alice/hidden", files={}, private=True)
+    with pytest.raises(UsageError, match=r"is public, and runs are shared privately unless you say --public"):
+        put(run, results="alice/seen")
+    with pytest.raises(UsageError, match="is private, with all that it holds"):
+        put(run, results="alice/hidden", public=True)
+    assert not hub.repo("dataset", "alice/seen").private
+    assert hub.repo("dataset", "alice/hidden").private
+    put(run, results="alice/seen", public=True)
+
+
+def test_what_the_owner_wrote_into_the_card_stays(hub, run, tmp_path):
+    put(run)
+    card = hub.files("dataset", "alice/audits")["README.md"].decode()
+    edited_card = (
+        card.replace("pretty_name: ", "homepage: https://a.b\npretty_name: Our ", 1) + "\n## Notes\n\nBy alice.\n"
+    )
+    hub.push("dataset", "alice/audits", {"README.md": edited_card.encode()}, "by hand")
+    assert statuses(put(run)) == ["unchanged"]
+    put(edited(run, tmp_path / "seed", settings=run.manifest()["settings"] | {"seed": 7}))
+    after = hub.files("dataset", "alice/audits")["README.md"].decode()
+    assert "homepage: https://a.b\npretty_name: Our Bias audits in alice/audits\n" in after
+    assert after.endswith("\n\n## Notes\n\nBy alice.\n")
+    assert after.count("### ") > card.count("### ")  # the second run is listed
+
+
+def test_nothing_is_written_to_a_repository_that_turns_out_to_be_public(hub, run):
+    hub.on("POST", "repos/create", lambda: hub.add_repo("dataset", "alice/audits", private=False))
+    with pytest.raises(UsageError, match="Somebody changed alice/audits in between"):
+        put(run)
+    assert not hub.files("dataset", "alice/audits")
+
+    def opened():
+        hub.repo("dataset", "alice/later").private = False
+
+    hub.add_repo("dataset", "alice/later", private=True)
+    hub.on("GET", r"datasets/alice/later/refs", opened)  # after its visibility was read for the first time
+    with pytest.raises(UsageError, match="Somebody changed alice/later in between"):
+        put(run, results="alice/later")
+    assert not hub.files("dataset", "alice/later")
+
+
+def test_the_card_says_what_was_read_in_place_of_the_studies_prompts(hub, run, tmp_path):
+    put(run)
+    assert "with the prompts of this study" in hub.files("dataset", "alice/audits")["README.md"].decode()
+    put(limited(run, tmp_path / "part", 40), results="alice/part")
+    part = hub.files("dataset", "alice/part")["README.md"].decode()
+    assert "Read: at most 40 rows of each table" in part
+
+
+TAG = f"v{load_corpus('occupation_sentiment').version}"
+
+
+@pytest.fixture(scope="module")
+def other_study(tmp_path_factory):
+    asked = Settings(model=MODEL, studies=("social_distance:sentiment",))
+    return of_weights(start(asked, tmp_path_factory.mktemp("other") / "run", **QUIET)[0])
+
+
+def entries_of(models):
+    return yaml.safe_load(models.files("model", "alice/m")[EVAL])
+
+
+def test_the_own_card_gets_a_section_and_keeps_every_other_byte(models, run):
+    assert statuses(own(run)) == ["created", "updated"]
+    held = models.files("model", "alice/m")
+    card = held["README.md"].decode()
+    assert "## Bias audit" in card
+    assert "−10.0 points" in card  # by hand: .5 minus .6 in every pair that differs
+    assert "value: 0.9\n" in held[EVAL].decode()  # by hand: 1 - |-.1|, higher is fairer
+    assert held["model.safetensors"] == b"w"
+    assert without_section(card) == README
+    source = re.search(r"tree/([0-9a-f]{40})/runs/", card)[1]
+    assert source == models.commits("dataset", "alice/audits")[0][0]
+    assert f"measured alice/m, audited as {markdown(MODEL)}, which has the same weights" in card
+    assert "\nswapbias audit alice/m --study occupation_sentiment:sentences\n```" in card
+
+
+def test_sharing_twice_changes_nothing_even_when_others_shared_in_between(models, run, tmp_path):
+    own(run)
+    card = models.files("model", "alice/m")["README.md"]
+    before = models.commits("model", "alice/m")
+    put(edited(run, tmp_path / "seed", settings=run.manifest()["settings"] | {"seed": 7}))
+    for more in ({"dry_run": True}, {}):
+        assert statuses(own(run, **more)) == ["unchanged", "unchanged"]
+    assert models.files("model", "alice/m")["README.md"] == card
+    assert models.commits("model", "alice/m") == before
+
+
+def test_a_card_that_cannot_be_added_to_stops_everything_before_anything_is_written(models, run):
+    models.push("model", "alice/m", {"README.md": b"---\n{ a: b\n---\n# M\n"}, "broken")
+    with pytest.raises(ValueError, match=r"alice/m/README\.md"):
+        own(run)
+    assert not [path for method, path, _ in models.log if method == "POST" and "create" in path]
+
+
+def test_when_the_card_fails_the_results_stay_and_the_next_try_finishes(models, run):
+    models.fail("POST", COMMITS, status=403, times=1)
+    with pytest.raises(
+        HubError, match=r"The results are at http.*, but alice/m was not changed: .*The token may not"
+    ):
+        own(run)
+    assert models.files("model", "alice/m")["README.md"].decode() == README
+    assert statuses(own(run)) == ["unchanged", "updated"]
+
+
+def test_somebody_who_writes_in_between_is_not_overwritten(models, run):
+    edited_by_hand = README.replace("By alice.", "By alice and bob.")
+    models.on(
+        "POST", COMMITS, lambda: models.push("model", "alice/m", {"README.md": edited_by_hand.encode()}, "hand")
+    )
+    with pytest.raises(HubError, match="Somebody else wrote in between"):
+        own(run)
+    own(run)
+    card = models.files("model", "alice/m")["README.md"].decode()
+    assert without_section(card) == edited_by_hand
+
+
+def test_a_second_study_stands_beside_the_first_and_each_is_replaced_alone(models, run, later_run, other_study):
+    models.add_repo("dataset", "swapbias/social_distance", tags=[f"v{load_corpus('social_distance').version}"])
+    own(run)
+    alone = models.files("model", "alice/m")["README.md"].decode()
+    own(other_study)
+    both = models.files("model", "alice/m")["README.md"].decode()
+    assert both.count("## Bias audit") == 1
+    assert "### occupation\\_sentiment" in both
+    assert "### social\\_distance" in both
+    audited = [one["dataset"]["id"] for one in entries_of(models)]
+    assert audited == ["swapbias/occupation_sentiment", "swapbias/social_distance"]
+    assert statuses(own(run)) == statuses(own(other_study)) == ["unchanged", "unchanged"]
+    assert statuses(own(later_run)) == ["updated", "updated"]
+    later = models.files("model", "alice/m")["README.md"].decode()
+    start, end = (f"<!-- swapbias:{what} social_distance -->" for what in ("begin", "end"))
+    assert both[both.index(start) : both.index(end)] == later[later.index(start) : later.index(end)]
+    assert later.count("## Bias audit") == 1
+    assert "−20.0 points" in later
+    assert "−10.0 points" not in later
+    assert without_section(later) == README
+    assert alone != later
+
+
+def test_a_part_of_the_prompts_or_other_rows_are_not_listed_as_the_data_set(models, run, tmp_path):
+    commit = models.add_repo("dataset", "swapbias/occupation_sentiment", tags=[TAG])
+    corpora = [{**one, "sha256": "00" * 32} for one in run.manifest()["corpora"]]  # of a later table
+    own(edited(run, tmp_path / "older", corpora=corpora), findings_only=True)
+    assert EVAL not in models.files("model", "alice/m")
+    own(limited(run, tmp_path / "part", 40))
+    assert EVAL not in models.files("model", "alice/m")
+    assert "Read: at most 40 rows of each table" in models.files("model", "alice/m")["README.md"].decode()
+    own(run)
+    (whole,) = entries_of(models)
+    assert whole["dataset"]["revision"] == commit
+
+
+def test_model_index_entries_stay_byte_for_byte_and_results_of_others_stay(models, run):
+    header = (
+        "model-index:\n- name: m   # mine\n  results:\n  # swapbias:begin\n"
+        "  - {task: {type:  x}, dataset: {type: a/b, name: B},"
+        " source: {name: swapbias, url: https://a.b}, metrics: [{type: gap, value: 0.10}]}\n  # swapbias:end\n"
+    )
+    theirs = "# by hand\n- dataset: {id: other/bench,  task_id: t}\n  value: 0.50\n"
+    before = f"---\n{header}---\n# M\n"
+    models.push("model", "alice/m", {"README.md": before.encode(), EVAL: theirs.encode()}, "theirs")
+    own(run)
+    held = models.files("model", "alice/m")
+    assert without_section(held["README.md"].decode()) == before
+    assert yaml.safe_load(held[EVAL])[:1] == yaml.safe_load(theirs)
+    assert b"occupation_sentiment" in held[EVAL]
+    assert statuses(own(run)) == ["unchanged", "unchanged"]
+
+
+def test_the_own_card_and_its_numbers_can_be_proposed_first(models, run):
+    assert statuses(propose(run, model="alice/m")) == ["created", "pull request opened"]
+    assert set(models.files("model", "alice/m")) == {"README.md", "model.safetensors"}
+    proposed = models.files("model", "alice/m", revision="refs/pr/1")
+    assert EVAL in proposed
+    assert without_section(proposed["README.md"].decode()) == README
+    assert statuses(propose(run, model="alice/m"))[1] == "not proposed again: pull request 1 is open"
+
+
+def test_other_configs_than_the_usual_are_named():
+    manifest = {
+        "settings": {"limit": None}, "corpora": [{"corpus": "gendered_stigma", "config": "rq1_original", "rows": 10}],
+    }  # fmt: skip
+    read = prompts_read(manifest, "gendered_stigma", "rq1")
+    assert read == "config rq1_original in place of the usual one"
+    manifest["corpora"][0]["config"] = "rq1"
+    assert prompts_read(manifest, "gendered_stigma", "rq1") == ""
+
+
+def test_findings_are_of_the_model_that_is_named():
+    found = [replace(GAP, model_id=name) for name in ("m", "bob/m")]
+    assert {one.model_id for one in findings_of(found, "bob/m", None)} == {"bob/m"}
+    assert {one.model_id for one in findings_of(found, "alice/m", "m")} == {"m"}
+    for model, audited, words in (("alice/m", None, "alice/m is none of them"), ("bob/m", "x", "Correct --audited")):
+        with pytest.raises(UsageError, match=words):
+            findings_of(found, model, audited)
+
+
+def weights_of(models, identity, model="bob/m"):
+    return commit_read(Hub(), Repo("model", model), {"models": [identity]}, identity["model_id"])
+
+
+def test_no_model_is_taken_for_one_of_the_hub_that_only_has_its_name(models):
+    for odd in (
+        {"model_id": "bob/m", "sha256": "a" * 64},  # in memory, or a function
+        {"model_id": "bob/m", "host": "own endpoint", "revision": "c" * 40},
+        {"model_id": "bob/m", "provider": "together", "host": ""},
+        {"model_id": "bob/m", "revision": "c" * 40},  # no commit of it
+        {"model_id": "m", "revision": "c" * 40},
+    ):
+        with pytest.raises(UsageError, match="Nothing tells which weights the run read as"):
+            weights_of(models, odd)
+    other = {"model.safetensors": hashlib.sha256(b"other").hexdigest()}
+    with pytest.raises(UsageError, match="bob/m has other weights than m, which the run read"):
+        weights_of(models, {"model_id": "m", "weights": other})
+
+
+def test_a_model_is_the_one_on_the_hub_by_commit_or_weights_pickled_where_there_are_no_others(models):
+    (commit, _), *_ = models.commits("model", "bob/m")
+    held = {"model.safetensors": hashlib.sha256(b"w").hexdigest()}
+    assert weights_of(models, {"model_id": "bob/m", "revision": commit}) == commit
+    assert weights_of(models, {"model_id": "m", "sha256": "a" * 64, "weights": held}) == ""
+    features = {"sha256": "a" * 64, "weights": held}  # of an encoder whose classifier the audit trained
+    assert weights_of(models, {"model_id": "m+svm", "features": features}) == ""
+    # Another repository on the Hub with the same weights, and one with others.
+    assert weights_of(models, {"model_id": "bob/m", "revision": commit}, "alice/m") == ""
+    models.push("model", "alice/m", {"model.safetensors": b"trained further"}, "more")
+    with pytest.raises(UsageError, match="alice/m has other weights than bob/m"):
+        weights_of(models, {"model_id": "bob/m", "revision": commit}, "alice/m")
+    pickled = {"pytorch_model.bin": b"w", "optimizer.bin": b"x"}
+    models.add_repo("model", "bob/old", files=pickled)
+    held = {"pytorch_model.bin": hashlib.sha256(b"w").hexdigest()}
+    identity = {"model_id": "m", "weights": held}
+    assert weights_of(models, identity, "bob/old") == ""
+    models.push("model", "bob/old", {"model.safetensors": b"read in their place"}, "more")
+    with pytest.raises(UsageError, match="has other weights"):
+        weights_of(models, identity, "bob/old")
+
+
+def test_other_weights_refuse_a_share_before_anything_is_written(models, run):
+    models.push("model", "alice/m", {"model.safetensors": b"trained further"}, "more")
+    with pytest.raises(UsageError, match="alice/m has other weights than"):
+        own(run)
+    with pytest.raises(UsageError, match="alice/m has other weights than"):
+        own(run, dry_run=True)
+    assert ("dataset", "alice/audits") not in models.repositories
+
+
+def test_a_strangers_model_gets_two_files_in_a_pull_request_and_nothing_else(models, run):
+    assert statuses(propose(run)) == ["created", "pull request opened"]
+    (one,) = models.repo("model", "bob/m").pulls
+    assert set(models.files("model", "bob/m")) == {"README.md", *WEIGHTS}  # main is untouched
+    proposed = models.files("model", "bob/m", revision="refs/pr/1")
+    assert set(proposed) == {"README.md", *WEIGHTS, EVAL}
+    assert proposed["README.md"].startswith(b"# Bob's\n")
+    assert b"## Bias audit" in proposed["README.md"]
+    assert "value: 0.9\n" in proposed[EVAL].decode()  # by hand: 1 - |-.1|, higher is fairer
+    assert re.search(r"url: \S+/tree/[0-9a-f]{40}/runs/", proposed[EVAL].decode())
+    assert "!!" not in proposed[EVAL].decode()
+    assert (one.author, one.status) == ("alice", "open")
+
+
+def test_nothing_is_proposed_unasked(models, run):
+    with pytest.raises(UsageError, match="Add --create-pr"):
+        propose(run, how="")
+    with pytest.raises(UsageError, match="not yours, and nobody writes to it unasked"):
+        propose(run, how=COMMIT)
+    with pytest.raises(UsageError, match="could not open private results"):
+        propose(run, results="alice/audits", public=False)
+    assert models.repo("model", "bob/m").pulls == []
+    assert writes(models) == []
+
+
+def test_an_open_pull_request_is_not_doubled_nor_the_same_numbers_proposed_again(models, run, later_run, tmp_path):
+    propose(run)
+    assert statuses(propose(run)) == ["unchanged", "not proposed again: pull request 1 is open"]
+    for again in (False, True):
+        status = statuses(propose(later_run, again=again))[1]
+        assert status == "not proposed again: pull request 1 is open"
+    assert len(models.repo("model", "bob/m").pulls) == 1
+    models.repo("model", "bob/m").pulls[0].status = "closed"
+    again = edited(run, tmp_path / "again", finished="2031-01-01T00:00:00+00:00")
+    assert statuses(propose(again)) == ["updated", "not proposed again: pull request 1 is closed"]
+    assert statuses(propose(again, again=True))[1] == "pull request opened"
+
+
+def test_a_part_of_the_prompts_is_not_proposed_beside_whole_audits(models, run, tmp_path):
+    part = limited(run, tmp_path / "part", 40)
+    with pytest.raises(UsageError, match="The run read at most 40 rows of each table"):
+        propose(part)
+    assert writes(models) == []
+
+
+def test_what_the_owners_took_out_after_they_merged_it_is_not_proposed_again(models, run):
+    propose(run)
+    models.merge_pull_request("model", "bob/m", 1)
+    assert statuses(propose(run)) == ["unchanged", "unchanged"]  # nothing is left to do
+    models.push("model", "bob/m", {}, "no", delete=[EVAL])
+    assert statuses(propose(run))[1] == "not proposed again: pull request 1 is merged"
+    assert statuses(propose(run, again=True))[1] == "pull request opened"
+
+
+def test_a_model_without_pull_requests_is_refused_before_anything_is_published(hub, run):
+    hub.add_repo("model", "bob/m", files={"README.md": b"# Bob's\n", **WEIGHTS}, discussions=False)
+    with pytest.raises(HubError, match="Discussions are disabled"):
+        propose(run)
+    assert ("dataset", "alice/open") not in hub.repositories
+
+
+def test_a_rehearsal_tells_what_would_happen_to_the_pull_request(models, run, later_run):
+    said = []
+
+    def rehearsed(one):
+        said.clear()
+        wanted = ShareOptions(
+            results="alice/open", model="bob/m", how=PULL_REQUEST, audited=MODEL, public=True, dry_run=True
+        )
+        return statuses(share(one, wanted, Hub(), say=said.append))
+
+    assert rehearsed(run) == ["would be created", "pull request would be opened"]
+    shown = "\n".join(said)
+    assert f"Title: {TITLE}" in shown
+    assert "Description: Gap" in shown
+    assert "Adds this with intervals, limits and the command that repeats it to the card" in shown
+    assert "value: 0.9" in shown
+    propose(run)
+    assert rehearsed(run) == ["unchanged", "not proposed again: pull request 1 is open"]
+    assert rehearsed(later_run) == ["would be updated", "not proposed again: pull request 1 is open"]
+    models.repo("model", "bob/m").pulls[0].status = "closed"
+    assert rehearsed(run) == ["unchanged", "not proposed again: pull request 1 is closed"]

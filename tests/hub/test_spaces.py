@@ -1,4 +1,4 @@
-"""Metrics as Spaces: what is uploaded loads from the Hub, and card and page say what the module computes."""
+"""Metrics as Spaces: one commit under one tag, which loads from the Hub; cards and pages say what modules compute."""
 
 import ast
 import doctest
@@ -14,14 +14,16 @@ from pathlib import Path
 import pytest
 import yaml
 
+from swapbias import __version__
 from swapbias.errors import UsageError
 from swapbias.hub import metric_spaces as spaces
 from swapbias.hub.cards import load, split
+from swapbias.hub.client import Hub
 from swapbias.hub.metric_spaces import standing_alone
 from swapbias.measures import module_info
 from swapbias.studies.catalogue import metric_path, metrics
 from tests.conftest import ROOT
-from tests.hub.clients import environment
+from tests.hub.clients import command, environment
 from tests.hub.server import LocalHub
 
 VERSION = "9.8.7"
@@ -94,13 +96,6 @@ def test_code_that_a_space_could_not_run_is_refused(line):
         standing_alone("m", f"{line}\n")
 
 
-def test_the_example_in_a_published_module_loads_it_from_the_hub(built):
-    for name, files in built.items():
-        examples = files[f"{name}.py"].decode().split("Examples:\n")[1].split('"""')[0]
-        assert f'= evaluate.load("lab/{name}", revision="{VERSION}")\n' in examples, name
-        assert "metric_path" not in files[f"{name}.py"].decode(), name
-
-
 def test_a_citation_is_of_the_package_and_of_the_study_that_the_card_names():
     entry = re.compile(r"^@\w+\{([^,\s]+),\n.*?^\}", re.MULTILINE | re.DOTALL)
     known = {
@@ -129,8 +124,11 @@ def test_a_card_is_a_space_with_a_form_and_loads_its_own_name_at_its_own_version
         assert (header["sdk"], header["app_file"], header["license"]) == ("gradio", "app.py", "apache-2.0")
         assert {type(value) for value in header.values()} <= {str, bool, list}
         assert f'evaluate.load("lab/{name}", revision="{VERSION}")' in section(body, "How to use")
-        assert "metric_path" not in body
+        examples = files[f"{name}.py"].decode().split("Examples:\n")[1].split('"""')[0]
+        assert f'= evaluate.load("lab/{name}", revision="{VERSION}")\n' in examples, name
+        assert "metric_path" not in body + files[f"{name}.py"].decode(), name
         assert spaces.NOT_A_RANKING in section(body, "Limits")
+        assert "## Anchor values" in (Path(metric_path(name)) / "README.md").read_text()
 
 
 def test_the_output_in_a_card_is_what_the_module_computes(built):
@@ -250,3 +248,37 @@ def test_a_published_metric_computes_without_the_package_what_it_computes_to_the
     for name, (result, module) in found.items():
         assert result == repr(worked_example(name)), name
         assert f"lab--{name}" in module  # it is the downloaded one
+
+
+NAME = "leakage_uar"
+REPO = f"lab/{NAME}"
+TAG = f"v{__version__}"
+
+
+def push(name=NAME, **options):
+    lines = []
+    done = spaces.push_metric(Hub(), name, namespace="lab", say=lines.append, **options)
+    return done, lines
+
+
+def published():
+    """The files as a push writes them."""
+    return spaces.space_files(NAME, namespace="lab", version=__version__)
+
+
+def test_a_push_makes_a_space_with_one_commit_under_the_tag_of_the_release(hub):
+    done, _ = push()
+    commits = hub.commits("space", REPO)
+    assert (done.status, hub.repo("space", REPO).sdk, hub.repo("space", REPO).private) == ("created", "gradio", False)
+    assert [title for _, title in commits].count(f"Push {NAME} {TAG} with swapbias") == 1
+    assert hub.tags("space", REPO) == {TAG: commits[0][0]}
+    assert {path: data for path, data in hub.files("space", REPO).items() if path != ".gitattributes"} == published()
+
+
+def test_the_command_pushes_all_metrics_and_says_so(hub, capsys):
+    code = command("push", "metrics", "--namespace", "lab", "--private")
+    out, err = capsys.readouterr()
+    assert (code, err) == (0, "")
+    assert sorted(name for _, name in hub.repositories) == [f"lab/{name}" for name in metrics()]
+    assert all(hub.tags("space", f"lab/{name}") for name in metrics())
+    assert len(re.findall(rf"^lab/\w+: created \(private\), {TAG}", out, flags=re.MULTILINE)) == len(metrics())
