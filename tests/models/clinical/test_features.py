@@ -178,6 +178,9 @@ def test_a_text_and_a_window_that_notes_share_are_read_once(bert, read):
     assert len(read) == 3
     np.testing.assert_array_equal(again, first[:4][::-1])
     assert np.isnan(first[4]).all()
+    # 124 words are two windows of 62 tokens. The first note holds one of them twice, the second begins with it:
+    # two different windows in all, and the second note is the mean of what both give alone.
+    read.clear()
     head, tail = " ".join(["she has"] * 31), " ".join(["someone has"] * 31)
     twice, both = features.vectors([f"{head} {head}", f"{head} {tail}"])
     assert read == [64, 64]
