@@ -15,9 +15,8 @@ import pyarrow as pa
 
 from benchmarks.frame import FOLDER, Prepared, Scale, Side, Workload
 from benchmarks.measuring import memcpy_rate
-from swapbias.swapping.contexts import JUDGES
 from swapbias.swapping.swapper import Swapper
-from swapbias.swapping.table import load_table
+from swapbias.swapping.table import load_table, rules
 
 MEGABYTES = 200.0
 WORDS, SAME = "one regex, the paper's 11 terms", "one regex, all 251 terms"
@@ -146,7 +145,7 @@ def _prepare(scale: Scale) -> Prepared:
 def _by_context() -> Sequence[str]:
     """Terms that the regex always replaces by the same word, and the table by what stands beside them."""
     terms = load_table("resolved").terms
-    return [*JUDGES, *(text for text, term in terms.items() if len(term.others) > 1)]
+    return [*rules("context_rules.csv"), *(text for text, term in terms.items() if len(term.others) > 1)]
 
 
 def _same_words(given: list[str], ours: list[str], theirs: list[str], apart: Sequence[str]) -> str:

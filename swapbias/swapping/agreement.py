@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from swapbias.swapping.table import pattern, word_list
 
@@ -32,28 +32,25 @@ _CLOSED = word_list("no_verb_after_they")
 _JOINED = word_list("joined_verbs")
 
 
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """A form that takes another: where it begins and ends, counted from the pronoun's end (before it: below zero)."""
+class Verb(NamedTuple):
+    """A form that takes another, and where it begins in the text after the pronoun; below zero: before it."""
 
     start: int
-    end: int
     old: str
     new: str
 
 
-def agreeing(pronoun: str, before: str, after: str, *, plural: bool) -> list[Verb]:
+def agreeing(before: str, after: str, *, plural: bool) -> list[Verb]:
     """The verbs beside a subject pronoun that change with it.
 
     Decided are the verb that follows, also behind adverbs or joined by "and", contractions, and the auxiliary before
     the pronoun of a question. A verb further on is left.
 
     Args:
-        pronoun: as written; its length is what offsets before it are counted over.
-        before, after: the text on both sides.
+        before, after: the text on both sides of the pronoun.
         plural: the new pronoun is "they", else the old one.
 
-    >>> [(verb.old, verb.new) for verb in agreeing("she", "", " often walks home.", plural=True)]
+    >>> [(verb.old, verb.new) for verb in agreeing("", " often walks home.", plural=True)]
     [('walks', 'walk')]
     """
     forms = _PLURAL if plural else _SINGULAR
@@ -63,9 +60,8 @@ def agreeing(pronoun: str, before: str, after: str, *, plural: bool) -> list[Ver
     inverted = pattern("verb_before").search(before)
     asks = bool(inverted and pattern("question").search(before[: inverted.start(1)]))
     if inverted and _plain(inverted[1]) in forms and (asks or verb is None):
-        start = inverted.start(1) - len(before) - len(pronoun)
         new_form = _changed(inverted[1], forms[_plain(inverted[1])])
-        return [Verb(start, start + len(inverted[1]), inverted[1], new_form)]
+        return [Verb(inverted.start(1) - len(before), inverted[1], new_form)]
     if verb is None:
         word = pattern("next_word").match(after)
         past = plural and word and (_plain(word[1]) in _FIXED or word[1].lower().endswith("ed"))
@@ -80,7 +76,7 @@ def _contracted(found: re.Match[str], after: str, plural: bool) -> list[Verb]:
         return []
     has = pattern("verb_has").match(after, found.end())
     new = ("ve" if has else "re") if plural else "s"
-    return [Verb(found.start(1), found.end(1), found[1], _changed(found[1], new))]
+    return [Verb(found.start(1), found[1], _changed(found[1], new))]
 
 
 def _verb(after: str, plural: bool) -> tuple[Verb | None, int]:
@@ -91,7 +87,7 @@ def _verb(after: str, plural: bool) -> tuple[Verb | None, int]:
         if low in _ADVERBS or (low.endswith("ly") and low not in ("rely", "supply", "apply", "reply", "fly")):
             continue
         new = _other_form(low, plural)
-        return (Verb(word.start(1), at, word[1], _changed(word[1], new)) if new else None), at
+        return (Verb(word.start(1), word[1], _changed(word[1], new)) if new else None), at
     return None, at
 
 
@@ -107,7 +103,7 @@ def _joined(after: str, at: int, plural: bool) -> list[Verb]:
         if pattern("other_subject").search(between) or (not plural and pattern("infinitive").search(between)):
             return []
     new = _other_form(_plain(word[1]), plural)
-    return [Verb(word.start(1), word.end(1), word[1], _changed(word[1], new))] if new else []
+    return [Verb(word.start(1), word[1], _changed(word[1], new))] if new else []
 
 
 @cache

@@ -156,6 +156,22 @@ class Text:
         """The bytes of the buffer."""
         return signs_of(self.buffer)
 
+    @cached_property
+    def case(self) -> Ints:
+        """Of each term by its first two letters and the last: 0 lower, 1 capital ("He", "SHe"), 2 upper ("M")."""
+        start, end = self.found.start, self.found.end
+        first, second, last = (self.signs[place] for place in (start, np.minimum(start + 1, end - 1), end - 1))
+        capital = (first >= 65) & (first <= 90)
+        upper = capital & (second >= 65) & (second <= 90) & ((last < 97) | (last > 122))
+        found: Ints = capital.astype(np.int64) + upper
+        return found
+
+    def beside(self, start: int, end: int, row: int, reach: int) -> tuple[str, str]:
+        """What stands before and after a place, so many bytes of its row each; no character that is cut."""
+        first, last = int(self.offsets[row]), int(self.offsets[row + 1])
+        before, after = self.buffer[max(first, start - reach) : start], self.buffer[end : min(last, end + reach)]
+        return before.decode(errors="ignore"), after.decode(errors="ignore")
+
 
 class Matcher:
     """Finds terms. Where several begin at one place the longest is taken; found terms never overlap."""

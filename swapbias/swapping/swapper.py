@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.swapping.decisions import Decided, Decider
+from swapbias.swapping.decisions import Decider, Edits
 from swapbias.swapping.matches import Ints, Matcher, Matches, Text, padded
 from swapbias.swapping.referents import CUES, REASONS, WHOSE, Block, Persons
 from swapbias.swapping.resolvers import Resolver, resolve
@@ -29,44 +29,22 @@ from swapbias.swapping.table import (
 )
 
 
-def rebuilt(texts: pa.Array, buffer: bytes, offsets: Ints, decided: Decided) -> pa.Array:
-    """The texts with the decided replacements in place: large strings, null where those are.
-
-    Args:
-        texts: large strings, for which of them are null.
-        buffer: their bytes, padded.
-        offsets: where each begins in the buffer, and the end of the last.
-        decided: the replacements.
-    """
-    lengths = np.fromiter(map(len, decided.words), dtype=np.int64, count=len(decided.words))
-    grown = np.cumsum(lengths[decided.word] - (decided.end - decided.start))
-    moved = offsets + np.append(0, grown)[np.searchsorted(decided.start, offsets, side="left")]
+def rebuilt(texts: pa.Array, text: Text, edits: Edits) -> pa.Array:
+    """The texts with what is replaced in place: large strings, null where those are."""
+    offsets, buffer = text.offsets, text.buffer
+    start, end, word = edits.places[:3]
+    lengths = np.fromiter(map(len, edits.words), dtype=np.int64, count=len(edits.words))
+    grown = np.cumsum(lengths[word] - (end - start))
+    moved = offsets + np.append(0, grown)[np.searchsorted(start, offsets, side="left")]
+    # Pieces of the text, cut at both ends of all that is replaced, then its padding and the words: Arrow takes turns.
+    between = np.stack([start, end], axis=1).ravel()
+    cuts = np.concatenate([[0], between, [offsets[-1], len(buffer)], len(buffer) + np.cumsum(lengths)])
+    values = [None, pa.py_buffer(cuts), pa.py_buffer(b"".join([buffer, *edits.words]))]
+    order = np.arange(len(between) + 1)
+    order[1::2] = len(between) + 2 + word
+    joined = pa.Array.from_buffers(pa.large_binary(), len(cuts) - 1, values).take(pa.array(order)).buffers()[2]
     valid = None if not texts.null_count else pa.array(texts.is_valid()).buffers()[1]
-    joined = _assembled(buffer, int(offsets[-1]), decided, lengths)
-    return pa.Array.from_buffers(pa.large_string(), len(texts), [valid, pa.py_buffer(moved.astype(np.int64)), joined])
-
-
-def _assembled(buffer: bytes, size: int, decided: Decided, lengths: Ints) -> pa.Buffer:
-    """The new bytes, as Arrow lays out the values of an array that takes turns between the text and the words.
-
-    The text is cut at the start and end of every replacement, so that every other piece is kept; then come the spaces
-    that it is padded with, and the words.
-    """
-    times = len(decided.word)
-    if not times:
-        return pa.py_buffer(buffer).slice(0, size)
-    ends = np.empty(2 * times + 3 + len(lengths), dtype=np.int64)
-    ends[0], ends[1 : 2 * times + 1 : 2], ends[2 : 2 * times + 2 : 2] = 0, decided.start, decided.end
-    ends[2 * times + 1 : 2 * times + 3] = size, len(buffer)
-    ends[2 * times + 3 :] = len(buffer) + np.cumsum(lengths)
-    pieces = pa.Array.from_buffers(
-        pa.large_binary(),
-        len(ends) - 1,
-        [None, pa.py_buffer(ends), pa.py_buffer(b"".join([buffer, *decided.words]))],
-    )
-    order = np.arange(2 * times + 1)
-    order[1::2] = 2 * times + 2 + decided.word
-    return pieces.take(pa.array(order)).buffers()[2]
+    return pa.Array.from_buffers(pa.large_string(), len(texts), [valid, pa.py_buffer(moved), joined])
 
 
 MODES = ("swap", "neutralise")
@@ -254,31 +232,29 @@ class Swapper:
         mine = Text(buffer, offsets, Matches(found.start[own], found.end[own], found.term[own]), rows[own])
         left, unread = np.zeros((size, len(REASONS)), dtype=np.int32), np.zeros(size, dtype=bool)
         doubt, doubtful_words = np.zeros(size), np.zeros(size, dtype=np.int32)
-
-        def others(persons: Persons, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
-            cue = persons.is_cue(found.term)
+        choice = self._deciders[mode].choices(mine)
+        if self._persons:
+            cue = self._persons.is_cue(found.term)
             named = Matches(found.start[cue], found.end[cue], found.term[cue])
-            block = Block(buffer, offsets, mine.found, mine.rows, kept, named)
-            done = persons.decide(block, patients)
-            patients[:], doubt[:], doubtful_words[:], why = done.sides, done.doubt, done.doubtful_words, done.why
+            block = Block(buffer, offsets, mine.found, mine.rows, choice >= 0, named)
+            done = self._persons.decide(block, patients)
+            patients, doubt, doubtful_words, why = done.sides, done.doubt, done.doubtful_words, done.why
             if self.resolver:
-                why, unread[:] = resolve(self.resolver, block, done, self.spouses)
+                why, unread = resolve(self.resolver, block, done, self.spouses)
             np.add.at(left, (mine.rows[why > 0], why[why > 0] - 1), 1)
-            return why > 0
-
-        stays = partial(others, self._persons) if self._persons else None
-        decided = self._deciders[mode].decide(mine, stays)
+            choice[why > 0] = -1
+        edits = self._deciders[mode].edits(mine, choice)
         times = np.bincount(found.term[clinical], minlength=1)
         return Swapped(
-            texts=pa.chunked_array([rebuilt(texts, buffer, offsets, decided)]),
-            replaced=_counts(decided.rows, size),
+            texts=pa.chunked_array([rebuilt(texts, mine, edits)]),
+            replaced=_counts(edits.places[3], size),
             specific=_counts(rows[clinical], size),
             sides=np.sign(
-                np.bincount(decided.rows, weights=decided.sides, minlength=size)
+                np.bincount(edits.places[3], weights=edits.places[4], minlength=size)
                 if self._persons is None
                 else np.array([-1, 1, 0])[patients]
             ).astype(np.int8),
-            terms=decided.counts,
+            terms=edits.counts,
             specific_terms=Counter(
                 {self._names[number]: int(times[number]) for number in np.flatnonzero(times).tolist()}
             ),

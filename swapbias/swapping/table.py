@@ -2,11 +2,11 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, AnyStr, NamedTuple
+from typing import Any, NamedTuple
 
 from swapbias.errors import UsageError, quoted
 from swapbias.files import not_utf8
@@ -22,6 +22,11 @@ DEMOGRAPHIC = frozenset({"m", "f", "wm", "wf", "bm", "bf", "hm", "hf", "aam", "a
 
 UNITS = ("y", "yo", "yr", "yrs", "o")  # the last after "y/"
 GLUED = frozenset(f"{unit}{letters}" for unit in UNITS for letters in DEMOGRAPHIC)
+
+
+def unit_of(glued: str) -> int:
+    """How many letters of "yom" are the unit."""
+    return max(len(unit) for unit in UNITS if glued[: len(unit)] == unit and glued[len(unit) :] in DEMOGRAPHIC)
 
 
 @cache
@@ -86,30 +91,15 @@ class Rule(NamedTuple):
     after: str
     unless: str
 
-    def fits(self, holds: Callable[[str], bool], before: AnyStr, after: AnyStr) -> bool:
-        """Whether it fits a word: ``holds`` says whether a fact does, by its name."""
-        return (
-            all(holds(name.lstrip("!")) != name.startswith("!") for name in self.when)
-            and bool(not self.before or _compiled(self.before, type(before)).search(before))
-            and bool(not self.after or _compiled(self.after, type(after)).match(after))
-            and not (self.unless and _compiled(self.unless, type(before)).search(before))
-        )
-
 
 @cache
-def _compiled(text: str, kind: type) -> Any:
-    whole = filled(text)
-    return re.compile(whole if kind is str else whole.encode())
-
-
-@cache
-def rules(name: str, *more: str) -> Mapping[str, Sequence[Rule]]:
+def rules(name: str) -> Mapping[str, Sequence[Rule]]:
     """The rules of a table by the words that they are of, in order: of a word the first decides that fits."""
-    columns, found = ("when", "before", "after", "unless", *more), dict[str, list[Rule]]()
+    columns, found = ("when", "before", "after", "unless"), dict[str, list[Rule]]()
+    sets = {"%letters%": DEMOGRAPHIC, "%glued%": GLUED}
     for row in read_table(corpus_dir("gender_lexicon") / name, ("words", "says", *columns), optional=columns):
-        for word in row["words"].split():
-            patterns = (row[one] for one in columns[1:4])
-            found.setdefault(word, []).append(Rule(row, row["when"].split(), *patterns))
+        for word in sets.get(row["words"], row["words"].split()):
+            found.setdefault(word, []).append(Rule(row, row["when"].split(), *(row[one] for one in columns[1:])))
     return found
 
 

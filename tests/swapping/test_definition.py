@@ -11,8 +11,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from swapbias.swapping.agreement import agreeing, article_before
-from swapbias.swapping.contexts import JUDGES, Judged
-from swapbias.swapping.decisions import as_written, in_case, is_phrase
+from swapbias.swapping.decisions import as_written, in_case, is_phrase, verdict
 from swapbias.swapping.his_or_him import NEAR, WINDOW, is_pronoun, log_odds_of_his
 from swapbias.swapping.swapper import Swapper
 from swapbias.swapping.table import COUNTED_BIRTHS, DEMOGRAPHIC, GLUED, clinical_terms, kept_phrases
@@ -112,11 +111,10 @@ def slow(text, name, mode):
             continue
         before = text[:start].encode()[-WINDOW:].decode(errors="ignore")
         after = text[end:].encode()[:WINDOW].decode(errors="ignore")
-        judge = JUDGES.get(low) if table.context else None
-        judged = judge(written, before[-NEAR:], after[:NEAR]) if judge else Judged(True)
-        if not judged.swap:
+        says = verdict(written, before[-NEAR:], after[:NEAR]) if table.context else "yes"
+        if says == "no":
             continue
-        choice = term.others.index(judged.becomes) if judged.becomes else choice_of(term, before, after, table)
+        choice = choice_of(term, before, after, table) if says == "yes" else term.others.index(says)
         target = (term.others if mode == "swap" else term.neutral)[choice]
         terms[f"{low} -> {target.lower() or '(removed)'}"] += 1
         sides += 2 * term.side - 1
@@ -125,9 +123,10 @@ def slow(text, name, mode):
     for one in joined(swapped, text) if mode == "neutralise" and table.context else swapped:
         start, end, low, word = one.start, one.end, one.low, one.word
         written = text[start:end]
-        for verb in agreeing(written, one.before, one.after, plural=True) if one.target == "they" else ():
+        for verb in agreeing(one.before, one.after, plural=True) if one.target == "they" else ():
             if verb.old.lower() not in table.terms:
-                edits.setdefault(end + verb.start, (end + verb.end, verb.new))
+                place = (end if verb.start >= 0 else start) + verb.start
+                edits.setdefault(place, (place + len(verb.old), verb.new))
                 terms[f"{verb.old.lower()} -> {verb.new.lower()}"] += 1
         end = one.upto
         if not word:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from swapbias.errors import UsageError
-from swapbias.swapping.contexts import ALWAYS
+from swapbias.swapping.decisions import ALWAYS
 from swapbias.swapping.his_or_him import is_pronoun, log_odds_of_his
 from swapbias.swapping.matches import Matcher, padded
 from swapbias.swapping.swapper import Swapper
