@@ -56,6 +56,8 @@ def test_a_folder_and_a_repository_stand_in_one_comparison(hub, tmp_path, capsys
     assert "other and small compared" in (tmp_path / "both" / "report.html").read_text()
     for number, names in enumerate((["mine", "bob/audits"], ["bob/audits", "mine"])):
         compare(names, tmp_path / str(number))
+        with (tmp_path / str(number) / "side_by_side.csv").open(newline="") as handle:
+            assert next(csv.DictReader(handle))["other @ bob/audits: value"] == "0.25"
 
 
 def test_runs_without_scored_rows_stand_side_by_side_alone(hub, tmp_path, capsys):

@@ -20,6 +20,7 @@ from swapbias.runs.plan import Settings, plan_tasks
 from swapbias.studies.catalogue import config_rows
 from swapbias.studies.study import PROMPT_COLUMNS
 from tests import tiny
+from tests.cli.test_cli import swapbias
 from tests.models.chat.server import ChatServer, cut_off
 
 STUDY = ("adjective_coreference",)
@@ -222,6 +223,18 @@ def test_a_model_runs_here_or_at_a_service_and_not_both(tmp_path):
     assert (judge.model, judge.max_cost) == ("rater", None)
 
 
+def test_a_dry_run_tells_requests_and_cost_and_sends_nothing(rows, tmp_path):
+    with ChatServer(biased(rows)) as server:
+        done = swapbias(
+            "audit", "--study", "adjective_coreference", "--chat", "tiny", "--base-url", server.base_url,
+            "-M", "price-in=1", "-M", "price-out=2", "--dry-run", cwd=tmp_path,
+        )  # fmt: skip
+        assert server.requests == []
+    assert "7,680 requests to send" in done.stdout  # 48 pairs x 2 sides x 16 conditions x 5 trials
+    assert "at most about" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_dry_run_asks_nobody_what_kind_a_model_is(monkeypatch):
     from transformers import AutoConfig
 
@@ -246,9 +259,6 @@ def test_the_limit_holds_for_each_trial():
     # 8 prompts a trial, five trials.
     told = list(plan_sentences(Settings(studies=STUDY, limit=8, options=(options_of(),))))
     assert told[0].startswith("adjective_coreference answers: 40 prompts for tiny; 40 requests to send")
-    told = "".join(plan_sentences(Settings(studies=STUDY, options=(options_of(price_in=1.0, price_out=2.0),))))
-    assert "7,680 requests to send" in told  # 48 pairs x 2 sides x 16 conditions x 5 trials
-    assert "at most about" in told
     for most, more in ((1_535, True), (1_536, False)):  # 48 pairs x 2 sides x 16 conditions
         told = "".join(plan_sentences(Settings(studies=STUDY, options=(options_of(trials=1, max_requests=most),))))
         assert ("That is more than -M max-requests allows: 1,535." in told) == more

@@ -483,3 +483,19 @@ def test_corpora_without_a_folder_say_so(tmp_path):
     with pytest.raises(UsageError, match="reads no folder, expected clinical_notes"):
         local_corpus("gendered_stigma", tmp_path)
     assert load_corpus("clinical_notes").local is not None
+
+
+def test_the_papers_table_shows_that_augmentation_equalises():
+    rows = [row for row in published_rows("phenotype_fairness") if row["experiment"] == "phenotyping"]
+    assert len(rows) == 256  # 4 embeddings x 4 regimes x 4 phenotypes x 4 measures
+    mean = {
+        (measure, regime): np.mean(
+            [float(row["value"]) for row in rows if (row["measure"], row["subset"]) == (measure, regime)]
+        )
+        for measure in ("flip_rate", "tprr", "fprr", "macro_f1")
+        for regime in RULES
+    }
+    assert mean["flip_rate", "augmented"] < 0.01 < 0.04 < mean["flip_rate", "original"]
+    assert mean["tprr", "augmented"] > 0.98 > mean["tprr", "original"]
+    assert mean["fprr", "augmented"] > 0.98 > mean["fprr", "original"]
+    assert abs(mean["macro_f1", "augmented"] - mean["macro_f1", "original"]) < 0.03
