@@ -5,7 +5,7 @@ import os
 import platform
 import shutil
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -188,7 +188,7 @@ def swap_files(
     if why and uploaded_to:
         raise UsageError(
             f"These rows are credentialed ({why}), and {uploaded_to} was not declared as a place for them. Choose an "
-            "--out on this machine, or add --own-store where only those who may read them can read that place."
+            "--out on this machine, or add -M own-store where only those who may read them can read that place."
         )
     if why and job.resolver and job.resolver.sends_text:
         raise UsageError(
@@ -197,7 +197,7 @@ def swap_files(
         )
     job = replace(job, whose=whose, gender=gender, credentialed=bool(why))
     schema = schema_of(source.schema, job)
-    settings = _settings(job, source, swapper, why)
+    settings = {**_settings(job, source, swapper, why), "part_bytes": part_bytes}
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file, expected a folder. Choose another --out.")
     spec = (out.resolve(), replace(job, resolver=None))
@@ -497,7 +497,7 @@ def _cut(batches: Batches, column: str, part_bytes: int) -> Iterator[tuple[pa.Ta
 
 
 def _planned_parts(
-    folder: Path, parts: Iterable[tuple[pa.Table, int]], finished: Mapping[int, Totals], batch_rows: int
+    folder: Path, parts: Iterable[tuple[pa.Table, int]], finished: Collection[int], batch_rows: int
 ) -> Iterator[Part]:
     """The parts that are not finished, with the file that holds the rows of each."""
     first = before = 0
@@ -508,11 +508,6 @@ def _planned_parts(
                 writer.write_table(table, max_chunksize=batch_rows)
             yield {"name": name, "part": number, "first": first, "rows": rows, "bytes": position - before}
             before = position
-        elif finished[number].rows_read != rows:
-            raise UsageError(
-                f"Part {number} was written with {finished[number].rows_read} rows, and {rows} belong to it now: "
-                "it was begun with another size of parts. Give the same, or choose another --out."
-            )
         first += rows
 
 
