@@ -171,6 +171,16 @@ def components(values, factors, sides):
     return np.sqrt(np.linalg.solve(expected, [left @ kernel @ left for kernel in kernels]))
 
 
+def test_the_moments_of_a_balanced_table_are_those_of_its_analysis_of_variance():
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(6, 1)) + 2 * rng.normal(size=(1, 8)) + 0.5 * rng.normal(size=(6, 8))
+    rows, columns = np.indices(table.shape).reshape(2, -1)
+    rest = table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
+    residual = (rest**2).sum() / (5 * 7)
+    by_hand = [table.mean(1).var(ddof=1) - residual / 8, table.mean(0).var(ddof=1) - residual / 6, residual]
+    assert components(table.ravel(), [rows, columns], np.zeros(48)) ** 2 == pytest.approx(by_hand)
+
+
 def released(corpus, model, experiment):
     leaf = load_corpus(corpus)
     one = next(one for one in leaf.released if (one.model, one.experiment) == (model, experiment))
