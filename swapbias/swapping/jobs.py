@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError, quoted
-from swapbias.files import TEMPORARY, as_csv, parse_json, temporary_for, write_whole
+from swapbias.files import TEMPORARY, as_csv, json_file, parse_json, temporary_for, write_whole
 from swapbias.privacy import is_left_over, why_credentialed, writing
 from swapbias.studies import shown_names
 from swapbias.swapping.cluster import LOCAL, Engine, Part, Work, worker_pool
@@ -369,7 +369,7 @@ def _begin_or_resume(out: Path, settings: Mapping[str, Any]) -> dict[int, Totals
     elif not all(map(is_left_over, out.iterdir())):
         raise UsageError(f"{out} is not empty. Choose another --out.")
     else:
-        _write_manifest(out, {"status": "running", **settings})
+        write_whole(out / MANIFEST, json_file({"status": "running", **settings}))
     (out / "data").mkdir(exist_ok=True)
     shutil.rmtree(out / _PLANNED, ignore_errors=True)
     finished = {}
@@ -453,12 +453,8 @@ def _finish(out: Path, settings: Mapping[str, Any], totals: Totals, split: str) 
     shown = {name: settings[name] for name in ("column", "mode", "table")}
     card = (files("swapbias.swapping") / "swapped_card.md").read_text(encoding="utf-8")
     write_whole(out / "README.md", card.format(**shown, split=split, warning=warning).encode())
-    parts = len([*out.glob("data/*.parquet")])
-    _write_manifest(out, {"status": "complete", **settings, "parts": parts, "totals": totals.counts()})
-
-
-def _write_manifest(out: Path, manifest: Mapping[str, Any]) -> None:
-    write_whole(out / MANIFEST, f"{json.dumps(manifest, indent=2, ensure_ascii=False)}\n".encode())
+    done = {"parts": len([*out.glob("data/*.parquet")]), "totals": totals.counts()}
+    write_whole(out / MANIFEST, json_file({"status": "complete", **settings, **done}))
 
 
 # The rows of the input, cut into parts: each waits in a file of the output folder until a worker has done it
