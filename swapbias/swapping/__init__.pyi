@@ -16,7 +16,7 @@ from .cluster import (
     library_versions as library_versions,
     worker_pool as worker_pool,
 )
-from .his_or_him import (
+from .grammar import (
     by_words as by_words,
     features as features,
     first_word as first_word,

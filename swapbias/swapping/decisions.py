@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.studies import corpus_dir, read_table
-from swapbias.swapping.agreement import agreeing, article_before
-from swapbias.swapping.his_or_him import (
+from swapbias.swapping.grammar import (
     NEAR,
     SURE,
     WINDOW,
+    agreeing,
+    article_before,
     by_words,
     in_context,
     is_pronoun,

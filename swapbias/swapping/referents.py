@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.swapping.his_or_him import by_words, first_word, last_word
+from swapbias.swapping.grammar import by_words, first_word, last_word
 from swapbias.swapping.matches import Bytes, Ints, Matches, Text
 from swapbias.swapping.table import DEMOGRAPHIC, GLUED, byte_pattern, filled, pattern, rules, weights_of, word_list
 
