@@ -193,7 +193,9 @@ def _read_files(files: Sequence[Path], schema: pa.Schema, column: str | None, ro
 def _batches(file: Path, schema: pa.Schema, rows: int) -> Batches:
     if (ending := str(format_of(file))) in _DELIMITERS:
         return _csv_batches(file, _DELIMITERS[ending], rows)
-    return _parquet_batches(file, rows) if ending == ".parquet" else _json_batches(file, schema)
+    if ending == ".parquet":
+        return _parquet_batches(file, rows)
+    return ((_json_batch(chunk, schema, where), position) for chunk, where, position in _json_chunks(file))
 
 
 def _in_schema(batch: pa.RecordBatch, schema: pa.Schema, column: str | None, name: str, done: int) -> pa.RecordBatch:
@@ -285,11 +287,6 @@ def _json_schema(path: Path) -> pa.Schema:
     if not fields:
         raise ValueError(f"{path.name} is empty, expected one JSON object per line. Give a file with rows.")
     return pa.schema(list(fields.values()))
-
-
-def _json_batches(path: Path, schema: pa.Schema) -> Batches:
-    for rows, where, position in _json_chunks(path):
-        yield _json_batch(rows, schema, where), position
 
 
 def _json_chunks(path: Path) -> Iterator[tuple[list[dict[str, Any]], str, int]]:

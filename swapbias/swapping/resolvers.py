@@ -66,7 +66,12 @@ def load_resolver(name: str, load: LoadOptions | None = None, **settings: Any) -
         return ChatResolver(ChatOptions(model=name.removeprefix(CHAT), **chosen), load or LoadOptions())
     if settings:
         raise UsageError(f"{' and '.join(map(written, settings))} is of a chat model. Write --resolver chat:{name}.")
-    return TokenResolver.load(name, load or LoadOptions())
+    from transformers import AutoModelForTokenClassification
+
+    load = load or LoadOptions()
+    model, tokenizer, pin = load_model(name, AutoModelForTokenClassification, load)
+    pinned = pin.get("revision") or pin.get("sha256") or ""
+    return TokenResolver(model, tokenizer, f"{Path(name).name} {str(pinned)[:12]}".strip(), load.batch_size)
 
 
 class ChatResolver:
@@ -131,15 +136,6 @@ class TokenResolver:
             )
         self.name, self._model, self._tokenizer, self._batch_size = name, model, tokenizer, batch_size
         self._columns, self._limit = [labels[one] for one in CLASSES], length_limit(tokenizer, model)
-
-    @classmethod
-    def load(cls, name: str, load: LoadOptions) -> "TokenResolver":
-        """From a folder or Hub id; a ValueError where there is no such model."""
-        from transformers import AutoModelForTokenClassification
-
-        model, tokenizer, pin = load_model(name, AutoModelForTokenClassification, load)
-        pinned = pin.get("revision") or pin.get("sha256") or ""
-        return cls(model, tokenizer, f"{Path(name).name} {str(pinned)[:12]}".strip(), load.batch_size)
 
     def whose(self, notes: Sequence[MarkedNote]) -> list[list[str] | None]:
         """See ``Resolver``; a word that no window holds is not read."""
