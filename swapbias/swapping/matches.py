@@ -136,6 +136,10 @@ class Matches:
     end: Ints
     term: Ints
 
+    def at(self, chosen: NDArray[np.bool_]) -> "Matches":
+        """Those of the matches."""
+        return Matches(self.start[chosen], self.end[chosen], self.term[chosen])
+
 
 @dataclass(frozen=True, eq=False)
 class Text:
@@ -212,7 +216,7 @@ class Matcher:
         found, key = self._known(letters, *self._likely_words(letters, int(offsets[-1]), cuts), cuts)
         if self._phrases:
             found = self._with_phrases(buffer, offsets, found, key)
-        return self._beside_no_digits(buffer, offsets, _chosen(found, found.term >= 0))
+        return self._beside_no_digits(buffer, offsets, found.at(found.term >= 0))
 
     def _likely_words(self, letters: _Letters, size: int, cuts: Ints) -> tuple[Ints, Words]:
         """Starts and first eight letters of the words that may be keys: about one in fifty of all words."""
@@ -275,7 +279,7 @@ class Matcher:
         before = _IS_DIGIT[signs[start - 1]] & (start > offsets[row - 1])
         kept = np.ones(len(found.start), dtype=bool)
         kept[places] = ~(before | (_IS_DIGIT[signs[end]] & (end < offsets[row])))
-        return _chosen(found, kept)
+        return found.at(kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,13 +347,9 @@ def _bucket(low: Words) -> Ints:
     return ((low * _MIX) >> np.uint64(48)).view(np.int64)
 
 
-def _chosen(found: Matches, kept: NDArray[np.bool_]) -> Matches:
-    return Matches(found.start[kept], found.end[kept], found.term[kept])
-
-
 def _merged(found: Matches, longer: Sequence[tuple[int, int, int]]) -> Matches:
     """Single words and phrases in order; the earlier and then the longer one wins where they overlap."""
-    single = _chosen(found, found.term >= 0)
+    single = found.at(found.term >= 0)
     if not longer:
         return single
     start, end, term = (

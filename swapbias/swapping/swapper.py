@@ -4,11 +4,10 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
 from swapbias.swapping.decisions import Decider, Edits
-from swapbias.swapping.matches import Ints, Matcher, Matches, Text, padded
+from swapbias.swapping.matches import Ints, Matcher, Text, padded
 from swapbias.swapping.referents import CUES, REASONS, WHOSE, Block, Persons
 from swapbias.swapping.resolvers import Resolver, resolve
 from swapbias.swapping.table import (
@@ -128,10 +127,9 @@ class Swapper:
             self._names += sorted(kept_phrases() - {name.lower() for name in self._names})
         self.whose, self.spouses, self.resolver = whose, spouses, resolver
         self._persons = self._prepared_persons()
-        counted = {at: term for at, term in enumerate(self._names) if term in COUNTED_BIRTHS}
-        counted = {at: term for at, term in counted.items() if at >= len(self._terms)}
-        self._births = {at: COUNTED_BIRTHS[term][1] for at, term in counted.items()}
-        spellings = [COUNTED_BIRTHS[term][0] if at in counted else term for at, term in enumerate(self._names)]
+        more = enumerate(self._names[len(self._terms) :], start=len(self._terms))
+        self._births = {at: COUNTED_BIRTHS[name][1] for at, name in more if name in COUNTED_BIRTHS}
+        spellings = [COUNTED_BIRTHS[one][0] if at in self._births else one for at, one in enumerate(self._names)]
         self._matcher = Matcher(spellings, beside_digits=DEMOGRAPHIC | GLUED | {"g"})
         self._deciders = {mode: Decider(self.table, mode) for mode in MODES}
 
@@ -211,58 +209,52 @@ class Swapper:
             )
         given = _as_chunks(texts)
         _keep_what_is_freed()
-        sides, parts, done = _sides(genders, len(given)), [], 0
-        for block in _blocks(given):
-            parts.append(self._block(block, mode, sides[done : done + len(block)]))
-            done += len(block)
-        return _joined(parts, given.type)
+        size, chunks, first = len(given), [], 0
+        done = Swapped(
+            given, np.zeros(size, np.int32), np.zeros(size, np.int32), np.zeros(size, np.int8), Counter(), Counter(),
+            np.zeros((size, len(REASONS)), np.int32), np.zeros(size), np.zeros(size, np.int32), np.zeros(size, bool),
+        )  # fmt: skip
+        sides = _sides(genders, size)
+        for block, buffer, offsets in _blocks(given):
+            rows = slice(first, first + len(block))
+            first = rows.stop
+            text, edits = self._decided(buffer, offsets, mode, sides[rows], rows, done)
+            chunks.append(rebuilt(block, text, edits))
+        changed = pa.chunked_array(chunks, type=pa.large_string())
+        return replace(done, texts=changed if pa.types.is_null(given.type) else changed.cast(given.type))
 
-    def _block(self, texts: pa.Array, mode: str, patients: Ints) -> Swapped:
-        buffer, offsets = _bytes_of(texts)
+    def _decided(
+        self, buffer: bytes, offsets: Ints, mode: str, patients: Ints, rows: slice, done: Swapped
+    ) -> tuple[Text, Edits]:
+        """What is replaced in a block, which stands in some rows of all texts; the report is added to ``done``."""
         found = self._matcher.find(buffer, offsets)
-        size = len(texts)
-        rows = np.repeat(np.arange(size), np.diff(np.searchsorted(found.start, offsets)))
-        own = found.term < len(self._terms)
-        clinical = self._is_clinical[found.term]
-        for place in np.flatnonzero(np.isin(found.term, list(self._births))).tolist():
-            row_end = int(offsets[rows[place] + 1])
-            clinical[place] = bool(
-                self._births[int(found.term[place])].match(buffer, int(found.start[place]), row_end)
-            )
-        mine = Text(buffer, offsets, Matches(found.start[own], found.end[own], found.term[own]), rows[own])
-        left, unread = np.zeros((size, len(REASONS)), dtype=np.int32), np.zeros(size, dtype=bool)
-        doubt, doubtful_words = np.zeros(size), np.zeros(size, dtype=np.int32)
-        choice = self._deciders[mode].choices(mine)
+        size = len(offsets) - 1
+        row = np.repeat(np.arange(size), np.diff(np.searchsorted(found.start, offsets)))
+        clinical, own = self._is_clinical[found.term], found.term < len(self._terms)
+        for at in np.flatnonzero(np.isin(found.term, list(self._births))).tolist():
+            birth = self._births[found.term[at]]
+            clinical[at] = birth.match(buffer, int(found.start[at]), int(offsets[row[at] + 1])) is not None
+        text = Text(buffer, offsets, found.at(own), row[own])
+        choice = self._deciders[mode].choices(text)
         if self._persons:
-            cue = self._persons.is_cue(found.term)
-            named = Matches(found.start[cue], found.end[cue], found.term[cue])
-            block = Block(buffer, offsets, mine.found, mine.rows, choice >= 0, named)
-            done = self._persons.decide(block, patients)
-            patients, doubt, doubtful_words, why = done.sides, done.doubt, done.doubtful_words, done.why
+            cues = found.at(self._persons.is_cue(found.term))
+            block = Block(buffer, offsets, text.found, text.rows, choice >= 0, cues)
+            whose = self._persons.decide(block, patients)
+            patients, why = whose.sides, whose.why
+            done.doubt[rows], done.doubtful_words[rows] = whose.doubt, whose.doubtful_words
             if self.resolver:
-                why, unread = resolve(self.resolver, block, done, self.spouses)
-            np.add.at(left, (mine.rows[why > 0], why[why > 0] - 1), 1)
+                why, done.unread[rows] = resolve(self.resolver, block, whose, self.spouses)
+            np.add.at(done.left[rows], (text.rows[why > 0], why[why > 0] - 1), 1)
             choice[why > 0] = -1
-        edits = self._deciders[mode].edits(mine, choice)
+        edits = self._deciders[mode].edits(text, choice)
+        weights = np.bincount(edits.places[3], weights=edits.places[4], minlength=size)
+        done.sides[rows] = np.array([-1, 1, 0])[patients] if self._persons else np.sign(weights)
+        done.replaced[rows] = np.bincount(edits.places[3], minlength=size)
+        done.specific[rows] = np.bincount(row[clinical], minlength=size)
         times = np.bincount(found.term[clinical], minlength=1)
-        return Swapped(
-            texts=pa.chunked_array([rebuilt(texts, mine, edits)]),
-            replaced=_counts(edits.places[3], size),
-            specific=_counts(rows[clinical], size),
-            sides=np.sign(
-                np.bincount(edits.places[3], weights=edits.places[4], minlength=size)
-                if self._persons is None
-                else np.array([-1, 1, 0])[patients]
-            ).astype(np.int8),
-            terms=edits.counts,
-            specific_terms=Counter(
-                {self._names[number]: int(times[number]) for number in np.flatnonzero(times).tolist()}
-            ),
-            left=left,
-            doubt=doubt,
-            doubtful_words=doubtful_words,
-            unread=unread,
-        )
+        done.specific_terms.update({self._names[at]: int(times[at]) for at in np.flatnonzero(times).tolist()})
+        done.terms.update(edits.counts)
+        return text, edits
 
     @cached_property
     def _is_clinical(self) -> NDArray[np.bool_]:
@@ -313,51 +305,19 @@ def _as_chunks(texts: pa.Array | pa.ChunkedArray | Sequence[str | None]) -> pa.C
     return texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])
 
 
-def _blocks(texts: pa.ChunkedArray) -> Iterable[pa.Array]:
-    """Runs of rows with about ``_BLOCK`` bytes of text each; at least one, so that nothing gives an empty result."""
-    chunks = [chunk.cast(pa.large_string()) for chunk in texts.chunks] or [pa.array([], pa.large_string())]
-    whole = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
-    offsets, start = _offsets(whole), 0
-    while True:
-        end = int(np.searchsorted(offsets, offsets[start] + _BLOCK, side="right")) - 1
-        end = min(max(end, start + 1), len(whole))
-        yield whole.slice(start, end - start)
+def _blocks(texts: pa.ChunkedArray) -> Iterator[tuple[pa.Array, bytes, Ints]]:
+    """Runs of rows of about ``_BLOCK`` bytes: the texts, all of them padded as one, and where each begins in it."""
+    chunks = [chunk.cast(pa.large_string()) for chunk in texts.chunks if len(chunk)]
+    whole = chunks[0] if len(chunks) == 1 else pa.concat_arrays([*chunks, pa.array([], pa.large_string())])
+    start = 0
+    while start < len(whole):
+        _, begins, values = whole.buffers()
+        offsets = np.frombuffer(begins, dtype=np.int64)[whole.offset : whole.offset + len(whole) + 1]
+        end = max(int(np.searchsorted(offsets, offsets[start] + _BLOCK, side="right")) - 1, start + 1)
+        first, last = offsets[start], offsets[end]
+        buffer = padded(memoryview(values)[first:last] if values is not None else b"")
+        yield whole.slice(start, end - start), buffer, offsets[start : end + 1] - first
         start = end
-        if start >= len(whole):
-            return
-
-
-def _offsets(texts: pa.Array) -> Ints:
-    buffer = texts.buffers()[1]
-    if buffer is None or not len(texts):
-        return np.zeros(len(texts) + 1, dtype=np.int64)
-    return np.frombuffer(buffer, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
-
-
-def _bytes_of(texts: pa.Array) -> tuple[bytes, Ints]:
-    """The texts one after another, padded, and where each begins."""
-    offsets = _offsets(texts)
-    values = texts.buffers()[2]
-    start, end = int(offsets[0]), int(offsets[-1])
-    return padded(memoryview(values)[start:end] if values is not None else b""), offsets - start
-
-
-def _counts(rows: Ints, size: int) -> NDArray[np.int32]:
-    return np.bincount(rows, minlength=size).astype(np.int32)
-
-
-def _joined(parts: Sequence[Swapped], kind: pa.DataType) -> Swapped:
-    """One result of those of all blocks: arrays one after another, counts added."""
-    found: dict[str, Any] = {}
-    for one in fields(Swapped):
-        values = [getattr(part, one.name) for part in parts]
-        found[one.name] = sum(values, Counter()) if isinstance(values[0], Counter) else values
-    chunks = [chunk for texts in found.pop("texts") for chunk in texts.chunks]
-    texts = pa.chunked_array(chunks, type=pa.large_string())
-    joined: dict[str, Any] = {
-        name: value if isinstance(value, Counter) else np.concatenate(value) for name, value in found.items()
-    }
-    return Swapped(texts=texts if pa.types.is_null(kind) else texts.cast(kind), **joined)
 
 
 # --- texts without the group: the further words of a slot --------------------------------------------
@@ -372,27 +332,20 @@ def without_groups(texts: Sequence[str], words: Mapping[str, str]) -> list[str]:
     >>> without_groups(["Mary is an African-American woman. I trust her."], {"Mary": "[name]", "African American": "[race]"})
     ['[name] is a [race] person. I trust them.']
     """  # noqa: E501
-    return _built_in().neutralise([_replaced(text, words) for text in texts])
+    stands = {_plain(word): other for word, other in words.items()}
+    if stands:
+        longest = sorted(stands, key=lambda one: (-len(one), one))
+        named = "|".join(re.escape(word).replace(r"\ ", r"[\s-]+") for word in longest)
+        whole = re.compile(rf"(?<!\w)(?:(a)n?\s+)?({named})(?!\w)", re.IGNORECASE)
+        texts = [
+            whole.sub(lambda one: (f"{one[1]} " if one[1] else "") + stands[_plain(one[2])], text) for text in texts
+        ]
+    return _built_in().neutralise(texts)
 
 
 @cache
 def _built_in() -> Swapper:
     return Swapper()
-
-
-def _replaced(text: str, words: Mapping[str, str]) -> str:
-    known = {_plain(word): stands for word, stands in words.items()}
-    if not known:
-        return text
-    named = "|".join(
-        re.escape(word).replace(r"\ ", r"[\s-]+") for word in sorted(known, key=lambda one: (-len(one), one))
-    )
-    whole = re.compile(rf"(?<!\w)(?:(a)n?\s+)?({named})(?!\w)", re.IGNORECASE)
-
-    def stands(found: re.Match[str]) -> str:
-        return f"{found[1]} {known[_plain(found[2])]}" if found[1] else known[_plain(found[2])]
-
-    return whole.sub(stands, text)
 
 
 def _plain(word: str) -> str:
