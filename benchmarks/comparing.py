@@ -73,8 +73,8 @@ def _save_run(place: Path, number: int, asked: Any, corpora: Any) -> None:
 
     from swapbias.findings import disaggregate, judged
     from swapbias.runs import Results, Run, write_results
-    from swapbias.runs.run import score_rows
     from tests.baselines import RuleScorer
+    from tests.scoring import score_rows
 
     name = f"lab-{number % 7}/model-{number:03}"
     scorer = RuleScorer(_rule(number), model_id=name)

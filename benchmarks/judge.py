@@ -17,10 +17,10 @@ import pandas as pd
 from benchmarks.frame import Scale, Series, scaled
 from swapbias.findings import by_the_judge, disaggregate
 from swapbias.models import Progress, Scored, Scorer
-from swapbias.runs.run import score_rows
 from swapbias.runs.scorers import JudgedScorer
 from swapbias.studies import Prompt, config_rows, load_study
 from swapbias.studies.answer_scores import read_text
+from tests.scoring import score_rows
 
 STUDY, AUDITS = "stigma_vignettes", 60
 CONFIGS, DIFFERENT = ("advice_gender", "advice_race"), (6, 600)  # how many answers differ

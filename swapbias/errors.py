@@ -34,10 +34,8 @@ def need(what: str, *names: str, extra: str = "audit") -> None:
     missing = ["scikit-learn" if name == "sklearn" else name for name in names if find_spec(name) is None]
     if missing:
         listed = " and ".join([*filter(None, [", ".join(missing[:-1])]), missing[-1]])
-        raise MissingExtraError(
-            f"{what} needs {listed}, which {'is' if len(missing) == 1 else 'are'} not installed. "
-            f"Install with pip install 'swapbias[{extra}]'."
-        )
+        lacking = f"{listed}, which {'is' if len(missing) == 1 else 'are'} not installed"
+        raise MissingExtraError(f"{what} needs {lacking}. Install with pip install 'swapbias[{extra}]'.")
 
 
 @contextmanager

@@ -3,13 +3,12 @@
 import csv
 import hashlib
 import json
-import math
 import os
 import re
 import secrets
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -125,18 +124,10 @@ def is_url(place: object) -> bool:
 
 
 def as_json(value: Any) -> Any:
-    """A value as JSON holds it: keys as texts, lists for tuples, plain numbers for NumPy's, None for NaN."""
-    if isinstance(value, Mapping):
-        return {str(key): as_json(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_json(inner) for inner in value]
-    number = value.item() if hasattr(value, "item") else value  # of NumPy, which this room does without
-    return None if isinstance(number, float) and not math.isfinite(number) else number
+    """A value as JSON holds it: lists for tuples, plain numbers for NumPy's, None for NaN."""
+    from pydantic_core import to_json
 
-
-def json_file(value: Any) -> bytes:
-    """A JSON file that people can read; NaN becomes null."""
-    return f"{json.dumps(as_json(value), indent=2, ensure_ascii=False, allow_nan=False)}\n".encode()
+    return json.loads(to_json(value, inf_nan_mode="null", fallback=lambda one: one.item()))
 
 
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # what a spreadsheet takes for the start of a formula

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -236,15 +237,12 @@ def _pairs(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     """The pairs of an experiment, side by side; trials of one prompt are averaged."""
     mine = rows[(rows["experiment"] == experiment.name) & (rows["group"] != PLACEBO)]
     keys = ["experiment", "model_id", "construct", "condition", "template", "pair_id"]
-    each = (
-        mine.groupby([*keys, "group"], sort=False).agg(text=("text", "first"), score=("score", "mean")).reset_index()
-    )
+    each = mine.groupby([*keys, "group"], sort=False, as_index=False).agg({"text": "first", "score": "mean"})
     group, reference = (each[each["group"] == name] for name in (experiment.group, experiment.reference_group))
-    both = group.merge(reference, on=keys, suffixes=("", "_reference"))
-    names = {f"{name}_reference": f"reference_{name}" for name in ("group", "text", "score")}
-    both = both.rename(columns=names).assign(gap=both["score"] - both["score_reference"])
-    columns = ["group", "reference_group", "text", "reference_text", "score", "reference_score", "gap"]
-    return both.dropna(subset="gap")[[*keys, *columns]]
+    names = {name: f"reference_{name}" for name in ("group", "text", "score")}
+    both = group.merge(reference.rename(columns=names), on=keys)
+    both = both.assign(gap=both["score"] - both["reference_score"]).dropna(subset="gap")
+    return both[[*keys, *chain.from_iterable(names.items()), "gap"]]
 
 
 def _bar(title: str, total: int, *, disable: bool | None) -> Progress:

@@ -5,7 +5,6 @@ from .auto import (
     load_scorer as load_scorer,
     model_kind as model_kind,
     model_kinds as model_kinds,
-    read_as as read_as,
     unit_of as unit_of,
 )
 from .base import (

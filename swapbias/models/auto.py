@@ -123,10 +123,10 @@ def kinds() -> tuple[Kind, ...]:
 
 def kind_of(name: str) -> Kind:
     """The kind of that name; a UsageError naming the kinds there are."""
-    for one in kinds():
-        if one.name == name:
-            return one
-    raise UsageError(f"Unknown kind {name!r}: expected one of {', '.join(one.name for one in kinds())}.")
+    known = {one.name: one for one in kinds()}
+    if name not in known:
+        raise UsageError(f"Unknown kind {name!r}: expected one of {', '.join(known)}.")
+    return known[name]
 
 
 def model_kinds() -> tuple[str, ...]:
@@ -203,10 +203,7 @@ def _in_memory(model: Any, tokenizer: Any, name: str | None, kind: str | None, o
     elif callable(model) and not is_scorer and not (torch and isinstance(model, torch.nn.Module)):
         found = imported("classifier:CallableScorer")(model, model_id=label, batch_size=options.batch_size)
     elif not is_scorer:
-        raise UsageError(
-            f"A {made} cannot be audited. Give a Hub id, a folder, a transformers model or pipeline, "
-            "a scikit-learn pipeline with predict_proba, or a function of a list of texts."
-        )
+        raise UsageError(f"A {made} cannot be audited. Give a Hub id, a folder, a model, a pipeline or a function.")
     _check_kind(found.model_id, found.kind, kind)
     scorer: Scorer = found
     return scorer
@@ -287,8 +284,3 @@ def unit_of(experiment: Experiment, score: str) -> str:
     """The unit of a score column of an experiment, as the kind of its model declares it; else that of its score."""
     units = kind_of(experiment.kind).readings[experiment.reading].units
     return experiment.unit if score == "score" else units.get(score, experiment.unit)
-
-
-def read_as(scorer: Scorer, reading: str) -> Scorer:
-    """The scorer in another reading of its kind; a UsageError if there is none."""
-    return kind_of(scorer.kind).read_as(scorer, reading)

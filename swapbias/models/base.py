@@ -58,13 +58,8 @@ class Scored:
 
 
 def not_scored(parts: Iterable[str] = (), *, finite: bool = True) -> Scored:
-    """A prompt that the model could not read: NaN, as are the columns ``parts``."""
+    """A prompt without a score: NaN, as are the columns ``parts``; not ``finite``: the model gave NaN or infinity."""
     return Scored(math.nan, parts=dict.fromkeys(parts, math.nan), finite=finite)
-
-
-def not_finite(parts: Iterable[str] = ()) -> Scored:
-    """A prompt for which the model returned NaN or infinity."""
-    return not_scored(parts, finite=False)
 
 
 def ranked(names: Sequence[str], probabilities: Sequence[float], decimals: int = 6) -> str:
@@ -79,8 +74,7 @@ class Scorer(Protocol):
     ``identity``: what pins the model down in the manifest. ``expected``: numbers by ``Finding.key`` to compare with;
     None: published ones. ``chunk_rows``: rows scored before they are saved. ``sends_text``: whether texts leave this
     machine and the user's own services. ``negative_label``: the ``answer`` that means negative sentiment. ``notes``:
-    sentences on the scores, ``truncated`` (answers at the token
-    limit) and ``spent`` (requests so far).
+    sentences on the scores, ``truncated`` (answers at the token limit) and ``spent`` (requests so far).
     """
 
     model_id: str

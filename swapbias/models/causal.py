@@ -9,9 +9,9 @@ from typing import Any
 from transformers import AutoModelForCausalLM
 
 from swapbias.errors import UsageError
-from swapbias.models.base import DerivedScorer, Progress, Scored, not_finite, not_scored, ranked, silent
+from swapbias.models.base import DerivedScorer, Progress, Scored, not_scored, ranked, silent
 from swapbias.models.chat.local import open_ids
-from swapbias.models.engine.loglikelihood import Ends, Text, ends
+from swapbias.models.engine.loglikelihood import Text, ends_within
 from swapbias.models.loading import length_limit
 from swapbias.models.transformers_scorer import TransformersScorer
 from swapbias.studies import MASK, Prompt, load_lexicon
@@ -46,7 +46,7 @@ class CausalScorer(TransformersScorer):
         pairs = [f"{one.experiment}/{one.condition}/{one.template}/{one.pair_id}" for one in prompts]
         values = self.log_probabilities([one.text for one in prompts], on_progress, pairs)
         return [
-            not_scored() if value is None else Scored(value) if math.isfinite(value) else not_finite()
+            not_scored() if value is None else Scored(value) if math.isfinite(value) else not_scored(finite=False)
             for value in values
         ]
 
@@ -61,23 +61,14 @@ class CausalScorer(TransformersScorer):
         if not (self._begun or self._start):
             for ids, pair in zip(read, pairs, strict=False):
                 if ids and self._first.setdefault(pair, ids[0]) != ids[0]:
-                    raise UsageError(
-                        f"{self.model_id} has neither a BOS nor an EOS token, so that the first token of a text has "
-                        "no probability, and pairs differ in it. Name a model with one, or begin both texts alike."
-                    )
-        encoded = [[*self._start, *ids] for ids in read]
-        limit = length_limit(self.tokenizer, self.model)
-        fits = [index for index, ids in enumerate(encoded) if 1 < len(ids) <= limit]
-        found: list[float | None] = [None] * len(texts)
-        for places, values in self.ends([(encoded[index], 1) for index in fits]):
-            for place, value in zip(places, values, strict=True):
-                found[fits[place]] = value
-            on_progress(len(places))
-        return found
+                    why = f"{self.model_id} has neither a BOS nor an EOS token, and pairs differ in it"
+                    raise UsageError(f"{why}s first token. Name another model, or begin both texts alike.")
+        return self.ends([([*self._start, *ids], 1) for ids in read], on_progress)
 
-    def ends(self, texts: Sequence[Text]) -> Ends:
-        """Log-probabilities of the ends of texts after their beginnings, as they become known: places and values."""
-        return ends(self.model, texts, batch_size=self.batch_size)
+    def ends(self, texts: Sequence[Text], on_progress: Progress) -> list[float | None]:
+        """Log-probability of the end of each text after its beginning, in nats; None as ``log_probabilities``."""
+        limit = length_limit(self.tokenizer, self.model)
+        return ends_within(self.model, texts, limit, batch_size=self.batch_size, on_progress=on_progress)
 
 
 class AntonymScorer(DerivedScorer):
@@ -102,7 +93,7 @@ class AntonymScorer(DerivedScorer):
     def _scored(self, words: Sequence[str], values: Sequence[float | None]) -> Scored:
         """Words and values alternate: approving, disapproving."""
         if any(value is not None and not math.isfinite(value) for value in values):
-            return not_finite()
+            return not_scored(finite=False)
         known = [math.nan if value is None else value for value in values]
         odds = [bad - good for good, bad in zip(known[::2], known[1::2], strict=True)]
         named = [f"{good}/{bad}" for good, bad in zip(words[::2], words[1::2], strict=True)]
@@ -128,19 +119,14 @@ class AnswerOddsScorer(DerivedScorer):
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt; a ValueError for candidates that are not two answers."""
         pairs = [self._tokens(prompt) for prompt in prompts]
-        limit = length_limit(self.inner.tokenizer, self.inner.model)
-        fits = [at for at, (both, _) in enumerate(pairs) if max(map(len, both)) <= limit]
-        texts = [(ids, start) for both, start in (pairs[at] for at in fits) for ids in both]
-        values = [math.nan] * len(texts)
-        for places, found in self.inner.ends(texts):
-            for place, value in zip(places, found, strict=True):
-                values[place] = value
-            on_progress(len(places) / 2)
-        on_progress(len(pairs) - len(fits))
-        results = [not_scored(PARTS)] * len(pairs)
-        for at, *logs in zip(fits, values[::2], values[1::2], strict=True):
-            results[at] = _of_answers(prompts[at], logs, [len(ids) - pairs[at][1] for ids in pairs[at][0]])
-        return results
+        texts = [(ids, start) for both, start in pairs for ids in both]
+        values = self.inner.ends(texts, lambda done: on_progress(done / 2))
+        lengths = [len(ids) - start for ids, start in texts]
+        each = zip(prompts, values[::2], values[1::2], lengths[::2], lengths[1::2], strict=True)
+        return [
+            not_scored(PARTS) if right is None or wrong is None else _of_answers(prompt, (right, wrong), own)
+            for prompt, right, wrong, *own in each
+        ]
 
     def _tokens(self, prompt: Prompt) -> tuple[list[list[int]], int]:
         """The tokens of the prompt with each answer, and where the answers start; one start for both."""
@@ -159,7 +145,7 @@ def _of_answers(prompt: Prompt, logs: Sequence[float], lengths: Sequence[int]) -
     """The score by the log-probabilities of both answers and their numbers of tokens."""
     answers, odds = [one.text for one in prompt.candidates], logs[0] - logs[1]
     if math.isnan(odds):
-        return not_finite(PARTS)
+        return not_scored(PARTS, finite=False)
     means = [log / length for log, length in zip(logs, lengths, strict=True)]
     share = (1 + math.tanh(odds / 2)) / 2  # of the correct one, were there no third answer
     parts = (odds, means[0] - means[1]) if math.isfinite(odds) else (math.nan, math.nan)

@@ -28,7 +28,7 @@ _NUMBERED = (["0", "1"], ["0.0", "1.0"], ["-1", "1"], ["False", "True"])  # clas
 def of_labels(labels: Sequence[str], positive: int, probabilities: NDArray[Any]) -> Scored:
     """The score of one text from the probabilities of its labels."""
     if not np.isfinite(probabilities).all():
-        return base.not_finite()
+        return not_scored(finite=False)
     order = np.argsort(-probabilities, kind="stable")
     names = [labels[index] for index in order]
     return Scored(float(probabilities[positive]), names[0], base.ranked(names, probabilities[order].tolist()))
@@ -44,10 +44,8 @@ def positive_index(labels: Sequence[str], named: str | None = None) -> int:
     for index, label in enumerate(labels):
         if label.lower() in wanted:
             return index
-    raise UsageError(
-        f"The model's labels are {list(labels)}: none is {' or '.join(wanted)}. "
-        "Pass -M positive-label with the one that means positive."
-    )
+    missing = f"The model's labels are {list(labels)}: none is {' or '.join(wanted)}"
+    raise UsageError(f"{missing}. Pass -M positive-label with the one that means positive.")
 
 
 def find_negative(labels: Sequence[str], positive: int, named: str | None = None) -> str | None:
@@ -147,9 +145,7 @@ class CallableScorer(Scorer):
         except Exception as error:
             what = type(error).__name__
             if self.private:  # nor is the error to be found behind this one
-                raise ValueError(
-                    f"{self.model_id} cannot read texts ({what}). Give it a vectorizer of texts."
-                ) from None
+                raise ValueError(f"{self.model_id} cannot read a list of texts ({what}). Correct it.") from None
             raise ValueError(f"{self.model_id} raised {what}: {error}.") from error
         count, shape = len(texts), (len(texts), len(self.labels))
         wanted = f"expected {count} probabilities or shape {shape}, one row per text"
@@ -221,7 +217,7 @@ class VaderScorer(CallableScorer):
     def _scored(self, texts: list[str]) -> list[Scored]:
         compound = self._analyzer.polarity_scores(*texts)["compound"]
         answer = "neutral" if abs(compound) < 0.05 else "positive" if compound > 0 else "negative"
-        return [Scored((compound + 1) / 2, answer) if np.isfinite(compound) else base.not_finite()]
+        return [Scored((compound + 1) / 2, answer) if np.isfinite(compound) else not_scored(finite=False)]
 
 
 def load_saved(path: Path, *, name: str, options: LoadOptions, extra: str, remedy: str) -> ProbabilityScorer:

@@ -182,10 +182,8 @@ def _refuse_redirected_write(response: Any) -> None:
     if response.has_redirect_location and request.method in _WRITES:
         target = request.url.join(response.headers["location"])
         if (target.scheme, target.host, target.port) != (request.url.scheme, request.url.host, request.url.port):
-            raise HubError(
-                f"The Hub sends what is written on to another address ({target.host[:80]}), where nothing was sent. "
-                "Check HF_ENDPOINT and the network."
-            )
+            where = f"The Hub sends what is written on to another address ({target.host[:80]})"
+            raise HubError(f"{where}. Nothing was sent there. Check HF_ENDPOINT.")
 
 
 # --- code in models: pickles are refused, Python functions and remote code run what their maker put in them ---
@@ -196,10 +194,8 @@ def refuse_pickle(path: Path) -> None:
     name = path.name.lower()
     if name.endswith(PICKLES):
         safe = "with save_word2vec_format as .bin" if name.endswith(".kv") else "with skops.io.dump as .skops"
-        raise UsageError(
-            f"{path.name} is a pickle: reading it runs what its maker put in it. If you trust who made it, load it "
-            f"in Python and save it {safe}."
-        )
+        why = f"{path.name} is a pickle: it may run code of its maker"
+        raise UsageError(f"{why}. If you trust it, load it in Python and save it {safe}.")
 
 
 def module_file(module: str) -> Path | None:
@@ -242,10 +238,8 @@ def _located(model: str, options: LoadOptions) -> tuple[str, Any]:
         raise ValueError(f"{model} is no model folder: it has no config.json. {step}")
     # Code of the Hub runs only at a commit that the user names: a branch may hold other code tomorrow.
     if options.trust_remote_code and not is_there(model) and not _COMMIT.fullmatch(split_revision(model)[1]):
-        raise UsageError(
-            f"trust-remote-code runs code of {split_revision(model)[0]}, which is not pinned. Read the code and name "
-            "its commit: OWNER/NAME@COMMIT (40 hex digits)."
-        )
+        code = f"trust-remote-code runs code of {split_revision(model)[0]}, which is not pinned"
+        raise UsageError(f"{code}. Read it and name its commit: OWNER/NAME@COMMIT (40 hex digits).")
     place = at_commit(model)
     name, how = _source(place, options)
     try:
@@ -267,10 +261,8 @@ def _refuse_kernels(model: str, config: Any) -> None:
             named = getattr(part, name, None)
             for value in named.values() if isinstance(named, Mapping) else (named,):
                 if isinstance(value, str) and "/" in value:
-                    raise ValueError(
-                        f"The config of {model} names {name.strip('_')} {value[:80]!r}, compiled code of the Hub, "
-                        "which is not run. Take it out of config.json."
-                    )
+                    named = f"{name.strip('_')} {value[:80]!r}, compiled code of the Hub"
+                    raise ValueError(f"The config of {model} names {named}, which is not run. Drop it.")
 
 
 def architectures(config: Any) -> Sequence[str]:
@@ -348,10 +340,8 @@ def load_model(
         missing = {key for key in missing if key.startswith(body) and "pooler" not in key}
     words, rows = len(tokenizer), loaded.get_input_embeddings().weight.shape[0]
     if words < rows / 2 or words > rows:  # without tokenizer files it is an empty one: every text would read the same
-        raise ValueError(
-            f"Model {model!r} has embeddings of {rows} tokens and its tokenizer knows {words}: they do not belong "
-            "together. Put the tokenizer's own files into the folder."
-        )
+        found = f"Model {model!r} has embeddings of {rows} tokens and its tokenizer knows {words}"
+        raise ValueError(f"{found}: they do not belong together. Add the tokenizer's own files.")
     pin = {"architecture": [*architectures(config), config.model_type][0], **files_pin(place, options.subfolder)}
     if adapter := options.adapter:
         _needs("peft", "adapter")
@@ -367,10 +357,8 @@ def load_model(
         loaded = made.get_base_model() if options.quantization else made.merge_and_unload()
         pin["adapter"] = {"name": model_name(adapter), **files_pin(at)}
     if missing:
-        raise ValueError(
-            f"Model {model!r} has no weights for {min(missing)} ({len(missing)} missing): its head would be random. "
-            "Use a model that was trained with this head."
-        )
+        lacks = f"has no weights for {min(missing)} ({len(missing)} missing)"
+        raise ValueError(f"Model {model!r} {lacks}. Use one that was trained with this head.")
     if not {"device_map", "quantization_config"} & set(weights):
         loaded = loaded.to(where)
     loaded = loaded.eval()
@@ -380,16 +368,14 @@ def load_model(
 
 def _weight_settings(options: LoadOptions) -> dict[str, Any]:
     """Arguments of ``from_pretrained`` for the weights alone; a UsageError for a missing package or a kernel."""
-    found: dict[str, Any] = {}
+    if "/" in (options.attn_implementation or ""):  # compiled code of the Hub
+        raise UsageError("attn-implementation names a kernel on the Hub, which is not run. Give sdpa or eager.")
     if options.device_map:
         if options.device != "auto":
             raise UsageError(f"device {options.device} and device-map {options.device_map} exclude each other.")
         _needs("accelerate", "device-map")
-        found["device_map"] = options.device_map
-    if options.attn_implementation:
-        if "/" in options.attn_implementation:  # compiled code of the Hub
-            raise UsageError("attn-implementation names a kernel on the Hub, which is not run. Give sdpa or eager.")
-        found["attn_implementation"] = options.attn_implementation
+    every = {name: getattr(options, name) for name in ("device_map", "attn_implementation")}
+    found: dict[str, Any] = {name: value for name, value in every.items() if value}
     if options.quantization:
         from transformers import BitsAndBytesConfig
 

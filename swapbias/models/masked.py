@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, XLNetLMHeadModel
 
 from swapbias.measures import Floats, mass_by_label
-from swapbias.models.base import DerivedScorer, Progress, Scored, not_finite, not_scored, ranked, silent
+from swapbias.models.base import DerivedScorer, Progress, Scored, not_scored, ranked, silent
 from swapbias.models.transformers_scorer import TransformersScorer
 from swapbias.studies import MASK, Lexicon, Prompt, load_lexicon
 
@@ -126,9 +126,8 @@ class MaskedScorer(TransformersScorer):
         """The labels of a lexicon, the label index of every token, and whether it is a matched word."""
         if lexicon.name not in self._lexicons:
             labels = sorted({*lexicon.words.values(), *lexicon.proper.values(), lexicon.rest})
-            of_token = np.array(
-                list(map(labels.index, lexicon.labels(self.words, uncased=self.uncased))), dtype=np.intp
-            )
+            named = lexicon.labels(self.words, uncased=self.uncased)
+            of_token = np.array([labels.index(one) for one in named], dtype=np.intp)
             is_matched = matched_words([word.lower() for word in self.words], of_token, labels.index(lexicon.rest))
             self._lexicons[lexicon.name] = labels, of_token, is_matched
         return self._lexicons[lexicon.name]
@@ -142,19 +141,17 @@ class MaskedScorer(TransformersScorer):
         words = [
             [self.words[token] for token in row[:count]] for row, count in zip(tokens.tolist(), many, strict=True)
         ]
-        summed: dict[str, tuple[Floats, ...]] = {}
+        summed, likeliest = dict[str, tuple[Floats, ...]](), (top.cpu().numpy(), tokens.cpu().numpy())
         for place, prompt, row in wanted:
             name, _, label = prompt.lexicon.rpartition("/")
             labels = self.labels_of_tokens(name)[0]
             if label not in labels:
                 raise ValueError(f"lexicon {prompt.lexicon!r}: {name} has the labels {labels}. Fix the row.")
             if name not in summed:
-                summed[name] = self._summed(
-                    load_lexicon(name), probabilities, top.cpu().numpy(), tokens.cpu().numpy()
-                )
+                summed[name] = self._summed(load_lexicon(name), probabilities, *likeliest)
             score, *parts = (float(masses[place, labels.index(label)]) for masses in summed[name])
             if math.isnan(shown[place][0]):  # its sums would be 0 for labels that no top token has
-                yield row, not_finite(PARTS)
+                yield row, not_scored(PARTS, finite=False)
             elif math.isnan(score):
                 yield row, not_scored(PARTS)
             else:
@@ -271,10 +268,7 @@ class AttitudeScorer(MaskedReading):
         for members, probabilities in self.inner.read([prompt.text for prompt in prompts]):
             names = [prompts[index].lexicon.rpartition("/")[0] for index in members]
             top = probabilities.topk(min(ATTITUDE_TOP_K, probabilities.shape[1]), dim=1)
-            values, tokens = (
-                top.values.cpu(),
-                top.indices.cpu(),
-            )  # of all texts at once: each copy waits for the device
+            values, tokens = top.values.cpu(), top.indices.cpu()  # each copy waits for the device: of all at once
             odds = {one: self._log_odds(probabilities, one) for one in {name.partition("/")[0] for name in names}}
             for place, (index, name) in enumerate(zip(members, names, strict=True)):
                 likeliest = odds[name.partition("/")[0]][place]
@@ -285,7 +279,7 @@ class AttitudeScorer(MaskedReading):
     def _scored(self, top: torch.Tensor, tokens: torch.Tensor, lexicon: str, log_odds: float) -> Scored:
         labels, of_token = self.inner.labels_of_tokens(lexicon)
         if math.isnan(float(top[0])):
-            return not_finite(_ATTITUDE_PARTS)
+            return not_scored(_ATTITUDE_PARTS, finite=False)
         masses = mass_by_label(top[None].numpy(), of_token[tokens.numpy()], len(labels))[0]
         sums = {**dict.fromkeys(ATTITUDES, 0.0), **dict(zip(labels, masses.tolist(), strict=True))}
         rated = sum(sums[label] for label in _RATED)

@@ -9,7 +9,7 @@ from transformers import AutoModelForSequenceClassification
 
 from swapbias.errors import UsageError
 from swapbias.models import base, loading
-from swapbias.models.base import LoadOptions, Progress, Scored, Scorer, not_finite, not_scored, silent
+from swapbias.models.base import LoadOptions, Progress, Scored, Scorer, not_scored, silent
 from swapbias.models.classifier import find_negative, of_labels, positive_index
 from swapbias.models.engine.encoder import Engine, twin
 from swapbias.studies import Prompt
@@ -110,10 +110,10 @@ class TextClassifierScorer(TransformersScorer):
         results = [not_scored()] * len(prompts)
         for members, found in self.outputs(encoded, self._outputs):
             for index, row in zip(members, found.cpu().numpy(), strict=True):
-                if self.kind != base.REGRESSION:
-                    results[index] = of_labels(self._labels, self._positive, row)
+                if self.kind == base.REGRESSION and np.isfinite(row).all():
+                    results[index] = Scored(float(row[self._positive]))
                 else:
-                    results[index] = Scored(float(row[self._positive])) if np.isfinite(row).all() else not_finite()
+                    results[index] = of_labels(self._labels, self._positive, row)
             on_progress(len(members))
         return results
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from swapbias import __version__, privacy
 from swapbias.errors import AUDIT, UsageError, need
+from swapbias.files import TEMPORARY
 from swapbias.models import Bar, Say, Scorer, short_name
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
@@ -93,7 +94,8 @@ def start(
             for sentence in filter(None, (plan.partial_note(tasks), *plan.repeat_notes(tasks))):
                 say(sentence)
             Run.create(folder, manifest, run.address)
-        run.remove_temporary()
+        for left in folder.rglob(f".*{TEMPORARY}"):  # of a killed process
+            left.unlink(missing_ok=True)
         return run, _score(run, settings, every, cache=cache, engine=engine, draw=draw, **how)
 
 
@@ -110,10 +112,8 @@ def resume(
     settings = Settings.from_manifest(manifest["settings"], key_name)
     if manifest["status"] != "complete":
         if manifest.get("in_memory"):
-            raise UsageError(
-                f"{run.place} was begun in Python with a model in memory. Go on there: swapbias.audit with the same "
-                f"model and arguments, and out={str(run.place)!r}."
-            )
+            why = f"{run.place} was begun in Python with a model in memory"
+            raise UsageError(f"{why}. Call swapbias.audit with the same model and out={str(run.place)!r}.")
         check_code(str(run.place), settings, manifest.get("models"), trust=trust)
         if not trust:
             check_keys(str(run.place), settings)
@@ -124,22 +124,15 @@ def _check_settings(run: Run, begun: Mapping[str, Any], settings: Settings) -> N
     before = Settings.from_manifest(begun["settings"]).saved()
     for name, value in settings.saved().items():
         if before[name] != value:
-            raise UsageError(
-                f"{run.place} was begun with {name} {before[name]!r}, now {value!r}. Choose another --out."
-            )
+            raise UsageError(f"{run.place} was begun with {name} {before[name]!r}, now {value!r}. Change --out.")
 
 
 def _check_store(store: Store | None, planned: Mapping[str, Any], *, chat: bool) -> None:
     if store and chat:
-        raise UsageError(
-            f"Answers of chat models are saved line by line, which {store} cannot do. Choose an --out on this "
-            "machine, and copy the run there once it is complete."
-        )
+        raise UsageError(f"Answers are saved line by line, which {store} cannot do. Choose an --out on this machine.")
     if store and planned["credentialed"] and not store.own:
-        raise UsageError(
-            f"These notes are credentialed, and {store} was not declared as a place for them. Choose an --out on "
-            "this machine, or add -M own-store where nobody but those who may read the notes can read that place."
-        )
+        why = f"These notes are credentialed, and {store} was not declared as a place for them"
+        raise UsageError(f"{why}. Choose a local --out, or add -M own-store where only you can read that place.")
 
 
 def _score(
@@ -149,11 +142,9 @@ def _score(
     """Score what a run lacks, and conclude it."""
     manifest = run.manifest()
     if manifest["credentialed"]:
-        own = "be yours alone, and must not be published or shared"
-        say(
-            f"These notes are credentialed: {run.place} must "
-            f"{own if run.address else 'not be published, shared or sent anywhere'}."
-        )
+        what = "be yours alone, and must not be published or shared"
+        what = what if run.address else "not be published, shared or sent anywhere"
+        say(f"These notes are credentialed: {run.place} must {what}.")
         if engine.address:
             say(f"The machines of the cluster at {engine.address} read them: they must be yours.")
     for one in every:

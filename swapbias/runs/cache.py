@@ -75,9 +75,7 @@ class ScoreCache:
         if not all(one.finite for one in scored):  # what gave NaN may be the machine, which no key names
             return
         columns: dict[str, Any] = {name: [getattr(one, name) for one in scored] for name in _COLUMNS}
-        columns["parts"] = pa.array(
-            [[*parts.items()] for parts in columns["parts"]], pa.map_(pa.string(), pa.float64())
-        )
+        columns["parts"] = pa.array([[*one.parts.items()] for one in scored], pa.map_(pa.string(), pa.float64()))
         sink = pa.BufferOutputStream()
         pq.write_table(pa.table(columns), sink, compression="zstd", write_page_checksum=True)
         with suppress(*(() if place.parent == self.in_run else (OSError,))):

@@ -47,10 +47,8 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
         raise UsageError("The runs have no experiment in common. Audit them with the same --study.")
     pairs = max(map(len, scored.values()), default=0) - 1
     if pairs > MOST_DETAILED:
-        left_out.append(
-            f"Differences by slice, by subset and as published are left out: there are {pairs} pairs of models, at "
-            f"most {MOST_DETAILED} are compared so closely. Name fewer runs for more."
-        )
+        most = f"{pairs} pairs of models, and at most {MOST_DETAILED} are compared by slice and subset"
+        left_out.append(f"There are {most}. Name fewer runs for more.")
     contrasts = {f"{reference} - {model.name}": model.name for model, _, _ in columns}
     away: dict[tuple[str, ...], dict[str, Finding]] = {}
     for one in differences:
@@ -79,9 +77,8 @@ def _of_row(row: Quantity, away: Mapping[tuple[str, ...], Mapping[str, Finding]]
 
 def write_comparison(folder: Path, comparison: ComparisonPage) -> None:
     """The page, side_by_side.csv and comparison.csv; of credentialed notes the folder is marked and private."""
-    credentialed = any(
-        one.manifest.get("credentialed") or (one.folder and is_credentialed(one.folder)) for one in comparison.models
-    )
+    each = [(one.manifest.get("credentialed"), one.folder) for one in comparison.models]
+    credentialed = any(said or (place and is_credentialed(place)) for said, place in each)
     models = [replace(one, report=_report_beside(one, folder)) for one in comparison.models]
     with writing(folder, credentialed=credentialed):
         result = Run(folder)
@@ -134,10 +131,8 @@ def check_run(
             for one in comparisons(mine.found):
                 other = others.get((one.study, one.experiment))
                 if other and not _prompts(one, mine.manifest) & _prompts(other, before.manifest):
-                    raise UsageError(
-                        f"{one.study} {one.experiment}: the runs read different prompts. Audit both with the same "
-                        "swapbias and the same --limit."
-                    )
+                    which = f"{one.study} {one.experiment}: the runs read different prompts"
+                    raise UsageError(f"{which}. Audit both with the same swapbias and --limit.")
         rows = {"items": dict(mine.items), "baseline": dict(before.items)}
     gate = findings.check_gaps(mine.found, max_gap=max_gap, studies=studies, **rows)
     return replace(gate, notes=tuple(map(str, mine.manifest.get("repeats", ()))))
@@ -158,34 +153,21 @@ def _side_by_side(columns: Columns) -> ComparisonPage:
             if cells is None:
                 same.append((prompts, cells := {}))
             cells.setdefault(place, one)
-    weights = [_weights(run, model_id) for _, run, model_id in columns]
     rows: list[Quantity] = []
-    other_formats = False
     for key in sorted(by_key, key=lambda key: key[:2]):
         for prompts, cells in by_key[key]:
-            notes = [_differing(prompts)] if len(by_key[key]) > 1 else []
-            formats = sorted({weights[place] for place in cells} - {""})
-            notes += [f"weights differ: {', '.join(formats)}"] if len(formats) > 1 else []
-            other_formats = other_formats or len(formats) > 1
-            rows.append(Quantity(tuple(cells.get(place) for place in range(len(columns))), "; ".join(notes)))
+            note = _differing(prompts) if len(by_key[key]) > 1 else ""
+            rows.append(Quantity(tuple(cells.get(place) for place in range(len(columns))), note))
     footnotes = []
     if any(len(same) > 1 for same in by_key.values()):
-        footnotes.append(
-            "Where prompts differ (or word lists, or trials) a quantity has a row for each; numbers of different "
-            "rows cannot be compared, and a difference between their models is one of the prompts as well."
-        )
-    if other_formats:
-        footnotes.append("Where weights differ, small differences may come from their number format.")
-    versions = sorted({shown(str(run.manifest["swapbias"])) for _, run, _ in columns})
-    if len(versions) > 1:
-        footnotes.append(f"The runs were made by different versions of swapbias: {', '.join(versions)}.")
+        footnotes.append("Where prompts, word lists or trials differ, rows cannot be compared with each other.")
+    runs = [run.manifest for _, run, _ in columns]
+    formats = {str(one["dtype"]) for manifest in runs for one in manifest.get("models", ()) if one.get("dtype")}
+    versions = {str(one["swapbias"]) for one in runs}
+    for what, found in (("versions of swapbias", versions), ("number formats", formats)):
+        if len(found) > 1:
+            footnotes.append(f"The runs were made with different {what}: {', '.join(sorted(map(shown, found)))}.")
     return ComparisonPage([model for model, _, _ in columns], "", rows, [], footnotes)
-
-
-def _weights(run: Results, model_id: str) -> str:
-    """The number format of a model's weights, blank where the run does not say (a service)."""
-    formats = [one.get("dtype") for one in run.manifest.get("models", []) if one["model_id"] == model_id]
-    return shown(str(formats[0] or "")) if formats else ""
 
 
 def _columns(runs: Sequence[Results]) -> Columns:
@@ -265,10 +247,8 @@ def _scored_rows(runs: Sequence[Results], columns: Columns) -> tuple[dict[str, d
             if not len(rows):
                 continue
             if run.commit and (trouble := _trouble(study, rows)):
-                left_out.append(
-                    f"Left out of the differences: {model.title}: its scored prompts of {shown(study)} are not what "
-                    f"an audit writes ({trouble})."
-                )
+                why = f"its scored prompts of {shown(study)} are not what an audit writes ({trouble})"
+                left_out.append(f"Left out of the differences: {model.title}: {why}.")
                 continue
             rows = rows.drop(columns=_HEAVY, errors="ignore").assign(model_id=model.name)
             found.setdefault(study, {})[model.name] = rows

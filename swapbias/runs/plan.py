@@ -143,9 +143,7 @@ def settings_of(model: str | None, named: Sequence[str], options: Mapping[str, A
 
 def _absolute(model: str, words: Sequence[str]) -> str:
     """A model, with the path of a local file or folder made absolute, so that a run can go on."""
-    return (
-        str(Path(model).resolve()) if model not in words and is_there(model) else model
-    )  # whatever folders there are
+    return str(Path(model).resolve()) if model not in words and is_there(model) else model
 
 
 # --- which experiments --------------------------------------------------------------------------------
@@ -197,7 +195,7 @@ class Skipped:
     reason: str
 
 
-LoadNotes = Callable[[str, bool, bool], Notes]  # corpus, whether classifiers are trained, whether labels are read
+LoadNotes = Callable[..., Notes]  # corpus, whether classifiers are trained, whether labels are read
 
 
 def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], list[Skipped]]:
@@ -209,7 +207,9 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
         raise UsageError(f"--kind {settings.kind} says what kind a model is, and no model is named. Name one.")
     settings.of(ChatOptions).check()
     requested = [one for one in kinds() if one.options and settings.of(one.options) != one.options()]
-    if settings.of(ChatOptions).model and not settings.of(NoteOptions).names_model:  # which reads the notes
+    noted = settings.of(NoteOptions)
+    own_reader = noted.embeddings or noted.classifier != NoteOptions().classifier
+    if settings.of(ChatOptions).model and not own_reader:  # the chat model reads the notes
         requested = [one for one in requested if one.options is not NoteOptions]
     own = [study for one in requested for study in _studies_wanted(one, settings)]
     usual = [name for name in studies.studies() if not load_study(name).on_request]
@@ -217,11 +217,7 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
     if kind is None and settings.model is not None:
         kind = models.model_kind(settings.model, settings.kind, load=settings.load)
     tasks, skipped = list[Task](), list[Skipped]()
-    notes: LoadNotes = cache(
-        lambda corpus, trains, labelled: load_notes(
-            settings.of(NoteOptions), settings.seed, corpus, trains=trains, labelled=labelled
-        )
-    )
+    notes: LoadNotes = cache(partial(load_notes, settings.of(NoteOptions), settings.seed))
     for study, config in chosen:
         for experiment in study.experiments:
             configured = (*experiment.configs, *experiment.alternatives)
@@ -297,7 +293,8 @@ def _tasks(
         if rows_of == PROMPTS:
             task = _with_prompts(task, settings, slow=slow)
         else:
-            task = _with_notes(task, settings, notes(experiment.corpus, trains, bool(experiment.rates)), trains)
+            read = notes(experiment.corpus, trains=trains, labelled=bool(experiment.rates))
+            task = _with_notes(task, settings, read, trains)
         task = _expanded(task, settings)
         if reason := _unreadable(task, trains):
             reasons.append((experiment.name, reason))
@@ -491,9 +488,8 @@ def partial_note(tasks: Sequence[Task]) -> str:
     parts = [task for task in tasks if task.n_available]
     counts = (f"{one.name} ({one.n_prompts:,} of {one.n_available:,})" for one in parts)
     named = " ".join(f"--study {name}" for name in dict.fromkeys(one.study.name for one in parts))
-    return (
-        f"Slow experiments read a part of their prompts: {', '.join(counts)}. Read all with {named}." if parts else ""
-    )
+    said = f"Slow experiments read a part of their prompts: {', '.join(counts)}. Read all with {named}."
+    return said if parts else ""
 
 
 def _distinct(task: Task) -> Task:

@@ -3,6 +3,7 @@
 import math
 import re
 import shutil
+from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
@@ -66,20 +67,15 @@ class Results:
         return self.place if self.commit else self.name
 
 
-class LazyItems(Mapping[str, pd.DataFrame]):
+class LazyItems(UserDict[str, Any]):
     """Scored rows by study, each read when it is looked up, and not stored."""
 
     def __init__(self, names: Iterable[str], read: Callable[[str], pd.DataFrame]) -> None:
-        self._names, self._read = list(names), read
+        super().__init__(dict.fromkeys(names))
+        self._read = read
 
     def __getitem__(self, study: str) -> pd.DataFrame:
         return self._read(study)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
 
 # --- from scores to results ---------------------------------------------------------------------------
@@ -180,10 +176,8 @@ def _unread(items: Items, every: Sequence[ScoredTask]) -> Iterator[str]:
                 more = "let a judge read them with -M judge=MODEL."
             elif experiment.reading == "options":
                 more = "ask with -M scoring=log-odds, which reads every answer, or with a larger -M max-tokens."
-            yield (
-                f"{study} {name}: {model_id} refused {counts['refused']:,} of {len(rows):,} answers, and "
-                f"{counts['unreadable']:,} are unreadable. Next step: {more}"
-            )
+            said = f"refused {counts['refused']:,} of {len(rows):,} answers"
+            yield f"{study} {name}: {model_id} {said}, and {counts['unreadable']:,} are unreadable. Next step: {more}"
 
 
 # --- files --------------------------------------------------------------------------------------------

@@ -98,11 +98,6 @@ class Run:
             if "/" not in name and (self.folder / STUDIES / name).is_dir():
                 reopen_study(self.folder / STUDIES / name, str(origin))
 
-    def remove_temporary(self) -> None:
-        """Remove the temporary files of a killed process."""
-        for path in self.folder.rglob(f".*{files.TEMPORARY}"):
-            path.unlink(missing_ok=True)
-
     def manifest(self) -> dict[str, Any]:
         """The manifest as written last; a ValueError where it is no JSON object, or lacks a key of every run."""
         try:
@@ -126,10 +121,8 @@ class Run:
             raise ValueError(f"{path} is missing, and a complete run has it. Audit again into another --out.")
         recorded = self.manifest().get(SHA256) if (self.folder / MANIFEST).exists() else None
         if recorded is not None and files.file_sha256(path) != recorded.get(name):
-            raise ValueError(
-                f"{self.place}/{name} is damaged: its sha256 is not the one in {MANIFEST}. Take it from a copy, or "
-                "audit again into another --out."
-            )
+            damage = f"{self.place}/{name} is damaged: its sha256 is not the one in {MANIFEST}"
+            raise ValueError(f"{damage}. Take it from a copy, or audit again into another --out.")
         return path
 
     def sums(self) -> dict[str, str]:
@@ -139,7 +132,8 @@ class Run:
 
     def write_json(self, name: str, content: Any) -> None:
         """A JSON file, by its path within the run; NaN becomes null."""
-        self.write(name, files.json_file(content))
+        text = json.dumps(files.as_json(content), indent=2, ensure_ascii=False, allow_nan=False)
+        self.write(name, f"{text}\n".encode())
 
     def write_csv(self, name: str, table: "pd.DataFrame") -> None:
         """A CSV file (see ``as_csv``)."""
@@ -287,11 +281,6 @@ def score_prompts(prompts: "Dataset", scorer: Scorer, *, on_progress: Progress =
     return Dataset.from_list(with_scores(rows, scorer.score(published_prompts(rows), on_progress), scorer.model_id))
 
 
-def score_rows(rows: Sequence[Mapping[str, Any]], scorer: Scorer) -> list[dict[str, Any]]:
-    """``score_prompts`` on plain rows."""
-    return with_scores(rows, scorer.score(as_prompts(rows)), scorer.model_id)
-
-
 def with_scores(rows: Sequence[Mapping[str, Any]], scored: Sequence[Scored], model_id: str) -> list[dict[str, Any]]:
     """The rows with the columns that ``score_prompts`` adds."""
     lost = [not one.finite or math.isinf(one.score) for one in scored]
@@ -318,11 +307,8 @@ def refuse_non_finite(rows: "pd.DataFrame", place: str) -> None:
         return
     for (experiment, model_id), lost in rows.groupby(["experiment", "model_id"], sort=False)[NON_FINITE]:
         if 2 * lost.sum() > len(lost):
-            raise ValueError(
-                f"{model_id} gave NaN or infinite numbers for {lost.sum():.0f} of {len(lost)} prompts "
-                f"of {experiment}, expected finite ones. Check its weights and --dtype; what was scored is kept "
-                f"in {place}."
-            )
+            said = f"{model_id} gave NaN or infinite numbers for {lost.sum():.0f} of {len(lost)} prompts"
+            raise ValueError(f"{said} of {experiment}, expected finite ones. Check weights and --dtype ({place}).")
 
 
 def chunks(rows: Sequence[Mapping[str, Any]], size: int) -> Iterator[range]:
@@ -453,9 +439,8 @@ class Scoring:
         ]
         # Rows of other wordings have two more; candidates are those of the corpus.
         columns = dict.fromkeys(name for row in rows for name in row if name != "candidates")
-        one.tables[part["round"], part["start"]] = pa.table(
-            {name: [row.get(name) for row in rows] for name in columns}
-        )
+        cells = {name: [row.get(name) for row in rows] for name in columns}
+        one.tables[part["round"], part["start"]] = pa.table(cells)
 
     def _table(self, study: str) -> pa.Table:
         """The rows of a study so far."""

@@ -41,10 +41,7 @@ class ScoredTask:
     def __post_init__(self) -> None:
         rows = self.task.rows
         trials = [int(trial or 1) for trial in column(rows, "trial")]  # rows that name none are of one
-        numbers = dict.fromkeys(trials)
-        self.rounds = dict.fromkeys(numbers, rows)
-        if len(numbers) > 1:
-            self.rounds = {number: list(compress(rows, (one == number for one in trials))) for number in numbers}
+        self.rounds = {one: list(compress(rows, map(one.__eq__, trials))) for one in dict.fromkeys(trials)}
 
 
 def load_readers(
@@ -95,10 +92,8 @@ def check_limits(every: Sequence[ScoredTask], settings: Settings) -> None:
     judged = [task for task in tasks if task.experiment.rubric is not None] if (judge := chat.of_judge()) else []
     needed = len(_requests(tasks)) + READINGS * len(_requests(judged))
     if judged and judge and not judge.local and chat.max_requests is not None and needed > chat.max_requests:
-        raise UsageError(
-            f"With the judge up to {needed:,} requests are needed, and -M max-requests allows {chat.max_requests:,}. "
-            "Raise it, or take fewer prompts (--limit) or --trials."
-        )
+        why = f"With the judge up to {needed:,} requests are needed, and -M max-requests allows {chat.max_requests:,}"
+        raise UsageError(f"{why}. Raise it, or take fewer prompts (--limit) or --trials.")
 
 
 def identities(every: Sequence[ScoredTask]) -> list[dict[str, Any]]:
@@ -126,18 +121,15 @@ def check_keys(run: str, settings: Settings) -> None:
     """UsageError before a service that a file names, which may be anybody's, would get a key by that alone."""
     chat = settings.of(ChatOptions)
     if gets_unnamed_key(chat):
-        raise UsageError(
-            f"{run} names {chat.host}, which would get the key in {KEY}. Repeat with --trust, or unset it."
-        )
+        why = f"{run} names {chat.host}, which would get the key in {KEY}"
+        raise UsageError(f"{why}. Repeat with --trust, or unset it.")
 
 
 def refuse_sending(task: Task, reader: Scorer) -> None:
     """Stop, with a UsageError, before credentialed notes would leave this machine (``sends_text`` of a scorer)."""
     if task.credentialed and reader.sends_text:
-        raise UsageError(
-            f"{reader.model_id} sends texts to a service, and these notes are credentialed: they must not leave this "
-            "machine, but for a service that is your own and hands nothing on, which -M own-address=ADDRESS declares."
-        )
+        why = f"{reader.model_id} sends texts to a service, and these notes are credentialed"
+        raise UsageError(f"{why}: they must not leave this machine, unless -M own-address=ADDRESS declares it.")
 
 
 # --- a judge of answers in free text ----------------------------------------------------------------------
@@ -154,7 +146,7 @@ class JudgedScorer(Scorer):
 
     def __init__(self, reader: Scorer, judge: Any, rubric: Rubric, bar: Bar) -> None:
         self.reader, self.judge, self.rubric, self.bar = reader, copy(judge), rubric, bar
-        self.judge.read = lambda prompt, text: (_place(prompt, text), {})
+        self.judge.read = _place
         self.model_id, self.unit, self.chunk_rows = reader.model_id, reader.unit, reader.chunk_rows
         self.sends_text = reader.sends_text or judge.sends_text
         self.identity: Mapping[str, Any] = {
@@ -185,10 +177,8 @@ class JudgedScorer(Scorer):
             for trial in range(1, READINGS + 1)
             for place, text in zip(places, shown, strict=True)
         ]
-        answers = (
-            [one.score for one in self.judge.score(requests, self.bar("judge", len(requests)))] if requests else []
-        )
-        half = len(places)
+        judged = self.judge.score(requests, self.bar("judge", len(requests))) if requests else []
+        answers, half = [one.score for one in judged], len(places)
         readings = dict(zip(places, zip(answers[:half], answers[half:], strict=True), strict=True))
         options = self.rubric.candidates
         return [
@@ -212,11 +202,11 @@ def _in_order(options: Sequence[Candidate], trial: int) -> list[Candidate]:
     return [*(counting if trial == 1 else counting[::-1]), *rest]
 
 
-def _place(prompt: Prompt, text: str) -> float:
+def _place(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
     """The place of the option that a judgement names, in the order shown; their number where it names none."""
     options = [one.text for one in prompt.candidates]
     said = studies.read_answer(text, options, lettered=True)
-    return float(options.index(said) if said in options else len(options))
+    return float(options.index(said) if said in options else len(options)), {}
 
 
 def _with_parts(scored: Scored, readings: Sequence[float], options: Sequence[Candidate]) -> Scored:
@@ -239,10 +229,8 @@ def add_judge(every: Sequence[ScoredTask], settings: Settings, *, say: Say, bar:
     judged = [(one, one.task.experiment.rubric) for one in every if one.task.experiment.rubric is not None]
     if not judged:
         others = studies.experiments_that(lambda one: one.rubric is not None)
-        raise UsageError(
-            f"-M judge={name} reads answers in free text by a rubric, and no experiment that is run has one. Drop "
-            f"it, or add --study {others[0]}."
-        )
+        why = f"-M judge={name} reads answers in free text, and no experiment that is run has a rubric"
+        raise UsageError(f"{why}. Drop it, or add --study {others[0]}.")
     need("A judge", "sklearn", extra="judge")  # how well the group is hidden from it
     options.check()
     judge = load_chat(options, settings)
@@ -266,10 +254,8 @@ def announced(task: Task, settings: Settings) -> str:
         return ""
     count = READINGS * len(_requests([task]))
     tokens = count * (len(judged_prompt(rubric, "", "", 1).text) // 4 + chat.max_tokens)
-    return (
-        f"The judge {models.short_name(chat.judge)} reads each answer twice: at most {count:,} requests, about "
-        f"{tokens:,} prompt tokens and {count * chat.judge_max_tokens:,} of output."
-    )
+    takes = f"{count:,} requests, about {tokens:,} prompt tokens and {count * chat.judge_max_tokens:,} of output"
+    return f"The judge {models.short_name(chat.judge)} reads each answer twice: at most {takes}."
 
 
 # --- summaries of notes --------------------------------------------------------------------------------
@@ -287,9 +273,8 @@ def add_classifier(every: Sequence[ScoredTask], settings: Settings, *, say: Say)
         say(f"These notes are credentialed: make sure that {chat.scorer} sends nothing of them to a service.")
     classifier = models.load_scorer(chat.scorer, options=settings.load)
     if classifier.kind != "classifier":
-        raise UsageError(
-            f"-M scorer={models.short_name(chat.scorer)} is a {classifier.kind} model, expected a classifier."
-        )
+        named = f"-M scorer={models.short_name(chat.scorer)}"
+        raise UsageError(f"{named} is a {classifier.kind} model, expected a classifier. Name another.")
     for one in summaries:
         made: Any = one.reader
         made.read = ToneReader(classifier, one.task.study.name)
@@ -315,9 +300,8 @@ class ToneReader:
             nothing = dict.fromkeys(("neutral", "source", "length", *shares), math.nan)
             return math.nan, {"unanswered": 1.0, "refused": float(refused), "said_other": 1.0, **nothing}
         texts = [said, *swapping.without_groups([said], {}), studies.turns(prompt.text)[-1]["content"]]
-        score, neutral, source = (
-            one.score for one in self.classifier.score([replace(prompt, text=one) for one in texts])
-        )
+        read = self.classifier.score([replace(prompt, text=one) for one in texts])
+        score, neutral, source = (one.score for one in read)
         known = {"neutral": neutral, "source": source, "length": math.log(count), **shares}
         return score, {"unanswered": 0.0, "refused": 0.0, "said_other": 0.0, **known}
 

@@ -9,12 +9,12 @@ import torch
 
 from swapbias.findings import compare, condition_scores, disaggregate
 from swapbias.measures import share_above
-from swapbias.models.auto import load_scorer, read_as
-from swapbias.runs.run import score_rows
+from swapbias.models.auto import load_scorer
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, load_study
 from swapbias.studies.tables import upstream_file
 from tests import tiny
 from tests.baselines import RuleScorer, hash_of
+from tests.scoring import read_as, score_rows
 
 MASKED = [f"template{number}" for number in range(1, 5)]
 

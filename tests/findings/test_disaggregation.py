@@ -13,11 +13,12 @@ from swapbias.findings.analysis import experiment_findings
 from swapbias.findings.finding import Context, primary_findings
 from swapbias.measures import adjust, at_level
 from swapbias.measures.gaps import group_gap
-from swapbias.runs.run import score_prompts, score_rows
+from swapbias.runs.run import score_prompts
 from swapbias.studies.catalogue import config_rows, load_prompts, load_study, studies
 from swapbias.studies.tables import published_rows
 from tests import baselines
 from tests.baselines import hash_of
+from tests.scoring import score_rows
 
 CONFIGS = [
     (study, config, experiment)

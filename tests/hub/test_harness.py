@@ -16,10 +16,10 @@ from swapbias.errors import UsageError
 from swapbias.findings import disaggregate
 from swapbias.hub.lm_eval import export_study
 from swapbias.hub.lm_eval_tasks import gap_of_groups, gap_of_pairs, mean
-from swapbias.models.auto import load_scorer, read_as
-from swapbias.runs.run import score_rows
+from swapbias.models.auto import load_scorer
 from swapbias.studies import config_rows, load_study
 from tests import tiny
+from tests.scoring import read_as, score_rows
 
 FLOAT32 = 1e-4  # of a sum of some twenty log-probabilities whose batches and padding differ
 # Every so manieth row, so that a run takes seconds; of pairs, runs of neighbours.

@@ -10,11 +10,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import swapbias
 from swapbias.errors import UsageError
-from swapbias.models.auto import load_scorer, read_as
+from swapbias.models.auto import load_scorer
 from swapbias.models.base import LoadOptions
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
 from swapbias.studies.study import Candidate
 from tests import tiny
+from tests.scoring import read_as
 
 
 @pytest.fixture(scope="module")

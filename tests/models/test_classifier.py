@@ -8,11 +8,12 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from swapbias.errors import UsageError
-from swapbias.models.auto import load_scorer, read_as
+from swapbias.models.auto import load_scorer
 from swapbias.models.base import LoadOptions
 from swapbias.models.classifier import CallableScorer, VaderScorer
 from swapbias.studies.catalogue import as_prompts, config_rows
 from tests import tiny
+from tests.scoring import read_as
 
 PROMPTS = as_prompts(config_rows("occupation_sentiment", "sentences"))[::37]
 

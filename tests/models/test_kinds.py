@@ -21,6 +21,7 @@ from swapbias.models.clinical.word_direction import DirectionScorer
 from swapbias.models.masked import AttitudeScorer, MaskedScorer, PhraseScorer
 from swapbias.runs.plan import Settings, plan_tasks, read_request, settings_of
 from swapbias.studies.catalogue import load_lexicon, load_study, studies
+from tests.scoring import read_as
 
 EXPERIMENTS = [one for name in studies() for one in load_study(name).experiments]
 
@@ -49,7 +50,7 @@ def test_a_reading_has_the_unit_of_the_scorer_that_reads_so(scorer, reading):
 def test_a_reading_that_a_kind_does_not_have_is_refused():
     scorer = CallableScorer(lambda texts: [0.5] * len(texts), model_id="m")
     with pytest.raises(UsageError, match="Unknown reading 'phrases' of a classifier model: expected negative_label"):
-        auto.read_as(scorer, "phrases")
+        read_as(scorer, "phrases")
 
 
 def test_settings_in_a_manifest_come_back():

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from swapbias.models.auto import kinds, load_scorer, read_as
+from swapbias.models.auto import kinds, load_scorer
 from swapbias.models.base import LoadOptions, Scored
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.chat.local import LocalChatScorer
@@ -23,11 +23,11 @@ from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.runs.audit import resume, start
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.plan import Settings
-from swapbias.runs.run import score_rows
 from swapbias.studies.catalogue import as_prompts, config_rows
 from swapbias.studies.study import Candidate, Prompt
 from tests import tiny
 from tests.models.engine import encoders
+from tests.scoring import read_as, score_rows
 
 ROWS = config_rows("gendered_stigma", "rq1")[::40]
 LIMIT = 9  # tokens that a model with weights as below reads in full

@@ -4,10 +4,11 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from swapbias.models.auto import load_scorer, read_as
+from swapbias.models.auto import load_scorer
 from swapbias.models.masked import BEAM
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
 from tests import tiny
+from tests.scoring import read_as
 
 
 @pytest.fixture(scope="module", params=["bert", "roberta"])

@@ -12,7 +12,7 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.models import masked
-from swapbias.models.auto import load_scorer, read_as
+from swapbias.models.auto import load_scorer
 from swapbias.models.base import LoadOptions, Scored
 from swapbias.models.clinical import NoteOptions
 from swapbias.models.masked import MaskedScorer
@@ -20,10 +20,11 @@ from swapbias.runs import cache as caching
 from swapbias.runs.audit import start
 from swapbias.runs.cache import ScoreCache, is_pinned
 from swapbias.runs.plan import Settings
-from swapbias.runs.run import score_rows, with_scores
+from swapbias.runs.run import with_scores
 from swapbias.studies.catalogue import as_prompts, config_rows
 from tests import tiny
 from tests.conftest import ROOT
+from tests.scoring import read_as, score_rows
 
 OPTIONS = LoadOptions()
 ROWS = config_rows("gendered_stigma", "rq1")[:12]

@@ -67,8 +67,8 @@ def test_what_stands_in_one_row_and_what_in_another():
     comparison = side_by_side([run("a", 0.1, corpora=[]), run("b", 0.2, corpora=[])])
     assert [row.note for row in comparison.quantities] == ["prompts differ: not stated"] * 2
     comparison = side_by_side([run("a", 0.1), run("a", 0.2, repo="bob/r", dtype="bfloat16")])
-    assert comparison.quantities[0].note == "weights differ: bfloat16, float32"
-    assert "number format" in comparison.notes[0]
+    assert comparison.quantities[0].note == ""
+    assert comparison.notes == ["The runs were made with different number formats: bfloat16, float32."]
     other = replace(GAP, model_id="b", unit="logit")
     assert len(side_by_side([run("a", 0.1), run("b", 0.1, found=[other])]).quantities) == 2
     assert len(side_by_side([run("m", 0.1), run("m", 0.1)]).models) == 1

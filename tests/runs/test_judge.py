@@ -18,12 +18,12 @@ from swapbias.report import text
 from swapbias.runs import scorers as judging
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings, Task
-from swapbias.runs.run import score_rows
 from swapbias.runs.scorers import JudgedScorer, judged_prompt
 from swapbias.studies import config_rows, load_study, new_study, open_study, turns
 from swapbias.studies.answer_scores import read_text
 from tests.conftest import files_below
 from tests.models.chat.server import ChatServer
+from tests.scoring import score_rows
 
 NAME, CONFIG = "stigma_vignettes", "advice_gender"
 (EXPERIMENT,) = [one for one in load_study(NAME).experiments if one.name == CONFIG]

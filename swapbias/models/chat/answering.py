@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from swapbias.errors import UsageError
-from swapbias.models.base import Progress, Scored, Scorer, not_finite, silent
+from swapbias.models.base import Progress, Scored, Scorer, not_scored, silent
 from swapbias.models.chat.chat_options import LOG_ODDS, ChatOptions
 from swapbias.models.chat.log_odds import Logs, orders, score_options
 from swapbias.studies import Prompt
@@ -112,11 +112,6 @@ def trial_of(prompt_id: str) -> int:
     return int(number) if number.isdecimal() and number != prompt_id else 0
 
 
-def unread(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
-    """No reading: NaN and no parts; whoever has the rows reads the answers later."""
-    return math.nan, {}
-
-
 def as_scored(prompt: Prompt, answer: Answer, read: Read) -> Scored:
     """The answer as read for one row, with its ``tokens`` and whether it was ``truncated`` (NaN: unknown)."""
     if answer.reading:
@@ -126,7 +121,7 @@ def as_scored(prompt: Prompt, answer: Answer, read: Read) -> Scored:
         score, more = read(prompt, answer.answer)
         parts = dict(more)
     if answer.finish_reason == NON_FINITE:
-        return not_finite(["tokens", "truncated", *parts])
+        return not_scored(["tokens", "truncated", *parts], finite=False)
     tokens = float(answer.usage.get("total_tokens", math.nan))
     truncated = float(answer.truncated) if answer.finish_reason else math.nan
     if truncated == 1 and "length" in parts:
@@ -152,7 +147,7 @@ class AnsweringScorer(Scorer):
 
     def __init__(self, model_id: str, options: ChatOptions | None) -> None:
         self.model_id, self.options = model_id, options or ChatOptions()
-        self.read: Read = unread
+        self.read: Read = lambda prompt, text: (math.nan, {})
         self.log, self.is_credentialed = AnswerLog(), False
         self.identity: Mapping[str, Any] = {"kind": self.kind}
         self.logs: dict[Path, AnswerLog] = {}  # shared by copies that read other experiments: no request is repeated
@@ -213,10 +208,8 @@ class AnsweringScorer(Scorer):
         counted, cost = self.counted()
         tokens = "tokens not counted" if math.isnan(counted) else f"{counted:,.0f} tokens"
         spent = {"spent": f"{every:,} requests so far, {tokens}{'' if math.isnan(cost) else f', {cost:,.2f}'}."}
-        sentence = (
-            f"{self.model_id}: {cut:,} of {every:,} answers ({100 * cut / max(every, 1):.1f} %) were cut off at "
-            f"{self.options.max_tokens} tokens and are read as far as they go."
-        )
+        share = f"{cut:,} of {every:,} answers ({100 * cut / max(every, 1):.1f} %)"
+        sentence = f"{self.model_id}: {share} were cut off at {self.options.max_tokens} tokens and are read so far."
         return {**spent, "truncated": sentence} if cut else spent
 
     def useless(self, expected: int) -> str:
@@ -224,10 +217,8 @@ class AnsweringScorer(Scorer):
         first = list(islice(self.log.values(), FIRST_ANSWERS))
         if len(first) < min(FIRST_ANSWERS, expected) or 2 * sum(one.blank for one in first) <= len(first):
             return ""
-        return (
-            f"Most of the first answers were cut off at {self.options.max_tokens} tokens before they said anything, "
-            "as happens with models that think first. Start a new run with a larger -M max-tokens, such as 2048."
-        )
+        cut = f"Most of the first answers were cut off at {self.options.max_tokens} tokens before they said anything"
+        return f"{cut}. Start a new run with a larger -M max-tokens, such as 2048."
 
     def refuse_useless(self, expected: int) -> None:
         if why := self.useless(expected):

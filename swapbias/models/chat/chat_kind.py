@@ -51,7 +51,6 @@ class Chat(Kind):
     }  # fmt: skip
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
-        """The model that is named, where the way to score it suits the experiment."""
         chat = request.of(ChatOptions)
         why = "" if chat.model else "it asks a chat model; name one with --chat"
         if chat.log_odds and experiment.reading != "options":
@@ -64,7 +63,6 @@ class Chat(Kind):
         yield "" if short else chat.model or "", why
 
     def rows(self, experiment: Experiment) -> str:
-        """Notes, where the experiment names a corpus of them."""
         return PAIRS if experiment.corpus else PROMPTS
 
     def expand(self, rows: Sequence[Row], request: Request, experiment: Experiment) -> Sequence[Row]:
@@ -91,10 +89,8 @@ class Chat(Kind):
         count, tokens, most = len(fresh), sum(one for one, _ in fresh), sum(one for _, one in fresh)
         cost, trials = options.cost(tokens, most), 1 if options.log_odds else options.trials
         whole, each = ("" if math.isnan(cost) else f", at most about {one:,.2f}" for one in (cost, cost / trials))
-        sentences = [
-            f"{count:,} requests to send: about {tokens:,} prompt tokens (characters / {CHARACTERS_PER_TOKEN}) and "
-            f"at most {most:,} output tokens{whole}."
-        ]
+        size = f"about {tokens:,} prompt tokens (characters / {CHARACTERS_PER_TOKEN})"
+        sentences = [f"{count:,} requests to send: {size} and at most {most:,} output tokens{whole}."]
         if trials > 1:
             sentences.append(f"Each of {trials} trials: {count // trials:,} requests{each}.")
         if options.max_requests is not None and count > options.max_requests:
@@ -102,11 +98,9 @@ class Chat(Kind):
         return " ".join(sentences)
 
     def load(self, model: str, request: Request, **more: Any) -> Any:
-        """The scorer of a chat model; a UsageError without a key."""
         return load_chat(request.of(ChatOptions), request)
 
     def read(self, model: Any, experiment: Experiment, request: Request, **more: Any) -> Scorer:
-        """The model with the experiment's reader of answers."""
         from swapbias.studies import answer_reader  # numpy, which listing the studies does not need
 
         scorer: Any = copy(model)

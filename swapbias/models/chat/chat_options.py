@@ -72,10 +72,7 @@ class ChatOptions:
                 raise UsageError(f"{quoted(url)} is no address, expected http://host:port. Give the whole address.")
             parts = urlsplit(url)
             if parts.username or parts.password or parts.query:
-                raise UsageError(
-                    f"The address of {parts.hostname} holds a user, a password or a query, expected none: files of "
-                    f"the run name it. Put the key into {KEY}."
-                )
+                raise UsageError(f"{parts.hostname} is given with a user, password or query. Put the key into {KEY}.")
 
     @property
     def log_odds(self) -> bool:
@@ -144,10 +141,8 @@ class ChatOptions:
         """Refuse, with a UsageError, to send texts and a key over http to another machine that is not declared."""
         scheme, host, _ = _origin(self.base_url or "") or ("", "", 0)
         if scheme == "http" and not self.declared and not _is_loopback(host):
-            raise UsageError(
-                f"{self.host} would get requests over http, where anybody on the way can read texts and key. Use "
-                "https, or declare it as your own with -M own-address."
-            )
+            why = f"{self.host} would get requests over http, where anybody on the way can read them"
+            raise UsageError(f"{why}. Use https, or declare it as your own with -M own-address.")
 
 
 def _origin(url: str) -> tuple[str, str, int] | None:

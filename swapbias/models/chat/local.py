@@ -1,6 +1,5 @@
 """Chat models that run here: a causal model of transformers and its chat template."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -14,7 +13,7 @@ from swapbias.models.chat.answering import AnsweringScorer, Groups
 from swapbias.models.chat.chat_options import ChatOptions, settings
 from swapbias.models.chat.log_odds import Logs, bare_token, lettered, log_sum, names_of
 from swapbias.models.engine import generation
-from swapbias.models.engine.loglikelihood import ends
+from swapbias.models.engine.loglikelihood import ends_within
 from swapbias.models.loading import length_limit, load_model, model_name
 from swapbias.studies import Prompt, turns
 
@@ -86,22 +85,20 @@ class LocalChatScorer(AnsweringScorer):
         """As the answer's beginning, summed over the ways to write an option; nothing is hidden."""
         begins = [self._encode(prompt.text) for prompt in prompts]
         forms = [[self._forms(name, letter=lettered(prompt)) for name in names_of(prompt)] for prompt in prompts]
-        longest = [max(len(form) for own in some for form in own) for some in forms]
-        fits = [place for place, ids in enumerate(begins) if len(ids) + longest[place] <= self.limit]
-        texts = [
-            ([*begins[place], *form], len(begins[place])) for place in fits for own in forms[place] for form in own
-        ]
-        values = [math.nan] * len(texts)
-        for places, known in ends(self.model, texts, batch_size=self.batch_size):
-            for place, value in zip(places, known, strict=True):
-                values[place] = value
-            on_progress(len(places) * len(fits) / len(texts))
-        on_progress(len(prompts) - len(fits))
-        found: list[Logs | None] = [None] * len(prompts)
-        following = iter(values)
-        for place in fits:
-            found[place] = [log_sum([next(following) for _ in own]) for own in forms[place]], 0.0
-        return found
+        every = zip(begins, forms, strict=True)
+        texts = [([*begin, *form], len(begin)) for begin, own in every for some in own for form in some]
+        share = len(prompts) / max(1, len(texts))
+        found = ends_within(
+            self.model,
+            texts,
+            self.limit,
+            batch_size=self.batch_size,
+            on_progress=lambda done: on_progress(done * share),
+        )
+        values: Any = iter(found)
+        logs = [[[next(values) for _ in some] for some in own] for own in forms]
+        lost = [any(None in some for some in own) for own in logs]
+        return [None if no else ([log_sum(some) for some in own], 0.0) for no, own in zip(lost, logs, strict=True)]
 
     def _forms(self, name: str, *, letter: bool) -> list[list[int]]:
         """The tokens that answer for an option: single tokens of its name, and its text; UsageError: no letter."""

@@ -270,11 +270,6 @@ def first_tokens(choice: Any) -> tuple[tuple[str, float], ...]:
     return tuple((token, log) for token, log in tops if math.isfinite(log) and log < MAX_LOG)
 
 
-def one_of_options(prompt: Prompt) -> Mapping[str, Any]:
-    """The fields of a JSON answer that names an option of the prompt."""
-    return {"answer": {"type": "string", "enum": names_of(prompt)}}
-
-
 @contextmanager
 def _quiet(credentialed: bool) -> Iterator[None]:
     """Of credentialed notes the client and its transport log nothing, whatever the level."""
@@ -297,7 +292,9 @@ class ChatScorer(AnsweringScorer):
     def __init__(self, model: str, options: ChatOptions | None = None) -> None:
         super().__init__(model, options)
         self.closed = False  # prompts have options, which a JSON schema may name
-        self.fields: Callable[[Prompt], Mapping[str, Any]] = one_of_options
+        self.fields: Callable[[Prompt], Mapping[str, Any]] = lambda prompt: {
+            "answer": {"type": "string", "enum": names_of(prompt)}
+        }
         self.sends_text = not self.options.declared
         service = {"host": self.options.host, "provider": self.options.provider or ""}
         self.identity: Mapping[str, Any] = {"kind": self.kind, **service, **settings(self.options)}
@@ -326,11 +323,8 @@ class ChatScorer(AnsweringScorer):
             return super().useless(expected)
         if all(one.logprobs for one in islice(self.log.values(), answering.FIRST_ANSWERS)):
             return ""
-        return (
-            f"{self.options.service} answers as {self.model_id!r} without log-probabilities, which "
-            "-M scoring=log-odds needs. Start a new run with -M scoring=sampled, or name a service that gives them "
-            "(logprobs, top_logprobs)."
-        )
+        lacking = f"{self.options.service} answers as {self.model_id!r} without log-probabilities"
+        return f"{lacking}, which -M scoring=log-odds needs. Start a new run with -M scoring=sampled."
 
     def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
         Asking(self, api_key(self.options)).ask(missing, report, expected)

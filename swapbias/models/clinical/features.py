@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError, need
 from swapbias.files import file_sha256
 from swapbias.models.base import TFIDF, LoadOptions
-from swapbias.models.loading import PICKLES, first_line, refuse_pickle
+from swapbias.models.loading import PICKLES, first_line, length_limit, load_model, model_name, refuse_pickle
 
 Floats = NDArray[np.float64]
 Ranked = tuple[list[str], Floats]  # words and the frequency rank of each
@@ -160,9 +160,8 @@ def _read_keyed(path: Path) -> Any:
         binary = name.endswith((".bin", ".bin.gz"))
         header = len(first.split()) == 2 and all(part.isdigit() for part in first.split())
         if header and math.prod(map(int, first.split())) > path.stat().st_size * _MOST_PACKED:
-            raise ValueError(
-                f"its first line claims {' x '.join(first.decode().split())} numbers, more than it can hold"
-            )
+            size = " x ".join(first.decode().split())
+            raise ValueError(f"its first line claims {size} numbers, more than it can hold")
         return KeyedVectors.load_word2vec_format(str(path), binary=binary, no_header=not (header or binary))
     except Exception as error:
         reason = f"{type(error).__name__}: {first_line(error)}"
@@ -230,7 +229,6 @@ class ContextualVectors(Features):
         batch_size: int = 64,
     ) -> None:
         from swapbias.models.engine.encoder import Engine
-        from swapbias.models.loading import length_limit
 
         self.model, self.tokenizer, self.name = model.eval(), tokenizer, name
         self._engine = Engine(self.model, batch_size=batch_size)
@@ -243,8 +241,6 @@ class ContextualVectors(Features):
 
     @classmethod
     def load(cls, model: str, options: LoadOptions) -> Self:
-        from swapbias.models.loading import load_model, model_name
-
         loaded, tokenizer, pin = load_model(model, _Encoder, options)
         return cls(loaded, tokenizer, name=model_name(model), identity=pin, batch_size=options.batch_size)
 

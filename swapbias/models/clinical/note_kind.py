@@ -52,11 +52,6 @@ class NoteOptions:
     def trains(self) -> bool:
         return self.classifier in base.CLASSIFIERS
 
-    @property
-    def names_model(self) -> bool:
-        """Whether an embedding or classifier is named; notes alone may be for a chat model."""
-        return bool(self.embeddings) or self.classifier != base.CLASSIFIERS[0]
-
 
 class Embedding(Kind):
     """Word vectors and encoders, named with ``-M embedding``; a classifier of the user's, with ``-M classifier``."""
@@ -70,7 +65,6 @@ class Embedding(Kind):
     }
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
-        """A classifier of the user's for phenotypes, and else every embedding."""
         options = request.of(NoteOptions)
         own = experiment.reading == "phenotype" and not options.trains
         models = (options.classifier,) if own else options.embeddings or (base.TFIDF,) * options.trains
@@ -90,7 +84,6 @@ class Embedding(Kind):
         return base.VERSIONS if experiment.reading == "gender" else base.PAIRS
 
     def load(self, model: str, request: Request, *, say: Say = silent, **more: Any) -> Any:
-        """Features of an embedding, or the user's classifier."""
         options = request.of(NoteOptions)
         if model == base.TFIDF:
             say("No -M embedding is named: notes are read through TF-IDF and latent semantic analysis.")
@@ -101,7 +94,6 @@ class Embedding(Kind):
     def read(
         self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
     ) -> Scorer:
-        """With a classifier that is trained on the notes, the user's own, or by the gender direction."""
         options, reader = request.of(NoteOptions), model
         if experiment.reading == "direction":
             tables = base.imported("clinical.word_direction:read_direction_tables")(corpus)
@@ -109,9 +101,8 @@ class Embedding(Kind):
         elif options.trains or experiment.reading == "gender":
             classifier = options.classifier if options.trains else base.CLASSIFIERS[0]
             how = {"classifier": classifier, "target": "gender" if experiment.reading == "gender" else "label"}
-            reader = base.imported("clinical.phenotype:PhenotypeScorer")(
-                model, training=training, seed=request.seed, **how
-            )
+            make = base.imported("clinical.phenotype:PhenotypeScorer")
+            reader = make(model, training=training, seed=request.seed, **how)
         scorer: Scorer = reader
         return scorer
 

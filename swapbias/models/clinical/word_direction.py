@@ -26,12 +26,11 @@ def read_direction_tables(corpus: str) -> Tables:
 class DirectionScorer(Scorer):
     """Score: cosine of a word's vector with the gender direction; above 0 it is nearer to the female side.
 
-    -1..1; 0: the word stands at right angles to the direction; NaN: the embedding has no finite vector of the
-    word. Static vectors are looked up; a contextual encoder reads the template sentences and takes the mean over
-    each. ``top_tokens`` holds [random word, cosine] for seeded random words in the same frame, of like frequency
-    where the features know it, drawn with replacement: the j-th of all words together are one random word set
-    (Bolukbasi et al. 2016). The parts are the direction's variance and dimensions, whether frequencies were known,
-    and the cosine with the direction without each pair in turn, where there are three.
+    -1..1; 0: at right angles to the direction; NaN: no finite vector of the word. A contextual encoder reads the
+    template sentences and takes the mean over each. ``top_tokens`` holds [random word, cosine] for seeded random
+    words in the same frame, of like frequency where it is known: the j-th of all words together are one random word
+    set (Bolukbasi et al. 2016). Parts: the direction's variance and dimensions, whether frequencies were known, and
+    the cosine with the direction without each pair in turn, where there are three.
     """
 
     kind = "embedding"
@@ -53,10 +52,8 @@ class DirectionScorer(Scorer):
         )
         known = np.isfinite(female).all(axis=1) & np.isfinite(male).all(axis=1)
         if known.sum() < 2:
-            raise ValueError(
-                f"{features.name} knows {known.sum()} of {len(pairs)} definitional pairs by finite vectors, "
-                "expected 2 or more. Use an embedding of everyday English whose weights are finite."
-            )
+            known_pairs = f"{features.name} knows {known.sum()} of {len(pairs)} definitional pairs by finite vectors"
+            raise ValueError(f"{known_pairs}, expected 2 or more. Use an embedding of everyday English.")
         self.direction, self.explained_variance = gender_direction(female[known], male[known])
         self._without = directions_without_a_pair(female[known], male[known])
         settings = {"definitional_pairs": int(known.sum()), "null_words": self.null, "seed": seed}

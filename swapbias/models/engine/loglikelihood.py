@@ -1,7 +1,7 @@
 """Log-probabilities of texts by a causal model, with the beginnings that texts share read once."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -26,6 +26,20 @@ def ends(model: Any, texts: Sequence[Text], *, batch_size: int) -> Ends:
     if texts and can_share(model, max((ids for ids, _ in texts), key=len)):
         return shared_ends(model, texts, batch_size=batch_size)
     return plain_ends(model, texts, batch_size=batch_size)
+
+
+def ends_within(
+    model: Any, texts: Sequence[Text], limit: int, *, batch_size: int, on_progress: Callable[[float], None]
+) -> list[float | None]:
+    """``ends`` in the order of the texts; None: longer than ``limit`` tokens, or nothing before or in the end."""
+    fits = [at for at, (ids, start) in enumerate(texts) if start < len(ids) <= limit]
+    found: list[float | None] = [None] * len(texts)
+    for places, values in ends(model, [texts[at] for at in fits], batch_size=batch_size):
+        for place, value in zip(places, values, strict=True):
+            found[fits[place]] = value
+        on_progress(len(places))
+    on_progress(len(texts) - len(fits))
+    return found
 
 
 def plain_ends(model: Any, texts: Sequence[Text], *, batch_size: int) -> Ends:
