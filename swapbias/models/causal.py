@@ -61,8 +61,8 @@ class CausalScorer(TransformersScorer):
         if not (self._begun or self._start):
             for ids, pair in zip(read, pairs, strict=False):
                 if ids and self._first.setdefault(pair, ids[0]) != ids[0]:
-                    why = f"{self.model_id} has neither a BOS nor an EOS token, and pairs differ in it"
-                    raise UsageError(f"{why}s first token. Name another model, or begin both texts alike.")
+                    why = f"{self.model_id} has neither a BOS nor an EOS token"
+                    raise UsageError(f"{why}: it scores no first token, and pairs differ in it. Name another model.")
         return self.ends([([*self._start, *ids], 1) for ids in read], on_progress)
 
     def ends(self, texts: Sequence[Text], on_progress: Progress) -> list[float | None]:
