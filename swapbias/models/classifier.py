@@ -145,7 +145,7 @@ class CallableScorer(Scorer):
         except Exception as error:
             what = type(error).__name__
             if self.private:  # nor is the error to be found behind this one
-                raise ValueError(f"{self.model_id} cannot read a list of texts ({what}). Correct it.") from None
+                raise ValueError(f"{self.model_id} cannot read texts ({what}). It must take a list.") from None
             raise ValueError(f"{self.model_id} raised {what}: {error}.") from error
         count, shape = len(texts), (len(texts), len(self.labels))
         wanted = f"expected {count} probabilities or shape {shape}, one row per text"

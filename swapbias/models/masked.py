@@ -228,8 +228,7 @@ class MaskedReading(DerivedScorer):
     kind = "masked"
 
     def coverage(self, lexicon: Lexicon) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self.inner.coverage(lexicon, matched=False)
-        return rows
+        return list(self.inner.coverage(lexicon, matched=False))
 
 
 class LogMassScorer(MaskedReading):

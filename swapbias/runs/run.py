@@ -107,8 +107,7 @@ class Run:
         missing = [key for key in REQUIRED if not isinstance(read, dict) or key not in read]
         if missing:
             raise ValueError(f"{self.place}/{MANIFEST} lacks {missing[0]!r}. Start a new run.")
-        found: dict[str, Any] = read
-        return found
+        return dict(read)
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Replace the manifest."""
@@ -308,7 +307,8 @@ def refuse_non_finite(rows: "pd.DataFrame", place: str) -> None:
     for (experiment, model_id), lost in rows.groupby(["experiment", "model_id"], sort=False)[NON_FINITE]:
         if 2 * lost.sum() > len(lost):
             said = f"{model_id} gave NaN or infinite numbers for {lost.sum():.0f} of {len(lost)} prompts"
-            raise ValueError(f"{said} of {experiment}, expected finite ones. Check weights and --dtype ({place}).")
+            kept = f"Check its weights and --dtype; what was scored is kept in {place}."
+            raise ValueError(f"{said} of {experiment}, expected finite ones. {kept}")
 
 
 def chunks(rows: Sequence[Mapping[str, Any]], size: int) -> Iterator[range]:

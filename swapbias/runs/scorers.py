@@ -229,7 +229,7 @@ def add_judge(every: Sequence[ScoredTask], settings: Settings, *, say: Say, bar:
     judged = [(one, one.task.experiment.rubric) for one in every if one.task.experiment.rubric is not None]
     if not judged:
         others = studies.experiments_that(lambda one: one.rubric is not None)
-        why = f"-M judge={name} reads answers in free text, and no experiment that is run has a rubric"
+        why = f"-M judge={name} reads free text by a rubric, and no experiment that is run has one"
         raise UsageError(f"{why}. Drop it, or add --study {others[0]}.")
     need("A judge", "sklearn", extra="judge")  # how well the group is hidden from it
     options.check()

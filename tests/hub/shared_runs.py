@@ -15,6 +15,7 @@ from swapbias.runs import run as runs
 from swapbias.studies.catalogue import config_rows
 from swapbias.studies.tables import Published
 from tests.baselines import RuleScorer
+from tests.scoring import score_rows
 
 GAP = Finding(
     study="gendered_stigma",
@@ -70,7 +71,7 @@ def on_disk(folder, model="lab/small", higher=0.0, **changed):
         made.write(path.removeprefix("runs/x/"), content)
     scorer = RuleScorer(lambda prompt: 0.5 + higher * (prompt.group == "female"), model_id=model)
     made.write_parquet(
-        "items/gendered_stigma.parquet", pd.DataFrame(runs.score_rows(_stimuli(), scorer)).drop(columns="candidates")
+        "items/gendered_stigma.parquet", pd.DataFrame(score_rows(_stimuli(), scorer)).drop(columns="candidates")
     )
     return folder
 

@@ -148,7 +148,7 @@ QUESTION = blank(
 )
 def test_an_answer_is_likelier_only_than_one_whose_probability_is_known(values, score, finite, tmp_path, monkeypatch):
     scorer = read_as(load_scorer(str(tiny.save_causal(tmp_path / "m"))), "answers")
-    monkeypatch.setattr(scorer.inner, "ends", lambda texts: iter([(list(range(len(texts))), list(values))]))
+    monkeypatch.setattr(scorer.inner, "ends", lambda texts, on_progress: list(values))
     one = scorer.score([QUESTION])[0]
     assert one.score == pytest.approx(score, nan_ok=True)
     assert one.finite is finite

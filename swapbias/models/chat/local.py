@@ -88,14 +88,8 @@ class LocalChatScorer(AnsweringScorer):
         every = zip(begins, forms, strict=True)
         texts = [([*begin, *form], len(begin)) for begin, own in every for some in own for form in some]
         share = len(prompts) / max(1, len(texts))
-        found = ends_within(
-            self.model,
-            texts,
-            self.limit,
-            batch_size=self.batch_size,
-            on_progress=lambda done: on_progress(done * share),
-        )
-        values: Any = iter(found)
+        how: Any = {"batch_size": self.batch_size, "on_progress": lambda done: on_progress(done * share)}
+        values: Any = iter(ends_within(self.model, texts, self.limit, **how))
         logs = [[[next(values) for _ in some] for some in own] for own in forms]
         lost = [any(None in some for some in own) for own in logs]
         return [None if no else ([log_sum(some) for some in own], 0.0) for no, own in zip(lost, logs, strict=True)]
@@ -125,8 +119,7 @@ class LocalChatScorer(AnsweringScorer):
             first, *rest = (turn for turn in messages if turn["role"] != "system")
             messages = [{**first, "content": "\n\n".join([*system, first["content"]])}, *rest]
             encoded = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
-        ids: list[int] = list(encoded["input_ids"])
-        return ids
+        return list(encoded["input_ids"])
 
     def _decoded(self, tokens: Sequence[int], prompt_ids: Sequence[int]) -> tuple[str, str]:
         """The text of an answer and why it ended; a reasoning that the chat template has begun is marked as one."""

@@ -296,8 +296,7 @@ class ContextualVectors(Features):
                     sums[place] += total
                     tokens[place] += len(unique[at])
         tokens[tokens == 0] = np.nan
-        found: Floats = sums / tokens[:, None]
-        return found
+        return np.asarray(sums / tokens[:, None])
 
 
 class _Encoder:
