@@ -130,6 +130,11 @@ def as_json(value: Any) -> Any:
     return json.loads(to_json(value, inf_nan_mode="null", fallback=lambda one: one.item()))
 
 
+def json_file(value: Any) -> bytes:
+    """A JSON file that people can read; NaN becomes null."""
+    return f"{json.dumps(as_json(value), indent=2, ensure_ascii=False, allow_nan=False)}\n".encode()
+
+
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # what a spreadsheet takes for the start of a formula
 _NEGATIVE = re.compile(r"-\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 

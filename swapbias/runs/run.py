@@ -131,8 +131,7 @@ class Run:
 
     def write_json(self, name: str, content: Any) -> None:
         """A JSON file, by its path within the run; NaN becomes null."""
-        text = json.dumps(files.as_json(content), indent=2, ensure_ascii=False, allow_nan=False)
-        self.write(name, f"{text}\n".encode())
+        self.write(name, files.json_file(content))
 
     def write_csv(self, name: str, table: "pd.DataFrame") -> None:
         """A CSV file (see ``as_csv``)."""
