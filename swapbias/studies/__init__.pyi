@@ -97,6 +97,7 @@ from .tables import (
     shown_names as shown_names,
     stated as stated,
     strict_rows as strict_rows,
+    table_rows as table_rows,
     upstream_file as upstream_file,
     wordings as wordings,
 )

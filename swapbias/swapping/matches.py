@@ -348,21 +348,17 @@ def _bucket(low: Words) -> Ints:
 
 
 def _merged(found: Matches, longer: Sequence[tuple[int, int, int]]) -> Matches:
-    """Single words and phrases in order; the earlier and then the longer one wins where they overlap."""
-    single = found.at(found.term >= 0)
-    if not longer:
-        return single
-    start, end, term = (
-        np.concatenate([one, np.array(more, dtype=np.int64)])
-        for one, more in zip((single.start, single.end, single.term), zip(*longer, strict=True), strict=True)
-    )
-    order = np.lexsort((-end, start))
-    start, end, term = start[order], end[order], term[order]
-    kept = np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1])
-    alone = kept.copy()
-    last = 0
-    for place in np.flatnonzero(~alone).tolist():
-        last = int(end[place - 1]) if alone[place - 1] else last
-        if start[place] >= last:
-            kept[place], last = True, int(end[place])
-    return Matches(start[kept], end[kept], term[kept])
+    """Single words and phrases in order: of phrases that overlap the earlier, and no word inside one."""
+    phrases: list[tuple[int, int, int]] = []
+    for one in longer:
+        if not phrases or one[0] >= phrases[-1][1]:
+            phrases.append(one)
+    if not phrases:
+        return found.at(found.term >= 0)
+    start, end, term = np.array(phrases, dtype=np.int64).T
+    before = np.searchsorted(start, found.start, side="right") - 1
+    single = found.at((found.term >= 0) & ((before < 0) | (found.start >= end[before])))
+    pairs = (single.start, start), (single.end, end), (single.term, term)
+    starts, ends, terms = (np.concatenate(pair) for pair in pairs)
+    order = np.argsort(starts, kind="stable")
+    return Matches(starts[order], ends[order], terms[order])

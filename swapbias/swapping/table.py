@@ -2,21 +2,21 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from swapbias.errors import UsageError, quoted
-from swapbias.files import not_utf8
-from swapbias.studies import corpus_dir, read_table, shown_names, strict_rows
+from swapbias.studies import corpus_dir, read_table, shown_names, table_rows
 
 BUILT_IN = ("resolved", "paper")
 OF_GROUPS = {"race": "swap_race.csv", "age": "swap_age.csv"}  # tables of other groups than genders
 PRONOUNS = ("he", "she", "they", "xe", "ze")  # any two make a table: "she-they"
 _ROLES = ("subject", "object", "possessive", "possessive_pronoun", "reflexive")
 _COLUMNS = ("male", "female", "neutral", "table", "note")
+_OPTIONAL = frozenset({"neutral", "table", "note"})
 # Letters and letter pairs that name a gender only in a demographic ("72 y/o M"), never as words of their own.
 DEMOGRAPHIC = frozenset({"m", "f", "wm", "wf", "bm", "bf", "hm", "hf", "aam", "aaf", "rhm", "rhf", "lhm", "lhf"})
 
@@ -199,10 +199,13 @@ def load_table(name: str | Path) -> SwapTable:
             f"No swap table {str(name)!r}: expected {' or '.join((*BUILT_IN, *OF_GROUPS))}, two of "
             f"{', '.join(PRONOUNS)} as she-they, or a CSV file. Check the path."
         )
-    header = _header(path)
-    rows = read_table(path, header, optional=("neutral", "note", "table"))
-    table = _table(path.name, (header[0], header[1]), rows, context=True)
-    return replace(table, neutral="neutral" in header)
+    rows = []
+    for line, row, faults in table_rows(path.name, path.read_bytes(), _header_faults, optional=_OPTIONAL):
+        if faults:
+            raise ValueError(f"{path.name}:{line}: {faults[0]}")
+        rows.append(row)
+    first, second, *more = rows[0] if rows else ("", "")
+    return replace(_table(path.name, (first, second), rows, context=True), neutral="neutral" in more)
 
 
 def _is_pronouns(name: str) -> bool:
@@ -210,19 +213,10 @@ def _is_pronouns(name: str) -> bool:
     return len(named) == 2 and named[0] != named[1] and set(named) <= set(PRONOUNS)
 
 
-def _header(path: Path) -> tuple[str, ...]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as handle:
-            header = tuple(next(strict_rows(path.name, handle), (1, []))[1])
-    except UnicodeDecodeError as error:
-        raise not_utf8(path.name, error) from error
-    allowed = {"neutral", "note", "table"}
-    if len(header) < 2 or not set(header[2:]) <= allowed or set(header[:2]) & allowed or header[0] == header[1]:
-        raise ValueError(
-            f"{path.name}:1: columns {shown_names(header)}, expected two groups and then neutral, table or note. "
-            "Fix the header."
-        )
-    return header
+def _header_faults(header: Sequence[str]) -> Iterator[str]:
+    groups, more = header[:2], header[2:]
+    if len({*groups} - _OPTIONAL) < 2 or not _OPTIONAL.issuperset(more):
+        yield f"columns {shown_names(header)}, expected two groups and then neutral, table or note. Fix the header."
 
 
 def _table(name: str, groups: tuple[str, str], rows: Sequence[Mapping[str, str]], *, context: bool) -> SwapTable:
@@ -242,26 +236,17 @@ def _table(name: str, groups: tuple[str, str], rows: Sequence[Mapping[str, str]]
             if other not in others:
                 others.append(other)
                 neutral.append(row.get("neutral", ""))
-    if DEMOGRAPHIC & found.keys():
-        _add_glued(found)
+    for text in sorted(DEMOGRAPHIC & found.keys()):  # also written onto the unit of an age: "72yoM", "60y/oWM"
+        side, others, neutral = found[text]
+        for unit in UNITS:
+            found[f"{unit}{text}"] = side, [f"{unit}{other}" for other in others], [f"{unit}{n}" for n in neutral]
     terms = {
         text: Term(text, side, tuple(o), tuple(n), frozenset(map(str.lower, o)))
         for text, (side, o, n) in found.items()
     }
-    digest = hashlib.sha256(
-        repr(
-            (groups, context, [(term.text, term.side, term.others, term.neutral) for term in terms.values()])
-        ).encode()
-    ).hexdigest()
+    content = [(term.text, term.side, term.others, term.neutral) for term in terms.values()]
+    digest = hashlib.sha256(repr((groups, context, content)).encode()).hexdigest()
     return SwapTable(name, groups, terms, context, digest)
-
-
-def _add_glued(found: dict[str, tuple[int, list[str], list[str]]]) -> None:
-    """Demographic letters that are written onto the unit of an age: "72yoM", "45yF", "60y/oWM"."""
-    for text in sorted(DEMOGRAPHIC & found.keys()):
-        side, others, neutral = found[text]
-        for unit in UNITS:
-            found[f"{unit}{text}"] = side, [f"{unit}{other}" for other in others], [f"{unit}{n}" for n in neutral]
 
 
 def clinical_terms() -> dict[str, str]:
