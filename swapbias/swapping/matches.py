@@ -290,9 +290,7 @@ class _Phrase:
     lead: int  # bytes before the first word
     pattern: re.Pattern[bytes]
     number: int
-    following: tuple[
-        bytes, ...
-    ]  # signs that may stand first, second and third after the first word or 16 bytes of it
+    following: tuple[bytes, ...]  # what may stand first, second and third after the first word, or 16 bytes of it
 
     @classmethod
     def of(cls, spelling: bytes, number: int) -> "_Phrase":
