@@ -25,18 +25,7 @@ from swapbias.swapping.grammar import (
     stands_alone,
 )
 from swapbias.swapping.matches import MASKS, SPACE, Ints, Text, eights
-from swapbias.swapping.table import (
-    ALONE,
-    GLUED,
-    OBJECTS,
-    SwapTable,
-    Term,
-    filled,
-    pattern,
-    rules,
-    unit_of,
-    word_list,
-)
+from swapbias.swapping.table import ALONE, GLUED, OBJECTS, SwapTable, Term, filled, pattern, rules, unit_of, word_list
 
 # --- whether a term is gendered where it stands: rules --------------------------------------------------
 

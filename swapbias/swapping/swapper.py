@@ -18,14 +18,7 @@ from swapbias.swapping.decisions import Decider, Edits
 from swapbias.swapping.matches import Ints, Matcher, Text, padded
 from swapbias.swapping.referents import CUES, REASONS, WHOSE, Block, Persons
 from swapbias.swapping.resolvers import Resolver, resolve
-from swapbias.swapping.table import (
-    COUNTED_BIRTHS,
-    DEMOGRAPHIC,
-    GLUED,
-    clinical_terms,
-    kept_phrases,
-    load_table,
-)
+from swapbias.swapping.table import COUNTED_BIRTHS, DEMOGRAPHIC, GLUED, clinical_terms, kept_phrases, load_table
 
 
 def rebuilt(texts: pa.Array, text: Text, edits: Edits) -> pa.Array:
