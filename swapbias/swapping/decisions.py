@@ -18,17 +18,22 @@ from swapbias.swapping.grammar import (
     agreeing,
     article_before,
     by_words,
+    first_word,
     in_context,
-    is_pronoun,
+    is_past,
     last_word,
     log_odds_of_his,
-    stands_alone,
+    recased,
 )
 from swapbias.swapping.matches import MASKS, SPACE, Ints, Text, eights
 from swapbias.swapping.table import ALONE, GLUED, OBJECTS, SwapTable, Term, filled, pattern, rules, unit_of, word_list
 
 # --- whether a term is gendered where it stands: rules --------------------------------------------------
 
+_FIRST_NAMES = {row["word"] for row in read_table(corpus_dir("gender_lexicon") / "names.csv", ("word", "group"))} | {
+    None
+}
+_POSSESSED = word_list("before_possessed")  # "it is his", "a friend of his"
 FACTS: Mapping[str, Callable[[str, str, str], bool]] = {  # of a term, what is before and after it; names in rules
     "lower": lambda term, before, after: term.islower(),
     "upper": lambda term, before, after: term.isupper(),
@@ -36,7 +41,12 @@ FACTS: Mapping[str, Callable[[str, str, str], bool]] = {  # of a term, what is b
     "capitals": lambda term, before, after: _in_capitals(before, after),
     "first": lambda term, before, after: not before.strip(),
     "starts": lambda term, before, after: not before.strip() or before.rstrip()[-1:] in '.!?:"“',  # a sentence
-    "nun": lambda term, before, after: _is_nun(pattern("nun").match(after)),  # "Sister Mary", "Father O'Brien"
+    "nun": lambda term, before, after: bool(  # "Sister Mary", "Father O'Brien"
+        (found := pattern("nun").match(after)) and found[1] in _FIRST_NAMES
+    ),
+    "of": lambda term, before, after: last_word(before) == "of",
+    "possessed": lambda term, before, after: last_word(before) in _POSSESSED,
+    "past": lambda term, before, after: is_past(first_word(after)),
     "colon": lambda term, before, after: ":" in before[-4:],
     "onto_slash": lambda term, before, after: term[0] in "oO",  # "72y/oM"
     "bracketed": lambda term, before, after: (  # "[M]+" is an ion
@@ -67,6 +77,17 @@ def verdict(term: str, before: str, after: str) -> str:
     return "yes"
 
 
+def is_pronoun(before: str, after: str) -> bool:
+    """Whether "his" stands for a noun ("a friend of his.") and so is "hers", not "her".
+
+    Only where hardly a noun can follow: a wrong "hers" makes no sentence, and "her" for "hers" is still understood.
+
+    >>> is_pronoun("a friend of ", "."), is_pronoun("the size of ", " liver")
+    (True, False)
+    """
+    return verdict("his_alone", before, after) == "yes"
+
+
 @cache
 def _rules_of(word: str) -> Sequence[tuple[Any, ...]]:
     """What each rule of a word says, its facts, and what finds its patterns after, before and not before it."""
@@ -79,15 +100,6 @@ def _rules_of(word: str) -> Sequence[tuple[Any, ...]]:
         )
         for rule in rules("context_rules.csv").get(word, ())
     ]
-
-
-def _is_nun(found: re.Match[str] | None) -> bool:
-    return bool(found and (not found[1] or found[1] in _first_names()))
-
-
-@cache
-def _first_names() -> frozenset[str]:
-    return frozenset(row["word"] for row in read_table(corpus_dir("gender_lexicon") / "names.csv", ("word", "group")))
 
 
 def _in_capitals(before: str, after: str) -> bool:
@@ -127,11 +139,7 @@ def as_written(term: Term, written: str, target: str) -> str:
     if term.text in GLUED:  # the unit stays as it is: "72yoM", "72YOM"
         unit = unit_of(term.text)
         return written[:unit] + in_case(target[unit:], UPPER if written[-1].isupper() else LOWER)
-    if written.islower():
-        return target.lower()
-    if written.isupper() and len(written) > 1:
-        return target.upper()
-    return in_case(target, CAPITAL) if written[0].isupper() else target
+    return target.lower() if written.islower() else recased(written, target)
 
 
 # --- what is replaced -----------------------------------------------------------------------------------
@@ -384,8 +392,8 @@ class Decider:
             odds = by_words(previous, following)
             return _pick(term, OBJECTS, odds > 0) if abs(odds) >= SURE else _UNSURE
         if self._context and term.choices in ALONE:
-            alone = stands_alone(previous, following)
-            return _IN_FULL if alone is None else _pick(term, ALONE, alone)
+            plain = following.isalpha() and following not in ("is", "was") and previous not in _POSSESSED
+            return _pick(term, ALONE, False) if plain else _IN_FULL
         return 0
 
     def _in_full(self, term: Term, written: str, before: str, after: str) -> int:

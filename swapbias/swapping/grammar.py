@@ -80,6 +80,11 @@ def word_kind(word: str) -> str:
     return next((f"{one}s" for one in found if one), "n")
 
 
+def is_past(word: str | None) -> bool:
+    """Whether a word is a past tense and no adjective: "visited", but not "adopted" or "deceased"."""
+    return bool(word and word not in _kinds() and (word.endswith("ed") or word in word_list("past_verbs")))
+
+
 def further_features(previous: str, following: str | None, second: str | None, opens: bool) -> list[str]:
     """Names of what the word after the next one adds, and a sign that ``opens`` a quotation or a bracket.
 
@@ -150,9 +155,7 @@ def partner(before: str, after: str) -> str:
     >>> partner("monitoring was placed on ", "/him, and")
     'him'
     """
-    found = pattern("partner_after").match(after)
-    if not found and before.rstrip().endswith(("/", "or", "and")):
-        found = pattern("partner_before").search(before)
+    found = pattern("partner_after").match(after) or pattern("partner_before").search(before)
     return found.group(1).lower() if found else ""
 
 
@@ -181,25 +184,13 @@ _COUNTS = frozenset("one two three four five six seven eight nine ten several so
 _FED = 2.0  # of log-odds
 
 
-def _phrased(previous: str, following: str | None, second: str | None) -> float:
-    """What two words behind "her" tell at once: log-odds for sure, 0 where they are no such phrase."""
-    if following is None or second is None:
-        return 0.0
-    if (following, second) in _OWNED:
-        return _CERTAIN
-    if (following, second) in _UNOWNED:
-        return -_CERTAIN
-    closed = word_class(second) not in ("open", "digit") and second not in ("-", "/")
-    return -_CERTAIN if closed and (_is_adverb(following) or (previous in _LETS and following in _DOES)) else 0.0
-
-
 def _is_adverb(word: str) -> bool:
     return word.endswith("ly") and len(word) > 4 and word not in word_list("no_adverbs")
 
 
-def _asks_further(previous: str, following: str) -> bool:
-    """Whether the word behind the next one is looked at, however sure the words beside the pronoun make it."""
-    return following in _OPENS_PHRASE or _is_adverb(following) or (previous in _LETS and following in _DOES)
+def _leads_on(previous: str, following: str) -> bool:
+    """Whether a closed word behind the next one leaves that no noun: an adverb, or a verb after "have her"."""
+    return _is_adverb(following) or (previous in _LETS and following in _DOES)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -215,7 +206,9 @@ def by_words(previous: str, following: str | None) -> float:
         return -SURE  # "gave her two units"
     if previous in _FEEDS and following and word_class(following) == "open" and following not in _GIVEN:
         odds -= _FED  # "gave her oral antibiotics"
-    return max(-_LEFT_OPEN, min(odds, _LEFT_OPEN)) if following and _asks_further(previous, following) else odds
+    if following and (following in _OPENS_PHRASE or _leads_on(previous, following)):  # however sure these two make it
+        return max(-_LEFT_OPEN, min(odds, _LEFT_OPEN))
+    return odds
 
 
 def in_context(previous: str, after: str) -> float:
@@ -229,67 +222,20 @@ def in_context(previous: str, after: str) -> float:
 
 @lru_cache(maxsize=1 << 16)
 def _by_second(previous: str, following: str | None, second: str | None, opens: bool) -> float:
-    if odds_of_phrase := _phrased(previous, following, second):
-        return odds_of_phrase
+    if following is not None and second is not None:
+        if (following, second) in _OWNED:
+            return _CERTAIN
+        closed = word_class(second) not in ("open", "digit") and second not in ("-", "/")
+        if (following, second) in _UNOWNED or (closed and _leads_on(previous, following)):
+            return -_CERTAIN
     weights = weights_of("his_him_weights.csv")
     return sum(weights.get(name, 0.0) for name in further_features(previous, following, second, opens))
 
 
-# --- "his" is "hers" or "her" -----------------------------------------------------------------------------
-
-_POSSESSED = word_list("before_possessed")  # "it is his", "a friend of his"
-
-
-def is_pronoun(before: str, after: str) -> bool:
-    """Whether "his" stands for a noun ("a friend of his.") and so is "hers", not "her".
-
-    Only where hardly a noun can follow: a wrong "hers" makes no sentence, and "her" for "hers" is still understood.
-
-    >>> is_pronoun("a friend of ", "."), is_pronoun("the size of ", " liver")
-    (True, False)
-    """
-    if pattern("and_hers").match(after) or pattern("declared_his").search(before):
-        return True
-    if partner(before, after):  # "her/his"
-        return False
-    if pattern("clause_ended").match(after):
-        return bool(before.strip())
-    previous, owned = last_word(before), bool(pattern("owned_noun").search(before[-NEAR:]))
-    if previous == "of" and not owned and (pattern("is_or_was").match(after) or pattern("aside").match(after)):
-        return False
-    if pattern("is_or_was").match(after):
-        return before[-1:].isspace() or not before
-    if previous in _POSSESSED and (pattern("clause_paused").match(after) or pattern("to_keep").match(after)):
-        return True
-    if previous != "of":
-        return False
-    return bool(
-        pattern("clause_follows").match(after)
-        or (owned and (pattern("preposition_follows").match(after) or _is_past(first_word(after))))
-    )
-
-
-def _is_past(word: str | None) -> bool:
-    """Whether a word is a past tense and no adjective: "visited", but not "adopted" or "deceased"."""
-    return bool(word and word not in _kinds() and (word.endswith("ed") or word in word_list("past_verbs")))
-
-
-def stands_alone(previous: str, following: str) -> bool | None:
-    """``is_pronoun`` by the words before and after alone; None where it takes more of the text."""
-    if not following.isalpha() or following in ("is", "was") or previous in _POSSESSED:
-        return None
-    return False
-
-
 # --- verbs that agree: "she walks", "they walk" -------------------------------------------------------------
 
-_PLURAL = {
-    "is": "are", "was": "were", "has": "have", "does": "do", "isn't": "aren't", "wasn't": "weren't",
-    "hasn't": "haven't", "doesn't": "don't",
-}  # fmt: skip
-_SINGULAR = {plural: singular for singular, plural in _PLURAL.items()}
-_BASES = {"aches": "ache", "focuses": "focus", "dies": "die", "lies": "lie", "ties": "tie", "vies": "vie"}
-_ADVERBS = word_list("adverbs_before_verbs")  # between a pronoun and its verb; so may any that ends in -ly
+_BASE = dict(pair.split("_") for pair in word_list("verb_forms"))  # "is": "are"; of others by their ending
+_THIRD = {base: third for third, base in _BASE.items()}
 _NO_VERBS = word_list("no_verbs")  # end like a verb after "he" and are none, or the same in singular and plural
 _FIXED = word_list("fixed_verb_forms")  # do not change with the person: modal verbs and past tenses without -ed
 _NO_THIRD = _FIXED | _NO_VERBS | word_list("no_verb_after_they") | word_list("past_like_present")
@@ -318,20 +264,20 @@ def agreeing(before: str, after: str, *, plural: bool) -> list[Verb]:
     >>> [(verb.old, verb.new) for verb in agreeing("", " often walks home.", plural=True)]
     [('walks', 'walk')]
     """
-    forms = _PLURAL if plural else _SINGULAR
     if found := pattern("contracted").match(after):
         return _contracted(found, after, plural)
-    verb, at = _verb(after, plural)
-    inverted = pattern("verb_before").search(before)
-    asks = bool(inverted and pattern("question").search(before[: inverted.start(1)]))
-    if inverted and _plain(inverted[1]) in forms and (asks or verb is None):
-        new_form = _changed(inverted[1], forms[_plain(inverted[1])])
-        return [Verb(inverted.start(1) - len(before), inverted[1], new_form)]
-    if verb is None:
-        word = pattern("next_word").match(after)
-        past = plural and word and (_plain(word[1]) in _FIXED or word[1].lower().endswith("ed"))
-        return _joined(after, at, plural) if past else []  # "had a tube and was fed"
-    return [verb, *_joined(after, at, plural)]
+    word, inverted = pattern("verb").match(after), pattern("verb_before").search(before)
+    verb = _changing(word, plural) if word else None
+    new = (_BASE if plural else _THIRD).get(_plain(inverted[1])) if inverted else None
+    if inverted and new and (verb is None or pattern("question").search(before[: inverted.start(1)])):
+        return [Verb(inverted.start(1) - len(before), inverted[1], recased(inverted[1], new))]
+    if not word:
+        return []
+    past = (
+        plural and after[: word.start(1)].isspace() and (_plain(word[1]) in _FIXED or word[1].lower().endswith("ed"))
+    )
+    joined = _joined(after, word.end(), plural) if verb or past else None  # "had a tube and was fed"
+    return [one for one in (verb, joined) if one]
 
 
 def _contracted(found: re.Match[str], after: str, plural: bool) -> list[Verb]:
@@ -341,43 +287,25 @@ def _contracted(found: re.Match[str], after: str, plural: bool) -> list[Verb]:
         return []
     has = pattern("verb_has").match(after, found.end())
     new = ("ve" if has else "re") if plural else "s"
-    return [Verb(found.start(1), found[1], _changed(found[1], new))]
+    return [Verb(found.start(1), found[1], recased(found[1], new))]
 
 
-def _verb(after: str, plural: bool) -> tuple[Verb | None, int]:
-    """The verb behind a pronoun, over adverbs, and where it ends."""
-    at = 0
-    while word := pattern("next_word").match(after, at):
-        low, at = _plain(word[1]), word.end()
-        if low not in _ADVERBS and not (
-            low.endswith("ly") and low not in ("rely", "supply", "apply", "reply", "fly")
-        ):
-            return _changing(word, plural), at
-    return None, at
-
-
-def _joined(after: str, at: int, plural: bool) -> list[Verb]:
+def _joined(after: str, at: int, plural: bool) -> Verb | None:
     """The second of two verbs joined by "and": right behind the first, or where hardly a noun can stand."""
     word = pattern("and_verb").match(after, at) if plural else None
     if word is None:
         word = pattern("clause_verb").match(after, at)
-        if not word or _plain(word[1]) not in (_JOINED if plural else _joined_bases()):
-            return []
+        if not word or (_plain(word[1]) if plural else _other_form(_plain(word[1]), plural)) not in _JOINED:
+            return None
         between = after[at : word.start(1)]
         if pattern("other_subject").search(between) or (not plural and pattern("infinitive").search(between)):
-            return []
-    verb = _changing(word, plural)
-    return [verb] if verb else []
-
-
-@cache
-def _joined_bases() -> frozenset[str]:
-    return frozenset(_other_form(word, plural=True) for word in _JOINED)
+            return None
+    return _changing(word, plural)
 
 
 def _changing(word: re.Match[str], plural: bool) -> Verb | None:
     new = _other_form(_plain(word[1]), plural)
-    return Verb(word.start(1), word[1], _changed(word[1], new)) if new else None
+    return Verb(word.start(1), word[1], recased(word[1], new)) if new else None
 
 
 def _other_form(word: str, plural: bool) -> str:
@@ -388,25 +316,21 @@ def _other_form(word: str, plural: bool) -> str:
     >>> [_other_form(word, False) for word in ("deny", "go", "use", "watch", "walked", "could", "the")]
     ['denies', 'goes', 'uses', 'watches', '', '', '']
     """
-    forms: Mapping[str, str] = {**_PLURAL, **_BASES} if plural else _SINGULAR
-    if word in forms:
-        return forms[word]
+    if known := (_BASE if plural else _THIRD).get(word):
+        return known
     if plural:
         if word in _NO_VERBS or not word.endswith("s") or word.endswith(("ss", "us", "is")) or len(word) < 4:
             return ""
-        if word.endswith("ies"):
-            return word[:-3] + "y"
-        return word[:-2] if word.endswith(("sses", "shes", "ches", "xes", "zzes", "oes")) else word[:-1]
+        return word[:-3] + "y" if word.endswith("ies") else pattern("third_person_ending").sub("", word)
     if word in _NO_THIRD or len(word) < 2 or (word.endswith(("ed", "ing")) and word not in _WHOLE):
         return ""
     if word.endswith("y") and word[-2] not in "aeiou":
         return word[:-1] + "ies"
-    return word + ("es" if word.endswith(("s", "sh", "ch", "x", "z", "o")) and word != "ache" else "s")
+    return word + ("es" if word.endswith(("s", "sh", "ch", "x", "z", "o")) else "s")
 
 
 # --- articles -----------------------------------------------------------------------------------------------
 
-# A vowel that is spoken as a consonant ("a uniform"), and an h that is not spoken ("an heir").
 ARTICLE = re.compile(r"(?:^|[^\w'’-])(an?)(\s?)$", re.IGNORECASE)
 
 
@@ -417,16 +341,7 @@ def begins_with_vowel(text: str) -> bool | None:
     [True, True, False, True, False, False, None]
     """
     found = pattern("spoken").match(text)
-    if found is None:
-        return None
-    word = found[1]
-    if word.isdigit():
-        return word[0] == "8" or word in ("11", "18")
-    if word.isupper() and len(word) < 3:
-        return word[0] in "AEFHILMNORSX"
-    return bool(pattern("silent_h").match(word)) or (
-        word[0].lower() in "aeiou" and not pattern("spoken_consonant").match(word)
-    )
+    return None if found is None else bool(pattern("vowel").match(found[1]))
 
 
 def article_before(before: str, old: str, new: str) -> tuple[int, str, str] | None:
@@ -452,7 +367,7 @@ def _plain(word: str) -> str:
     return word.lower().replace("’", "'")
 
 
-def _changed(written: str, new: str) -> str:
+def recased(written: str, new: str) -> str:
     """The new form in the case of what was written, with its apostrophe."""
     new = new.replace("'", "’") if "’" in written else new
     if written.isupper() and len(written) > 1:

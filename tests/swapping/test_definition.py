@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from swapbias.swapping.decisions import as_written, in_case, is_phrase, verdict
-from swapbias.swapping.grammar import NEAR, WINDOW, agreeing, article_before, is_pronoun, log_odds_of_his
+from swapbias.swapping.decisions import as_written, in_case, is_phrase, is_pronoun, verdict
+from swapbias.swapping.grammar import NEAR, WINDOW, agreeing, article_before, log_odds_of_his
 from swapbias.swapping.swapper import Swapper
 from swapbias.swapping.table import COUNTED_BIRTHS, DEMOGRAPHIC, GLUED, clinical_terms, kept_phrases
 

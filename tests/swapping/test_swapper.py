@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from swapbias.errors import UsageError
-from swapbias.swapping.decisions import ALWAYS
-from swapbias.swapping.grammar import is_pronoun, log_odds_of_his
+from swapbias.swapping.decisions import ALWAYS, is_pronoun
+from swapbias.swapping.grammar import log_odds_of_his
 from swapbias.swapping.matches import Matcher, padded
 from swapbias.swapping.swapper import Swapper
 from swapbias.swapping.table import ALONE, GLUED, OBJECTS, clinical_terms, load_table
