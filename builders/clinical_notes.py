@@ -123,7 +123,7 @@ def _local(folder: Path) -> tuple[Config, ...]:
 CORPUS = Corpus(
     name=NAME,
     title="Synthetic clinical notes with a planted gender leak, in four regimes and as counterfactual pairs",
-    version="4.0.0",
+    version="4.1.0",
     tags=("gender-bias", "counterfactual", "synthetic", "medical", "mental-health"),
     configs=_configs("synthetic", PHENOTYPES, _synthetic, counted=True),
     local=_local,
