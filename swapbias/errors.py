@@ -51,6 +51,12 @@ def extras_named() -> Iterator[None]:
         raise
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, without its final period."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0].strip().rstrip(".") if lines else type(error).__name__
+
+
 def quoted(value: object) -> str:
     """What a file or a call says, in a sentence: its beginning, where it is long.
 

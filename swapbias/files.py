@@ -77,24 +77,26 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-def temporary_for(path: Path) -> Path:
-    """Where a file is written before it has its name: no two processes, of whichever machine, share one."""
-    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}{TEMPORARY}")
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A place beside a file: what is written there is flushed to disk and takes its name if the block ends well."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}{TEMPORARY}")
+    try:
+        yield temporary
+        with temporary.open("rb+") as handle:
+            os.fsync(handle.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file whole or not at all: a temporary file beside it, flushed to disk, then renamed."""
-    temporary = temporary_for(path)
     try:
-        with temporary.open("wb") as handle:
-            handle.write(content)
-            handle.flush()
-            os.fsync(handle.fileno())
-        temporary.replace(path)
+        with whole_file(path) as temporary:
+            temporary.write_bytes(content)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error  # a write error names no file
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def parse_json(content: str | bytes) -> Any:

@@ -11,11 +11,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from swapbias.errors import UsageError, need
+from swapbias.errors import UsageError, first_line, need
 from swapbias.files import file_sha256
 from swapbias.models import base
 from swapbias.models.base import DerivedScorer, LoadOptions, Progress, Scored, Scorer, not_scored, silent
-from swapbias.models.loading import first_line, module_file, refuse_pickle
+from swapbias.models.loading import module_file, refuse_pickle
 from swapbias.studies import Prompt
 
 _ROUNDING = 1e-9  # sums of probabilities may pass 1 by so much

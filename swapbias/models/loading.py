@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from swapbias.errors import HubError, UsageError
+from swapbias.errors import HubError, UsageError, first_line
 from swapbias.files import file_sha256, is_there
 from swapbias.models.base import LoadOptions
 
@@ -127,12 +127,6 @@ def offline_reason() -> str:
         except OSError as error:
             return f"{host.hostname} cannot be reached: {error.strerror or error}"
     return ""
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's text, without its final period."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0].strip().rstrip(".") if lines else type(error).__name__
 
 
 # --- the Hub's client: timeouts, and no upload that follows a redirect to another host -----------------------

@@ -16,7 +16,7 @@ import transformers
 from pydantic_core import to_json
 from safetensors import SafetensorError
 
-from swapbias.errors import UsageError, need
+from swapbias.errors import UsageError, first_line, need
 from swapbias.files import not_utf8
 from swapbias.measures import Estimate, group_gap
 from swapbias.models import loading
@@ -69,7 +69,7 @@ def _from_hub() -> list[Rows]:
     try:
         found = load_dataset(HUB_ID)
     except Exception as error:
-        reason = loading.first_line(error)
+        reason = first_line(error)
         raise ValueError(f"{HUB_ID} cannot be loaded ({reason}). Go online or give --data DIR.") from error
     rows = (found[split].to_pandas() for split in ("train", "validation"))
     return [one[["label"]].assign(text=one["sentence"].str.strip())[["text", "label"]] for one in rows]

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias import files
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, first_line
 from swapbias.models import Bar, Progress, Say, Scored, Scorer, silent
 from swapbias.privacy import is_left_over
 from swapbias.runs.cache import ScoreCache
@@ -236,8 +236,7 @@ class Store:
         try:
             yield
         except (OSError, pa.ArrowException) as error:
-            said = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            raise OSError(getattr(error, "errno", None) or errno.EIO, said.rstrip("."), self.url) from error
+            raise OSError(getattr(error, "errno", None) or errno.EIO, first_line(error), self.url) from error
 
 
 def _file_system(url: str) -> "tuple[FileSystem, str]":

@@ -1,17 +1,17 @@
 """Swap whole files: rows in, Parquet shards out, in bounded memory; a stopped job skips its finished shards."""
 
 import json
-import os
 import platform
 import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, fields, replace
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from importlib.resources import files
+from operator import add
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError, quoted
-from swapbias.files import TEMPORARY, as_csv, json_file, parse_json, temporary_for, write_whole
+from swapbias.files import TEMPORARY, as_csv, json_file, parse_json, whole_file, write_whole
 from swapbias.privacy import is_left_over, why_credentialed, writing
 from swapbias.studies import shown_names
 from swapbias.swapping.cluster import LOCAL, Engine, Part, Work, worker_pool
@@ -82,7 +82,7 @@ class Job:
     resolver: Resolver | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Totals:
     """What was counted, over a batch, a part or a whole job; they add up. Rows are of the input, if not said."""
 
@@ -101,15 +101,11 @@ class Totals:
 
     def __add__(self, other: "Totals") -> "Totals":
         """Counts of both."""
-        return Totals(**{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(Totals)})
+        return Totals(*map(add, vars(self).values(), vars(other).values()))
 
     def counts(self) -> dict[str, int | dict[str, int]]:
         """By name, for JSON; terms by falling count."""
-        # asdict would break a Counter: it makes one out of its pairs
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {
-            name: dict(by_count(value)) if isinstance(value, Counter) else value for name, value in values.items()
-        }
+        return {name: dict(by_count(one)) if isinstance(one, Counter) else one for name, one in vars(self).items()}
 
     @classmethod
     def read(cls, counts: Mapping[str, Any]) -> "Totals":
@@ -179,10 +175,16 @@ def swap_files(
         raise UsageError("A resolver runs in one process of this machine. Drop --processes and -M engine.")
     source = open_source(job.source, job.column, split=job.split)
     whose = job.whose or ("patient" if is_mimic(source) else "everyone")
+    columns, gender = source.schema.names, job.gender
     if job.max_doubt < 1 and whose != "patient":
         raise UsageError("--max-doubt is about whose words are the patient's. Add --whose patient.")
-    swapper = Swapper(job.table, whose=whose, spouses=job.spouses, resolver=job.resolver)
-    gender, place = _gender_column(job, source, whose), Path(job.source)
+    if gender is not None and whose != "patient":
+        raise UsageError(f"--gender {gender}: all words are swapped, whoever's they are. Add --whose patient.")
+    if gender is not None and gender not in columns:
+        raise UsageError(f"There is no column {gender!r}, there are {shown_names(columns)}. Choose with --gender.")
+    if gender is None and whose == "patient":
+        gender = next((name for name in columns if name.lower() == "gender"), None)
+    swapper, place = Swapper(job.table, whose=whose, spouses=job.spouses, resolver=job.resolver), Path(job.source)
     why = "--credentialed was given" if job.credentialed else ""
     why = why or (place.exists() and why_credentialed(place)) or why_rows_credentialed(source)
     if why and uploaded_to:
@@ -213,41 +215,19 @@ def swap_files(
 
         parts = _cut(source.read(batch_rows), job.column, part_bytes)
         how: dict[str, Any] = {"cores": 1, "processes": processes, "credentialed": bool(why), "advance": advance}
-        with (
-            _planned(out) as planned,
-            closing(_ahead(_planned_parts(planned, parts, finished, batch_rows))) as waiting,
-            worker_pool(engine, part_swapper, spec, own=lambda: partial(_swap_part, *spec, swapper), **how) as pool,
-        ):
-            for part, done in pool(waiting):
+        planned = out / _PLANNED
+        planned.mkdir(mode=0o700)
+        with ExitStack() as ends:
+            ends.callback(shutil.rmtree, planned, ignore_errors=True)
+            waiting = ends.enter_context(closing(_ahead(_planned_parts(planned, parts, finished, batch_rows))))
+            pool = worker_pool(engine, part_swapper, spec, own=lambda: partial(_swap_part, *spec, swapper), **how)
+            for part, done in ends.enter_context(pool)(waiting):
                 (planned / part["name"]).unlink()
                 totals += done["totals"]
         if not totals.rows_read and not finished:  # a part without rows still has the columns
             _write_part(out, 0, schema, job.column, [])
         _finish(out, settings, totals, source.identity.get("split", "train"))
     return SwapResult(out, totals, why)
-
-
-@contextmanager
-def _planned(out: Path) -> Iterator[Path]:
-    """The folder of rows that wait for a worker, which is its user's alone."""
-    folder = out / _PLANNED
-    folder.mkdir(mode=0o700)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _gender_column(job: Job, source: Source, whose: str) -> str | None:
-    """The column of the patient's gender, or None; UsageError: no such column, or one without a patient."""
-    if job.gender is not None and whose != "patient":
-        raise UsageError(f"--gender {job.gender}: all words are swapped, whoever's they are. Add --whose patient.")
-    if job.gender is not None and job.gender not in source.schema.names:
-        raise UsageError(
-            f"There is no column {job.gender!r}, there are {shown_names(source.schema.names)}. Choose with --gender."
-        )
-    own = next((name for name in source.schema.names if name.lower() == "gender"), None)
-    return (job.gender or own) if whose == "patient" else None
 
 
 def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str, Any]:
@@ -424,22 +404,17 @@ def _write_part(
     The column ``text`` gets no dictionary (hardly two are alike) and no statistics (the least and the greatest text
     would stand once more in the file's footer).
     """
-    path, totals = out / f"data/part-{number:05d}.parquet", Totals()
-    temporary = temporary_for(path)
-    others = [name for name in schema.names if name != text]
+    totals, others = Totals(), [name for name in schema.names if name != text]
     options = {"compression": "zstd", "use_dictionary": others, "write_statistics": others}
-    try:
-        with pq.ParquetWriter(temporary, schema, write_page_checksum=True, **options) as writer:
-            for table, counts in pieces:
-                writer.write_table(table)
-                totals += counts
-                advance(counts.rows_read)
-            writer.add_key_value_metadata({_COUNTS: json.dumps(totals.counts(), ensure_ascii=False)})
-        with temporary.open("rb+") as handle:
-            os.fsync(handle.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with (
+        whole_file(out / f"data/part-{number:05d}.parquet") as path,
+        pq.ParquetWriter(path, schema, write_page_checksum=True, **options) as writer,
+    ):
+        for table, counts in pieces:
+            writer.write_table(table)
+            totals += counts
+            advance(counts.rows_read)
+        writer.add_key_value_metadata({_COUNTS: json.dumps(totals.counts(), ensure_ascii=False)})
     return totals
 
 

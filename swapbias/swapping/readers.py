@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as kinds
 
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, first_line
 from swapbias.files import check_regular, parse_json
 from swapbias.models import configure_http
 from swapbias.privacy import is_mimic_columns, is_mimic_name, notes_read
@@ -34,8 +34,7 @@ CREDENTIALED = "credentialed"
 _CHUNK = 4 << 20
 _LINE = 8 * LONGEST  # of JSON lines, which may write each byte of a text with six
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(:[\w.-]+)?")
-_DELIMITERS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
-FORMATS = (*_DELIMITERS, ".jsonl", ".jsonl.gz", ".parquet")
+FORMATS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz", ".parquet")
 _TEXTS = (kinds.is_string, kinds.is_large_string, kinds.is_string_view, kinds.is_null)
 
 
@@ -46,7 +45,6 @@ class Source:
     schema: pa.Schema  # of every batch
     identity: Mapping[str, Any]  # distinguishes this input from another or an edited one: names, sizes, times, commit
     size: int | None  # bytes to read, where it is known
-    files: tuple[str, ...]  # names of the files, none for a Hub dataset
     read: Callable[[int], Batches]  # most rows per batch -> batches in order, each with the bytes read by then
 
 
@@ -86,24 +84,16 @@ def read_files(files: Sequence[Path], column: str | None = None) -> Source:
         except (pa.ArrowTypeError, pa.ArrowInvalid):
             raise ValueError(f"{file.name}: a column has another type than in {files[0].name}. Convert it.") from None
     schema = _with_text(schema, column)
-    statuses = [file.stat() for file in files]
-    return Source(
-        schema=schema,
-        identity={
-            "files": [
-                {"name": file.name, "bytes": status.st_size, "modified_ns": status.st_mtime_ns}
-                for file, status in zip(files, statuses, strict=True)
-            ]
-        },
-        size=sum(status.st_size for status in statuses),
-        files=tuple(file.name for file in files),
-        read=partial(_read_files, files, schema, column),
-    )
+    found = [(file.name, file.stat()) for file in files]
+    known = [{"name": name, "bytes": one.st_size, "modified_ns": one.st_mtime_ns} for name, one in found]
+    size = sum(one.st_size for _, one in found)
+    return Source(schema, {"files": known}, size, partial(_read_files, files, schema, column))
 
 
 def is_mimic(source: Source) -> bool:
     """True for notes of MIMIC, by the names of files and columns."""
-    return any(map(is_mimic_name, source.files)) or is_mimic_columns(source.schema.names)
+    names = [one["name"] for one in source.identity.get("files", [])]
+    return any(map(is_mimic_name, names)) or is_mimic_columns(source.schema.names)
 
 
 def why_rows_credentialed(source: Source) -> str:
@@ -131,9 +121,7 @@ def _files(path: Path) -> list[Path]:
     """The file, or those of a folder: in it, or in the one folder below it that has some."""
     known = ", ".join(FORMATS)
     if not path.exists():
-        raise UsageError(
-            f"{path} does not exist. Give a file ({known}), a folder of them or a Hub id like owner/name."
-        )
+        raise UsageError(f"{path} does not exist. Give a file ({known}), a folder of them or a Hub id (owner/name).")
     check_regular(path)
     if path.is_file():
         return [path]
@@ -154,12 +142,9 @@ def _schema(path: Path) -> pa.Schema:
     ending = format_of(path)
     if ending is None:
         raise UsageError(f"{path.name} is of no known format, expected {', '.join(FORMATS)}. Convert it.")
-    if ending in _DELIMITERS:  # every column is text, so that values come back exactly as they were
-        header, _ = next(_csv_rows(path, _DELIMITERS[ending]), ([], 0))
-        if not header:
-            raise ValueError(f"{path.name} is empty, expected a header line. Give a CSV with a header.")
-        return pa.schema([(name, pa.string()) for name in header])
-    return _parquet_file(path).schema_arrow.remove_metadata() if ending == ".parquet" else _json_schema(path)
+    if ending == ".parquet":
+        return _parquet_file(path).schema_arrow.remove_metadata()
+    return _json_schema(path) if ".jsonl" in ending else next(_csv_batches(path, 1))[0].schema
 
 
 def _with_text(schema: pa.Schema, column: str | None) -> pa.Schema:
@@ -191,11 +176,9 @@ def _read_files(files: Sequence[Path], schema: pa.Schema, column: str | None, ro
 
 
 def _batches(file: Path, schema: pa.Schema, rows: int) -> Batches:
-    if (ending := str(format_of(file))) in _DELIMITERS:
-        return _csv_batches(file, _DELIMITERS[ending], rows)
-    if ending == ".parquet":
-        return _parquet_batches(file, rows)
-    return ((_json_batch(chunk, schema, where), position) for chunk, where, position in _json_chunks(file))
+    if ".jsonl" in str(format_of(file)):
+        return ((_json_batch(chunk, schema, where), position) for chunk, where, position in _json_chunks(file))
+    return _parquet_batches(file, rows) if format_of(file) == ".parquet" else _csv_batches(file, rows)
 
 
 def _in_schema(batch: pa.RecordBatch, schema: pa.Schema, column: str | None, name: str, done: int) -> pa.RecordBatch:
@@ -231,44 +214,39 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
 # CSV
 
 
-def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[list[str], int]]:
-    """The header and each row, with the bytes read; a wrong quote is an error, and swallows no rows."""
+def _csv_batches(path: Path, rows: int) -> Batches:
+    """Texts exactly as they were, first without rows; a wrong quote is an error, and swallows no rows."""
     csv.field_size_limit(LONGEST)
-    number = 0
-    with _opened(path) as (raw, content):
-        text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
-        try:
-            for _, row in strict_rows(path.name, text, delimiter=delimiter):
-                if row:
-                    number += 1
-                    yield row, raw.tell()
-        except UnicodeDecodeError:
-            raise ValueError(f"{path.name} is not UTF-8 after row {number}. Save the file as UTF-8.") from None
-
-
-def _csv_batches(path: Path, delimiter: str, rows: int) -> Batches:
-    every = _csv_rows(path, delimiter)
-    header, position = next(every)
-    cells: list[list[str]] = []
-    size = 0
+    header, cells, size, number = list[str](), list[list[str]](), 0, 0
 
     def batch() -> pa.RecordBatch:
-        columns = [pa.array(column, pa.string()) for column in zip(*cells, strict=True)]
-        return pa.RecordBatch.from_arrays(columns, names=header)
+        columns = zip(*cells, strict=True) if cells else [[]] * len(header)
+        return pa.RecordBatch.from_arrays([pa.array(one, pa.string()) for one in columns], names=header)
 
-    for number, (row, position) in enumerate(every, start=2):
-        if len(row) != len(header):
-            raise ValueError(
-                f"{path.name}: row {number} (the header is row 1) has {len(row)} cells, expected {len(header)}. "
-                "Quote or add cells."
-            )
-        cells.append(row)
-        size += sum(map(len, row))
-        if len(cells) >= rows or size >= LONGEST:
-            yield batch(), position
-            cells, size = [], 0
-    if cells:
-        yield batch(), position
+    with _opened(path) as (raw, content):
+        text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
+        lines = strict_rows(path.name, text, delimiter="\t" if ".tsv" in path.name.lower() else ",")
+        try:
+            for number, row in enumerate((row for _, row in lines if row), start=1):
+                if not header:
+                    header = row
+                elif len(row) != len(header):
+                    raise ValueError(
+                        f"{path.name}: row {number} (the header is row 1) has {len(row)} cells, expected "
+                        f"{len(header)}. Quote or add cells."
+                    )
+                else:
+                    cells.append(row)
+                    size += sum(map(len, row))
+                if number == 1 or len(cells) >= rows or size >= LONGEST:
+                    yield batch(), raw.tell()
+                    cells, size = [], 0
+        except UnicodeDecodeError:
+            raise ValueError(f"{path.name} is not UTF-8 after row {number}. Save the file as UTF-8.") from None
+        if not header:
+            raise ValueError(f"{path.name} is empty, expected a header line. Give a CSV with a header.")
+        if cells:
+            yield batch(), raw.tell()
 
 
 # JSON lines
@@ -376,10 +354,9 @@ def _hub_source(name: str, column: str, split: str | None) -> Source:
         chosen, stream = next(iter(streams.items()))
         first = next(iter(stream.iter(1)), None) if len(streams) == 1 else None
     except Exception as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
         raise ValueError(
-            f"{where} is neither a local file nor a dataset that the Hub gave "
-            f"({lines[0].rstrip('.')}). Check the name, --split and the connection."
+            f"{where} is neither a local file nor a dataset that the Hub gave ({first_line(error)}). Check the name, "
+            "--split and the connection."
         ) from error
     if len(streams) > 1:
         raise UsageError(f"{name} has the splits {', '.join(streams)}. Choose one with --split.")
@@ -387,7 +364,7 @@ def _hub_source(name: str, column: str, split: str | None) -> Source:
         raise ValueError(f"{name} (split {chosen}) holds no rows, expected some. Choose another --split.")
     schema = _with_text(first.schema.remove_metadata(), column)
     identity = {"dataset": dataset, "config": config or None, "split": chosen, "revision": revision}
-    return Source(schema, identity, None, (), partial(_read_stream, stream, schema, column, name))
+    return Source(schema, identity, None, partial(_read_stream, stream, schema, column, name))
 
 
 def _read_stream(stream: "IterableDataset", schema: pa.Schema, column: str, name: str, rows: int) -> Batches:

@@ -11,10 +11,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from swapbias.errors import UsageError, need
+from swapbias.errors import UsageError, first_line, need
 from swapbias.files import file_sha256
 from swapbias.models.base import TFIDF, LoadOptions
-from swapbias.models.loading import PICKLES, first_line, length_limit, load_model, model_name, refuse_pickle
+from swapbias.models.loading import PICKLES, length_limit, load_model, model_name, refuse_pickle
 
 Floats = NDArray[np.float64]
 Ranked = tuple[list[str], Floats]  # words and the frequency rank of each
