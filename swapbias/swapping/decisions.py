@@ -11,28 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.studies import corpus_dir, read_table
-from swapbias.swapping.grammar import (
-    NEAR,
-    SURE,
-    WINDOW,
-    agreeing,
-    article_before,
-    by_words,
-    first_word,
-    in_context,
-    is_past,
-    last_word,
-    log_odds_of_his,
-    recased,
-)
+from swapbias.swapping import grammar
+from swapbias.swapping.grammar import NEAR, SURE, WINDOW
 from swapbias.swapping.matches import MASKS, SPACE, Ints, Text, eights
-from swapbias.swapping.table import ALONE, GLUED, OBJECTS, SwapTable, Term, filled, pattern, rules, unit_of, word_list
+from swapbias.swapping.table import (
+    ALONE,
+    GLUED,
+    OBJECTS,
+    SwapTable,
+    Term,
+    pattern,
+    recased,
+    rules,
+    unit_of,
+    word_list,
+)
 
 # --- whether a term is gendered where it stands: rules --------------------------------------------------
 
-_FIRST_NAMES = {row["word"] for row in read_table(corpus_dir("gender_lexicon") / "names.csv", ("word", "group"))} | {
-    None
-}
+_NAMES = {None, *(row["word"] for row in read_table(corpus_dir("gender_lexicon") / "names.csv", ("word", "group")))}
 _POSSESSED = word_list("before_possessed")  # "it is his", "a friend of his"
 FACTS: Mapping[str, Callable[[str, str, str], bool]] = {  # of a term, what is before and after it; names in rules
     "lower": lambda term, before, after: term.islower(),
@@ -42,11 +39,12 @@ FACTS: Mapping[str, Callable[[str, str, str], bool]] = {  # of a term, what is b
     "first": lambda term, before, after: not before.strip(),
     "starts": lambda term, before, after: not before.strip() or before.rstrip()[-1:] in '.!?:"“',  # a sentence
     "nun": lambda term, before, after: bool(  # "Sister Mary", "Father O'Brien"
-        (found := pattern("nun").match(after)) and found[1] in _FIRST_NAMES
+        (found := pattern("nun").match(after)) and found[1] in _NAMES
     ),
-    "of": lambda term, before, after: last_word(before) == "of",
-    "possessed": lambda term, before, after: last_word(before) in _POSSESSED,
-    "past": lambda term, before, after: is_past(first_word(after)),
+    "of": lambda term, before, after: grammar.last_word(before) == "of",
+    "partner": lambda term, before, after: bool(grammar.partner(before, after)),  # "her/his"
+    "possessed": lambda term, before, after: grammar.last_word(before) in _POSSESSED,
+    "past": lambda term, before, after: grammar.is_past(grammar.first_word(after)),
     "colon": lambda term, before, after: ":" in before[-4:],
     "onto_slash": lambda term, before, after: term[0] in "oO",  # "72y/oM"
     "bracketed": lambda term, before, after: (  # "[M]+" is an ion
@@ -95,8 +93,8 @@ def _rules_of(word: str) -> Sequence[tuple[Any, ...]]:
         (
             rule.row["says"],
             [(FACTS[name.lstrip("!")], not name.startswith("!")) for name in rule.when],
-            rule.after and re.compile(filled(rule.after)).match,
-            *(one and re.compile(filled(one)).search for one in (rule.before, rule.unless)),
+            rule.after and re.compile(rule.after).match,
+            *(one and re.compile(one).search for one in (rule.before, rule.unless)),
         )
         for rule in rules("context_rules.csv").get(word, ())
     ]
@@ -237,7 +235,7 @@ class Decider:
         )
         self._known: dict[tuple[int, bytes, bytes], int] = {}
         # Every word that may stand in, and its number by term, choice and case.
-        pool: dict[bytes, int] = {}
+        pool = dict[bytes, int]()
         self._word = np.full((len(self._terms), max(map(len, self._targets)), 3), -1)
         for number, targets in enumerate(self._targets):
             for choice, target in enumerate(targets):
@@ -269,8 +267,12 @@ class Decider:
             written, target = text.buffer[start[at] : end[at]].decode(), self._targets[term[at]][chosen[at]]
             words.append(as_written(self._terms[term[at]], written, target).encode())
             word[at] = len(words) - 1
-        places = np.stack([start, end, word, row, self._sides[term], term])
-        edits = Edits(places, words, self._counted(term, chosen))
+        counts, most = Counter[str](), self._word.shape[1]
+        times = np.bincount(term * most + chosen)
+        for code in np.flatnonzero(times).tolist():
+            new = self._targets[code // most][code % most].lower() or "(removed)"
+            counts[f"{self._terms[code // most].text} -> {new}"] += int(times[code])
+        edits = Edits(np.stack([start, end, word, row, self._sides[term], term]), words, counts)
         _add_possessives(text, edits)
         if not self._swaps:
             if self._context:
@@ -279,16 +281,6 @@ class Decider:
         if self._context:
             self._make_agree(text, edits)
         return edits
-
-    def _counted(self, term: Ints, choice: Ints) -> Counter[str]:
-        most = self._word.shape[1]
-        times = np.bincount(term * most + choice)
-        counts: Counter[str] = Counter()
-        for code in np.flatnonzero(times).tolist():
-            number, chosen = divmod(code, most)
-            new = self._targets[number][chosen].lower() or "(removed)"
-            counts[f"{self._terms[number].text} -> {new}"] += int(times[code])
-        return counts
 
     def _close_gaps(self, text: Text, edits: Edits) -> None:
         """Where a term is removed one space beside it goes as well, and the full stop of a title."""
@@ -313,12 +305,12 @@ class Decider:
         beside = ((last == ord("a")) & ~inside) | ((last == ord("n")) & (before == ord("a")))
         for start, end, word, row, _, _ in places[:, beside].T.tolist():
             (left, right), old = text.beside(start, end, row, 20), text.buffer[start:end].decode()
-            if change := article_before(left, old, edits.words[word].decode() or right):
+            if change := grammar.article_before(left, old, edits.words[word].decode() or right):
                 changed[start + change[0]] = change[1], change[2], row
         plural = {at: self._plural[one] for at, one in enumerate(self._texts) if one in self._plural}
         for start, end, _, row, _, term in places[:, np.isin(places[5], list(plural))].T.tolist():
             left, right = text.beside(start, end, row, WINDOW)
-            for verb in agreeing(left, right, plural=plural[term]):
+            for verb in grammar.agreeing(left, right, plural=plural[term]):
                 if verb.old.lower() not in self._texts:  # "she mothers him"
                     after = verb.start >= 0
                     between = len((right[: verb.start] if after else left[verb.start :]).encode())
@@ -367,7 +359,7 @@ class Decider:
         for number in np.flatnonzero(choice[beside] == _UNSURE).tolist():
             at, (kind, before, _) = beside[number], keys[number]
             after = buffer[end[at] : min(last[at], end[at] + WINDOW)].decode(errors="ignore")[:NEAR]
-            odds = in_context(last_word(before.decode(errors="ignore")), after)
+            odds = grammar.in_context(grammar.last_word(before.decode(errors="ignore")), after)
             choice[at] = _pick(self._terms[kind // 4], OBJECTS, odds > 0)
         for at in np.flatnonzero(choice == _IN_FULL).tolist():
             written = buffer[start[at] : end[at]].decode()
@@ -389,7 +381,7 @@ class Decider:
         if named or previous == "or" or following in ("or", "and", "neu"):
             return _IN_FULL
         if self._context and term.choices in OBJECTS:
-            odds = by_words(previous, following)
+            odds = grammar.by_words(previous, following)
             return _pick(term, OBJECTS, odds > 0) if abs(odds) >= SURE else _UNSURE
         if self._context and term.choices in ALONE:
             plain = following.isalpha() and following not in ("is", "was") and previous not in _POSSESSED
@@ -404,7 +396,7 @@ class Decider:
         if says != "yes":
             return _others(term).index(says)
         if self._context and term.choices in OBJECTS:
-            return _pick(term, OBJECTS, log_odds_of_his(before, after) > 0)
+            return _pick(term, OBJECTS, grammar.log_odds_of_his(before, after) > 0)
         if self._context and term.choices in ALONE:
             return _pick(term, ALONE, is_pronoun(before, after))
         return 0

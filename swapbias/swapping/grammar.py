@@ -6,7 +6,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from swapbias.studies import corpus_dir, read_table
-from swapbias.swapping.table import pattern, weights_of, word_list
+from swapbias.swapping.table import pattern, recased, weights_of, word_list
 
 # --- "her" is "his" or "him" ------------------------------------------------------------------------------
 
@@ -155,7 +155,9 @@ def partner(before: str, after: str) -> str:
     >>> partner("monitoring was placed on ", "/him, and")
     'him'
     """
-    found = pattern("partner_after").match(after) or pattern("partner_before").search(before)
+    found = pattern("partner_after").match(after)
+    if not found and before.rstrip().endswith(("/", "or")):
+        found = pattern("partner_before").search(before)
     return found.group(1).lower() if found else ""
 
 
@@ -365,11 +367,3 @@ def article_before(before: str, old: str, new: str) -> tuple[int, str, str] | No
 
 def _plain(word: str) -> str:
     return word.lower().replace("’", "'")
-
-
-def recased(written: str, new: str) -> str:
-    """The new form in the case of what was written, with its apostrophe."""
-    new = new.replace("'", "’") if "’" in written else new
-    if written.isupper() and len(written) > 1:
-        return new.upper()
-    return new[:1].upper() + new[1:] if written[0].isupper() else new

@@ -183,9 +183,7 @@ class Matcher:
     def __init__(self, terms: Sequence[str], *, beside_digits: Collection[str] = ()) -> None:
         """Prepare for terms, distinguished by their number; those of ``beside_digits`` may touch a digit ("45F")."""
         self._beside_digits = np.array([term in beside_digits for term in terms], dtype=bool)
-        self._phrases: dict[int, list[_Phrase]] = {}
-        words: dict[bytes, int] = {}
-        phrases: dict[bytes, list[_Phrase]] = {}
+        words, phrases = dict[bytes, int](), dict[bytes, list[_Phrase]]()
         for number, term in enumerate(terms):
             for spelling in _spellings(term):
                 if fold(spelling) == spelling and b" " not in spelling and len(spelling) <= _KEY:
@@ -193,9 +191,7 @@ class Matcher:
                 else:
                     phrase = _Phrase.of(spelling, number)
                     phrases.setdefault(phrase.first[:_KEY], []).append(phrase)
-        self._prepare(sorted({*words, *phrases}), words, phrases)
-
-    def _prepare(self, keys: list[bytes], words: dict[bytes, int], phrases: "dict[bytes, list[_Phrase]]") -> None:
+        keys = sorted({*words, *phrases})
         self._keys = pa.array([key.ljust(_KEY, b"\0") for key in keys], pa.binary(_KEY))
         self._lengths = np.array([len(key) for key in keys], dtype=np.int64)
         self._term = np.array([words.get(key, -1) for key in keys], dtype=np.int64)
@@ -241,7 +237,8 @@ class Matcher:
         rest = eights(letters)[starts + 8]
         mask = within_word(rest)
         mask[low >> np.uint64(56) == 0] = 0
-        room = _room(starts, np.append(cuts, len(letters)))
+        stops = np.append(cuts, len(letters))
+        room = stops[np.searchsorted(stops, starts, side="right")] - starts
         mask &= MASKS[np.clip(room - 8, 0, 8)]
         high = rest & mask
         words = pa.Array.from_buffers(pa.binary(_KEY), len(low), [None, pa.py_buffer(np.stack([low, high], axis=1))])
@@ -254,7 +251,7 @@ class Matcher:
 
     def _with_phrases(self, buffer: bytes, offsets: Ints, found: Matches, key: Ints) -> Matches:
         """The matches with those of phrases among them; a word inside a phrase is no match of its own."""
-        longer = []
+        longer: list[tuple[int, int, int]] = []
         signs, after = signs_of(buffer), found.start + self._lengths[key]
         places = np.arange(len(key))
         for at, opens in enumerate(self._opens_phrase):
@@ -265,9 +262,18 @@ class Matcher:
             bounds = int(offsets[row - 1]), int(offsets[row])
             fitting = [phrase.at(buffer, start, bounds) for phrase in self._phrases[int(key[place])]]
             known = [one for one in fitting if one is not None]
-            if known:
-                longer.append(max(known, key=lambda one: one[1] - one[0]))
-        return _merged(found, longer)
+            longest = max(known, key=lambda one: one[1] - one[0], default=None)
+            if longest and (not longer or longest[0] >= longer[-1][1]):  # of phrases that overlap the earlier
+                longer.append(longest)
+        if not longer:
+            return found
+        begin, end, term = np.array(longer, dtype=np.int64).T
+        before = np.searchsorted(begin, found.start, side="right") - 1
+        single = found.at((before < 0) | (found.start >= end[before]))
+        pairs = (single.start, begin), (single.end, end), (single.term, term)
+        starts, ends, terms = (np.concatenate(pair) for pair in pairs)
+        order = np.argsort(starts, kind="stable")
+        return Matches(starts[order], ends[order], terms[order])
 
     def _beside_no_digits(self, buffer: bytes, offsets: Ints, found: Matches) -> Matches:
         """Without terms that touch a digit of their row: "HER2" is no pronoun."""
@@ -335,28 +341,5 @@ def _spellings(term: str) -> Iterator[bytes]:
         yield spelling.encode().translate(_LOWER)
 
 
-def _room(starts: Ints, stops: Ints) -> Ints:
-    """Bytes from each start to the next stop, which is always there."""
-    room: Ints = stops[np.searchsorted(stops, starts, side="right")] - starts
-    return room
-
-
 def _bucket(low: Words) -> Ints:
     return ((low * _MIX) >> np.uint64(48)).view(np.int64)
-
-
-def _merged(found: Matches, longer: Sequence[tuple[int, int, int]]) -> Matches:
-    """Single words and phrases in order: of phrases that overlap the earlier, and no word inside one."""
-    phrases: list[tuple[int, int, int]] = []
-    for one in longer:
-        if not phrases or one[0] >= phrases[-1][1]:
-            phrases.append(one)
-    if not phrases:
-        return found.at(found.term >= 0)
-    start, end, term = np.array(phrases, dtype=np.int64).T
-    before = np.searchsorted(start, found.start, side="right") - 1
-    single = found.at((found.term >= 0) & ((before < 0) | (found.start >= end[before])))
-    pairs = (single.start, start), (single.end, end), (single.term, term)
-    starts, ends, terms = (np.concatenate(pair) for pair in pairs)
-    order = np.argsort(starts, kind="stable")
-    return Matches(starts[order], ends[order], terms[order])

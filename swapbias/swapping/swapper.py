@@ -120,6 +120,7 @@ class Swapper:
             self._names += sorted(kept_phrases() - {name.lower() for name in self._names})
         self.whose, self.spouses, self.resolver = whose, spouses, resolver
         self._persons = self._prepared_persons()
+        self._is_clinical = np.array([name in self._clinical for name in self._names])
         more = enumerate(self._names[len(self._terms) :], start=len(self._terms))
         self._births = {at: COUNTED_BIRTHS[name][1] for at, name in more if name in COUNTED_BIRTHS}
         spellings = [COUNTED_BIRTHS[one][0] if at in self._births else one for at, one in enumerate(self._names)]
@@ -142,8 +143,8 @@ class Swapper:
                 "male and female, as the patient's gender is. Use whose='everyone'."
             )
         self._names += [word for word in CUES if word not in self._names]
-        cues = {number: CUES[name] for number, name in enumerate(self._names) if name in CUES}
-        cues = {number: kind for number, kind in cues.items() if number >= len(self._terms)}
+        own = len(self._terms)
+        cues = {number: CUES[name] for number, name in enumerate(self._names) if name in CUES and number >= own}
         return Persons(self._terms, [self.table.terms[one].side for one in self._terms], cues, self.spouses)
 
     @property
@@ -161,8 +162,7 @@ class Swapper:
 
     def swap(self, texts: Iterable[str]) -> list[str]:
         """The texts with every gendered term replaced by the other group's."""
-        found: list[str] = self.run(_listed(texts), "swap").texts.to_pylist()
-        return found
+        return self._listed(texts, "swap")
 
     def neutralise(self, texts: Iterable[str]) -> list[str]:
         """The texts with every gendered term replaced by a neutral one or removed; idempotent.
@@ -172,7 +172,10 @@ class Swapper:
         >>> Swapper().neutralise(["He denies pain. His teeth were removed by her."])
         ['They deny pain. Their teeth were removed by them.']
         """
-        found: list[str] = self.run(_listed(texts), "neutralise").texts.to_pylist()
+        return self._listed(texts, "neutralise")
+
+    def _listed(self, texts: Iterable[str], mode: str) -> list[str]:
+        found: list[str] = self.run(texts if isinstance(texts, str) else list(texts), mode).texts.to_pylist()
         return found
 
     def run(
@@ -249,18 +252,10 @@ class Swapper:
         done.terms.update(edits.counts)
         return text, edits
 
-    @cached_property
-    def _is_clinical(self) -> NDArray[np.bool_]:
-        known = set(self._clinical)
-        return np.array([name in known for name in self._names], dtype=bool)
-
 
 @cache  # once: later the piece would not be unmapped but come from what is kept
 def _keep_what_is_freed() -> None:
-    """Have glibc keep what a block frees for the next block, which saves a fourth of the time; elsewhere a no-op.
-
-    It gives pieces back to the system, and the system clears each anew, unless one as large was freed before.
-    """
+    """Have glibc keep what a block frees for the next block, which saves a fourth of the time; elsewhere a no-op."""
     np.empty(_FREED, dtype=np.uint8)
 
 
@@ -277,10 +272,6 @@ def _sides(genders: Sequence[str | None] | None, rows: int) -> Ints:
     if isinstance(genders, str) or len(genders) != rows:
         raise ValueError(f"{len(genders)} genders for {rows} texts, expected one for each. Give as many.")
     return np.array([_SIDES.get(str(one or "").strip().lower(), -1) for one in genders], dtype=np.int64)
-
-
-def _listed(texts: Iterable[str]) -> Sequence[str]:
-    return texts if isinstance(texts, str) else list(texts)
 
 
 def _as_chunks(texts: pa.Array | pa.ChunkedArray | Sequence[str | None]) -> pa.ChunkedArray:
@@ -336,9 +327,7 @@ def without_groups(texts: Sequence[str], words: Mapping[str, str]) -> list[str]:
     return _built_in().neutralise(texts)
 
 
-@cache
-def _built_in() -> Swapper:
-    return Swapper()
+_built_in = cache(Swapper)
 
 
 def _plain(word: str) -> str:

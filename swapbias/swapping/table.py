@@ -11,11 +11,9 @@ from typing import Any, NamedTuple
 from swapbias.errors import UsageError, quoted
 from swapbias.studies import corpus_dir, read_table, shown_names, table_rows
 
-BUILT_IN = ("resolved", "paper")
-OF_GROUPS = {"race": "swap_race.csv", "age": "swap_age.csv"}  # tables of other groups than genders
+BUILT_IN = {"resolved": "swap_terms.csv", "paper": "swap_terms.csv", "race": "swap_race.csv", "age": "swap_age.csv"}
 PRONOUNS = ("he", "she", "they", "xe", "ze")  # any two make a table: "she-they"
 _ROLES = ("subject", "object", "possessive", "possessive_pronoun", "reflexive")
-_COLUMNS = ("male", "female", "neutral", "table", "note")
 _OPTIONAL = frozenset({"neutral", "table", "note"})
 # Letters and letter pairs that name a gender only in a demographic ("72 y/o M"), never as words of their own.
 DEMOGRAPHIC = frozenset({"m", "f", "wm", "wf", "bm", "bf", "hm", "hf", "aam", "aaf", "rhm", "rhf", "lhm", "lhf"})
@@ -98,8 +96,9 @@ def rules(name: str) -> Mapping[str, Sequence[Rule]]:
     columns, found = ("when", "before", "after", "unless"), dict[str, list[Rule]]()
     sets = {"%letters%": DEMOGRAPHIC, "%glued%": GLUED}
     for row in read_table(corpus_dir("gender_lexicon") / name, ("words", "says", *columns), optional=columns):
+        rule = Rule(row, row["when"].split(), *(filled(row[one]) for one in columns[1:]))
         for word in sets.get(row["words"], row["words"].split()):
-            found.setdefault(word, []).append(Rule(row, row["when"].split(), *(row[one] for one in columns[1:])))
+            found.setdefault(word, []).append(rule)
     return found
 
 
@@ -153,22 +152,16 @@ OBJECTS = {frozenset({own, them}): own for own, _, them in _CHOICES if own != th
 ALONE = {frozenset({own, alone}): alone for own, alone, _ in _CHOICES if own != alone}
 
 
-def pronoun_forms() -> dict[str, dict[str, str]]:
-    """The forms of each pronoun in its roles, and whether verbs agree with it as ``singular`` or ``plural``."""
-    columns = ("pronoun", *_ROLES, "agreement", "source")
-    rows = read_table(corpus_dir("gender_lexicon") / "pronoun_sets.csv", columns)
-    return {row["pronoun"]: row for row in rows}
-
-
-def _pronoun_table(name: str) -> SwapTable:
+def _pronoun_table(first: str, second: str) -> SwapTable:
     """The pronouns of two sets, each the other's: "she-they"."""
-    first, second = name.split("-")
-    forms = pronoun_forms()
+    columns = ("pronoun", *_ROLES, "agreement", "source")
+    found = read_table(corpus_dir("gender_lexicon") / "pronoun_sets.csv", columns)
+    forms = {row["pronoun"]: row for row in found}
     rows = [{first: forms[first][role], second: forms[second][role]} for role in _ROLES]
     if "they" in (first, second):  # "themselves" of one person as well
         other = second if first == "they" else first
         rows.append({other: forms[other]["reflexive"], "they": "themselves"})
-    table = _table(name, (first, second), rows, context=True)
+    table = _table(f"{first}-{second}", (first, second), rows, context=True)
     subjects = {forms[one]["subject"]: forms[one]["agreement"] for one in (first, second)}
     agree = len(set(subjects.values())) > 1
     # A subject's new verb form is that of the other pronoun.
@@ -187,30 +180,25 @@ def load_table(name: str | Path) -> SwapTable:
     Raises:
         UsageError: no such table or file. ValueError: a broken one.
     """
-    if str(name) in BUILT_IN:
-        rows = read_table(corpus_dir("gender_lexicon") / "swap_terms.csv", _COLUMNS, optional=("neutral", "note"))
-        mine = [row for row in rows if row["table"] == name]
-        return _table(str(name), ("male", "female"), mine, context=name == "resolved")
-    if _is_pronouns(str(name)):
-        return _pronoun_table(str(name))
-    path = corpus_dir("gender_lexicon") / OF_GROUPS[str(name)] if str(name) in OF_GROUPS else Path(name)
+    pair = str(name).split("-")
+    if len(pair) == len({*pair} & {*PRONOUNS}) == 2:
+        return _pronoun_table(*pair)
+    built_in = BUILT_IN.get(str(name))
+    path = corpus_dir("gender_lexicon") / built_in if built_in else Path(name)
     if not path.is_file():
         raise UsageError(
-            f"No swap table {str(name)!r}: expected {' or '.join((*BUILT_IN, *OF_GROUPS))}, two of "
+            f"No swap table {str(name)!r}: expected {' or '.join(BUILT_IN)}, two of "
             f"{', '.join(PRONOUNS)} as she-they, or a CSV file. Check the path."
         )
     rows = []
     for line, row, faults in table_rows(path.name, path.read_bytes(), _header_faults, optional=_OPTIONAL):
         if faults:
             raise ValueError(f"{path.name}:{line}: {faults[0]}")
-        rows.append(row)
+        if not built_in or row.get("table", name) == name:
+            rows.append(row)
     first, second, *more = rows[0] if rows else ("", "")
-    return replace(_table(path.name, (first, second), rows, context=True), neutral="neutral" in more)
-
-
-def _is_pronouns(name: str) -> bool:
-    named = name.split("-")
-    return len(named) == 2 and named[0] != named[1] and set(named) <= set(PRONOUNS)
+    table = _table(str(name) if built_in else path.name, (first, second), rows, context=name != "paper")
+    return replace(table, neutral="neutral" in more)
 
 
 def _header_faults(header: Sequence[str]) -> Iterator[str]:
@@ -285,7 +273,12 @@ def other_gender(value: Any) -> Any:
     ('M', 'Female', 'unknown', None)
     """
     found = _OTHER_GENDER.get(value.strip().lower()) if isinstance(value, str) else None
-    if found is None:
-        return value
-    written = value.strip()
-    return found.upper() if written.isupper() else found.capitalize() if written[0].isupper() else found
+    return recased(value.strip(), found) if found else value
+
+
+def recased(written: str, new: str) -> str:
+    """The new word in the case of what was written, with its apostrophe."""
+    new = new.replace("'", "’") if "’" in written else new
+    if written.isupper() and len(written) > 1:
+        return new.upper()
+    return new[:1].upper() + new[1:] if written[0].isupper() else new
