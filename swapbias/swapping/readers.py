@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,9 +23,6 @@ from swapbias.files import check_regular, parse_json
 from swapbias.models import configure_http
 from swapbias.privacy import is_mimic_columns, is_mimic_name, notes_read
 from swapbias.studies import shown_names, strict_rows
-
-if TYPE_CHECKING:
-    from datasets import IterableDataset
 
 Batches = Iterator[tuple[pa.RecordBatch, int]]  # rows, and how many bytes of the file are read by now
 
@@ -168,10 +165,8 @@ def _with_text(schema: pa.Schema, column: str | None) -> pa.Schema:
 def _read_files(files: Sequence[Path], schema: pa.Schema, column: str | None, rows: int) -> Batches:
     before = 0
     for file in files:
-        done = 0
-        for batch, position in _batches(file, schema, rows):
-            yield _in_schema(batch, schema, column, file.name, done), before + position
-            done += batch.num_rows
+        for batch, position in _in_schema(_batches(file, schema, rows), schema, column, file.name):
+            yield batch, before + position
         before += file.stat().st_size
 
 
@@ -181,20 +176,22 @@ def _batches(file: Path, schema: pa.Schema, rows: int) -> Batches:
     return _parquet_batches(file, rows) if format_of(file) == ".parquet" else _csv_batches(file, rows)
 
 
-def _in_schema(batch: pa.RecordBatch, schema: pa.Schema, column: str | None, name: str, done: int) -> pa.RecordBatch:
-    """The rows in the columns and types of the schema, of a file whose first ``done`` rows were read before."""
-    if not batch.schema.equals(schema):
-        try:
-            batch = batch.select(schema.names).cast(schema)
-        except (pa.ArrowException, KeyError):
-            raise ValueError(f"{name}: rows do not fit the columns and types of the first. Convert it.") from None
-    strings = (one.name for one in schema if kinds.is_string(one.type) or kinds.is_large_string(one.type))
-    for text in strings if column is None else [column]:
-        lengths = pc.binary_length(batch.column(text))
-        if (pc.max(lengths).as_py() or 0) > LONGEST:
-            row = done + pc.index(pc.greater(lengths, LONGEST), True).as_py() + 1
-            raise ValueError(_too_long(f"{name}: row {row} below the header, column {text!r},"))
-    return batch
+def _in_schema(batches: Batches, schema: pa.Schema, column: str | None, name: str) -> Batches:
+    """Rows in the columns and types of the schema; ValueError: they do not fit, or a text that is too long."""
+    strings = [one.name for one in schema if kinds.is_string(one.type) or kinds.is_large_string(one.type)]
+    done = 0
+    for batch, position in batches:
+        if not batch.schema.equals(schema):
+            try:
+                batch = batch.select(schema.names).cast(schema)
+            except (pa.ArrowException, KeyError):
+                raise ValueError(f"{name}: rows do not fit the columns and types of the first. Convert it.") from None
+        for text in strings if column is None else [column]:
+            longer = pc.index(pc.greater(pc.binary_length(batch.column(text)), LONGEST), True).as_py()
+            if longer >= 0:
+                raise ValueError(_too_long(f"{name}: row {done + longer + 1} below the header, column {text!r},"))
+        yield batch, position
+        done += batch.num_rows
 
 
 def _too_long(where: str) -> str:
@@ -363,13 +360,11 @@ def _hub_source(name: str, column: str, split: str | None) -> Source:
     if first is None:
         raise ValueError(f"{name} (split {chosen}) holds no rows, expected some. Choose another --split.")
     schema = _with_text(first.schema.remove_metadata(), column)
-    identity = {"dataset": dataset, "config": config or None, "split": chosen, "revision": revision}
-    return Source(schema, identity, None, partial(_read_stream, stream, schema, column, name))
 
+    def read(rows: int) -> Batches:
+        tables = (table.combine_chunks() for table in stream.iter(rows))
+        return _in_schema(((batch, 0) for table in tables for batch in table.to_batches()), schema, column, name)
 
-def _read_stream(stream: "IterableDataset", schema: pa.Schema, column: str, name: str, rows: int) -> Batches:
-    done = 0
-    for table in stream.iter(rows):
-        for batch in table.combine_chunks().to_batches():
-            yield _in_schema(batch, schema, column, name, done), 0
-            done += batch.num_rows
+    return Source(
+        schema, {"dataset": dataset, "config": config or None, "split": chosen, "revision": revision}, None, read
+    )
