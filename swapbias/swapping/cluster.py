@@ -10,20 +10,20 @@ import pickle
 import platform
 import signal
 import threading
-from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from swapbias.errors import MissingExtraError, UsageError
+from swapbias.errors import MissingExtraError, UsageError, first_line
 from swapbias.privacy import notes_read, safe_message
 
 Part = Mapping[str, Any]  # names and numbers, as JSON has them; ``name`` is unique, ``rows`` is its size
@@ -31,7 +31,8 @@ Result = Mapping[str, Any]
 Work = Callable[[Part, Callable[[float], None]], Result]  # the second reports how many more rows are done
 WorkerPool = Callable[[Iterable[Part]], Iterator[tuple[Part, Result]]]
 _Done = Future[tuple[Result, Exception | None]]
-_Submit = Callable[[tuple[Any, ...], Part], _Done]
+# How many parts they take at a time, how they are given one, what it raises when they die, and that as a sentence
+_Workers = tuple[int, Callable[[Part], _Done], type[Exception], str]
 
 MOST_DEATHS = 4  # of workers on one part, which is then taken for the cause
 _OBJECT_STORE = 100 * 2**20  # bytes; nothing large goes through it
@@ -105,48 +106,45 @@ def worker_pool(
         UsageError, ValueError, OSError: what a worker raised; no cluster; a part on which several workers died.
     """
     engine.check()
+    made = pickle.dumps((maker, spec))  # imports wait for the settings of a process
     with ExitStack() as started:
+
+        @cache
+        def others() -> _Workers:
+            if engine.local:
+                return _processes(made, processes, started)
+            return _cluster(made, engine, cores, credentialed, started)
 
         def pool(parts: Iterable[Part]) -> Iterator[tuple[Part, Result]]:
             if engine.local and processes == 1:
                 worker = own()
                 yield from ((part, worker(part, partial(advance, part))) for part in parts)
                 return
-            # Here, so that of what is in the cache alone no cluster is started.
-            others = _processes(processes) if engine.local else _cluster(engine, cores, credentialed)
-            count, settings, submit, died = started.enter_context(others)
-            made = (pickle.dumps((maker, spec)), settings)  # imports wait for the settings
-            running, again, deaths, rest = dict[_Done, Part](), deque[Part](), Counter[str](), iter(parts)
-            while True:
-                while len(running) < count and (part := again.popleft() if again else next(rest, None)) is not None:
-                    running[submit(made, part)] = part
-                if not running:
-                    return
-                for ended in wait(running, return_when=FIRST_COMPLETED).done:
-                    part = running.pop(ended)
-                    try:
+            count, submit, died, sentence = others()  # of what is in the cache alone no cluster is started
+            running, rest = dict[_Done, Part](), iter(parts)
+            try:
+                while True:
+                    for part in islice(rest, count - len(running)):
+                        running[submit(part)] = part
+                    if not running:
+                        return
+                    for ended in wait(running, return_when=FIRST_COMPLETED).done:
+                        part = running.pop(ended)
                         result, error = ended.result()
-                    except died:
-                        again.append(part)
-                        deaths[part["name"]] += 1
-                        if deaths[part["name"]] >= MOST_DEATHS:
-                            raise ValueError(
-                                f"{MOST_DEATHS} workers died on part {part['name']}, most likely for want of memory. "
-                                "What is done is saved: go on with fewer workers, or on larger machines."
-                            ) from None
-                        continue
-                    if error is not None:
-                        raise error from None
-                    advance(part, part["rows"])
-                    yield part, result
+                        if error is not None:
+                            raise error from None
+                        advance(part, part["rows"])
+                        yield part, result
+            except died:
+                raise ValueError(sentence.format(part["name"])) from None
 
         yield pool
 
 
-def _result(made: tuple[Any, ...], part: Part) -> tuple[Result, Exception | None]:
+def _result(made: bytes, settings: tuple[Any, ...], part: Part) -> tuple[Result, Exception | None]:
     """In another process: the result of a part, or its error as one sentence, without a traceback's texts."""
     try:
-        return dict(_worker(*made)(part, lambda more: None)), None
+        return dict(_worker(made, settings)(part, lambda more: None)), None
     except Exception as error:  # noqa: BLE001 - whatever it is
         kind = next((one for one in (UsageError, ValueError, OSError) if isinstance(error, one)), RuntimeError)
         if isinstance(error, OSError) and error.errno:
@@ -155,7 +153,7 @@ def _result(made: tuple[Any, ...], part: Part) -> tuple[Result, Exception | None
 
 
 @lru_cache(maxsize=1)
-def _worker(made: bytes, settings: tuple[Any, ...] | None) -> Work:
+def _worker(made: bytes, settings: tuple[Any, ...]) -> Work:
     """Made once in each process."""
     if settings:
         _settle(*settings)
@@ -164,20 +162,16 @@ def _worker(made: bytes, settings: tuple[Any, ...] | None) -> Work:
     return work
 
 
-@contextmanager
-def _processes(count: int) -> Iterator[tuple[int, None, _Submit, Any]]:
-    """Processes of this machine: how many parts they take at a time, how they are given one, and how they fail."""
+def _processes(made: bytes, count: int, started: ExitStack) -> _Workers:
+    """Processes of this machine, until ``started`` is closed."""
     # Not "fork": Arrow's threads would not live on in the child.
     pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin_process)
-    try:
-        yield count + 1, None, lambda made, part: pool.submit(_result, made, part), ()
-    except BrokenProcessPool as error:
-        raise ValueError(
-            "A worker process died, most likely for want of memory. Run the same command again with fewer "
-            "--processes: finished parts are kept."
-        ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
+    started.callback(pool.shutdown, cancel_futures=True)
+    died = (
+        "A worker process died, most likely for want of memory. Run the same command again with fewer --processes: "
+        "finished parts are kept."
+    )
+    return count + 1, lambda part: pool.submit(_result, made, (), part), BrokenProcessPool, died
 
 
 def _begin_process() -> None:
@@ -192,44 +186,39 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-@contextmanager
-def _cluster(
-    engine: Engine, cores: int | None, credentialed: bool
-) -> Iterator[tuple[int, tuple[Any, ...], _Submit, Any]]:
-    """Processes of a Ray cluster, as of ``_processes``; a cluster that was started here ends with the job."""
-    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
+def _cluster(made: bytes, engine: Engine, cores: int | None, credentialed: bool, started: ExitStack) -> _Workers:
+    """Processes of a Ray cluster, until ``started`` is closed; a cluster that was started here ends with them."""
+    retries = MOST_DEATHS - 1
+    # By default Ray begins a part that is too large for memory for ever.
+    of_ray = {"USAGE_STATS_ENABLED": 0, "ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": 1, "task_oom_retries": retries}
+    os.environ |= {f"RAY_{name}": str(value) for name, value in of_ray.items()}
     ray: Any = import_module("ray")
-    own, given = not ray.is_initialized(), set[Any]()
-    if own:
+    if not ray.is_initialized():
+        started.callback(ray.shutdown)
         _connect(ray, engine.address)
-    try:
-        nodes = [one["Resources"] for one in ray.nodes() if one["Alive"]]
-        counts = [int(one.get("CPU", 0)) for one in nodes if one.get("CPU", 0) >= 1] or [1]
-        gpus, wanted = sum(one.get("GPU", 0) for one in nodes), engine.gpus
-        if wanted and gpus < wanted:
-            raise UsageError(f"The cluster has {gpus:g} GPUs, and each worker needs {wanted:g}. Give each fewer.")
-        each = cores or min(counts)
-        count = engine.workers or max(1, int(gpus // wanted) if wanted else sum(one // each for one in counts))
-        threads = max(1, min(each, sum(counts) // count))
-        # A process stays for the next part, so that a model is loaded once; Ray's own retries have no end.
-        how = {"num_cpus": threads, "num_gpus": wanted, "max_calls": 0, "max_retries": 0}
-        task = ray.remote(scheduling_strategy="SPREAD", **how)(_result)
+    nodes = [one["Resources"] for one in ray.nodes() if one["Alive"]]
+    counts = [int(one.get("CPU", 0)) for one in nodes if one.get("CPU", 0) >= 1] or [1]
+    gpus, wanted = sum(one.get("GPU", 0) for one in nodes), engine.gpus
+    if wanted and gpus < wanted:
+        raise UsageError(f"The cluster has {gpus:g} GPUs, and each worker needs {wanted:g}. Give each fewer.")
+    each = cores or min(counts)
+    count = engine.workers or max(1, int(gpus // wanted) if wanted else sum(one // each for one in counts))
+    threads = max(1, min(each, sum(counts) // count))
+    # A process stays for the next part, so that a model is loaded once.
+    how = {"num_cpus": threads, "num_gpus": wanted, "max_calls": 0, "max_retries": retries}
+    task = ray.remote(scheduling_strategy="SPREAD", **how)(_result)
+    settings = (threads, str(Path.cwd()), credentialed, tuple(library_versions().items()))
+    given = set[Any]()
+    started.callback(lambda: [ray.cancel(left, force=True) for left in [*given]])
 
-        def submit(made: tuple[Any, ...], part: Part) -> _Done:
-            given.add(ref := task.remote(made, dict(part)))
-            done: _Done = ref.future()
-            done.add_done_callback(lambda _: given.discard(ref))
-            return done
+    def submit(part: Part) -> _Done:
+        given.add(ref := task.remote(made, settings, dict(part)))
+        done: _Done = ref.future()
+        done.add_done_callback(lambda _: given.discard(ref))
+        return done
 
-        settings = (threads, str(Path.cwd()), credentialed, tuple(library_versions().items()))
-        try:
-            yield count, settings, submit, ray.exceptions.RayError
-        finally:
-            for left in [*given]:
-                ray.cancel(left, force=True)
-    finally:
-        if own:
-            ray.shutdown()
+    died = f"{retries + 1} workers died on part {{}}, most likely for want of memory. What is done is saved"
+    return count, submit, ray.exceptions.RayError, f"{died}: go on with fewer workers, or on larger machines."
 
 
 def _connect(ray: Any, address: str | None) -> None:
@@ -241,11 +230,8 @@ def _connect(ray: Any, address: str | None) -> None:
     try:
         ray.init(address=address or "local", **how)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        said = next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
-        where = f"at {address}" if address else "on this machine"
-        raise UsageError(
-            f"No Ray cluster could be used {where} ({said}). Check the address and ray status."
-        ) from None
+        where = f"{f'at {address}' if address else 'on this machine'} ({first_line(error)})"
+        raise UsageError(f"No Ray cluster could be used {where}. Check the address and ray status.") from None
     if threading.current_thread() is threading.main_thread():  # Ray's own handler prints registers
         signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 

@@ -354,7 +354,6 @@ def _begin_or_resume(out: Path, settings: Mapping[str, Any]) -> dict[int, Totals
     shutil.rmtree(out / _PLANNED, ignore_errors=True)
     finished = {}
     for path in (*out.glob(f".*{TEMPORARY}"), *(out / "data").iterdir()):
-        # What was not renamed yet may be whole as well.
         if path.suffix == ".parquet" and (counts := _counts_of(path)):
             finished[int(path.stem.partition("-")[2])] = counts
         else:
