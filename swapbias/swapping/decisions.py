@@ -14,18 +14,7 @@ from swapbias.studies import corpus_dir, read_table
 from swapbias.swapping import grammar
 from swapbias.swapping.grammar import NEAR, SURE, WINDOW
 from swapbias.swapping.matches import MASKS, SPACE, Ints, Text, eights
-from swapbias.swapping.table import (
-    ALONE,
-    GLUED,
-    OBJECTS,
-    SwapTable,
-    Term,
-    pattern,
-    recased,
-    rules,
-    unit_of,
-    word_list,
-)
+from swapbias.swapping.table import ALONE, GLUED, OBJECTS, SwapTable, Term, cased, pattern, rules, unit_of, word_list
 
 # --- whether a term is gendered where it stands: rules --------------------------------------------------
 
@@ -137,7 +126,7 @@ def as_written(term: Term, written: str, target: str) -> str:
     if term.text in GLUED:  # the unit stays as it is: "72yoM", "72YOM"
         unit = unit_of(term.text)
         return written[:unit] + in_case(target[unit:], UPPER if written[-1].isupper() else LOWER)
-    return target.lower() if written.islower() else recased(written, target)
+    return target.lower() if written.islower() else cased(written, target)
 
 
 # --- what is replaced -----------------------------------------------------------------------------------

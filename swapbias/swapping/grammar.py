@@ -6,7 +6,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from swapbias.studies import corpus_dir, read_table
-from swapbias.swapping.table import pattern, recased, weights_of, word_list
+from swapbias.swapping.table import cased, pattern, weights_of, word_list
 
 # --- "her" is "his" or "him" ------------------------------------------------------------------------------
 
@@ -272,7 +272,7 @@ def agreeing(before: str, after: str, *, plural: bool) -> list[Verb]:
     verb = _changing(word, plural) if word else None
     new = (_BASE if plural else _THIRD).get(_plain(inverted[1])) if inverted else None
     if inverted and new and (verb is None or pattern("question").search(before[: inverted.start(1)])):
-        return [Verb(inverted.start(1) - len(before), inverted[1], recased(inverted[1], new))]
+        return [Verb(inverted.start(1) - len(before), inverted[1], cased(inverted[1], new))]
     if not word:
         return []
     past = (
@@ -289,7 +289,7 @@ def _contracted(found: re.Match[str], after: str, plural: bool) -> list[Verb]:
         return []
     has = pattern("verb_has").match(after, found.end())
     new = ("ve" if has else "re") if plural else "s"
-    return [Verb(found.start(1), found[1], recased(found[1], new))]
+    return [Verb(found.start(1), found[1], cased(found[1], new))]
 
 
 def _joined(after: str, at: int, plural: bool) -> Verb | None:
@@ -307,7 +307,7 @@ def _joined(after: str, at: int, plural: bool) -> Verb | None:
 
 def _changing(word: re.Match[str], plural: bool) -> Verb | None:
     new = _other_form(_plain(word[1]), plural)
-    return Verb(word.start(1), word[1], recased(word[1], new)) if new else None
+    return Verb(word.start(1), word[1], cased(word[1], new)) if new else None
 
 
 def _other_form(word: str, plural: bool) -> str:

@@ -189,16 +189,20 @@ class Matcher:
                 if fold(spelling) == spelling and b" " not in spelling and len(spelling) <= _KEY:
                     words.setdefault(spelling, number)
                 else:
-                    phrase = _Phrase.of(spelling, number)
-                    phrases.setdefault(phrase.first[:_KEY], []).append(phrase)
+                    letters = fold(spelling)
+                    word, lead = letters.split()[0], len(letters) - len(letters.lstrip())
+                    after = spelling[lead + len(word) :] if len(word) <= _KEY else b""
+                    whole = re.compile(rb"\s+".join(map(re.escape, spelling.split(b" "))), re.IGNORECASE)
+                    known = phrases.setdefault(word[:_KEY], [])
+                    known.append(_Phrase(lead, whole, number, _following(after)))
         keys = sorted({*words, *phrases})
         self._keys = pa.array([key.ljust(_KEY, b"\0") for key in keys], pa.binary(_KEY))
         self._lengths = np.array([len(key) for key in keys], dtype=np.int64)
         self._term = np.array([words.get(key, -1) for key in keys], dtype=np.int64)
         self._phrases = {place: phrases[key] for place, key in enumerate(keys) if key in phrases}
         self._opens_phrase = np.zeros((3, len(keys), 256), dtype=bool)  # by key and each of the three signs after it
-        for place, known in self._phrases.items():
-            for phrase in known:
+        for place, few in self._phrases.items():
+            for phrase in few:
                 for sign, following in zip(self._opens_phrase, phrase.following, strict=True):
                     sign[place, list(following)] = True
         self._likely = np.zeros(1 << 16, dtype=bool)  # tells most words from every term at one glance
@@ -290,22 +294,12 @@ class Matcher:
 
 @dataclass(frozen=True, slots=True)
 class _Phrase:
-    """A term of several words or with signs in it, compared in full where its ``first`` word stands."""
+    """A term of several words or with signs in it, compared in full where its first word stands."""
 
-    first: bytes
     lead: int  # bytes before the first word
     pattern: re.Pattern[bytes]
     number: int
     following: tuple[bytes, ...]  # what may stand first, second and third after the first word, or 16 bytes of it
-
-    @classmethod
-    def of(cls, spelling: bytes, number: int) -> "_Phrase":
-        folded = fold(spelling)
-        lead = len(folded) - len(folded.lstrip(b" "))
-        first = folded[lead:].split(b" ")[0]
-        text = rb"\s+".join(re.escape(part) for part in spelling.split(b" "))
-        after = spelling[lead + len(first) :] if len(first) <= _KEY else b""
-        return cls(first, lead, re.compile(text, re.IGNORECASE), number, _following(after))
 
     def at(self, buffer: bytes, start: int, bounds: tuple[int, int]) -> tuple[int, int, int] | None:
         """(start, end, number) where the phrase stands within the row, as whole words."""
@@ -322,14 +316,10 @@ class _Phrase:
 
 
 def _following(after: bytes) -> tuple[bytes, ...]:
-    """What may stand at each of three places after a phrase's first word: a blank stands for several."""
-    first = [0 if b" " in after[:at] else at for at in range(3)]
-    return tuple(b"".join(_in_any_case(after[one : one + 1]) for one in range(first[at], at + 1)) for at in range(3))
-
-
-def _in_any_case(sign: bytes) -> bytes:
-    """The bytes that a sign of a phrase stands for; any where there is none."""
-    return _WHITE if sign == b" " else sign.lower() + sign.upper() if sign else bytes(range(256))
+    """What may stand at each of three places after a phrase's first word: a blank is one or more."""
+    signs = [_WHITE if sign == SPACE else bytes([sign]).lower() + bytes([sign]).upper() for sign in after[:3]]
+    signs += [bytes(range(256))] * 3
+    return tuple(b"".join(signs[0 if b" " in after[:at] else at : at + 1]) for at in range(3))
 
 
 def _spellings(term: str) -> Iterator[bytes]:

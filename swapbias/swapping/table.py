@@ -76,11 +76,8 @@ def byte_pattern(name: str) -> re.Pattern[bytes]:
 class Rule(NamedTuple):
     """What holds of a word where all of this fits; what is blank fits anywhere.
 
-    Attributes:
-        row: what stands in the table, with what it ``says``.
-        when: names of facts; those with "!" do not hold.
-        before, after: patterns found in the text before it, and right behind it.
-        unless: a pattern that is not found in the text before it.
+    ``row`` says it; ``when`` names facts ("!": that do not hold); ``before`` and ``after`` are patterns found in the
+    text before it, and right behind it; ``unless`` is not found before it.
     """
 
     row: Mapping[str, str]
@@ -273,10 +270,10 @@ def other_gender(value: Any) -> Any:
     ('M', 'Female', 'unknown', None)
     """
     found = _OTHER_GENDER.get(value.strip().lower()) if isinstance(value, str) else None
-    return recased(value.strip(), found) if found else value
+    return cased(value.strip(), found) if found else value
 
 
-def recased(written: str, new: str) -> str:
+def cased(written: str, new: str) -> str:
     """The new word in the case of what was written, with its apostrophe."""
     new = new.replace("'", "’") if "’" in written else new
     if written.isupper() and len(written) > 1:
