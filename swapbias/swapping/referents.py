@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError
 from swapbias.swapping.grammar import by_words, first_word, last_word
 from swapbias.swapping.matches import Bytes, Ints, Matches, Text
-from swapbias.swapping.table import DEMOGRAPHIC, GLUED, byte_pattern, filled, pattern, rules, weights_of, word_list
+from swapbias.swapping.table import DEMOGRAPHIC, GLUED, byte_pattern, pattern, rules, weights_of, word_list
 
 WHOSE, SPOUSES = ("everyone", "patient"), ("swap", "keep")
 REASONS = ("relative", "spouse", "clinician", "other", "no_person", "both", "unknown")
@@ -172,7 +172,7 @@ def _rules_of(kind: int, text: str, own: bool, woman: bool) -> Sequence[tuple[An
     for rule in rules("person_rules.csv")[_KIND_NAME[kind]]:
         wanted = {name.lstrip("!"): not name.startswith("!") for name in rule.when}
         if all(known.get(name, value) == value for name, value in wanted.items()):
-            patterns = [one and re.compile(filled(one).encode()) for one in (rule.before, rule.after, rule.unless)]
+            patterns = [one and re.compile(one.encode()) for one in (rule.before, rule.after, rule.unless)]
             facts = [(FACTS[name], value) for name, value in wanted.items() if name not in known]
             found.append((WHY.index(rule.row["says"]), *patterns, facts))
     return found
