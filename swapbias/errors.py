@@ -1,7 +1,8 @@
 """The kinds of trouble a user can cause; everything else is a bug."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from importlib.util import find_spec
 
 
@@ -49,6 +50,11 @@ def extras_named() -> Iterator[None]:
             raise
         need("This", name)
         raise
+
+
+def library_versions(names: Iterable[str]) -> dict[str, str]:
+    """The versions of those libraries that are installed."""
+    return {name: version(name) for name in names if find_spec(name)}
 
 
 def first_line(error: BaseException) -> str:

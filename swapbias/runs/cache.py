@@ -15,11 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias import __version__
-from swapbias.errors import UpstreamMissingError, UsageError
+from swapbias.errors import UpstreamMissingError, UsageError, library_versions
 from swapbias.files import cache_dir, file_sha256, write_whole
 from swapbias.models import LoadOptions, Scored, Scorer, model_kinds
 from swapbias.studies import Prompt, corpora, fingerprint, load_corpus, load_lexicon, own_studies
-from swapbias.swapping import library_versions
 
 LIMIT = "SWAPBIAS_CACHE_LIMIT"  # environment variable: most bytes of scores; 0: none are stored
 _COLUMNS = ["score", "answer", "top_tokens", "parts"]  # of ``Scored``

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from swapbias import __version__, models, studies
-from swapbias.errors import UsageError, quoted
+from swapbias.errors import UsageError, library_versions, quoted
 from swapbias.files import is_there, parse_json
 from swapbias.models import PROMPTS, Kind, LoadOptions, Request, kind_of, kinds, settable, short_name
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import AS_TRAINED, Notes, load_notes
 from swapbias.studies import Experiment, Row, Study, column, load_study, own_studies
-from swapbias.swapping import library_versions
 
 _VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")  # that a manifest has
 _MOST_PLACEBO = 5_000  # rows in other wordings that are read for an experiment

@@ -13,7 +13,6 @@ from .cluster import (
     Result as Result,
     Work as Work,
     WorkerPool as WorkerPool,
-    library_versions as library_versions,
     worker_pool as worker_pool,
 )
 from .grammar import (

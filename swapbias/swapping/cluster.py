@@ -1,41 +1,36 @@
-"""Who does the work: this process, processes of this machine, or workers on the machines of a Ray cluster.
+"""Who does the work: this process, others of this machine, or workers on the machines of a Ray cluster.
 
-A job is a plan of parts. A worker is called with a part, reads what it needs by itself, and returns or writes what
-came of it. So a part that is done twice has the same result, and what one engine began another one finishes.
+A worker is called with a part of a job, and returns or writes what came of it. A part that is done twice has the same
+result, and what one engine began another one finishes.
 """
 
-import multiprocessing
 import os
 import pickle
 import platform
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from swapbias.errors import MissingExtraError, UsageError, first_line
+from swapbias.errors import UsageError, first_line, library_versions, need
 from swapbias.privacy import notes_read, safe_message
 
 Part = Mapping[str, Any]  # names and numbers, as JSON has them; ``name`` is unique, ``rows`` is its size
 Result = Mapping[str, Any]
 Work = Callable[[Part, Callable[[float], None]], Result]  # the second reports how many more rows are done
 WorkerPool = Callable[[Iterable[Part]], Iterator[tuple[Part, Result]]]
-_Done = Future[tuple[Result, Exception | None]]
+Done = Future[tuple[Result, Exception | None]]
 # How many parts they take at a time, how they are given one, what it raises when they die, and that as a sentence
-_Workers = tuple[int, Callable[[Part], _Done], type[Exception], str]
+Workers = tuple[int, Callable[[Part], Done], type[Exception], str]
 
 MOST_DEATHS = 4  # of workers on one part, which is then taken for the cause
-_OBJECT_STORE = 100 * 2**20  # bytes; nothing large goes through it
 _LIBRARIES = ("swapbias", "numpy", "pyarrow", "torch", "transformers")  # another version may give other bytes
 
 
@@ -65,10 +60,8 @@ class Engine:
             raise UsageError(f"workers is {self.workers}, expected 1 or more. Give a larger number.")
         if self.gpus < 0:
             raise UsageError(f"GPUs per worker is {self.gpus:g}, expected 0 or more. Give a larger number.")
-        if not self.local and find_spec("ray") is None:
-            raise MissingExtraError(
-                "The engine ray needs ray, which is not installed. Install with pip install 'swapbias[ray]'."
-            )
+        if not self.local:
+            need("The engine ray", "ray", extra="ray")
 
     @property
     def local(self) -> bool:
@@ -86,19 +79,18 @@ def worker_pool(
     spec: Any,
     *,
     own: Callable[[], Work],
+    local: Callable[[bytes, ExitStack], Workers] | None = None,
     cores: int | None = None,
-    processes: int = 1,
     credentialed: bool = False,
     advance: Callable[[Part, float], None] = lambda part, more: None,
 ) -> Iterator[WorkerPool]:
     """Workers for the parts of a job: called with parts, the pool gives each with its result, in any order.
 
     Args:
-        engine: where.
+        engine: where. own: makes the worker of this process.
         maker: a function of a module, called with ``spec`` once by each process elsewhere.
-        own: makes the worker of this process.
+        local: begins processes of this machine, where there is no cluster; None: this one does all.
         cores: of each worker of a cluster; None: all of a machine.
-        processes: of this machine, where there is no cluster; 1: this one alone.
         credentialed: files of workers are their user's alone, and what they print, which Ray would log, is dropped.
         advance: called with how many more rows of a part are done; from elsewhere with all at once.
 
@@ -110,18 +102,16 @@ def worker_pool(
     with ExitStack() as started:
 
         @cache
-        def others() -> _Workers:
-            if engine.local:
-                return _processes(made, processes, started)
-            return _cluster(made, engine, cores, credentialed, started)
+        def others() -> Workers:
+            return local(made, started) if local else _cluster(made, engine, cores, credentialed, started)
 
         def pool(parts: Iterable[Part]) -> Iterator[tuple[Part, Result]]:
-            if engine.local and processes == 1:
+            if engine.local and local is None:
                 worker = own()
                 yield from ((part, worker(part, partial(advance, part))) for part in parts)
                 return
             count, submit, died, sentence = others()  # of what is in the cache alone no cluster is started
-            running, rest = dict[_Done, Part](), iter(parts)
+            running, rest = dict[Done, Part](), iter(parts)
             try:
                 while True:
                     for part in islice(rest, count - len(running)):
@@ -141,7 +131,7 @@ def worker_pool(
         yield pool
 
 
-def _result(made: bytes, settings: tuple[Any, ...], part: Part) -> tuple[Result, Exception | None]:
+def result_of(made: bytes, settings: tuple[Any, ...], part: Part) -> tuple[Result, Exception | None]:
     """In another process: the result of a part, or its error as one sentence, without a traceback's texts."""
     try:
         return dict(_worker(made, settings)(part, lambda more: None)), None
@@ -162,35 +152,10 @@ def _worker(made: bytes, settings: tuple[Any, ...]) -> Work:
     return work
 
 
-def _processes(made: bytes, count: int, started: ExitStack) -> _Workers:
-    """Processes of this machine, until ``started`` is closed."""
-    # Not "fork": Arrow's threads would not live on in the child.
-    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin_process)
-    started.callback(pool.shutdown, cancel_futures=True)
-    died = (
-        "A worker process died, most likely for want of memory. Run the same command again with fewer --processes: "
-        "finished parts are kept."
-    )
-    return count + 1, lambda part: pool.submit(_result, made, (), part), BrokenProcessPool, died
-
-
-def _begin_process() -> None:
-    """Ctrl-C is the parent's, and a parent that was killed takes its processes along."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    if parent := multiprocessing.parent_process():
-        parent.join()
-        os._exit(1)
-
-
-def _cluster(made: bytes, engine: Engine, cores: int | None, credentialed: bool, started: ExitStack) -> _Workers:
+def _cluster(made: bytes, engine: Engine, cores: int | None, credentialed: bool, started: ExitStack) -> Workers:
     """Processes of a Ray cluster, until ``started`` is closed; a cluster that was started here ends with them."""
-    retries = MOST_DEATHS - 1
     # By default Ray begins a part that is too large for memory for ever.
-    of_ray = {"USAGE_STATS_ENABLED": 0, "ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": 1, "task_oom_retries": retries}
+    of_ray = {"USAGE_STATS_ENABLED": 0, "ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": 1, "task_oom_retries": MOST_DEATHS - 1}
     os.environ |= {f"RAY_{name}": str(value) for name, value in of_ray.items()}
     ray: Any = import_module("ray")
     if not ray.is_initialized():
@@ -205,27 +170,27 @@ def _cluster(made: bytes, engine: Engine, cores: int | None, credentialed: bool,
     count = engine.workers or max(1, int(gpus // wanted) if wanted else sum(one // each for one in counts))
     threads = max(1, min(each, sum(counts) // count))
     # A process stays for the next part, so that a model is loaded once.
-    how = {"num_cpus": threads, "num_gpus": wanted, "max_calls": 0, "max_retries": retries}
-    task = ray.remote(scheduling_strategy="SPREAD", **how)(_result)
-    settings = (threads, str(Path.cwd()), credentialed, tuple(library_versions().items()))
+    how = {"num_cpus": threads, "num_gpus": wanted, "max_calls": 0, "max_retries": MOST_DEATHS - 1}
+    task = ray.remote(scheduling_strategy="SPREAD", **how)(result_of)
+    settings = (threads, str(Path.cwd()), credentialed, tuple(library_versions(_LIBRARIES).items()))
     given = set[Any]()
     started.callback(lambda: [ray.cancel(left, force=True) for left in [*given]])
 
-    def submit(part: Part) -> _Done:
+    def submit(part: Part) -> Done:
         given.add(ref := task.remote(made, settings, dict(part)))
-        done: _Done = ref.future()
+        done: Done = ref.future()
         done.add_done_callback(lambda _: given.discard(ref))
         return done
 
-    died = f"{retries + 1} workers died on part {{}}, most likely for want of memory. What is done is saved"
+    died = f"{MOST_DEATHS} workers died on part {{}}, most likely for want of memory. What is done is saved"
     return count, submit, ray.exceptions.RayError, f"{died}: go on with fewer workers, or on larger machines."
 
 
 def _connect(ray: Any, address: str | None) -> None:
     """To the cluster at an address, or to a new one of this machine."""
-    how: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address is None:
-        how |= {"include_dashboard": False, "object_store_memory": _OBJECT_STORE, "num_cpus": os.cpu_count()}
+    # Nothing large goes through the store of objects.
+    new = {"include_dashboard": False, "object_store_memory": 100 * 2**20, "num_cpus": os.cpu_count()}
+    how = {"log_to_driver": False, "logging_level": "ERROR", **({} if address else new)}
     before = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(address=address or "local", **how)
@@ -241,24 +206,13 @@ def _settle(threads: int, place: str, credentialed: bool, expected: tuple[tuple[
     if credentialed:
         os.umask(0o077)
         notes_read()
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1), os.dup2(nowhere, 2)
+        for stream in (1, 2):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
     if os.path.isdir(place):
         os.chdir(place)
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
-    here = library_versions()
+    here = library_versions(_LIBRARIES)
     for name, there in expected:
         if here.get(name) != there:
-            raise UsageError(
-                f"The worker on {platform.node()} has {name} {here.get(name, 'not installed')}, and the command "
-                f"{there}: results would differ. Install the same on every machine."
-            )
-
-
-def library_versions(names: Iterable[str] = _LIBRARIES) -> dict[str, str]:
-    """Of libraries that are installed, by default of those that decide which bytes are written."""
-    found = {}
-    for name in names:
-        with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            found = f"The worker on {platform.node()} has {name} {here.get(name, 'not installed')}"
+            raise UsageError(f"{found}, and the command {there}. Install the same on every machine.")

@@ -1,11 +1,16 @@
 """Swap whole files: rows in, Parquet shards out, in bounded memory; a stopped job skips its finished shards."""
 
 import json
+import multiprocessing
+import os
 import platform
 import shutil
+import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,7 +30,7 @@ from swapbias.errors import UsageError, quoted
 from swapbias.files import TEMPORARY, as_csv, json_file, parse_json, whole_file, write_whole
 from swapbias.privacy import is_left_over, why_credentialed, writing
 from swapbias.studies import shown_names
-from swapbias.swapping.cluster import LOCAL, Engine, Part, Work, worker_pool
+from swapbias.swapping.cluster import LOCAL, Engine, Part, Work, Workers, result_of, worker_pool
 from swapbias.swapping.readers import CREDENTIALED, Batches, Source, is_mimic, open_source, why_rows_credentialed
 from swapbias.swapping.referents import REASONS
 from swapbias.swapping.resolvers import Resolver
@@ -214,7 +219,8 @@ def swap_files(
             on_progress(Progress(int(position), source.size, rows))
 
         parts = _cut(source.read(batch_rows), job.column, part_bytes)
-        how: dict[str, Any] = {"cores": 1, "processes": processes, "credentialed": bool(why), "advance": advance}
+        how: dict[str, Any] = {"cores": 1, "credentialed": bool(why), "advance": advance}
+        how["local"] = partial(_processes, processes) if processes > 1 else None
         planned = out / _PLANNED
         planned.mkdir(mode=0o700)
         with ExitStack() as ends:
@@ -479,6 +485,30 @@ def _planned_parts(
             yield {"name": name, "part": number, "first": first, "rows": rows, "bytes": position - before}
             before = position
         first += rows
+
+
+def _processes(count: int, made: bytes, started: ExitStack) -> Workers:
+    """Processes of this machine, until ``started`` is closed."""
+    # Not "fork": Arrow's threads would not live on in the child.
+    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin_process)
+    started.callback(pool.shutdown, cancel_futures=True)
+    died = (
+        "A worker process died, most likely for want of memory. Run the same command again with fewer --processes: "
+        "finished parts are kept."
+    )
+    return count + 1, lambda part: pool.submit(result_of, made, (), part), BrokenProcessPool, died
+
+
+def _begin_process() -> None:
+    """Ctrl-C is the parent's, and a parent that was killed takes its processes along."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)
 
 
 def part_swapper(spec: tuple[Path, Job]) -> Work:
