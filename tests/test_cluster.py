@@ -71,14 +71,13 @@ def test_an_engine_that_cannot_be_meant_is_refused(engine, told):
 
 
 def test_what_an_engine_cannot_do_is_one_sentence(monkeypatch, tmp_path):
-    monkeypatch.setattr(workers, "find_spec", lambda name: None)
+    monkeypatch.setattr("swapbias.errors.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"Install with pip install 'swapbias\[ray\]'\."):
         Engine(name="ray").check()
     LOCAL.check()
-    monkeypatch.setattr(workers, "find_spec", lambda name: True)
+    monkeypatch.setattr(workers, "need", lambda what, *names, extra: None)
     with pytest.raises(UsageError, match=r"^toy is in memory, where workers cannot"):
         audit(lambda texts: [0.5] * len(texts), "occupation_sentiment:control", name="toy", engine="ray")
-    monkeypatch.setattr(workers, "find_spec", lambda name: True)
     with pytest.raises(UsageError, match=r"processes is 2, and workers of ray swap\. Set workers instead\."):
         swap_files(Job("x.csv"), tmp_path / "out", processes=2, engine=RAY)
 
