@@ -71,9 +71,10 @@ def test_an_engine_that_cannot_be_meant_is_refused(engine, told):
 
 
 def test_what_an_engine_cannot_do_is_one_sentence(monkeypatch, tmp_path):
-    monkeypatch.setattr("swapbias.errors.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"Install with pip install 'swapbias\[ray\]'\."):
-        Engine(name="ray").check()
+    with monkeypatch.context() as patch:
+        patch.setattr("swapbias.errors.find_spec", lambda name: None)
+        with pytest.raises(MissingExtraError, match=r"Install with pip install 'swapbias\[ray\]'\."):
+            Engine(name="ray").check()
     LOCAL.check()
     monkeypatch.setattr(workers, "need", lambda what, *names, extra: None)
     with pytest.raises(UsageError, match=r"^toy is in memory, where workers cannot"):
