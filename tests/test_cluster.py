@@ -59,14 +59,14 @@ def written(folder):
 @pytest.mark.parametrize(
     ("engine", "told"),
     [
-        (Engine(name="spark"), "Unknown engine 'spark': expected local or ray."),
-        (Engine(workers=2), "workers is about workers of ray, and the engine is local. Choose the engine ray."),
-        (Engine(name="ray", gpus=-1.0), "GPUs per worker is -1, expected 0 or more."),
+        ({"name": "spark"}, "Unknown engine 'spark': expected local or ray."),
+        ({"workers": 2}, "workers is about workers of ray, and the engine is local. Choose the engine ray."),
+        ({"name": "ray", "gpus_per_worker": -1.0}, "gpus_per_worker is -1.0, expected a number of 0 or more."),
     ],
 )
 def test_an_engine_that_cannot_be_meant_is_refused(engine, told):
     with pytest.raises(UsageError) as refused:
-        engine.check()
+        Engine(**engine).check()
     assert told in str(refused.value)
 
 

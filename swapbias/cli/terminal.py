@@ -147,7 +147,7 @@ def engine_of(settings: Mapping[str, Any], place: str | None) -> Engine:
     """Where the work is done that writes to a place; UsageError: settings of the cluster do not fit together."""
     if settings.get("own_store") and not (place and is_url(place)):
         raise UsageError("own-store is about a store, and a folder of this machine is written. Drop it.")
-    names = {"engine": "name", "gpus_per_worker": "gpus", "address": "address", "workers": "workers"}
+    names = {"engine": "name", "gpus_per_worker": "gpus_per_worker", "address": "address", "workers": "workers"}
     engine = Engine(**{names[one]: value for one, value in settings.items() if one in names})
     engine.check()
     return engine

@@ -22,6 +22,7 @@ from .base import (
     Scorer as Scorer,
     is_callable as is_callable,
     no_bar as no_bar,
+    option as option,
     settable as settable,
     short_name as short_name,
     silent as silent,

@@ -17,9 +17,10 @@ from functools import cache, lru_cache, partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from swapbias.errors import UsageError, first_line, library_versions, need
+from swapbias.models import option, validated
 from swapbias.privacy import notes_read, safe_message
 
 Part = Mapping[str, Any]  # names and numbers, as JSON has them; ``name`` is unique, ``rows`` is its size
@@ -34,32 +35,23 @@ MOST_DEATHS = 4  # of workers on one part, which is then taken for the cause
 _LIBRARIES = ("swapbias", "numpy", "pyarrow", "torch", "transformers")  # another version may give other bytes
 
 
+@validated
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """Where parts are done: ``local`` (this machine) or ``ray``.
-
-    Attributes:
-        address: of a running Ray cluster; None: one is started on this machine, and ends with the job.
-        workers: how many; None: as many as there are GPUs for, else as many as the cores allow.
-        gpus: of each worker; may be a fraction.
-    """
+    """Where parts are done: ``local`` (this machine) or ``ray``; each setting says what it is."""
 
     name: str = "local"
-    address: str | None = None
-    workers: int | None = None
-    gpus: float = 0.0
+    address: str | None = option(None, "Of a running cluster; none: one is begun here, and ends with the job.")
+    workers: int | None = option(None, "How many; none: as GPUs are there for, else as cores allow.", least=1)
+    gpus_per_worker: float = option(0.0, "Of each worker; may be a fraction.", least=0)
 
     def check(self) -> None:
         """UsageError: settings that do not fit together; MissingExtraError: ray is not installed."""
         if self.name not in ("local", "ray"):
             raise UsageError(f"Unknown engine {self.name!r}: expected local or ray.")
-        for name in ("address", "workers", "gpus"):
+        for name in ("address", "workers", "gpus_per_worker"):
             if self.local and getattr(self, name):
                 raise UsageError(f"{name} is about workers of ray, and the engine is local. Choose the engine ray.")
-        if self.workers is not None and self.workers < 1:
-            raise UsageError(f"workers is {self.workers}, expected 1 or more. Give a larger number.")
-        if self.gpus < 0:
-            raise UsageError(f"GPUs per worker is {self.gpus:g}, expected 0 or more. Give a larger number.")
         if not self.local:
             need("The engine ray", "ray", extra="ray")
 
@@ -94,8 +86,7 @@ def worker_pool(
         credentialed: files of workers are their user's alone, and what they print, which Ray would log, is dropped.
         advance: called with how many more rows of a part are done; from elsewhere with all at once.
 
-    Raises:
-        UsageError, ValueError, OSError: what a worker raised; no cluster; a part on which several workers died.
+    UsageError, ValueError, OSError: what a worker raised; no cluster; a part on which several workers died.
     """
     engine.check()
     made = pickle.dumps((maker, spec))  # imports wait for the settings of a process
@@ -148,57 +139,47 @@ def _worker(made: bytes, settings: tuple[Any, ...]) -> Work:
     if settings:
         _settle(*settings)
     maker, spec = pickle.loads(made)  # noqa: S301 - of the job itself
-    work: Work = maker(spec)
-    return work
+    return cast(Work, maker(spec))
 
 
 def _cluster(made: bytes, engine: Engine, cores: int | None, credentialed: bool, started: ExitStack) -> Workers:
     """Processes of a Ray cluster, until ``started`` is closed; a cluster that was started here ends with them."""
-    # By default Ray begins a part that is too large for memory for ever.
+    # By itself Ray would begin a part that is too large for memory for ever, and print registers at SIGTERM.
     of_ray = {"USAGE_STATS_ENABLED": 0, "ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": 1, "task_oom_retries": MOST_DEATHS - 1}
     os.environ |= {f"RAY_{name}": str(value) for name, value in of_ray.items()}
     ray: Any = import_module("ray")
     if not ray.is_initialized():
         started.callback(ray.shutdown)
-        _connect(ray, engine.address)
+        new = {"include_dashboard": False, "object_store_memory": 100 * 2**20, "num_cpus": os.cpu_count()}
+        quiet = {"log_to_driver": False, "logging_level": "ERROR", **({} if engine.address else new)}
+        before = signal.getsignal(signal.SIGTERM)
+        try:
+            ray.init(address=engine.address or "local", **quiet)
+        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+            where = f"{f'at {engine.address}' if engine.address else 'on this machine'} ({first_line(error)})"
+            raise UsageError(f"No Ray cluster could be used {where}. Check the address and ray status.") from None
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
     nodes = [one["Resources"] for one in ray.nodes() if one["Alive"]]
     counts = [int(one.get("CPU", 0)) for one in nodes if one.get("CPU", 0) >= 1] or [1]
-    gpus, wanted = sum(one.get("GPU", 0) for one in nodes), engine.gpus
+    gpus, wanted = sum(one.get("GPU", 0) for one in nodes), engine.gpus_per_worker
     if wanted and gpus < wanted:
         raise UsageError(f"The cluster has {gpus:g} GPUs, and each worker needs {wanted:g}. Give each fewer.")
     each = cores or min(counts)
     count = engine.workers or max(1, int(gpus // wanted) if wanted else sum(one // each for one in counts))
     threads = max(1, min(each, sum(counts) // count))
-    # A process stays for the next part, so that a model is loaded once.
     how = {"num_cpus": threads, "num_gpus": wanted, "max_calls": 0, "max_retries": MOST_DEATHS - 1}
-    task = ray.remote(scheduling_strategy="SPREAD", **how)(result_of)
+    task = ray.remote(scheduling_strategy="SPREAD", **how)(result_of)  # in processes that keep their model
     settings = (threads, str(Path.cwd()), credentialed, tuple(library_versions(_LIBRARIES).items()))
-    given = set[Any]()
-    started.callback(lambda: [ray.cancel(left, force=True) for left in [*given]])
+    given = list[Any]()
+    started.callback(lambda: [ray.cancel(one, force=True) for one in given])  # those that are done stay so
 
     def submit(part: Part) -> Done:
-        given.add(ref := task.remote(made, settings, dict(part)))
-        done: Done = ref.future()
-        done.add_done_callback(lambda _: given.discard(ref))
-        return done
+        given.append(task.remote(made, settings, dict(part)))
+        return cast(Done, given[-1].future())
 
     died = f"{MOST_DEATHS} workers died on part {{}}, most likely for want of memory. What is done is saved"
     return count, submit, ray.exceptions.RayError, f"{died}: go on with fewer workers, or on larger machines."
-
-
-def _connect(ray: Any, address: str | None) -> None:
-    """To the cluster at an address, or to a new one of this machine."""
-    # Nothing large goes through the store of objects.
-    new = {"include_dashboard": False, "object_store_memory": 100 * 2**20, "num_cpus": os.cpu_count()}
-    how = {"log_to_driver": False, "logging_level": "ERROR", **({} if address else new)}
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        ray.init(address=address or "local", **how)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        where = f"{f'at {address}' if address else 'on this machine'} ({first_line(error)})"
-        raise UsageError(f"No Ray cluster could be used {where}. Check the address and ray status.") from None
-    if threading.current_thread() is threading.main_thread():  # Ray's own handler prints registers
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def _settle(threads: int, place: str, credentialed: bool, expected: tuple[tuple[str, str], ...]) -> None:
