@@ -52,10 +52,8 @@ def run(arguments: Sequence[str]) -> int:
     import swapbias.swapping.jobs as files
     from swapbias.cli import main
 
-    scorer.Scorer.chunk_rows, files.swap_files.__kwdefaults__["part_bytes"] = (
-        64,
-        4_000,
-    )  # several parts of a small run
+    scorer.Scorer.chunk_rows = 64  # several parts of a small run
+    files.swap_files.__kwdefaults__.update(part_bytes=4_000, batch_rows=40)
     sys.argv = ["swapbias", *arguments]
     try:
         main()
@@ -138,7 +136,7 @@ def jobs(place: Path, hub: Any, chat: Any) -> Iterator[Job]:
         )
 
     def swap(folder: Path) -> Sequence[str]:
-        return ("swap", str(notes), "--out", str(folder), "--batch-rows", "40")
+        return ("swap", str(notes), "--out", str(folder))
 
     def train(folder: Path) -> Sequence[str]:
         return ("train", "bow", "--data", str(data), "--out", str(folder))
