@@ -44,8 +44,8 @@ def locked(folder: Path, *, then: str = "", file: Path | None = None, wait: floa
     except Timeout:
         next_step = then or "Wait until it ends, or choose another folder."
         raise UsageError(f"{folder} is being worked on by another process. {next_step}") from None
-    except (OSError, NotImplementedError):
-        pass  # a file system without locks (filelock 3.13 raises the second): nobody can be kept out
+    except (OSError, NotImplementedError):  # a file system without locks (filelock 3.13 raises the second):
+        pass  # nobody can be kept out
     try:
         yield
     finally:

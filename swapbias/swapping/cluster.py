@@ -1,7 +1,6 @@
 """Who does the work: this process, others of this machine, or workers on the machines of a Ray cluster.
 
-A worker is called with a part of a job, and returns or writes what came of it. A part that is done twice has the same
-result, and what one engine began another one finishes.
+A part that is done twice has the same result, so that what one engine began another one finishes.
 """
 
 import os
@@ -171,12 +170,14 @@ def _cluster(made: bytes, engine: Engine, cores: int | None, credentialed: bool,
     how = {"num_cpus": threads, "num_gpus": wanted, "max_calls": 0, "max_retries": MOST_DEATHS - 1}
     task = ray.remote(scheduling_strategy="SPREAD", **how)(result_of)  # in processes that keep their model
     settings = (threads, str(Path.cwd()), credentialed, tuple(library_versions(_LIBRARIES).items()))
-    given = list[Any]()
-    started.callback(lambda: [ray.cancel(one, force=True) for one in given])  # those that are done stay so
+    given = set[Any]()  # a result whose reference is let go leaves the cluster's memory
+    started.callback(lambda: [ray.cancel(one, force=True) for one in [*given]])
 
     def submit(part: Part) -> Done:
-        given.append(task.remote(made, settings, dict(part)))
-        return cast(Done, given[-1].future())
+        given.add(ref := task.remote(made, settings, dict(part)))
+        done = cast(Done, ref.future())
+        done.add_done_callback(lambda _: given.discard(ref))
+        return done
 
     died = f"{MOST_DEATHS} workers died on part {{}}, most likely for want of memory. What is done is saved"
     return count, submit, ray.exceptions.RayError, f"{died}: go on with fewer workers, or on larger machines."
@@ -187,11 +188,14 @@ def _settle(threads: int, place: str, credentialed: bool, expected: tuple[tuple[
     if credentialed:
         os.umask(0o077)
         notes_read()
-        for stream in (1, 2):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1), os.dup2(nowhere, 2)
     if os.path.isdir(place):
         os.chdir(place)
-    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+    os.environ |= {
+        **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)),
+        "TOKENIZERS_PARALLELISM": "0",
+    }
     here = library_versions(_LIBRARIES)
     for name, there in expected:
         if here.get(name) != there:

@@ -219,8 +219,8 @@ def swap_files(
             on_progress(Progress(int(position), source.size, rows))
 
         parts = _cut(source.read(batch_rows), job.column, part_bytes)
-        how: dict[str, Any] = {"cores": 1, "credentialed": bool(why), "advance": advance}
-        how["local"] = partial(_processes, processes) if processes > 1 else None
+        local = partial(_processes, processes) if processes > 1 else None
+        how: dict[str, Any] = {"local": local, "cores": 1, "credentialed": bool(why), "advance": advance}
         planned = out / _PLANNED
         planned.mkdir(mode=0o700)
         with ExitStack() as ends:
