@@ -192,10 +192,7 @@ def _settle(threads: int, place: str, credentialed: bool, expected: tuple[tuple[
         os.dup2(nowhere, 1), os.dup2(nowhere, 2)
     if os.path.isdir(place):
         os.chdir(place)
-    os.environ |= {
-        **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)),
-        "TOKENIZERS_PARALLELISM": "0",
-    }
+    os.environ |= {"OMP_NUM_THREADS": f"{threads}", "MKL_NUM_THREADS": f"{threads}", "TOKENIZERS_PARALLELISM": "0"}
     here = library_versions(_LIBRARIES)
     for name, there in expected:
         if here.get(name) != there:
