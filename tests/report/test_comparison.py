@@ -181,6 +181,15 @@ def test_the_sentences_stand_first_and_a_model_has_one_look(output, page):
     assert "compared with" in first
 
 
+def test_a_question_without_charts_has_no_section_and_no_link_leads_nowhere(output, page):
+    whole = [replace(one, found=[each for each in one.found if each.slice_by == "all"]) for one in output.models]
+    alone = render_comparison(replace(output, models=whole))
+    assert ("Gaps by phase" in page, "Gaps by" in alone) == (True, False)
+    for made in (page, alone):
+        assert set(re.findall(r'href="#([^"]+)"', made)) <= set(re.findall(r'id="([^"]+)"', made))
+    assert len(re.findall("<h2", alone)) == len(re.findall("<h2", page)) - 1
+
+
 def test_of_many_models_none_is_named_in_the_sentence():
     names = [f"lab/model-{number:02}" for number in range(14)]
     made = render_comparison(paged(names))
