@@ -12,7 +12,7 @@ from transformers import AutoModelForMaskedLM
 from transformers.utils.logging import is_progress_bar_enabled
 
 from swapbias.errors import UsageError
-from swapbias.models import LoadOptions, load_scorer, loading, model_kind
+from swapbias.models import LoadOptions, load_scorer, model_kind
 from swapbias.models.loading import load_model, pick_device
 from swapbias.studies.catalogue import as_prompts, config_rows
 from tests import tiny
@@ -32,21 +32,6 @@ def scores(scorer):
 
 def loaded(folder, **how):
     return load_scorer(str(folder), options=LoadOptions(**({"device": "cpu"} | how)))
-
-
-@pytest.mark.parametrize(("times", "chosen"), [(0.7, "float32"), (3.9, "float32"), (4.0, "bfloat16")])
-def test_auto_is_bfloat16_where_that_is_four_times_as_fast(folder, monkeypatch, caplog, times, chosen):
-    monkeypatch.setattr(loading, "_times_faster", lambda device: times)
-    with caplog.at_level("INFO", "swapbias"):
-        scorer = loaded(folder, dtype="auto")
-    assert f"dtype auto: {chosen}" in caplog.text
-    scores(scorer)
-    assert (scorer.identity["dtype"], str(scorer.model.dtype)) == (chosen, f"torch.{chosen}")
-    assert loaded(folder).identity["dtype"] == "float32"  # whatever is faster
-
-
-def test_how_much_faster_bfloat16_is_is_tried_on_the_device():
-    assert 0.001 < loading._times_faster("cpu") < 1000
 
 
 def test_a_causal_model_is_read_in_float16(tmp_path):
