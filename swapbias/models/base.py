@@ -39,9 +39,6 @@ def no_bar(title: str, total: int) -> Progress:
     return silent
 
 
-# --- scores ---------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Scored:
     """The score of one prompt, NaN where it has none, in the scorer's unit, and further columns (``parts``).
@@ -114,8 +111,6 @@ class DerivedScorer(Scorer):
         self.inner, self.model_id = inner, inner.model_id
         self.identity = {**inner.identity, **settings}
 
-
-# --- settings -------------------------------------------------------------------------------------------
 
 # Settings that the command line has as options of their own as well; all others are of -M alone.
 FLAGS = ("kind", "limit", "margin", "seed", "device", "dtype", "batch_size", "chat", "base_url", "trials", "max_cost")
@@ -235,9 +230,6 @@ class Request:
                 value = getattr(made, one.name)
                 named += value if isinstance(value, tuple) else [value]
         return [name for name in named if name]
-
-
-# --- kinds of models ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

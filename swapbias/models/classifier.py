@@ -22,8 +22,6 @@ _ROUNDING = 1e-9  # sums of probabilities may pass 1 by so much
 POSITIVE_NAMES = ("positive", "pos")
 _NUMBERED = (["0", "1"], ["0.0", "1.0"], ["-1", "1"], ["False", "True"])  # classes of which the second is positive
 
-# --- labels -----------------------------------------------------------------------------------------------
-
 
 def of_labels(labels: Sequence[str], positive: int, probabilities: NDArray[Any]) -> Scored:
     """The score of one text from the probabilities of its labels."""
@@ -83,9 +81,6 @@ class NegativeLabelScorer(DerivedScorer):
             )
             for one in self.inner.score(prompts, on_progress)
         ]
-
-
-# --- functions of texts -----------------------------------------------------------------------------------
 
 
 class CallableScorer(Scorer):

@@ -36,8 +36,6 @@ _WEIGHTS = (r"model(-\d+-of-\d+)?\.safetensors", r"pytorch_model(-\d+-of-\d+)?\.
 _MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.codes", "*.spm", "*.py", "*.skops")
 _RECORDED = ("device_map", "quantization", "attn_implementation", "subfolder", "trust_remote_code")
 
-# --- names and commits ------------------------------------------------------------------------------------
-
 
 def split_revision(model: str) -> tuple[str, str]:
     """A model's name and the branch, tag or commit in it; blank where there is none, and for folders.
@@ -127,9 +125,6 @@ def offline_reason() -> str:
     return ""
 
 
-# --- the Hub's client: timeouts, and no upload that follows a redirect to another host -----------------------
-
-
 def timeouts() -> tuple[float, float]:
     """Seconds without a byte after which a read fails, and a write, at which the Hub works before it answers.
 
@@ -178,9 +173,6 @@ def _refuse_redirected_write(response: Any) -> None:
             raise HubError(f"{where}. Nothing was sent there. Check HF_ENDPOINT.")
 
 
-# --- code in models: pickles are refused, Python functions and remote code run what their maker put in them ---
-
-
 def refuse_pickle(path: Path) -> None:
     """A UsageError for a file of a format that runs code when it is read (by its name), before it is read."""
     name = path.name.lower()
@@ -207,9 +199,6 @@ def module_file(module: str) -> Path | None:
 def _needs(package: str, setting: str) -> None:
     if find_spec(package) is None:
         raise UsageError(f"-M {setting} needs the package {package}. Install it: pip install {package}.")
-
-
-# --- config, weights, tokenizer -----------------------------------------------------------------------------
 
 
 def read_config(model: str, options: LoadOptions | None = None) -> Any:
@@ -401,9 +390,6 @@ def loaded_pin(model: Any) -> dict[str, Any]:
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     made, dtype = type(model).__name__, str(model.dtype).removeprefix("torch.")
     return {"architecture": made, "sha256": digest.hexdigest(), "device": model.device.type, "dtype": dtype}
-
-
-# --- lengths --------------------------------------------------------------------------------------------------
 
 
 def length_limit(tokenizer: Any, model: Any) -> int:

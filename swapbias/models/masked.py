@@ -219,9 +219,6 @@ def _closed_list(label_of: NDArray[np.intp], probabilities: torch.Tensor, labels
     return sums
 
 
-# --- other readings of the same model ---------------------------------------------------------------------
-
-
 class MaskedReading(DerivedScorer):
     """Another score of a masked model."""
 
@@ -312,8 +309,6 @@ class AttitudeScorer(MaskedReading):
         return [(ids[one], ids[other]) for one, other in pairs if one in ids and other in ids]
 
 
-# --- recursive masking (Lin et al. 2022): the gendered phrases a masked model would put at the mask ---------
-
 BEAM = 10  # likeliest tokens followed at each step
 _SHARES = (0.01, 0.09, 0.90)  # of the work, by step: 1, 10 and 100 forward passes per prompt
 
@@ -335,7 +330,7 @@ class _Stimulus:
 
 
 class PhraseScorer(MaskedReading):
-    """Score: summed probability of the phrases that end in a word of the prompt's lexicon.
+    """Score: summed probability of the phrases that end in a word of the prompt's lexicon (Lin et al. 2022).
 
     Step 1 fills the mask with the ten likeliest tokens t1. A token of the lexicon ends its branch and adds its
     probability; else ``<mask> t1`` is filled, with ten t2 each; else ``t2 <mask> t1``, whose gendered t3 add all p.

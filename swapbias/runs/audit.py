@@ -195,9 +195,6 @@ def part_scorer(spec: Mapping[str, Any]) -> Work:
     return partial(score_part, dict(zip(mine, every, strict=True)))
 
 
-# --- several models: a run for each, one after another, and one comparison of them --------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Several:
     """An audit of several models: runs, and why others failed, by model; no comparison of fewer than two."""

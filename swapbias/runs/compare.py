@@ -138,9 +138,6 @@ def check_run(
     return replace(gate, notes=tuple(map(str, mine.manifest.get("repeats", ()))))
 
 
-# --- side by side -------------------------------------------------------------------------------------
-
-
 def _side_by_side(columns: Columns) -> ComparisonPage:
     """Primary quantities; a row is of one study, quantity, unit, prompts, word lists and trials."""
     by_key: dict[tuple[str, ...], list[tuple[frozenset[Prompts], dict[int, Finding]]]] = {}
@@ -225,9 +222,6 @@ def _differing(prompts: frozenset[Prompts]) -> str:
         parts += [f"notes {training[:8]}"] if training else []
         each.append(", ".join([*parts, *filter(None, [trials])]))
     return f"prompts differ: {'; '.join(sorted(each)) or 'not stated'}"
-
-
-# --- scored rows --------------------------------------------------------------------------------------
 
 
 def _scored_rows(runs: Sequence[Results], columns: Columns) -> tuple[dict[str, dict[str, pd.DataFrame]], list[str]]:

@@ -24,9 +24,6 @@ _MOST_PLACEBO = 5_000  # rows in other wordings that are read for an experiment
 _MOST_CALLS = 8_000  # of a model, for an experiment that is slow and that nobody named
 
 
-# --- settings -----------------------------------------------------------------------------------------
-
-
 @models.validated
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(Request):
@@ -143,9 +140,6 @@ def settings_of(model: str | None, named: Sequence[str], options: Mapping[str, A
 def _absolute(model: str, words: Sequence[str]) -> str:
     """A model, with the path of a local file or folder made absolute, so that a run can go on."""
     return str(Path(model).resolve()) if model not in words and is_there(model) else model
-
-
-# --- which experiments --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,9 +265,6 @@ def _study_and_config(name: str) -> tuple[Study, str]:
 
 def _configs_of(study: Study) -> list[str]:
     return [config for one in study.experiments for config in (*one.configs, *one.alternatives)]
-
-
-# --- the rows of an experiment ------------------------------------------------------------------------
 
 
 def _tasks(
@@ -406,9 +397,6 @@ def _affordable(rows: Sequence[Row], passes: int) -> Sequence[Row]:
     """As many rows as a share of the calls can read: whole pairs, spread evenly."""
     calls = passes * len(set(column(rows, "text")))
     return rows if calls <= _MOST_CALLS else _limited(rows, max(1, len(rows) * _MOST_CALLS // calls))
-
-
-# --- what is known of a plan --------------------------------------------------------------------------
 
 
 def default_folder(settings: Settings) -> Path:

@@ -78,9 +78,6 @@ class LazyItems(UserDict[str, Any]):
         return self._read(study)
 
 
-# --- from scores to results ---------------------------------------------------------------------------
-
-
 def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list[Finding]:
     """Compare the groups, write everything down, and say in the manifest that the run is complete or stopped."""
     run, manifest, items, every = scoring.run, scoring.manifest, scoring.items, [*scoring.every.values()]
@@ -178,9 +175,6 @@ def _unread(items: Items, every: Sequence[ScoredTask]) -> Iterator[str]:
                 more = "ask with -M scoring=log-odds, which reads every answer, or with a larger -M max-tokens."
             said = f"refused {counts['refused']:,} of {len(rows):,} answers"
             yield f"{study} {name}: {model_id} {said}, and {counts['unreadable']:,} are unreadable. Next step: {more}"
-
-
-# --- files --------------------------------------------------------------------------------------------
 
 
 def write_results(run: Run, results: Results, *, draw: bool = True) -> None:
@@ -287,9 +281,6 @@ def corpora_read(manifest: Mapping[str, Any], finding: Finding) -> list[Mapping[
     configs = {*declared.configs, *declared.alternatives} if declared else set()
     mine = [one for one in manifest["corpora"] if one["corpus"] == corpus]
     return [one for one in mine if not configs or set(str(one["config"]).split(", ")) <= configs]
-
-
-# --- files of strangers -------------------------------------------------------------------------------
 
 
 def _one_line(text: str) -> str:

@@ -176,9 +176,6 @@ def _as_frame(table: pa.Table) -> "pd.DataFrame":
     return table.to_pandas(self_destruct=True)
 
 
-# --- object stores (S3, Google Cloud Storage, Azure): a run is copied here, worked on, and copied back ---
-
-
 @dataclass(frozen=True, slots=True)
 class Store:
     """A folder of a store by its URL; ``own``: the user declared that credentialed notes may lie there."""
@@ -258,9 +255,6 @@ def _names(store: "FileSystem", root: str) -> list[str]:
     return names
 
 
-# --- scored rows --------------------------------------------------------------------------------------
-
-
 def score_prompts(prompts: "Dataset", scorer: Scorer, *, on_progress: Progress = silent) -> "Dataset":
     """The prompts with ``model_id``, ``score``, ``answer``, ``top_tokens`` and the scorer's further score columns.
 
@@ -320,9 +314,6 @@ def chunks(rows: Sequence[Mapping[str, Any]], size: int) -> Iterator[range]:
         start = end
 
 
-# --- scoring in rounds: every prompt once before any twice, so that a stopped run has whole trials ----
-
-
 def _rows_of(one: ScoredTask, part: Part) -> Rows:
     return one.rounds[part["round"]][part["start"] : part["start"] + part["rows"]]
 
@@ -335,7 +326,10 @@ def score_part(every: Mapping[int, ScoredTask], part: Part, advance: Progress) -
 
 @dataclass(slots=True)
 class Scoring:
-    """Has the tasks scored round by round, but for what is cached; ``stopped`` and ``stop``: what ended it early."""
+    """Has the tasks scored, but for what is cached; ``stopped`` and ``stop``: what ended it early.
+
+    In rounds: every prompt once before any twice, so that a stopped run has whole trials.
+    """
 
     run: Run
     manifest: dict[str, Any]

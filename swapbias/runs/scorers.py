@@ -132,9 +132,6 @@ def refuse_sending(task: Task, reader: Scorer) -> None:
         raise UsageError(f"{why}: they must not leave this machine, unless -M own-address=ADDRESS declares it.")
 
 
-# --- a judge of answers in free text ----------------------------------------------------------------------
-
-
 class JudgedScorer(Scorer):
     """The reader of an experiment in free text, whose answers a judge reads as well.
 
@@ -256,9 +253,6 @@ def announced(task: Task, settings: Settings) -> str:
     tokens = count * (len(judged_prompt(rubric, "", "", 1).text) // 4 + chat.max_tokens)
     takes = f"{count:,} requests, about {tokens:,} prompt tokens and {count * chat.judge_max_tokens:,} of output"
     return f"The judge {models.short_name(chat.judge)} reads each answer twice: at most {takes}."
-
-
-# --- summaries of notes --------------------------------------------------------------------------------
 
 
 def add_classifier(every: Sequence[ScoredTask], settings: Settings, *, say: Say) -> None:

@@ -145,9 +145,6 @@ def train(vectors: Floats, truth: Labels, groups: Names, *, kind: str, seed: int
         return model.fit(vectors, truth)
 
 
-# --- classifiers of the user's --------------------------------------------------------------------------------
-
-
 class ClassifierScorer(DerivedScorer):
     """Score: probability of the phenotype by a user's classifier; long notes are cut at a word (``truncated``)."""
 
@@ -202,9 +199,6 @@ def load_phenotype_classifier(name: str, *, options: LoadOptions) -> ClassifierS
     if scorer.kind != "classifier":
         raise UsageError(f"{scorer.model_id} gives a raw score, expected a probability. Name a classifier.")
     return ClassifierScorer(scorer)
-
-
-# --- LIME -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,9 +208,6 @@ def without_window(model: Any) -> tuple[Any, int] | None:
     return twin.eval(), reach
 
 
-# --- the engine -----------------------------------------------------------------------------------------
-
-
 def twin(model: Any) -> Any:
     """The same model, hooks included, in eval mode over the same weights; ValueError: something cannot be copied."""
     name = type(model).__name__
