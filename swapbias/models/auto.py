@@ -18,7 +18,7 @@ from swapbias.studies import Experiment, calibrated
 
 CALIBRATION = "calibration"
 _POSITIVE = "probability of positive sentiment"
-_DISAPPROVAL, _RIGHT = "mean log-odds of the disapproving antonym", "natural log-odds of the right answer"
+_DISAPPROVAL = "mean log-odds of the disapproving antonym"
 
 
 class Masked(Kind):
@@ -104,7 +104,7 @@ class Causal(Kind):
         "": Reading({"score": "log-probability"}),
         "antonyms": Reading({"score": _DISAPPROVAL}, "causal:AntonymScorer", passes=40),
         "answers": Reading(
-            {"score": "correct answer is likelier", "log_odds": _RIGHT, "log_odds_per_token": _RIGHT},
+            {"score": "correct answer is likelier", "log_odds": "natural log-odds of the right answer"},
             "causal:AnswerOddsScorer",
             passes=2,
         ),

@@ -101,16 +101,13 @@ class AntonymScorer(DerivedScorer):
         return Scored(sum(odds) / len(odds), top_tokens=json.dumps(pairs, ensure_ascii=False))
 
 
-PARTS = ("log_odds", "log_odds_per_token")
-
-
 class AnswerOddsScorer(DerivedScorer):
     """Score: 1 where the correct answer is likelier after the prompt than the incorrect one, 0 where less, .5: equal.
 
     ``candidates`` of a prompt are its answers, the correct one first; each follows the prompt after a space.
     ``log_odds``: natural log p(correct) - log p(incorrect), above 0 where the correct one is likelier, NaN where one
-    is impossible. ``log_odds_per_token``: the same of the mean over the tokens of each answer. NaN: prompt and answer
-    are longer than the model reads, a log-probability is NaN, or both answers are impossible.
+    is impossible. NaN: prompt and answer are longer than the model reads, a log-probability is NaN, or both answers
+    are impossible.
     """
 
     kind = "causal"
@@ -121,11 +118,9 @@ class AnswerOddsScorer(DerivedScorer):
         pairs = [self._tokens(prompt) for prompt in prompts]
         texts = [(ids, start) for both, start in pairs for ids in both]
         values = self.inner.ends(texts, lambda done: on_progress(done / 2))
-        lengths = [len(ids) - start for ids, start in texts]
-        each = zip(prompts, values[::2], values[1::2], lengths[::2], lengths[1::2], strict=True)
         return [
-            not_scored(PARTS) if right is None or wrong is None else _of_answers(prompt, (right, wrong), own)
-            for prompt, right, wrong, *own in each
+            not_scored(["log_odds"]) if right is None or wrong is None else _of_answers(prompt, right - wrong)
+            for prompt, right, wrong in zip(prompts, values[::2], values[1::2], strict=True)
         ]
 
     def _tokens(self, prompt: Prompt) -> tuple[list[list[int]], int]:
@@ -141,17 +136,15 @@ class AnswerOddsScorer(DerivedScorer):
         return ids, min(starts)
 
 
-def _of_answers(prompt: Prompt, logs: Sequence[float], lengths: Sequence[int]) -> Scored:
-    """The score by the log-probabilities of both answers and their numbers of tokens."""
-    answers, odds = [one.text for one in prompt.candidates], logs[0] - logs[1]
+def _of_answers(prompt: Prompt, odds: float) -> Scored:
+    """The score by the log-odds of the correct answer."""
+    answers = [one.text for one in prompt.candidates]
     if math.isnan(odds):
-        return not_scored(PARTS, finite=False)
-    means = [log / length for log, length in zip(logs, lengths, strict=True)]
+        return not_scored(["log_odds"], finite=False)
     share = (1 + math.tanh(odds / 2)) / 2  # of the correct one, were there no third answer
-    parts = (odds, means[0] - means[1]) if math.isfinite(odds) else (math.nan, math.nan)
     return Scored(
         0.5 if odds == 0 else float(odds > 0),
         "" if odds == 0 else answers[odds < 0],
         ranked(answers, (share, 1 - share)),
-        dict(zip(PARTS, parts, strict=True)),
+        parts={"log_odds": odds if math.isfinite(odds) else math.nan},
     )

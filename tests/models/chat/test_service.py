@@ -440,7 +440,7 @@ def odds(chat_model):
 
 
 def slow_odds(folder, text, answer):
-    """Log-probability of the answer, token by token after the prompt, and its number of tokens."""
+    """Log-probability of the answer, token by token after the prompt."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -452,16 +452,15 @@ def slow_odds(folder, text, answer):
             logits = model(torch.tensor([ids])).logits[0, -1]
         total += float(torch.log_softmax(logits, dim=-1)[token])
         ids.append(token)
-    return total, len(own)
+    return total
 
 
 @pytest.mark.parametrize("pair", ["the nurse|the construction worker", "the doctor|the nurse"])
 def test_answer_odds_equal_the_slow_definition(odds, chat_model, pair):
     text = "The doctor met the nurse because she was ill. Who does 'she' refer to?"
-    (one, n), (other, m) = (slow_odds(chat_model, text, answer) for answer in pair.split("|"))
+    one, other = (slow_odds(chat_model, text, answer) for answer in pair.split("|"))
     found = odds.score([row("s", text, pair)])[0]
     assert found.parts["log_odds"] == pytest.approx(one - other, abs=1e-3)
-    assert found.parts["log_odds_per_token"] == pytest.approx(one / n - other / m, abs=1e-3)
     assert found.score == float(one > other)
     assert found.answer == pair.split("|")[one < other]
     share = math.exp(one) / (math.exp(one) + math.exp(other))
