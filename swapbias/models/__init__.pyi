@@ -13,6 +13,7 @@ from .base import (
     VADER as VADER,
     VERSIONS as VERSIONS,
     Bar as Bar,
+    DerivedScorer as DerivedScorer,
     Kind as Kind,
     LoadOptions as LoadOptions,
     Progress as Progress,

@@ -111,6 +111,14 @@ class DerivedScorer(Scorer):
         self.inner, self.model_id = inner, inner.model_id
         self.identity = {**inner.identity, **settings}
 
+    @property
+    def notes(self) -> Mapping[str, str]:
+        notes: Mapping[str, str] = self.inner.notes
+        return notes
+
+    def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
+        return str(self.inner.beyond_limits(prompts))
+
 
 # Settings that the command line has as options of their own as well; all others are of -M alone.
 FLAGS = ("kind", "limit", "margin", "seed", "device", "dtype", "batch_size", "chat", "base_url", "trials", "max_cost")

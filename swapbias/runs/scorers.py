@@ -132,7 +132,7 @@ def refuse_sending(task: Task, reader: Scorer) -> None:
         raise UsageError(f"{why}: they must not leave this machine, unless -M own-address=ADDRESS declares it.")
 
 
-class JudgedScorer(Scorer):
+class JudgedScorer(models.DerivedScorer):
     """The reader of an experiment in free text, whose answers a judge reads as well.
 
     ``judged``: mean of what its two readings count, else NaN. ``judged_first``, ``judged_second``: place of the
@@ -142,31 +142,21 @@ class JudgedScorer(Scorer):
     kind = "chat"
 
     def __init__(self, reader: Scorer, judge: Any, rubric: Rubric, bar: Bar) -> None:
-        self.reader, self.judge, self.rubric, self.bar = reader, copy(judge), rubric, bar
+        super().__init__(reader, judge={"model_id": judge.model_id, **judge.identity})
+        self.judge, self.rubric, self.bar = copy(judge), rubric, bar
         self.judge.read = _place
-        self.model_id, self.unit, self.chunk_rows = reader.model_id, reader.unit, reader.chunk_rows
+        self.unit, self.chunk_rows = reader.unit, reader.chunk_rows
         self.sends_text = reader.sends_text or judge.sends_text
-        self.identity: Mapping[str, Any] = {
-            **reader.identity,
-            "judge": {"model_id": judge.model_id, **judge.identity},
-        }
 
     def keep_answers(self, folder: Path, *, text: bool = True) -> None:
         """Those of the judge in a folder of their own."""
-        self.reader.keep_answers(folder, text=text)
+        self.inner.keep_answers(folder, text=text)
         (folder / FOLDER).mkdir(exist_ok=True)
         self.judge.keep_answers(folder / FOLDER, text=text)
 
-    @property
-    def notes(self) -> Mapping[str, str]:
-        return self.reader.notes
-
-    def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
-        return self.reader.beyond_limits(prompts)
-
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = models.silent) -> list[Scored]:
         """As the reader does; then each answer that says anything is judged in both orders of the options."""
-        scored = self.reader.score(prompts, on_progress)
+        scored = self.inner.score(prompts, on_progress)
         places = [place for place, one in enumerate(scored) if studies.without_reasoning(one.answer).strip()]
         shown = swapping.without_groups([scored[place].answer for place in places], self.rubric.neutral)
         requests = [

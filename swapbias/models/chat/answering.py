@@ -190,7 +190,7 @@ class AnsweringScorer(Scorer):
     def requests(self, prompts: Sequence[Prompt]) -> dict[str, tuple[int, int]]:
         """Prompt tokens, about, and most output tokens of the request for each answer key."""
         if self.options.log_odds:
-            prompts = [one.prompt for prompt in prompts for one in orders(prompt)]
+            prompts = [one for prompt in prompts for one, _ in orders(prompt)]
         most = 1 if self.options.log_odds else self.options.max_tokens
         texts = {key: rows[0].text for key, rows in self._groups(prompts).items()}
         return {key: (math.ceil(len(text) / CHARACTERS_PER_TOKEN), most) for key, text in texts.items()}

@@ -138,7 +138,7 @@ def _whatever_order(row: Row) -> tuple[Any, ...]:
     """A row without its names and the order of its options."""
     from swapbias.models.chat.log_odds import orders
 
-    texts = frozenset(one.prompt.text for prompt in as_prompts([row]) for one in orders(prompt))
+    texts = frozenset(one.text for prompt in as_prompts([row]) for one, _ in orders(prompt))
     names = ("prompt_id", "pair_id", "text", "candidates")
     rest = frozenset(one for one in row.items() if one[0] not in names)
     return texts, frozenset(row["candidates"]), rest

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from swapbias.measures import option_odds
 from swapbias.models.base import Progress, Scored, ranked
@@ -13,6 +13,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 LOST = "not_answered"  # what findings take for the share of a prompt that no option answers
 PARTS = ("log_odds", "unanswered", "outside", "hidden")
 
+Ordered = tuple[Prompt, Sequence[int]]  # with its options in one order, and which each was in the order published
 Logs = tuple[list[float], float]  # log-probability of each option as it stands in a prompt, and what was not shown
 OptionLogs = Callable[[Sequence[Prompt], Progress], list[Logs | None]]  # of each prompt; None: not known
 
@@ -26,18 +27,10 @@ def score_options(option_logs: OptionLogs, prompts: Sequence[Prompt], on_progres
     probabilities, or a letter of several tokens. ValueError: no two options that count different numbers.
     """
     ordered = [orders(prompt) for prompt in prompts]
-    every = [one.prompt for own in ordered for one in own]
+    every = [one for own in ordered for one, _ in own]
     share = len(prompts) / len(every) if every else 1.0
     answers = iter(option_logs(every, lambda done: on_progress(done * share)))
     return [_scored(prompt, own, [next(answers) for _ in own]) for prompt, own in zip(prompts, ordered, strict=True)]
-
-
-@dataclass(frozen=True, slots=True)
-class Ordered:
-    """A prompt with its options in one order; ``places`` says of each of them which it was in the order published."""
-
-    prompt: Prompt
-    places: tuple[int, ...]
 
 
 def orders(prompt: Prompt) -> list[Ordered]:
@@ -50,13 +43,11 @@ def orders(prompt: Prompt) -> list[Ordered]:
     if len({options[place].value for place in counted}) < 2:
         raise ValueError(f"{prompt.prompt_id}: expected two candidates at least that count different numbers.")
     reverse = dict(zip(counted, reversed(counted), strict=True))
-    places = tuple(reverse.get(place, place) for place in range(len(options)))
-    straight = Ordered(prompt, tuple(range(len(options))))
-    text = _reordered(prompt.text, options, places)
-    if text is None:
-        return [straight]
-    turned = tuple(options[one] for one in places)
-    return [straight, Ordered(replace(prompt, text=text, candidates=turned), places)]
+    places = [reverse.get(place, place) for place in range(len(options))]
+    found: list[Ordered] = [(prompt, range(len(options)))]
+    if (text := _reordered(prompt.text, options, places)) is not None:
+        found.append((replace(prompt, text=text, candidates=tuple(options[one] for one in places)), places))
+    return found
 
 
 def lettered(prompt: Prompt) -> bool:
@@ -89,8 +80,8 @@ def _scored(prompt: Prompt, ordered: Sequence[Ordered], answers: Sequence[Logs |
         return Scored(math.nan, parts=dict.fromkeys(PARTS, math.nan) | {LOST: 1.0}, finite=finite)
     options = prompt.candidates
     logs = [[0.0] * len(options) for _ in known]
-    for row, one, (found, _) in zip(logs, ordered, known, strict=True):
-        for place, log in zip(one.places, found, strict=True):
+    for row, (_, places), (found, _) in zip(logs, ordered, known, strict=True):
+        for place, log in zip(places, found, strict=True):
             row[place] = log  # whatever letter it had
     odds = option_odds(
         logs, [math.nan if one.value is None else one.value for one in options], [hidden for _, hidden in known]

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError, need
 from swapbias.models import base
-from swapbias.models.base import DerivedScorer, LoadOptions, Progress, Scored, Scorer, Training, not_scored, silent
-from swapbias.models.classifier import CallableScorer, load_saved
+from swapbias.models.auto import CLASSIFIER
+from swapbias.models.base import DerivedScorer, LoadOptions, Progress, Scored, Scorer, not_scored, silent
+from swapbias.models.classifier import load_saved
 from swapbias.models.clinical.features import Features, Floats
 from swapbias.models.loading import PICKLES, length_limit
 from swapbias.studies import Prompt
@@ -55,7 +56,13 @@ class PhenotypeScorer(Scorer):
     kind = "phenotype"
 
     def __init__(
-        self, features: Features, *, classifier: str = "svm", training: Training, seed: int = 0, target: str = "label"
+        self,
+        features: Features,
+        *,
+        classifier: str = "svm",
+        training: base.Training,
+        seed: int = 0,
+        target: str = "label",
     ) -> None:
         """``training``: phenotype and regime -> rows with subject_id, text, label and gender, called when needed."""
         need("A phenotype classifier", "sklearn", extra="clinical")
@@ -189,13 +196,8 @@ def load_phenotype_classifier(name: str, *, options: LoadOptions) -> ClassifierS
             raise ValueError(f"{path} does not exist. Give a saved classifier (.skops).")
         remedy = "Save it again, with types of scikit-learn and NumPy alone."
         return ClassifierScorer(load_saved(path, name=path.stem, options=options, extra="clinical", remedy=remedy))
-    if base.is_callable(name):
-        found = CallableScorer.load(name, batch_size=options.batch_size)
-        found.private = True
-        return ClassifierScorer(found)
-    from swapbias.models.transformers_scorer import TextClassifierScorer
-
-    scorer = TextClassifierScorer.load(name, options, kind="classifier")
+    scorer = CLASSIFIER.load(name, base.Request(load=options, kind="classifier"))
+    scorer.private = True  # what a function raises may quote a note
     if scorer.kind != "classifier":
         raise UsageError(f"{scorer.model_id} gives a raw score, expected a probability. Name a classifier.")
     return ClassifierScorer(scorer)

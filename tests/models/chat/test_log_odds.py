@@ -73,17 +73,17 @@ def named(tokenizer, number):
 @pytest.mark.parametrize(("study", "config"), CONFIGS)
 def test_every_closed_question_is_asked_in_two_orders(study, config):
     for prompt in as_prompts(config_rows(study, config)):
-        straight, turned = orders(prompt)
+        (straight, _), (turned, places) = orders(prompt)
         said = prompt.candidates
-        assert straight.prompt == prompt
-        assert tuple(said[place] for place in turned.places) == turned.prompt.candidates
+        assert straight == prompt
+        assert tuple(said[place] for place in places) == turned.candidates
         silent = [place for place, one in enumerate(said) if one.value is None]
-        assert [turned.places[place] for place in silent] == silent  # "Do not know" stays the last
-        counted = [place for place in turned.places if place not in silent]
+        assert [places[place] for place in silent] == silent  # "Do not know" stays the last
+        counted = [place for place in places if place not in silent]
         assert counted == sorted(counted, reverse=True)
-        for letter, one in zip("ABCDE", turned.prompt.candidates, strict=False):
-            assert f"- ({letter}): {one.text}" in turned.prompt.text.rpartition("?")[2]
-        assert orders(turned.prompt)[1].prompt == prompt  # there and back
+        for letter, one in zip("ABCDE", turned.candidates, strict=False):
+            assert f"- ({letter}): {one.text}" in turned.text.rpartition("?")[2]
+        assert orders(turned)[1][0] == prompt  # there and back
 
 
 def test_the_reverse_order_is_the_one_of_the_study():
@@ -92,11 +92,11 @@ def test_the_reverse_order_is_the_one_of_the_study():
         (turned if prompt.group == "reversed" else published)[prompt.pair_id] = prompt
     assert len(published) == 432
     for pair, prompt in published.items():
-        assert orders(prompt)[1].prompt.text == turned[pair].text
-        assert orders(prompt)[1].prompt.candidates == turned[pair].candidates
-    assert [one.prompt.text for one in orders(row(text=WORDS, candidates="1=she|0=he|=nobody"))] == [WORDS]
+        other, _ = orders(prompt)[1]
+        assert (other.text, other.candidates) == (turned[pair].text, turned[pair].candidates)
+    assert [one.text for one, _ in orders(row(text=WORDS, candidates="1=she|0=he|=nobody"))] == [WORDS]
     told = row(text="Answer yes or no.", candidates="1=yes|0=no")
-    assert [one.prompt.text for one in orders(told)] == ["Answer yes or no.", "Answer no or yes."]
+    assert [one.text for one, _ in orders(told)] == ["Answer yes or no.", "Answer no or yes."]
 
 
 @pytest.mark.parametrize("candidates", ["1=yes|1=no", "1=yes|=no"])
