@@ -118,9 +118,9 @@ def test_first_tokens_are_options_by_letter_or_word_and_what_is_left_is_hidden()
 def test_by_a_slow_definition_every_order_of_letters(local):
     for prompt in as_prompts(config_rows("stigma_vignettes", "conditions"))[::200]:
         by_text = {one.text: [] for one in prompt.candidates}
-        for one in orders(prompt):
-            tokens = first_tokens(local, one.prompt.text)
-            for letter, said in zip("ABCDE", one.prompt.candidates, strict=True):
+        for one, _ in orders(prompt):
+            tokens = first_tokens(local, one.text)
+            for letter, said in zip("ABCDE", one.candidates, strict=True):
                 mass = math.fsum(math.exp(log) for token, log in tokens if token.strip(" (.)\n:*\"'") == letter)
                 by_text[said.text].append(mass)
         mean = {text: sum(masses) / 2 for text, masses in by_text.items()}
