@@ -1,20 +1,18 @@
 """Made-up files in the shape of MIMIC-III and MIMIC-IV-Note, of any size; nothing in them is real."""
 
-import csv
-import gzip
 import random
-from dataclasses import dataclass
 
 from swapbias.notes.rows import PHENOTYPES
+from tests.tables import write
 
 NOTE_COLUMNS = (
     "ROW_ID", "SUBJECT_ID", "HADM_ID", "CHARTDATE", "CHARTTIME", "STORETIME", "CATEGORY", "DESCRIPTION", "CGID",
     "ISERROR", "TEXT",
 )  # fmt: skip
 PATIENT_COLUMNS = ("ROW_ID", "SUBJECT_ID", "GENDER", "DOB", "DOD", "DOD_HOSP", "DOD_SSN", "EXPIRE_FLAG")
-ANNOTATION_COLUMNS = (
-    "Hospital.Admission.ID", "subject.id", "chart.time", "cohort", "operator", "Obesity", "Depression",
-    "Alcohol.Abuse", "Other.Substance.Abuse", "Schizophrenia.and.other.Psychiatric.Disorders", "None", "Unsure",
+VOTED = (
+    "Obesity", "Depression", "Alcohol.Abuse", "Other.Substance.Abuse",
+    "Schizophrenia.and.other.Psychiatric.Disorders", "None", "Unsure",
 )  # fmt: skip
 LINES = (
     'Pt states, "I feel fine", and {he} ate well.',
@@ -27,28 +25,17 @@ CASES = (
     (("Depression",), ("Depression",), ("None",)),  # majority: depression
     (("Depression",), ("None",)),  # tie: depression
     (("Unsure", "Depression"), ("Unsure",), ("Depression",)),  # mostly unsure: left out
-    (("None",), ("None",), ("Obesity",)),  # majority: nothing at all
+    (("None",), ("None",), ("Depression",)),  # majority: nothing at all
     (("Obesity",), ("Obesity",)),  # something else: no row
     (("Alcohol.Abuse", "Depression"), ("Alcohol.Abuse",), ("Alcohol.Abuse",)),  # alcohol only: one of three
+    (("Depression",), ("Unsure", "Depression")),  # not more than half are unsure: depression
 )
-DEPRESSION = ("positive", "positive", "", "negative", "", "")
-ALCOHOL = ("", "", "", "negative", "", "positive")
+DEPRESSION = ("positive", "positive", "", "negative", "", "", "positive")
+ALCOHOL = ("", "", "", "negative", "", "positive", "")
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What was written: rows of notes, and planted labels by (phenotype, note_id)."""
-
-    rows: int
-    labels: dict[tuple[str, str], str]
-
-
-def _opened(path, gz):
-    return gzip.open(f"{path}.gz", "wt", newline="", compresslevel=1) if gz else open(path, "w", newline="")
-
-
-def _text(rng, gender, lines=0):
-    chosen = [rng.choice(LINES).format(**WORDS[gender]) for _ in range(lines or rng.randint(4, 60))]
+def _text(rng, gender):
+    chosen = [rng.choice(LINES).format(**WORDS[gender]) for _ in range(rng.randint(4, 60))]
     return "\n".join(["[**Hospital 1**]", *chosen])
 
 
@@ -56,65 +43,43 @@ def _gender(subject):
     return "FM"[subject % 2]
 
 
-def _mimic3_rows(notes, seed, megabytes):
-    """Notes of NOTEEVENTS: every third is a discharge summary, every eleventh is marked as an error."""
-    rng = random.Random(f"mimic3/{seed}")
-    size, number = 0, 0
-    while (number < notes) if megabytes is None else (size < megabytes * 1e6):
-        number += 1
-        subject, discharge = number // 2, number % 3 == 0
-        text = _text(rng, _gender(subject))
-        size += len(text)
-        date = f"21{number % 90 + 10}-03-{number % 28 + 1:02d}"
-        yield {
-            "ROW_ID": number, "SUBJECT_ID": subject, "HADM_ID": 100_000 + number, "CHARTDATE": date,
-            "CHARTTIME": "" if discharge else f"{date} 07:30:00", "STORETIME": "",
-            "CATEGORY": "Discharge summary" if discharge else "Nursing/other", "DESCRIPTION": "Report", "CGID": "",
-            "ISERROR": "1" if number % 11 == 0 else "", "TEXT": text,
-        }  # fmt: skip
+def write_mimic3(folder, *, notes=200, gz=False, by_row=False, annotated=True):
+    """NOTEEVENTS, PATIENTS and the annotations of every note (``by_row``: named by ROW_ID).
+
+    Every third note is a discharge summary, every eleventh is marked as an error.
+    Returns the planted labels by (phenotype, note_id).
+    """
+    rng, rows, votes, labels = random.Random("mimic3/0"), [], [], {}
+    for number in range(1, notes + 1):
+        discharge, date = number % 3 == 0, f"21{number % 90 + 10}-03-{number % 28 + 1:02d}"
+        rows.append({
+            **dict.fromkeys(NOTE_COLUMNS, ""), "ROW_ID": number, "SUBJECT_ID": number // 2,
+            "HADM_ID": 100_000 + number, "CHARTDATE": date, "CHARTTIME": "" if discharge else f"{date} 07:30:00",
+            "CATEGORY": "Discharge summary" if discharge else "Nursing/other", "DESCRIPTION": "Report",
+            "ISERROR": "" if number % 11 else "1", "TEXT": _text(rng, _gender(number // 2)),
+        })  # fmt: skip
+        if number % 11:
+            votes += _votes(rows[-1], by_row)
+            planted = ("depression", DEPRESSION), ("alcohol_abuse", ALCOHOL)
+            known = {(name, str(number)): of[number % len(CASES)] for name, of in planted}
+            labels |= {key: label for key, label in known.items() if label}
+    ending = ".csv.gz" if gz else ".csv"
+    write(folder / f"NOTEEVENTS{ending}", rows)
+    patients = ({"SUBJECT_ID": subject, "GENDER": _gender(subject)} for subject in range(notes // 2 + 1))
+    write(folder / f"PATIENTS{ending}", [dict.fromkeys(PATIENT_COLUMNS, "") | one for one in patients])
+    if annotated:
+        write(folder / "annotations.csv", votes)
+    return labels
 
 
-def write_mimic3(folder, *, notes=200, seed=0, megabytes=None, gz=False, by_row=False):
-    """NOTEEVENTS, PATIENTS and the annotations of every note; ``by_row`` names annotated notes by ROW_ID."""
-    annotated, labels, rows = [], {}, 0
-    with _opened(folder / "NOTEEVENTS.csv", gz) as handle:
-        writer = csv.DictWriter(handle, NOTE_COLUMNS, quoting=csv.QUOTE_NONNUMERIC)
-        writer.writeheader()
-        for row in _mimic3_rows(notes, seed, megabytes):
-            writer.writerow(row)
-            rows += 1
-            if megabytes is None and not row["ISERROR"]:
-                _annotate(row, annotated, labels)
-    with _opened(folder / "PATIENTS.csv", gz) as handle:
-        writer = csv.DictWriter(handle, PATIENT_COLUMNS, restval="")
-        writer.writeheader()
-        writer.writerows({"SUBJECT_ID": subject, "GENDER": _gender(subject)} for subject in range(rows // 2 + 1))
-    if megabytes is None:
-        _write_annotations(folder, annotated, by_row)
-    return Written(rows=rows, labels=labels)
-
-
-def _annotate(row, annotated, labels):
-    case = row["ROW_ID"] % len(CASES)
-    for phenotype, label in (("depression", DEPRESSION[case]), ("alcohol_abuse", ALCOHOL[case])):
-        if label:
-            labels[phenotype, str(row["ROW_ID"])] = label
-    for operator, flags in enumerate(CASES[case]):
+def _votes(row, by_row):
+    for operator, flags in enumerate(CASES[row["ROW_ID"] % len(CASES)]):
         facts = {
             "Hospital.Admission.ID": row["HADM_ID"], "subject.id": row["SUBJECT_ID"], "chart.time": row["CHARTTIME"],
             "cohort": "Discharge Summaries" if row["CATEGORY"].startswith("D") else "Nursing Notes",
             "operator": operator,
         }  # fmt: skip
-        votes = {name: int(name in flags) for name in ANNOTATION_COLUMNS[5:]}
-        annotated.append({"ROW_ID": row["ROW_ID"], **facts, **votes})
-
-
-def _write_annotations(folder, annotated, by_row):
-    columns = ("ROW_ID", *ANNOTATION_COLUMNS[5:]) if by_row else ANNOTATION_COLUMNS
-    with (folder / "annotations.csv").open("w", newline="") as handle:
-        writer = csv.DictWriter(handle, columns, extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(annotated)
+        yield ({"ROW_ID": row["ROW_ID"]} if by_row else facts) | {name: int(name in flags) for name in VOTED}
 
 
 # Of one admission in five each: its codes, and the phenotypes that they stand for, by hand from Quan et al. (2005).
@@ -122,35 +87,25 @@ CODES = ((("F329", 10), ("I10", 10)), (("30390", 9),), (("4019", 9), ("E119", 10
 CODED = (("depression",), ("alcohol_abuse",), (), ("substance_abuse", "psychiatric_disorders"), ())
 
 
-def write_mimic4(folder, *, notes=200, seed=0, megabytes=None, gz=False):
-    """discharge.csv in ``note/``, patients and diagnoses_icd in ``hosp/``; every fifth admission has no code."""
-    rng = random.Random(f"mimic4/{seed}")
-    for part in ("note", "hosp"):
-        (folder / part).mkdir(parents=True, exist_ok=True)
-    size, number = 0, 0
-    with _opened(folder / "note" / "discharge.csv", gz) as handle:
-        writer = csv.writer(handle)
-        columns = "note_id subject_id hadm_id note_type note_seq charttime storetime text"
-        writer.writerow(columns.split())
-        while (number < notes) if megabytes is None else (size < megabytes * 1e6):
-            number += 1
-            text = _text(rng, _gender(number // 2))
-            size += len(text)
-            ids = f"{number // 2}-DS-{number}", number // 2, 200 + number
-            writer.writerow((*ids, "DS", number, "2180-05-07", "", text))
-    with _opened(folder / "hosp" / "patients.csv", gz) as handle:
-        writer = csv.writer(handle)
-        writer.writerow(("subject_id", "gender", "anchor_age", "anchor_year", "anchor_year_group", "dod"))
-        facts = (60, 2180, "2008 - 2010", "")
-        writer.writerows((subject, _gender(subject), *facts) for subject in range(number // 2 + 1))
-    labels = {}
-    with _opened(folder / "hosp" / "diagnoses_icd.csv", gz) as handle:
-        writer = csv.writer(handle)
-        writer.writerow(("subject_id", "hadm_id", "seq_num", "icd_code", "icd_version"))
-        for one in range(1, number + 1):
-            for place, (code, version) in enumerate(CODES[one % len(CODES)], start=1):
-                writer.writerow((one // 2, 200 + one, place, code, version))
-            for phenotype in CODED[one % len(CODES)] or (PHENOTYPES if CODES[one % len(CODES)] else ()):
-                label = "positive" if CODED[one % len(CODES)] else "negative"
-                labels[phenotype, f"{one // 2}-DS-{one}"] = label
-    return Written(rows=number, labels=labels)
+def write_mimic4(folder, *, notes=200, gz=False):
+    """discharge in ``note/``, patients and diagnoses_icd in ``hosp/``; every fifth admission has no code.
+
+    Returns the planted labels by (phenotype, note_id).
+    """
+    rng, rows, codes, labels, ending = random.Random("mimic4/0"), [], [], {}, ".csv.gz" if gz else ".csv"
+    for number in range(1, notes + 1):
+        subject, note_id, case = number // 2, f"{number // 2}-DS-{number}", number % len(CODES)
+        rows.append({
+            "note_id": note_id, "subject_id": subject, "hadm_id": 200 + number, "note_type": "DS",
+            "note_seq": number, "charttime": "2180-05-07", "storetime": "", "text": _text(rng, _gender(subject)),
+        })  # fmt: skip
+        admission = {"subject_id": subject, "hadm_id": 200 + number, "seq_num": 1}
+        codes += [admission | {"icd_code": code, "icd_version": version} for code, version in CODES[case]]
+        label = "positive" if CODED[case] else "negative"
+        labels |= {(one, note_id): label for one in CODED[case] or (PHENOTYPES if CODES[case] else ())}
+    write(folder / f"note/discharge{ending}", rows)
+    facts = {"anchor_age": 60, "anchor_year": 2180, "anchor_year_group": "2008 - 2010", "dod": ""}
+    patients = ({"subject_id": subject, "gender": _gender(subject)} for subject in range(notes // 2 + 1))
+    write(folder / f"hosp/patients{ending}", [one | facts for one in patients])
+    write(folder / f"hosp/diagnoses_icd{ending}", codes)
+    return labels

@@ -464,7 +464,7 @@ def test_streamed_notes_fill_several_files_and_lack_nothing(tmp_path, monkeypatc
 
     folder = tmp_path / "mimic3"
     folder.mkdir()
-    mimic.write_mimic3(folder, megabytes=1)  # without annotations
+    mimic.write_mimic3(folder, notes=500, annotated=False)
     monkeypatch.setattr("swapbias.hub.datasets.SHARD_BYTES", 200_000)
     monkeypatch.setattr("swapbias.hub.datasets.CorpusBuilder.DEFAULT_WRITER_BATCH_SIZE", 37)
     built = {one.config: one for one in building.build("clinical_notes", tmp_path / "built", data=folder)}

@@ -1,6 +1,5 @@
 """Swapping many texts at once equals its definition: one term after the other, in plain Python."""
 
-import csv
 import re
 from collections import Counter, namedtuple
 from unittest.mock import patch
@@ -14,6 +13,7 @@ from swapbias.swapping.decisions import as_written, in_case, is_phrase, is_prono
 from swapbias.swapping.grammar import NEAR, WINDOW, agreeing, article_before, log_odds_of_his
 from swapbias.swapping.swapper import Swapper
 from swapbias.swapping.table import COUNTED_BIRTHS, DEMOGRAPHIC, GLUED, clinical_terms, kept_phrases
+from tests.tables import rows_of
 
 SWAPPERS = {name: Swapper(name) for name in ("resolved", "paper")}
 LETTER = r"[^\W\d_]"
@@ -216,8 +216,7 @@ def test_what_is_looked_up_by_the_words_beside_a_pronoun_equals_what_its_context
 @pytest.mark.parametrize("mode", ["swap", "neutralise"])
 @pytest.mark.parametrize("name", SWAPPERS)
 def test_real_reports_equal_the_definition(clinical, name, mode):
-    with (clinical / "mtsamples_first_half.csv").open(newline="", encoding="utf-8") as handle:
-        reports = [row["text"] for row in csv.DictReader(handle)]
+    reports = [row["text"] for row in rows_of(clinical / "mtsamples_first_half.csv")]
     plain = name == "resolved" and mode == "swap"
     check(reports if plain else reports[:50], name, mode)
     if plain:

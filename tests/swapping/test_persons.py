@@ -1,6 +1,6 @@
 """Whose gender: the patient's words are swapped, everybody else's stay, and it is told why."""
 
-import csv
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ from benchmarks.whose import calibration_error, corpus_notes, decided
 from swapbias.errors import UsageError
 from swapbias.studies import config_rows
 from swapbias.swapping import REASONS, Job, Swapper, edited_spans, evaluate, gold_notes, swap_accuracy, swap_files
+from tests.tables import rows_of, write
 
 PATIENT = Swapper(whose="patient")
 KEEP = Swapper(whose="patient", spouses="keep")
@@ -34,11 +35,7 @@ def test_only_the_patient_and_the_couple_change_and_a_spouse_stays_where_that_is
     assert found.sides.tolist() == [1, -1, 1, 1]
 
 
-with (Path(__file__).parent / "persons.csv").open(newline="", encoding="utf-8") as handle:
-    PERSONS = list(csv.DictReader(handle))
-
-
-@pytest.mark.parametrize("row", PERSONS, ids=lambda row: row["text"])
+@pytest.mark.parametrize("row", rows_of(Path(__file__).parent / "persons.csv"), ids=lambda row: row["text"])
 def test_words_of_the_patient_change_and_those_of_nobody_and_of_others_stay(row):
     assert PATIENT.run([row["text"]], genders=[row["gender"]]).texts.to_pylist() == [row["swapped"]]
 
@@ -80,8 +77,7 @@ def test_wrong_requests_are_refused(tmp_path):
         Swapper("she-they", whose="patient")
     with pytest.raises(ValueError, match="1 genders for 2 texts"):
         PATIENT.run(["a", "b"], genders=["F"])
-    path = tmp_path / "notes.csv"
-    path.write_text("text,sex\nHe fell.,M\n")
+    path = write(tmp_path / "notes.csv", {"text": ["He fell."], "sex": ["M"]})
     with pytest.raises(UsageError, match="There is no column 'gender'"):
         swap_files(Job(str(path), whose="patient", gender="gender"), tmp_path / "out")
     with pytest.raises(UsageError, match="Add --whose patient"):
@@ -90,16 +86,14 @@ def test_wrong_requests_are_refused(tmp_path):
 
 @pytest.fixture
 def notes(tmp_path):
-    path = tmp_path / "notes.csv"
-    rows = (f'"{NOTE} {number}",{"M" if number % 2 else ""}\n' for number in range(60))
-    path.write_text("text,Gender\n" + "".join(rows))
-    return path
+    texts = [f"{NOTE} {number}" for number in range(60)]
+    return write(tmp_path / "notes.csv", {"text": texts, "Gender": ["", "M"] * 30})
 
 
 def test_files_carry_the_reasons_and_do_not_depend_on_processes(notes, tmp_path):
     job = Job(str(notes), whose="patient", mode="augment")
     done = [swap_files(job, tmp_path / str(processes), processes=processes, batch_rows=7) for processes in (1, 2)]
-    one, two = (pq.read_table(each.folder / "data" / "part-00000.parquet") for each in done)
+    one, two = (pq.read_table(each.folder / "data") for each in done)
     assert one.equals(two)
     assert one.column("swapbias_left_relative").to_pylist() == [4] * 120
     assert one.column("text")[1].as_py() == f"{SWAPPED} 0"
@@ -132,8 +126,7 @@ def test_doubt_is_calibrated_on_notes_of_an_author_whom_no_weight_is_fitted_to()
 
 
 def test_doubtful_rows_are_left_out_on_request(tmp_path):
-    path = tmp_path / "notes.csv"
-    path.write_text(f'text,gender\n"{CLEAR}",M\n"{UNCLEAR}",M\n')
+    path = write(tmp_path / "notes.csv", {"text": [CLEAR, UNCLEAR], "gender": ["M", "M"]})
     for mode, kept in (("swap", [0]), ("pairs", [0, 0]), ("augment", [0, 0, 1])):
         job = Job(str(path), whose="patient", mode=mode, max_doubt=0.2)
         done = swap_files(job, tmp_path / mode)
@@ -185,8 +178,6 @@ def test_notes_as_dense_as_consults_are_swapped_worse_and_nearly_all_left_out_by
 
 
 def test_every_span_says_what_stands_there_and_what_becomes_of_it(gold):
-    import json
-
     for row in gold:
         text, kept, at = row["text"], "", 0
         for span in json.loads(row["spans"]):

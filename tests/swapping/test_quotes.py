@@ -4,14 +4,14 @@ import csv
 import gzip
 import io
 from functools import partial
+from itertools import product
 
 import pytest
 
 from swapbias.errors import UsageError
 from swapbias.notes.load import own_notes, stream_notes
 from swapbias.notes.mimic import VOTES, read_votes
-from swapbias.privacy import check_upload
-from swapbias.studies import tables as sources
+from swapbias.studies import read_table
 from swapbias.swapping.readers import read_files
 from swapbias.swapping.table import load_table
 
@@ -27,19 +27,16 @@ def noted(path):
     return list(stream_notes(path.parent))
 
 
-# reader, file, header, row of a number
+NOTES = "note_id,subject_id,hadm_id,note_type,charttime,text"
+# What reads, file, header, row of a number.
 READERS = {
     "swap": (swapped, "a.csv", "id,text", "{},fine"),
-    "swap_gz": (swapped, "a.csv.gz", "id,text", "{},fine"),
-    "swap_tsv": (swapped, "a.tsv", "id\ttext", "{}\tfine"),
     "swap_tsv_gz": (swapped, "a.tsv.gz", "id\ttext", "{}\tfine"),
-    "own_notes": (own_notes, "own.csv", "label,text", "1,fine {}"),
     "own_notes_gz": (own_notes, "own.csv.gz", "label,text", "1,fine {}"),
-    "mimic": (noted, "discharge.csv", "note_id,subject_id,hadm_id,note_type,charttime,text", "{},2,3,DS,,fine"),
-    "mimic_gz": (noted, "discharge.csv.gz", "note_id,subject_id,hadm_id,note_type,charttime,text", "{},2,3,DS,,a"),
+    "mimic": (noted, "discharge.csv", NOTES, "{},2,3,DS,,fine"),
     "votes": (read_votes, "votes.csv", "row_id," + ",".join(VOTES), "{}" + ",0" * len(VOTES)),
     "swap_table": (load_table, "pairs.csv", "east,west", "e{0}x,w{0}x"),
-    "table": (partial(sources.read_table, columns=("a", "b")), "t.csv", "a,b", "{},x"),
+    "table": (partial(read_table, columns=("a", "b")), "t.csv", "a,b", "{},x"),
 }
 
 
@@ -49,31 +46,26 @@ def store(path, text):
     return path
 
 
-@pytest.fixture(params=READERS)
-def reader(request, tmp_path, monkeypatch):
-    monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "cache"))
-    read, name, header, row = READERS[request.param]
-    return read, tmp_path / name, [header, *(row.format(number) for number in range(2, ROWS + 1))]
-
-
 def with_open_quote(row):
     """The same row with a quote before its last cell."""
     at = max(row.rfind(","), row.rfind("\t")) + 1
     return f'{row[:at]}"{row[at:]}'
 
 
-@pytest.mark.parametrize("at", [2, 500, ROWS])
-@pytest.mark.parametrize("later", ["unquoted", "quoted"])
-def test_an_open_quote_is_refused_with_its_row(reader, at, later):
-    read, path, rows = reader
-    read(store(path, "\n".join(rows) + "\n"))  # whole as it is
-    rows[at - 1] = with_open_quote(rows[at - 1])
-    if later == "quoted":
-        rows[at:] = [f'{with_open_quote(row)}"' for row in rows[at:]]
-    with pytest.raises(ValueError, match=rf"^{path.name}: row {at} \(line {at}; .*quote.*\.$") as caught:
-        read(store(path, "\n".join(rows) + "\n"))
-    assert "\n" not in str(caught.value)
-    assert "fine" not in str(caught.value)
+@pytest.mark.parametrize("name", READERS)
+def test_an_open_quote_is_refused_with_its_row(name, tmp_path):
+    read, file, header, row = READERS[name]
+    whole = [header, *(row.format(number) for number in range(2, ROWS + 1))]
+    read(store(tmp_path / file, "\n".join(whole) + "\n"))
+    for at, later in product((1, 2, 500, ROWS), ("unquoted", "quoted")):
+        rows = [*whole[: at - 1], with_open_quote(whole[at - 1]), *whole[at:]]
+        if later == "quoted":
+            rows[at:] = [f'{with_open_quote(row)}"' for row in rows[at:]]
+        sentence = rf"^{file}: row {at} \(line {at}; .*quote.*\.$" if at > 1 else None
+        with pytest.raises((ValueError, UsageError), match=sentence) as caught:
+            read(store(tmp_path / file, "\n".join(rows) + "\n"))
+        assert "\n" not in str(caught.value)
+        assert "fine" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
@@ -109,8 +101,6 @@ def test_a_quote_within_an_unquoted_cell_stays_text(tmp_path):
     assert [row["text"] for row in swapped(path)] == ['5" tube', '5" tube', 'a "b" c', 'd""', ' "e"']
     path = store(tmp_path / "own.csv", f'label,text\n1,"{LONG}"\n0,"""a"""\n0,5" tube\n')
     assert [row["text"] for row in own_notes(path)] == [LONG.replace('""', '"'), '"a"', '5" tube']
-    with pytest.raises(UsageError, match="quotes that are not closed"):
-        check_upload({"a.csv": b'text,credentialed\n"a,False\nb,True\n'})
 
 
 @pytest.mark.parametrize("text", ['id,text\n1,"a" b\n2,c\n', 'id,text\n1,"abc "12" x"\n'])
@@ -122,11 +112,4 @@ def test_text_behind_a_closing_quote_is_refused(tmp_path, text):
         swapped(path)
     path = store(tmp_path / "mine.csv", 'word,label\n"good,positive\nbad",negative,\n')
     with pytest.raises(ValueError, match=r"mine\.csv:2: 3 cells, expected 2"):
-        sources.read_table(path, ("word", "label"))
-
-
-def test_a_header_with_an_open_quote_is_refused(reader):
-    read, path, rows = reader
-    rows[0] = with_open_quote(rows[0])
-    with pytest.raises((ValueError, UsageError)):
-        read(store(path, "\n".join(rows) + "\n"))
+        read_table(path, ("word", "label"))

@@ -1,6 +1,5 @@
 """Language models that say whose a word is, over real HTTP and as tiny classifiers; nothing credentialed leaves."""
 
-import csv
 import json
 import re
 import zlib
@@ -23,6 +22,7 @@ from swapbias.swapping import (
 from swapbias.swapping.resolvers import TokenResolver
 from tests.cli.test_cli import swapbias
 from tests.models.chat.server import ChatServer
+from tests.tables import write
 
 ROWS = gold_notes()[::6]
 BY_TEXT = {row["text"]: row for row in gold_notes()}
@@ -86,35 +86,29 @@ def test_a_model_that_errs_by_a_known_rate_is_found_out():
     assert whole.others_left.value == pytest.approx(1 - wrong / others)
 
 
-@pytest.mark.parametrize("said", [
+READ = '<think>{"1": "other"}</think>Here: ```json\n{"1": "patient", "2": "patient", "3": "other"}\n```'
+UNREAD = [
     "I do not know.", "{", '["1", "2", "3"]', '{"1": "patient", "2": "other"}',
     '{"1": "other", "2": "other", "3": "nurse"}', '{"1": "other", "2": "other", "3": "other", "2": "patient"}',
     '{"1": "other", "2": "other", "3": "other", "4": "other"}',
-])  # fmt: skip
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("said", [READ, *UNREAD])
 def test_an_answer_that_cannot_be_read_leaves_the_note_to_the_rules(said):
     with ChatServer(lambda prompt: said) as server:
         found = Swapper(whose="patient", resolver=resolver_of(server)).run(["58M. His sister."], genders=["male"])
     rules = Swapper(whose="patient").run(["58M. His sister."], genders=["male"])
     assert found.texts.to_pylist() == rules.texts.to_pylist() == ["58F. Her sister."]
-    assert (found.unread.tolist(), rules.unread.tolist()) == ([True], [False])
-    said = '<think>{"1": "other"}</think>Here: ```json\n{"1": "patient", "2": "patient", "3": "other"}\n```'
-    with ChatServer(lambda prompt: said) as server:
-        found = Swapper(whose="patient", resolver=resolver_of(server)).run(["58M. His sister."], genders=["male"])
-    assert found.texts.to_pylist() == ["58F. Her sister."]
-    assert not found.unread.any()
+    assert (found.unread.tolist(), rules.unread.tolist()) == ([said in UNREAD], [False])
 
 
-def notes_file(path, **columns):
-    columns = {"text": ["58M. His sister is a nurse. Canary", "Nothing."], **columns}
-    with path.open("w", newline="") as handle:
-        writer = csv.writer(handle)
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
-    return path
+NOTES = {"text": ["58M. His sister is a nurse. Canary", "Nothing."]}
+CREDENTIALED = NOTES | {"HADM_ID": ["1", "2"]}
 
 
 def test_credentialed_notes_go_to_no_service_but_ones_own(tmp_path):
-    path = notes_file(tmp_path / "n.csv", HADM_ID=["1", "2"])
+    path = write(tmp_path / "n.csv", CREDENTIALED)
     with ChatServer(lambda prompt: '{"1": "patient", "2": "other", "3": "other"}') as server:
         job = Job(str(path), resolver=resolver_of(server))
         with pytest.raises(UsageError, match=r"sends texts to a service, and these rows are credentialed"):
@@ -131,7 +125,7 @@ def test_credentialed_notes_go_to_no_service_but_ones_own(tmp_path):
 
 
 def test_a_service_that_fails_repeats_no_note(tmp_path, caplog):
-    path = notes_file(tmp_path / "n.csv", HADM_ID=["1", "2"])
+    path = write(tmp_path / "n.csv", CREDENTIALED)
     with ChatServer(lambda prompt: "", fault=lambda prompt, n: "400") as server:
         more = ("-M", f"own-address={server.base_url}")
         done = swapbias(
@@ -158,7 +152,7 @@ def test_the_table_of_a_resolver_is_printed():
     (("--max-doubt", "0.1", "--whose", "everyone"), "Add --whose patient"),
 ])  # fmt: skip
 def test_what_does_not_fit_together_is_refused_in_one_sentence(tmp_path, more, wanted):
-    done = swapbias("swap", notes_file(tmp_path / "n.csv"), "--out", tmp_path / "out", "--whose", "patient", *more)
+    done = swapbias("swap", write(tmp_path / "n.csv", NOTES), "--out", tmp_path / "out", "--whose", "patient", *more)
     assert done.returncode == 2
     assert wanted in " ".join(done.stderr.split())
     assert not (tmp_path / "out").exists()
@@ -208,7 +202,7 @@ def test_credentialed_notes_are_read_here_without_the_network(trained, tmp_path,
         raise AssertionError("a connection is made")
 
     monkeypatch.setattr("socket.socket.connect", refuse)
-    path = notes_file(tmp_path / "n.csv", HADM_ID=["1", "2"])
+    path = write(tmp_path / "n.csv", CREDENTIALED)
     done = swapbias("swap", path, "--out", tmp_path / "out", "--resolver", trained)
     assert done.returncode == 0
     assert "rows unread: 0" in done.stdout

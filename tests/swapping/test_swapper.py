@@ -1,6 +1,5 @@
 """Swapping text: every context the table promises, the rows of a batch apart, and the way back."""
 
-import csv
 import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -8,21 +7,29 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from datasets import Dataset
 from hypothesis import given, settings, strategies as st
 
 from swapbias.errors import UsageError
+from swapbias.studies import config_rows, load_study
+from swapbias.swapping import without_groups
 from swapbias.swapping.decisions import ALWAYS, is_pronoun
 from swapbias.swapping.grammar import log_odds_of_his
 from swapbias.swapping.matches import Matcher, padded
 from swapbias.swapping.swapper import Swapper
 from swapbias.swapping.table import ALONE, GLUED, OBJECTS, clinical_terms, load_table
+from tests.cli.test_cli import swapbias
+from tests.tables import rows_of
 
 SWAPPER = Swapper()
 PAPER = Swapper("paper")
 
-with (Path(__file__).parent / "contexts.csv").open(newline="", encoding="utf-8") as handle:
-    CONTEXTS = [tuple(row.values()) for row in csv.DictReader(handle)]
+HERE = Path(__file__).parent
+CONTEXTS = [tuple(row.values()) for row in rows_of(HERE / "contexts.csv")]
+LINES = [tuple(row.values()) for row in rows_of(HERE / "lines.csv")]  # what each becomes, and that it comes back
+NAMES = {"John": "[name]", "Mary": "[name]", "White": "[race]", "African American": "[race]", "8th grade": "[school]"}
 
 
 @pytest.mark.parametrize(("mode", "text", "becomes"), CONTEXTS)
@@ -30,9 +37,55 @@ def test_a_text_is_swapped_in_its_context_and_neutralised_without_gaps(mode, tex
     assert SWAPPER.run([text], mode).texts.to_pylist() == [becomes]
 
 
+@pytest.mark.parametrize(("text", "swapped"), LINES)
+def test_a_line_is_swapped_and_comes_back(text, swapped):
+    assert SWAPPER.swap([text]) == [swapped]
+    assert SWAPPER.swap([swapped]) == [text]
+
+
+def test_the_command_and_map_swap_as_texts_in_memory_are(tmp_path):
+    texts, swapped = map(list, zip(*LINES, strict=True))
+    assert swapbias("swap", HERE / "lines.csv", "--column", "text", "--out", tmp_path / "out").returncode == 0
+    assert pq.read_table(tmp_path / "out/data")["text"].to_pylist() == swapped
+    mapped = Dataset.from_dict({"text": texts}).map(
+        lambda batch: {"text": SWAPPER.swap(batch["text"])}, batched=True, batch_size=7, keep_in_memory=True
+    )
+    assert list(mapped["text"]) == swapped
+
+
+def test_versions_of_one_answer_become_the_same_without_groups():
+    said = "{name}'s {a} {race} {noun}. {He} left school early, and I trust {him}; {his} {noun} friends do, too."
+    people = [
+        {"name": "John", "noun": "man", "He": "He", "him": "him", "his": "his"},
+        {"name": "Mary", "noun": "woman", "He": "She", "him": "her", "his": "her"},
+    ]
+    races = [
+        {"a": "a", "race": "White"},
+        {"a": "an", "race": "African-American"},
+        {"a": "an", "race": "african american"},
+    ]
+    texts = [said.format(**one, **race) for one in people for race in races]
+    assert len(set(texts)) == 6
+    assert len(set(without_groups(texts, NAMES))) == 1
+    (shown,) = without_groups(["Johnson whitewashed an 8th-grade wall."], NAMES)
+    assert shown == "Johnson whitewashed a [school] wall."
+    assert without_groups(["Nothing here."], {}) == ["Nothing here."]
+
+
+def test_no_prompt_of_the_vignettes_tells_its_group_once_neutralised():
+    for experiment in load_study("stigma_vignettes").experiments:
+        pairs = {}
+        for row in config_rows("stigma_vignettes", experiment.configs[0]) if experiment.rubric else ():
+            pairs.setdefault(row["pair_id"], []).append(row["text"])
+        for texts in list(pairs.values())[::15]:
+            assert len(texts) > 1
+            assert len(set(without_groups(texts, experiment.rubric.neutral))) == 1
+
+
 def test_other_tables_and_articles_are_swapped_as_they_should():
     assert PAPER.swap(["She gave her his card. Sex: M"]) == ["He gave his her card. Sex: F"]
     assert PAPER.neutralise(["He told his wife, a male. Sex: F"]) == ["Patient told its wife, a. Sex:"]
+    assert SWAPPER.swap(SWAPPER.swap(["Mrs. Smith", "Miss Smith"])) == ["Ms. Smith", "Ms Smith"]
     assert Swapper("race").swap(RACES) == list(RACES.values())
     age = Swapper("age")
     assert age.groups == ("younger", "older")
@@ -80,7 +133,7 @@ def test_the_report_counts_by_hand():
 
 def test_his_is_hers_only_where_no_noun_can_follow():
     found = Counter()
-    for line in (Path(__file__).parent / "his_or_hers.txt").read_text(encoding="utf-8").splitlines():
+    for line in (HERE / "his_or_hers.txt").read_text(encoding="utf-8").splitlines():
         marked = re.findall(r"\[(hers?)\]", line, re.IGNORECASE)
         given = re.sub(r"\[(h)ers?\]", lambda one: "His" if one[1] == "H" else "his", line, flags=re.IGNORECASE)
         told = re.findall(r"\bhers?\b", SWAPPER.swap([given])[0], re.IGNORECASE)
@@ -218,8 +271,7 @@ def test_his_or_him_agrees_with_universal_dependencies(upstream):
 
 @pytest.fixture
 def reports(clinical):
-    with (clinical / "mtsamples_first_half.csv").open(newline="", encoding="utf-8") as handle:
-        return [row["text"] for row in csv.DictReader(handle)]
+    return [row["text"] for row in rows_of(clinical / "mtsamples_first_half.csv")]
 
 
 LEFT_ALONE = [
