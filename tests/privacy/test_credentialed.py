@@ -1,14 +1,12 @@
 """One rule tells credentialed notes, whoever reads them; what is made of them is marked and its user's alone."""
 
-import csv
-import gzip
-import json
 import os
 import stat
+from contextlib import contextmanager
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
 
 from swapbias.cli import app
 from swapbias.errors import UsageError
@@ -20,12 +18,9 @@ from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.swapping import Job, swap_files
 from tests.cli.test_cli import refused, swapbias
+from tests.tables import write
 
 TEXTS = ("She was seen for her knee.", "He was seen for his knee.")
-OWN = [
-    {"text": text, "label": str(number % 2), "gender": "FM"[number], "group": "FM"[number], "pair": "a"}
-    for number, text in enumerate(TEXTS)
-]
 CLASSIFIER = "tests.privacy.test_credentialed:fixed"
 
 
@@ -34,102 +29,100 @@ def fixed(texts):
     return [0.2 + (len(text) % 7) / 10 for text in texts]
 
 
-def table(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    name = path.name.lower()
-    if name.endswith(".parquet"):
-        pq.write_table(pa.Table.from_pylist(rows), path)
-    elif ".jsonl" in name:
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    else:
-        with gzip.open(path, "wt", newline="") if name.endswith(".gz") else path.open("w", newline="") as handle:
-            writer = csv.DictWriter(handle, rows[0], delimiter="\t" if ".tsv" in name else ",")
-            writer.writeheader()
-            writer.writerows(rows)
-    return path
+def notes(name="own.csv", beside="", rows=({"a": "1"},), **more):
+    """A function that writes two labelled notes with further columns, and a table beside them, into a folder."""
+    columns = {"text": TEXTS, "label": "01", "gender": "FM", "group": "FM", "pair": "aa", "note_id": "xy", **more}
 
-
-def with_column(**more):
-    return [{**row, **more, "note_id": f"1-DS-{number}"} for number, row in enumerate(OWN)]
-
-
-def beside(name, rows=({"a": "1"},)):
     def make(folder):
-        table(folder / name, list(rows))
-        return table(folder / "labelled.csv", OWN)
+        if beside:
+            write(folder / beside, rows)
+        return write(folder / name, {column: list(cells) for column, cells in columns.items()})
 
     return make
 
 
-def columns(name, **more):
-    return lambda folder: table(folder / name, with_column(**more))
-
-
 def marked(folder):
+    folder.mkdir()
     credentialed.mark(folder)
-    return table(folder / "deep" / "own.csv", OWN)
+    return notes("deep/own.csv")(folder)
 
 
 def saying(folder):
+    path = notes("data/own.parquet")(folder)
     (folder / "swap.json").write_text('{"credentialed": true}')
-    return table(folder / "data" / "own.parquet", OWN)
+    return path
 
 
-MIMIC4 = {"subject_id": "1", "hadm_id": "2", "charttime": "2180-05-07"}
+MIMIC4 = {"subject_id": "11", "charttime": ["2180-05-07"] * 2}
 HELD = {
-    "beside NOTEEVENTS.csv": beside("NOTEEVENTS.csv"),
-    "beside noteevents.csv.gz": beside("noteevents.csv.gz"),
-    "beside NoteEvents.parquet": beside("NoteEvents.parquet"),
-    "beside note/discharge.csv.gz": beside("note/discharge.csv.gz"),
-    "beside radiology.csv": beside("radiology.csv"),
-    "beside ADMISSIONS": beside("ADMISSIONS.csv", ({"SUBJECT_ID": "1", "HADM_ID": "2"},)),
-    "beside hosp/patients.csv.gz": beside("hosp/patients.csv.gz", ({"subject_id": "1", "gender": "F"},)),
-    "HADM_ID alone": columns("own.csv", HADM_ID="7"),
-    "Hadm_Id of gz": columns("own.csv.gz", Hadm_Id="7"),
-    "hadm_id of JSON lines": columns("own.jsonl", hadm_id="7"),
-    "hadm_id of Parquet": columns("own.parquet", hadm_id="7"),
-    "Hospital.Admission.ID": columns("own.csv", **{"Hospital.Admission.ID": "7"}),
-    "layout of MIMIC-IV-Note": columns("mine.csv", **MIMIC4),
-    "layout of MIMIC-IV-Note without hadm_id": columns("mine.csv", subject_id="1", charttime=""),
+    "beside NOTEEVENTS.csv": notes(beside="NOTEEVENTS.csv"),
+    "beside noteevents.csv.gz": notes(beside="noteevents.csv.gz"),
+    "beside NoteEvents.parquet": notes(beside="NoteEvents.parquet"),
+    "beside note/discharge.csv.gz": notes(beside="note/discharge.csv.gz"),
+    "beside radiology.csv": notes(beside="radiology.csv"),
+    "beside ADMISSIONS": notes(beside="ADMISSIONS.csv", rows=[{"SUBJECT_ID": "1", "HADM_ID": "2"}]),
+    "beside hosp/patients.csv.gz": notes(beside="hosp/patients.csv.gz", rows=[{"subject_id": "1", "gender": "F"}]),
+    "HADM_ID alone": notes(HADM_ID="77"),
+    "Hadm_Id of gz": notes("own.csv.gz", Hadm_Id="77"),
+    "hadm_id of JSON lines": notes("own.jsonl", hadm_id="77"),
+    "hadm_id of Parquet": notes("own.parquet", hadm_id="77"),
+    "Hospital.Admission.ID": notes(**{"Hospital.Admission.ID": "77"}),
+    "layout of MIMIC-IV-Note": notes("mine.csv", **MIMIC4, hadm_id="22"),
+    "layout of MIMIC-IV-Note without hadm_id": notes("mine.csv", **MIMIC4),
     "a marked folder above": marked,
     "a swap.json above": saying,
-    "column credentialed": columns("own.csv", credentialed="TRUE"),
+    "column credentialed": notes(credentialed=["TRUE"] * 2),
 }
 FREE = {
-    "own notes": lambda folder: table(folder / "own.csv", OWN),
-    "patients of another hospital beside": beside("patients.csv", ({"mrn": "1", "sex": "F"},)),
-    "subject_id": columns("own.csv", subject_id="7"),
-    "column credentialed": columns("own.csv", credentialed="false"),
+    "own notes": notes(),
+    "patients of another hospital beside": notes(beside="patients.csv", rows=[{"mrn": "1", "sex": "F"}]),
+    "subject_id": notes(subject_id="77"),
+    "column credentialed": notes(credentialed=["false"] * 2),
 }
+
+
+@contextmanager
+def open_umask():
+    """Within the block a umask that hides nothing, which in the end must be as it was."""
+    before = os.umask(0)
+    try:
+        yield
+    finally:
+        after = os.umask(before)
+    assert after == 0
 
 
 @pytest.mark.parametrize("case", HELD)
 def test_credentialed_notes_are_known_to_every_reader(case, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = HELD[case](tmp_path / "in" if case.startswith("layout") else tmp_path)
+    path = HELD[case](tmp_path / "in")
     assert all(row["credentialed"] == "True" for row in local_notes(path))
     done = swap_files(Job(str(path)), tmp_path / "out")
     assert done.credentialed_because
+    assert "must not be published" in (done.folder / "README.md").read_text()
     assert set(pq.read_table(done.folder / "data").column("credentialed").to_pylist()) == {True}
-    with pytest.raises(UsageError, match="may hold credentialed clinical notes"):
-        own_study(
-            path if path.suffix == ".csv" else table(tmp_path / "a.csv", with_column(hadm_id="1")), reference="M"
-        )
+    if path.suffix == ".csv":
+        with pytest.raises(UsageError, match="may hold credentialed clinical notes"):
+            own_study(path, reference="M")
 
 
 @pytest.mark.parametrize("case", FREE)
 def test_other_notes_are_not(case, tmp_path):
     path = FREE[case](tmp_path)
     assert {row["credentialed"] for row in local_notes(path)} == {"False"}
-    assert swap_files(Job(str(path)), tmp_path / "out").credentialed_because == ""
-    assert not is_credentialed(tmp_path / "out")
-    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o777 & ~current_umask()
+    with open_umask():
+        done = swap_files(Job(str(path)), tmp_path / "out")
+    assert done.credentialed_because == ""
+    assert not is_credentialed(done.folder)
+    assert "must not be published" not in (done.folder / "README.md").read_text()
+    assert stat.S_IMODE(done.folder.stat().st_mode) == 0o777
 
 
-def current_umask():
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+@pytest.mark.parametrize("cells", [("False", "True"), (False, True), ("False", "")])
+def test_one_row_that_says_so_marks_all_that_are_swapped(cells, tmp_path):
+    done = swap_files(Job(str(notes("own.parquet", credentialed=cells)(tmp_path))), tmp_path / "out")
+    found = pq.read_table(done.folder / "data").column("credentialed").to_pylist()
+    assert found == ([True, True] if cells[1] else list(cells))
 
 
 def open_to_others(*folders):
@@ -142,27 +135,16 @@ def open_to_others(*folders):
 @pytest.fixture(scope="module")
 def held(tmp_path_factory, quiet):
     """Two finished runs of credentialed notes, made with a umask that hides nothing."""
-    place = tmp_path_factory.mktemp("held")
-    notes = place / "notes"
-    notes.mkdir()
-    rows = [
-        {
-            "text": f"{text} Visit {number}.", "label": str(number % 2), "gender": "FM"[number % 2],
-            "hadm_id": str(number),
-        }
-        for number, text in enumerate(TEXTS * 12)
-    ]  # fmt: skip
-    table(notes / "own.csv", rows)
-    runs = []
-    before = os.umask(0)
-    try:
+    place, runs = tmp_path_factory.mktemp("held"), []
+    texts = [f"{text} Visit {number}." for number, text in enumerate(TEXTS * 12)]
+    columns = {"text": texts, "label": [*"01" * 12], "gender": [*"FM" * 12], "hadm_id": [*map(str, range(24))]}
+    path = write(place / "notes" / "own.csv", columns)
+    with open_umask():
         for seed in (0, 1):
-            options = NoteOptions(data=str(notes / "own.csv"), classifier=CLASSIFIER, explain=0)
+            options = NoteOptions(data=str(path), classifier=CLASSIFIER, explain=0)
             settings = Settings(studies=("phenotype_fairness",), seed=seed, options=(options,))
             runs.append(start(settings, place / "runs" / f"run-{seed}", **quiet)[0])
-    finally:
-        os.umask(before)
-    return notes / "own.csv", runs
+    return path, runs
 
 
 def test_a_run_of_credentialed_notes_is_marked_and_its_users_alone(held):
@@ -192,42 +174,32 @@ ELSEWHERE = {
     "audit": "test_a_run_of_credentialed_notes_is_marked_and_its_users_alone",
     "train": "tests/models/sentiment/test_training.py",
 }
-NOTHING = {
-    "list", "plan", "reproduce", "study new", "push", "pull", "help", "export",
-}  # fmt: skip
+NOTHING = {"list", "plan", "reproduce", "study new", "push", "pull", "help", "export"}
 
 
-def commands():
-    own = {one.name or one.callback.__name__.rstrip("_") for one in app.registered_commands}
-    groups = [(group.name, group.typer_instance) for group in app.registered_groups]
-    return own | {f"{name} {one.name}" for name, group in groups for one in group.registered_commands}
+def commands(group=app, before=""):
+    """The names of every command of the program."""
+    click = typer.main.get_command(group) if isinstance(group, typer.Typer) else group
+    for name, one in click.commands.items():
+        yield from commands(one, f"{before}{name} ") if hasattr(one, "commands") else [f"{before}{name}"]
 
 
 def test_every_command_is_in_a_list_that_says_what_it_does_with_credentialed_notes():
-    known = [*WRITES, *REFUSES, *ELSEWHERE, *NOTHING]
-    assert sorted(known) == sorted(commands())
+    assert sorted([*WRITES, *REFUSES, *ELSEWHERE, *NOTHING]) == sorted(commands())
 
 
 @pytest.mark.parametrize("name", WRITES)
 def test_what_a_command_writes_of_credentialed_notes_is_its_users_alone(name, held, tmp_path):
     notes, runs = held
-    before = os.umask(0)
     out = tmp_path / "out"
-    out.mkdir()
-    try:
+    with open_umask():
+        out.mkdir()
         done = swapbias(*WRITES[name](notes, runs, out))
-    finally:
-        assert os.umask(before) == 0  # as it was
     assert done.returncode == 0, done.stderr
-    place = runs[0].folder if name == "report" else out
-    if name in ("build", "check"):  # the folder is not theirs alone: what they put into it is
-        inner = out / ("clinical_notes" if name == "build" else "junit.xml")
-        assert open_to_others(inner) == []
-        assert name == "check" or is_credentialed(inner)
-        return
+    # In some folders only what they put there is theirs alone.
+    place = {"report": runs[0].folder, "build": out / "clinical_notes", "check": out / "junit.xml"}.get(name, out)
     assert open_to_others(place) == []
-    assert is_credentialed(place)
-    assert len(list(place.rglob("*"))) > 1
+    assert name == "check" or (is_credentialed(place) and len(list(place.rglob("*"))) > 1)
 
 
 @pytest.mark.parametrize("name", [name for name, arguments in REFUSES.items() if arguments])
@@ -237,8 +209,6 @@ def test_what_would_leave_is_refused(name, held, tmp_path):
 
 
 def test_an_exception_leaves_the_umask_and_the_folder_as_they_should_be(tmp_path):
-    before = current_umask()
-    with pytest.raises(KeyError), writing(tmp_path / "a" / "b", credentialed=True):
+    with open_umask(), pytest.raises(KeyError), writing(tmp_path / "a" / "b", credentialed=True):
         raise KeyError
-    assert current_umask() == before
     assert open_to_others(tmp_path / "a") == []

@@ -14,17 +14,19 @@ from io import BytesIO
 
 import pyarrow.parquet as pq
 import pytest
-import typer
 
-from swapbias.cli import app, main
 from swapbias.report import FORMATS
 from swapbias.runs import Run
 from swapbias.runs.audit import start
+from swapbias.studies import new_study, own_corpus, study_files
+from swapbias.swapping import Job, swap_files
+from tests.cli.test_cli import swapbias
 from tests.conftest import ROOT, files_below
 from tests.hub.clients import OLD_UPLOAD, online
 from tests.hub.own_runs import ASKED, QUIET, audit_own
 from tests.hub.server import LocalHub
 from tests.hub.sharing_runs import WEIGHTS, of_weights
+from tests.privacy.test_credentialed import commands
 
 pytestmark = pytest.mark.filterwarnings(f"ignore:{re.escape(OLD_UPLOAD)}:DeprecationWarning")
 
@@ -37,18 +39,10 @@ PLACES = {
     "checklist": "zqchecklistzq", "stray file of a study": "zqstrayzq", "stray file of a run": "zqleftzq",
 }  # fmt: skip
 COLUMNS = "text,label,gender,phenotype"
-WORD = PLACES["text of a note"]
 NOTES = (
-    f"After falls he met {WORD}.,1,M,falls\nShe is well in {WORD}.,0,F,falls\n"
-    f"He fell at {WORD} and falls.,1,M,falls\nShe met {WORD}.,0,F,falls\n"
-)
-
-
-def commands(group=app, before=""):
-    """The names of every command of the program."""
-    click = typer.main.get_command(group) if isinstance(group, typer.Typer) else group
-    for name, one in click.commands.items():
-        yield from commands(one, f"{before}{name} ") if hasattr(one, "commands") else [f"{before}{name}"]
+    "After falls he met {0}.,1,M,falls\nShe is well in {0}.,0,F,falls\n"
+    "He fell at {0} and falls.,1,M,falls\nShe met {0}.,0,F,falls\n"
+).format(PLACES["text of a note"])
 
 
 @pytest.fixture(scope="module")
@@ -82,22 +76,16 @@ def planted_in(run, place):
 
 
 @pytest.fixture
-def told(planted, monkeypatch, capsys, tmp_path):
+def told(planted, tmp_path):
     """Run a command: every byte that it says and writes into a folder of its own."""
-    monkeypatch.setenv("USER", PLACES["user"])
-    monkeypatch.setenv("HOSTNAME", PLACES["host"])
-    monkeypatch.setenv("SWAPBIAS_API_KEY", PLACES["key in the environment"])
-    monkeypatch.setenv("OPENAI_API_KEY", PLACES["key in the environment"])
+    key, out = PLACES["key in the environment"], tmp_path / "out"
+    places = {"USER": PLACES["user"], "HOSTNAME": PLACES["host"], "SWAPBIAS_API_KEY": key, "OPENAI_API_KEY": key}
 
     def tell(*arguments, said=False):
-        out = tmp_path / "out"
-        monkeypatch.setattr(sys, "argv", ["swapbias", *(str(one).replace("OUT", str(out)) for one in arguments)])
-        with pytest.raises(SystemExit) as done:
-            main()
-        spoken = capsys.readouterr()
+        done = swapbias(*(str(one).replace("OUT", str(out)) for one in arguments), **places)
         written = files_below(out)
-        assert said or (done.value.code == 0 and written), spoken.err
-        return written | ({"said": (spoken.out + spoken.err).encode()} if said else {})
+        assert said or (done.returncode == 0 and written), done.stderr
+        return written | ({"said": (done.stdout + done.stderr).encode()} if said else {})
 
     return tell
 
@@ -138,14 +126,14 @@ def inflated(data):
 RUN_WAYS = {
     "share": [],  # in test_what_reaches_the_hub
     "figures": [("figures", "RUN", "--format", form, "--out", "OUT") for form in FORMATS],
-    "report": [],  # report.html of the run, see test_the_page
+    "report": [],  # report.html of the run, in test_the_files_of_a_run
     "compare": [("compare", "RUN", "OTHER", "--out", "OUT")],
     "check": [("check", "RUN", "--max-gap", "0.5", "--junit", "OUT/junit.xml")],
 }
 OTHER_WAYS = {
     "export": "a study of the package", "push": "corpora and measures of the package",
     "swap": "its card, in test_a_card_of_swapped_rows", "study push": "in test_a_study_that_is_pushed",
-    "help": "reads no file", "audit": "keeps everything in its folder; what it says of trouble is in test_messages",
+    "help": "reads no file", "audit": "keeps everything in its folder; what it says of trouble is in test_quoting",
     "plan": "says what an audit would do, and puts nothing out",
     "build": "writes a folder of this machine: one made of own notes is refused where it would be pushed",
     "train": "writes a model of this machine", "list": "what the package holds",
@@ -216,8 +204,6 @@ def test_the_files_of_a_run_that_are_shown_to_others(planted):
 
 def test_a_card_of_swapped_rows(tmp_path):
     """The folder may be uploaded as it is: card, settings and counts name no place of this machine."""
-    from swapbias.swapping import Job, swap_files
-
     place = tmp_path / PLACES["folder of the notes"]
     place.mkdir(parents=True)
     (place / "rows.csv").write_text("text\nHis wife is well.\n")
@@ -226,34 +212,12 @@ def test_a_card_of_swapped_rows(tmp_path):
 
 
 def test_a_study_that_is_pushed(told, tmp_path):
-    from swapbias.studies import new_study, own_corpus, study_files
-
     folder = tmp_path / PLACES["user"] / "mine"
     new_study(folder)
     (folder / f"{PLACES['stray file of a study']}.csv").write_text(PLACES["stray file of a study"])
     files = study_files(folder)
     assert not found(dict(files))
     assert not found({"study": repr(own_corpus(files)).encode()})
-
-
-@pytest.mark.parametrize("debug", [[], ["--debug"]], ids=["plain", "debug"])
-@pytest.mark.parametrize(
-    "content",
-    [
-        f"1,{WORD} was here\n2,b\n",
-        f"text,label\n{WORD},maybe {WORD}\n",
-        f'text,label\n"{WORD},1\nb,0\n',
-        f"text,label,gender\n{WORD},1,{WORD} {WORD}\n",
-        f"text,label\n{WORD},1,2,3\n",
-    ],
-)
-def test_messages(told, tmp_path, content, debug):
-    notes = tmp_path / "notes.csv"
-    notes.write_text(content)
-    named = ("-M", f"data={notes}", "-M", "classifier=tests.hub.own_runs:faller")
-    for arguments in (("audit", "--study", "phenotype_fairness", *named), ("swap", notes, "--out", "OUT")):
-        said = told(*arguments, *debug, said=True)["said"]
-        assert not found({"said": said}), said.decode()
 
 
 _TELLING = ("HF_HUB_DISABLE_TELEMETRY", "HF_HUB_OFFLINE", "DISABLE_TELEMETRY", "DO_NOT_TRACK")

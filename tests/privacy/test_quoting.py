@@ -4,15 +4,17 @@ import json
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from swapbias.models.clinical.phenotype import explain_pair
 from swapbias.privacy import forget_notes, notes_read, safe_message, safe_traceback
 from swapbias.swapping import Swapper
 from tests.cli.test_cli import swapbias
+from tests.privacy.test_gate import written
 
 SECRET = "Xanthippe"  # stands in every note
+STUDY = ("--study", "phenotype_fairness")
+FALLER = ("-M", "classifier=tests.hub.own_runs:faller")
 NOTE = f"{SECRET} was seen for her knee"
 OWN = "text,label,gender\n" + "".join(f"{NOTE} {number},{number % 2},{'FM'[number % 2]}\n" for number in range(12))
 MODULE = f"""
@@ -45,7 +47,7 @@ FILES = {
     "bytes.csv": b"text,label\n" + SECRET.encode() + b"\xff,1\n", "cut.jsonl": f'{{"text": "{NOTE}", "label": 1\n',
     "string.jsonl": f'"{NOTE}"\n', "types.jsonl": f'{{"text": 1}}\n{{"text": "{NOTE}"}}\n',
     "deep.jsonl": f'{{"text": "a", "label": {{"{SECRET}": 1}}}}\n{{"text": "a", "label": "{SECRET}"}}\n',
-    "fake.parquet": NOTE, "fake.csv.gz": NOTE,
+    "fake.parquet": NOTE, "fake.csv.gz": NOTE, "dict.parquet": written(pa.table({"text": [{"a": NOTE}]})),
 }  # fmt: skip
 
 
@@ -62,7 +64,7 @@ def test_a_broken_file_is_told_without_its_cells(name, tmp_path):
     lexicon = ("--prompts", path, "--reference", "a", "-M", f"lexicon={path}")
     for command in (
         ("swap", path, "--out", tmp_path / "a"),
-        ("plan", "--study", "phenotype_fairness", "-M", f"data={path}"),
+        ("audit", *STUDY, "-M", f"data={path}", *FALLER, "--out", tmp_path / "d"),
         ("build", "clinical_notes", "--data", path, "--out", tmp_path / "b"),
         ("swap", path, "--out", tmp_path / "c", "--table", path),
         ("plan", "vader", *lexicon),
@@ -78,20 +80,12 @@ def test_folders_of_headerless_files_are_told_without_their_cells(tmp_path):
     shows_nothing(swapbias("swap", tmp_path, "--out", tmp_path / "out", "--debug"), 1, 2)
 
 
-def test_a_column_of_another_type_is_told_without_its_cells(tmp_path):
-    pq.write_table(pa.table({"text": [{"a": NOTE}]}), tmp_path / "a.parquet")
-    shows_nothing(swapbias("swap", tmp_path / "a.parquet", "--out", tmp_path / "out", "--debug"), 1, 2)
-    with pytest.raises(ValueError, match="some are dict, expected strings") as caught:
-        Swapper().swap([{"a": NOTE}])
-    assert SECRET not in str(caught.value)
-
-
 @pytest.mark.parametrize("name", ["raises", "floats", "frames", "arrow", "strings", "remote", "model"])
 def test_what_an_own_classifier_raises_is_told_by_its_type(name, tmp_path):
     (tmp_path / "own_quoting.py").write_text(MODULE)
     (tmp_path / "own.csv").write_text(OWN)
     done = swapbias(
-        "audit", "--study", "phenotype_fairness", "-M", f"data={tmp_path / 'own.csv'}",
+        "audit", *STUDY, "-M", f"data={tmp_path / 'own.csv'}",
         "-M", f"classifier=own_quoting:{name}", "--out", tmp_path / "run", "--debug", cwd=tmp_path,
     )  # fmt: skip
     shows_nothing(done, 1, 2)
@@ -99,37 +93,37 @@ def test_what_an_own_classifier_raises_is_told_by_its_type(name, tmp_path):
     assert "own_quoting" in done.stderr
 
 
-def test_what_a_library_says_is_shown_only_while_no_notes_are_read():
+@pytest.fixture
+def unread():
+    """No notes are read yet, and after the test none are either."""
     forget_notes()
-    try:
-        for attack in (
-            lambda: float(NOTE),
-            lambda: pd.to_datetime([NOTE], format="%Y"),
-            lambda: pa.array([1, NOTE]),
-            lambda: json.loads(NOTE),
-            lambda: {}[NOTE],
-        ):
-            forget_notes()
-            with pytest.raises(Exception) as caught:  # noqa: PT011 - of any library
-                attack()
-            plain = safe_message(caught.value)
-            assert plain == str(caught.value)
-            notes_read()
-            assert SECRET not in safe_message(caught.value) + safe_traceback(caught.value)
-            assert type(caught.value).__name__ in safe_message(caught.value)
-    finally:
-        forget_notes()
+    yield
+    forget_notes()
 
 
-def test_a_sentence_of_ours_is_shown_and_what_it_came_from_is_not():
+@pytest.mark.parametrize(
+    "attack",
+    [
+        lambda: float(NOTE), lambda: pd.to_datetime([NOTE], format="%Y"), lambda: pa.array([1, NOTE]),
+        lambda: json.loads(NOTE), lambda: {}[NOTE],
+    ],
+)  # fmt: skip
+def test_what_a_library_says_is_shown_only_while_no_notes_are_read(attack, unread):
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - of any library
+        attack()
+    assert safe_message(caught.value) == str(caught.value)
     notes_read()
-    try:
-        with pytest.raises(ValueError, match="some are int") as caught:
-            Swapper().swap([1, NOTE])
-        assert "some are int" in safe_message(caught.value)
-        assert SECRET not in safe_traceback(caught.value)
-    finally:
-        forget_notes()
+    assert SECRET not in safe_message(caught.value) + safe_traceback(caught.value)
+    assert type(caught.value).__name__ in safe_message(caught.value)
+
+
+@pytest.mark.parametrize(("first", "kind"), [(1, "int"), ({"a": NOTE}, "dict")])
+def test_a_sentence_of_ours_is_shown_and_what_it_came_from_is_not(first, kind, unread):
+    notes_read()
+    with pytest.raises(ValueError, match=f"some are {kind}, expected strings") as caught:
+        Swapper().swap([first, NOTE])
+    assert f"some are {kind}" in safe_message(caught.value)
+    assert SECRET not in str(caught.value) + safe_traceback(caught.value)
 
 
 def test_a_note_without_a_probability_is_told_by_its_length():
