@@ -4,11 +4,17 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from functools import cache
+from graphlib import TopologicalSorter
 from importlib import import_module
 
 import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.version import Version
 
+from swapbias import __version__
 from tests.conftest import ROOT
 
 # Bottom to top: a room may import those above it in this list, never those below. With each, the third-party modules
@@ -114,17 +120,7 @@ def test_a_front_door_opens_on_every_name_that_it_lists():
 def test_no_files_import_each_other_in_a_circle():
     files = {name: path for name, path in MODULES.items() if path.name != "__init__.py"}
     uses = {name: {_home(*one) for one in from_own(path)} & files.keys() - {name} for name, path in files.items()}
-    reached = {}
-
-    def below(name, way):
-        assert name not in way, " -> ".join([*way[way.index(name) :], name])
-        if name not in reached:
-            reached[name] = True
-            for one in sorted(uses[name]):
-                below(one, [*way, name])
-
-    for name in files:
-        below(name, [])
+    TopologicalSorter(uses).prepare()  # whose CycleError names the circle
 
 
 @cache
@@ -180,18 +176,8 @@ def test_scoring_with_a_masked_model_waits_for_no_statistics():
 
 
 def test_the_version_is_the_same_wherever_it_stands():
-    import tomllib
-
-    import yaml
-
-    from swapbias import __version__
-
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == __version__
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == __version__
-
-    from packaging.requirements import Requirement
-    from packaging.version import Version
-
     lines = (ROOT / "constraints-oldest.txt").read_text().splitlines()
     tested = {one.name.lower(): one.specifier for one in map(Requirement, lines[1:])}
     for line in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]:
@@ -213,13 +199,13 @@ DIALECT = {"told", "held", "meant", "asked", "spelled", "unheard", "apart", "sec
 
 
 def test_no_identifier_is_of_the_dialect_and_file_names_are_unique():
-    found, names = [], []
-    for path in sorted((ROOT / "swapbias").rglob("*.py")):
-        names += [path.name] if not path.name.startswith("__") else []
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    found = []
+    for path in FILES:
+        for node in ast.walk(tree(path)):
             own = [getattr(node, field, None) for field in ("id", "attr", "arg", "name")]
             for name in (one for one in own if isinstance(one, str)):
                 if DIALECT & set(name.lower().split("_")) or "go_on" in name:
                     found.append(f"{path.name}: {name}")
     assert found == []
-    assert sorted(set(names)) == sorted(names)
+    names = [path.name for path in FILES if not path.name.startswith("__")]
+    assert len(set(names)) == len(names)

@@ -31,12 +31,11 @@ from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings
 from swapbias.studies import new_study
 from swapbias.swapping import Job, swap_files
-from tests.conftest import QUIET, ROOT
+from tests.conftest import QUIET, ROOT, files_below
 from tests.models.chat.server import ChatServer
 
 HOLD = "import sys, time; from pathlib import Path; from swapbias.files import locked\n"
 HOLD += "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
-STUDY = ("adjective_coreference",)
 
 
 @pytest.fixture
@@ -106,53 +105,38 @@ def test_without_locks_the_work_goes_on(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_under_way_is_not_resumed_nor_begun_again(tmp_path, quiet):
+def test_a_run_under_way_is_not_resumed_nor_begun_again(tmp_path):
     folder, told = tmp_path / "run", []
 
     def answer(prompt):
-        if not told:
-            told.append("")
-            for again in (lambda: resume(folder, **quiet), lambda: start(settings, folder, **quiet)):
-                with pytest.raises(UsageError) as raised:
-                    again()
-                told.append(str(raised.value))
+        for again in () if told else (lambda: resume(folder, **QUIET), lambda: start(settings, folder, **QUIET)):
+            with pytest.raises(UsageError) as raised:
+                again()
+            told.append(str(raised.value))
         return "mechanic"
 
     with ChatServer(answer) as server:
         chat = ChatOptions(model="tiny", base_url=server.base_url, trials=1, concurrency=1)
-        settings = Settings(studies=STUDY, limit=8, options=(chat,))
-        run, _ = start(settings, folder, **quiet)
+        settings = Settings(studies=("adjective_coreference",), limit=8, options=(chat,))
+        run, _ = start(settings, folder, **QUIET)
         assert len(server.requests) == 8
-    assert "is being worked on by another process" in told[1]
-    assert "is being worked on by another process" in told[2]
+    assert ["is being worked on by another process" in one for one in told] == [True, True]
     assert run.manifest()["status"] == "complete"
     assert not (folder / LOCK).exists()
 
 
+SETTINGS = Settings(model="vader", studies=("social_distance:sentiment",), limit=40)  # whose scores differ
 # Every folder that is written, by what writes it there: a second process gets one sentence, and leaves what is there.
 # The lock is of an open file, so that two of one process keep each other out as two processes do.
-
-
-def _swap(folder, tmp_path):
-    (tmp_path / "a.csv").write_text("text\nShe left.\n")
-    swap_files(Job(str(tmp_path / "a.csv")), folder)
-
-
-def _settings():
-    return Settings(model="vader", studies=("occupation_sentiment",), limit=4)
-
-
-FOLDERS = {
-    "audit": lambda folder, _: start(_settings(), folder, **QUIET),
-    "several": lambda folder, _: audit_several(["vader", "calibration"], _settings(), folder, **QUIET),
-    "swap": _swap,
+WRITERS = {
+    "audit": lambda folder, _: start(SETTINGS, folder, **QUIET),
+    "several": lambda folder, _: audit_several(["vader", "calibration"], SETTINGS, folder, **QUIET),
+    "report": lambda folder, run: rebuild_report(run),
+    "figures": lambda folder, run: write_figures(run, folder, kind="svg"),
+    "compare": lambda folder, run: write_comparison(folder, compare_runs([read_run(run.folder), _other(run)])),
+    "swap": lambda folder, _: swap_files(Job(str(ROOT / "tests/swapping/lines.csv")), folder),
     "export of a study": lambda folder, _: export_study("coreference_schemas", folder),
     "study new": lambda folder, _: new_study(folder),
-}
-OF_RUNS = {
-    "report": lambda run, folder: rebuild_report(run),
-    "figures": lambda run, folder: write_figures(run, folder, kind="svg"),
-    "compare": lambda run, folder: write_comparison(folder, compare_runs([read_run(run.folder), _other(run)])),
 }
 
 
@@ -160,33 +144,24 @@ def _other(run):
     return replace(read_run(run.folder), name="other", place="other")
 
 
-@pytest.mark.parametrize("name", FOLDERS)
-def test_every_folder_that_is_written_is_written_by_one(name, tmp_path):
-    folder = tmp_path / "out"
-    folder.mkdir()
-    with locked(folder), pytest.raises(UsageError, match="is being worked on by another process"):
-        FOLDERS[name](folder, tmp_path)
-    assert list(folder.iterdir()) == []
-    (folder / LOCK).touch()  # of a process that was killed
-    if name not in ("several", "audit"):  # which other tests run
-        FOLDERS[name](folder, tmp_path)
-        assert not (folder / LOCK).exists()
-        assert list(folder.iterdir())
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    settings = replace(_settings(), studies=("social_distance:sentiment",), limit=40)  # whose scores differ
-    return start(settings, tmp_path_factory.mktemp("finished") / "run", **QUIET)[0]
+    return start(SETTINGS, tmp_path_factory.mktemp("finished") / "run", **QUIET)[0]
 
 
-@pytest.mark.parametrize("name", OF_RUNS)
-def test_what_is_made_of_a_run_is_written_by_one(name, finished, tmp_path):
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_folder_that_is_written_is_written_by_one(name, finished, tmp_path):
     folder = finished.folder if name == "report" else tmp_path / "out"
     folder.mkdir(exist_ok=True)
+    before = files_below(folder)
     with locked(folder), pytest.raises(UsageError, match="is being worked on by another process"):
-        OF_RUNS[name](finished, folder)
-    assert not (folder / LOCK).exists()
+        WRITERS[name](folder, finished)
+    assert files_below(folder) == before
+    if name in ("swap", "export of a study", "study new"):  # other tests run the others
+        (folder / LOCK).touch()  # of a process that was killed
+        WRITERS[name](folder, finished)
+        assert not (folder / LOCK).exists()
+        assert list(folder.iterdir())
 
 
 @pytest.mark.parametrize("name", ["build", "train"])
