@@ -19,7 +19,6 @@ from swapbias.notes import (
     in_regime,
     kind_of_folder,
     local_notes,
-    published_sizes,
     stream_notes,
     with_genders,
 )
@@ -41,26 +40,14 @@ def _regime(notes: Callable[[], Notes], phenotype: str, regime: str) -> Iterator
     yield from in_regime(mine, "original", notes().swapper)
 
 
-def _published_count(phenotypes: Sequence[str], *, train: int, test: int) -> int:
-    """Rows of synthetic notes: each training and test note of the published sizes so many times."""
-    times = {"train": train, "test": test}
-    return sum(
-        times[split] * sum(cells.values()) for one in phenotypes for split, cells in published_sizes(one).items()
-    )
-
-
 _CREDENTIALED = {"credentialed": "bool"}
 _PAIRS = {**_CREDENTIALED, "specific": "int64"}
 
 
 def _configs(
-    kind: str, phenotypes: Sequence[str], notes: Callable[[], Notes], *, counted: bool = False
+    kind: str, phenotypes: Sequence[str], notes: Callable[[], Notes], *, known_swaps: bool = False
 ) -> tuple[Config, ...]:
     """Phenotype x regime, and the pairs; the notes are made or read when rows are asked for."""
-
-    def count(names: Sequence[str], *, train: int, test: int) -> Callable[[], int] | None:
-        return partial(_published_count, names, train=train, test=test) if counted else None
-
     regimes = tuple(
         Config(
             f"{phenotype}-{regime}",
@@ -69,23 +56,19 @@ def _configs(
             NOTE_COLUMNS,
             {**_CREDENTIALED, "label": ("negative", "positive")},
             split_column="split",
-            count=count([phenotype], train=1 + (regime == "augmented"), test=1),
         )
         for phenotype in phenotypes
         for regime in REGIMES
     )
     description = f"{kind} test notes in both genders"
-    columns = PAIR_COLUMNS if counted else (*PAIR_COLUMNS, DOUBTFUL)  # the swaps of synthetic notes are known
-    pairs = Config(
-        "pairs", description, lambda: notes().pairs(), columns, _PAIRS, count=count(phenotypes, train=0, test=2)
-    )
+    columns = PAIR_COLUMNS if known_swaps else (*PAIR_COLUMNS, DOUBTFUL)
+    pairs = Config("pairs", description, lambda: notes().pairs(), columns, _PAIRS)
     wordings = Config(
         "pairs_wordings",
         f"{description}, in {WORDINGS} wordings",
         lambda: notes().reworded_pairs(),
         (*columns, *PLACEBO_COLUMNS),
         _PAIRS,
-        count=count(phenotypes, train=0, test=2 * WORDINGS),
     )
     return (*regimes, pairs, wordings)
 
@@ -125,6 +108,6 @@ CORPUS = Corpus(
     title="Synthetic clinical notes with a planted gender leak, in four regimes and as counterfactual pairs",
     version="4.1.0",
     tags=("gender-bias", "counterfactual", "synthetic", "medical", "mental-health"),
-    configs=_configs("synthetic", PHENOTYPES, _synthetic, counted=True),
+    configs=_configs("synthetic", PHENOTYPES, _synthetic, known_swaps=True),
     local=_local,
 )

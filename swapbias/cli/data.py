@@ -42,7 +42,7 @@ def help_on(
 
 
 def list_(
-    with_corpora: Annotated[bool, ui.option("Corpora, their configs and row counts.", "--corpora")] = False,
+    with_corpora: Annotated[bool, ui.option("Corpora and their configs.", "--corpora")] = False,
     with_measures: Annotated[bool, ui.option("Measures (evaluate modules).", "--measures")] = False,
 ) -> None:
     """List what can be measured on each kind of model."""
@@ -51,8 +51,7 @@ def list_(
     for name in studies.corpora() if with_corpora else ():
         ui.show(f"\nCorpus {name}")
         for config in studies.load_corpus(name).configs:
-            rows = studies.row_count(name, config.name)
-            _show_line(f"{config.name} ({'needs upstream' if rows is None else rows})", config.description)
+            _show_line(config.name, config.description)
     if with_corpora or with_measures:
         return
     known = [studies.load_study(name) for name in studies.studies()]

@@ -23,7 +23,6 @@ from .catalogue import (
     metrics as metrics,
     own_studies as own_studies,
     published_prompts as published_prompts,
-    row_count as row_count,
     studies as studies,
 )
 from .custom import (

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swapbias.errors import UpstreamMissingError, UsageError
+from swapbias.errors import UsageError
 from swapbias.studies.study import (
     MESSAGES,
     PROMPT_COLUMNS,
@@ -144,17 +144,6 @@ def published_prompts(rows: Iterable[Mapping[str, Any]]) -> list[Prompt]:
     """The prompts of rows as they are published: candidates by name, chats as ``messages``."""
     chats = ({**row, "text": text_of(row[MESSAGES]) if MESSAGES in row else row["text"]} for row in rows)
     return as_prompts({**row, "candidates": tuple(Candidate(**one) for one in row["candidates"])} for row in chats)
-
-
-def row_count(corpus: str, config: str) -> int | None:
-    """Rows of a config, or None where it needs an upstream file that is not on this machine."""
-    wanted = load_corpus(corpus).config(config)
-    if wanted.count:
-        return wanted.count()
-    try:
-        return len(config_rows(corpus, config, download=False))
-    except UpstreamMissingError:
-        return None
 
 
 def load_prompts(corpus: str, config: str | None = None, *, data: Path | None = None) -> "Dataset":

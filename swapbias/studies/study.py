@@ -349,7 +349,6 @@ class Config:
     split_column: str = ""  # where rows say their split
     chats: bool = False  # texts are conversations, and published as ``messages``
     stream: bool = False  # too large for memory: it is written as it is made, and not checked as a whole
-    count: Callable[[], int] | None = None  # the number of rows without making them, where that takes long
 
     @property
     def published(self) -> tuple[str, ...]:

@@ -242,7 +242,6 @@ def test_build_writes_what_load_dataset_reads_offline_and_list_cuts_no_name(tmp_
     some = ["gendered_stigma", "gender_lexicon", "spanish_occupations"]
     monkeypatch.setattr("swapbias.cli.data.studies.corpora", lambda: some)
     shown = invoke("list", "--corpora").output
-    assert "1122" in shown
     for corpus in some:
         assert corpus in shown
         for config in load_corpus(corpus).configs:
@@ -398,7 +397,6 @@ def test_an_upstream_file_with_other_bytes_is_left_out_not_fatal(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "rq1_original: left out" in done.stdout
     assert "sha256 is not the pinned" in done.stdout
-    assert swapbias("list", "--corpora", SWAPBIAS_UPSTREAM=tmp_path / "up").returncode == 0
 
 
 def test_a_plan_says_what_an_audit_takes_could_find_and_what_is_not_known():
