@@ -42,24 +42,16 @@ from swapbias.runs import LazyItems, Results, Run
 
 # --- tables as they are shared ----------------------------------------------------------------------------
 
-TOKENS = "top_tokens"  # a JSON list in a run, a list of tokens with their values in what is shared
-_TOKENS = pa.list_(pa.struct([("token", pa.string()), ("value", pa.float64())]))
 _PRINTED = ("published_value", "published_p_value", "published_effect_size", "published_recomputed")
 
 
 def shared_items(run: Run, items: Mapping[str, pd.DataFrame]) -> dict[str, bytes]:
     """The scored prompts of each study as Parquet, by path; ``items`` have the models' public names."""
     made = {}
-    for study, rows in items.items():
-        path = f"items/{study}.parquet"
+    for path, rows in ((f"items/{study}.parquet", rows) for study, rows in items.items()):
         table = pq.read_table(run.folder / path)
-        columns = dict(zip(table.column_names, table.columns, strict=True))
-        columns["model_id"] = pa.array(rows["model_id"], pa.string())
-        if TOKENS in columns:
-            cells = [json.loads(cell) for cell in rows[TOKENS]]
-            tokens = [[{"token": str(one), "value": float(value)} for one, value in cell] for cell in cells]
-            columns[TOKENS] = pa.array(tokens, _TOKENS)
-        made[path] = parquet(pa.table(columns))
+        names = pa.array(rows["model_id"], pa.string())
+        made[path] = parquet(table.set_column(table.column_names.index("model_id"), "model_id", names))
     return made
 
 

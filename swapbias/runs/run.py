@@ -2,7 +2,6 @@
 
 import errno
 import hashlib
-import json
 import math
 import shutil
 import tempfile
@@ -159,16 +158,7 @@ class Run:
             raise ValueError(f"{path} is no Parquet file of texts and numbers. Its owner can audit again.") from error
         if not {"experiment", "group", "model_id", "score", "text"} <= set(rows):
             raise ValueError(f"{path} lacks columns of scored rows. Audit again.")
-        if "top_tokens" in rows:
-            rows["top_tokens"] = rows["top_tokens"].map(_tokens_as_json)
         return rows
-
-
-def _tokens_as_json(cell: Any) -> Any:
-    """Tokens as an audit writes them; a shared run has a list of objects in place of the JSON."""
-    if cell is None or isinstance(cell, str):
-        return cell
-    return json.dumps([[one["token"], one["value"]] for one in cell], ensure_ascii=False)
 
 
 def _as_frame(table: pa.Table) -> "pd.DataFrame":
