@@ -29,7 +29,7 @@ from swapbias.runs import (
 )
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings
-from swapbias.studies import new_study
+from swapbias.studies import load_corpus, new_study
 from swapbias.swapping import Job, swap_files
 from tests.conftest import QUIET, ROOT, files_below
 from tests.models.chat.server import ChatServer
@@ -176,7 +176,7 @@ def test_a_folder_that_appears_whole_is_made_by_one(name, tmp_path, monkeypatch)
     for split in ("train", "dev"):
         (sentences / f"stsa.binary.{split}").write_text("1 good film\n0 bad film\n" * 4)
     make = {
-        "build": lambda: list(build("occupation_sentiment", tmp_path)),
+        "build": lambda: list(build(load_corpus("occupation_sentiment"), tmp_path)),
         "train": lambda: train_model(TrainSettings(kind="bow", data=str(sentences)), target, bar=QUIET["bar"]),
     }[name]
     left = tmp_path / f".{target.name}.new"  # of a process that was killed

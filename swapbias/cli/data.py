@@ -84,7 +84,8 @@ def build(
         studies.load_corpus(name)  # an unknown name is refused before anything is written
     with ui.stoppable(f"Stopped. Corpora that are whole stay in {folder}: the same command builds all."):
         for name in names:
-            for one in datasets.build(name, folder, data=data):
+            corpus = studies.local_corpus(name, data) if data else studies.load_corpus(name)
+            for one in datasets.build(corpus, folder):
                 ui.show(f"{name} {one.config}: {f'left out: {one.reason}' if one.reason else f'{one.rows} rows'}")
     ui.show(f"Built in {folder}")
 

@@ -31,15 +31,6 @@ class Split(NamedTuple):
     after: str
 
 
-def decode(content: bytes, where: str) -> str:
-    """The text of a file; a byte order mark stays. ValueError where it is not UTF-8."""
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"{where}:{line}: not UTF-8. Save it as UTF-8.") from None
-
-
 def newline(text: str) -> str:
     """The line end of a text: that of its first line, or a plain one where it has none."""
     return "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
@@ -418,8 +409,3 @@ def _run_part(name: str, found: Sequence[Finding], manifest: Mapping[str, Any]) 
 
 
 _UNANSWERED = "No comparison over all rows; its rates and means stand in its findings and its report."
-
-
-def is_ours(readme: str, *, where: str) -> bool:
-    """Whether a README has the markers of ``results_card``; ValueError where they make no pair."""
-    return find(readme, begin=RESULTS_BEGIN, end=RESULTS_END, where=where) is not None

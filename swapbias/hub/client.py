@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack
 
 from swapbias.errors import HubError, UsageError
 from swapbias.files import file_sha256
-from swapbias.hub.cards import CARD, decode
+from swapbias.hub.cards import CARD
 from swapbias.models import configure_http
 from swapbias.privacy import Files, check_upload
+from swapbias.report import shown
+from swapbias.studies import decoded
 
 if TYPE_CHECKING:
     from huggingface_hub import CommitInfo, Discussion
@@ -28,6 +30,7 @@ HUB_FILES = frozenset({".gitattributes"})  # what the Hub itself puts into a new
 _REPO = re.compile(r"\w[\w.-]*/\w[\w.-]*(?<!\.git)", re.ASCII)
 SHARED = re.compile(rf"({_REPO.pattern})(?:/([^/@]+))?(?:@(.+))?", re.ASCII)
 _TEMPLATE = {*HUB_FILES, CARD}  # of a new Space
+_LONGEST = 10_000  # characters of a line that is shown
 _LOGIN = "Log in with hf auth login, or set HF_TOKEN."
 _STEPS = {  # by exception of huggingface_hub or by status: what to do
     "GatedRepoError": "It is gated: ask for access on its page.",
@@ -230,19 +233,13 @@ class Hub:
 
     def text(self, state: State | None, path: str) -> str:
         """A text of a repository, blank where it is not there; ValueError where it is not UTF-8."""
-        return decode(self.content(state, path), f"{state.repo.name}/{path}" if state else path)
+        return decoded(f"{state.repo.name}/{path}" if state else path, self.content(state, path), "utf-8")
 
     def fetch(self, state: State, paths: Iterable[str]) -> dict[str, Path]:
         """Files of a state by path, in the client's cache."""
-        from tqdm import tqdm
+        from huggingface_hub.utils import silent_tqdm  # type: ignore[attr-defined] # bars need no terminal
 
-        class Silent(tqdm):  # type: ignore[misc]
-            """The client draws bars even where there is no terminal."""
-
-            def __init__(self, *arguments: Any, **options: Any) -> None:
-                super().__init__(*arguments, **{**options, "disable": True})
-
-        chosen, how = list(paths), {"repo_type": state.repo.kind, "revision": state.commit, "tqdm_class": Silent}
+        chosen, how = list(paths), {"repo_type": state.repo.kind, "revision": state.commit, "tqdm_class": silent_tqdm}
         with _one_sentence(f"read {state.repo.name}"), ThreadPoolExecutor(8) as pool:
             found = pool.map(lambda path: self._api.hf_hub_download(state.repo.name, path, **how), chosen)
             return dict(zip(chosen, map(Path, found), strict=True))
@@ -383,12 +380,12 @@ class Push:
         for path, content in sorted(self.change.write.items()):
             say(f"  {'M' if path in files else 'A'} {path} ({len(as_bytes(content)):,} bytes)")
         for path in self.change.delete:
-            say(f"  D {printable(path)}")
+            say(f"  D {shown(path, _LONGEST)}")
         for path in sorted(path for path in self.change.write if path.endswith((CARD, ".yaml"))):
             both = (hub.content(self.there, path), as_bytes(self.change.write[path]))
             before, after = (content.decode(errors="replace").splitlines() for content in both)
             for line in difflib.unified_diff(before, after, "there", "new", lineterm="", n=2):
-                say(f"  {printable(line)}")
+                say(f"  {shown(line.expandtabs(), _LONGEST)}")
         return replace(self, status=would)
 
 
@@ -422,7 +419,7 @@ def push_repo(
     if options.get("dry_run"):
         return plan.show(hub, say)
     for path in () if new else change.delete:
-        say(f"  D {printable(path)}")
+        say(f"  D {shown(path, _LONGEST)}")
     return plan.carry_out(hub)
 
 
@@ -438,8 +435,3 @@ def is_new(hub: Hub, state: State) -> bool:
             "another --namespace, or rename that repository."
         )
     return True
-
-
-def printable(text: str) -> str:
-    """A stranger's text without control characters."""
-    return "".join(one if one.isprintable() or one == "\t" else "�" for one in text)

@@ -28,7 +28,6 @@ from swapbias.studies import (
     config_rows,
     corpus_dir,
     load_corpus,
-    local_corpus,
     pinned_files,
     read_table,
     upstream_file,
@@ -307,25 +306,19 @@ def meanings(corpus: Corpus, config: Config) -> Iterator[tuple[str, str]]:
 class BuiltConfig(NamedTuple):
     """One config: written with so many rows, or left out for a reason."""
 
-    corpus: str
     config: str
     rows: int
     reason: str = ""
 
 
-def build(corpus_name: str, out: Path, *, data: Path | None = None) -> Iterator[BuiltConfig]:
-    """Write a corpus to ``out/<corpus>``: Parquet by config and split, and the card.
-
-    An older build is replaced as a whole. With ``data``, a folder of the user's, the configs are made from it.
-    UsageError: unknown corpus, or a folder that no build made. ValueError: a broken table.
-    """
-    yield from write_corpus(local_corpus(corpus_name, data) if data else load_corpus(corpus_name), out)
-
-
-def write_corpus(
+def build(
     corpus: Corpus, out: Path, *, namespace: str = NAMESPACE, withheld: Mapping[str, Sequence[str]] | None = None
 ) -> Iterator[BuiltConfig]:
-    """``build`` of a corpus at hand; ``namespace`` and ``withheld`` are for its card."""
+    """Write a corpus to ``out/<corpus>``: Parquet by config and split, and the card.
+
+    An older build is replaced as a whole. ``namespace`` and ``withheld`` are for the card. UsageError: a folder that
+    no build made. ValueError: a broken table.
+    """
     target = out / corpus.name
     if target.exists() and not (target / MARKER).exists() and any(target.iterdir()):
         raise UsageError(f"{target} holds something else than a built corpus. Choose another --out.")
@@ -335,9 +328,9 @@ def write_corpus(
             try:
                 infos[config.name] = info = write_config(making / config.name, corpus, config)
             except UpstreamMissingError as error:
-                yield BuiltConfig(corpus.name, config.name, 0, str(error))
+                yield BuiltConfig(config.name, 0, str(error))
                 continue
-            yield BuiltConfig(corpus.name, config.name, _count(info))
+            yield BuiltConfig(config.name, _count(info))
         any_credentialed = (making / credentialed.MARKER).exists()
         if corpus.licence == OTHER_LICENCE:  # not ours to describe
             card = local_card(corpus, infos, is_credentialed=any_credentialed)
@@ -401,7 +394,7 @@ def dataset_files(corpus: Corpus, out: Path, *, namespace: str, say: Say) -> dic
     for name, licences in withheld.items():
         say(f"{corpus.name} {name}: not published, its upstream files have the licence: {', '.join(licences)}")
     published = replace(corpus, configs=tuple(one for one in corpus.configs if one.name not in withheld))
-    for built in write_corpus(published, out, namespace=namespace, withheld=withheld):
+    for built in build(published, out, namespace=namespace, withheld=withheld):
         if built.reason:
             raise UpstreamMissingError(
                 f"{corpus.name} is not pushed, for it would go without its config {built.config}: {built.reason}"

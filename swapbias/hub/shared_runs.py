@@ -326,7 +326,7 @@ def merged_entries(existing: bytes, new: Sequence[Entry], where: str) -> bytes:
 
     A file that holds them already is returned as it is. ValueError: what is there is no list of entries.
     """
-    before = cards.read_yaml(cards.decode(existing, where).lstrip(cards.BYTE_ORDER_MARK), where) or []
+    before = cards.read_yaml(studies.decoded(where, existing), where) or []
     if not isinstance(before, list) or not all(map(_is_entry, before)):
         raise ValueError(f"{where} is no list of entries with dataset and value. Correct or remove the file.")
     waiting = {_key(one): one for one in new}
@@ -439,7 +439,7 @@ def _plan_results(hub: Hub, repo: Repo, bundle: Bundle, *, public: bool) -> Push
     paths = set(state.files if state else ()) - HUB_FILES
     blank = not cards.split(readme).after.removeprefix("---").strip()
     ours = all(path.startswith("runs/") for path in paths - {cards.CARD}) and blank
-    if not (ours or (cards.CARD in paths and cards.is_ours(readme, where=where))):
+    if not ours and not cards.find(readme, begin=cards.RESULTS_BEGIN, end=cards.RESULTS_END, where=where):
         raise UsageError(f"{repo.name} holds something else than shared runs. Choose another repository.")
     every = {*(path for path in paths if not path.startswith(f"{bundle.folder}/")), *bundle.files}
     from swapbias.hub.datasets import licences  # which imports a large library

@@ -86,6 +86,7 @@ from .tables import (
     Published as Published,
     corpus_dir as corpus_dir,
     csv_rows as csv_rows,
+    decoded as decoded,
     facts_of as facts_of,
     fingerprint as fingerprint,
     pinned_files as pinned_files,

@@ -70,10 +70,10 @@ def table_rows(
         yield line, row, faults if len(cells) == len(header) else ragged
 
 
-def decoded(name: str, content: bytes) -> str:
-    """The text of a file; ValueError where it is no UTF-8."""
+def decoded(name: str, content: bytes, encoding: str = "utf-8-sig") -> str:
+    """The text of a file, with ``utf-8`` as encoding a byte order mark included; ValueError where it is no UTF-8."""
     try:
-        return content.decode("utf-8-sig")
+        return content.decode(encoding)
     except UnicodeDecodeError as error:
         raise not_utf8(name, error) from error
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from swapbias.errors import UsageError
-from swapbias.hub.cards import is_ours, results_card
+from swapbias.hub.cards import RESULTS_BEGIN, RESULTS_END, find, results_card
 from swapbias.hub.shared_runs import bundle_run, run_name, shared_items
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.privacy import check_upload, credentialed, public_manifest
@@ -297,6 +297,6 @@ def test_hostile_names_do_nothing_in_the_card(classifier_bundle):
     harmless = MarkdownIt("commonmark").enable("table").render(fine.partition("\n---\n")[2])
     for tag in ("<td", "<tr>", "<h1", "<h2", "<a "):
         assert page.count(tag) == harmless.count(tag)
-    assert is_ours(card, where="x")
+    assert find(card, begin=RESULTS_BEGIN, end=RESULTS_END, where="x")
     header = yaml.safe_load(card.split("---\n")[1])
     assert [one["config_name"] for one in header["configs"]] == ["findings", f"{bad.name}-occupation_sentiment"]

@@ -10,7 +10,6 @@ from markdown_it import MarkdownIt
 from swapbias.hub.cards import (
     BEGIN,
     END,
-    decode,
     dump,
     load,
     markdown,
@@ -22,6 +21,7 @@ from swapbias.hub.cards import (
     with_keys,
     with_parts,
 )
+from swapbias.studies import decoded
 from tests.hub.card_findings import FOUND, MANIFEST, URL, finding, without_section
 
 HOSTILE = [
@@ -138,13 +138,13 @@ def test_yaml_that_cannot_be_read_is_refused_in_one_short_sentence(text, message
     assert "\n" not in str(refused.value)
 
 
-def test_plain_yaml_is_read_with_merges_and_bytes_that_are_no_utf8_are_refused_with_their_line():
+def test_plain_yaml_is_read_with_merges_and_bytes_that_are_no_utf8_are_refused():
     text = "a: &a {x: 1, <<: {y: 2}}\nb:\n  <<: *a\n  x: 3\nc: *a\nd: 1:30\n"
     assert load(text, "x") == {"a": {"x": 1, "y": 2}, "b": {"x": 3, "y": 2}, "c": {"x": 1, "y": 2}, "d": 90}
     assert load("# nothing\n", "x") == load("", "x") == {}
-    assert decode("\ufeffé".encode(), "card.md") == "\ufeffé"
-    with pytest.raises(ValueError, match=r"card.md:2: not UTF-8"):
-        decode(b"a\n\xff", "card.md")
+    assert decoded("card.md", "\ufeffé".encode(), "utf-8") == "\ufeffé"
+    with pytest.raises(ValueError, match=r"card\.md is not UTF-8"):
+        decoded("card.md", b"a\n\xff")
 
 
 PLAIN = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp"), exclude_characters="\ufeff"))

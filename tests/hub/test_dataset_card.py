@@ -46,9 +46,9 @@ def built(tmp_path_factory):
     """All corpora, built once; configs that need upstream files are there where those are at hand."""
     out = tmp_path_factory.mktemp("built")
     rows = {
-        (one.corpus, one.config): one.rows
+        (name, one.config): one.rows
         for name in studies.corpora()
-        for one in building.build(name, out)
+        for one in building.build(studies.load_corpus(name), out)
         if not one.reason
     }
     return out, rows
@@ -288,7 +288,7 @@ def test_trouble_with_a_folder_of_notes_keeps_its_sentence(tmp_path):
     with (tmp_path / "NOTEEVENTS.csv").open("a") as table:
         table.write("1,2\n")
     with pytest.raises(ValueError, match=r"NOTEEVENTS\.csv") as raised:
-        list(building.build("clinical_notes", tmp_path / "out", data=tmp_path))
+        list(building.build(studies.local_corpus("clinical_notes", tmp_path), tmp_path / "out"))
     assert "\n" not in str(raised.value)
 
 
@@ -400,7 +400,7 @@ def test_a_reference_that_is_nowhere_and_a_column_that_nobody_explains_are_refus
 def test_the_notes_of_a_folder_of_ones_own_are_not_described_by_the_published_readme(tmp_path):
     notes = tmp_path / "notes.csv"
     notes.write_text("text,label,gender\n" + "".join(f"She has pain {i}.,{i % 2},female\n" for i in range(12)))
-    list(building.build("clinical_notes", tmp_path / "built", data=notes))
+    list(building.build(studies.local_corpus("clinical_notes", notes), tmp_path / "built"))
     header, body = read(tmp_path / "built" / "clinical_notes")
     assert header["license"] == "other"
     assert "synthetic" not in body
@@ -446,7 +446,7 @@ def test_a_push_is_one_commit_with_the_built_files_and_the_tag_of_the_version(hu
     assert (done.status, done.commit, done.tag) == ("created", commit, "v3.0.0")
     code = (
         "import sys; from pathlib import Path; from swapbias.hub.datasets import build\n"
-        f"list(build({SMALL!r}, Path(sys.argv[1])))"
+        f"from swapbias.studies import load_corpus; list(build(load_corpus({SMALL!r}), Path(sys.argv[1])))"
     )
     other = {**os.environ, "PYTHONHASHSEED": "1", "TZ": "UTC1"}  # the bytes do not depend on the process
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=other, check=True, cwd=ROOT)

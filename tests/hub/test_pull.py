@@ -10,7 +10,7 @@ from swapbias.hub import datasets as building
 from swapbias.hub.client import Hub
 from swapbias.hub.commands import DATASET, METRIC, RESULTS, pull_repo as pull, wanted_repos
 from swapbias.hub.metric_spaces import space_files
-from swapbias.studies.catalogue import load_prompts, metric_path
+from swapbias.studies.catalogue import load_corpus, load_prompts, metric_path
 from tests.conftest import files_below
 from tests.hub.clients import command
 from tests.hub.shared_runs import shared
@@ -21,7 +21,7 @@ CORPUS = "gendered_stigma"
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("built")
-    list(building.build(CORPUS, folder))
+    list(building.build(load_corpus(CORPUS), folder))
     return {name: held for name, held in files_below(folder / CORPUS).items() if name != building.MARKER}
 
 

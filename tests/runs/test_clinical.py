@@ -444,7 +444,7 @@ def test_the_papers_numbers_stand_beside_its_embeddings_on_mimic(mimic_folder):
 
 
 def test_a_built_mimic_is_marked_and_refused(mimic_folder, tmp_path):
-    counts = {one.config: one.rows for one in building.build("clinical_notes", tmp_path, data=mimic_folder)}
+    counts = {one.config: one.rows for one in building.build(local_corpus("clinical_notes", mimic_folder), tmp_path)}
     folder = tmp_path / "clinical_notes"
     assert counts["mimic3"] > 500
     assert counts["pairs"] > 0
@@ -467,7 +467,7 @@ def test_streamed_notes_fill_several_files_and_lack_nothing(tmp_path, monkeypatc
     mimic.write_mimic3(folder, notes=500, annotated=False)
     monkeypatch.setattr("swapbias.hub.datasets.SHARD_BYTES", 200_000)
     monkeypatch.setattr("swapbias.hub.datasets.CorpusBuilder.DEFAULT_WRITER_BATCH_SIZE", 37)
-    built = {one.config: one for one in building.build("clinical_notes", tmp_path / "built", data=folder)}
+    built = {one.config: one for one in building.build(local_corpus("clinical_notes", folder), tmp_path / "built")}
     written = sorted((tmp_path / "built" / "clinical_notes" / "mimic3").glob("*.parquet"))
     expected = [note["note_id"] for note in stream_notes(folder)]
     assert len(written) > 3
