@@ -78,9 +78,8 @@ class Classifier(Kind):
     def load(self, model: str, request: Request, **more: Any) -> Any:
         if model == base.VADER:
             return imported("classifier:VaderScorer")()
-        if loading.is_bow(model):
-            how = {"name": base.short_name(model), "extra": "train", "remedy": "Train the model again."}
-            return imported("classifier:load_saved")(Path(model, loading.SKOPS), options=request.load, **how)
+        if loading.is_saved(model):
+            return imported("classifier:load_saved")(model, request.load)
         if base.is_callable(model):
             return imported("classifier:CallableScorer").load(model, batch_size=request.load.batch_size)
         return imported(self.scorer).load(model, request.load, kind=request.kind)
@@ -240,7 +239,7 @@ def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True, loa
     known, load, found = model_kinds(), load or LoadOptions(), None
     if kind is not None and kind not in known:
         raise UsageError(f"Unknown kind {kind!r}: expected one of {', '.join(known)}.")
-    if model == base.VADER or base.is_callable(model) or loading.is_bow(model):
+    if model == base.VADER or base.is_callable(model) or loading.is_saved(model):
         _check_kind(model, CLASSIFIER.name, kind)
         return CLASSIFIER.name
     place = model if ask_hub or is_there(model) else _cached_config(model)

@@ -15,7 +15,7 @@ from swapbias.errors import UsageError, first_line, need
 from swapbias.files import file_sha256
 from swapbias.models import base
 from swapbias.models.base import DerivedScorer, LoadOptions, Progress, Scored, Scorer, not_scored, silent
-from swapbias.models.loading import module_file, refuse_pickle
+from swapbias.models.loading import SKOPS, module_file, refuse_pickle
 from swapbias.studies import Prompt
 
 _ROUNDING = 1e-9  # sums of probabilities may pass 1 by so much
@@ -215,17 +215,26 @@ class VaderScorer(CallableScorer):
         return [Scored((compound + 1) / 2, answer) if np.isfinite(compound) else not_scored(finite=False)]
 
 
-def load_saved(path: Path, *, name: str, options: LoadOptions, extra: str, remedy: str) -> ProbabilityScorer:
-    """A scikit-learn model of texts saved with skops; a UsageError for a pickle, a type that skops distrusts."""
+def load_saved(model: str, options: LoadOptions) -> ProbabilityScorer:
+    """A scikit-learn model of texts: a file of skops, or a folder of ``swapbias train``.
+
+    UsageError: a pickle, or a type that skops distrusts. ValueError: no such file, or one that cannot be read.
+    """
+    trained = Path(model).is_dir()
+    path = Path(model, SKOPS) if trained else Path(model)
+    remedy = "Train the model again." if trained else "Save it again, with types of scikit-learn and NumPy alone."
     refuse_pickle(path)
-    need(path.name, "sklearn", "skops", extra=extra)
+    if not path.is_file():
+        raise ValueError(f"{path} does not exist. Give a saved classifier (.skops).")
+    need(path.name, "sklearn", "skops", extra="clinical")
     import skops.io
 
     try:
         untrusted = skops.io.get_untrusted_types(file=path)
-        model = None if untrusted else skops.io.load(path)
+        loaded = None if untrusted else skops.io.load(path)
     except Exception as error:
         raise ValueError(f"{path.name} cannot be read ({first_line(error)}). {remedy}") from error
     if untrusted:
         raise UsageError(f"{path.name} holds types that skops does not trust: {', '.join(untrusted)}. {remedy}")
-    return ProbabilityScorer(model, model_id=name, options=options, identity={"sha256": file_sha256(path)})
+    name = base.short_name(model) if trained else path.stem
+    return ProbabilityScorer(loaded, model_id=name, options=options, identity={"sha256": file_sha256(path)})

@@ -71,9 +71,9 @@ def weight_files(names: Iterable[str]) -> list[str]:
     return next(filter(None, found), [])
 
 
-def is_bow(model: str | Path) -> bool:
-    """Whether a folder holds a bag of words of ``swapbias train``."""
-    return Path(model, SKOPS).is_file()
+def is_saved(model: str) -> bool:
+    """Whether it is a scikit-learn model: a file of skops (or a pickle), or a folder of ``swapbias train``."""
+    return model.lower().endswith((".skops", *PICKLES)) or Path(model, SKOPS).is_file()
 
 
 def at_commit(model: str) -> str:

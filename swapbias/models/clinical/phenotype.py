@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +17,8 @@ from swapbias.errors import UsageError, need
 from swapbias.models import base
 from swapbias.models.auto import CLASSIFIER
 from swapbias.models.base import DerivedScorer, LoadOptions, Progress, Scored, Scorer, not_scored, silent
-from swapbias.models.classifier import load_saved
 from swapbias.models.clinical.features import Features, Floats
-from swapbias.models.loading import PICKLES, length_limit
+from swapbias.models.loading import length_limit
 from swapbias.studies import Prompt
 
 if TYPE_CHECKING:
@@ -186,16 +184,10 @@ class ClassifierScorer(DerivedScorer):
 
 
 def load_phenotype_classifier(name: str, *, options: LoadOptions) -> ClassifierScorer:
-    """A user's own classifier: ``module:function``, a local .skops file of a model of texts, a folder or Hub id.
+    """A user's own classifier: ``module:function``, a .skops file of a model of texts, a folder or Hub id.
 
     UsageError: no such module, a pickle, a type that skops does not trust. ValueError: it cannot be loaded.
     """
-    path = Path(name)
-    if path.name.lower().endswith((".skops", *PICKLES)):
-        if not path.is_file():
-            raise ValueError(f"{path} does not exist. Give a saved classifier (.skops).")
-        remedy = "Save it again, with types of scikit-learn and NumPy alone."
-        return ClassifierScorer(load_saved(path, name=path.stem, options=options, extra="clinical", remedy=remedy))
     scorer = CLASSIFIER.load(name, base.Request(load=options, kind="classifier"))
     scorer.private = True  # what a function raises may quote a note
     if scorer.kind != "classifier":

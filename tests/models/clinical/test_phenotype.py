@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from swapbias.errors import UsageError
+from swapbias.models import load_scorer
 from swapbias.models.base import LoadOptions
 from swapbias.models.clinical.phenotype import PhenotypeScorer, explain_pair, load_phenotype_classifier, train
 from swapbias.studies.study import PROMPT_COLUMNS, Prompt
@@ -215,6 +216,8 @@ def test_a_saved_classifier_is_read_with_its_own_classes(labels, tmp_path):
     assert (found.model_id, found.kind, found.unit) == ("mine", "phenotype", "probability of the phenotype")
     column = regression(labels).predict_proba(["hopeless"])[0].max()
     assert found.score(prompts(["hopeless"]))[0].score == pytest.approx(column)
+    named = load_scorer(str(tmp_path / "mine.skops"))
+    assert (named.model_id, named.score(prompts(["hopeless"]))[0].score) == ("mine", pytest.approx(column))
 
 
 def test_what_is_no_classifier_is_refused(tmp_path):

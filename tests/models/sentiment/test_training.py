@@ -14,7 +14,7 @@ from swapbias.errors import UsageError
 from swapbias.models import load_scorer, sentiment as training
 from swapbias.models.base import LoadOptions
 from swapbias.models.clinical.features import StaticVectors
-from swapbias.models.loading import is_bow
+from swapbias.models.loading import is_saved
 from swapbias.models.sentiment import TrainSettings, load_sentiment_data, new_bilstm, train_model, word_tokenizer
 from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.studies.study import PROMPT_COLUMNS, Prompt
@@ -127,7 +127,7 @@ def test_what_decides_the_sentiment_is_learned_and_recorded(settings, tmp_path, 
     assert [one.score > 0.5 for one in scored[:16]] == [label == 1 for _, label in DEV]
     assert scored[16].score > 0.5  # upper case does not matter
     assert [one.answer for one in scored[:2]] == ["NEGATIVE", "POSITIVE"]
-    assert is_bow(tmp_path / "model") == (settings.kind == "bow")
+    assert is_saved(str(tmp_path / "model")) == (settings.kind == "bow")
     text = (tmp_path / "model" / "training.json").read_text()
     record = json.loads(text)
     assert (record["kind"], record["seed"], record["dev_accuracy"]) == (settings.kind, 0, 1.0)
