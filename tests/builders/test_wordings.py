@@ -1,9 +1,7 @@
 """Wordings: the same is claimed with other words, nothing is swapped, rows align with those that they reword."""
 
-import csv
 import re
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
@@ -11,87 +9,38 @@ from swapbias.builders import _adjective_coreference_sentences as sentences
 from swapbias.builders._clinical_notes_tables import note_tables, written_for
 from swapbias.notes import WORDINGS, carrier_synonyms
 from swapbias.notes.augmentation import _carried, _worded
-from swapbias.studies import PLACEBO, PROMPT_COLUMNS, Config, placebo
+from swapbias.studies import PLACEBO, PROMPT_COLUMNS, placebo
 from swapbias.studies.catalogue import config_rows, load_corpus, load_study, local_corpus, studies
-from swapbias.studies.study import slots
-from swapbias.studies.tables import corpus_dir, read_table, wordings
+from swapbias.studies.tables import corpus_dir, wordings
 from swapbias.swapping import Swapper
+from tests.tables import rows_of, write
 
 
 def reworded(text, wording):
     return _worded(text, _carried(text), wording)
 
 
-NUMBERS = ["1", "2", "3", "4", "5"]
-# Corpus: the column of wordings.csv that names what is reworded, columns that may be blank.
-TABLES = {
-    "gendered_stigma": ("template_id", ()), "occupation_sentiment": ("frame", ()),
-    "social_distance": ("name", ("baseline",)), "adjective_coreference": ("sentence", ()),
-}  # fmt: skip
-# Corpus and config of placebo rows: the config that they reword, and which of its rows.
-PLACEBOS = {
-    ("gendered_stigma", "rq1_wordings"): ("rq1", lambda row: row["group"] != "unspecified"),
-    ("gendered_stigma", "rq2_wordings"): ("rq2", lambda row: True),
-    ("occupation_sentiment", "sentences_wordings"): ("sentences", lambda row: True),
-    ("social_distance", "sentiment_wordings"): ("sentiment", lambda row: row["rendering"] in FIRSTS),
-    ("adjective_coreference", "wino_style-stereotype_wordings"): (
-        "wino_style-stereotype",
-        lambda row: row["condition"] == "baseline",
-    ),
-    ("clinical_notes", "pairs_wordings"): ("pairs", lambda row: True),
-    ("social_distance", "templates_wordings"): (
-        ("template1", "template2", "template3", "template4"),
-        lambda row: row["rendering"] in FIRSTS,
-    ),
-    ("spanish_occupations", "sentences_es_wordings"): ("sentences_es", lambda row: True),
-    **{
-        ("group_packs", f"{claim}_{pack}_wordings"): (f"{claim}_{pack}", lambda row: True)
-        for claim in ("occupation", "diagnosis")
-        for pack in ("names", "full_names", "age", "disability")
-    },
+FIRSTS = {row["condition"]: row["singular"] for row in config_rows("social_distance", "conditions")[::-1]}
+# Which of the rows of a config have wordings, where not all do.
+REWORDED = {
+    "wino_style-stereotype_wordings": lambda row: row["condition"] == "baseline",
+    "sentiment_wordings": lambda row: row["rendering"] == FIRSTS.get(row["condition"]),
+    "templates_wordings": lambda row: row["rendering"] == FIRSTS.get(row["condition"]),
 }
-FIRSTS = set(
-    {row["condition"]: row["singular"] for row in config_rows("social_distance", "conditions")[::-1]}.values()
-)
-
-
-def own_table(corpus, name, *columns):
-    return {row[columns[0]]: row for row in read_table(corpus_dir(corpus) / name, columns)}
-
-
-def originals(corpus):
-    if corpus == "gendered_stigma":
-        found = own_table(corpus, "rq1_templates.csv", "template_id", "phase", "template", "source")
-        found |= own_table(corpus, "rq2_templates.csv", "template_id", "dimension", "polarity", "template", "source")
-    elif corpus == "occupation_sentiment":
-        rows = own_table(corpus, "noun_pairs.csv", "noun_pair", "male", "female", "template").values()
-        return {row["template"]: row["template"] for row in rows}
-    elif corpus == "social_distance":
-        found = own_table(corpus, "masked_templates.csv", "name", "template", "source")
-        found |= own_table(corpus, "sentiment_templates.csv", "name", "template", "baseline", "source")
-    else:
-        found = own_table(corpus, "wino_sentences.csv", "sentence", "male", "female", "referent", "template")
-    return {key: row["template"] for key, row in found.items()}
-
-
-def worded(corpus):
-    """What is reworded -> its templates in the order of the wordings."""
-    key, optional = TABLES[corpus]
-    found = {}
-    for rows in wordings(corpus, key, optional=optional).values():
-        for name, row in rows.items():
-            found.setdefault(name, []).append(row["template"])
-    return found
+# Configs of placebo rows: an experiment whose rows they reword.
+PLACEBOS = {
+    (one.corpus or name, config): one
+    for name in studies() for one in load_study(name).experiments for config in one.placebo
+}  # fmt: skip
 
 
 def lexicon():
-    folder = corpus_dir("gender_lexicon")
-    words = set()
-    for name in ("pronouns", "nouns", "names", "swap_terms", "clinical_terms", "definitional_pairs"):
-        with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as handle:
-            for row in csv.DictReader(handle):
-                words |= {row[column].lower() for column in ("word", "male", "female", "term") if row.get(column)}
-    return words
+    rows = [
+        row
+        for name in ("pronouns", "nouns", "names", "swap_terms", "clinical_terms", "definitional_pairs")
+        for row in rows_of(corpus_dir("gender_lexicon") / f"{name}.csv")
+    ]
+    return {row[name].lower() for row in rows for name in ("word", "male", "female", "term") if row.get(name)}
 
 
 GENDERED = lexicon()
@@ -101,27 +50,6 @@ NAMES_TOO = {"will", "grant", "may", "grace", "hope", "faith", "mark", "bill", "
 
 def gendered(text):
     return Counter(word for word in re.findall(r"[a-z]+", text.lower()) if word in GENDERED - NAMES_TOO)
-
-
-@pytest.fixture(params=list(TABLES))
-def tables(request):
-    return originals(request.param), worded(request.param), request.param
-
-
-def test_every_template_has_five_different_wordings_that_keep_slots_gendered_words_start_and_end(tables):
-    before, after, corpus = tables
-    assert set(after) == set(before)
-    assert list(wordings(corpus, TABLES[corpus][0], optional=TABLES[corpus][1])) == NUMBERS
-    assert {len(found) for found in after.values()} == {5}
-    texts = [text for found in after.values() for text in found] + list(dict.fromkeys(before.values()))
-    assert [text for text, times in Counter(texts).items() if times > 1] == []
-    before, after, _ = tables
-    for name, found in after.items():
-        for text in found:
-            assert slots(text) == slots(before[name])
-            assert gendered(text) == gendered(before[name])
-            assert text.endswith(".") == before[name].endswith(".")
-            assert text[0].isupper() or text[0] in "<["
 
 
 def test_a_reworded_sentence_keeps_occupations_articles_order_and_referent():
@@ -146,26 +74,25 @@ def test_a_reworded_sentence_keeps_occupations_articles_order_and_referent():
 
 
 @pytest.mark.parametrize(("corpus", "config"), list(PLACEBOS))
-def test_placebo_rows_align_one_to_one_with_the_rows_that_they_reword(corpus, config):
-    names, wanted = PLACEBOS[corpus, config]
-    names = (names,) if isinstance(names, str) else names
-    before = [row for name in names for row in config_rows(corpus, name) if wanted(row)]
+def test_placebo_rows_reword_each_row_five_times_and_keep_gendered_words_start_and_end(corpus, config):
+    asked, wanted = PLACEBOS[corpus, config], REWORDED.get(config, lambda row: True)
+    before = [row for name in asked.configs for row in config_rows(corpus, name)]
+    before = [row for row in before if row["group"] in asked.compared and wanted(row)]
     rows = config_rows(corpus, config)
     assert len(rows) == 5 * len(before)
-    for place, number in enumerate(NUMBERS):
-        mine = rows[place * len(before) : (place + 1) * len(before)]
-        for one, original in zip(mine, before, strict=True):
-            assert one == placebo(original, number, one["text"])
-            assert one["group"] == PLACEBO
-            assert one["text"] != original["text"]
-    if "experiment" in rows[0]:
-        (study,) = {name for name in studies() if config in _placebos(name)}
-        asked = {one.name: one for one in load_study(study).experiments}[rows[0]["experiment"]]
-        assert {row["side"] for row in rows} == set(asked.compared)
-
-
-def _placebos(study):
-    return {config for one in load_study(study).experiments for config in one.placebo}
+    assert {row["group"] for row in rows} == {PLACEBO}
+    assert {row["side"] for row in rows} == set(asked.compared)
+    for place, original in enumerate(before):
+        versions = rows[place :: len(before)]
+        assert versions == [placebo(original, str(at), one["text"]) for at, one in enumerate(versions, start=1)]
+        texts = [original["text"], *(one["text"] for one in versions)]
+        assert len(set(texts)) == 6
+        if corpus != "clinical_notes" and place % 5 == 0:  # whose carrier phrases are tested below
+            assert {text.endswith(".") for text in texts} == {texts[0].endswith(".")}
+            assert all(text[0].isupper() or text[0] == "<" for text in texts)
+            assert all(gendered(text) == gendered(texts[0]) for text in texts)
+    sides = Counter((row["text"], row["group"], row.get("side")) for row in [*before, *rows])
+    assert set(sides.values()) == {1}
 
 
 def test_every_experiment_with_groups_declares_its_placebo_rows_and_its_baseline():
@@ -188,25 +115,17 @@ def test_every_experiment_with_groups_declares_its_placebo_rows_and_its_baseline
     assert load_study("gendered_stigma").experiments[0].baseline == ("rq1_baseline",)
 
 
-def test_rows_of_a_placebo_pair_are_told_apart_by_their_side():
-    leaf = load_corpus("gendered_stigma")
-    rows = config_rows("gendered_stigma", "rq1_wordings")[:2]
-    assert rows[0]["pair_id"] == rows[1]["pair_id"] == "d1/depression/w1"
-
-    def config(rows):
-        return replace(leaf, configs=(Config(name="x", description="x", rows=lambda: rows, columns=tuple(rows[0])),))
-
-    assert config_rows(config(rows), "x") == rows
-    twice = [rows[0], {**rows[1], "side": rows[0]["side"]}]
-    with pytest.raises(ValueError, match="group 'female' of pair 'd1/depression/w1' stands 2 times"):
-        config_rows(config(twice), "x")
-
-
 def test_a_wording_that_stands_twice_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("swapbias.studies.tables.corpus_dir", lambda name: tmp_path)
     (tmp_path / "wordings.csv").write_text("name,wording,template,source\na,1,x,own\na,1,y,own\n")
     with pytest.raises(ValueError, match="wording 1 of 'a' stands twice"):
         wordings("toy", "name")
+
+
+EVIDENCE = [
+    written_for(gender, one.sentence, note_tables())
+    for gender in ("female", "male") for found in note_tables().evidence.values() for one in found
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -223,32 +142,12 @@ def test_carrier_phrases_have_five_alternatives_and_no_gendered_word_and_stand_i
         for text in (phrase, *alternatives):
             assert not gendered(text)
             assert not {"m", "f", "patient", "pt"} & set(text.split())
-    tables = note_tables()
-    for found in tables.evidence.values():
-        for one in found:
-            for gender in ("female", "male"):
-                text = written_for(gender, one.sentence, tables)
-                assert reworded(text, 1) == text
+    assert [text for text in EVIDENCE if reworded(text, 1) != text] == []
 
 
 @pytest.mark.parametrize("wording", range(1, WORDINGS + 1))
-def test_every_synthetic_note_changes_in_three_places_and_keeps_its_evidence(pairs, wording):
-    assert min(len(_carried(row["text"])) for row in pairs) >= 3
-    tables = note_tables()
-    evidence = [
-        written_for(gender, one.sentence, tables)
-        for gender in ("female", "male")
-        for found in tables.evidence.values()
-        for one in found
-    ]
-    for row in pairs[::40]:
-        text = reworded(row["text"], wording)
-        assert [one for one in evidence if one in row["text"]] == [one for one in evidence if one in text]
-        assert text != row["text"]
-
-
-@pytest.mark.parametrize("wording", range(1, WORDINGS + 1))
-def test_a_reworded_pair_differs_in_the_words_for_the_patient_alone(pairs, wording):
+def test_a_reworded_pair_differs_in_the_words_for_the_patient_alone_and_keeps_its_evidence(pairs, wording):
+    assert min(len(_carried(row["text"])) for row in pairs[wording - 1 :: WORDINGS]) >= 3
     swapper = Swapper()
     for one, other in zip(pairs[::20], pairs[1::20], strict=True):
         texts = [reworded(row["text"], wording) for row in (one, other)]
@@ -256,6 +155,7 @@ def test_a_reworded_pair_differs_in_the_words_for_the_patient_alone(pairs, wordi
                          ((one["text"], other["text"]), texts))  # fmt: skip
         changed = [[pair for pair in zip(*found, strict=True) if pair[0] != pair[1]] for found in (before, after)]
         assert changed[0] == changed[1]
+        assert [text in one["text"] for text in EVIDENCE] == [text in texts[0] for text in EVIDENCE]
         swapped = swapper.swap([one["text"]])  # every gendered word: the same in both orders
         assert swapper.swap(texts[:1]) == [reworded(swapped[0], wording)]
 
@@ -305,9 +205,7 @@ def test_whole_phrases_are_replaced_and_capitals_kept(text, expected):
 
 
 def test_most_real_reports_change_in_three_places_and_no_gendered_word_does(clinical):
-    csv.field_size_limit(2**24)
-    with (clinical / "mtsamples_first_half.csv").open(encoding="utf-8", newline="") as handle:
-        texts = [row["text"] for row in csv.DictReader(handle)]
+    texts = [row["text"] for row in rows_of(clinical / "mtsamples_first_half.csv")]
     changes = [len(_carried(text)) for text in texts]
     assert sum(count >= 3 for count in changes) / len(texts) > 0.85
     for text, count in zip(texts[::5], changes[::5], strict=True):
@@ -318,10 +216,9 @@ def test_most_real_reports_change_in_three_places_and_no_gendered_word_does(clin
 
 
 def test_a_folder_of_ones_own_notes_has_wordings_too(tmp_path):
-    (tmp_path / "test.csv").write_text(
-        "text,label,gender,split\n"
-        + "".join(f"She was admitted to ward {number}.,{number % 2},female,test\n" for number in range(4))
-    )
+    texts = [f"She was admitted to ward {number}." for number in range(4)]
+    columns = {"label": [*"0101"], "gender": ["female"] * 4, "split": ["test"] * 4}
+    write(tmp_path / "test.csv", {"text": texts, **columns})
     leaf = local_corpus("clinical_notes", tmp_path)
     rows = config_rows(leaf, "pairs_wordings")
     assert len(rows) == 4 * 2 * WORDINGS

@@ -1,6 +1,5 @@
 """Leaves: corpora build the rows they say, tables are strict, a study is added by one file and one folder."""
 
-import csv
 import os
 import shutil
 import subprocess
@@ -15,13 +14,13 @@ from swapbias.studies import catalogue as studies, tables as sources
 from swapbias.studies.study import Config, Prompt, check_prompts, check_templates, fill
 from swapbias.studies.tables import corpus_dir, fingerprint, read_table
 from tests.conftest import ROOT
+from tests.tables import rows_of
 
 ROW = Prompt(*("i", "p", "g", "text", "", "c", "k", "l", "t", "e"))
 
-# Rows and sha256 of each config that needs no upstream file: a change of templates, tables, of the generator of notes
-# or of the swap makes a new version, and a new line there.
-with (Path(__file__).parent / "configs.csv").open(newline="", encoding="utf-8") as handle:
-    RECORDED = {(row["corpus"], row["config"]): row for row in csv.DictReader(handle)}
+# Rows and sha256 of each config: a change of templates, tables, of the generator of notes or of the swap makes a new
+# version, and a new line there.
+RECORDED = {(row["corpus"], row["config"]): row for row in rows_of(Path(__file__).parent / "configs.csv")}
 CONFIGS = [(corpus, config.name) for corpus in studies.corpora() for config in studies.load_corpus(corpus).configs]
 WITHOUT_PROMPTS = {"care_notes", "clinical_chat", "clinical_swaps", "gender_lexicon"}
 # What is no text, by corpus and column. Whatever else holds numbers or truth values alone is a mistake.
@@ -46,15 +45,13 @@ READ = {"string": str, "int64": int, "float64": float, "bool": bool, "candidates
 @pytest.mark.parametrize(("corpus", "name"), CONFIGS)
 def test_rows_are_those_that_are_recorded_and_of_the_types_that_are_declared(corpus, name):
     config = studies.load_corpus(corpus).config(name)
-    assert ((corpus, name) in RECORDED) == (not config.upstream)
+    recorded = RECORDED[corpus, name]
     try:
         rows = studies.config_rows(corpus, name, download=False)
     except UpstreamMissingError:
         pytest.skip("needs the authors' files")
-    if not config.upstream:
-        recorded = RECORDED[corpus, name]
-        assert len(rows) == int(recorded["rows"])
-        assert fingerprint(rows)[:16] == recorded["sha256"]
+    assert len(rows) == int(recorded["rows"])
+    assert fingerprint(rows)[:16] == recorded["sha256"]
     for column, source in zip(config.published, config.columns, strict=True):
         values, kind = {row[source] for row in rows}, config.type_of(column)
         if kind == "string":
@@ -74,7 +71,7 @@ def test_every_type_is_that_of_a_column():
         for column in config.published if config.type_of(column) != "string"
     }  # fmt: skip
     assert found == set(TYPED)
-    assert set(RECORDED) <= set(CONFIGS)
+    assert set(RECORDED) == set(CONFIGS)
     notes = studies.load_prompts("clinical_notes", "alcohol_abuse-original")
     assert notes.features["label"] == ClassLabel(names=["negative", "positive"])
     assert notes.features["credentialed"] == Value("bool")
@@ -141,15 +138,11 @@ def test_designs_of_corpora_are_those_that_their_papers_print():
 
 
 def test_the_original_prompts_and_sentences_are_the_released_ones(upstream):
-    rows = studies.config_rows("gendered_stigma", "rq1_original")
-    assert len(rows) == 1122
-    assert rows[0]["text"] == "<mask> has depression"
     lexicon = studies.load_lexicon("gendered_stigma/rq1_original")
     assert (len(lexicon.words), len(lexicon.proper)) == (20, 2000)
-    path = sources.upstream_file("occupation_sentiment", "data/gender_corpus.tsv")
-    with path.open(encoding="utf-8", newline="") as handle:
-        released = [row["sentence"] for row in csv.DictReader(handle, delimiter="\t")]
-    assert [row["text"] for row in studies.config_rows("occupation_sentiment", "sentences")] == released
+    released = rows_of(sources.upstream_file("occupation_sentiment", "data/gender_corpus.tsv"), "\t")
+    sentences = [row["text"] for row in studies.config_rows("occupation_sentiment", "sentences")]
+    assert sentences == [row["sentence"] for row in released]
 
 
 def test_unknown_names_say_which_there_are(tmp_path, monkeypatch):
@@ -200,6 +193,7 @@ def test_a_wrong_slot_is_named_with_its_line(tmp_path):
     [
         ([{}, {"group": "h"}], "prompt_id 'i' stands 2 times"),
         ([{}, {"prompt_id": "j"}], "group 'g' of pair 'p' stands 2 times"),
+        ([{"side": "x"}, {"prompt_id": "j", "group": "h", "side": "x"}], "group 'x' of pair 'p' stands 2 times"),
         ([{"text": " "}], "expected every slot filled"),
         ([{"text": "a [slot]"}], "expected every slot filled"),
         ([{"text": "<mask> or <mask>"}], "expected exactly one <mask>"),
