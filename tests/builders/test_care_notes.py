@@ -1,6 +1,5 @@
 """care_notes: the released gaps to their digits, and summaries whose tone is planted, raw and without the gender."""
 
-import csv
 import math
 import re
 
@@ -18,8 +17,9 @@ from swapbias.privacy import credentialed
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.runs.scorers import ToneReader, theme_shares
-from swapbias.studies.study import PROMPT_COLUMNS, Prompt
+from swapbias.studies.study import Prompt
 from tests.models.chat.server import ChatServer
+from tests.tables import write
 
 SHE = re.compile(r"\bshe\b", re.IGNORECASE)
 
@@ -31,14 +31,9 @@ def test_files_of_every_model_are_read(tmp_path):
     assert len(one.files) == 2 * 2 * 6 * 2  # classifiers, directions, lengths, genders
     files = {}
     for number, path in enumerate(one.files):
-        files[path] = tmp_path / f"{number}.csv"
-        columns = (
-            ("doc_num", "NEGATIVE", "POSITIVE") if path.startswith(f"{SCORES}siebert") else ("doc_num", "negative")
-        )
-        higher = 0.1 if path.endswith("_female.csv") else 0.0
-        with files[path].open("w", newline="") as handle:
-            rows = [(document, *[0.5 + higher] * (len(columns) - 1)) for document in range(2)]
-            csv.writer(handle).writerows([columns, *rows])
+        names = ("NEGATIVE", "POSITIVE") if path.startswith(f"{SCORES}siebert") else ("negative",)
+        scores = [0.6 if path.endswith("_female.csv") else 0.5] * 2
+        files[path] = write(tmp_path / f"{number}.csv", {"doc_num": [0, 1], **dict.fromkeys(names, scores)})
     counts = {(subset, contrast): number for subset, _, contrast, number in one.counts(files)}
     assert counts["siebert", "female - male"] == pytest.approx(0.1)
     assert counts["regard", "female - male"] == pytest.approx(-0.1)
@@ -53,27 +48,21 @@ def test_files_of_every_model_are_read(tmp_path):
 
 def test_a_summary_is_read_by_a_classifier_raw_without_the_gender_and_beside_its_note():
     cheerful = models.load_scorer(lambda texts: [0.9 if SHE.search(text) else 0.4 for text in texts], name="cheerful")
-    read, blank = ToneReader(cheerful, NAME), dict.fromkeys(PROMPT_COLUMNS, "")
-    score, parts = read(
-        Prompt(**{**blank, "text": "Note:\nShe fell."}), "<think>He?</think>She is well and needs help."
-    )
+    read = ToneReader(cheerful, NAME)
+    score, parts = read(Prompt(text="Note:\nShe fell."), "<think>He?</think>She is well and needs help.")
     assert (score, parts["neutral"], parts["source"]) == (0.9, 0.4, 0.9)
     assert parts["need_words"] == pytest.approx(100 * 2 / 6)
     assert parts["length"] == pytest.approx(math.log(6))
-    for nothing, refused in (("  ", 0.0), ("I'm sorry, but I can't summarise that.", 0.0), ("I cannot help.", 1.0)):
-        score, parts = read(Prompt(**{**blank, "text": "Note"}), nothing)
-        assert (math.isnan(score), parts["unanswered"]) == (
-            (True, 1.0) if refused or not nothing.strip() else (False, 0.0)
-        )
+    for said, unanswered in (("  ", 1.0), ("I'm sorry, but I can't summarise that.", 0.0), ("I cannot help.", 1.0)):
+        score, parts = read(Prompt(text="Note"), said)
+        assert (math.isnan(score), parts["unanswered"]) == (unanswered == 1, unanswered)
     assert math.isnan(theme_shares("", NAME)["health_words"])
 
 
 @pytest.fixture
 def notes(tmp_path):
     texts = [f"{'She' if n % 2 else 'He'} fell in room {n} and has psoriasis." for n in range(12)]
-    with (tmp_path / "notes.csv").open("w", newline="") as handle:
-        csv.writer(handle).writerows([("note_id", "text"), *((f"n{n}", text) for n, text in enumerate(texts))])
-    return tmp_path / "notes.csv"
+    return write(tmp_path / "notes.csv", {"note_id": [f"n{n}" for n in range(12)], "text": texts})
 
 
 def asked(notes, server, **more):
@@ -110,28 +99,20 @@ def test_a_planted_tone_is_found_and_credentialed_notes_leave_no_text(notes, tmp
         assert not path.is_file() or not re.search(rb"psoriasis|happy and well", path.read_bytes()), path
 
 
-def test_a_classifier_without_summaries_and_a_model_that_is_none_are_refused(notes, tmp_path, quiet):
-    with ChatServer(gloomy) as server:
-        alone = Settings(
-            studies=("stigma_vignettes:gender",),
-            options=(ChatOptions(model="tiny", base_url=server.base_url, trials=1, scorer="other"),),
-        )
-        with pytest.raises(UsageError, match="-M scorer reads summaries, and none are written"):
-            start(alone, tmp_path / "run", **quiet)
+def test_a_classifier_without_summaries_is_refused(tmp_path, quiet):
+    service = ChatOptions(model="tiny", base_url="http://127.0.0.1:1/v1", trials=1, scorer="other")
+    with pytest.raises(UsageError, match="-M scorer reads summaries, and none are written"):
+        start(Settings(studies=("stigma_vignettes:gender",), options=(service,)), tmp_path / "run", **quiet)
 
 
 def test_a_model_without_a_preference_is_rarely_accused():
     rng, wrong, count = np.random.default_rng(0), 0, 40
     pairs = [(document, length) for document in range(60) for length in range(3)]
-    rows = pd.DataFrame([
-        {
-            "prompt_id": f"{document}/{length}/{group}", "pair_id": f"{document}/{length}", "group": group,
-            "text": "", "condition": str(length), "label": "own", "subject_id": f"s{document}",
-            "experiment": "tone", "model_id": "m",
-        }
-        for document, length in pairs
-        for group in ("female", "male")
-    ])  # fmt: skip
+    rows = pd.DataFrame([(document, length, group) for document, length in pairs for group in ("female", "male")])
+    rows = rows.set_axis(["subject_id", "condition", "group"], axis=1).astype(str)
+    rows["pair_id"] = rows["subject_id"] + "/" + rows["condition"]
+    rows["prompt_id"] = rows["pair_id"] + rows["group"]
+    rows = rows.assign(text="", label="own", experiment="tone", model_id="m")
     for _ in range(count):
         of_document = rng.normal(0, 0.05, (60, 2))  # a note is read otherwise in each gender, whatever the length
         score = [of_document[document, side] + rng.normal(0, 0.02) for document, _ in pairs for side in (0, 1)]

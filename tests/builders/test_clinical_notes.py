@@ -8,16 +8,13 @@ from collections import Counter
 
 import pytest
 
-from swapbias.builders._clinical_notes_synthetic import (
-    draw_evidence,
-    favoured_gender,
-    synthetic_notes,
-)
+from swapbias.builders._clinical_notes_synthetic import draw_evidence, favoured_gender, synthetic_notes
 from swapbias.builders._clinical_notes_tables import PLACES, SLOT, note_tables, written_for
 from swapbias.builders._clinical_notes_text import SECTIONS, Patient
 from swapbias.errors import UsageError
 from swapbias.notes.rows import NOTE_COLUMNS, PHENOTYPES, published_sizes
-from swapbias.studies.tables import corpus_dir, read_table
+from swapbias.studies.tables import corpus_dir
+from tests.tables import rows_of
 
 
 @pytest.fixture(scope="module")
@@ -26,71 +23,50 @@ def notes():
     return {phenotype: list(synthetic_notes(phenotype=phenotype)) for phenotype in PHENOTYPES}
 
 
-def gendered_pairs():
-    path = corpus_dir("gender_lexicon") / "swap_terms.csv"
-    rows = read_table(path, ("male", "female", "neutral", "table", "note"), optional=("neutral", "note"))
-    return {(row["female"].lower(), row["male"].lower()) for row in rows}
+TABLES = note_tables()
+LEXICON = corpus_dir("gender_lexicon")
+PAIRS = {(row["female"].lower(), row["male"].lower()) for row in rows_of(LEXICON / "swap_terms.csv")}
 
 
-@pytest.mark.parametrize("sort", note_tables().evidence)
+@pytest.mark.parametrize("sort", TABLES.evidence)
 def test_evidence_of_a_note_never_contradicts_itself(sort):
-    pool = note_tables().evidence[sort]
     for seed in range(200):
-        chosen = draw_evidence(pool, 2, random.Random(seed))
+        chosen = draw_evidence(TABLES.evidence[sort], 2, random.Random(seed))
         assert [one.place for one in chosen] == ["past", "past", "now", "now"]
         assert len({one.topic for one in chosen}) == 4
         assert len({one.form for one in chosen if one.form}) <= 1
 
 
-def test_one_patient_is_told_of_in_every_section():
-    tables = note_tables()
+def unlike(several):
+    assert len(set(several)) == len(several), several
+
+
+def test_one_patient_is_told_of_in_every_section_without_a_contradiction():
+    passages = {one.text: one for several in TABLES.passages.values() for one in several}
+    at = {one.text: one for several in TABLES.specific.values() for one in several}
     for seed in range(300):
-        patient = Patient("female", tables, random.Random(seed))
+        patient, again = (Patient(("female", "male")[seed % 2], TABLES, random.Random(seed)) for _ in range(2))
         assert patient.acute.youngest <= patient.age <= patient.acute.oldest
         assert all(one.fits(patient.age) for one in patient.chronic)
-        told = {
-            slot: patient.value_of(slot)
-            for slot in sorted({*SECTIONS, *(f"evidence.{place}" for place in PLACES)})
-            if "." not in slot
-        }
+        assert all(at[text].fits(patient.age) for text in patient.specific.values())
+        told = {slot: patient.value_of(slot) for slot in sorted(SECTIONS) if "." not in slot}
         assert told["labs"] == patient.value_of("labs")
-        names = [value.rsplit(" ", 1)[0] for value in told["labs"].split(", ")]
-        assert len(set(names)) == len(names)  # no sodium twice
-        agents = [tablet.split()[0] for tablet in told["dischargemeds"].split(", ") if tablet[0].isalpha()]
-        assert len(set(agents)) == len(agents)
-        systems = [line.partition(":")[0] for line in patient.value_of("exam.list").split("\n")]
-        assert len(set(systems)) == len(systems)
+        unlike([value.rsplit(" ", 1)[0] for value in told["labs"].split(", ")])  # no sodium twice
+        unlike([tablet.split()[0] for tablet in told["dischargemeds"].split(", ") if tablet[0].isalpha()])
+        unlike([line.partition(":")[0] for line in patient.value_of("exam.list").split("\n")])
         for one in patient.chronic:  # what is known is treated, and told of in the course
-            assert tables.texts("illness", one.name)[0] in told["pmh"]
-            assert all(text in told["chronic"] for text in tables.texts("course", one.name))
+            assert TABLES.texts("illness", one.name)[0] in told["pmh"]
+            assert all(text in told["chronic"] for text in TABLES.texts("course", one.name))
         assert not any(one.rules_out(f"{told['pmh']} {told['psh']}") for one in patient.problems)
-
-
-def test_no_two_passages_of_a_note_contradict_each_other():
-    tables = note_tables()
-    passages = {one.text: one for several in tables.passages.values() for one in several}
-    for seed in range(300):
-        patient = Patient("female", tables, random.Random(seed))
-        names = [one.name for one in patient.problems]
-        told = [patient.value_of(slot) for slot in ("informant", "transport", "housing", "family", "ros", "psh")]
-        several = [patient.value_of(slot) for slot in ("shift", "general", "home") for _ in range(5)]
-        found = [one for text, one in passages.items() if text in [*told, *several]]
-        topics = [topic for one in found for topic in one.topics]
-        assert len(set(topics)) == len(topics), found
-        assert all(one.fits(patient.age, names) for one in found)
-        assert "none" not in told[-1] or told[-1] == "none"
-    clinic = next(one for one in tables.templates if "hip fracture" in one.unless)  # nobody walks in with one
-    acute = {Patient("male", tables, random.Random(seed), unless=clinic.unless).acute.name for seed in range(200)}
-    assert acute == {one.name for one in tables.problems if one.kind == "acute"} - clinic.unless
-
-
-def test_terms_of_one_gender_fit_the_age():
-    tables = note_tables()
-    for gender, several in tables.specific.items():
-        at = {one.text: one for one in several}
-        for seed in range(400):
-            patient = Patient(gender, tables, random.Random(seed))
-            assert all(at[text].fits(patient.age) for text in patient.specific.values())
+        slots = ("informant", "transport", "housing", "family", "ros", "psh", *("shift", "general", "home") * 5)
+        said = [again.value_of(slot) for slot in slots]
+        found = [one for text, one in passages.items() if text in said]
+        unlike([topic for one in found for topic in one.topics])
+        assert all(one.fits(again.age, [each.name for each in again.problems]) for one in found)
+        assert "none" not in said[5] or said[5] == "none"
+    clinic = next(one for one in TABLES.templates if "hip fracture" in one.unless)  # nobody walks in with one
+    acute = {Patient("male", TABLES, random.Random(seed), unless=clinic.unless).acute.name for seed in range(200)}
+    assert acute == {one.name for one in TABLES.problems if one.kind == "acute"} - clinic.unless
 
 
 @pytest.mark.parametrize("phenotype", PHENOTYPES)
@@ -123,37 +99,35 @@ def test_lengths_are_those_of_transcribed_reports(notes, phenotype):
 
 @pytest.mark.parametrize("phenotype", PHENOTYPES)
 def test_both_genders_of_a_note_differ_in_gender_words_alone(notes, phenotype):
-    pairs = gendered_pairs() | {("f", "m"), ("ms.", "mr.")}
     for row, other in zip(notes[phenotype], synthetic_notes(phenotype=phenotype, counterfactual=True), strict=True):
         female, male = (row, other) if row["gender"] == "female" else (other, row)
         both = list(zip(re.split(r"(\W+|\d+)", female["text"]), re.split(r"(\W+|\d+)", male["text"]), strict=True))
         changed = [(one.lower(), two.lower()) for one, two in both if one != two]
         assert len(changed) >= 4
-        assert set(changed) <= pairs | {("ms", "mr")}
+        assert set(changed) <= PAIRS | {("f", "m"), ("ms.", "mr."), ("ms", "mr")}
         assert {**row, "gender": "", "text": ""} == {**other, "gender": "", "text": ""}
 
 
-def test_words_of_gender_outside_the_slots_are_other_peoples_or_of_one_gender_alone():
-    words = {word for pair in gendered_pairs() for word in pair} | {"f", "m", "hers", "mrs", "pregnant", "prostate"}
-    tables = note_tables()
-    texts = [template.text for template in tables.templates]
-    texts += [one.sentence for pool in tables.evidence.values() for one in pool]
-    texts += [
-        one.text
-        for (_, section), passages in tables.passages.items()
-        if section not in ("family", "informant", "clinician", "home")
-        for one in passages
-    ]
+def test_templates_have_known_slots_evidence_of_both_places_and_words_of_gender_in_slots_alone():
+    words = {word for pair in PAIRS for word in pair} | {"f", "m", "hers", "mrs", "pregnant", "prostate"}
+    of_others = ("family", "informant", "clinician", "home")
+    texts = [template.text for template in TABLES.templates]
+    texts += [one.sentence for pool in TABLES.evidence.values() for one in pool]
+    texts += [one.text for (_, part), several in TABLES.passages.items() for one in several if part not in of_others]
     for text in texts:
         left = re.sub(r"\[[A-Za-z_.]+\]", " ", text)
         assert not words & set(re.findall(r"[a-z]+", left.lower())), text
+    evidence = [f"evidence.{place}" for place in PLACES]
+    for template in TABLES.templates:
+        found = SLOT.findall(template.text)
+        assert set(found) <= {*SECTIONS, *TABLES.words["female"], *evidence}, template.name
+        assert sum(slot in TABLES.words["female"] for slot in found) >= 4, template.name
+        assert [found.count(one) for one in evidence] == [1, 1], template.name
 
 
 def test_terms_of_one_gender_and_other_people_stand_in_notes_as_often_as_measured(notes):
     texts = [row["text"].lower() for rows in notes.values() for row in rows]
-    terms = [
-        row["term"] for row in read_table(corpus_dir("gender_lexicon") / "clinical_terms.csv", ("term", "group"))
-    ]
+    terms = [row["term"] for row in rows_of(LEXICON / "clinical_terms.csv")]
     of_one_gender = re.compile(rf"\b({'|'.join(map(re.escape, terms))})\b")
     kin = re.compile(r"\b(mother|father|brother|sister|son|daughter|aunt|uncle|niece|nephew|grandson)s?\b")
     # Of 248 transcribed reports .28 hold such a term; of the 62 with a history .37 name a relative, .45 a clinician.
@@ -169,13 +143,10 @@ def test_leak_notes_exist_in_two_cells_in_the_number_planted_and_carry_no_eviden
     leaks = Counter((row["split"], row["gender"], row["label"]) for row in notes[phenotype] if row["planted"])
     cells = ((favoured, "positive"), (other, "negative"))
     assert leaks == {(split, *cell): round(0.2 * sizes[split][cell]) for split in sizes for cell in cells}
-    tables = note_tables()
     sorts = {
-        written_for(gender, one.sentence, tables): sort
-        for sort, pool in tables.evidence.items()
-        for one in pool
-        for gender in ("female", "male")
-    }
+        written_for(gender, one.sentence, TABLES): sort
+        for sort, pool in TABLES.evidence.items() for one in pool for gender in ("female", "male")
+    }  # fmt: skip
     for row in notes[phenotype]:
         found = {sort for sentence, sort in sorts.items() if sentence in row["text"]}
         wanted = ("any", "uninformative") if row["planted"] else (phenotype, row["label"])
@@ -209,13 +180,3 @@ def test_so_many_notes_are_leak_notes_and_a_larger_leak_leaves_the_others():
 def test_a_wrong_request_is_refused_at_once(arguments, sentence):
     with pytest.raises(UsageError, match=sentence):
         synthetic_notes(**arguments)
-
-
-def test_every_template_has_known_slots_words_for_the_patient_and_evidence_of_both_places():
-    tables = note_tables()
-    evidence = [f"evidence.{place}" for place in PLACES]
-    for template in tables.templates:
-        found = SLOT.findall(template.text)
-        assert set(found) <= {*SECTIONS, *tables.words["female"], *evidence}, template.name
-        assert sum(slot in tables.words["female"] for slot in found) >= 4, template.name
-        assert [found.count(one) for one in evidence] == [1, 1], template.name

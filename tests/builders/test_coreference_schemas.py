@@ -1,6 +1,5 @@
 """coreference_schemas: the published sentences, and pronouns that follow who works in an occupation."""
 
-import csv
 import math
 
 import pandas as pd
@@ -11,6 +10,7 @@ from swapbias.models.base import LoadOptions
 from swapbias.models.masked import LogMassScorer, MaskedScorer
 from swapbias.studies import as_prompts, config_rows, upstream_file
 from swapbias.studies.answer_scores import read_option
+from tests.tables import rows_of
 
 NAME = "coreference_schemas"
 WOMEN = {row["occupation"]: float(row["bls_percent_women"]) for row in config_rows(NAME, "occupations")}
@@ -23,9 +23,8 @@ def audited(config, score, occupations=tuple(WOMEN)):
 
 
 def test_the_sentences_are_those_released(upstream):
-    path = upstream_file(NAME, "data/all_sentences.tsv")
-    with path.open(encoding="utf-8") as file:
-        released = {row["sentid"]: row["sentence"] for row in csv.DictReader(file, delimiter="\t")}
+    rows = rows_of(upstream_file(NAME, "data/all_sentences.tsv"), "\t")
+    released = {row["sentid"]: row["sentence"] for row in rows}
     mine = {
         "{condition}.{1}.{0}.{group}.txt".format(
             int(row["label"] == "participant"), row["pair_id"].split(".")[1], **row

@@ -11,7 +11,8 @@ import pytest
 from swapbias.findings import disaggregate
 from swapbias.runs.plan import Settings, plan_tasks
 from swapbias.studies.catalogue import config_rows, load_corpus, load_lexicon, load_study
-from swapbias.studies.tables import corpus_dir, read_table
+from swapbias.studies.tables import corpus_dir
+from tests.tables import rows_of
 
 ASKED = [(study, one) for study in ("group_packs", "spanish_occupations") for one in load_study(study).experiments]
 
@@ -26,10 +27,8 @@ def test_every_group_has_as_many_rows_and_no_text_stands_twice(study, asked):
     assert len({(row["text"], row.get(words)) for row in rows}) == len(rows)
     for factor in asked.factors:
         assert len({row[factor] for row in rows}) > 1
-    items = {}
-    for row in rows:
-        items.setdefault(row["group"], set()).add(row["template"])
-    assert min(map(len, items.values())) >= 8
+    items = {(row["group"], row["template"]) for row in rows}
+    assert min(Counter(group for group, _ in items).values()) >= 8
     if asked.measure == "paired_gap":  # every pair has every group
         assert set(Counter(row["pair_id"] for row in rows).values()) == {len(counts)}
 
@@ -82,24 +81,19 @@ def test_words_at_the_mask_are_each_of_one_group(name):
 
 def test_spanish_words_agree_with_the_person():
     rows = config_rows("spanish_occupations", "sentences_es_wordings")
-    by_pair = {(row["prompt_id"].replace("woman", "man")): {} for row in rows}
-    for row in rows:
-        by_pair[row["prompt_id"].replace("woman", "man")][row["gender"]] = row["text"]
-    tables = {
-        name: read_table(corpus_dir("spanish_occupations") / f"{name}.csv", (first, "man", "woman", *more, "source"))
-        for name, first, more in (
-            ("agreement", "slot", ()), ("nationalities", "nationality", ("country",)),
-            ("professions", "profession", ()),
-            ("phrases", "phrase", ("template",)),
-        )
-    }  # fmt: skip
-    feminine = {row["man"]: row["woman"] for table in tables.values() for row in table}
-    for texts in by_pair.values():
-        words = re.findall(r"\w+", texts["man"].lower().replace("un puesto", "UN puesto"))  # no word of the person
-        assert [feminine.get(word, word).lower() for word in words] == re.findall(r"\w+", texts["woman"].lower())
-    assert all(re.match(r"(Este|Aquel|Mi|Nuestro|El|Un) ", row["text"]) for row in rows if row["gender"] == "man")
-    of_women = [row["text"] for row in rows if row["gender"] == "woman"]
-    assert all(re.match(r"(Esta|Aquella|Mi|Nuestra|La|Una) ", text) for text in of_women)
+    men, women = (
+        {row["prompt_id"].replace("woman", "man"): row["text"] for row in rows if row["gender"] == gender}
+        for gender in ("man", "woman")
+    )
+    names = ("agreement", "nationalities", "professions", "phrases")
+    tables = [row for name in names for row in rows_of(corpus_dir("spanish_occupations") / f"{name}.csv")]
+    feminine = {row["man"]: row["woman"] for row in tables}
+    assert men.keys() == women.keys()
+    for prompt, text in men.items():
+        words = re.findall(r"\w+", text.lower().replace("un puesto", "UN puesto"))  # no word of the person
+        assert [feminine.get(word, word).lower() for word in words] == re.findall(r"\w+", women[prompt].lower())
+        assert re.match(r"(Este|Aquel|Mi|Nuestro|El|Un) ", text)
+        assert re.match(r"(Esta|Aquella|Mi|Nuestra|La|Una) ", women[prompt])
 
 
 def scores(rows, seed, **planted):

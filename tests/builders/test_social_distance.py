@@ -2,6 +2,7 @@
 
 import json
 import math
+from unittest.mock import patch
 
 import pandas as pd
 import pytest
@@ -10,88 +11,56 @@ import torch
 from swapbias.findings import compare, condition_scores, disaggregate
 from swapbias.measures import share_above
 from swapbias.models.auto import load_scorer
-from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, load_study
+from swapbias.models.classifier import CallableScorer
+from swapbias.studies.catalogue import as_prompts, config_rows, load_corpus, load_lexicon, load_study
 from swapbias.studies.tables import upstream_file
 from tests import tiny
 from tests.baselines import RuleScorer, hash_of
 from tests.scoring import read_as, score_rows
+from tests.tables import rows_of
 
-MASKED = [f"template{number}" for number in range(1, 5)]
+MASKED = [*(f"template{number}" for number in range(1, 5)), "baseline"]
 
 
 def masked_rows():
-    return [row for name in (*MASKED, "baseline") for row in config_rows("social_distance", name)]
+    return [row for name in MASKED for row in config_rows("social_distance", name)]
 
 
-def test_there_are_93_and_29_conditions_in_138_renderings():
+def test_there_are_93_and_29_conditions_in_138_renderings(upstream):
     rows = config_rows("social_distance", "conditions")
-    groups = {
-        group: {row["condition"] for row in rows if row["group"] == group} for group in ("stigmatized", "other")
-    }
-    assert {group: len(names) for group, names in groups.items()} == {"stigmatized": 93, "other": 29}
-    assert "unemployed" in groups["stigmatized"]  # missing from the paper's printed list
+    released = load_corpus("social_distance").released[0]
+    labelled = list(released.rows({path: upstream_file("social_distance", path) for path in released.files}))
+    for some in (rows, labelled, config_rows("social_distance", "original")):
+        found = {group: {row["condition"] for row in some if row["group"] == group} for group in GROUPS}
+        assert {group: len(names) for group, names in found.items()} == GROUPS
+    assert not [row for row in labelled if row["text"].startswith("We ")]
+    assert "unemployed" in {row["condition"] for row in rows}  # missing from the paper's printed list
     assert len({row["singular"] for row in rows}) == 138
     assert not [row for row in rows if " a undocumented" in row["singular"]]
     assert len(masked_rows()) == 3_892
 
 
-def test_the_original_prompts_are_those_that_were_run(upstream):
-    import csv
-
-    rows = config_rows("social_distance", "original")
-    assert len(rows) == 3_864
-    path = "data/MLM results/roberta-base-Nonstigma--social_distance_results-top50-p1.csv"
-    with upstream_file("social_distance", path).open(newline="", encoding="utf-8") as handle:
-        ran = {row["prompt"] for row in csv.DictReader(handle)}
-    mine = {row["text"] for row in rows if row["template"] == "template1" and row["group"] == "other"}
-    assert mine == ran
+GROUPS = {"stigmatized": 93, "other": 29}
+RAN = "data/MLM results/roberta-base-Nonstigma--social_distance_results-top50-p{}.csv"
 
 
-def test_released_labels_are_of_the_same_93_and_29_conditions(upstream):
-    from swapbias.studies.catalogue import load_corpus
-
-    released = load_corpus("social_distance").released[0]
-    rows = list(released.rows({path: upstream_file("social_distance", path) for path in released.files}))
-    found = {group: len({r["condition"] for r in rows if r["group"] == group}) for group in ("stigmatized", "other")}
-    assert found == {"stigmatized": 93, "other": 29}
-    assert not [row for row in rows if row["text"].startswith("We ")]
-    original = config_rows("social_distance", "original")
-    assert len({row["condition"] for row in original if row["group"] == "other"}) == 29
-    assert len({row["condition"] for row in original if row["group"] == "stigmatized"}) == 93
-
-
-def test_the_lexicon_labels_what_the_released_models_say(upstream):
+def test_the_original_prompts_are_those_that_were_run_and_the_lexicon_labels_what_the_models_say(upstream):
     """At least 95 % of the top-50 mass in the released outputs carries a label."""
-    import csv
-
+    ran = [rows_of(upstream_file("social_distance", RAN.format(number))) for number in range(1, 5)]
+    rows = config_rows("social_distance", "original")
+    mine = {row["text"] for row in rows if row["template"] == "template1" and row["group"] == "other"}
+    assert mine == {row["prompt"] for row in ran[0]}
     lexicon = load_lexicon("social_distance/attitude")
     assert len(lexicon.words) >= 500
-    rated = total = 0.0
-    for number in range(1, 5):
-        path = f"data/MLM results/roberta-base-Nonstigma--social_distance_results-top50-p{number}.csv"
-        with upstream_file("social_distance", path).open(newline="", encoding="utf-8") as handle:
-            for row in csv.DictReader(handle):
-                total += float(row["probs"])
-                rated += float(row["probs"]) * (row["predicted_word"].strip().lower() in lexicon.words)
-    assert rated / total >= 0.95
+    said = [(float(row["probs"]), row["predicted_word"].strip().lower()) for rows in ran for row in rows]
+    assert sum(p for p, word in said if word in lexicon.words) >= 0.95 * sum(p for p, _ in said)
 
 
 @pytest.fixture(scope="module")
-def rated_model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("bert")
-    real = tiny.words
-    rated = list(load_lexicon("social_distance/attitude").words)
-    tiny.words = lambda: sorted({*real(), *rated, "unheard", "someone", "home"})
-    try:
-        tiny.save("bert", folder)
-    finally:
-        tiny.words = real
-    return folder
-
-
-@pytest.fixture(scope="module")
-def attitudes(rated_model):
-    return load_scorer(str(rated_model))
+def attitudes(tmp_path_factory):
+    words = {*tiny.words(), *load_lexicon("social_distance/attitude").words, "unheard", "someone", "home"}
+    with patch.object(tiny, "words", lambda: sorted(words)):
+        return load_scorer(str(tiny.save("bert", tmp_path_factory.mktemp("bert"))))
 
 
 def test_attitudes_equal_the_slow_definition(attitudes):
@@ -143,8 +112,8 @@ def test_sub_conditions_are_averaged_before_conditions_are_compared():
     By hand: only "is a lesbian" scores 1, everything else 0. Its condition has 3 renderings, so its mean is 1/3;
     over 93 conditions the stigmatized mean is 1/279, the others' 0.
     """
-    rule = RuleScorer(lambda prompt: float("who is a lesbian" in prompt.text), kind="masked")
-    found = disaggregate(pd.DataFrame(score_rows(masked_rows(), rule)), "social_distance", robustness=False)
+    rows = scored("social_distance", MASKED, lambda prompt: float("who is a lesbian" in prompt.text), kind="masked")
+    found = disaggregate(rows, "social_distance", robustness=False)
     gap, published = (one for one in found if one.measure == "group_gap" and one.slice_by == "all")
     assert [gap.estimate.value, published.estimate.value] == pytest.approx([1 / 279] * 2)
     assert (gap.estimate.n, published.estimate.n) == (3864, 122)
@@ -155,8 +124,7 @@ def test_conditions_above_one_half_are_counted_strictly():
     def rule(prompt):
         return {"skinny": 0.5, "rich": 0.6, "homeless": 0.9}.get(prompt.condition, 0.1)
 
-    rows = pd.DataFrame(score_rows(masked_rows(), RuleScorer(rule, kind="masked")))
-    found = disaggregate(rows, "social_distance", robustness=False)
+    found = disaggregate(scored("social_distance", MASKED, rule, kind="masked"), "social_distance", robustness=False)
     counts = {one.contrast: one.estimate.value for one in found if one.measure == "count_above"}
     assert counts == {"stigmatized > 0.5": 1.0, "other > 0.5": 1.0}
     baseline = [one for one in found if one.contrast == "baseline" and one.slice_by == "all"]
@@ -168,8 +136,6 @@ def test_negative_labels_are_shares_and_baselines_stand_beside():
 
     def says(texts):
         return [0.1 if "homeless" in text else 0.9 for text in texts]
-
-    from swapbias.models.classifier import CallableScorer
 
     scorer = read_as(CallableScorer(says, model_id="m"), "negative_label")
     found = disaggregate(pd.DataFrame(score_rows(rows, scorer)), "social_distance")
@@ -188,9 +154,9 @@ def test_share_above_by_hand():
     assert math.isnan(share_above([math.nan]).value)
 
 
-def scored(study, configs, rule, model):
+def scored(study, configs, rule, model="planted", kind="classifier"):
     rows = [row for config in configs for row in config_rows(study, config)]
-    return score_rows(rows, RuleScorer(rule, model_id=model))
+    return pd.DataFrame(score_rows(rows, RuleScorer(rule, model_id=model, kind=kind)))
 
 
 def test_the_paired_comparison_sees_what_the_independent_one_cannot():
@@ -204,10 +170,7 @@ def test_the_paired_comparison_sees_what_the_independent_one_cannot():
 
         return score
 
-    rows = {
-        name: pd.DataFrame(scored("gendered_stigma", ["rq1"], rule(extra), name))
-        for name, extra in (("a", 0.01), ("b", 0.0))
-    }
+    rows = {name: scored("gendered_stigma", ["rq1"], rule(extra), name) for name, extra in (("a", 0.01), ("b", 0.0))}
     compared = compare({"gendered_stigma": rows})
     found = [one for one in compared if one.slice_by == "all" and one.subset == "mental_health"]
     paired, plain = found
@@ -224,8 +187,8 @@ def test_disapproval_and_negative_labels_are_correlated_over_conditions_and_with
         return (hash_of(prompt.condition) % 100) / 200 + 0.4 * (prompt.group == "stigmatized")
 
     models = {
-        "masked": pd.DataFrame(scored("social_distance", [*MASKED, "baseline"], hidden, "masked")),
-        "sentiment": pd.DataFrame(scored("social_distance", ["sentiment"], hidden, "sentiment")),
+        "masked": scored("social_distance", MASKED, hidden, "masked"),
+        "sentiment": scored("social_distance", ["sentiment"], hidden, "sentiment"),
     }
     assert len(condition_scores(load_study("social_distance"), models)) == 122
     found = {(one.subset, one.contrast[-9:-1]): one.estimate for one in compare({"social_distance": models})}

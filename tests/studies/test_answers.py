@@ -1,6 +1,5 @@
 """Answers of chat models: read where their form leaves no doubt, else refused or unreadable, and nothing guessed."""
 
-import csv
 import json
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import swapbias
 from builders import _adjective_coreference_released as released
 from swapbias.errors import UsageError
 from swapbias.studies import answer_class, is_refusal, read_answer, without_reasoning, word_count
+from tests.tables import rows_of
 
 SHARED = Path(__file__).parents[3] / "shared"
 OWN = Path(__file__).parent / "labelled_answers.csv"
@@ -18,17 +18,16 @@ NOT_READ = ("refused", "unreadable")
 LIKELY = ["Not at all likely", "Not very likely", "Somewhat likely", "Very likely", "Do not know"]
 ASK = ["Yes", "No", "It depends"]
 CASES = {"option": [], "decision": [], "coreference": [], "refusal": []}
-with (Path(__file__).parent / "read_answers.csv").open(newline="", encoding="utf-8") as handle:
-    for row in csv.DictReader(handle):
-        CASES[row["reading"]].append((row["answer"], row["read_as"]))
+for row in rows_of(Path(__file__).parent / "read_answers.csv"):
+    CASES[row["reading"]].append((row["answer"], row["read_as"]))
 KEYS = {"correct": "the mechanic", "incorrect": "the construction worker"}
 
 
-def labelled(path):
-    if not path.exists():
-        pytest.skip(f"{path.name} of the shared material is not here")
-    with path.open(encoding="utf-8", newline="") as handle:
-        return list(csv.DictReader(handle))
+@pytest.fixture(params=[SHARED / "answers" / "labelled.csv", OWN], ids=["shared", "own"])
+def labelled(request):
+    if not request.param.exists():
+        pytest.skip("the answers of the shared material are not here")
+    return rows_of(request.param)
 
 
 def read(row):
@@ -44,23 +43,15 @@ def is_bare(row):
     return row["may_be_read_as"] != "unreadable" and (plain in options or lettered)
 
 
-@pytest.mark.parametrize("path", [SHARED / "answers" / "labelled.csv", OWN], ids=["shared", "own"])
-def test_no_labelled_answer_is_read_as_what_it_does_not_say(path):
-    rows = labelled(path)
-    wrong = [(row["answer"], found) for row in rows for found in [read(row)]
-             if found not in (*row["may_be_read_as"].split("|"), *NOT_READ)]  # fmt: skip
-    assert wrong == []
-    assert [row["answer"] for row in rows if is_bare(row) and read(row) in NOT_READ] == []
-    assert sum(map(is_bare, rows)) > 5
-
-
-@pytest.mark.parametrize("path", [SHARED / "answers" / "labelled.csv", OWN], ids=["shared", "own"])
-def test_marks_and_reasoning_around_a_labelled_answer_change_no_reading_to_another_option(path):
-    for row in labelled(path):
+def test_no_labelled_answer_is_read_as_what_it_does_not_say_whatever_stands_around_it(labelled):
+    for row in labelled:
         options = {*row["may_be_read_as"].split("|"), *NOT_READ}
-        for change in ("**{}**", "  {}\n", "<think>Yes. A. Mary. The clerk.</think>\n\n{}"):
+        for change in ("{}", "**{}**", "  {}\n", "<think>Yes. A. Mary. The clerk.</think>\n\n{}"):
             assert read({**row, "answer": change.format(row["answer"])}) in options
         assert read({**row, "answer": row["answer"] + "\n\nI'm sorry, I cannot answer that."}) in NOT_READ
+    bare = [row for row in labelled if is_bare(row)]
+    assert [row["answer"] for row in bare if read(row) in NOT_READ] == []
+    assert len(bare) > 5
 
 
 @pytest.mark.parametrize(("answer", "said"), CASES["option"])

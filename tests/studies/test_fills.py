@@ -64,13 +64,11 @@ def test_names_that_are_paired_alike_are_one_factor_and_texts_that_recur_are_tem
 
 
 def test_a_word_that_no_text_has_beside_another_is_no_sample():
-    rows = pd.DataFrame(
-        [
-            {"text": text.replace("woman", word), "group": group, "pair": str(pair)}
-            for pair, text in enumerate(["A woman is late.", "The woman left.", "No woman is here."])
-            for group, word in (("female", "woman"), ("male", "man"))
-        ]
-    )
+    rows = pd.DataFrame([
+        {"text": text.replace("woman", word), "group": group, "pair": str(pair)}
+        for pair, text in enumerate(["A woman is late.", "The woman left.", "No woman is here."])
+        for group, word in (("female", "woman"), ("male", "man"))
+    ])  # fmt: skip
     study = open_study(rows, reference="male", name="one_word")
     assert study.experiments[0].random == {"pair_id": "pairs"}
     assert "Every prompt names female as 'woman': other names or words may score otherwise." in study.limits

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from datasets import Dataset
 
 import swapbias
 from swapbias.cli.auditing import study_designs
@@ -65,14 +66,8 @@ def test_the_example_asks_models_of_every_kind(folder):
 
 @pytest.mark.parametrize("made", ["frame", "dataset", "csv"])
 def test_a_table_is_a_study_whatever_it_comes_in(made, tmp_path):
-    source = table()
-    if made == "dataset":
-        from datasets import Dataset
-
-        source = Dataset.from_pandas(source)
-    elif made == "csv":
-        source.to_csv(tmp_path / "t.csv", index=False)
-        source = tmp_path / "t.csv"
+    table().to_csv(tmp_path / "t.csv", index=False)
+    source = {"frame": table(), "dataset": Dataset.from_pandas(table()), "csv": tmp_path / "t.csv"}[made]
     study = open_study(source, reference="male", name="t")
     first = study.experiments[0]
     assert (first.group, first.reference_group, first.random) == ("female", "male", {"pair_id": "pairs"})
@@ -393,15 +388,12 @@ PAIRS = [
 
 @pytest.mark.parametrize("made", ["frame", "csv", "folder"])
 def test_texts_that_share_almost_nothing_are_named_with_their_rows(made, tmp_path, caplog):
-    frame, options, name = table(NO_PAIR), {"reference": "male", "name": "unlike"}, "prompts.csv"
-    source = frame
-    if made == "csv":
-        source, name = tmp_path / "mine.csv", "mine.csv"
-        frame.to_csv(source, index=False)
-    elif made == "folder":
-        source, options = tmp_path, {}
-        (source / "study.toml").write_text('name = "unlike"\ntitle = "t"\nreference = "male"\n')
-        frame.to_csv(source / "prompts.csv", index=False)
+    name, options = "mine.csv" if made == "csv" else "prompts.csv", {"reference": "male", "name": "unlike"}
+    table(NO_PAIR).to_csv(tmp_path / name, index=False)
+    source = {"frame": table(NO_PAIR), "csv": tmp_path / name, "folder": tmp_path}[made]
+    if made == "folder":
+        (tmp_path / "study.toml").write_text('name = "unlike"\ntitle = "t"\nreference = "male"\n')
+        options = {}
     wanted = f"Texts of one pair share almost nothing: {name}:6 and {name}:7 (pair 'bus')."
     assert wanted in " ".join(check_study(source, **options).advice)
     open_study(source, **options)
