@@ -25,13 +25,17 @@ def save(family, folder):
 
     torch.manual_seed(0)
     tokenizer = FAMILIES[family][0](folder)
-    model = MODELS[family](len(tokenizer))
     codes = folder / "bpe.codes"
     merges = codes.read_text() if codes.exists() else ""
-    tokenizer.save_pretrained(folder)
+    _saved(folder, MODELS[family](len(tokenizer)), tokenizer)
     if merges:  # saving drops the frequency column that reading expects: put the file back as it was
         codes.write_text(merges)
-    model.save_pretrained(folder)
+    return folder
+
+
+def _saved(folder, *parts):
+    for one in parts:
+        one.save_pretrained(folder)
     return folder
 
 
@@ -43,37 +47,33 @@ def _wordpiece(folder):
     return BertTokenizer(vocab=vocabulary, do_lower_case=True, model_max_length=64)
 
 
+def _pairs(split, lines, *, ends=None, **options):
+    """The model of a tokenizer of byte pairs, trained on some lines."""
+    from tokenizers import Tokenizer, models, trainers
+
+    trained = Tokenizer(models.BPE(**(ends or {})))
+    trained.pre_tokenizer = split
+    trainer = trainers.BpeTrainer(vocab_size=900, show_progress=False, **(ends or {}), **options)
+    trained.train_from_iterator(lines, trainer)
+    return json.loads(trained.to_str())["model"]
+
+
 def _byte_level(folder):
-    from tokenizers import Tokenizer
-    from tokenizers.models import BPE
     from tokenizers.pre_tokenizers import ByteLevel
-    from tokenizers.trainers import BpeTrainer
     from transformers import RobertaTokenizer
 
-    trained = Tokenizer(BPE())
-    trained.pre_tokenizer = ByteLevel(add_prefix_space=False)
-    trainer = BpeTrainer(
-        vocab_size=900, special_tokens=SPECIAL, initial_alphabet=ByteLevel.alphabet(), show_progress=False
-    )
-    lines = [f"{word} {word}" for word in words()] * 3
-    trained.train_from_iterator([*texts(), *lines], trainer)
-    model = json.loads(trained.to_str())["model"]
+    lines = [*texts(), *[f"{word} {word}" for word in words()] * 3]
+    options = {"special_tokens": SPECIAL, "initial_alphabet": ByteLevel.alphabet()}
+    model = _pairs(ByteLevel(add_prefix_space=False), lines, **options)
     merges = [tuple(merge) for merge in model["merges"]]
     return RobertaTokenizer(vocab=model["vocab"], merges=merges, model_max_length=64)
 
 
 def _bertweet(folder):
-    from tokenizers import Tokenizer
-    from tokenizers.models import BPE
     from tokenizers.pre_tokenizers import WhitespaceSplit
-    from tokenizers.trainers import BpeTrainer
     from transformers import BertweetTokenizer
 
-    trained = Tokenizer(BPE(end_of_word_suffix="</w>"))
-    trained.pre_tokenizer = WhitespaceSplit()
-    trainer = BpeTrainer(vocab_size=900, end_of_word_suffix="</w>", show_progress=False)
-    trained.train_from_iterator([*texts(), *words() * 3], trainer)
-    model = json.loads(trained.to_str())["model"]
+    model = _pairs(WhitespaceSplit(), [*texts(), *words() * 3], ends={"end_of_word_suffix": "</w>"})
     pieces = [piece[:-4] if piece.endswith("</w>") else f"{piece}@@" for piece in model["vocab"]]
     (folder / "vocab.txt").write_text("".join(f"{piece} 1\n" for piece in dict.fromkeys(pieces)))
     (folder / "bpe.codes").write_text("".join(f"{' '.join(merge)} 1\n" for merge in model["merges"]))
@@ -132,12 +132,10 @@ def save_classifier(folder, labels, **settings):
     tokenizer = _wordpiece(folder)
     named = {"id2label": dict(enumerate(labels)), "label2id": {name: index for index, name in enumerate(labels)}}
     config = BertConfig(vocab_size=len(tokenizer), **named, **BERT, **SPREAD, **settings)
-    BertForSequenceClassification(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return _saved(folder, BertForSequenceClassification(config), tokenizer)
 
 
-def save_unmarked(folder, *, head="GPT2LMHeadModel", **named):
+def save_unmarked(folder, *, head="GPT2LMHeadModel", positions=64, **named):
     """A tiny random GPT-2 whose tokenizer marks no beginning; ``named`` are its special tokens (``eos_token``)."""
     import torch
     import transformers
@@ -145,25 +143,25 @@ def save_unmarked(folder, *, head="GPT2LMHeadModel", **named):
     torch.manual_seed(0)
     made = _byte_level(folder).backend_tokenizer
     made.post_processor = None
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=64, **named)
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=positions, **named)
     ends = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
-    config = transformers.GPT2Config(
-        vocab_size=len(tokenizer), n_embd=16, n_layer=1, n_head=2, n_positions=64, num_labels=2, **ends, **SPREAD
-    )
-    getattr(transformers, head)(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    config = _gpt2(tokenizer, positions, num_labels=2, **ends)
+    return _saved(folder, getattr(transformers, head)(config), tokenizer)
 
 
 def save_causal(folder, positions=128):
     import torch
-    from transformers import GPT2Config, GPT2LMHeadModel
+    from transformers import GPT2LMHeadModel
 
     torch.manual_seed(0)
     folder.mkdir(exist_ok=True)
     tokenizer = _byte_level(folder)
     tokenizer.model_max_length = positions
-    config = GPT2Config(vocab_size=len(tokenizer), n_embd=16, n_layer=1, n_head=2, n_positions=positions, **SPREAD)
-    GPT2LMHeadModel(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return _saved(folder, GPT2LMHeadModel(_gpt2(tokenizer, positions)), tokenizer)
+
+
+def _gpt2(tokenizer, positions, **more):
+    from transformers import GPT2Config
+
+    sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": positions}
+    return GPT2Config(vocab_size=len(tokenizer), **sizes, **SPREAD, **more)

@@ -400,7 +400,7 @@ def configs_yaml(paths: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]
 def _run_part(name: str, found: Sequence[Finding], manifest: Mapping[str, Any]) -> str:
     """What is said of a run: its models, and the conclusions about each."""
     models = sorted({one.model_id for one in found})
-    texts = [f"## {name}", f"{markdown(', '.join(models))}, {_date(manifest)}, {len(found)} findings."]
+    texts = [f"## {name}", f"{markdown(', '.join(models))}, {markdown(_date(manifest))}, {len(found)} findings."]
     for model in models:
         mine = [one for one in found if one.model_id == model]
         answered = any(one.primary for one in mine)

@@ -1,9 +1,7 @@
 """The local Hub and the clients that are pointed at it, in this process and in another."""
 
 import os
-import re
 import sys
-import warnings
 from contextlib import contextmanager
 from types import SimpleNamespace
 from unittest import mock
@@ -11,9 +9,6 @@ from unittest import mock
 import pytest
 
 from swapbias.cli import main
-
-# The client's own way of sending large files is deprecated in its HTTP library.
-OLD_UPLOAD = "Use 'content=<...>' to upload raw bytes/text content."
 
 
 def command(*arguments):
@@ -33,8 +28,7 @@ def online(monkeypatch, hub, *, home, token=""):
     import huggingface_hub.utils._http as http
     from huggingface_hub import constants, file_download, set_client_factory
 
-    with monkeypatch.context() as patch, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", re.escape(OLD_UPLOAD), DeprecationWarning)
+    with monkeypatch.context() as patch:
         for name, value in settings(hub, home=home, token=token).items():
             patch.setenv(name, value) if value else patch.delenv(name, raising=False)
         # The client reads its environment once, at import.

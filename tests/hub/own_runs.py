@@ -1,26 +1,41 @@
-"""Runs that are packed to be shared, and what lies in a bundle."""
+"""Runs that are shared, of two small models, and of models on a local Hub."""
 
+import hashlib
 import shutil
+import zlib
+from functools import cache
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from swapbias.models.clinical import NoteOptions
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings, fingerprints, plan_tasks
 from swapbias.runs.run import Run
+from swapbias.studies.catalogue import config_rows
 from tests.conftest import QUIET
 
-ASKED = Settings(model="tests.hub.own_runs:sentiment", studies=("occupation_sentiment:sentences",), limit=40)
-OWN = (
-    "text,label,gender,phenotype\nAfter falls he was tired in Zebulon.,1,M,falls\n"
-    "She is well in Zebulon.,0,F,falls\nHe met Quillfeather and falls.,1,M,falls\nShe met Quillfeather.,0,F,falls\n"
-)
+MODEL = "tests.hub.own_runs:scored"
+ASKED = Settings(model=MODEL, studies=("occupation_sentiment:sentences",))
+README = "---\nlicense: mit   # mine\ntags: [a,  b]\n---\n# Model\n\nBy alice.\n"
+GAP = {"she": 0.1}  # what `scored` takes off sentences about women
+WEIGHTS = {"model.safetensors": b"w"}  # on the Hub, of what `scored` stands for
 
 
-def sentiment(texts):
-    return [0.6 - 0.1 * text.startswith(("She", "The woman", "My mother")) for text in texts]
+@cache
+def sentences():
+    """By how much those of each pair score higher than others (what varies is measured); whether on a woman."""
+    steps = {"occupation_sentiment:sentences": 0.01, "social_distance:sentiment": -0.1}  # the latter has labels alone
+    return {
+        row["text"]: (step * (zlib.crc32(row["pair_id"].encode()) % 5), row["group"] == "female")
+        for config, step in steps.items()
+        for row in config_rows(*config.split(":"))
+    }
+
+
+def scored(texts):
+    """A sentiment system that scores every sentence about a woman lower than the same one about a man."""
+    found = (sentences().get(text, (0.0, False)) for text in texts)
+    return [0.6 + higher - GAP["she"] * woman for higher, woman in found]
 
 
 def faller(texts):
@@ -30,6 +45,14 @@ def faller(texts):
 def audit_own(data, folder):
     notes = NoteOptions(classifier="tests.hub.own_runs:faller", data=str(data))
     return start(Settings(studies=("phenotype_fairness",), options=(notes,)), folder, **QUIET)[0]
+
+
+def of_weights(run, weights=WEIGHTS):
+    """The run as if its model had been read from a folder of these weights."""
+    manifest = run.manifest()
+    held = {name: hashlib.sha256(content).hexdigest() for name, content in weights.items()}
+    run.write_manifest({**manifest, "models": [{**one, "weights": held} for one in manifest["models"]]})
+    return run
 
 
 def copy(run, folder):
@@ -46,23 +69,9 @@ def limited(run, folder, limit):
     settings = run.manifest()["settings"] | {"limit": limit}
     tasks, _ = plan_tasks(Settings.from_manifest(settings), kind="classifier")
     run = edited(run, folder, settings=settings, corpora=fingerprints(tasks))
-    asked = [row["prompt_id"] for task in tasks for row in task.rows]
+    asked = {row["prompt_id"] for task in tasks for row in task.rows}
     for path in (folder / "items").glob("*.parquet"):
         rows = pq.read_table(path)
-        pq.write_table(rows.filter(pc.is_in(rows["prompt_id"], pa.array(asked))), path)
+        pq.write_table(rows.filter([one in asked for one in rows["prompt_id"].to_pylist()]), path)
     run.write_manifest(run.manifest() | {"sha256": run.sums()})
     return run
-
-
-def content(bundle, path):
-    found = bundle.files[f"runs/{bundle.name}/{path}"]
-    return found if isinstance(found, bytes) else found.read_bytes()
-
-
-def texts(bundle):
-    """Everything readable in a bundle: bytes, and the strings within Parquet."""
-    for path in bundle.files:
-        data = content(bundle, path.split("/", 2)[2])
-        yield data.decode(errors="replace")
-        if path.endswith(".parquet"):
-            yield str(pq.read_table(pa.BufferReader(data)).to_pylist())

@@ -36,15 +36,8 @@ class File:
         return hashlib.sha256(self.data).hexdigest()
 
     @property
-    def pointer(self):
-        """What git itself stores for a file in large-file storage."""
-        size = len(self.data)
-        return f"version https://git-lfs.github.com/spec/v1\noid sha256:{self.sha256}\nsize {size}\n".encode()
-
-    @property
     def oid(self):
-        blob = self.pointer if self.lfs else self.data
-        return hashlib.sha1(b"blob %d\0" % len(blob) + blob).hexdigest()
+        return hashlib.sha1(b"blob %d\0" % len(self.data) + self.data).hexdigest()
 
 
 def is_large(path, size, sample):
@@ -145,10 +138,9 @@ class Plan:
     times: int = 1
     status: int = 0  # answer with this status
     headers: dict[str, str] = field(default_factory=dict)
-    content: bytes = b""
-    cuts: bool = False  # the connection ends after so many bytes of the request
-    hangs: bool = False  # after so many bytes of the answer
-    after_bytes: int = 0
+    body: bytes = b""
+    cuts: int | None = None  # the connection ends after so many bytes of the request
+    hangs: int | None = None  # or nothing comes after so many bytes of the answer
     callback: Any = None
 
     def takes(self, method, address):
@@ -208,20 +200,9 @@ class LocalHub:
         self.push(kind, name, self.files(kind, name, revision=f"refs/pr/{number}"), pull.title)
         pull.status = "merged"
 
-    def fail(self, method, pattern, *, status=500, times=1, headers=None, body=b""):
-        """Answer the next ``times`` (-1: all) matching requests with a status; ``body`` is bytes or becomes JSON."""
-        plain = isinstance(body, bytes)
-        sent = {**({} if plain else {"Content-Type": "application/json"}), **(headers or {})}
-        content = body if plain else json.dumps(body).encode()
-        self.plans.append(Plan(method, pattern, times, status=status, headers=sent, content=content))
-
-    def cut(self, method, pattern, *, times=1, after_bytes=0):
-        """End the connection while a request is still being read, so that nothing happened."""
-        self.plans.append(Plan(method, pattern, times, cuts=True, after_bytes=after_bytes))
-
-    def hang(self, method, pattern, *, after_bytes=0):
-        """Answer nothing after ``after_bytes`` of an answer, and stay connected."""
-        self.plans.append(Plan(method, pattern, -1, hangs=True, after_bytes=after_bytes))
+    def fail(self, method, pattern, *, status=500, **how):
+        """Answer the next matching request with a status, or as ``how``, the fields of a Plan, says."""
+        self.plans.append(Plan(method, pattern, status=status, **how))
 
     def on(self, method, pattern, callback):
         self.plans.append(Plan(method, pattern, callback=callback))
@@ -274,7 +255,7 @@ class Request:
     revision: str = "main"
 
     def json(self):
-        return json.loads(self.body or b"{}")
+        return json.loads(self.body)
 
     def flag(self, name):
         return self.query.get(name, "").lower() in ("1", "true")
@@ -340,8 +321,6 @@ class Request:
         return as_json({"url": url, "name": name, "id": "x" * 24})
 
     def receive(self, oid):
-        if hashlib.sha256(self.body).hexdigest() != oid:
-            raise Refused(400, "BadDigest: the content is not what was announced")
         self.hub.large[oid] = self.body
         return 200, b"", {"ETag": f'"{oid}"'}
 
@@ -372,8 +351,6 @@ class Request:
         headers |= {"X-Linked-Etag": f'"{etag}"', "X-Linked-Size": str(size)} if file.lfs else {}
         if found := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or ""):
             start, stop = int(found[1]), min(int(found[2] or size - 1) + 1, size)
-            if start >= stop:
-                return 416, b"", headers | {"Content-Range": f"bytes */{size}"}
             return 206, file.data[start:stop], headers | {"Content-Range": f"bytes {start}-{stop - 1}/{size}"}
         return 200, file.data, headers
 
@@ -405,7 +382,7 @@ class Request:
         depths = {name: len(PurePosixPath(name).parts) - depth for name in sorted({*below, *folders})}
         deep = self.flag("recursive")
         names = [name for name, level in depths.items() if level == 1 or (deep and level > 1)]
-        return as_json([self.entry(name, expand=self.flag("expand")) for name in names])
+        return as_json([self.entry(name) for name in names])
 
     def paths_info(self):
         """Files and folders by name; what is not there is left out."""
@@ -415,14 +392,14 @@ class Request:
         there = [path for path in paths if any(name == path or name.startswith(f"{path}/") for name in files)]
         return as_json([self.entry(path, expand=expand) for path in there])
 
-    def entry(self, path, *, expand):
+    def entry(self, path, *, expand=False):
         commit = self.at()
         file = commit.files.get(path)
         row = {"type": "directory", "path": path, "oid": hashlib.sha1(path.encode()).hexdigest(), "size": 0}
         if file is not None:
             row |= {"type": "file", "oid": file.oid, "size": len(file.data)}
             if file.lfs:
-                row["lfs"] = {"oid": file.sha256, "size": len(file.data), "pointerSize": len(file.pointer)}
+                row["lfs"] = {"oid": file.sha256, "size": len(file.data), "pointerSize": 130}
         if expand:
             last = self.repo.last_change(commit, path)
             row["lastCommit"] = {"id": last.oid, "title": last.title, "date": DATE}
@@ -452,15 +429,14 @@ class Request:
         return as_json({"discussions": rows, "count": len(rows), "start": 0})
 
     def preupload(self):
-        """How each file has to be sent, and what is there under its name now."""
+        """How each file has to be sent."""
         self.writer()
-        commit, rows = self.at(), []
+        rows = []
         for one in self.json()["files"]:
             path, sample = one["path"], base64.b64decode(one.get("sample") or "")
             mode = "lfs" if is_large(path, one["size"], sample) else "regular"
-            there = {"oid": commit.files[path].oid} if path in commit.files else {}
-            rows.append({"path": path, "uploadMode": mode, "shouldIgnore": False, **there})
-        return as_json({"files": rows, "commitOid": commit.oid})
+            rows.append({"path": path, "uploadMode": mode, "shouldIgnore": False})
+        return as_json({"files": rows})
 
     def commit(self):
         """One commit to a branch, or a new pull request: all of it or nothing."""
@@ -485,8 +461,6 @@ class Request:
 
     def apply(self, files, key, value):
         path, large = value["path"], self.hub.large
-        if not set(path.split("/")).isdisjoint(("", ".", "..", ".git")):
-            raise Refused(400, f"Invalid path: {path!r}")
         if key == "file":
             files[path] = File(base64.b64decode(value["content"], validate=True))
         elif key == "lfsFile" and value["oid"] in large:
@@ -547,19 +521,19 @@ class Handler(BaseHTTPRequestHandler):
         hub.log.append((self.command, address, user.name if user else None))
         callbacks, fault = hub.due(self.command, address)
         length = int(self.headers.get("Content-Length") or 0)
-        if fault is not None and fault.cuts:
-            self.rfile.read(min(fault.after_bytes, length))
+        if fault is not None and fault.cuts is not None:
+            self.rfile.read(min(fault.cuts, length))
             return self.drop()
         try:
             for callback in callbacks:
                 callback()
             body = self.rfile.read(length)
-            if fault is not None and fault.hangs:
-                return self.send_and_hang(fault)
+            if fault is not None and fault.hangs is not None:
+                return self.send_and_hang(fault.hangs)
             if len(body) < length:  # the client went away while it sent: nothing is carried out
                 return self.drop()
             if fault is not None:
-                return self.send(fault.status, fault.content, fault.headers)
+                return self.send(fault.status, fault.body, fault.headers)
             if authorization and user is None:  # wrong everywhere, also where no token is needed
                 raise Refused(401, "Invalid credentials in Authorization header")
             method = "GET" if self.command == "HEAD" else self.command
@@ -584,10 +558,10 @@ class Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(content)
 
-    def send_and_hang(self, fault):
+    def send_and_hang(self, count):
         """Some bytes of an answer, and nothing more until the server stops."""
         whole = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n" + b" " * 1000
-        self.wfile.write(whole[: fault.after_bytes])
+        self.wfile.write(whole[:count])
         self.wfile.flush()
         self.server.hub.closing.wait(3600.0)
         self.drop()

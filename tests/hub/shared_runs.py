@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import replace
-from functools import cache
 
 import pandas as pd
 
@@ -18,21 +17,20 @@ from tests.baselines import RuleScorer
 from tests.scoring import score_rows
 
 GAP = Finding(
-    study="gendered_stigma",
-    experiment="rq1",
-    model_id="lab/small",
-    score="score",
-    measure="paired_gap",
-    contrast="female - male",
-    subset="mental_health",
-    slice_by="all",
-    slice_value="",
-    unit="probability mass at the mask",
-    cluster_vars="templates + diagnoses",
-    primary=True,
+    study="gendered_stigma", experiment="rq1", model_id="lab/small", score="score", measure="paired_gap",
+    contrast="female - male", subset="mental_health", slice_by="all", slice_value="",
+    unit="probability mass at the mask", cluster_vars="templates + diagnoses", primary=True,
     estimate=Estimate(0.25, 0.125, 0.375, 1.5, 0.75, 0.03125, 187, 2, "paired t", "paired t", 0.0625, "2 tests"),
     published=Published(value="0.30", source="Table 2"),
-)
+)  # fmt: skip
+
+
+def finding(value, low=math.nan, high=math.nan, *, n=187, n_unscored=3, **changed):
+    """``GAP`` of another value, which no paper printed."""
+    estimate = Estimate(value, low, high, n=n, n_unscored=n_unscored, test="paired t")
+    return replace(GAP, estimate=estimate, published=None, **changed)
+
+
 UNDEFINED = replace(GAP, subset="other_health", estimate=Estimate(math.nan, n=0, test="none"), published=None)
 RQ1 = {
     "corpus": "gendered_stigma", "config": "rq1", "rows": 1122, "sha256": "6a" * 32,
@@ -70,12 +68,6 @@ def on_disk(folder, model="lab/small", higher=0.0, **changed):
     for path, content in shared("x", found, **changed).items():
         made.write(path.removeprefix("runs/x/"), content)
     scorer = RuleScorer(lambda prompt: 0.5 + higher * (prompt.group == "female"), model_id=model)
-    made.write_parquet(
-        "items/gendered_stigma.parquet", pd.DataFrame(score_rows(_stimuli(), scorer)).drop(columns="candidates")
-    )
+    scored = pd.DataFrame(score_rows(config_rows("gendered_stigma", "rq1"), scorer))
+    made.write_parquet("items/gendered_stigma.parquet", scored.drop(columns="candidates"))
     return folder
-
-
-@cache
-def _stimuli():
-    return config_rows("gendered_stigma", "rq1")

@@ -7,23 +7,31 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 from markdown_it import MarkdownIt
 
-from swapbias.hub.cards import (
-    BEGIN,
-    END,
-    dump,
-    load,
-    markdown,
-    newline,
-    slug,
-    split,
-    study_parts,
-    visible,
-    with_keys,
-    with_parts,
-)
+from swapbias.findings.finding import AS_PUBLISHED
+from swapbias.hub import cards
+from swapbias.hub.cards import BEGIN, END, load, markdown, results_card, split, study_parts, visible, with_parts
 from swapbias.studies import decoded
-from tests.hub.card_findings import FOUND, MANIFEST, URL, finding, without_section
+from tests.hub import shared_runs
 
+MANIFEST = shared_runs.MANIFEST | {
+    "skipped": [
+        {"study": "gendered_stigma", "experiment": "rq2", "reason": "not asked for"},
+        {"study": "social_distance", "experiment": "antonyms", "reason": "not asked for"},
+    ],
+}
+URL = "https://hf.co/datasets/ns/results/tree/abc"
+
+
+def finding(value=0.25, low=0.2, high=0.3, **changed):
+    usual = {"model_id": "m", "primary": False, "margin": 0.05, "group": "female", "reference_group": "male"}
+    return shared_runs.finding(value, low, high, **{**usual, **changed})
+
+
+FOUND = [
+    finding(primary=True), finding(view=AS_PUBLISHED, low=0.24, high=0.26),
+    finding(-0.5, -0.6, -0.4, subset="other_health", primary=True), finding(0.6, measure="mean"),
+    finding(0.9, score="closed_list_mass"),
+]  # fmt: skip
 HOSTILE = [
     "<script>alert(1)</script>", "a|b", "a\\|b", "[x](javascript:alert(1))", "![](http://x)", "<!-- swapbias:end -->",
     "one\ntwo\n\n# three", "a\u202eb", "`code` **bold** _it_ ~~no~~", "http://x.example www.x.example a@b.example",
@@ -78,7 +86,7 @@ def test_what_cannot_be_seen_is_gone_and_no_link_is_made_of_an_address():
 
 @given(st.text(max_size=80), st.integers(1, 70))
 def test_a_slug_is_a_safe_part_of_a_file_name(text, limit):
-    name = slug(text, limit)
+    name = cards.slug(text, limit)
     assert 0 < len(name) <= limit
     assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
 
@@ -111,7 +119,8 @@ def test_the_parts_of_a_readme_make_the_whole(text):
 
 
 def test_line_ends_are_those_of_the_first_line():
-    assert [newline(text) for text in ("a\r\nb\n", "a\nb\r\n", "a", "a\r")] == ["\r\n", "\n", "\n", "\r\n"]
+    texts = ("a\r\nb\n", "a\nb\r\n", "a", "a\r")
+    assert [cards.newline(text) for text in texts] == ["\r\n", "\n", "\n", "\r\n"]
 
 
 @pytest.mark.parametrize(
@@ -138,9 +147,7 @@ def test_yaml_that_cannot_be_read_is_refused_in_one_short_sentence(text, message
     assert "\n" not in str(refused.value)
 
 
-def test_plain_yaml_is_read_with_merges_and_bytes_that_are_no_utf8_are_refused():
-    text = "a: &a {x: 1, <<: {y: 2}}\nb:\n  <<: *a\n  x: 3\nc: *a\nd: 1:30\n"
-    assert load(text, "x") == {"a": {"x": 1, "y": 2}, "b": {"x": 3, "y": 2}, "c": {"x": 1, "y": 2}, "d": 90}
+def test_a_header_may_hold_nothing_and_bytes_that_are_no_utf8_are_refused():
     assert load("# nothing\n", "x") == load("", "x") == {}
     assert decoded("card.md", "\ufeffé".encode(), "utf-8") == "\ufeffé"
     with pytest.raises(ValueError, match=r"card\.md is not UTF-8"):
@@ -152,13 +159,17 @@ LEAVES = st.none() | PLAIN | st.integers() | st.floats(allow_nan=False, allow_in
 VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3), max_leaves=5)
 
 
+def with_keys(readme, values):
+    return cards.with_keys(readme, values, where="README.md")
+
+
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 def test_keys_are_set_and_the_body_stays_byte_for_byte(line_end):
     before = "---\na: [1,  2] # two\ntags:\n- x\n\n---\nbody \n\n".replace("\n", line_end)
-    made = with_keys(before, {"tags": ["x", "y"], "new": {"c": 1}, "a": [1, 2]}, where="README.md")
+    made = with_keys(before, {"tags": ["x", "y"], "new": {"c": 1}, "a": [1, 2]})
     expected = "---\na:\n- 1\n- 2\ntags:\n- x\n- y\nnew:\n  c: 1\n---\nbody \n\n"
     assert made == expected.replace("\n", line_end)
-    assert with_keys(made, {"tags": ["x", "y"], "new": {"c": 1}}, where="README.md") == made
+    assert with_keys(made, {"tags": ["x", "y"], "new": {"c": 1}}) == made
 
 
 @pytest.mark.parametrize("readme", ["---\na: 1\n---\n# A\n", "---\r\na: 1\r\n---\r\n# A\r\n", "# A\n", ""])
@@ -166,8 +177,8 @@ def test_keys_are_set_and_the_body_stays_byte_for_byte(line_end):
 def test_behind_a_byte_order_mark_no_key_is_lost_to_the_client_of_the_hub(marks, readme):
     from huggingface_hub import RepoCard
 
-    made = with_keys(marks + readme, {"b": 2}, where="README.md")
-    assert made == with_keys(readme, {"b": 2}, where="README.md")
+    made = with_keys(marks + readme, {"b": 2})
+    assert made == with_keys(readme, {"b": 2})
     assert load(split(marks + made).header, "README.md") == RepoCard(made).data.to_dict()
     assert RepoCard(made).data.to_dict() == ({"a": 1} if "a: 1" in readme else {}) | {"b": 2}
 
@@ -178,122 +189,96 @@ KEYS = st.sampled_from(["license", "language", "tags", "x"])
 @settings(deadline=None, max_examples=60)
 @given(st.dictionaries(KEYS, VALUES, min_size=1), st.dictionaries(KEYS, VALUES), st.sampled_from(["\n", "\r\n"]))
 def test_any_keys_are_set_and_others_stay(before, values, line_end):
-    lines = {key: dump({key: value}).replace("\n", line_end) for key, value in before.items()}
+    lines = {key: cards.dump({key: value}).replace("\n", line_end) for key, value in before.items()}
     readme = f"---{line_end}{''.join(lines.values())}---{line_end}body"
-    made = with_keys(readme, values, where="README.md")
+    made = with_keys(readme, values)
     assert load(split(made).header, "x") == {**before, **values}
     assert split(made).after == f"---{line_end}body"
-    assert with_keys(made, values, where="README.md") == made
+    assert with_keys(made, values) == made
 
 
-MARKUP = "<script>|x [y](javascript:z) <!-- swapbias:end -->\n# T"
 PART, OTHER = "### A\n\n```bash\nswapbias\n```", "### B"
-
-
-def section_of(part, study="a"):
-    return with_parts("", {study: part}).rstrip("\n")
-
-
-SECTION = section_of(PART)
 
 
 def with_section(readme, text=PART):
     return with_parts(readme, {"a": text})
 
 
-def told(manifest=MANIFEST, *, model_name="owner/model", **more):
-    (text,) = study_parts(FOUND, manifest, model_name=model_name, **more).values()
+SECTION = with_section("").rstrip("\n")
+
+
+def part(found=FOUND, manifest=MANIFEST, *, model_name="owner/model", **more):
+    (text,) = study_parts(found, manifest, model_name=model_name, **more).values()
     return text
 
 
-def said(**more):
-    return told(results_url=URL, **more)
-
-
 def test_the_section_says_what_was_found_and_has_at_most_four_numbers():
-    head, _, *rows = [line for line in said().splitlines() if line.startswith("|")]
+    head, _, *rows = [line for line in part().splitlines() if line.startswith("|")]
     assert head == "| experiment | result | value | 95 % interval | margin | n |"
     assert rows == [  # of the five findings two answer the question of the study
         "| rq1 | mental-health conditions | +25.0 points | +20.0 to +30.0 | 5 points | 187 (+3 unscored) |",
         "| rq1 | other health conditions | −50.0 points | −60.0 to −40.0 | 5 points | 187 (+3 unscored) |",
     ]
-    many = [replace(FOUND[0], subset=f"s{number}") for number in range(6)]
-    (text,) = study_parts(many, MANIFEST, model_name="o/m", results_url=URL).values()
+    text = part([replace(FOUND[0], subset=f"s{number}") for number in range(6)], results_url=URL)
     assert text.count("\n| rq1 |") == 4
     assert f"4 of 6 results are shown. [Full results, with every breakdown and a report]({URL})" in text
 
 
 def test_a_contrast_stands_before_the_gaps_that_it_compares():
-    contrast = replace(
-        finding(0.75, subset="mental_health - other_health", measure="gap_difference", primary=True),
-        within="mental_health", against="other_health",
-    )  # fmt: skip
-    found = [contrast, *(replace(one, primary=False, verdict="found") for one in FOUND)]
-    (text,) = study_parts(found, MANIFEST, model_name="o/m").values()
+    between = {"within": "mental_health", "against": "other_health", "measure": "gap_difference"}
+    contrast = finding(0.75, subset="mental_health - other_health", primary=True, **between)
+    text = part([contrast, *(replace(one, primary=False, verdict="found") for one in FOUND)])
     values = [line.split("|")[3].strip() for line in text.splitlines() if line.startswith("| rq1")]
     assert values == ["+75.0 points", "+25.0 points", "−50.0 points"]
 
 
 def test_the_section_says_how_to_read_it_and_where_the_rest_is():
-    text = said(results_private=True)
-    for words in (
-        f"]({URL}) (not public",
-        "swapbias audit owner/model --study gendered_stigma\n",
-        "Not run: rq2.",
-        "Gender is read off word lists",
-        "2026-11-20",
-    ):
+    text = part(results_url=URL, results_private=True)
+    command = "swapbias audit owner/model --study gendered_stigma\n"
+    for words in (f"]({URL}) (not public", command, "Not run: rq2.", "Gender is read off word lists", "2026-11-20"):
         assert words in text
-    assert "not public" not in said()
+    assert "not public" not in part(results_url=URL)
     assert "antonyms" not in text  # another study has a part of its own
-    assert "not a ranking" in section_of(text)
-    assert "no proof that the model is fair" in section_of(text)
+    assert "not a ranking" in SECTION
+    assert "no proof that the model is fair" in SECTION
 
 
-def test_the_command_of_a_chat_model_names_it_so():
+def test_the_command_names_a_chat_model_so_and_nothing_that_a_shell_reads_otherwise():
     choices = {
         "corpora": [{"corpus": "gendered_stigma", "config": "choices", "rows": 10}],
         "settings": {"studies": ["gendered_stigma"], "chat": {"model": "m"}},
     }
-    found = [replace(finding(primary=True), experiment="choices")]
-    (text,) = study_parts(found, MANIFEST | choices, model_name="owner/model").values()
+    text = part([finding(primary=True, experiment="choices")], MANIFEST | choices)
     assert "swapbias audit --chat owner/model --study gendered_stigma\n" in text
+    text = part(model_name="a/b; rm -rf ~\n```")
+    assert "swapbias audit MODEL --study gendered_stigma\n```" in text
 
 
 def test_findings_of_two_models_or_of_none_make_no_section():
     with pytest.raises(ValueError, match="Findings of 2 models"):
-        study_parts([finding(primary=True), finding(model="n")], MANIFEST, model_name="o/m")
+        part([finding(primary=True), finding(model_id="n")])
     with pytest.raises(ValueError, match="no comparison of two groups"):
-        study_parts([finding(measure="mean")], MANIFEST, model_name="o/m")
+        part([finding(measure="mean")])
 
 
-def test_nothing_from_outside_becomes_markup():
-    found = [replace(finding(model=MARKUP, cluster_vars=MARKUP, subset=MARKUP, primary=True), unit=MARKUP)]
-    manifest = MANIFEST | {
-        "swapbias": MARKUP,
-        "finished": MARKUP,
-        "skipped": [{"study": "gendered_stigma", "experiment": MARKUP, "reason": "x"}],
-    }
-    (one,) = study_parts(found, manifest, model_name="o/m", results_url=URL).values()
-    text = section_of(one, "gendered_stigma")
-    found = MarkdownIt("commonmark").enable("table").parse(text)
-    inner = [child for token in found for child in token.children or []]
-    study = "<!-- swapbias:{} gendered_stigma -->".format
-    assert [token.content.strip() for token in found if token.type == "html_block"] == [
-        BEGIN, study("begin"), study("end"), END,
-    ]  # fmt: skip
-    assert not [token for token in inner if token.type == "html_inline"]
-    links = [token.attrs["href"] for token in inner if token.type == "link_open"]
-    assert links[1:] == [URL]
-    assert links[0].startswith("https://")
-    assert [token.type for token in found].count("heading_open") == 2
-    assert [token.type for token in found].count("td_open") == 6
-    assert with_parts(f"{text}\n", {"gendered_stigma": one}) == f"{text}\n"
+MARKUP = "<script>|x [y](javascript:z) <!-- swapbias:end -->\n# T"
 
 
-def test_a_model_name_that_means_something_to_a_shell_is_not_in_the_command():
-    text = told(model_name="a/b; rm -rf ~\n```")
-    assert "swapbias audit MODEL --study gendered_stigma\n```" in text
+def test_nothing_from_outside_becomes_markup_in_the_section_or_in_the_card_of_results():
+    def made(text):
+        found = [finding(model_id=text, cluster_vars=text, subset=text, unit=text, primary=True)]
+        skipped = [{"study": "gendered_stigma", "experiment": text, "reason": "x"}]
+        manifest = MANIFEST | {"swapbias": text, "finished": text, "skipped": skipped}
+        own = {"gendered_stigma": part(found, manifest, results_url=URL)}
+        assert with_parts(with_parts("", own), own) == with_parts("", own)
+        return with_parts("", own), results_card("o/r", "x-1", found, manifest, ["runs/x-1/results.json"])
+
+    def shape(text):
+        found = [one for one in tokens(text) if one.type not in ("text", "text_special")]
+        return [(one.type, one.attrs, one.content if one.type.startswith("html") else "") for one in found]
+
+    for hostile, harmless in zip(made(MARKUP), made("words"), strict=True):
+        assert shape(hostile) == shape(harmless)
 
 
 def test_the_section_goes_to_the_end_or_is_replaced_where_it_stands():
@@ -302,9 +287,7 @@ def test_the_section_goes_to_the_end_or_is_replaced_where_it_stands():
         assert with_section(readme) == f"# A\n\n{SECTION}\n"
     assert with_section("---\na: 1\n---") == f"---\na: 1\n---\n\n{SECTION}\n"
     before, after = "# A\r\n\r\n", "\r\n\r\nmore \n\ttext"
-    old = with_section(f"{before}{BEGIN}\nold{END}\n{END}{after}".replace(f"old{END}", "old"))
-    assert old == before + SECTION.replace("\n", "\r\n") + after
-    assert without_section(old) == "# A\r\n\r\nmore \n\ttext"
+    assert with_section(f"{before}{BEGIN}\nold\n{END}{after}") == before + SECTION.replace("\n", "\r\n") + after
 
 
 @pytest.mark.parametrize(
@@ -319,7 +302,6 @@ def test_markers_that_are_only_shown_are_no_markers(documented):
     made = with_section(documented)
     assert made == f"{documented}\n{SECTION}\n"
     assert with_section(made) == made
-    assert without_section(documented) == documented
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,17 @@
 """What a reader of the README and of docs/ does first with the Hub, by command, against a server filled from here."""
 
 import ast
-import json
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
-import pytest
 from typer.testing import CliRunner
 
 import swapbias
 from swapbias.cli import app
+from swapbias.studies import metrics
 from tests.conftest import ROOT
-from tests.hub.clients import environment
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TAG = re.compile(r"\bv\d+\.\d+\.\d+\b")
@@ -45,64 +41,40 @@ def test_the_first_run_of_the_readme_is_shared_publicly_and_comes_back(hub, monk
     pd.testing.assert_series_equal(*values)
 
 
-LOAD = """
-import json, sys
-sys.modules["transformers"] = None  # evaluate would load it and torch, which no measure needs
-import datasets, evaluate
-del sys.modules["transformers"]
-for name, config, split, revision in json.loads(sys.argv[1]):
-    next(iter(datasets.load_dataset(name, config, split=split, revision=revision, streaming=True)))
-for name, revision in json.loads(sys.argv[2]):
-    evaluate.load(name, revision=revision)
-"""
-
-
-def calls(text):
-    """The pinned ``load_dataset`` and ``evaluate.load`` of Python blocks: arguments in order, then by name."""
-    for block in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+def calls(texts):
+    """The pinned ``load_dataset`` and ``evaluate.load`` of Python blocks: function, arguments, those by name."""
+    for block in (one for text in texts for one in re.findall(r"(?ms)^```python\n(.*?)^```", text)):
         for node in ast.walk(ast.parse(block)):
-            if not isinstance(node, ast.Call) or "revision" not in {one.arg for one in node.keywords}:
-                continue
-            if ast.unparse(node.func) in ("load_dataset", "evaluate.load"):
+            if isinstance(node, ast.Call) and "revision" in {one.arg for one in node.keywords}:
                 named = {one.arg: ast.literal_eval(one.value) for one in node.keywords}
                 yield ast.unparse(node.func), [ast.literal_eval(one) for one in node.args], named
 
 
-def helps():
-    return [CliRunner().invoke(app, ["pull", kind, "--help"]).output for kind in ("datasets", "metrics", "results")]
-
-
-@pytest.fixture
-def filled(hub, monkeypatch):
-    """A server with the corpora that pages load and all measures, pushed by the owner whom the pages name."""
-    hub.add_user("swapbias", token="hf_swapbias")
+def test_every_pin_of_pages_cards_scripts_and_help_is_on_a_server_filled_from_here(hub, monkeypatch, tmp_path):
+    hub.add_user("swapbias", token="hf_swapbias")  # the owner whom the pages name
     monkeypatch.setenv("HF_TOKEN", "hf_swapbias")
-    every = [call for page in PAGES for call in calls(page.read_text())]
-    names = {given[0].removeprefix("swapbias/") for what, given, _ in every if what == "load_dataset"}
-    command("push", "datasets", *sorted(names), "--namespace", "swapbias")
+    pages = [page.read_text() for page in PAGES]
+    corpora = {given[0].removeprefix("swapbias/") for what, given, _ in calls(pages) if what == "load_dataset"}
+    command("push", "datasets", *sorted(corpora), "--namespace", "swapbias")
     command("push", "metrics", "--namespace", "swapbias")
-    return hub
-
-
-def test_every_pin_of_pages_cards_scripts_and_help_is_on_a_server_filled_from_here(filled, tmp_path):
-    kinds = {kind: [name for held, name in filled.repositories if held == kind] for kind in ("dataset", "space")}
-    cards = [filled.files(kind, name)["README.md"].decode() for kind, names in kinds.items() for name in names]
-    texts = [*(page.read_text() for page in PAGES), *cards]
-    found = [call for text in texts for call in calls(text)]
-    data = [(*given, named["split"], named["revision"]) for what, given, named in found if what == "load_dataset"]
-    measures = [(*given, named["revision"]) for what, given, named in found if what == "evaluate.load"]
-    assert len(data) > len(kinds["dataset"])  # one a card, and that of docs/hub.md
-    assert len(measures) > len(kinds["space"])
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD, json.dumps(data), json.dumps(measures)],
-        env=environment(filled, home=tmp_path / "home"), capture_output=True, text=True, check=False, cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    tags = {tag for kind, names in kinds.items() for name in names for tag in filled.tags(kind, name)}
+    every = list(hub.repositories)
+    assert sorted(name for _, name in every) == sorted(f"swapbias/{name}" for name in (*corpora, *metrics()))
+    cards = [hub.files(*key)["README.md"].decode() for key in every]
+    found = [*calls(pages), *calls(cards)]
+    assert {what for what, *_ in found} == {"load_dataset", "evaluate.load"}
+    assert len(found) > len(every) + 1  # one a card, and those of docs/hub.md
+    for what, (name, *config), named in found:
+        if what == "load_dataset":
+            files = hub.files("dataset", name, revision=named["revision"])
+            assert f"{config[0]}/{named['split']}-00000-of-00001.parquet" in files
+        else:
+            assert f"v{named['revision']}" in hub.tags("space", name)
+    tags = {tag for key in every for tag in hub.tags(*key)}
     scripts = [path.read_text() for path in sorted((ROOT / "scripts").glob("*.py"))]
-    for text in (*texts, *scripts, *helps()):
+    helps = [CliRunner().invoke(app, ["pull", kind, "--help"]).output for kind in ("datasets", "metrics", "results")]
+    for text in (*pages, *cards, *scripts, *helps):
         others = {tag for line in text.splitlines() if "uses: actions/" not in line for tag in TAG.findall(line)}
         assert others <= tags
-    owner, corpus = data[0][0].split("/")
-    command("pull", "datasets", owner, corpus, "--revision", data[0][3], "--out", tmp_path)
-    command("pull", "metrics", owner, "paired_gap", "--revision", f"v{swapbias.__version__}", "--out", tmp_path)
+    (tag,) = hub.tags("dataset", "swapbias/gendered_stigma")
+    command("pull", "datasets", "swapbias", "gendered_stigma", "--revision", tag, "--out", tmp_path)
+    command("pull", "metrics", "swapbias", "paired_gap", "--revision", f"v{swapbias.__version__}", "--out", tmp_path)

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 from importlib import import_module
 
 import pytest
@@ -18,8 +19,8 @@ from swapbias.runs import start
 from swapbias.runs.audit import resume
 from swapbias.runs.plan import read_request, settings_of
 from tests import tiny
+from tests.conftest import QUIET, files_below
 from tests.hub.clients import command
-from tests.hub.own_runs import QUIET
 
 NAME = "alice/bert"
 STUDY = ("gendered_stigma:rq1",)
@@ -27,18 +28,21 @@ SMALL = "group_packs:stigma_age"
 
 
 @pytest.fixture(scope="module")
-def versions(tmp_path_factory):
+def folder(tmp_path_factory):
+    return tiny.save("bert", tmp_path_factory.mktemp("bert") / "mine")
+
+
+@pytest.fixture(scope="module")
+def versions(folder, tmp_path_factory):
     """The files of two versions of a model: another head in the second."""
     import torch
     from transformers import BertForMaskedLM
 
-    folder = tiny.save("bert", tmp_path_factory.mktemp("bert"))
-    first = {path.name: path.read_bytes() for path in folder.iterdir()}
-    model = BertForMaskedLM.from_pretrained(folder)
+    model, later = BertForMaskedLM.from_pretrained(folder), tmp_path_factory.mktemp("later")
     with torch.no_grad():
         model.get_output_embeddings().bias += torch.arange(model.config.vocab_size) % 7
-    model.save_pretrained(folder)
-    return first, {path.name: path.read_bytes() for path in folder.iterdir()}
+    model.save_pretrained(later)
+    return files_below(folder), files_below(folder) | files_below(later)
 
 
 @pytest.fixture
@@ -64,13 +68,6 @@ def unconcluded(monkeypatch):
 def audited(model, folder, **more):
     asked = settings_of(model, STUDY, {}, limit=12, wordings=False)
     return start(asked, folder, cache=True, draw=False, **QUIET, **more)[0]
-
-
-def laid_out(files, folder):
-    folder.mkdir()
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-    return folder
 
 
 def pins(run):
@@ -116,9 +113,9 @@ def test_the_command_in_a_pull_request_gives_the_same_findings(pushed, versions,
     assert first == again
 
 
-def test_a_folder_is_the_model_of_the_hub_that_has_its_weights(pushed, versions, tmp_path):
+def test_a_folder_is_the_model_of_the_hub_that_has_its_weights(pushed, folder, versions, tmp_path):
     said = []
-    run = audited(str(laid_out(versions[0], tmp_path / "mine")), tmp_path / "run")
+    run = audited(str(folder), tmp_path / "run")
     wanted = ShareOptions(results="alice/audits", model=NAME, how=COMMIT, audited="mine", dry_run=True)
     share_run(run, wanted, Hub(), say=said.append)
     assert f"measured {NAME}, audited as mine, which has the same weights" in " ".join(said)
@@ -180,6 +177,6 @@ def test_a_revision_that_is_not_there_is_one_sentence(pushed, asked, capsys):
     assert told.count("\n") == 1
 
 
-def test_a_folder_with_an_at_sign_is_a_folder(versions, tmp_path):
-    scorer = load_scorer(laid_out(versions[0], tmp_path / "bert@v1"))
+def test_a_folder_with_an_at_sign_is_a_folder(folder, tmp_path):
+    scorer = load_scorer(shutil.copytree(folder, tmp_path / "bert@v1"))
     assert (scorer.model_id, len(scorer.identity["sha256"])) == ("bert@v1", 64)

@@ -1,7 +1,6 @@
 """What was published comes back whole, as the Hub lists it, or not at all, and never outside its folder."""
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -10,24 +9,27 @@ from swapbias.hub import datasets as building
 from swapbias.hub.client import Hub
 from swapbias.hub.commands import DATASET, METRIC, RESULTS, pull_repo as pull, wanted_repos
 from swapbias.hub.metric_spaces import space_files
-from swapbias.studies.catalogue import load_corpus, load_prompts, metric_path
+from swapbias.studies.catalogue import load_corpus, load_prompts
 from tests.conftest import files_below
 from tests.hub.clients import command
 from tests.hub.shared_runs import shared
 
-CORPUS = "gendered_stigma"
+CORPUS = "occupation_sentiment"
+KEY = ("dataset", f"alice/{CORPUS}")
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
+def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("built")
     list(building.build(load_corpus(CORPUS), folder))
     return {name: held for name, held in files_below(folder / CORPUS).items() if name != building.MARKER}
 
 
-def metric_files(name):
-    found = (path for path in Path(metric_path(name)).iterdir() if path.suffix in (".py", ".md", ".txt"))
-    return {path.name: path.read_bytes() for path in found}
+@pytest.fixture
+def corpus(hub, built):
+    """The files of a corpus on the Hub."""
+    hub.add_repo(*KEY, files=built, tags=("v1.0.0",))
+    return built
 
 
 def contents(folder):
@@ -38,43 +40,39 @@ def contents(folder):
 def test_a_dataset_comes_back_as_it_was_published(hub, corpus, tmp_path):
     from datasets import load_dataset
 
-    commit = hub.add_repo("dataset", f"alice/{CORPUS}", files=corpus, tags=("v1.0.0",))
-    done = pull(Hub(), DATASET, f"alice/{CORPUS}", tmp_path, revision="v1.0.0")
-    whole = f"{len(corpus)} of {len(corpus)} files"
-    assert done == f"alice/{CORPUS} v1.0.0 ({commit[:8]}): {whole} in {tmp_path / CORPUS}"
-    got = contents(tmp_path / CORPUS)
-    assert got == corpus
+    done = pull(Hub(), DATASET, KEY[1], tmp_path, revision="v1.0.0")
+    whole, commit = f"{len(corpus)} of {len(corpus)} files", hub.tags(*KEY)["v1.0.0"][:8]
+    assert done == f"{KEY[1]} v1.0.0 ({commit}): {whole} in {tmp_path / CORPUS}"
+    assert contents(tmp_path / CORPUS) == corpus
     assert {*os.listdir(tmp_path)} == {CORPUS, "hf-home"}  # nothing is left beside it
-    read = load_dataset(str(tmp_path / CORPUS), "rq1", cache_dir=str(tmp_path / "cache"))["test"]
-    assert list(read) == list(load_prompts(CORPUS, "rq1"))
+    read = load_dataset(str(tmp_path / CORPUS), "sentences", cache_dir=str(tmp_path / "cache"))["test"]
+    assert list(read) == list(load_prompts(CORPUS, "sentences"))
 
 
 def test_pulling_again_fetches_nothing_until_there_is_a_new_commit(hub, corpus, tmp_path):
-    hub.add_repo("dataset", f"alice/{CORPUS}", files=corpus)
-    assert "unchanged" not in pull(Hub(), DATASET, f"alice/{CORPUS}", tmp_path)
+    assert "unchanged" not in pull(Hub(), DATASET, KEY[1], tmp_path)
     before = len([one for one in hub.log if "/resolve/" in one[1]])
-    assert "unchanged" in pull(Hub(), DATASET, f"alice/{CORPUS}", tmp_path)
+    assert "unchanged" in pull(Hub(), DATASET, KEY[1], tmp_path)
     assert len([one for one in hub.log if "/resolve/" in one[1]]) == before
-    withdrawn = tmp_path / CORPUS / "rq1" / "test-00001-of-00002.parquet"  # of an older commit
+    withdrawn = tmp_path / CORPUS / "sentences" / "test-00001-of-00002.parquet"  # of an older commit
     withdrawn.write_bytes(b"old")
     with pytest.raises(UsageError, match="is there already, not from this commit"):
-        pull(Hub(), DATASET, f"alice/{CORPUS}", tmp_path)
+        pull(Hub(), DATASET, KEY[1], tmp_path)
     withdrawn.unlink()
-    mine = tmp_path / CORPUS / "rq1" / "notes.txt"
+    mine = tmp_path / CORPUS / "sentences" / "notes.txt"
     mine.write_text("mine")
     newer = corpus["README.md"] + b"\nMore.\n"
-    hub.push("dataset", f"alice/{CORPUS}", {"README.md": newer})
+    hub.push(*KEY, {"README.md": newer})
     with pytest.raises(UsageError, match=r"is there already, not from this commit\. Move it"):
-        pull(Hub(), DATASET, f"alice/{CORPUS}", tmp_path)
+        pull(Hub(), DATASET, KEY[1], tmp_path)
     assert mine.read_text() == "mine"
-    pull(Hub(), DATASET, f"alice/{CORPUS}", tmp_path / "new")
+    pull(Hub(), DATASET, KEY[1], tmp_path / "new")
     assert (tmp_path / "new" / CORPUS / "README.md").read_bytes() == newer
 
 
-@pytest.mark.parametrize("path", ["README.md", "rq1/test-00000-of-00001.parquet"])
-def test_other_bytes_than_the_hub_lists_are_refused(hub, corpus, tmp_path, monkeypatch, path):
+@pytest.mark.parametrize("path", ["README.md", "sentences/test-00000-of-00001.parquet"])
+def test_other_bytes_than_the_hub_lists_are_refused(corpus, tmp_path, monkeypatch, path):
     """One file is listed by its sha256, the other by git's id."""
-    hub.add_repo("dataset", f"alice/{CORPUS}", files=corpus)
     fetch = Hub.fetch
 
     def other(*given):
@@ -84,25 +82,23 @@ def test_other_bytes_than_the_hub_lists_are_refused(hub, corpus, tmp_path, monke
 
     monkeypatch.setattr(Hub, "fetch", other)
     with pytest.raises(HubError, match="other files came than it lists"):
-        pull(Hub(), DATASET, f"alice/{CORPUS}", tmp_path / "out")
+        pull(Hub(), DATASET, KEY[1], tmp_path / "out")
     assert contents(tmp_path / "out") == {}
 
 
-def test_what_is_put_into_the_empty_folder_meanwhile_stays(hub, corpus, tmp_path, monkeypatch):
-    hub.add_repo("dataset", f"alice/{CORPUS}", files=corpus)
+def test_what_is_put_into_the_empty_folder_meanwhile_stays(corpus, tmp_path, monkeypatch):
     fetch, mine = Hub.fetch, tmp_path / CORPUS / "mine.txt"
     mine.parent.mkdir()
     monkeypatch.setattr(Hub, "fetch", lambda *given: (mine.write_text("mine"), fetch(*given))[1])
     with pytest.raises(OSError, match="not empty"):
-        pull(Hub(), DATASET, f"alice/{CORPUS}", tmp_path)
+        pull(Hub(), DATASET, KEY[1], tmp_path)
     assert contents(tmp_path / CORPUS) == {"mine.txt": b"mine"}
 
 
 def test_a_repository_that_moves_on_while_it_is_fetched_comes_as_it_was(hub, corpus, tmp_path):
-    hub.add_repo("dataset", f"alice/{CORPUS}", files=corpus)
-    hub.on("GET", r"/resolve/", lambda *_: hub.push("dataset", f"alice/{CORPUS}", {"README.md": b"later"}))
-    pull(Hub(), DATASET, f"alice/{CORPUS}", tmp_path)
-    assert len(hub.commits("dataset", f"alice/{CORPUS}")) == 2
+    hub.on("GET", r"/resolve/", lambda: hub.push(*KEY, {"README.md": b"later"}))
+    pull(Hub(), DATASET, KEY[1], tmp_path)
+    assert len(hub.commits(*KEY)) == 2
     assert (tmp_path / CORPUS / "README.md").read_bytes() == corpus["README.md"]
 
 
@@ -193,7 +189,7 @@ def test_all_that_the_package_knows_is_pulled_by_default(hub):
 
 def test_the_command_says_a_line_for_each_and_goes_on_after_trouble(hub, tmp_path, capsys):
     for name in ("paired_gap", "group_gap"):
-        hub.add_repo("space", f"alice/{name}", files=metric_files(name), sdk="gradio")
+        hub.add_repo("space", f"alice/{name}", files={f"{name}.py": b"x"}, sdk="gradio")
     hub.fail("GET", r"alice/group_gap/resolve", status=403, times=-1)
     hub.fail("HEAD", r"alice/group_gap/resolve", status=403, times=-1)
     out = str(tmp_path / "out")

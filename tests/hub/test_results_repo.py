@@ -5,7 +5,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from swapbias.hub.cards import RESULTS_BEGIN as BEGIN, load, results_card, split
+from swapbias.hub.cards import load, results_card, split
 from swapbias.hub.client import Hub, is_shared_name
 from swapbias.hub.shared_runs import load_all_shared, parquet
 from swapbias.studies.study import PROMPT_COLUMNS
@@ -13,36 +13,20 @@ from tests.hub.shared_runs import GAP, MANIFEST, shared
 
 
 def test_runs_are_read_at_one_commit_and_broken_ones_are_named(hub):
-    twice = shared("twice", found=[GAP, replace(GAP, higher_group="again")])
+    torn = {**shared("torn"), "runs/torn/results.json": b'{"swapbias": "0.1.0", "findings": ['}
     files = {
-        **shared("good"),
-        **shared("A"),
-        **shared("..."),
-        **shared("unfinished", status="running"),
-        **shared("held", credentialed=True),
-        **twice,
-        "runs/alone/results.json": b"{}",
-        "runs/torn/manifest.json": shared("torn")["runs/torn/manifest.json"],
-        "runs/torn/results.json": b'{"swapbias": "0.1.0", "findings": [',
-        "runs/deep/in/results.json": b"{}",
-        "README.md": b"# results\n",
-    }
+        **shared("good"), **shared("..."), **shared("A"), "runs/alone/results.json": b"{}",
+        **shared("held", credentialed=True), **torn, "runs/deep/in/results.json": b"{}", "README.md": b"# results\n",
+        **shared("twice", found=[GAP, replace(GAP, higher_group="again")]), **shared("unfinished", status="running"),
+    }  # fmt: skip
     hub.add_repo("dataset", "alice/results", files=files)
     runs, reasons = load_all_shared(Hub(), ["alice/results"])
     assert [one.name for one in runs] == ["good"]
     assert runs[0].found[0] == GAP
     assert runs[0].commit == hub.commits("dataset", "alice/results")[0][0]
-    wanted = [
-        "no name of",
-        "'A' is no name",
-        "manifest.json is missing",
-        "credentialed",
-        "no JSON",
-        "stands twice",
-        "not complete",
-    ]
-    for sentence, words in zip(reasons, wanted, strict=True):  # by the names of the runs
-        assert words in sentence
+    words = "no name of|'A' is no name|manifest.json is missing|credentialed|no JSON|stands twice|not complete"
+    for sentence, expected in zip(reasons, words.split("|"), strict=True):  # by the names of the runs
+        assert expected in sentence
 
 
 def test_a_run_that_changes_while_it_is_read_is_read_as_it_was(hub):
@@ -130,38 +114,13 @@ def test_scored_rows_that_no_audit_writes_are_refused(hub, content):
         run.items["gendered_stigma"]
 
 
-PATHS = ["runs/x-1/results.json"]
-OURS = [
-    {
-        "config_name": "findings",
-        "default": True,
-        "data_files": [{"split": "train", "path": "runs/*/findings.parquet"}],
-    }
-]
-
-
-def card(existing="", name="x-1", paths=PATHS, **changed):
-    return results_card("o/r", name, [GAP], {**MANIFEST, **changed}, paths, existing)
-
-
-def test_the_owners_keys_tags_configs_and_texts_stay():
-    theirs = (
-        "---\nlicense: cc-by-4.0\npretty_name: Audits of the lab\ntags: [lab,  bias]\n"
-        "configs:\n- config_name: extra\n  data_files: extra/*.csv\n---\n# The lab\n\nOur words.\n"
-    )
-    made = card(theirs)
-    header = load(split(made).header, "card")
-    assert "license: cc-by-4.0\npretty_name: Audits of the lab\n" in made
-    assert header["tags"] == ["lab", "bias", "fairness", "swapbias"]
-    assert header["configs"] == [*OURS, {"config_name": "extra", "data_files": "extra/*.csv"}]
-    assert f"---\n# The lab\n\nOur words.\n\n{BEGIN}\n" in made
-    below = made + "\nMore words.\n"
-    assert card(below) == below
-
-
 def test_the_parts_of_other_runs_stay_while_their_folders_do():
-    both = card(card(), name="y-2", paths=[*PATHS, "runs/y-2/items/gendered_stigma.parquet"])
+    def card(name, *paths, existing=""):
+        return results_card("o/r", name, [GAP], MANIFEST, paths, existing)
+
+    first, second = "runs/x-1/results.json", "runs/y-2/items/gendered_stigma.parquet"
+    both = card("y-2", first, second, existing=card("x-1", first))
     assert both.index("\n## x-1\n") < both.index("\n## y-2\n")
     names = [one["config_name"] for one in load(split(both).header, "card")["configs"]]
     assert names == ["findings", "y-2-gendered_stigma"]
-    assert "\n## x-1\n" not in card(both, name="y-2", paths=["runs/y-2/results.json"])
+    assert "\n## x-1\n" not in card("y-2", second, existing=both)

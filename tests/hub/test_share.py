@@ -3,34 +3,57 @@
 import hashlib
 import re
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import yaml
 
 from swapbias import Audit
 from swapbias.errors import HubError, UsageError
-from swapbias.hub.cards import markdown, prompts_read
+from swapbias.hub import shared_runs
+from swapbias.hub.cards import BEGIN, END, TAGS, markdown, prompts_read, with_keys
 from swapbias.hub.client import Hub, Repo
-from swapbias.hub.shared_runs import (
-    COMMIT,
-    PULL_REQUEST,
-    TITLE,
-    ShareOptions,
-    commit_read,
-    findings_of,
-    share_run as share,
-)
+from swapbias.hub.shared_runs import COMMIT, PULL_REQUEST, TITLE, commit_read, findings_of
 from swapbias.privacy import credentialed
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.studies.catalogue import load_corpus
-from tests.hub.card_findings import without_section
 from tests.hub.clients import command, writes
-from tests.hub.own_runs import QUIET, edited, limited
+from tests.hub.own_runs import MODEL, QUIET, README, WEIGHTS, edited, limited, of_weights
 from tests.hub.shared_runs import GAP
-from tests.hub.sharing_runs import COMMITS, EVAL, MODEL, README, WEIGHTS, of_weights, own, propose, put, statuses
 
-pytestmark = pytest.mark.usefixtures("packed_once")
+COMMITS, EVAL = r"/api/models/.*/commit/", ".eval_results/swapbias.yaml"
+packed = cache(shared_runs.bundle_run)
+
+
+@pytest.fixture(autouse=True)
+def packed_once(monkeypatch):
+    """Packing draws every figure: runs that nobody edits are packed once (``test_bundle`` tests packing itself)."""
+    monkeypatch.setattr(shared_runs, "bundle_run", packed)
+
+
+def put(run, results="alice/audits", *, say=str, **more):
+    return shared_runs.share_run(run, shared_runs.ShareOptions(results=results, **more), Hub(), say=say)
+
+
+def own(run, **more):
+    return put(run, model="alice/m", how=COMMIT, audited=MODEL, **more)
+
+
+def propose(run, model="bob/m", **more):
+    usual = {"results": "alice/open", "public": True, "how": PULL_REQUEST, "audited": MODEL}
+    return put(run, **{**usual, **more}, model=model)
+
+
+def statuses(done):
+    return [one.status for one in done]
+
+
+def without_section(card):
+    """A card without the section that was added to its end."""
+    before, _, section = card.partition(f"\n{BEGIN}")
+    assert section.index(END) == len(section) - len(f"{END}\n")
+    return before
 
 
 def test_a_credentialed_run_is_refused_before_anything_is_asked_of_the_hub(hub, run, tmp_path):
@@ -39,32 +62,27 @@ def test_a_credentialed_run_is_refused_before_anything_is_asked_of_the_hub(hub, 
     for more in ({}, {"findings_only": True}, {"dry_run": True}, {"model": "alice/m", "how": COMMIT}):
         with pytest.raises(UsageError, match="credentialed clinical data"):
             put(held, **more)
-    with pytest.raises(UsageError, match="credentialed clinical data"):
-        put(edited(run, tmp_path / "said", credentialed=True))
     assert hub.log == []
 
 
 def test_a_key_or_a_place_of_the_machine_stops_the_share_and_its_rehearsal(hub, run, monkeypatch, tmp_path):
     monkeypatch.setenv("SWAPBIAS_API_KEY", "is a doctor")  # stands in the texts of the scored prompts
-    with pytest.raises(UsageError, match=r"items/occupation_sentiment\.parquet holds the value of SWAPBIAS_API_KEY"):
-        put(run)
-    with pytest.raises(UsageError, match="holds the value of SWAPBIAS_API_KEY"):
-        put(run, dry_run=True)
-    assert ("dataset", "alice/audits") not in hub.repositories  # no empty one is left behind
-    monkeypatch.delenv("SWAPBIAS_API_KEY")
     place = tmp_path / "place"
     told = [{"study": "occupation_sentiment", "experiment": "x", "reason": f"no file {place} here"}]
-    held = edited(run, place, skipped=told)
-    for more in ({}, {"dry_run": True}):
-        with pytest.raises(UsageError, match="names a place of this machine"):
-            put(held, **more)
-    assert ("dataset", "alice/audits") not in hub.repositories
+    named = edited(run, place, skipped=told)
+    for dry_run in (False, True):
+        with pytest.raises(UsageError, match=r"occupation_sentiment\.parquet holds the value of SWAPBIAS_API_KEY"):
+            put(run, dry_run=dry_run)
+        with monkeypatch.context() as patch:
+            patch.delenv("SWAPBIAS_API_KEY")
+            with pytest.raises(UsageError, match="names a place of this machine"):
+                put(named, dry_run=dry_run)
+    assert ("dataset", "alice/audits") not in hub.repositories  # no empty one is left behind
 
 
 def test_a_dry_run_writes_nothing_and_names_every_file(models, run):
     said = []
-    wanted = ShareOptions(results="alice/audits", dry_run=True)
-    assert statuses(share(run, wanted, Hub(), say=said.append)) == ["would be created"]
+    assert statuses(put(run, dry_run=True, say=said.append)) == ["would be created"]
     assert writes(models) == []
     put(run)
     there = {path for path in models.files("dataset", "alice/audits") if path != ".gitattributes"}
@@ -110,38 +128,42 @@ def test_trouble_is_one_sentence_and_never_shows_the_token(models, run, capsys, 
         assert told.err.count("\n") == 1
 
 
-def test_results_go_to_a_private_repository_once(hub, run):
+def test_results_go_to_a_private_repository_once_and_are_updated_in_place(hub, run, later_run, tmp_path):
+    key = ("dataset", "alice/audits")
     assert statuses(put(run)) == ["created"]
-    assert hub.repo("dataset", "alice/audits").private
-    held = set(hub.files("dataset", "alice/audits"))
-    name = next(path.split("/")[1] for path in held if path.startswith("runs/"))
+    assert hub.repo(*key).private
+    paths = set(hub.files(*key))
+    (name,) = {path.split("/")[1] for path in paths if path.startswith("runs/")}
     parts = ("manifest.json", "results.json", "findings.csv", "report.html", "items/occupation_sentiment.parquet")
-    assert {f"runs/{name}/{part}" for part in parts} <= held
-    before = hub.commits("dataset", "alice/audits")
+    assert {f"runs/{name}/{part}" for part in parts} <= paths
+    before = hub.commits(*key)
     assert statuses(put(run)) == ["unchanged"]
-    assert hub.commits("dataset", "alice/audits") == before
-
-
-def test_auditing_again_updates_in_place_and_another_run_stands_beside(hub, run, later_run, tmp_path):
-    put(run)
-    paths = set(hub.files("dataset", "alice/audits"))
+    assert hub.commits(*key) == before
     assert statuses(put(later_run)) == ["updated"]
-    assert set(hub.files("dataset", "alice/audits")) == paths
+    assert set(hub.files(*key)) == paths
+    # A figure that the run lost goes, and nothing else does. What its owner wrote into the card stays.
+    card = with_keys(hub.files(*key)["README.md"].decode(), OWNED, where="") + "\n## Notes\n\nBy alice.\n"
+    odd = {f"runs/{name}/figures/old.svg": b"<svg/>", "notes.md": b"mine", "README.md": card.encode()}
+    hub.push(*key, odd, "by hand")
+    assert statuses(put(later_run)) == ["updated"]
+    assert set(hub.files(*key)) == {*paths, "notes.md"}
+    # An audit of another seed stands beside it.
     put(edited(run, tmp_path / "seed", settings=run.manifest()["settings"] | {"seed": 7}))
-    runs = {path.split("/")[1] for path in hub.files("dataset", "alice/audits") if path.startswith("runs/")}
+    runs = {path.split("/")[1] for path in hub.files(*key) if path.startswith("runs/")}
     assert len(runs) == 2
-    card = hub.files("dataset", "alice/audits")["README.md"].decode()
-    assert all(name in card for name in runs)
+    after = hub.files(*key)["README.md"].decode()
+    assert all(f"\n## {one}\n" in after for one in runs)
+    assert after.endswith("\n\n## Notes\n\nBy alice.\n")
+    header = yaml.safe_load(after.split("---\n")[1])
+    ours = header["configs"][:3]  # the findings, and the prompts of each run
+    expected = OWNED | {"license": ["cc-by-4.0", "apache-2.0", "mit"], "configs": [*ours, *OWNED["configs"]]}
+    assert header == {**header, **expected}
 
 
-def test_a_run_that_lost_a_figure_loses_it_on_the_hub_and_nothing_else_goes(hub, run):
-    put(run)
-    name = next(path.split("/")[1] for path in hub.files("dataset", "alice/audits") if path.startswith("runs/"))
-    hub.push("dataset", "alice/audits", {f"runs/{name}/figures/old.svg": b"<svg/>", "notes.md": b"mine"}, "by hand")
-    put(run)
-    held = hub.files("dataset", "alice/audits")
-    assert f"runs/{name}/figures/old.svg" not in held
-    assert held["notes.md"] == b"mine"
+OWNED = {
+    "license": "cc-by-4.0", "pretty_name": "Audits of the lab", "homepage": "https://a.b", "tags": ["lab", *TAGS],
+    "configs": [{"config_name": "extra", "data_files": "extra/*.csv"}],
+}  # fmt: skip
 
 
 def test_a_repository_that_holds_something_else_is_left_alone(hub, run):
@@ -169,21 +191,6 @@ def test_visibility_is_never_changed_and_never_guessed(hub, run):
     put(run, results="alice/seen", public=True)
 
 
-def test_what_the_owner_wrote_into_the_card_stays(hub, run, tmp_path):
-    put(run)
-    card = hub.files("dataset", "alice/audits")["README.md"].decode()
-    edited_card = (
-        card.replace("pretty_name: ", "homepage: https://a.b\npretty_name: Our ", 1) + "\n## Notes\n\nBy alice.\n"
-    )
-    hub.push("dataset", "alice/audits", {"README.md": edited_card.encode()}, "by hand")
-    assert statuses(put(run)) == ["unchanged"]
-    put(edited(run, tmp_path / "seed", settings=run.manifest()["settings"] | {"seed": 7}))
-    after = hub.files("dataset", "alice/audits")["README.md"].decode()
-    assert "homepage: https://a.b\npretty_name: Our Bias audits in alice/audits\n" in after
-    assert after.endswith("\n\n## Notes\n\nBy alice.\n")
-    assert after.count("### ") > card.count("### ")  # the second run is listed
-
-
 def test_nothing_is_written_to_a_repository_that_turns_out_to_be_public(hub, run):
     hub.on("POST", "repos/create", lambda: hub.add_repo("dataset", "alice/audits", private=False))
     with pytest.raises(UsageError, match="Somebody changed alice/audits in between"):
@@ -198,17 +205,6 @@ def test_nothing_is_written_to_a_repository_that_turns_out_to_be_public(hub, run
     with pytest.raises(UsageError, match="Somebody changed alice/later in between"):
         put(run, results="alice/later")
     assert not hub.files("dataset", "alice/later")
-
-
-def test_the_card_says_what_was_read_in_place_of_the_studies_prompts(hub, run, tmp_path):
-    put(run)
-    assert "with the prompts of this study" in hub.files("dataset", "alice/audits")["README.md"].decode()
-    put(limited(run, tmp_path / "part", 40), results="alice/part")
-    part = hub.files("dataset", "alice/part")["README.md"].decode()
-    assert "Read: at most 40 rows of each table" in part
-
-
-TAG = f"v{load_corpus('occupation_sentiment').version}"
 
 
 @pytest.fixture(scope="module")
@@ -247,11 +243,20 @@ def test_sharing_twice_changes_nothing_even_when_others_shared_in_between(models
     assert models.commits("model", "alice/m") == before
 
 
-def test_a_card_that_cannot_be_added_to_stops_everything_before_anything_is_written(models, run):
-    models.push("model", "alice/m", {"README.md": b"---\n{ a: b\n---\n# M\n"}, "broken")
-    with pytest.raises(ValueError, match=r"alice/m/README\.md"):
-        own(run)
-    assert not [path for method, path, _ in models.log if method == "POST" and "create" in path]
+@pytest.mark.parametrize(
+    ("there", "message"),
+    [
+        ({"README.md": b"---\n{ a: b\n---\n# M\n"}, r"alice/m/README\.md"),
+        ({"model.safetensors": b"trained further"}, "alice/m has other weights than"),
+    ],
+    ids=["card", "weights"],
+)
+def test_a_page_that_cannot_be_added_to_stops_everything_before_anything_is_written(models, run, there, message):
+    models.push("model", "alice/m", there)
+    for dry_run in (True, False):
+        with pytest.raises(ValueError, match=message):
+            own(run, dry_run=dry_run)
+    assert writes(models) == []
 
 
 def test_when_the_card_fails_the_results_stay_and_the_next_try_finishes(models, run):
@@ -279,7 +284,6 @@ def test_somebody_who_writes_in_between_is_not_overwritten(models, run):
 def test_a_second_study_stands_beside_the_first_and_each_is_replaced_alone(models, run, later_run, other_study):
     models.add_repo("dataset", "swapbias/social_distance", tags=[f"v{load_corpus('social_distance').version}"])
     own(run)
-    alone = models.files("model", "alice/m")["README.md"].decode()
     own(other_study)
     both = models.files("model", "alice/m")["README.md"].decode()
     assert both.count("## Bias audit") == 1
@@ -296,17 +300,17 @@ def test_a_second_study_stands_beside_the_first_and_each_is_replaced_alone(model
     assert "−20.0 points" in later
     assert "−10.0 points" not in later
     assert without_section(later) == README
-    assert alone != later
 
 
 def test_a_part_of_the_prompts_or_other_rows_are_not_listed_as_the_data_set(models, run, tmp_path):
-    commit = models.add_repo("dataset", "swapbias/occupation_sentiment", tags=[TAG])
+    (commit, _), *_ = models.commits("dataset", "swapbias/occupation_sentiment")
     corpora = [{**one, "sha256": "00" * 32} for one in run.manifest()["corpora"]]  # of a later table
     own(edited(run, tmp_path / "older", corpora=corpora), findings_only=True)
     assert EVAL not in models.files("model", "alice/m")
     own(limited(run, tmp_path / "part", 40))
     assert EVAL not in models.files("model", "alice/m")
-    assert "Read: at most 40 rows of each table" in models.files("model", "alice/m")["README.md"].decode()
+    for key in (("model", "alice/m"), ("dataset", "alice/audits")):
+        assert "Read: at most 40 rows of each table" in models.files(*key)["README.md"].decode()
     own(run)
     (whole,) = entries_of(models)
     assert whole["dataset"]["revision"] == commit
@@ -398,15 +402,6 @@ def test_a_model_is_the_one_on_the_hub_by_commit_or_weights_pickled_where_there_
         weights_of(models, identity, "bob/old")
 
 
-def test_other_weights_refuse_a_share_before_anything_is_written(models, run):
-    models.push("model", "alice/m", {"model.safetensors": b"trained further"}, "more")
-    with pytest.raises(UsageError, match="alice/m has other weights than"):
-        own(run)
-    with pytest.raises(UsageError, match="alice/m has other weights than"):
-        own(run, dry_run=True)
-    assert ("dataset", "alice/audits") not in models.repositories
-
-
 def test_a_strangers_model_gets_two_files_in_a_pull_request_and_nothing_else(models, run):
     assert statuses(propose(run)) == ["created", "pull request opened"]
     (one,) = models.repo("model", "bob/m").pulls
@@ -421,13 +416,15 @@ def test_a_strangers_model_gets_two_files_in_a_pull_request_and_nothing_else(mod
     assert (one.author, one.status) == ("alice", "open")
 
 
-def test_nothing_is_proposed_unasked(models, run):
+def test_nothing_is_proposed_unasked_nor_a_part_of_the_prompts_beside_whole_audits(models, run, tmp_path):
     with pytest.raises(UsageError, match="Add --create-pr"):
         propose(run, how="")
     with pytest.raises(UsageError, match="not yours, and nobody writes to it unasked"):
         propose(run, how=COMMIT)
     with pytest.raises(UsageError, match="could not open private results"):
         propose(run, results="alice/audits", public=False)
+    with pytest.raises(UsageError, match="The run read at most 40 rows of each table"):
+        propose(limited(run, tmp_path / "part", 40))
     assert models.repo("model", "bob/m").pulls == []
     assert writes(models) == []
 
@@ -443,13 +440,6 @@ def test_an_open_pull_request_is_not_doubled_nor_the_same_numbers_proposed_again
     again = edited(run, tmp_path / "again", finished="2031-01-01T00:00:00+00:00")
     assert statuses(propose(again)) == ["updated", "not proposed again: pull request 1 is closed"]
     assert statuses(propose(again, again=True))[1] == "pull request opened"
-
-
-def test_a_part_of_the_prompts_is_not_proposed_beside_whole_audits(models, run, tmp_path):
-    part = limited(run, tmp_path / "part", 40)
-    with pytest.raises(UsageError, match="The run read at most 40 rows of each table"):
-        propose(part)
-    assert writes(models) == []
 
 
 def test_what_the_owners_took_out_after_they_merged_it_is_not_proposed_again(models, run):
@@ -468,24 +458,14 @@ def test_a_model_without_pull_requests_is_refused_before_anything_is_published(h
     assert ("dataset", "alice/open") not in hub.repositories
 
 
-def test_a_rehearsal_tells_what_would_happen_to_the_pull_request(models, run, later_run):
+def test_a_rehearsal_tells_what_would_happen_to_the_pull_request(models, run):
     said = []
-
-    def rehearsed(one):
-        said.clear()
-        wanted = ShareOptions(
-            results="alice/open", model="bob/m", how=PULL_REQUEST, audited=MODEL, public=True, dry_run=True
-        )
-        return statuses(share(one, wanted, Hub(), say=said.append))
-
-    assert rehearsed(run) == ["would be created", "pull request would be opened"]
+    done = propose(run, dry_run=True, say=said.append)
+    assert statuses(done) == ["would be created", "pull request would be opened"]
     shown = "\n".join(said)
     assert f"Title: {TITLE}" in shown
     assert "Description: Gap" in shown
     assert "Adds this with intervals, limits and the command that repeats it to the card" in shown
     assert "value: 0.9" in shown
     propose(run)
-    assert rehearsed(run) == ["unchanged", "not proposed again: pull request 1 is open"]
-    assert rehearsed(later_run) == ["would be updated", "not proposed again: pull request 1 is open"]
-    models.repo("model", "bob/m").pulls[0].status = "closed"
-    assert rehearsed(run) == ["unchanged", "not proposed again: pull request 1 is closed"]
+    assert statuses(propose(run, dry_run=True)) == ["unchanged", "not proposed again: pull request 1 is open"]

@@ -23,7 +23,7 @@ from swapbias.hub.metric_spaces import standing_alone
 from swapbias.measures import module_info
 from swapbias.studies.catalogue import metric_path, metrics
 from tests.conftest import ROOT
-from tests.hub.clients import command, environment
+from tests.hub.clients import environment
 from tests.hub.server import LocalHub
 
 VERSION = "9.8.7"
@@ -41,18 +41,24 @@ def section(card, title):
     return re.split(r"^## ", card.split(f"\n## {title}\n")[1], flags=re.MULTILINE)[0]
 
 
-def documentation(file):
-    """The text that evaluate shows for a module's inputs."""
-    for node in ast.parse(file.read_text()).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_KWARGS_DESCRIPTION":
-            return ast.literal_eval(node.value)
-    raise AssertionError(f"{file.name} has no _KWARGS_DESCRIPTION")
+def source(name):
+    return (Path(metric_path(name)) / f"{name}.py").read_text()
+
+
+def readme(name):
+    return (Path(metric_path(name)) / "README.md").read_text()
+
+
+def constant(name, wanted):
+    """A text of a metric's module: ``_KWARGS_DESCRIPTION`` is what evaluate shows for its inputs."""
+    found = (one for one in ast.parse(source(name)).body if isinstance(one, ast.Assign))
+    return next(ast.literal_eval(one.value) for one in found if ast.unparse(one.targets[0]) == wanted)
 
 
 @cache
 def worked_example(name):
     """What a metric gives for the example in its own documentation, computed now."""
-    test = doctest.DocTestParser().get_doctest(documentation(Path(metric_path(name)) / f"{name}.py"), {}, name, "", 0)
+    test = doctest.DocTestParser().get_doctest(constant(name, "_KWARGS_DESCRIPTION"), {}, name, "", 0)
     assert not doctest.DocTestRunner(verbose=False).run(test, clear_globs=False).failed, name
     return dict(test.globs["result"])
 
@@ -97,23 +103,21 @@ def test_code_that_a_space_could_not_run_is_refused(line):
 
 
 def test_a_citation_is_of_the_package_and_of_the_study_that_the_card_names():
-    entry = re.compile(r"^@\w+\{([^,\s]+),\n.*?^\}", re.MULTILINE | re.DOTALL)
-    known = {
-        one[1]: " ".join(one[0].split()) for one in entry.finditer((ROOT / "datasets_src/references.bib").read_text())
-    }
+    def entries(text):
+        entry = re.compile(r"^@\w+\{([^,\s]+),\n.*?^\}", re.MULTILINE | re.DOTALL)
+        return {one[1]: " ".join(one[0].split()) for one in entry.finditer(text)}
+
+    known = entries((ROOT / "datasets_src/references.bib").read_text())
     package = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     for name in metrics():
-        tree = ast.parse((Path(metric_path(name)) / f"{name}.py").read_text())
-        told = next(ast.literal_eval(one.value) for one in tree.body if getattr(one, "targets", None)
-                    and ast.unparse(one.targets[0]) == "_CITATION")  # fmt: skip
-        shown = {one[1]: " ".join(one[0].split()) for one in entry.finditer(module_info("", "", told)["citation"])}
-        cited, software = shown, shown.pop("swapbias")
+        cited = entries(module_info("", "", constant(name, "_CITATION"))["citation"])
+        software = cited.pop("swapbias")
         assert f"title = {{{package['title']}}}" in software
         assert f"author = {{{{{package['authors'][0]['name']}}}}}" in software
         assert "url = {https://github.com/swapbias/swapbias}" in software
         assert cited, name
         assert cited == {key: known[key] for key in cited}
-        sources = section((Path(metric_path(name)) / "README.md").read_text(), "Sources")
+        sources = section(readme(name), "Sources")
         assert all(key.split("-")[0] in sources.lower() for key in cited), name
 
 
@@ -128,33 +132,30 @@ def test_a_card_is_a_space_with_a_form_and_loads_its_own_name_at_its_own_version
         assert f'= evaluate.load("lab/{name}", revision="{VERSION}")\n' in examples, name
         assert "metric_path" not in body + files[f"{name}.py"].decode(), name
         assert spaces.NOT_A_RANKING in section(body, "Limits")
-        assert "## Anchor values" in (Path(metric_path(name)) / "README.md").read_text()
+        assert "## Anchor values" in readme(name)
 
 
 def test_the_output_in_a_card_is_what_the_module_computes(built):
     for name, files in built.items():
         now = output_block(worked_example(name))
-        assert now in (Path(metric_path(name)) / "README.md").read_text(), name
+        assert now in readme(name), name
         assert now in files["README.md"].decode(), name
     # By hand: the differences .5, .75 and .25 have the mean .5 and the standard deviation .25.
     lines = section(built["paired_gap"]["README.md"].decode(), "Worked example").splitlines()
     assert {"value          0.5", "effect_size_z  2", "n              3"} <= set(lines)
 
 
-@pytest.mark.parametrize("name", metrics())
-def test_a_card_names_every_input_and_every_key(name, built):
-    card = built[name]["README.md"].decode()
-    tree = ast.parse(built[name][f"{name}.py"].decode())
-    compute = next(one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and one.name == "_compute")
-    inputs = section(card, "Inputs")
-    assert all(f"`{argument.arg}`" in inputs for argument in compute.args.args if argument.arg != "self")
-    returned = section(card, "What it returns") + section(card, "Inputs")
+def test_a_card_names_every_input_and_every_key(built):
     groups = "_(female|male|stigmatized|other|unspecified)$"
-    several = "_LABEL" if name == "lexicon_mass" else "_GROUP"
-    for key in worked_example(name):
-        if key in ("female", "male") or (key.startswith("share_") and name == "answer_bias"):
-            continue  # labels of the example's lexicon; a row "share_correct_pro ... share_other_anti"
-        assert f"`{re.sub(groups, several, key)}`" in returned, key
+    for name, files in built.items():
+        card, tree = files["README.md"].decode(), ast.parse(files[f"{name}.py"].decode())
+        compute = next(one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and one.name == "_compute")
+        inputs, several = section(card, "Inputs"), "_LABEL" if name == "lexicon_mass" else "_GROUP"
+        assert all(f"`{argument.arg}`" in inputs for argument in compute.args.args if argument.arg != "self"), name
+        for key in worked_example(name):
+            if key in ("female", "male") or (key.startswith("share_") and name == "answer_bias"):
+                continue  # labels of the example's lexicon; a row "share_correct_pro ... share_other_anti"
+            assert f"`{re.sub(groups, several, key)}`" in section(card, "What it returns") + inputs, key
 
 
 GRADIO = Path(os.environ.get("GRADIO_PYTHON") or ROOT / "build/gradio/bin/python")
@@ -225,18 +226,16 @@ print(json.dumps(found))
 def test_a_published_metric_computes_without_the_package_what_it_computes_to_the_last_bit(built, tmp_path):
     codes = {}
     for name in built:
-        text = documentation(Path(metric_path(name)) / f"{name}.py")
-        code = "".join(one.source for one in doctest.DocTestParser().get_examples(text))
+        examples = doctest.DocTestParser().get_examples(constant(name, "_KWARGS_DESCRIPTION"))
+        code = "".join(one.source for one in examples).replace("import evaluate, swapbias", "import evaluate")
         codes[name] = code.replace(f'swapbias.metric_path("{name}")', f'"lab/{name}", revision="{VERSION}"')
-        codes[name] = codes[name].replace("import evaluate, swapbias", "import evaluate")
         assert "swapbias" not in codes[name]
     with LocalHub() as hub:
         hub.add_user("ann", token="hf_ann", orgs=("lab",))
         for index, (name, files) in enumerate(built.items()):
-            hub.add_repo(
-                "space", f"lab/{name}", files=files, private=index % 2 == 1, sdk="gradio", tags=[f"v{VERSION}"]
-            )
-            hub.push("space", f"lab/{name}", {f"{name}.py": b"raise SystemExit('not the tagged one')"})
+            key = ("space", f"lab/{name}")
+            hub.add_repo(*key, files=files, private=index % 2 == 1, sdk="gradio", tags=[f"v{VERSION}"])
+            hub.push(*key, {f"{name}.py": b"raise SystemExit('not the tagged one')"})
         online = environment(hub, home=tmp_path / "hf", token="hf_ann")
         command = [sys.executable, "-c", LOADING]
         done = subprocess.run(
@@ -250,35 +249,12 @@ def test_a_published_metric_computes_without_the_package_what_it_computes_to_the
         assert f"lab--{name}" in module  # it is the downloaded one
 
 
-NAME = "leakage_uar"
-REPO = f"lab/{NAME}"
-TAG = f"v{__version__}"
-
-
-def push(name=NAME, **options):
-    lines = []
-    done = spaces.push_metric(Hub(), name, namespace="lab", say=lines.append, **options)
-    return done, lines
-
-
-def published():
-    """The files as a push writes them."""
-    return spaces.space_files(NAME, namespace="lab", version=__version__)
-
-
 def test_a_push_makes_a_space_with_one_commit_under_the_tag_of_the_release(hub):
-    done, _ = push()
-    commits = hub.commits("space", REPO)
-    assert (done.status, hub.repo("space", REPO).sdk, hub.repo("space", REPO).private) == ("created", "gradio", False)
-    assert [title for _, title in commits].count(f"Push {NAME} {TAG} with swapbias") == 1
-    assert hub.tags("space", REPO) == {TAG: commits[0][0]}
-    assert {path: data for path, data in hub.files("space", REPO).items() if path != ".gitattributes"} == published()
-
-
-def test_the_command_pushes_all_metrics_and_says_so(hub, capsys):
-    code = command("push", "metrics", "--namespace", "lab", "--private")
-    out, err = capsys.readouterr()
-    assert (code, err) == (0, "")
-    assert sorted(name for _, name in hub.repositories) == [f"lab/{name}" for name in metrics()]
-    assert all(hub.tags("space", f"lab/{name}") for name in metrics())
-    assert len(re.findall(rf"^lab/\w+: created \(private\), {TAG}", out, flags=re.MULTILINE)) == len(metrics())
+    name, key, tag = "leakage_uar", ("space", "lab/leakage_uar"), f"v{__version__}"
+    done = spaces.push_metric(Hub(), name, namespace="lab", say=str)
+    commits = hub.commits(*key)
+    assert (done.status, hub.repo(*key).sdk, hub.repo(*key).private) == ("created", "gradio", False)
+    assert [title for _, title in commits].count(f"Push {name} {tag} with swapbias") == 1
+    assert hub.tags(*key) == {tag: commits[0][0]}
+    files = spaces.space_files(name, namespace="lab", version=__version__)
+    assert {path: data for path, data in hub.files(*key).items() if path != ".gitattributes"} == files

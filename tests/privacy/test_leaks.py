@@ -22,13 +22,10 @@ from swapbias.studies import new_study, own_corpus, study_files
 from swapbias.swapping import Job, swap_files
 from tests.cli.test_cli import swapbias
 from tests.conftest import ROOT, files_below
-from tests.hub.clients import OLD_UPLOAD, online
-from tests.hub.own_runs import ASKED, QUIET, audit_own
+from tests.hub.clients import online
+from tests.hub.own_runs import ASKED, MODEL, QUIET, WEIGHTS, audit_own, of_weights
 from tests.hub.server import LocalHub
-from tests.hub.sharing_runs import WEIGHTS, of_weights
 from tests.privacy.test_credentialed import commands
-
-pytestmark = pytest.mark.filterwarnings(f"ignore:{re.escape(OLD_UPLOAD)}:DeprecationWarning")
 
 # What is planted, by the place: one word each, in no other text.
 PLACES = {
@@ -185,7 +182,7 @@ def test_what_reaches_the_hub(planted, told, monkeypatch, tmp_path):
         hub.add_repo("model", "alice/m", files={"README.md": b"# Mine\n", **WEIGHTS})
         of_weights(run)
         with online(monkeypatch, hub, home=tmp_path / "hf", token="hf_alice"):
-            card = ("--model", "alice/m", "--audited", "tests.hub.own_runs:sentiment", "--commit")
+            card = ("--model", "alice/m", "--audited", MODEL, "--commit")
             told("share", run.folder, "--results", "alice/a", "--findings-only", *card, said=True)
             held = {
                 f"{kind}/{name}/{path}": content
