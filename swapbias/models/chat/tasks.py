@@ -1,10 +1,8 @@
 """The chat experiments of every study as tasks of inspect_ai: importing this registers them (``inspect eval``)."""
 
-from collections.abc import Callable
-
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser, GenerateConfig
+from inspect_ai.model import GenerateConfig
 from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer
 from inspect_ai.solver import TaskState
 
@@ -21,10 +19,6 @@ from swapbias.studies import (
     studies,
     turns,
 )
-
-_MESSAGES: dict[str, Callable[..., ChatMessage]] = {
-    "system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant,
-}  # fmt: skip
 
 
 def chat_experiments(study: str) -> list[Experiment]:
@@ -45,7 +39,7 @@ def study_task(study: str) -> Task:
     samples = [
         Sample(
             id=name,
-            input=[_MESSAGES[one["role"]](content=one["content"]) for one in turns(prompt.text)],
+            input=turns(prompt.text),  # made to messages there
             metadata={"group": f"{prompt.experiment}/{prompt.group}"},
         )
         for name, prompt in chat_prompts(study).items()
