@@ -139,16 +139,13 @@ def settable(made: Any) -> Iterator[tuple[Field[Any], Any]]:
     return ((one, hints[one.name]) for one in fields(made) if "help" in one.metadata)
 
 
-def written(name: str, value: Any = None) -> str:
-    """A setting as the command line has it: ``--trials 3``, ``-M temperature=0``; without a value its name.
+def written(name: str) -> str:
+    """The name of a setting as the command line has it.
 
-    >>> written("trials", 3), written("max_tokens", 10), written("no_seed", True), written("judge")
-    ('--trials 3', '-M max-tokens=10', '-M no-seed', '-M judge')
+    >>> written("trials"), written("max_tokens")
+    ('--trials', '-M max-tokens')
     """
-    key, text = name.replace("_", "-"), "" if value in (None, True) else str(value)
-    if name in FLAGS:
-        return f"--{key} {text}".rstrip()
-    return f"-M {key}={text}" if text else f"-M {key}"
+    return f"{'--' if name in FLAGS else '-M '}{name.replace('_', '-')}"
 
 
 def validated(made: type[T]) -> type[T]:

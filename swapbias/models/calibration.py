@@ -11,7 +11,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
 from swapbias.files import cache_dir, locked
-from swapbias.models.base import Bar, LoadOptions, Progress, no_bar, silent
+from swapbias.models.base import Bar, LoadOptions, Progress, no_bar
 from swapbias.models.loading import quiet
 from swapbias.models.masked import MaskedScorer
 from swapbias.privacy import atomic_directory
@@ -69,7 +69,7 @@ def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_p
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model, tokenizer = train(rows, on_progress=on_progress)
+            model, tokenizer = train(rows, on_progress)
         with quiet(), atomic_directory(folder) as making:
             model.save_pretrained(making)
             tokenizer.save_pretrained(making)
@@ -79,9 +79,7 @@ def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_p
         torch.set_num_threads(threads)
 
 
-def train(
-    rows: Sequence[Mapping[str, str]], *, steps: int = STEPS, on_progress: Progress = silent
-) -> tuple[Any, Any]:
+def train(rows: Sequence[Mapping[str, str]], on_progress: Progress) -> tuple[Any, Any]:
     """Train on the sentences of the prompts with their subjects as planted; about 46,000 weights."""
     frames = {row["text"]: row["label"] for row in rows}
     tokenizer = _tokenizer(list(frames))
@@ -100,9 +98,9 @@ def train(
     model: Any = BertForMaskedLM(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min(1.0, (step + 1) / WARM_UP) * (1 - step / steps)
+        optimizer, lambda step: min(1.0, (step + 1) / WARM_UP) * (1 - step / STEPS)
     )
-    for _ in range(steps):
+    for _ in range(STEPS):
         chosen = torch.randperm(len(tokens))[:BATCH]
         batch = tokens[chosen]
         # At the subject the loss is the cross-entropy averaged over every sentence that the planted shares make of a

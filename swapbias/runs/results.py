@@ -5,7 +5,7 @@ import re
 import shutil
 from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -19,7 +19,7 @@ from swapbias.errors import UsageError, need
 from swapbias.files import file_sha256, parse_json, unescape_csv_cell, write_whole
 from swapbias.findings import Finding, answer_counts, comparisons, findings_table
 from swapbias.measures import MEASURES, SPANS, Estimate
-from swapbias.models.clinical import Explained, NoteOptions, explain_mismatched
+from swapbias.models.clinical import NoteOptions, explain_mismatched
 from swapbias.notes import Notes
 from swapbias.privacy import is_credentialed, public_model, writing
 from swapbias.runs.plan import Settings, now
@@ -95,7 +95,7 @@ def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list
     manifest |= {"status": "stopped" if scoring.stop else "complete", "finished": now()}
     table = pd.DataFrame([row for rows in words.values() for row in rows])
     if explained := _explained(scoring, settings):
-        run.write_json(EXPLAINED, [asdict(one) for one in explained])
+        run.write_json(EXPLAINED, explained)
     write_results(run, Results(manifest, found, items, table), draw=draw)
     if not scoring.stop:
         manifest[SHA256] = run.sums()
@@ -141,9 +141,9 @@ def expected_numbers(study: str, notes: Notes, model: str) -> dict[tuple[str, ..
     return found
 
 
-def _explained(scoring: Scoring, settings: Settings) -> list[Explained]:
+def _explained(scoring: Scoring, settings: Settings) -> list[dict[str, Any]]:
     """Notes word by word; none that are credentialed, nor by chat models: each sample would be a request."""
-    found, most = list[Explained](), settings.of(NoteOptions).explain
+    found, most = list[dict[str, Any]](), settings.of(NoteOptions).explain
     for one in scoring.every.values() if most else ():
         task, reader = one.task, one.reader
         if task.notes is None or task.credentialed or "flips" not in task.experiment.rates or reader.kind == "chat":
@@ -152,7 +152,8 @@ def _explained(scoring: Scoring, settings: Settings) -> list[Explained]:
         mine = (rows["experiment"] == task.experiment.name) & (rows["model_id"] == reader.model_id)
         two = rows[mine & rows["group"].isin(task.experiment.compared)]
         try:
-            found += explain_mismatched(task.study.name, two, reader, most=most, seed=settings.seed)
+            explained = explain_mismatched(two, reader, most=most, seed=settings.seed)
+            found += [{"study": task.study.name, **words} for words in explained]
         except UsageError as error:  # LIME is an extra
             scoring.say(f"No explanation of the most mismatched note: {error}")
             break

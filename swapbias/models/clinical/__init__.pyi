@@ -1,2 +1,2 @@
 from .note_kind import NoteOptions as NoteOptions, note_conversations as note_conversations
-from .phenotype import Explained as Explained, explain_mismatched as explain_mismatched
+from .phenotype import explain_mismatched as explain_mismatched

@@ -5,7 +5,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -195,19 +195,6 @@ def load_phenotype_classifier(name: str, *, options: LoadOptions) -> ClassifierS
     return ClassifierScorer(scorer)
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """One note in both versions, by one classifier: scores, and words with their weight, of each group's version."""
-
-    study: str
-    model_id: str
-    phenotype: str
-    regime: str
-    pair_id: str
-    scores: Mapping[str, float]
-    words: Mapping[str, Sequence[tuple[str, float]]]
-
-
 def explain_pair(
     predict_proba: Callable[[list[str]], Any], texts: Mapping[str, str], *, seed: int = 0, samples: int = 1_000
 ) -> dict[str, list[tuple[str, float]]]:
@@ -241,8 +228,11 @@ def _probabilities(reader: Scorer, like: Prompt, texts: Sequence[str]) -> Floats
     return np.column_stack([1 - scores, scores])
 
 
-def explain_mismatched(study: str, rows: "pd.DataFrame", reader: Scorer, *, most: int, seed: int) -> list[Explained]:
-    """The ``most`` mismatched pairs of each phenotype and regime; the first is sampled most. UsageError: no LIME."""
+def explain_mismatched(rows: "pd.DataFrame", reader: Scorer, *, most: int, seed: int) -> list[dict[str, Any]]:
+    """The ``most`` mismatched pairs of each phenotype and regime; the first is sampled most. UsageError: no LIME.
+
+    Of each the score and the words with their weights (``explain_pair``) of each group's version.
+    """
     pairs = rows.pivot(index=["construct", "condition", "pair_id"], columns="group", values="score").dropna()
     if pairs.shape[1] != 2:
         return []
@@ -253,7 +243,7 @@ def explain_mismatched(study: str, rows: "pd.DataFrame", reader: Scorer, *, most
     for regime in regimes:
         for _, part in gaps[[regime]].groupby(level="condition", sort=False):
             chosen += [place for place in part.nlargest(most).index if place != chosen[0]]
-    found: list[Explained] = []
+    found: list[dict[str, Any]] = []
     for regime, phenotype, pair_id in chosen:
         place = (rows["construct"] == regime) & (rows["condition"] == phenotype) & (rows["pair_id"] == pair_id)
         pair = rows[place].set_index("group")
@@ -261,5 +251,6 @@ def explain_mismatched(study: str, rows: "pd.DataFrame", reader: Scorer, *, most
         read = partial(_probabilities, reader, Prompt(condition=str(phenotype), construct=str(regime)))
         words = explain_pair(read, pair["text"].to_dict(), seed=seed, samples=samples)
         scores = {str(group): float(score) for group, score in pair["score"].items()}
-        found.append(Explained(study, reader.model_id, str(phenotype), str(regime), str(pair_id), scores, words))
+        names = {"phenotype": str(phenotype), "regime": str(regime), "pair_id": str(pair_id)}
+        found.append({"model_id": reader.model_id, **names, "scores": scores, "words": words})
     return found
