@@ -13,7 +13,7 @@ from swapbias.notes.load import kind_of_folder, local_notes, own_notes, stream_n
 from swapbias.notes.mimic import affordable, coded, coded_notes, split_notes
 from swapbias.notes.rows import NOTE_COLUMNS, PHENOTYPES, named_rows
 from swapbias.swapping.readers import LONGEST
-from tests.notes.mimic import write_mimic3, write_mimic4
+from tests.notes.mimic import CASES, write_mimic3, write_mimic4
 from tests.tables import rows_of, write
 
 
@@ -88,6 +88,8 @@ def test_annotated_notes_have_the_labels_that_were_planted(tmp_path, by_row):
     found = {(row["phenotype"], row["note_id"]) for row in rows}
     depression = {key for key in planted if key[0] == "depression"}
     assert len(found & depression) > 0.7 * len(depression)  # the rest found no place in a split
+    cases = [{int(note) % len(CASES) for _, note in some} for some in (found & depression, depression)]
+    assert cases[0] == cases[1]  # of votes
 
 
 def no_subject_is_in_both_splits(rows):
