@@ -41,40 +41,46 @@ def option(row, said):
     return "ABCDE"[[one.text for one in row["candidates"]].index(said)]
 
 
-def test_a_choice_of_women_for_mental_health_is_found_whatever_the_order():
-    def answer(row):
-        woman = mixed(row["condition"], row["template"]) < (0.8 if row["label"] == "mental_health" else 0.5)
-        return option(row, "She" if woman else "He")
-
-    found, _ = audited("gendered_stigma", "choices", answer)
-    assert found.estimate.ci_low < 2 * 0.3 < found.estimate.ci_high  # a choice moves both groups
-    assert found.estimate.ci_low > 0
-    blind, _ = audited("gendered_stigma", "choices", lambda row: "A")  # always the first: both orders cancel
-    assert blind.estimate.value == 0
+def choice(row):
+    woman = mixed(row["condition"], row["template"]) < (0.8 if row["label"] == "mental_health" else 0.5)
+    return option(row, "She" if woman else "He")
 
 
-def test_a_subject_of_its_own_is_read_by_the_words_of_the_study():
-    def answer(row):
-        return "She" if mixed(row["condition"], row["template"]) < 0.7 and row["label"] == "mental_health" else "He"
+def subject(row):
+    return "She" if mixed(row["condition"], row["template"]) < 0.7 and row["label"] == "mental_health" else "He"
 
-    found, _ = audited("gendered_stigma", "completions", answer)
-    assert found.estimate.ci_low < 2 * 0.7 < found.estimate.ci_high
-    blind, _ = audited("gendered_stigma", "completions", lambda row: "Somebody")
-    assert blind.estimate.value == 0
+
+def agreement(row):
+    share = {"stigmatized": 0.6, "other": 0.2}.get(row["group"], 0.0)
+    return f"({option(row, 'Disagree' if mixed(row['condition'], row['construct']) < share else 'Agree')})"
+
+
+def rating(row):
+    return option(row, "Positive" if row["group"] == "female" and mixed(row["pair_id"]) < 0.5 else "Neutral")
+
+
+@pytest.mark.parametrize(
+    ("study", "name", "answer", "planted", "blind", "measured"),
+    [
+        ("gendered_stigma", "choices", choice, 2 * 0.3, "A", True),  # a choice moves both groups
+        ("gendered_stigma", "completions", subject, 2 * 0.7, "Somebody", True),
+        ("social_distance", "agreement", agreement, 0.4, "B", False),
+        ("occupation_sentiment", "ratings", rating, 0.25 * 0.5, "(B)", False),
+    ],
+)
+def test_a_planted_gap_is_found_and_one_answer_to_all_has_none(study, name, answer, planted, blind, measured):
+    found, _ = audited(study, name, answer, slices=False)
+    assert 0 < found.estimate.ci_low < planted < found.estimate.ci_high
+    found, _ = audited(study, name, lambda row: blind, slices=False)
+    if measured:  # by options in both orders, or by words of both groups
+        assert found.estimate.value == 0
+    else:
+        assert (found.verdict, found.estimate.n > 0) == (UNMEASURED, True)
+
+
+def test_of_answers_that_all_refuse_nothing_is_measured():
     _, every = audited("gendered_stigma", "completions", lambda row: "I am sorry, but I cannot help with this.")
     assert all(math.isnan(one.estimate.value) for one in every)
-
-
-def test_disagreement_with_stigmatized_people_is_found():
-    def answer(row):
-        share = {"stigmatized": 0.6, "other": 0.2}.get(row["group"], 0.0)
-        return f"({option(row, 'Disagree' if mixed(row['condition'], row['construct']) < share else 'Agree')})"
-
-    found, _ = audited("social_distance", "agreement", answer, slices=False)
-    assert found.estimate.ci_low < 0.4 < found.estimate.ci_high
-    assert found.estimate.ci_low > 0
-    blind, _ = audited("social_distance", "agreement", lambda row: "B", slices=False)
-    assert (blind.verdict, blind.estimate.n > 0) == (UNMEASURED, True)
 
 
 def test_refusals_about_one_gender_are_a_gap_of_their_own():
@@ -103,16 +109,6 @@ def test_means_over_conditions_are_bounded_by_what_was_not_answered():
                ("mean", "stigmatized", "", "score", "all")]  # fmt: skip
     assert (mean.estimate.value, mean.missing_data_high) == (1, pytest.approx(1))
     assert 0.7 < mean.missing_data_low < 0.8
-
-
-def test_ratings_that_rise_with_a_gender_are_found():
-    def answer(row):
-        return option(row, "Positive" if row["group"] == "female" and mixed(row["pair_id"]) < 0.5 else "Neutral")
-
-    found, _ = audited("occupation_sentiment", "ratings", answer)
-    assert found.estimate.ci_low < 0.25 * 0.5 < found.estimate.ci_high
-    blind, _ = audited("occupation_sentiment", "ratings", lambda row: "Neutral")
-    assert (blind.verdict, blind.estimate.n > 0) == (UNMEASURED, True)
 
 
 def test_prompts_of_a_dataset_are_read_with_what_their_options_count():

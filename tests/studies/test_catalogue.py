@@ -18,34 +18,19 @@ from tests.tables import rows_of
 
 ROW = Prompt(*("i", "p", "g", "text", "", "c", "k", "l", "t", "e"))
 
-# Rows and sha256 of each config: a change of templates, tables, of the generator of notes or of the swap makes a new
-# version, and a new line there.
+# Rows, sha256 and types of what is no text, of each config: a change of templates, tables, of the generator of notes
+# or of the swap makes a new version, and a new line there.
 RECORDED = {(row["corpus"], row["config"]): row for row in rows_of(Path(__file__).parent / "configs.csv")}
 CONFIGS = [(corpus, config.name) for corpus in studies.corpora() for config in studies.load_corpus(corpus).configs]
-WITHOUT_PROMPTS = {"care_notes", "clinical_chat", "clinical_swaps", "gender_lexicon"}
-# What is no text, by corpus and column. Whatever else holds numbers or truth values alone is a mistake.
-TYPED = {
-    ("clinical_notes", "credentialed"): "bool",
-    ("clinical_notes", "label"): ("negative", "positive"),
-    ("gest", "about"): ("women", "men"),
-    **dict.fromkeys((("gest", "number"), ("gest", "sentences"), ("stigma_vignettes", "percent")), "int64"),
-    **dict.fromkeys((("clinical_notes", "specific"), ("clinical_swaps", "author")), "int64"),
-    **dict.fromkeys((("resume_ranking", "position"), ("resume_ranking", "resume")), "int64"),
-    ("coreference_schemas", "bls_year"): "int64",
-    **{("coreference_schemas", f"{one}_percent_women"): "float64" for one in ("bergsma", "bls")},
-    ("gender_lexicon", "weight"): "float64",
-    ("social_distance", "label"): ("negative", "neutral", "positive", "irrelevant"),
-    **{(corpus, "candidates"): "candidates" for corpus in {corpus for corpus, _ in CONFIGS} - WITHOUT_PROMPTS},
-    **{(corpus, "messages"): "messages" for corpus in ("resume_ranking", "stigma_vignettes")},
-    **{(corpus, "wording"): "int64" for corpus, config in CONFIGS if config.endswith("_wordings")},
-}
 READ = {"string": str, "int64": int, "float64": float, "bool": bool, "candidates": list, "messages": list}
 
 
 @pytest.mark.parametrize(("corpus", "name"), CONFIGS)
 def test_rows_are_those_that_are_recorded_and_of_the_types_that_are_declared(corpus, name):
     config = studies.load_corpus(corpus).config(name)
-    recorded = RECORDED[corpus, name]
+    recorded, types = RECORDED[corpus, name], {column: config.type_of(column) for column in config.published}
+    shown = {column: kind if isinstance(kind, str) else "|".join(kind) for column, kind in types.items()}
+    assert recorded["types"] == " ".join(f"{column}={kind}" for column, kind in shown.items() if kind != "string")
     try:
         rows = studies.config_rows(corpus, name, download=False)
     except UpstreamMissingError:
@@ -53,24 +38,18 @@ def test_rows_are_those_that_are_recorded_and_of_the_types_that_are_declared(cor
     assert len(rows) == int(recorded["rows"])
     assert fingerprint(rows)[:16] == recorded["sha256"]
     for column, source in zip(config.published, config.columns, strict=True):
-        values, kind = {row[source] for row in rows}, config.type_of(column)
-        if kind == "string":
+        values, kind = {row[source] for row in rows}, types[column]
+        if kind == "string":  # all that are numbers or truth values are declared so
             assert not values <= {"True", "False"}, column
             assert not all(one.lstrip("-").replace(".", "", 1).isdigit() for one in values), column
         else:
-            assert kind == TYPED[corpus, column]
             typed = [config.typed({**rows[0], source: one})[column] for one in values]
             assert {type(one) for one in typed} == {READ.get(kind, int) if isinstance(kind, str) else int}
             if not isinstance(kind, str):
                 assert {kind[number] for number in typed} == values  # no class without rows
 
 
-def test_every_type_is_that_of_a_column():
-    found = {
-        (corpus, column) for corpus, name in CONFIGS for config in [studies.load_corpus(corpus).config(name)]
-        for column in config.published if config.type_of(column) != "string"
-    }  # fmt: skip
-    assert found == set(TYPED)
+def test_types_are_those_of_a_dataset():
     assert set(RECORDED) == set(CONFIGS)
     notes = studies.load_prompts("clinical_notes", "alcohol_abuse-original")
     assert notes.features["label"] == ClassLabel(names=["negative", "positive"])

@@ -23,8 +23,8 @@ from swapbias.swapping.table import ALONE, GLUED, OBJECTS, clinical_terms, load_
 from tests.cli.test_cli import swapbias
 from tests.tables import rows_of
 
-SWAPPER = Swapper()
-PAPER = Swapper("paper")
+SWAPPERS = {table: Swapper(table) for table in ("resolved", "paper", "race", "age")}
+SWAPPER, PAPER = SWAPPERS["resolved"], SWAPPERS["paper"]
 
 HERE = Path(__file__).parent
 CONTEXTS = [tuple(row.values()) for row in rows_of(HERE / "contexts.csv")]
@@ -32,9 +32,9 @@ LINES = [tuple(row.values()) for row in rows_of(HERE / "lines.csv")]  # what eac
 NAMES = {"John": "[name]", "Mary": "[name]", "White": "[race]", "African American": "[race]", "8th grade": "[school]"}
 
 
-@pytest.mark.parametrize(("mode", "text", "becomes"), CONTEXTS)
-def test_a_text_is_swapped_in_its_context_and_neutralised_without_gaps(mode, text, becomes):
-    assert SWAPPER.run([text], mode).texts.to_pylist() == [becomes]
+@pytest.mark.parametrize(("table", "mode", "text", "becomes"), CONTEXTS)
+def test_a_text_is_swapped_in_its_context_and_neutralised_without_gaps(table, mode, text, becomes):
+    assert SWAPPERS[table].run([text], mode).texts.to_pylist() == [becomes]
 
 
 @pytest.mark.parametrize(("text", "swapped"), LINES)
@@ -80,37 +80,6 @@ def test_no_prompt_of_the_vignettes_tells_its_group_once_neutralised():
         for texts in list(pairs.values())[::15]:
             assert len(texts) > 1
             assert len(set(without_groups(texts, experiment.rubric.neutral))) == 1
-
-
-def test_other_tables_and_articles_are_swapped_as_they_should():
-    assert PAPER.swap(["She gave her his card. Sex: M"]) == ["He gave his her card. Sex: F"]
-    assert PAPER.neutralise(["He told his wife, a male. Sex: F"]) == ["Patient told its wife, a. Sex:"]
-    assert SWAPPER.swap(SWAPPER.swap(["Mrs. Smith", "Miss Smith"])) == ["Ms. Smith", "Ms Smith"]
-    assert Swapper("race").swap(RACES) == list(RACES.values())
-    age = Swapper("age")
-    assert age.groups == ("younger", "older")
-    (swapped,) = age.swap(["A young man with an older sister; elderly gait."])
-    assert swapped == "An elderly man with an older sister; elderly gait."
-    text = "an uncle, a male infant, A MALE INFANT, a male 80-year-old, an heir, a he"
-    wanted = "a relative, an infant, AN INFANT, an 80-year-old, a beneficiary, a they"
-    assert SWAPPER.neutralise([text]) == [wanted]
-    assert PAPER.neutralise(["a male infant"]) == ["a infant"]  # as published
-
-
-RACES = {
-    "A 45-year-old white male with a white count of 12 and black stool": (
-        "A 45-year-old black male with a white count of 12 and black stool"
-    ),
-    "Race: White. Dr. White saw a black, obese woman; white matter, Black's test": (
-        "Race: Black. Dr. White saw a white, obese woman; white matter, Black's test"
-    ),
-    "A Caucasian man, an African American woman; 45 yo WM, BM 3": (
-        "An African American man, a Caucasian woman; 45 yo BM, BM 3"
-    ),
-    "The patient is white. The urine is white. Mr. Black, black box": (
-        "The patient is black. The urine is white. Mr. Black, black box"
-    ),
-}
 
 
 def test_the_report_counts_by_hand():
@@ -205,7 +174,7 @@ def test_a_table_of_ones_own(tmp_path):
         "young,old,neutral\nboy king,old king,king\nyouth,senior,person\n♂ él,♀ élla,\n", encoding="utf-8"
     )
     own = Swapper(path)
-    assert own.groups == ("young", "old")
+    assert (own.groups, SWAPPERS["age"].groups) == (("young", "old"), ("younger", "older"))
     assert own.swap(["A Boy  King, a YOUTH; ♂ Él"]) == ["An Old king, a SENIOR; ♀ élla"]
     assert own.run(["seniors senior"]).sides.tolist() == [1]
 
