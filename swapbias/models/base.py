@@ -197,8 +197,9 @@ class LoadOptions:
 
     device: str = option("auto", "auto, cpu, cuda, cuda:N or mps.", choices=("auto", "cpu", "cuda", "cuda:N", "mps"))
     dtype: str = option(
-        "float32", "float32; bfloat16, float16 (change results).", choices=("float32", "bfloat16", "float16")
-    )
+        "float32", "float32; bfloat16, float16 (change results); auto: as the weights are saved.",
+        choices=("float32", "bfloat16", "float16", "auto"),
+    )  # fmt: skip
     batch_size: int = option(64, "Texts per forward pass; a GPU reads more at once.", least=1)
     positive_label: str | None = option(None, "The classifier's label for positive.")
     negative_label: str | None = option(None, "The classifier's label for negative.")

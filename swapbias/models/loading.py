@@ -273,13 +273,12 @@ def load_model(
     UsageError: a missing device or package, remote code that is not pinned. ValueError: no model of this class, or a
     head without weights.
     """
-    import torch
     from transformers import AutoTokenizer
 
     where = pick_device(options.device)
     place, config = _located(model, options)
     name, how = _source(place, options)
-    weights = {"dtype": getattr(torch, options.dtype)} | _weight_settings(options)
+    weights = {"dtype": options.dtype} | _weight_settings(options)
     if labels:
         config.id2label, config.label2id = dict(enumerate(labels)), {name: at for at, name in enumerate(labels)}
         weights["ignore_mismatched_sizes"] = True
@@ -321,7 +320,8 @@ def load_model(
         loaded = loaded.to(where)
     loaded = loaded.eval()
     settings = {one: value for one in _RECORDED if (value := getattr(options, one))}
-    return loaded, tokenizer, {**pin, "device": loaded.device.type, "dtype": options.dtype, **settings}
+    dtype = str(loaded.dtype).removeprefix("torch.") if options.dtype == "auto" else options.dtype
+    return loaded, tokenizer, {**pin, "device": loaded.device.type, "dtype": dtype, **settings}
 
 
 def _weight_settings(options: LoadOptions) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def test_a_setting_is_one_and_the_same_from_the_command_line_a_file_and_python(d
     ("made", "wrong", "sentence"),
     [
         (LoadOptions, {"dtpe": "auto"}, r"^Unknown setting 'dtpe'. Did you mean dtype\?$"),
-        (LoadOptions, {"dtype": "int8"}, r"^Unknown dtype 'int8': expected float32, bfloat16, float16\.$"),
+        (LoadOptions, {"dtype": "int8"}, r"^Unknown dtype 'int8': expected float32, bfloat16, float16, auto\.$"),
         (LoadOptions, {"batch_size": "4"}, r"^batch_size is '4', expected a valid integer\. Change --batch-size\.$"),
         (ChatOptions, {"timeout": float("nan")}, r"^timeout is nan, expected a number of 0\.001 or more\. Change"),
         (ChatOptions, {"trials": 0}, r"^trials is 0, expected 1 to 1,000\. Change --trials\.$"),

@@ -34,6 +34,14 @@ def loaded(folder, **how):
     return load_scorer(str(folder), options=LoadOptions(**({"device": "cpu"} | how)))
 
 
+@pytest.mark.parametrize("saved", ["float32", "bfloat16"])
+def test_auto_is_the_type_of_the_saved_weights(folder, tmp_path, saved):
+    loaded(folder, dtype=saved).model.save_pretrained(tmp_path)
+    loaded(folder).tokenizer.save_pretrained(tmp_path)
+    scorer = loaded(tmp_path, dtype="auto")
+    assert (scorer.identity["dtype"], str(scorer.model.dtype)) == (saved, f"torch.{saved}")
+
+
 def test_a_causal_model_is_read_in_float16(tmp_path):
     place = tiny.save_causal(tmp_path / "gpt")
     exact = loaded(place).log_probabilities(["he is well", "she is well"])
@@ -46,7 +54,7 @@ def test_devices_and_types_that_there_are_not_are_refused(folder):
         ({"device": "gpu"}, r"Unknown device 'gpu': expected auto, cpu, cuda, cuda:N, mps"),
         ({"device": "cuda:x"}, r"Unknown device 'cuda:x'"),
         ({"device_map": "auto"}, r"device cpu and device-map auto exclude each other"),
-        ({"dtype": "int8"}, r"Unknown dtype 'int8': expected float32, bfloat16, float16"),
+        ({"dtype": "int8"}, r"Unknown dtype 'int8': expected float32, bfloat16, float16, auto"),
         ({"quantization": "3bit"}, r"Unknown quantization '3bit': expected 8bit, 4bit"),
         ({"attn_implementation": "owner/kernel"}, r"a kernel on the Hub, which is not run"),
     ):
