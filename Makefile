@@ -23,8 +23,7 @@ test: $(READY) $(NODE)/.ready
 # Corpora, measures and cards as `pip install swapbias` has them, without what audits need: on each other interpreter that
 # is at hand (on the path, by pyenv or by uv; what is not is named, and nothing is fetched for it).
 PYTHONS  ?= 3.12 3.13
-CORE      = tests/measures tests/studies tests/hub/test_dataset_card.py tests/cli/test_without_extras.py \
-  swapbias/measures swapbias/studies
+CORE      = tests/measures tests/studies tests/cli/test_without_extras.py swapbias/measures swapbias/studies
 CORE_ENV  = hypothesis pytest pytest-xdist scikit-learn statsmodels
 # Simulations are left out: the same numpy code on every interpreter. What nobody imports is not compiled either.
 TEST_CORE = -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal -m "not simulation" $(CORE)

@@ -23,7 +23,7 @@ from benchmarks.frame import FOLDER, Scale, Series
 from benchmarks.swapping import clinical_folder, peer
 from swapbias.measures import Estimate
 from swapbias.studies.catalogue import config_rows
-from swapbias.swapping import SwapAccuracy, Swapper, accuracy_by_doubt, edited_spans, referents
+from swapbias.swapping import SwapAccuracy, Swapper, edited_spans, evaluate, referents, swap_accuracy
 
 REPORTS = "mtsamples_first_half.csv"
 
@@ -212,13 +212,9 @@ def _shown(estimate: Estimate) -> str:
 
 def accuracy_cells(notes: Notes, name: str = "swapbias, the patient") -> tuple[str, str, str, str]:
     """Precision, recall, the share of others' pronouns that stay, and of exact texts, of a swapper."""
-    return _row(_by_doubt(notes, name, [0.0] * len(notes))[0])
-
-
-def _by_doubt(notes: Notes, name: str, doubt: Sequence[float]) -> list[SwapAccuracy]:
     wanted = [note.counterfactual_keep if name.endswith("kept") else note.counterfactual for note in notes]
     texts, genders = [note.text for note in notes], [note.gender for note in notes]
-    return accuracy_by_doubt(texts, wanted, SWAPPERS[name](notes), genders=genders, doubt=doubt)
+    return _row(swap_accuracy(texts, wanted, SWAPPERS[name](notes), genders=genders))
 
 
 def _row(one: SwapAccuracy) -> tuple[str, str, str, str]:
@@ -237,7 +233,8 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     rows = [(title, name, *accuracy_cells(notes, name)) for title, notes in sets.items() for name in SWAPPERS]
     for title, notes in sets.items():
         every = decided(notes)
-        for one in _by_doubt(notes, name := "swapbias, the patient", [note.doubt for note in every]):
+        name = "swapbias, the patient"
+        for one in evaluate(Swapper(whose="patient"), [vars(note) for note in notes]):
             rows.append((title, f"{name}, the {one.share:.0%} of least doubt (to {one.doubt:.2f})", *_row(one)))
         chances, wrong = (np.concatenate([getattr(note, of) for note in every]) for of in ("chances", "wrong"))
         error = calibration_error(chances, wrong)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 LOCK = ".lock"  # an empty file of the folder, gone once the work is done
 TEMPORARY = ".tmp"
+CREDENTIALED = "CREDENTIALED"  # stands in every folder that holds credentialed text or anything made from it
+OWNER_FOLDER = 0o700  # of a folder that is its user's alone
 
 
 @contextmanager
@@ -57,6 +60,36 @@ def locked(folder: Path, *, then: str = "", file: Path | None = None, wait: floa
 def locked_place(target: Path) -> AbstractContextManager[None]:
     """As ``locked``, of a folder that appears whole at the end: the lock stands beside it, under its name."""
     return locked(target, file=target.with_name(f".{target.name}{LOCK}"))
+
+
+@contextmanager
+def atomic_directory(target: Path, *, new: bool = False) -> Iterator[Path]:
+    """A folder that takes the place of ``target`` when the block ends well, else is deleted.
+
+    UsageError: ``target`` is a file, a link or, where a ``new`` one is wanted, a folder that holds something.
+    """
+    link, there = target.is_symlink(), target.exists()
+    if link or (there and (not target.is_dir() or (new and any(target.iterdir())))):
+        what = "link" if link else "folder that holds something" if target.is_dir() else "file"
+        raise UsageError(f"{target} is a {what}. Choose another --out.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    making = target.with_name(f".{target.name}.new")
+    with locked_place(target):
+        shutil.rmtree(making, ignore_errors=True)  # of a process that was killed
+        making.mkdir(mode=OWNER_FOLDER)
+        try:
+            yield making
+            making.chmod(OWNER_FOLDER if (making / CREDENTIALED).exists() else 0o755)
+            if target.exists():  # the old one goes only when the new one is whole; what was put there meanwhile stays
+                target.rmdir() if new else shutil.rmtree(target)
+            making.rename(target)
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
+
+
+def is_left_over(path: Path) -> bool:
+    """What a process that was killed before its first whole file may leave: such a folder is as good as empty."""
+    return path.name in (LOCK, CREDENTIALED) or (path.name.startswith(".") and path.name.endswith(TEMPORARY))
 
 
 def cache_dir() -> Path:

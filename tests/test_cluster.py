@@ -124,29 +124,39 @@ def test_a_masked_audit_by_workers_is_that_of_one_process(cluster, tmp_path, mon
     assert not list(there.folder.rglob(".*"))
 
 
+class StoppedError(Exception):
+    pass
+
+
+def stopping(after):
+    """A bar whose job ends when so many parts are done."""
+    left = ["a part"] * after
+
+    def advance(more):
+        if not left:
+            raise StoppedError
+        left.pop()
+
+    return lambda title, total: advance
+
+
 @needs_ray
 def test_what_one_engine_began_the_other_one_finishes(cluster, tmp_path):
     source = tmp_path / "rows.csv"
     source.write_text("\n".join(["text", *(f"He saw his wife {number} times." for number in range(200))]))
-    swap_files(Job(str(source), mode="pairs"), tmp_path / "whole", part_bytes=500)
+    job = Job(str(source), mode="pairs")
+    swap_files(job, tmp_path / "whole", part_bytes=500)
     expected = {path.name: path.read_bytes() for path in (tmp_path / "whole/data").iterdir()}
     assert len(expected) > 8
-
-    class StoppedError(Exception):
-        pass
-
-    def stop(step):
-        if step.rows > 40:
-            raise StoppedError
 
     for number, engines in enumerate([(LOCAL, RAY), (RAY, LOCAL)]):
         out = tmp_path / str(number)
         with pytest.raises(StoppedError):
-            swap_files(Job(str(source), mode="pairs"), out, part_bytes=500, engine=engines[0], on_progress=stop)
+            swap_files(job, out, part_bytes=500, engine=engines[0], bar=stopping(after=6))
         assert 0 < len(list((out / "data").glob("part-*"))) < len(expected)
         kept = sorted((out / "data").glob("part-*"))
         times = [path.stat().st_mtime_ns for path in kept]
-        swap_files(Job(str(source), mode="pairs"), out, part_bytes=500, engine=engines[1])
+        swap_files(job, out, part_bytes=500, engine=engines[1])
         assert {path.name: path.read_bytes() for path in (out / "data").iterdir()} == expected
         assert [path.stat().st_mtime_ns for path in kept] == times  # none was written twice
         for name in ("swap.json", "report.csv", "README.md"):

@@ -265,7 +265,7 @@ def _shown(content: bytes) -> None:
     from swapbias.runs import parse_manifest
 
     manifest = parse_manifest(content, "manifest.json")
-    public_manifest(public_manifest(manifest, shared=True), shared=True)
+    public_manifest(public_manifest(manifest))
     private_strings(manifest)
 
 

@@ -133,17 +133,8 @@ def swap(
         ui.progress() as bar,
         ui.working_folder(folder, own=cluster.get("own_store", False)) as (here, store),
     ):
-        advance, position = None, 0
-
-        def on_progress(step: "swapping.Progress") -> None:
-            nonlocal advance, position
-            if step.size:  # bytes of the input
-                advance = advance or bar("Swapping (bytes)", step.size)
-                advance(step.position - position)
-                position = step.position
-
         done = swapping.swap_files(
-            job, here, processes=processes, on_progress=on_progress, engine=engine,
+            job, here, processes=processes, bar=bar, engine=engine,
             uploaded_to=None if store is None or store.own else str(store),
         )  # fmt: skip
     for name, total in done.totals.counts().items():

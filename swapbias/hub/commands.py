@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from swapbias.errors import HubError, UsageError
+from swapbias.files import atomic_directory
 from swapbias.hub.cards import CARD
 from swapbias.hub.client import Hub, Push, PushOptions, Repo, Say, difference, push_repo
 from swapbias.hub.metric_spaces import push_metric, shipped
-from swapbias.privacy import atomic_directory, is_credentialed, is_mimic_columns, log_traceback, refuse
+from swapbias.privacy import is_credentialed, is_mimic_columns, log_traceback, refuse
 from swapbias.studies import (
     STUDY_FILES,
     Study,
@@ -145,17 +146,13 @@ def pull_repo(hub: Hub, kind: str, repo_name: str, out: Path, *, revision: str =
     if there.keys() == {*wanted} and not difference(state, there).write:
         done = "unchanged"
     else:
-        if target.is_symlink() or (target.exists() and (target.is_file() or any(target.iterdir()))):
-            raise UsageError(f"{target} is there already, not from this commit. Move it, or choose another --out.")
-        with atomic_directory(target) as making:
+        with atomic_directory(target, new=True) as making:
             files = {path: making / path for path in wanted}
             for path, cached in hub.fetch(state, wanted).items():
                 files[path].parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(cached, files[path])
             if difference(state, files).write:
                 raise HubError(f"{repo_name}: other files came than it lists. Run the command again.")
-            if target.exists():
-                target.rmdir()  # what was put there meanwhile stays
     version = f"{revision} ({state.commit[:8]})" if revision in state.tags else state.commit[:8]
     return f"{repo_name} {version}: {done} in {target}"
 

@@ -16,9 +16,10 @@ from datasets.exceptions import DatasetGenerationError
 from datasets.splits import SplitGenerator
 
 from swapbias.errors import UpstreamMissingError, UsageError
+from swapbias.files import CREDENTIALED, OWNER_FOLDER, atomic_directory
 from swapbias.hub.cards import CARD, TAGS, configs_yaml, dump, rendered, size_category
 from swapbias.hub.client import Hub, Push, PushOptions, Repo, Say, push_repo
-from swapbias.privacy import WARNING, atomic_directory, credentialed, mark, refuse
+from swapbias.privacy import WARNING, mark, refuse
 from swapbias.studies import (
     PROMPT_COLUMNS,
     PROMPT_MEANINGS,
@@ -331,7 +332,7 @@ def build(
                 yield BuiltConfig(config.name, 0, str(error))
                 continue
             yield BuiltConfig(config.name, _count(info))
-        any_credentialed = (making / credentialed.MARKER).exists()
+        any_credentialed = (making / CREDENTIALED).exists()
         if corpus.licence == OTHER_LICENCE:  # not ours to describe
             card = local_card(corpus, infos, is_credentialed=any_credentialed)
         else:
@@ -342,7 +343,7 @@ def build(
         (making / CARD).write_text(card, encoding="utf-8")
         (making / MARKER).write_text(f"{corpus.name} {corpus.version}\n", encoding="utf-8")
         for path in making.rglob("*") if any_credentialed else ():  # until here the folder itself was closed
-            path.chmod(credentialed.OWNER_FOLDER if path.is_dir() else 0o600)
+            path.chmod(OWNER_FOLDER if path.is_dir() else 0o600)
 
 
 def write_config(folder: Path, corpus: Corpus, config: Config) -> DatasetInfo:

@@ -163,7 +163,7 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
         )
     if findings_only:
         results = replace(results, items={})
-    public = replace(runs.as_public(results), manifest=privacy.public_manifest(manifest, shared=True))
+    public = runs.as_public(results)
     name = run_name(manifest)
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
         made = Run(Path(folder))

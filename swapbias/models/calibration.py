@@ -10,11 +10,10 @@ from safetensors import SafetensorError
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
-from swapbias.files import cache_dir, locked
+from swapbias.files import atomic_directory, cache_dir, locked
 from swapbias.models.base import Bar, LoadOptions, Progress, no_bar
 from swapbias.models.loading import quiet
 from swapbias.models.masked import MaskedScorer
-from swapbias.privacy import atomic_directory
 from swapbias.studies import MASK, Published, calibrated, config_rows, fingerprint
 
 RECIPE = "3"  # raise it when the training changes, so that no cached model is mistaken for the new one

@@ -17,14 +17,14 @@ from pydantic_core import to_json
 from safetensors import SafetensorError
 
 from swapbias.errors import UsageError, first_line, need
-from swapbias.files import not_utf8
+from swapbias.files import atomic_directory, not_utf8
 from swapbias.measures import Estimate, group_gap
 from swapbias.models import loading
 from swapbias.models.base import Bar, LoadOptions, Progress, Scorer, validated
 from swapbias.models.classifier import ProbabilityScorer
 from swapbias.models.clinical.features import SUFFIXES, StaticVectors
 from swapbias.models.transformers_scorer import TextClassifierScorer
-from swapbias.privacy import atomic_directory, for_owner_alone, is_credentialed, mark
+from swapbias.privacy import for_owner_alone, is_credentialed, mark
 from swapbias.studies import Prompt, corpus_dir, fingerprint, read_table
 
 KINDS = BOW, BILSTM, ENCODER = "bow", loading.BILSTM, "encoder"
@@ -158,9 +158,7 @@ def train_model(settings: TrainSettings, out: Path, *, bar: Bar) -> Facts:
     """
     settings.check()
     target, private = out.resolve(), Path(settings.data).exists() and is_credentialed(Path(settings.data))
-    with for_owner_alone(private), atomic_directory(target) as making:
-        if target.exists() and any(target.iterdir()):
-            raise UsageError(f"{target} is a folder that holds something. Choose another --out.")
+    with for_owner_alone(private), atomic_directory(target, new=True) as making:
         train, dev, known = load_sentiment_data(settings.data)
         transformers.set_seed(settings.seed)
         try:
@@ -183,8 +181,6 @@ def train_model(settings: TrainSettings, out: Path, *, bar: Bar) -> Facts:
         (making / "training.json").write_bytes(to_json(record, indent=2, inf_nan_mode="null"))
         if private:
             mark(making)
-        if target.exists():
-            target.rmdir()  # what was put there meanwhile stays
     return record
 
 

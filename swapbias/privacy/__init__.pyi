@@ -1,12 +1,9 @@
 from .credentialed import (
-    MARKER as MARKER,
     TRACEBACKS as TRACEBACKS,
     WARNING as WARNING,
-    atomic_directory as atomic_directory,
     for_owner_alone as for_owner_alone,
     forget_notes as forget_notes,
     is_credentialed as is_credentialed,
-    is_left_over as is_left_over,
     is_mimic_columns as is_mimic_columns,
     is_mimic_name as is_mimic_name,
     log_traceback as log_traceback,
@@ -14,7 +11,6 @@ from .credentialed import (
     notes_read as notes_read,
     refuse as refuse,
     safe_message as safe_message,
-    safe_traceback as safe_traceback,
     why_credentialed as why_credentialed,
     writing as writing,
 )

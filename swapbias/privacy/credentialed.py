@@ -6,28 +6,23 @@ PhysioNet lets nobody share such text or what is derived from it with third part
 import logging
 import os
 import re
-import shutil
 import traceback
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from lzma import LZMAError
 from pathlib import Path
 from threading import Event
-from zipfile import BadZipFile
 
 from swapbias.errors import HubError, UpstreamMissingError, UsageError
-from swapbias.files import LOCK, TEMPORARY, locked, locked_place, parse_json
+from swapbias.files import CREDENTIALED, OWNER_FOLDER, locked, parse_json
 
-MARKER = "CREDENTIALED"  # stands in every folder that holds such text or anything made from it
 WARNING = (
     "**Credentialed clinical data: this folder and what is made from it must not be published, shared or sent to any "
     "service.**"
 )
-OWNER_FOLDER = 0o700  # of a folder that is its user's alone
 _NOTES = ("noteevents", "discharge", "radiology", "discharge_detail", "radiology_detail")
 _TABLES = ("admissions", "patients", "icustays", "diagnoses_icd", "callout", "transfers", "services")
 _MODULES = ("", "note", "hosp", "icu")  # folders that MIMIC-IV comes in
+_MANIFESTS = ("manifest.json", "swap.json")
 _TABLE = re.compile(r"(.+?)\.(?:csv|tsv|jsonl|ndjson|parquet)(?:\.(?:gz|zip|bz2|xz|zst))?", re.IGNORECASE)
 # As letters alone: "HADM_ID", "hadm id" and "Hospital.Admission.ID" (of the annotations) name admissions of MIMIC.
 _ADMISSION = {"hadmid", "hospitaladmissionid"}
@@ -36,8 +31,8 @@ _MIMIC4 = {"noteid", "subjectid", "charttime", "text"}
 
 def mark(folder: Path) -> None:
     """Say in a folder that it holds credentialed text, and keep everybody but its user out of it."""
-    (folder / MARKER).write_text(f"{WARNING.strip('*')}\n", encoding="utf-8")
-    (folder / MARKER).chmod(0o600)
+    (folder / CREDENTIALED).write_text(f"{WARNING.strip('*')}\n", encoding="utf-8")
+    (folder / CREDENTIALED).chmod(0o600)
     folder.chmod(OWNER_FOLDER)
 
 
@@ -63,31 +58,6 @@ def writing(folder: Path, credentialed: bool, *, then: str = "") -> Iterator[Non
             yield
 
 
-@contextmanager
-def atomic_directory(target: Path) -> Iterator[Path]:
-    """A new folder that takes the place of ``target`` when the block ends well, else is deleted."""
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise UsageError(f"{target} is {'a link' if target.is_symlink() else 'a file'}. Choose another --out.")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    making = target.with_name(f".{target.name}.new")
-    with locked_place(target):
-        shutil.rmtree(making, ignore_errors=True)  # of a process that was killed
-        making.mkdir(mode=OWNER_FOLDER)
-        try:
-            yield making
-            making.chmod(OWNER_FOLDER if (making / MARKER).exists() else 0o755)
-            if target.exists():  # the old one goes only when the new one is whole
-                shutil.rmtree(target)
-            making.rename(target)
-        finally:
-            shutil.rmtree(making, ignore_errors=True)
-
-
-def is_left_over(path: Path) -> bool:
-    """What a process that was killed before its first whole file may leave: such a folder is as good as empty."""
-    return path.name in (LOCK, MARKER) or (path.name.startswith(".") and path.name.endswith(TEMPORARY))
-
-
 def is_credentialed(path: Path) -> bool:
     """Whether a file or folder (notes, run, built corpus, swapped files) holds credentialed text."""
     return bool(why_credentialed(path))
@@ -100,7 +70,7 @@ def why_credentialed(path: Path) -> str:
     """
     place = path.resolve()
     for folder in (place, *place.parents):
-        if (folder / MARKER).exists() or any(_is_marked_in(folder / f"{name}.json") for name in ("manifest", "swap")):
+        if (folder / CREDENTIALED).exists() or any(_is_marked_in(folder / name) for name in _MANIFESTS):
             return "the input lies in a folder that is marked so"
     if is_mimic_name(place.name):
         return "the file is named like MIMIC's notes"
@@ -131,11 +101,10 @@ def is_mimic_columns(columns: Iterable[str]) -> bool:
 def columns_of(path: Path) -> list[str]:
     """The names of a table's columns, or of its first JSON line; none where none can be read."""
     import pandas as pd
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     name = path.name.lower()
-    with suppress(OSError, EOFError, ValueError, zlib.error, LZMAError, BadZipFile, ImportError, pa.ArrowException):
+    with suppress(Exception):  # of any library that unpacks or reads
         if ".parquet" in name:
             return list(pq.read_schema(path).names)
         if ".jsonl" in name or ".ndjson" in name:
@@ -151,11 +120,9 @@ def _stem(path: str) -> str:
 
 
 def _is_marked_in(file: Path) -> bool:
-    try:
-        read = parse_json(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(read, dict) and bool(read.get("credentialed"))
+    with suppress(OSError, ValueError, AttributeError):
+        return bool(parse_json(file.read_bytes()).get("credentialed"))
+    return False
 
 
 def refuse(path: Path, action: str, *, known: bool = False) -> None:
@@ -168,9 +135,8 @@ def refuse(path: Path, action: str, *, known: bool = False) -> None:
 
 # --- errors while notes are read --------------------------------------------------------------------------
 
-# What swapbias itself says of a file names its row and column and never a cell. Messages of libraries and of a user's
-# own classifier often hold the value that they could not read. So once notes are read, only sentences of this
-# package's own ``raise`` statements are shown, in tracebacks too.
+# Messages of libraries and of a user's own classifier often hold the value that they could not read, which those of
+# swapbias never do. Once notes are read, only its own are shown.
 TRACEBACKS = "swapbias.tracebacks"  # the logger that --debug shows
 _reading = Event()
 notes_read = _reading.set  # texts that may be notes are in this process from now on
@@ -184,17 +150,14 @@ def safe_message(error: BaseException) -> str:
     return f"{type(error).__name__}, and what it says may quote a note and is not shown"
 
 
-def safe_traceback(error: BaseException) -> str:
-    """The traceback of an error and of those before it, each with its ``safe_message``."""
-    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    first = f"{safe_traceback(before)}\nThen:\n\n" if before is not None else ""
-    frames = "".join(traceback.format_tb(error.__traceback__))
-    return f"{first}Traceback (most recent call last):\n{frames}{type(error).__name__}: {safe_message(error)}\n"
-
-
 def log_traceback(error: BaseException) -> None:
-    """Log at debug level the traceback of an error that the user sees as one sentence."""
-    logging.getLogger(TRACEBACKS).debug("%s", safe_traceback(error).rstrip())
+    """Log at debug level the tracebacks of an error that the user sees as one sentence, and of its causes."""
+    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if before is not None:
+        log_traceback(before)
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    frames = f"Traceback (most recent call last):\n{frames}{type(error).__name__}"
+    logging.getLogger(TRACEBACKS).debug("%s: %s", frames, safe_message(error))
 
 
 def _is_ours(error: BaseException) -> bool:

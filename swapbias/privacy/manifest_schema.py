@@ -43,7 +43,6 @@ def _allowed(key: Any, value: Any, parent: str) -> bool:
 _PLACE = re.compile(r"[/\\~]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|file:")  # how a path of a machine begins
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]", re.IGNORECASE)
 _PRIVATE = r".*\.(local(host|domain)?|internal|intranet|lan|corp|home(\.arpa)?|private|test|example|invalid)"
-_UNSHARED = ("price_in", "price_out")  # settings that are nobody else's business
 _PATHS = ("model", "model_id", "adapter", "classifier", "judge", "scorer", "embeddings", "log")
 _ADDRESSES = ("base_url", "own_address")
 _OF_RUNS = ("findings.csv", "findings.parquet", "lexicon_coverage.csv")  # names that every run has itself
@@ -54,11 +53,11 @@ def public_model(name: str) -> str:
     return _last(name) if _PLACE.match(name) else name
 
 
-def public_manifest(manifest: Mapping[str, Any], *, shared: bool = False) -> dict[str, Any]:
-    """The manifest without anything of the user's machine; ``shared``: and without keys that swapbias does not write.
+def public_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest without anything of the user's machine, and without keys that swapbias does not write.
 
     Paths become the name of their last part, the user's notes ``own notes``, an endpoint its host if that is a
-    public https one and ``own endpoint`` else; prices are left out. Private strings go wherever they stand in a text.
+    public https one and ``own endpoint`` else. Private strings go wherever they stand in a text.
     """
     pairs = sorted(_pairs(manifest), key=lambda pair: (-len(pair[0]), pair))  # the longest first
 
@@ -67,10 +66,10 @@ def public_manifest(manifest: Mapping[str, Any], *, shared: bool = False) -> dic
             return {
                 name: public(inner, key if key == "planted" else name)
                 for name, inner in value.items()
-                if name not in _UNSHARED and (not shared or _allowed(name, inner, key))
+                if _allowed(name, inner, key)
             }
         if isinstance(value, list | tuple):
-            return [public(one, key) for one in value if not shared or _allowed(key, one, "")]
+            return [public(one, key) for one in value if _allowed(key, one, "")]
         if isinstance(value, str):
             value = _public(value, key, manifest)
             for private, other in pairs:
@@ -113,15 +112,14 @@ def _pairs(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Each private string that can be looked for in a text, with what stands for it."""
     settings = {**manifest["settings"], "studies": None}
     for key, private in _leaves({"settings": settings, "models": manifest.get("models", [])}, ""):
-        public = _public(private, key, manifest)
-        if public != private and key != "host" and _is_telling(private):
-            yield private, public
-        file = _last(private)
+        public, file = _public(private, key, manifest), _last(private)
+        forms = [private] if public != private and key != "host" else []
         if key == "data" and private != OWN_NOTES and file.lower().endswith(SUFFIXES) and file not in _OF_RUNS:
-            yield file, OWN_NOTES
+            forms.append(file)
         if key in _ADDRESSES and public == OWN_ENDPOINT and "://" in private:
             host = re.split(r"[/?#]", private.partition("://")[2])[0]
-            yield from ((one, public) for one in (host, re.sub(r":[0-9]*$", "", host)) if _is_telling(one))
+            forms += [host, re.sub(r":[0-9]*$", "", host)]
+        yield from ((one, public) for one in forms if _is_telling(one))
 
 
 def _leaves(value: Any, key: str) -> Iterator[tuple[str, str]]:

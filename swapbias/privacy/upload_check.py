@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from swapbias.errors import UsageError
+from swapbias.files import CREDENTIALED
 from swapbias.privacy import credentialed
 
 Files = Mapping[str, bytes | Path]  # path in the repository -> its content, or a file on disk
@@ -35,6 +36,7 @@ _KEYS = re.compile(
 _CREDENTIALED = re.compile(
     rb'"credentialed"\s*:\s*(true|"True")|' + re.escape(credentialed.WARNING.strip("*").encode()), re.IGNORECASE
 )
+_KEEP = "Keep it on this machine"
 _EMBEDDED = re.compile(rb"data:([\w/+.-]+);base64,([A-Za-z0-9+/=]+)")
 
 
@@ -43,25 +45,26 @@ def check_upload(files: Files, *, never: Iterable[str] = ()) -> None:
 
     ValueError: a table that cannot be looked into.
     """
-    secrets = {n: _forms(v) for n, v in os.environ.items() if _KEY_NAME.search(n) and len(v) >= SHORTEST_KEY}
-    banned = {form for text in never if len(text) > 3 for form in _forms(text)}
-    home = f"{Path.home()}/".encode()
-    banned |= {home} if len(home) > 2 else set()
+    refused = {
+        form: (f"holds the value of {name}", f"Take it out, or unset {name} if it is no secret")
+        for name, value in os.environ.items()
+        if _KEY_NAME.search(name) and len(value) >= SHORTEST_KEY
+        for form in _forms(value)
+    }
+    places = {form for text in (*never, f"{Path.home()}/") if len(text) > 3 for form in _forms(text)}
+    refused |= dict.fromkeys(places, ("names a place of this machine or a private address", "Take it out"))
     for path, content in files.items():
         if isinstance(content, Path):
             credentialed.refuse(content, "published")
-        if Path(path).name == credentialed.MARKER or credentialed.is_mimic_name(path):
-            _stop(path, "is credentialed clinical data", "Keep it on this machine")
+        if Path(path).name == CREDENTIALED or credentialed.is_mimic_name(path):
+            _stop(path, "is credentialed clinical data", _KEEP)
         for piece in _pieces(path, content if isinstance(content, bytes) else content.read_bytes()):
             if _CREDENTIALED.search(piece):
-                _stop(path, "holds or comes from credentialed clinical data", "Keep it on this machine")
+                _stop(path, "holds or comes from credentialed clinical data", _KEEP)
             if _KEYS.search(piece):
                 _stop(path, "holds what looks like an access key", "Take it out, and revoke the key")
-            for name, forms in secrets.items():
-                if any(form in piece for form in forms):
-                    _stop(path, f"holds the value of {name}", f"Take it out, or unset {name} if it is no secret")
-            if any(text in piece for text in banned):
-                _stop(path, "names a place of this machine or a private address", "Take it out")
+            if found := next((form for form in refused if form in piece), None):
+                _stop(path, *refused[found])
 
 
 def _stop(path: str, what: str, step: str) -> None:
@@ -75,10 +78,7 @@ def _forms(text: str) -> set[bytes]:
 
 
 def _pieces(path: str, data: bytes) -> Iterator[bytes]:
-    """What is searched: the bytes, what is embedded in them, and the texts of tables."""
-    if path.lower().endswith(".parquet"):
-        yield from _parquet_texts(path, data)
-        return
+    """What is searched: the bytes, what is embedded in them, and the texts of Parquet."""
     yield data
     for found in _EMBEDDED.finditer(data):
         try:
@@ -92,24 +92,23 @@ def _pieces(path: str, data: bytes) -> Iterator[bytes]:
         rows = csv.DictReader(io.StringIO(data.decode(errors="replace"), newline=""), strict=True)
         try:
             if any(row.get("credentialed") == "True" for row in rows):
-                _stop(path, "holds credentialed clinical notes", "Keep it on this machine")
+                _stop(path, "holds credentialed clinical notes", _KEEP)
         except csv.Error:  # an open quote could hide a row
             _stop(path, "has quotes that are not closed", "Mend them")
+    elif path.lower().endswith(".parquet"):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
 
-
-def _parquet_texts(path: str, data: bytes) -> Iterator[bytes]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        file = pq.ParquetFile(io.BytesIO(data))
-    except (pa.ArrowException, OSError):
-        raise ValueError(f"{path} is no Parquet that can be read, so nothing was published. Make it again.") from None
-    yield file.schema_arrow.serialize().to_pybytes()  # names, and what is noted beside tables and columns
-    for batch in file.iter_batches(batch_size=10_000):
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            if not pa.types.is_floating(column.type):
-                texts = {str(one) for one in column.to_pylist()}
+        try:
+            file = pq.ParquetFile(io.BytesIO(data))
+        except (pa.ArrowException, OSError):
+            raise ValueError(
+                f"{path} is no Parquet that can be read: nothing was published. Make it again."
+            ) from None
+        yield file.schema_arrow.serialize().to_pybytes()  # names, and what is noted beside tables and columns
+        for batch in file.iter_batches(batch_size=10_000):
+            for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                texts = set() if pa.types.is_floating(column.type) else {str(one) for one in column.to_pylist()}
                 if name == "credentialed" and texts & {"True", "true", "1"}:
-                    _stop(path, "holds credentialed clinical notes", "Keep it on this machine")
+                    _stop(path, "holds credentialed clinical notes", _KEEP)
                 yield "\n".join(texts).encode(errors="replace")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from swapbias import __version__, privacy
 from swapbias.errors import AUDIT, UsageError, need
-from swapbias.files import TEMPORARY
+from swapbias.files import TEMPORARY, is_left_over
 from swapbias.models import Bar, Say, Scorer, short_name
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
@@ -221,7 +221,7 @@ def audit_several(
         every = (f"{plain}-{number}" if number > 1 else plain for number in count(1))
         used.add(name := next(one for one in every if one not in used))
         places[model] = folder / name
-    there = {one for one in folder.iterdir() if not privacy.is_left_over(one)} if folder.is_dir() else {folder}
+    there = {one for one in folder.iterdir() if not is_left_over(one)} if folder.is_dir() else {folder}
     if not any(folder.glob(f"*/{MANIFEST}")) and not there <= {*places.values()}:  # a killed process may leave one
         Run.check_new(folder)
     data, failed = settings.of(NoteOptions).data, dict[str, str]()

@@ -21,7 +21,6 @@ import pyarrow.parquet as pq
 from swapbias import files
 from swapbias.errors import UsageError, first_line
 from swapbias.models import Bar, Progress, Say, Scored, Scorer, silent
-from swapbias.privacy import is_left_over
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.scorers import ScoredTask
 from swapbias.studies import Row, as_prompts, load_corpus, published_prompts, reopen_study
@@ -63,7 +62,7 @@ class Run:
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder} is a file, expected a folder. Choose another --out.")
         there = folder.iterdir() if folder.exists() else ()
-        if not all(is_left_over(one) or (one.name == ITEMS and not any(one.iterdir())) for one in there):
+        if not all(files.is_left_over(one) or (one.name == ITEMS and not any(one.iterdir())) for one in there):
             raise UsageError(f"{address or folder} is not empty. Choose another --out.")
         existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
         with tempfile.TemporaryFile(dir=existing):

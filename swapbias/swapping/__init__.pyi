@@ -1,6 +1,5 @@
 from .accuracy import (
     SwapAccuracy as SwapAccuracy,
-    accuracy_by_doubt as accuracy_by_doubt,
     edited_spans as edited_spans,
     evaluate as evaluate,
     gold_notes as gold_notes,
@@ -25,7 +24,7 @@ from .grammar import (
     verb_class as verb_class,
     word_class as word_class,
 )
-from .jobs import Job as Job, Progress as Progress, SwapResult as SwapResult, swap_files as swap_files
+from .jobs import Job as Job, SwapResult as SwapResult, swap_files as swap_files
 from .readers import read_files as read_files
 from .referents import REASONS as REASONS, SPOUSES as SPOUSES, WHOSE as WHOSE
 from .resolvers import (

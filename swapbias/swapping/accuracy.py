@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from swapbias.measures import Estimate, share_right
 from swapbias.studies import config_rows
 
@@ -59,9 +61,8 @@ def swap_accuracy(
     swapped: Sequence[str],
     *,
     genders: Sequence[str] | None = None,
-    confidence: float = 0.95,
 ) -> SwapAccuracy:
-    """Precision and recall of a swapper by span, with intervals over texts: spans of one text are dependent.
+    """Precision and recall of a swapper by span, with 95 % intervals over texts: spans of one text are dependent.
 
     >>> found = swap_accuracy(["He saw his mother."], ["She saw her mother."], ["She saw her father."])
     >>> round(found.precision.value, 3), found.recall.value, found.exact.value
@@ -72,7 +73,6 @@ def swap_accuracy(
         counterfactuals: what they should become, (n,).
         swapped: what the swapper made of them, (n,).
         genders: ``male`` or ``female``, of each patient; of others no pronouns are counted.
-        confidence: coverage of the intervals.
 
     Raises:
         ValueError: not as many of each.
@@ -97,33 +97,9 @@ def swap_accuracy(
         for name, each in right.items():
             found[name] += [(one, str(at)) for one in each]
     shares: dict[str, Any] = {
-        name: share_right([one for one, _ in each], [text for _, text in each], confidence=confidence)
-        for name, each in found.items()
+        name: share_right([one for one, _ in each], [text for _, text in each]) for name, each in found.items()
     }
     return SwapAccuracy(**shares)
-
-
-def accuracy_by_doubt(
-    texts: Sequence[str],
-    counterfactuals: Sequence[str],
-    swapped: Sequence[str],
-    *,
-    genders: Sequence[str],
-    doubt: Sequence[float],
-) -> list[SwapAccuracy]:
-    """``swap_accuracy`` of all notes, and of three fourths, half and a fourth of them, those of least doubt.
-
-    ``doubt``: of each note (``Swapped.doubt``).
-    """
-    order, found = sorted(range(len(texts)), key=lambda at: doubt[at]), []
-    for share in SHARES:
-        chosen = order[: round(share * len(order))]
-        first, second, third, gender = (
-            [each[at] for at in chosen] for each in (texts, counterfactuals, swapped, genders)
-        )
-        accuracy = swap_accuracy(first, second, third, genders=gender)
-        found.append(replace(accuracy, share=share, doubt=doubt[chosen[-1]]))
-    return found
 
 
 def gold_notes(split: str = "test") -> list[Mapping[str, Any]]:
@@ -132,9 +108,16 @@ def gold_notes(split: str = "test") -> list[Mapping[str, Any]]:
 
 
 def evaluate(swapper: "Swapper", notes: Sequence[Mapping[str, Any]]) -> list[SwapAccuracy]:
-    """How well a swapper of the patient's words does on ``gold_notes``, by the doubt of the rules."""
+    """``swap_accuracy`` of a swapper of the patient's words on ``gold_notes``.
+
+    Of all notes, and of three fourths, half and a fourth of them: those of least doubt (``Swapped.doubt``).
+    """
     wanted = "counterfactual" if swapper.spouses == "swap" else "counterfactual_keep"
-    texts, genders = [row["text"] for row in notes], [row["gender"] for row in notes]
-    done = swapper.run(texts, genders=genders)
-    swapped, doubt = done.texts.to_pylist(), done.doubt.tolist()
-    return accuracy_by_doubt(texts, [row[wanted] for row in notes], swapped, genders=genders, doubt=doubt)
+    done = swapper.run([row["text"] for row in notes], genders=[row["gender"] for row in notes])
+    swapped, order, found = done.texts.to_pylist(), np.argsort(done.doubt, kind="stable"), []
+    for share in SHARES:
+        chosen = order[: round(share * len(order))].tolist()
+        texts, others, genders = ([notes[at][name] for at in chosen] for name in ("text", wanted, "gender"))
+        accuracy = swap_accuracy(texts, others, [swapped[at] for at in chosen], genders=genders)
+        found.append(replace(accuracy, share=share, doubt=float(done.doubt[chosen[-1]])))
+    return found

@@ -2,10 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from functools import lru_cache
+from itertools import starmap
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,14 +53,9 @@ def verdict(term: str, before: str, after: str) -> str:
     >>> verdict("white", "a 45-year-old ", " male"), verdict("white", "elevated ", " count")
     ('yes', 'no')
     """
-    for says, facts, behind, ahead, unless in _rules_of(term.lower()):
-        if (
-            (not behind or behind(after))
-            and (not ahead or ahead(before))
-            and not (unless and unless(before))
-            and not (facts and any(fact(term, before, after) != value for fact, value in facts))
-        ):
-            return str(says)
+    for rule in rules("context_rules.csv").get(term.lower(), ()):
+        if rule.fits(before, after) and all(FACTS[name](term, before, after) == holds for name, holds in rule.when):
+            return rule.says
     return "yes"
 
 
@@ -73,20 +68,6 @@ def is_pronoun(before: str, after: str) -> bool:
     (True, False)
     """
     return verdict("his_alone", before, after) == "yes"
-
-
-@cache
-def _rules_of(word: str) -> Sequence[tuple[Any, ...]]:
-    """What each rule of a word says, its facts, and what finds its patterns after, before and not before it."""
-    return [
-        (
-            rule.row["says"],
-            [(FACTS[name.lstrip("!")], not name.startswith("!")) for name in rule.when],
-            rule.after and re.compile(rule.after).match,
-            *(one and re.compile(one).search for one in (rule.before, rule.unless)),
-        )
-        for rule in rules("context_rules.csv").get(word, ())
-    ]
 
 
 def _in_capitals(before: str, after: str) -> bool:
@@ -199,7 +180,6 @@ _HELIUM = np.array(
     [int.from_bytes(f" {word}".encode()[:4], "little") for word in word_list("helium_words")], np.uint64
 )
 _BLANK = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
-_KNOWN = 1 << 18  # decisions that are kept
 # Beside the choices: it stays; the word behind the next one decides; all that stands around it does.
 _STAYS, _UNSURE, _IN_FULL = -1, -2, -3
 
@@ -222,7 +202,6 @@ class Decider:
             np.array([term.text in words for term in self._terms])
             for words in (_KIN_TITLES, _TITLES, {"he"}, {"of"}, {"her", "his"})
         )
-        self._known: dict[tuple[int, bytes, bytes], int] = {}
         # Every word that may stand in, and its number by term, choice and case.
         pool = dict[bytes, int]()
         self._word = np.full((len(self._terms), max(map(len, self._targets)), 3), -1)
@@ -324,10 +303,8 @@ class Decider:
         return odd
 
     def _looked_up(self, text: Text, places: Ints) -> Ints:
-        """The choice at each place; of "her" and "his" between two words those that were seen before are known."""
-        if len(self._known) > _KNOWN:
-            self._known = {}  # and not cleared, as another thread may look into it
-        buffer, signs, known = text.buffer, text.signs, self._known
+        """The choice at each place."""
+        buffer, signs = text.buffer, text.signs
         start, end, row, term = (of[places] for of in (text.found.start, text.found.end, text.rows, text.found.term))
         first, last, choice = text.offsets[row], text.offsets[row + 1], np.full(len(places), _IN_FULL)
         blank, gap = [_BLANK[signs[start - at]] for at in (1, 2, 3)], _BLANK[signs[end]]
@@ -341,10 +318,7 @@ class Decider:
                 *(of[beside].tolist() for of in (kinds, low, start, end, high)), strict=True
             )
         ]
-        known |= {
-            key: self._by_words(*key) for key, one in zip(keys, map(known.get, keys), strict=True) if one is None
-        }
-        choice[beside] = [*map(known.__getitem__, keys)]
+        choice[beside] = [*starmap(self._by_words, keys)]
         for number in np.flatnonzero(choice[beside] == _UNSURE).tolist():
             at, (kind, before, _) = beside[number], keys[number]
             after = buffer[end[at] : min(last[at], end[at] + WINDOW)].decode(errors="ignore")[:NEAR]
@@ -356,16 +330,14 @@ class Decider:
             choice[at] = self._in_full(self._terms[term[at]], written, *around)
         return choice
 
+    @lru_cache(maxsize=1 << 18)  # noqa: B019 - few are made
     def _by_words(self, kind: int, before: bytes, after: bytes) -> int:
         """``_in_full`` for "her" or "his" between two simple words or signs, or that it takes more of the text."""
         last, first = _LAST.search(before), _FIRST.match(b" " * (kind % 2) + after)
         if not last or not first:
             return _IN_FULL
-        term, previous, following = (
-            self._terms[kind // 4],
-            last[0].decode().lower(),
-            first[0].decode().strip().lower(),
-        )
+        term = self._terms[kind // 4]
+        previous, following = last[0].decode().lower(), first[0].decode().strip().lower()
         named = kind % 4 < 2 and (previous == "of" or following in _NOT_AFTER)  # "bundle of His"
         if named or previous == "or" or following in ("or", "and", "neu"):
             return _IN_FULL

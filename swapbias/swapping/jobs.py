@@ -27,8 +27,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError, quoted
-from swapbias.files import TEMPORARY, as_csv, json_file, parse_json, whole_file, write_whole
-from swapbias.privacy import is_left_over, why_credentialed, writing
+from swapbias.files import TEMPORARY, as_csv, is_left_over, json_file, parse_json, whole_file, write_whole
+from swapbias.models import Bar, no_bar, silent
+from swapbias.privacy import why_credentialed, writing
 from swapbias.studies import shown_names
 from swapbias.swapping.cluster import LOCAL, Engine, Part, Work, Workers, result_of, worker_pool
 from swapbias.swapping.readers import CREDENTIALED, Batches, Source, is_mimic, open_source, why_rows_credentialed
@@ -124,15 +125,6 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a job is: bytes of the input that are done, of how many (None: not known), and rows."""
-
-    position: int
-    size: int | None
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
 class SwapResult:
     """A finished job: its folder and counts, and why its rows are credentialed (blank: they are not)."""
 
@@ -148,7 +140,7 @@ def swap_files(
     processes: int = 1,
     batch_rows: int = BATCH_ROWS,
     part_bytes: int = PART_BYTES,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
+    bar: Bar = no_bar,
     engine: Engine = LOCAL,
     uploaded_to: str | None = None,
 ) -> SwapResult:
@@ -163,7 +155,7 @@ def swap_files(
         processes: so many swap a part each; 1: this process.
         batch_rows: most rows that are swapped at once.
         part_bytes: a part ends with the row that brings its texts to so many bytes.
-        on_progress: called after each batch; with processes or a cluster after each part.
+        bar: shows how much of the input is done, after each batch; with processes or a cluster after each part.
         engine: who swaps; the rows are the same.
         uploaded_to: where ``out`` is copied afterwards, unless that place is declared as the user's own.
 
@@ -211,16 +203,11 @@ def swap_files(
     with writing(out, credentialed=bool(why), then="Wait until it ends, or choose another --out."):
         finished = _begin_or_resume(out, settings)
         totals = sum(finished.values(), Totals())
-        rows, position = totals.rows_read, 0.0
-
-        def advance(part: Part, more: float) -> None:
-            nonlocal rows, position
-            rows, position = rows + int(more), position + part["bytes"] * more / part["rows"]
-            on_progress(Progress(int(position), source.size, rows))
-
+        done_bytes = bar("Swapping (bytes)", source.size) if source.size else silent
         parts = _cut(source.read(batch_rows), job.column, part_bytes)
         local = partial(_processes, processes) if processes > 1 else None
-        how: dict[str, Any] = {"local": local, "cores": 1, "credentialed": bool(why), "advance": advance}
+        how: dict[str, Any] = {"local": local, "cores": 1, "credentialed": bool(why)}
+        how["advance"] = lambda part, rows: done_bytes(part["bytes"] * rows / part["rows"])
         planned = out / _PLANNED
         planned.mkdir(mode=0o700)
         with ExitStack() as ends:

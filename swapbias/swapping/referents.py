@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError
 from swapbias.swapping.grammar import by_words, first_word, last_word
 from swapbias.swapping.matches import Bytes, Ints, Matches, Text
-from swapbias.swapping.table import DEMOGRAPHIC, GLUED, byte_pattern, pattern, rules, weights_of, word_list
+from swapbias.swapping.table import DEMOGRAPHIC, GLUED, Rule, byte_pattern, pattern, rules, weights_of, word_list
 
 WHOSE, SPOUSES = ("everyone", "patient"), ("swap", "keep")
 REASONS = ("relative", "spouse", "clinician", "other", "no_person", "both", "unknown")
@@ -159,8 +159,8 @@ FACTS: Mapping[str, Callable[[Word], bool]] = {  # by their names in rules
 
 
 @cache
-def _rules_of(kind: int, text: str, own: bool, woman: bool) -> Sequence[tuple[Any, ...]]:
-    """What is left of the rules for a word: what each says, its patterns, and facts that take more than the word."""
+def _rules_of(kind: int, text: str, own: bool, woman: bool) -> Sequence[tuple[Rule, Sequence[tuple[str, bool]]]]:
+    """What is left of the rules for a word, each with the facts that take more than the word."""
     known = {
         "own": own,  # it tells the patient's gender
         "woman": woman,  # the patient is one
@@ -168,27 +168,21 @@ def _rules_of(kind: int, text: str, own: bool, woman: bool) -> Sequence[tuple[An
         "young": text in ("boy", "girl"),
         "wedding": text in ("landlord", "landlady", "groom", "bride", "bridegroom"),
     }
-    found = []
-    for rule in rules("person_rules.csv")[_KIND_NAME[kind]]:
-        wanted = {name.lstrip("!"): not name.startswith("!") for name in rule.when}
-        if all(known.get(name, value) == value for name, value in wanted.items()):
-            patterns = [one and re.compile(one.encode()) for one in (rule.before, rule.after, rule.unless)]
-            facts = [(FACTS[name], value) for name, value in wanted.items() if name not in known]
-            found.append((WHY.index(rule.row["says"]), *patterns, facts))
-    return found
+    return [
+        (rule, [(fact, holds) for fact, holds in rule.when if fact not in known])
+        for rule in rules("person_rules.csv", of_bytes=True)[_KIND_NAME[kind]]
+        if all(known.get(fact, holds) == holds for fact, holds in rule.when)
+    ]
 
 
 def why_left(kind: int, word: Word) -> int:
     """The reason of the first rule that fits, its facts looked at last; a title's surname is noted."""
-    every = _rules_of(kind, word.text, word.side == word.row.side, word.row.side == 1)
-    why: int = next(
-        why
-        for why, before, after, unless, facts in every
-        if (not after or after.match(word.after))
-        and (not before or before.search(word.before))
-        and not (unless and unless.search(word.before))
-        and all(fact(word) == value for fact, value in facts)
+    says = next(
+        rule.says
+        for rule, facts in _rules_of(kind, word.text, word.side == word.row.side, word.row.side == 1)
+        if rule.fits(word.before, word.after) and all(FACTS[fact](word) == holds for fact, holds in facts)
     )
+    why = WHY.index(says)
     if kind == TITLE and why == CLINICIANS:
         word.row.strangers.add(word.surname)
     elif kind == TITLE and why == MINE and not word.row.surname:

@@ -217,11 +217,9 @@ def resolve(
 
 def _marked(block: Block, row: int, places: NDArray[np.int64], side: int) -> MarkedNote:
     first, last = (int(block.offsets[row + more]) for more in (0, 1))
-    ends = np.sort(np.concatenate([block.found.start[places], block.found.end[places]])).tolist()
-    characters, at, parts = [], first, 0
-    for end in ends:
-        parts += len(block.buffer[at:end].decode())
-        characters.append(parts)
-        at = end
-    words = list(zip(characters[::2], characters[1::2], strict=True))
+    starts, ends = (
+        [len(block.buffer[first:at].decode()) for at in of[places].tolist()]
+        for of in (block.found.start, block.found.end)
+    )
+    words = list(zip(starts, ends, strict=True))
     return MarkedNote(block.buffer[first:last].decode(), words, ("male", "female", "")[side])

@@ -73,27 +73,40 @@ def byte_pattern(name: str) -> re.Pattern[bytes]:
     return re.compile(found.pattern.encode(), found.flags & re.IGNORECASE)
 
 
-class Rule(NamedTuple):
-    """What holds of a word where all of this fits; what is blank fits anywhere.
+_compiled = cache(re.compile)
 
-    ``row`` says it; ``when`` names facts ("!": that do not hold); ``before`` and ``after`` are patterns found in the
-    text before it, and right behind it; ``unless`` is not found before it.
+
+class Rule(NamedTuple):
+    """What a table says of a word where these facts hold or do not, and these patterns fit; blank fits anywhere.
+
+    ``before`` and ``after`` are found in the text before it, and right behind it; ``unless`` is not found before it.
     """
 
-    row: Mapping[str, str]
-    when: Sequence[str]
-    before: str
-    after: str
-    unless: str
+    says: str
+    when: Sequence[tuple[str, bool]]
+    before: Any
+    after: Any
+    unless: Any
+
+    def fits(self, before: str | bytes, after: str | bytes) -> bool:
+        """Whether the text on both sides is as it says."""
+        return bool(
+            (not self.after or _compiled(self.after).match(after))
+            and (not self.before or _compiled(self.before).search(before))
+            and not (self.unless and _compiled(self.unless).search(before))
+        )
 
 
 @cache
-def rules(name: str) -> Mapping[str, Sequence[Rule]]:
+def rules(name: str, *, of_bytes: bool = False) -> Mapping[str, Sequence[Rule]]:
     """The rules of a table by the words that they are of, in order: of a word the first decides that fits."""
-    columns, found = ("when", "before", "after", "unless"), dict[str, list[Rule]]()
+    columns, found = ("before", "after", "unless"), dict[str, list[Rule]]()
     sets = {"%letters%": DEMOGRAPHIC, "%glued%": GLUED}
-    for row in read_table(corpus_dir("gender_lexicon") / name, ("words", "says", *columns), optional=columns):
-        rule = Rule(row, row["when"].split(), *(filled(row[one]) for one in columns[1:]))
+    path = corpus_dir("gender_lexicon") / name
+    for row in read_table(path, ("words", "says", "when", *columns), optional=("when", *columns)):
+        when = [(fact.lstrip("!"), not fact.startswith("!")) for fact in row["when"].split()]
+        texts = [filled(row[one]) for one in columns]
+        rule = Rule(row["says"], when, *(text.encode() if of_bytes else text for text in texts))
         for word in sets.get(row["words"], row["words"].split()):
             found.setdefault(word, []).append(rule)
     return found

@@ -56,14 +56,14 @@ def test_pulling_again_fetches_nothing_until_there_is_a_new_commit(hub, corpus, 
     assert len([one for one in hub.log if "/resolve/" in one[1]]) == before
     withdrawn = tmp_path / CORPUS / "sentences" / "test-00001-of-00002.parquet"  # of an older commit
     withdrawn.write_bytes(b"old")
-    with pytest.raises(UsageError, match="is there already, not from this commit"):
+    with pytest.raises(UsageError, match="is a folder that holds something"):
         pull(Hub(), DATASET, KEY[1], tmp_path)
     withdrawn.unlink()
     mine = tmp_path / CORPUS / "sentences" / "notes.txt"
     mine.write_text("mine")
     newer = corpus["README.md"] + b"\nMore.\n"
     hub.push(*KEY, {"README.md": newer})
-    with pytest.raises(UsageError, match=r"is there already, not from this commit\. Move it"):
+    with pytest.raises(UsageError, match=r"is a folder that holds something\. Choose another"):
         pull(Hub(), DATASET, KEY[1], tmp_path)
     assert mine.read_text() == "mine"
     pull(Hub(), DATASET, KEY[1], tmp_path / "new")
@@ -138,12 +138,12 @@ def test_a_place_that_is_no_folder_or_a_folder_of_the_users_is_refused(hub, tmp_
     (tmp_path / "file").write_text("x")
     (tmp_path / "bob").mkdir()
     (tmp_path / "bob" / "results").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(UsageError, match=r"results is there already"):
+    with pytest.raises(UsageError, match=r"results is a link"):
         pull(Hub(), RESULTS, "bob/results", tmp_path)
     mine = tmp_path / "full" / "bob" / "results" / "notes.txt"
     mine.parent.mkdir(parents=True)
     mine.write_text("mine")
-    with pytest.raises(UsageError, match="is there already, not from this commit"):
+    with pytest.raises(UsageError, match="is a folder that holds something"):
         pull(Hub(), RESULTS, "bob/results", tmp_path / "full")
     assert contents(tmp_path / "full") == {"bob/results/notes.txt": b"mine"}
     for out in (tmp_path / "file", tmp_path / "file" / "below"):

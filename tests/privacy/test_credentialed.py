@@ -10,6 +10,7 @@ import typer
 
 from swapbias.cli import app
 from swapbias.errors import UsageError
+from swapbias.files import CREDENTIALED
 from swapbias.hub import own_study
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes.load import local_notes
@@ -151,7 +152,7 @@ def test_a_run_of_credentialed_notes_is_marked_and_its_users_alone(held):
     _, runs = held
     for run in runs:
         assert run.manifest()["credentialed"] is True
-        assert (run.folder / credentialed.MARKER).is_file()
+        assert (run.folder / CREDENTIALED).is_file()
         assert open_to_others(run.folder) == []
 
 

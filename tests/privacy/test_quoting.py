@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from swapbias.models.clinical.phenotype import explain_pair
-from swapbias.privacy import forget_notes, notes_read, safe_message, safe_traceback
+from swapbias.privacy import forget_notes, log_traceback, notes_read, safe_message
 from swapbias.swapping import Swapper
 from tests.cli.test_cli import swapbias
 from tests.privacy.test_gate import written
@@ -108,22 +108,27 @@ def unread():
         lambda: json.loads(NOTE), lambda: {}[NOTE],
     ],
 )  # fmt: skip
-def test_what_a_library_says_is_shown_only_while_no_notes_are_read(attack, unread):
+def test_what_a_library_says_is_shown_only_while_no_notes_are_read(attack, unread, caplog):
+    caplog.set_level("DEBUG")
     with pytest.raises(Exception) as caught:  # noqa: PT011 - of any library
         attack()
     assert safe_message(caught.value) == str(caught.value)
     notes_read()
-    assert SECRET not in safe_message(caught.value) + safe_traceback(caught.value)
+    log_traceback(caught.value)
+    assert SECRET not in safe_message(caught.value) + caplog.text
+    assert "test_quoting.py" in caplog.text  # where it was
     assert type(caught.value).__name__ in safe_message(caught.value)
 
 
 @pytest.mark.parametrize(("first", "kind"), [(1, "int"), ({"a": NOTE}, "dict")])
-def test_a_sentence_of_ours_is_shown_and_what_it_came_from_is_not(first, kind, unread):
+def test_a_sentence_of_ours_is_shown_and_what_it_came_from_is_not(first, kind, unread, caplog):
+    caplog.set_level("DEBUG")
     notes_read()
     with pytest.raises(ValueError, match=f"some are {kind}, expected strings") as caught:
         Swapper().swap([first, NOTE])
     assert f"some are {kind}" in safe_message(caught.value)
-    assert SECRET not in str(caught.value) + safe_traceback(caught.value)
+    log_traceback(caught.value)
+    assert SECRET not in str(caught.value) + caplog.text
 
 
 def test_a_note_without_a_probability_is_told_by_its_length():

@@ -14,6 +14,7 @@ from scipy.stats import fisher_exact
 
 from swapbias.builders._clinical_notes_tables import note_tables, written_for
 from swapbias.errors import UsageError
+from swapbias.files import CREDENTIALED
 from swapbias.findings import disaggregate
 from swapbias.findings.predictions import RANDOM_DIRECT
 from swapbias.hub import datasets as building
@@ -448,7 +449,7 @@ def test_a_built_mimic_is_marked_and_refused(mimic_folder, tmp_path):
     folder = tmp_path / "clinical_notes"
     assert counts["mimic3"] > 500
     assert counts["pairs"] > 0
-    assert (folder / credentialed.MARKER).exists()
+    assert (folder / CREDENTIALED).exists()
     assert "must not be published" in (folder / "README.md").read_text()
     with pytest.raises(UsageError, match="must not be uploaded"):
         credentialed.refuse(folder / "mimic3", "uploaded")
