@@ -268,12 +268,12 @@ import sys, time
 from pathlib import Path
 from swapbias.swapping import Job, swap_files
 if __name__ == "__main__":
-    times = iter(range(7))
+    times = iter(range(4))
     def advance(more):
         if next(times, None) is None:
             print("at work", flush=True)
             time.sleep(60)
-    swap_files(Job(sys.argv[1], mode="pairs"), Path(sys.argv[2]), part_bytes=50, batch_rows=4,
+    swap_files(Job(sys.argv[1], mode="pairs"), Path(sys.argv[2]), part_bytes=50, batch_rows=100,
                processes=int(sys.argv[3]), bar=lambda title, total: advance)
 """
 
