@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from swapbias.studies import check_templates, corpus_dir, fill, read_table, slots, upstream_file, wordings
+from swapbias.studies import corpus_dir, fill, read_table, slots, upstream_file, wordings
 
 NAME = "adjective_coreference"
 FOLDER = corpus_dir(NAME)
@@ -112,7 +112,6 @@ def reworded_sentences() -> Iterator[tuple[str, list[Sentence]]]:
 def _written(rows: Iterable[dict[str, str]]) -> Iterator[Sentence]:
     for row in rows:
         (slot,) = slots(row["template"])
-        check_templates("wino_sentences.csv", [row], [slot])
         gender_of = {"pro": row["referent"], "anti": _OTHER[row["referent"]]}
         pronouns = {side: _PRONOUNS[slot][gender] for side, gender in gender_of.items()}
         yield Sentence(

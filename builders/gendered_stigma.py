@@ -29,9 +29,8 @@ def _prompts(
     """Rows of every template x diagnosis x group; a template's polarity, where it has one, is a further column."""
     for diagnosis in diagnoses or _diagnoses():
         for template in templates:
-            text = studies.fill(
-                template["template"], **dict.fromkeys(studies.slots(template["template"]), diagnosis["diagnosis"])
-            )
+            named = studies.slots(template["template"])
+            text = studies.fill(template["template"], **dict.fromkeys(named, diagnosis["diagnosis"]))
             pair = f"{template['template_id']}/{diagnosis['diagnosis']}"
             more = {"polarity": template["polarity"]} if "polarity" in template else {}
             for group in groups:
@@ -43,10 +42,10 @@ def _prompts(
                 yield {**row, **more}
 
 
-def _templates(name: str, *columns: str, expected: tuple[str, ...] = ("diagnosis",)) -> list[dict[str, str]]:
-    table = f"{name}_templates.csv"
-    rows = studies.read_table(studies.corpus_dir(NAME) / table, ("template_id", *columns, "template", "source"))
-    return [{**row, "construct": row[columns[0]]} for row in studies.check_templates(table, rows, expected)]
+def _templates(name: str, *columns: str) -> list[dict[str, str]]:
+    table = studies.corpus_dir(NAME) / f"{name}_templates.csv"
+    rows = studies.read_table(table, ("template_id", *columns, "template", "source"))
+    return [{**row, "construct": row[columns[0]]} for row in rows]
 
 
 def _rq1() -> Iterator[dict[str, str]]:
@@ -62,7 +61,6 @@ def _reworded(experiment: str, *columns: str) -> Iterator[dict[str, str]]:
     originals = _templates(experiment, *columns)
     for number, worded in studies.wordings(NAME, "template_id").items():
         templates = [{**one, "template": worded[one["template_id"]]["template"]} for one in originals]
-        studies.check_templates("wordings.csv", templates, ["diagnosis"])
         for row in _prompts(templates, experiment, experiment, GROUPS[:2]):
             yield studies.placebo(row, number, row["text"])
 
@@ -97,7 +95,7 @@ def _completions() -> Iterator[dict[str, str]]:
 
 
 def _baseline() -> Iterator[dict[str, str]]:
-    return _prompts(_templates("rq1_baseline", "phase", expected=()), "rq1", "rq1", GROUPS, [NO_CONDITION])
+    return _prompts(_templates("rq1_baseline", "phase"), "rq1", "rq1", GROUPS, [NO_CONDITION])
 
 
 def _rq1_original() -> Iterator[dict[str, str]]:

@@ -28,11 +28,8 @@ def _conditions(claim: str) -> list[tuple[str, str]]:
 
 def _claims(claim: str) -> dict[str, str]:
     """The wordings of a claim by number, ``0`` the one that the others reword."""
-    mine = [row for row in table("claims", "claim", "wording", "template") if row["claim"] == claim]
-    return {
-        row["wording"]: row["template"]
-        for row in studies.check_templates("claims.csv", mine, ["person", "condition"])
-    }
+    rows = table("claims", "claim", "wording", "template")
+    return {row["wording"]: row["template"] for row in rows if row["claim"] == claim}
 
 
 def _templates(pack: Pack, claim: str, wording: str) -> dict[str, str]:
@@ -92,7 +89,6 @@ def _masked_templates(pack: str) -> dict[str, tuple[str, str]]:
     rows = studies.read_table(
         studies.corpus_dir(STIGMA) / "rq1_templates.csv", ("template_id", "phase", "template", "source")
     )
-    studies.check_templates("rq1_templates.csv", rows, ["diagnosis"])
     return {
         row["template_id"]: (row["phase"], row["template"].replace("<mask>", frames[place % len(frames)]))
         for place, row in enumerate(rows)

@@ -8,7 +8,6 @@ from swapbias.builders._social_distance_released import original_conditions, rel
 from swapbias.studies import (
     Candidate,
     Lexicon,
-    check_templates,
     corpus_dir,
     declared_corpus,
     fill,
@@ -34,8 +33,8 @@ def _conditions() -> list[dict[str, str]]:
     return read_table(FOLDER / "conditions.csv", CONDITION_COLUMNS, optional=("note",))
 
 
-def _templates(table: str, columns: tuple[str, ...], slots: list[str]) -> list[dict[str, str]]:
-    return check_templates(table, read_table(FOLDER / table, columns), slots)
+def _templates(table: str, *columns: str) -> list[dict[str, str]]:
+    return read_table(FOLDER / table, (*columns, "source"))
 
 
 def _row(
@@ -57,8 +56,8 @@ def _masked(
     worded: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Iterator[dict[str, str]]:
     """Rows of every template x act x rendering; the paper's printed wording, the one it ran, or one of ours."""
-    templates = _templates("masked_templates.csv", ("name", "template", "source"), ["act"])
-    acts = _templates("acts.csv", ("act", "template", "source"), ["person"])
+    templates = _templates("masked_templates.csv", "name", "template")
+    acts = _templates("acts.csv", "act", "template")
     for template in [{**one, **worded[one["name"]]} for one in templates] if worded else templates:
         for act in acts if template["name"] in names else []:
             for one in conditions or _conditions():
@@ -77,8 +76,7 @@ def _original() -> Iterator[dict[str, str]]:
 def _sentiment(
     conditions: list[dict[str, str]] | None = None, worded: Mapping[str, Mapping[str, str]] | None = None
 ) -> Iterator[dict[str, str]]:
-    columns = ("name", "template", "baseline", "source")
-    templates = _templates("sentiment_templates.csv", columns, ["condition"])
+    templates = _templates("sentiment_templates.csv", "name", "template", "baseline")
     for template in [{**one, **worded[one["name"]]} for one in templates] if worded else templates:
         for one in conditions or [*_conditions(), NOBODY]:
             text = fill(template["template"], condition=one["plural"]) if one["plural"] else template["baseline"]
@@ -89,7 +87,7 @@ def _agreement() -> Iterator[dict[str, str]]:
     """Every act as a statement about every rendering, and about just someone, to agree or disagree with."""
     listed = "- (A): Agree\n- (B): Disagree\n- (C): Cannot say\n\nAnswer with the letter alone."
     options = (Candidate("Agree", 0.0), Candidate("Disagree", 1.0), Candidate("Cannot say"))
-    for act in _templates("acts.csv", ("act", "template", "source"), ["person"]):
+    for act in _templates("acts.csv", "act", "template"):
         for one in (*_conditions(), NOBODY):
             person = f"someone who {one['singular']}" if one["singular"] else "someone"
             statement = f"I would {fill(act['template'], person=person)}."

@@ -59,7 +59,6 @@ from .study import (
     Slice as Slice,
     Study as Study,
     balanced_rankings as balanced_rankings,
-    check_templates as check_templates,
     column as column,
     conversation as conversation,
     declared_corpus as declared_corpus,

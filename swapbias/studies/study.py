@@ -3,7 +3,6 @@
 import random
 import re
 import tomllib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -121,31 +120,6 @@ def placebo(row: Mapping[str, Any], wording: str, text: str) -> Row:
     """The row with its carrier words reworded: ``side`` is its group, ``wording`` the number of the wording."""
     reworded = {"prompt_id": f"{row['prompt_id']}/w{wording}", "pair_id": f"{row['pair_id']}/w{wording}"}
     return {**row, **reworded, "group": PLACEBO, "text": text, "side": row["group"], "wording": wording}
-
-
-def check_templates(table: str, rows: list[dict[str, str]], expected: Iterable[str]) -> list[dict[str, str]]:
-    """The rows of a template table, if the slots of each are those expected, else ValueError with table and line."""
-    wanted = sorted(expected)
-    for line, row in enumerate(rows, start=2):
-        if sorted(set(slots(row["template"]))) != wanted:
-            found = slots(row["template"])
-            raise ValueError(f"{table}:{line}: slots {found}, expected {wanted}. Fix the slot name.")
-    return rows
-
-
-def check_prompts(rows: Sequence[Mapping[str, Any]], *, masked: bool = False) -> None:
-    """Raise a ValueError for a repeated prompt_id or group of a pair, a blank text, an open slot, a wrong mask."""
-    keys = Counter(f"prompt_id {row['prompt_id']!r}" for row in rows)
-    keys.update(f"group {row.get('side', row['group'])!r} of pair {row['pair_id']!r}" for row in rows)
-    for key, times in keys.items():
-        if times > 1:
-            raise ValueError(f"{key} stands {times} times, expected once. Fix the table.")
-    for row in rows:
-        name, text = row["prompt_id"], row["text"]
-        if not text.strip() or slots(text):
-            raise ValueError(f"prompt {name!r}: text {text!r}, expected every slot filled.")
-        if masked and text.count(MASK) != 1:
-            raise ValueError(f"prompt {name!r}: text {text!r}, expected exactly one {MASK}.")
 
 
 def column(rows: Iterable[Mapping[str, Any]], name: str, missing: str = "") -> Iterator[Any]:

@@ -11,12 +11,10 @@ from datasets import ClassLabel, Value
 
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.studies import catalogue as studies, tables as sources
-from swapbias.studies.study import Config, Prompt, check_prompts, check_templates, fill
+from swapbias.studies.study import MASK, PROMPT_COLUMNS, Config, fill, slots
 from swapbias.studies.tables import corpus_dir, fingerprint, read_table
 from tests.conftest import ROOT
 from tests.tables import rows_of
-
-ROW = Prompt(*("i", "p", "g", "text", "", "c", "k", "l", "t", "e"))
 
 # Rows, sha256 and types of what is no text, of each config: a change of templates, tables, of the generator of notes
 # or of the swap makes a new version, and a new line there.
@@ -37,6 +35,14 @@ def test_rows_are_those_that_are_recorded_and_of_the_types_that_are_declared(cor
         pytest.skip("needs the authors' files")
     assert len(rows) == int(recorded["rows"])
     assert fingerprint(rows)[:16] == recorded["sha256"]
+    assert {tuple(row) for row in rows} == {config.columns}
+    if config.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS:
+        study = studies.load_corpus(corpus).study
+        masked = {one.name for one in study.experiments if one.kind == "masked"} if study else set()
+        assert len({row["prompt_id"] for row in rows}) == len(rows)
+        assert len({(row["pair_id"], row.get("side", row["group"])) for row in rows}) == len(rows)
+        assert all(row["text"].strip() and not slots(row["text"]) for row in rows)
+        assert all(row["text"].count(MASK) == 1 for row in rows if rows[0]["experiment"] in masked)
     for column, source in zip(config.published, config.columns, strict=True):
         values, kind = {row[source] for row in rows}, types[column]
         if kind == "string":  # all that are numbers or truth values are declared so
@@ -153,10 +159,7 @@ def test_a_table_is_read_strictly(tmp_path, text, sentence):
         read_table(tmp_path / "t.csv", ("a", "b"))
 
 
-def test_a_wrong_slot_is_named_with_its_line(tmp_path):
-    rows = [{"template": "<mask> has [diagnosis]"}, {"template": "<mask> has [diagnosys]"}]
-    with pytest.raises(ValueError, match=r"t.csv:3: slots \['diagnosys'\], expected \['diagnosis'\]. Fix the slot"):
-        check_templates("t.csv", rows, ["diagnosis"])
+def test_a_wrong_slot_is_named(tmp_path):
     with pytest.raises(ValueError, match="Fix the slot name"):
         fill("[a] and [b]", a="x")
     rows = [{"a": "1"}, {"a": "2"}]
@@ -167,30 +170,13 @@ def test_a_wrong_slot_is_named_with_its_line(tmp_path):
     assert found == [{"a": "nan", "b": "null"}, {"a": "TRUE", "b": ""}]
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ([{}, {"group": "h"}], "prompt_id 'i' stands 2 times"),
-        ([{}, {"prompt_id": "j"}], "group 'g' of pair 'p' stands 2 times"),
-        ([{"side": "x"}, {"prompt_id": "j", "group": "h", "side": "x"}], "group 'x' of pair 'p' stands 2 times"),
-        ([{"text": " "}], "expected every slot filled"),
-        ([{"text": "a [slot]"}], "expected every slot filled"),
-        ([{"text": "<mask> or <mask>"}], "expected exactly one <mask>"),
-    ],
-)
-def test_a_set_of_prompts_is_checked(changes, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        check_prompts([{**ROW.row(), "text": "<mask> x", **change} for change in changes], masked=True)
-
-
 NEW_LEAF = '''
 """toy: a study in one file and one folder."""
 from swapbias.studies import Config, Corpus, Experiment, Prompt, Slice, Study
-from swapbias.studies import check_templates, corpus_dir, fill, read_table
+from swapbias.studies import corpus_dir, fill, read_table
 
 def rows():
-    table = read_table(corpus_dir("toy") / "templates.csv", ("template",))
-    for row in check_templates("templates.csv", table, ["who"]):
+    for row in read_table(corpus_dir("toy") / "templates.csv", ("template",)):
         for group in ("cats", "dogs"):
             yield Prompt(
                 prompt_id=f"{row['template']}/{group}", pair_id=row["template"], group=group,
@@ -248,5 +234,5 @@ main()
     assert "+36.7 points" in " ".join(done.stdout.split())
     assert "Cats or dogs?" in (tmp_path / "run" / "report.html").read_text()
     said = done.stderr.partition("At last:")[2].strip()
-    assert said == "swapbias: templates.csv:2: slots ['whom'], expected ['who']. Fix the slot name."
+    assert said == "swapbias: 'I like [whom].': slots ['whom'], expected ['who']. Fix the slot name."
     assert done.returncode == 1
