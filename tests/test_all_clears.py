@@ -190,16 +190,6 @@ def test_a_misspelt_group_is_refused(given, nearest, tmp_path):
         swapbias.audit(None, prompts=table, reference="male", group="female", lexicon=tmp_path / "words.csv")
 
 
-@pytest.mark.parametrize(
-    "names", [("Female", "female"), ("e\N{COMBINING ACUTE ACCENT}", "\N{LATIN SMALL LETTER E WITH ACUTE}")]
-)
-def test_two_spellings_of_a_group_are_one_warning(names, caplog):
-    table = pd.concat([prompts(3).replace({"group": {"female": name}}) for name in names]).drop_duplicates()
-    audited(noisy, table)
-    (said,) = [one.getMessage() for one in caplog.records if "written nearly alike" in one.getMessage()]
-    assert "are 2 groups" in said
-
-
 @pytest.mark.parametrize("letter", ["\u2028", "\x85", "\x0c", "\r"])
 def test_texts_are_scored_as_they_are(letter, caplog):
     run = audited(noisy, prompts(3, text=f" {{who}} tells{letter}story {{pair}}.\n"))

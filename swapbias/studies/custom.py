@@ -6,7 +6,6 @@ import logging
 import math
 import re
 import tomllib
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
@@ -716,14 +715,7 @@ def _column_faults(parsed: Parsed) -> Iterator[str]:
 
 
 def warnings(parsed: Parsed) -> Iterator[str]:
-    """Groups that are written nearly alike, texts with blanks at their ends, pairs that share almost nothing."""
-    alike: dict[str, list[str]] = {}
-    for group in dict.fromkeys((*parsed.group_names, *parsed.labels)):
-        alike.setdefault(unicodedata.normalize("NFKC", group).casefold(), []).append(group)
-    for names in alike.values():
-        if len(names) > 1:  # with codes for letters that may look alike
-            plain = (shown(one) if unicodedata.is_normalized("NFKC", one) else ascii(one) for one in names)
-            yield f"{' and '.join(plain)} are {len(names)} groups, written nearly alike. Write a group in one way."
+    """Texts with blanks at their ends, pairs that share almost nothing."""
     texts = parsed.prompts["text"].astype(str)
     ends = parsed.prompts["where"][texts != texts.str.strip()]
     if len(ends):
