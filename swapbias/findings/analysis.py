@@ -320,10 +320,7 @@ def _correlations(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 
 
 def _all_groups(context: Context, rows: pd.DataFrame, contrast: str) -> Iterator[Finding]:
-    """Whether any of several groups differs, or with ``ALL_GAPS`` any gap in two subsets; nothing of two groups.
-
-    Each is compared with the reference, or every two where that is not among the rows.
-    """
+    """Whether any of several groups differs, or with ``ALL_GAPS`` any gap in two subsets; nothing of two groups."""
     experiment = context.experiment
     rows = rows[rows["group"].isin(experiment.compared)]
     groups, paired = rows["group"].tolist(), experiment.measure == "paired_gap"
@@ -366,10 +363,7 @@ def _factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 
 
 def _with_primary(found: Iterable[Finding], experiments: Iterable[Experiment]) -> list[Finding]:
-    """Mark the findings that answer an experiment's question.
-
-    Where the rows are of one subset alone (one set of conditions, a classifier as it was trained), its gap does.
-    """
+    """Mark the findings that answer an experiment's question; where all rows are of one subset its gap does."""
     marked = list(found)
     for experiment in experiments:
         name = (experiment.name, "score", "")

@@ -205,9 +205,8 @@ def judgements(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 def _group_leakage(rows: pd.DataFrame, rubric: Rubric, groups: Sequence[str], *, folds: int = 5) -> Estimate:
     """How well a simple classifier predicts the group from the judge's input: unweighted average recall.
 
-    1 / groups: by chance; NaN of fewer than two stories. A story (the values of the rubric's ``units``, without the
-    trial) is never in two folds. Only pairs of which the judge saw all sides are read. The interval is over stories,
-    and wider, for the folds share what they learn from (benchmarks/judge.py). UsageError without scikit-learn.
+    1 / groups: by chance; NaN of fewer than two stories (values of the rubric's ``units``, without the trial). The
+    interval is over stories, and wider, for the folds share what they learn from (benchmarks/judge.py).
     """
     known = rows[rows["group"].isin(list(groups))]
     known = known[known.groupby("pair_id")["group"].transform("nunique") == len(groups)].reset_index(drop=True)

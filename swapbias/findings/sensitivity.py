@@ -348,10 +348,7 @@ def _without_doubtful(context: Context, rows: pd.DataFrame, primary: Finding) ->
 
 
 def _with_bounds(context: Context, rows: pd.DataFrame, primary: Finding) -> Finding:
-    """The finding with its lowest and highest value, whatever the scores are that are missing.
-
-    Unchanged where none is missing or all are, or where scores have no least and most.
-    """
+    """The finding with its lowest and highest value, whatever the scores are that are missing (not all of them)."""
     span, two = measures.SPANS.get(primary.unit, math.nan), context.two(rows)
     lost = _lost(two, context.score)
     if not lost.any() or not math.isfinite(span) or two[context.score].isna().all():

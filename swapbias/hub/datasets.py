@@ -108,11 +108,8 @@ def licences(corpus: Corpus) -> list[str]:
 
 
 def _made_from(config: Config, pins: Pins) -> list[str]:
-    """The upstream files whose content is in a config: those it reads, and those a table of ours was taken from.
-
-    The ``used_for`` of the latter begins with the configs, or with "every config", and a colon.
-    """
-    named = {config.name, "every config"}
+    """The upstream files whose content is in a config: those it reads, and those a table of ours was taken from."""
+    named = {config.name, "every config"}  # with which, and a colon, the ``used_for`` of the latter begins
     copied = [path for path, pin in pins.items() if named & {*pin["used_for"].partition(":")[0].split(", ")}]
     return [*config.upstream, *copied]
 

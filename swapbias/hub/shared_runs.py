@@ -514,18 +514,11 @@ def _plan_page(
     hub: Hub, repo: Repo, own: bool, options: ShareOptions, bundle: Bundle, found: list[Finding], results: Repo,
     at: str,
 ) -> Push:  # fmt: skip
-    """The commit or pull request that makes a model's page say what the results at the commit ``at`` hold.
-
-    It changes the card and the evaluation results; all else in both stays. Nothing is proposed while a pull request
-    of ours is open; nor after one, merged or closed, unless ``again``.
-
-    A number of a part or of other configs must not stand beside those of whole audits: proposals to others hold
-    whole audits alone, one's own page says what was read.
-    """
+    """The commit or pull request that makes a model's page say what the results at the commit ``at`` hold."""
     manifest, there = bundle.manifest, hub.existing_state(repo)
     commit = commit_read(hub, repo, manifest, found[0].model_id)
     other = {(one.study, one.experiment): cards.prompts_read(manifest, one.study, one.experiment) for one in found}
-    deviation = next((one for one in other.values() if one), "")
+    deviation = next((one for one in other.values() if one), "")  # one's own page says what was read instead
     if deviation and not own:
         raise UsageError(
             f"The run read {deviation}, and its numbers would stand beside those of whole audits. Share the results "

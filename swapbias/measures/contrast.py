@@ -1,8 +1,4 @@
-"""Inference for a weighted sum of means over every random factor of its design; power; corrections for several tests.
-
-Variance components by the method of moments; Satterthwaite's degrees of freedom, of each component Bell and
-McCaffrey's (2002); intervals and p-values allow for skewed effects (Hall 1992).
-"""
+"""Inference for a weighted sum of means over every random factor; power; corrections for several tests."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -92,7 +88,11 @@ def _equal(shares: Floats, sides: Codes) -> bool:
 
 @dataclass(frozen=True)
 class Design:
-    """Which units are compared, what each weighs, and which random effects they share."""
+    """Which units are compared, what each weighs, and which random effects they share.
+
+    Variance components by the method of moments; Satterthwaite's degrees of freedom, of each component Bell and
+    McCaffrey's (2002); intervals and p-values allow for skewed effects (Hall 1992).
+    """
 
     sides: Codes  # shape (units,), from 0: the group or the sample of a unit; all 0 for differences of pairs
     shares: Floats  # shape (units,): of a unit in the mean of its side; they sum to 1 on each side

@@ -97,9 +97,8 @@ def share_sum(
 def _design_effect(influence: Floats, codes: Codes, *, trust: float = 1.0) -> tuple[float, float]:
     """How many times its variance over units a sum has over clusters of units, at least 1, and its d.f.
 
-    Where nearly all units are alike (few flips, no error) clusters cannot show how alike their units are: the fewer
-    of them hold a unit that differs from the commonest, the nearer it comes to what copies would give; ``trust`` is a
-    power of their number. 1 and infinity where each unit is its own cluster; NaN with one cluster of several units.
+    The fewer clusters hold a unit unlike the commonest, the nearer it comes to what copies would give (``trust`` is a
+    power of their number). 1 and infinity where each unit is its own cluster; NaN with one cluster of several units.
     """
     sizes = np.bincount(codes)
     units, largest = len(codes), int(sizes.max(initial=0))

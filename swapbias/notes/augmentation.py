@@ -100,11 +100,8 @@ def carrier_synonyms() -> dict[str, tuple[str, ...]]:
 
 @cache
 def _carriers() -> re.Pattern[str]:
-    """Any of the phrases in lower case as whole words, also over the end of a line, the longest one first.
-
-    Grouped by their first words, for there are hundreds and texts are long.
-    """
-    after: dict[str, list[str]] = {}
+    """Any of the phrases in lower case as whole words, also over the end of a line, the longest one first."""
+    after: dict[str, list[str]] = {}  # by first word, for there are hundreds and texts are long
     for phrase in sorted(carrier_synonyms(), key=len, reverse=True):
         first, *rest = map(re.escape, phrase.split())
         after.setdefault(first, []).append("".join(rf"\s+{word}" for word in rest))

@@ -4,7 +4,6 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -122,10 +121,7 @@ def _cell(row: Mapping[str, str]) -> Cell:
 
 
 def _split_by_phenotype(labelled: Sequence[tuple[Mapping[str, str], Labels]], seed: int) -> list[dict[str, str]]:
-    """Note rows of each phenotype, in the published sizes as far as the notes go.
-
-    A note can stand under several phenotypes. Notes of patients without a known gender are left out.
-    """
+    """Note rows of each phenotype of patients with a known gender, in the published sizes as far as the notes go."""
     found = []
     for phenotype in PHENOTYPES:
         chosen = [(note, labels[phenotype]) for note, labels in labelled if note["gender"] and phenotype in labels]
@@ -153,15 +149,7 @@ _BY_TIME = ("Hospital.Admission.ID", "subject.id", "chart.time", "cohort")
 _BY_ROW = ("ROW_ID",)
 _FLAGS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
 _NO_VALUE = ("na", "nan", "null", "none")
-
-
-@dataclass(frozen=True, slots=True)
-class Vote:
-    """What one annotator said of one note: its phenotypes, that it has none at all, that they are unsure."""
-
-    phenotypes: frozenset[str]
-    none: bool
-    unsure: bool
+Vote = set[str]  # the columns in which one annotator has a 1 for one note; "None" is implied where it is no column
 
 
 def labelled_notes(folder: Path, notes: Path, patients: Path, *, seed: int) -> list[dict[str, str]]:
@@ -212,9 +200,8 @@ def read_votes(path: Path) -> dict[Key, list[Vote]]:
                     "Fix the cell."
                 )
         key = _time_key(*(row[name] for name in by)) if by == _BY_TIME else (_whole(row[by[0]]),)
-        none = flags.get("None", not any(flag for name, flag in flags.items() if name != "None"))
-        phenotypes = frozenset(name for name, column in _COLUMN_OF.items() if flags[column])
-        votes.setdefault(key, []).append(Vote(phenotypes, none=bool(none), unsure=bool(flags["Unsure"])))
+        vote = {name for name, flag in flags.items() if flag}
+        votes.setdefault(key, []).append(vote if vote or "None" in flags else {"None"})
     return votes
 
 
@@ -236,16 +223,12 @@ def decided(votes: Sequence[Vote]) -> dict[str, str]:
     Positive where at least half of the annotators say so (ties are positive), negative where more than half
     say that the note has no phenotype at all. Nothing is decided where more than half are unsure.
     """
-    if 2 * sum(vote.unsure for vote in votes) > len(votes):
+    counts = Counter(column for vote in votes for column in vote)
+    if 2 * counts["Unsure"] > len(votes):
         return {}
-    none = 2 * sum(vote.none for vote in votes) > len(votes)
-    labels = {}
-    for phenotype in PHENOTYPES:
-        if 2 * sum(phenotype in vote.phenotypes for vote in votes) >= len(votes):
-            labels[phenotype] = "positive"
-        elif none:
-            labels[phenotype] = "negative"
-    return labels
+    none = dict.fromkeys(PHENOTYPES, "negative") if 2 * counts["None"] > len(votes) else {}
+    named = (one for one in PHENOTYPES if 2 * counts[_COLUMN_OF[one]] >= len(votes))
+    return none | dict.fromkeys(named, "positive")
 
 
 def _joined(notes: Iterable[tuple[dict[str, str], str]], wanted: set[Key]) -> dict[Key, dict[str, str]]:
