@@ -540,9 +540,8 @@ def condition_scores(study: Study, models: Mapping[str, pd.DataFrame]) -> pd.Dat
 
     Empty where the study declares none, or a kind of model is missing.
     """
-    columns, agreement = [], study.agreement
-    names = (agreement.first, agreement.second) if agreement else ()
-    for experiment in (one for name in names for one in study.experiments if one.name == name):
+    columns = []
+    for experiment in (one for name in study.agreement for one in study.experiments if one.name == name):
         parts = [part[part["experiment"] == experiment.name] for part in models.values()]
         context = Context(study.name, "", experiment, "score")
         tables = [condition_means(experiment, context.two(part)) for part in parts if len(part)]

@@ -45,7 +45,6 @@ from .study import (
     PLACEBO_COLUMNS as PLACEBO_COLUMNS,
     PROMPT_COLUMNS as PROMPT_COLUMNS,
     PROMPT_MEANINGS as PROMPT_MEANINGS,
-    Agreement as Agreement,
     Applicant as Applicant,
     Candidate as Candidate,
     Config as Config,

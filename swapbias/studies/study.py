@@ -254,15 +254,6 @@ class Experiment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
-    """Two experiments that score the same conditions by two kinds of model; a comparison correlates their scores."""
-
-    first: str
-    second: str
-    direction: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
     """A published study: what it asks and how it was analysed.
 
@@ -276,7 +267,7 @@ class Study:
     experiments: tuple[Experiment, ...]
     correction: str = "holm"  # the method of ``measures.adjust`` for its families of tests
     limits: tuple[str, ...] = ()  # sentences that every report repeats
-    agreement: Agreement | None = None
+    agreement: tuple[str, ...] = ()  # two experiments of the same conditions, whose scores a comparison correlates
     on_request: bool = False  # left out of audits that name no study
     packs: bool = False  # experiments are no questions of one study: the contrasts of each are a family of their own
 
@@ -288,11 +279,8 @@ def declared_study(corpus: str, **from_tables: Any) -> Study:
     for one in _entries(values["experiments"]):
         read = {name: from_tables[name] for name in one.pop("from_tables", ())}
         experiments.append(Experiment(**{name: _declared(name, value) for name, value in one.items()}, **read))
-    agreement = Agreement(**values["agreement"]) if "agreement" in values else None
-    limits = tuple(values.get("limits", ()))
-    return Study(
-        **values | {"name": corpus, "experiments": tuple(experiments), "limits": limits, "agreement": agreement}
-    )
+    values |= {"name": corpus, "experiments": experiments}
+    return Study(**{name: _declared(name, value) for name, value in values.items()})
 
 
 def _entries(listed: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
