@@ -241,7 +241,7 @@ def plan_sentences(settings: "runs.Settings") -> Iterator[str]:
 def skipped_note(skipped: "Sequence[runs.Skipped]", ran: Iterable[str]) -> str:
     """What was not run, by reason (of kinds of models that none ``ran`` a count), and remarks on the rest."""
     ran, others, reasons = set(ran), Counter[str](), dict[str, list[str]]()
-    for one in (each for each in skipped if not studies.of_a_part(each.experiment)):
+    for one in (each for each in skipped if not each.experiment.startswith(studies.PART_OF)):
         known = (each.kind for each in studies.load_study(one.study).experiments if each.name == one.experiment)
         if (kind := next(known, "")) and kind not in ran:
             others[kind] += 1
@@ -252,7 +252,7 @@ def skipped_note(skipped: "Sequence[runs.Skipped]", ran: Iterable[str]) -> str:
         counted = ", ".join(f"{count} {name}" for name, count in others.items())
         need = "experiment needs" if others.total() == 1 else "experiments need"
         parts.append(f"{others.total()} {need} another kind of model: {counted} (swapbias list)")
-    remarks = dict.fromkeys(one.reason for one in skipped if studies.of_a_part(one.experiment))
+    remarks = dict.fromkeys(one.reason for one in skipped if one.experiment.startswith(studies.PART_OF))
     not_run = f"Not run: {'; '.join(parts)}." if parts else ""
     return " ".join(filter(None, (not_run, f"Of what was read: {'; '.join(remarks)}." if remarks else "")))
 

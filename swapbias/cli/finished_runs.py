@@ -12,9 +12,8 @@ from swapbias import files, findings, hub, privacy, report, runs
 from swapbias.cli import terminal as ui
 from swapbias.errors import UsageError
 
-_WORST = (1, 3, 0)  # exit codes
-_OUTCOMES = {0: "passes", 1: "fails", 3: "undecided"}
-_WORDS = {"passes": ("pass", "notice"), "fails": ("fail", "error"), "undecided": ("undecided", "warning")}
+# The worst first: how a line, and an annotation of GitHub, name each outcome.
+_WORDS = {"fails": ("fail", "error"), "undecided": ("undecided", "warning"), "passes": ("pass", "notice")}
 _LM_EVAL = "lm-eval"  # the form that a study is exported in
 
 
@@ -34,15 +33,16 @@ def check(
     before = hub.find_run(baseline) if baseline else None
     how: dict[str, Any] = {"max_gap": max_gap, "baseline": before, "studies": ui.split_commas(study)}
     gates = {one: runs.check_run(hub.find_run(one), **how) for one in dict.fromkeys(places)}
-    code = min((one.code for one in gates.values()), key=_WORST.index)
+    worst = min(gates.values(), key=lambda one: [*_WORDS].index(one.outcome))
     if junit:
         with privacy.for_owner_alone(any(Path(one).exists() and privacy.is_credentialed(Path(one)) for one in gates)):
             junit.parent.mkdir(parents=True, exist_ok=True)
             files.write_whole(junit, _junit(gates))
     if as_json:
         records = [{"run": name, **_record(one)} for name, one in gates.items()]
-        ui.show_json(records[0] if len(records) == 1 else {"outcome": _OUTCOMES[code], "runs": records})
-        raise typer.Exit(code)
+        found = records[0] if len(records) == 1 else {"outcome": worst.outcome, "runs": records}
+        typer.echo(files.json_file(found), nl=False)  # neither wrapped nor coloured
+        raise typer.Exit(worst.code)
     annotated = os.environ.get("GITHUB_ACTIONS") == "true"
     for name, gate in gates.items():
         for sentence in (*([f"{name}:"] if len(gates) > 1 else []), report.gated(gate), *gate.notes):
@@ -52,8 +52,8 @@ def check(
             if annotated:
                 escaped = report.checked(one).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
                 ui.show(f"::{_WORDS[one.outcome][1]} title=swapbias check::{escaped}")
-    ui.show(f"Exit code {code} (0 pass, 1 fail, 3 undecided).{'' if verbose else ' Details: --verbose'}")
-    raise typer.Exit(code)
+    ui.show(f"Exit code {worst.code} (0 pass, 1 fail, 3 undecided).{'' if verbose else ' Details: --verbose'}")
+    raise typer.Exit(worst.code)
 
 
 def _show_check(check: "findings.Check", *, verbose: bool) -> None:

@@ -1,6 +1,5 @@
 """What all commands share: consoles, options, settings of -M, help in sections, progress, an end by a signal."""
 
-import json
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,7 +13,7 @@ from rich.console import Console
 from typer.core import TyperCommand
 
 from swapbias.errors import UsageError, quoted
-from swapbias.files import as_json as plain_json, is_url
+from swapbias.files import is_url
 from swapbias.models import FLAGS, LoadOptions, kinds, settable
 from swapbias.swapping import Engine
 
@@ -180,11 +179,6 @@ def show_text(sentence: str) -> None:
 def say(sentence: str) -> None:
     """A sentence for the user, beside the results."""
     err.print(sentence, soft_wrap=True)
-
-
-def show_json(content: Any) -> None:
-    """What a table would say, for programs: NaN is null, and nothing is wrapped or coloured."""
-    typer.echo(json.dumps(plain_json(content), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def split_commas(names: Sequence[str] | None) -> list[str]:

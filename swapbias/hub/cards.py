@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from swapbias.errors import quoted
 from swapbias.findings import Finding
 from swapbias.report import text as wording
-from swapbias.studies import load_corpus, load_study, of_a_part
+from swapbias.studies import PART_OF, load_corpus, load_study
 
 CARD = "README.md"
 BYTE_ORDER_MARK = "\ufeff"
@@ -267,7 +267,7 @@ def study_parts(
             count=len(rows),
             url=results_url,
             private=results_private,
-            skipped=[one for one in skipped if not of_a_part(one)],
+            skipped=[one for one in skipped if not one.startswith(PART_OF)],
             command=command + "".join(f" --study {one}" for one in named_in or [study.name]) + options,
         )
         made[study.name] = re.sub(r"\n{3,}", "\n\n", part)

@@ -55,11 +55,8 @@ def of_answers(doc: Doc, results: Sequence[tuple[float, bool]]) -> dict[str, Any
 def of_antonyms(doc: Doc, results: Sequence[tuple[float, bool]]) -> dict[str, Any]:
     """Mean log-odds of the disapproving antonyms against the approving ones, which stand before them."""
     values = [value for value, _ in results]
-    return _with_gaps(doc, {"log_odds": mean([bad - good for good, bad in _couples(values)])})
-
-
-def _couples(values: Sequence[float]) -> Iterable[tuple[float, float]]:
-    return zip(values[::2], values[1::2], strict=True)
+    couples = zip(values[::2], values[1::2], strict=True)
+    return _with_gaps(doc, {"log_odds": mean([bad - good for good, bad in couples])})
 
 
 def _with_gaps(doc: Doc, values: Mapping[str, float]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from swapbias.models.chat import scoring_in_words
 from swapbias.privacy import public_manifest
 from swapbias.report import text
 from swapbias.report.charts import Axis, Chart, Dot, Row, look
-from swapbias.studies import PLACEBO, PLANTED_BIAS, PLANTED_LEAK, Experiment, load_study, of_a_part
+from swapbias.studies import PART_OF, PLACEBO, PLANTED_BIAS, PLANTED_LEAK, Experiment, load_study
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -42,7 +42,7 @@ def render(
     """The report of a run as HTML, every value escaped; ``items``: scored rows by study, none to show no texts."""
     manifest, packed = public_manifest(manifest), _packed(found, items)
     studies = [load_study(name) for name in dict.fromkeys(one.study for one in found)]
-    skipped = [(one, of_a_part(one["experiment"])) for one in manifest["skipped"]]
+    skipped = [(one, one["experiment"].startswith(PART_OF)) for one in manifest["skipped"]]
     names = dict.fromkeys((one.study, one.experiment) for one in found)
     return html(
         "page.html.j2", packed=packed, manifest=manifest, models=manifest["models"], size=_size(manifest, items),

@@ -297,7 +297,7 @@ def _tasks(
         remarks = tasks[0].notes.remarks()
         if tasks[0].factless:
             remarks.append(f"notes left out because they state no fact of the checklist: {tasks[0].factless}")
-        reasons += [(studies.part_of(experiment.name), one) for one in remarks]
+        reasons += [(f"{studies.PART_OF}{experiment.name}", one) for one in remarks]
     return tasks, reasons
 
 

@@ -19,6 +19,7 @@ PLACEBO = "placebo"  # the group of rows that are reworded and in which nothing 
 PLACEBO_COLUMNS = ("side", "wording")
 MESSAGES = "messages"  # the column of chats as they are published, in place of ``text``
 ROLES = ("system", "user", "assistant")
+PART_OF = "part of "  # before an experiment that was run, where a manifest says something of some of its rows alone
 _SLOT = re.compile(r"\[([a-z_]+)\]")
 Row = dict[str, Any]  # candidates as a tuple, all else as text
 _TURN = re.compile(rf"(?:\A|\n)<\|({'|'.join(ROLES)})\|>\n")
@@ -455,13 +456,3 @@ def names_of(order: Sequence[Applicant], place: int) -> tuple[Candidate, ...]:
     """The names of those who are ranked: that of one of them, which counts 1, and then the others."""
     others = (Candidate(one.name, 0.0) for other, one in enumerate(order) if other != place)
     return (Candidate(order[place].name, 1.0), *others)
-
-
-def part_of(experiment: str) -> str:
-    """How a manifest names some rows of an experiment, of which alone it tells something."""
-    return f"part of {experiment}"
-
-
-def of_a_part(name: str) -> bool:
-    """Whether the experiment was run, and what is reported is of some of its rows alone (``part_of``)."""
-    return name.startswith(part_of(""))

@@ -79,12 +79,11 @@ def decoded(name: str, content: bytes, encoding: str = "utf-8-sig") -> str:
 
 
 def wordings(corpus: str, key: str, *, optional: Sequence[str] = ()) -> dict[str, dict[str, dict[str, str]]]:
-    """The rows of ``wordings.csv`` by number of the wording, then by ``key``; ValueError: one stands twice."""
+    """The rows of ``wordings.csv`` by number of the wording, then by ``key``."""
     columns = (key, "wording", "template", *optional, "source")
     found: dict[str, dict[str, dict[str, str]]] = {}
     for row in read_table(corpus_dir(corpus) / "wordings.csv", columns, optional=optional):
-        if found.setdefault(row["wording"], {}).setdefault(row[key], row) is not row:
-            raise ValueError(f"wordings.csv: wording {row['wording']} of {row[key]!r} stands twice. Number it anew.")
+        found.setdefault(row["wording"], {})[row[key]] = row
     return found
 
 

@@ -11,7 +11,7 @@ from swapbias.notes import WORDINGS, carrier_synonyms
 from swapbias.notes.augmentation import _carried, _worded
 from swapbias.studies import PLACEBO, PROMPT_COLUMNS, placebo
 from swapbias.studies.catalogue import config_rows, load_corpus, load_study, local_corpus, studies
-from swapbias.studies.tables import corpus_dir, wordings
+from swapbias.studies.tables import corpus_dir
 from swapbias.swapping import Swapper
 from tests.tables import rows_of, write
 
@@ -113,13 +113,6 @@ def test_every_experiment_with_groups_declares_its_placebo_rows_and_its_baseline
             without |= one.reading in ("options", "completion", "text", "label", "facts", "ranking", "tone")
             assert bool(one.placebo) != without
     assert load_study("gendered_stigma").experiments[0].baseline == ("rq1_baseline",)
-
-
-def test_a_wording_that_stands_twice_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("swapbias.studies.tables.corpus_dir", lambda name: tmp_path)
-    (tmp_path / "wordings.csv").write_text("name,wording,template,source\na,1,x,own\na,1,y,own\n")
-    with pytest.raises(ValueError, match="wording 1 of 'a' stands twice"):
-        wordings("toy", "name")
 
 
 EVIDENCE = [
