@@ -8,7 +8,7 @@ from typing import Any
 
 from swapbias import __version__
 from swapbias.errors import UsageError
-from swapbias.hub.cards import dump
+from swapbias.hub.cards import dump, read_yaml
 from swapbias.hub.datasets import LICENCES, licences, licences_file
 from swapbias.privacy import writing
 from swapbias.runs import Run
@@ -116,17 +116,11 @@ def _task(task: str, corpus: Corpus, experiment: Experiment, configs: Sequence[s
     paired = "gap_of_pairs" if experiment.measure == "paired_gap" else "gap_of_groups"
     metrics = dict.fromkeys(quantities, "mean") | {f"{one}_{gap}": paired for one in quantities for gap in gaps}
     study = corpus.study
-    return {
+    same = Path(__file__).with_name("lm_eval_task.yaml")  # of all tasks
+    read: Doc = read_yaml(same.read_text(encoding="utf-8"), same.name)
+    return read | {
         "task": task,
-        "custom_dataset": f"!function {CODE}.read",
         "dataset_kwargs": {"file": f"{task}.jsonl"},
-        "test_split": "test",
-        "output_type": "multiple_choice",
-        "num_fewshot": 0,
-        "doc_to_text": "context",
-        "doc_to_choice": "choices",
-        "doc_to_target": 0,
-        "target_delimiter": "",
         "process_results": f"!function {CODE}.{function}",
         "metric_list": [
             {"metric": name, "aggregation": f"!function {CODE}.{how}", "higher_is_better": None}
