@@ -197,7 +197,7 @@ class LoadOptions:
 
     device: str = option("auto", "auto, cpu, cuda, cuda:N or mps.", choices=("auto", "cpu", "cuda", "cuda:N", "mps"))
     dtype: str = option(
-        "float32", "float32; bfloat16, float16 (change results); auto: as the weights are saved.",
+        "float32", "float32; bfloat16, float16 (change results); auto: bfloat16 where it is 4 times as fast.",
         choices=("float32", "bfloat16", "float16", "auto"),
     )  # fmt: skip
     batch_size: int = option(64, "Texts per forward pass; a GPU reads more at once.", least=1)

@@ -12,7 +12,7 @@ from transformers import AutoModelForMaskedLM
 from transformers.utils.logging import is_progress_bar_enabled
 
 from swapbias.errors import UsageError
-from swapbias.models import LoadOptions, load_scorer, model_kind
+from swapbias.models import LoadOptions, load_scorer, loading, model_kind
 from swapbias.models.loading import load_model, pick_device
 from swapbias.studies.catalogue import as_prompts, config_rows
 from tests import tiny
@@ -34,12 +34,19 @@ def loaded(folder, **how):
     return load_scorer(str(folder), options=LoadOptions(**({"device": "cpu"} | how)))
 
 
-@pytest.mark.parametrize("saved", ["float32", "bfloat16"])
-def test_auto_is_the_type_of_the_saved_weights(folder, tmp_path, saved):
-    loaded(folder, dtype=saved).model.save_pretrained(tmp_path)
-    loaded(folder).tokenizer.save_pretrained(tmp_path)
-    scorer = loaded(tmp_path, dtype="auto")
-    assert (scorer.identity["dtype"], str(scorer.model.dtype)) == (saved, f"torch.{saved}")
+@pytest.mark.parametrize(("times", "chosen"), [(0.7, "float32"), (3.9, "float32"), (4.0, "bfloat16")])
+def test_auto_is_bfloat16_where_that_is_four_times_as_fast(folder, monkeypatch, caplog, times, chosen):
+    monkeypatch.setattr(loading, "_times_faster", lambda device: times)
+    with caplog.at_level("INFO", "swapbias"):
+        scorer = loaded(folder, dtype="auto")
+    assert f"dtype auto: {chosen}" in caplog.text
+    scores(scorer)
+    assert (scorer.identity["dtype"], str(scorer.model.dtype)) == (chosen, f"torch.{chosen}")
+    assert loaded(folder).identity["dtype"] == "float32"  # whatever is faster
+
+
+def test_how_much_faster_bfloat16_is_is_tried_on_the_device():
+    assert 0.001 < loading._times_faster("cpu") < 1000
 
 
 def test_a_causal_model_is_read_in_float16(tmp_path):
@@ -54,7 +61,7 @@ def test_devices_and_types_that_there_are_not_are_refused(folder):
         ({"device": "gpu"}, r"Unknown device 'gpu': expected auto, cpu, cuda, cuda:N, mps"),
         ({"device": "cuda:x"}, r"Unknown device 'cuda:x'"),
         ({"device_map": "auto"}, r"device cpu and device-map auto exclude each other"),
-        ({"dtype": "int8"}, r"Unknown dtype 'int8': expected float32, bfloat16, float16, auto"),
+        ({"dtype": "int8"}, r"Unknown dtype 'int8': expected float32, bfloat16, float16"),
         ({"quantization": "3bit"}, r"Unknown quantization '3bit': expected 8bit, 4bit"),
         ({"attn_implementation": "owner/kernel"}, r"a kernel on the Hub, which is not run"),
     ):
