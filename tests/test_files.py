@@ -19,14 +19,7 @@ from swapbias.hub import export_study
 from swapbias.hub.datasets import build
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.sentiment import FITS, TrainSettings, train_model
-from swapbias.runs import (
-    audit_several,
-    compare_runs,
-    read_run,
-    rebuild_report,
-    write_comparison,
-    write_figures,
-)
+from swapbias.runs import audit_several, compare_runs, read_run, rebuild_report, write_comparison, write_figures
 from swapbias.runs.audit import resume, start
 from swapbias.runs.plan import Settings
 from swapbias.studies import load_corpus, new_study

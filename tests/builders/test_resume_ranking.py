@@ -7,14 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swapbias.builders._resume_ranking_released import (
-    GROUPS,
-    NAME,
-    RANKINGS,
-    answers_in,
-    published_order,
-    released,
-)
+from swapbias.builders._resume_ranking_released import GROUPS, NAME, RANKINGS, answers_in, published_order, released
 from swapbias.builders.resume_ranking import JOBS, RESUMES, runs
 from swapbias.findings import disaggregate, primary_findings
 from swapbias.studies import config_rows, pinned_files, shown_cvs, upstream_file
@@ -31,16 +24,17 @@ EIGHT = ["JAKOB SCHMIDT", "JENNIFER PHAM", "ABIGAIL SCHWARTZ", "MALIK ROBINSON",
 def test_released_prompts_are_made_of_our_texts():
     """Both hold the same CVs in the same form: of a run every CV is found, and together they are its prompt."""
     path = f"{RANKINGS}gpt-3.5-turbo/HR specialist.tar.gz"
-    resumes = json.loads(upstream_file(NAME, RESUMES).read_text())["HR specialist"]["resumes"]
+    resumes = json.loads(upstream_file(NAME, RESUMES).read_text())
+    assert list(resumes) == list(JOBS)
+    (ours,) = {row["text"] for row in config_rows(NAME, "ranking")[8 * 96 : 8 * 97]}
     for _, run in zip(range(20), answers_in(upstream_file(NAME, path)), strict=False):
         context = run["context"]
         head, _, text = context["inputs"].partition("role:\n\n")
-        filled = [one.replace("{name}", name) for name in context["default_order"] for one in resumes]
+        every = resumes["HR specialist"]["resumes"]
+        filled = [one.replace("{name}", name) for name in context["default_order"] for one in every]
         used = sorted((one for one in filled if one in text), key=text.index)
         assert shown_cvs(used) == text
-        (ours,) = {row["text"] for row in config_rows(NAME, "ranking")[8 * 96 : 8 * 97]}
-        before, asked = ours.partition("role:")[0], f"{context['systems_message']}\n<|user|>\n{head}"
-        assert before == f"<|system|>\n{asked}"
+        assert ours.partition("role:")[0] == f"<|system|>\n{context['systems_message']}\n<|user|>\n{head}"
 
 
 def test_a_folder_of_runs_is_read_as_its_archive_is(tmp_path):
@@ -139,7 +133,3 @@ def test_a_model_that_follows_places_prefers_no_group():
     assert not any(one.verdict == "gap" for one in answers.values())
     answers, _ = _primary(_scored("position", lambda row: 2.0 * (row["position"] == "1"), seed=2))
     assert answers["shown first - shown last"].verdict == "gap"
-
-
-def test_jobs_are_those_of_the_cvs():
-    assert list(json.loads(upstream_file(NAME, RESUMES).read_text())) == list(JOBS)

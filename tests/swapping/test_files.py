@@ -243,7 +243,8 @@ def test_batch_rows_parts_and_processes_do_not_change_the_rows(tmp_path, name, m
     source = write(tmp_path / name, many())
     expected, done = run(source, tmp_path / "whole", mode=mode)
     sizes = []
-    for batch_rows, part_bytes, processes in ((1, 1, 1), (7, 100, 1 + (mode == "pairs")), (1000, 100, 1)):
+    several = 2 if (name, mode) == ("a.csv", "pairs") else 1
+    for batch_rows, part_bytes, processes in ((1, 1, 1), (7, 100, several), (1000, 100, 1)):
         out = tmp_path / f"{batch_rows}-{part_bytes}"
         how = {"batch_rows": batch_rows, "part_bytes": part_bytes, "processes": processes}
         rows, other = run(source, out, mode=mode, **how)
