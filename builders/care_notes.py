@@ -22,9 +22,7 @@ WRITTEN_ABOUT = {"mf": "male", "fm": "female"}
 GENDERS = ("female", "male")
 
 
-# --- released scores: a CSV file a classifier, direction, model, length and gender, a row a document --------------
-
-
+# Released scores: a CSV file a classifier, direction, model, length and gender, a row a document.
 def parsed(path: str) -> tuple[str, str, str, str, str]:
     """Classifier, direction, model, length in words (``None``: free) and gender, which stand in a path."""
     classifier, _, name = path.removeprefix(SCORES).split("/")

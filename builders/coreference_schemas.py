@@ -80,9 +80,6 @@ def _women(column: str) -> dict[str, float]:
     }
 
 
-# --- the declaration ----------------------------------------------------------------------------------
-
-
 STUDY = studies.declared_study(
     NAME,
     covariates=(

@@ -67,9 +67,7 @@ def _row(
     )  # fmt: skip
 
 
-# --- released scores: a line a sentence, log10 of the male word's probability over the female one's -----------
-
-
+# Released scores: a line a sentence, log10 of the male word's probability over the female one's.
 def _scores(files: Mapping[str, Path], experiment: str) -> Iterator[tuple[dict[str, str], list[float]]]:
     """Of each template the scores in the order of the sentences.
 

@@ -12,9 +12,6 @@ CLAIMS = {"occupation": "professions", "diagnosis": "diagnoses"}  # and what the
 STIGMA = "gendered_stigma"
 
 
-# --- rows ---------------------------------------------------------------------------------------------
-
-
 def _conditions(claim: str) -> list[tuple[str, str]]:
     """What is claimed of somebody: professions or diagnoses, and the class of each."""
     if claim == "occupation":
@@ -63,9 +60,6 @@ def _reworded(pack: Pack, claim: str) -> Iterator[dict[str, str]]:
     for number in list(_claims(claim))[1:]:
         for row in _rows(pack, claim, number):
             yield studies.placebo(row, number, row["text"])
-
-
-# --- words at the mask of gendered_stigma's templates ---------------------------------------------------
 
 
 def _masked_words(pack: str) -> list[dict[str, str]]:
@@ -118,8 +112,6 @@ def _word_rows() -> Iterator[dict[str, str]]:
         for row in _masked_words(pack):
             yield {"list": f"{NAME}/{pack}", "word": row["word"], "label": row["level"], "match": row["match"]}
 
-
-# --- the declaration ----------------------------------------------------------------------------------
 
 _DECLARED = studies.declared_study(NAME)
 _SENTENCES, _MASKED = _DECLARED.experiments

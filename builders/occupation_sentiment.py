@@ -72,9 +72,7 @@ def _earnings() -> dict[str, float]:
     return {profession: float(earned) for profession, earned in earnings.items() if earned}
 
 
-# --- what the authors released: P(positive) per sentence, the 40 control sentences last ---------------
-
-
+# What the authors released: P(positive) per sentence, the 40 control sentences last.
 def _with_scores(scores: list[float]) -> Iterator[dict[str, Any]]:
     rows = [*_occupations(), *_control()][: len(scores)]
     return ({**row, "score": score} for row, score in zip(rows, scores, strict=True))

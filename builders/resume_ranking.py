@@ -30,9 +30,6 @@ QUESTIONS = ("form", "system", "user", "source")
 _INVITES = (Candidate("Yes", 1.0), Candidate("No", 0.0), Candidate("Do not know"))
 
 
-# --- tables -------------------------------------------------------------------------------------------
-
-
 @cache
 def _jobs() -> dict[str, dict[str, Any]]:
     """Of each job eight CVs with the slot ``{name}`` (``resumes``) and the description (``jd``)."""
@@ -55,9 +52,6 @@ def _asked(form: str, job: str, resumes: Sequence[str]) -> str:
     (row,) = (one for one in read_table(FOLDER / "questions.csv", QUESTIONS) if one["form"] == form)
     system = fill(row["system"], description=_jobs()[job]["jd"])
     return conversation(("system", system), ("user", fill(row["user"], job=job, resumes=shown_cvs(resumes))))
-
-
-# --- rows ---------------------------------------------------------------------------------------------
 
 
 def runs() -> Iterator[tuple[str, str, list[Applicant]]]:

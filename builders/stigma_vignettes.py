@@ -39,9 +39,6 @@ _WORDS = {
 PRINTED = "data/questions.jsonl"  # the vignettes: upstream the names of two files are swapped
 
 
-# --- tables -------------------------------------------------------------------------------------------
-
-
 def own_vignettes() -> Iterator[Vignette]:
     """72 vignettes with the article right and one name a gender, so that race is a word alone."""
     rows = read_table(FOLDER / "vignettes.csv", ("condition", "template", "source"))
@@ -66,9 +63,6 @@ def _before(*, therapist: bool, printed: bool) -> list[tuple[str, str]]:
     said = {row["name"]: row["printed" if printed else "text"] for row in rows}
     system = f"{said['therapist']}\n{said['instruction']}" if therapist else said["instruction"]
     return [("system", system), ("user", said["example"]), ("assistant", said["example_answer"])]
-
-
-# --- rows ---------------------------------------------------------------------------------------------
 
 
 def _rows(experiment: str, *, printed: bool = False) -> Iterator[Row]:
