@@ -176,9 +176,8 @@ class Audit:
         pairs = [part for one in paired if len(part := _pairs(one, rows))]
         if not pairs:
             raise UsageError(f"{study} compares no pairs of prompts. See items.")
-        every = pd.concat(pairs, ignore_index=True)
-        order = every["gap"].abs().sort_values(ascending=False, kind="stable").index
-        return every.loc[order].head(n).reset_index(drop=True)
+        every = pd.concat(pairs).sort_values("gap", key=abs, ascending=False, kind="stable", ignore_index=True)
+        return every.head(n)
 
     def report(self, path: "str | PathLike[str] | None" = None) -> Path:
         """The page of this audit, one HTML file without any external reference, or a copy of it; its path."""
