@@ -182,7 +182,7 @@ def _work(work: Callable[..., Any], place: str, *, own: bool, verbose: bool) -> 
 
 def _stopped(folder: Path, store: Any) -> str:
     """What a stopped audit says: what was saved, where, and how to go on."""
-    place = str(store or folder)
+    place = store.url if store else str(folder)
     if (folder / runs.MANIFEST).is_file():
         return f"Stopped. What was scored is saved: go on with swapbias audit --resume {quote(place)}."
     if any(folder.glob(f"*/{runs.MANIFEST}")):

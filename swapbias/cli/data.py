@@ -135,7 +135,7 @@ def swap(
     ):
         done = swapping.swap_files(
             job, here, processes=processes, bar=bar, engine=engine,
-            uploaded_to=None if store is None or store.own else str(store),
+            uploaded_to=None if store is None or store.own else store.url,
         )  # fmt: skip
     for name, total in done.totals.counts().items():
         if isinstance(total, int):

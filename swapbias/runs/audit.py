@@ -58,7 +58,7 @@ def start(
     engine.check()
     if scorer is not None and not engine.local:
         raise UsageError(f"{scorer.model_id} is in memory, where workers cannot read it. Name its folder instead.")
-    run = Run(folder, str(store or ""))
+    run = Run(folder, store.url if store else "")
     begun = run.manifest() if (folder / MANIFEST).is_file() else None
     if begun:
         _check_settings(run, begun, settings)
@@ -107,7 +107,7 @@ def resume(
     ``trust``: import the function that it names; ``key_name``: variable with the key of a service; ``how``: further
     arguments of ``start``. Raises as it, and UsageError: no run, or code that is not trusted would run.
     """
-    run = Run.open(folder, str(store or ""))
+    run = Run.open(folder, store.url if store else "")
     manifest = run.manifest()
     settings = Settings.from_manifest(manifest["settings"], key_name)
     if manifest["status"] != "complete":
@@ -129,9 +129,11 @@ def _check_settings(run: Run, begun: Mapping[str, Any], settings: Settings) -> N
 
 def _check_store(store: Store | None, planned: Mapping[str, Any], *, chat: bool) -> None:
     if store and chat:
-        raise UsageError(f"Answers are saved line by line, which {store} cannot do. Choose an --out on this machine.")
+        raise UsageError(
+            f"Answers are saved line by line, which {store.url} cannot do. Choose an --out on this machine."
+        )
     if store and planned["credentialed"] and not store.own:
-        why = f"These notes are credentialed, and {store} was not declared as a place for them"
+        why = f"These notes are credentialed, and {store.url} was not declared as a place for them"
         raise UsageError(f"{why}. Choose a local --out, or add -M own-store where only you can read that place.")
 
 

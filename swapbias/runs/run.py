@@ -182,9 +182,6 @@ class Store:
         if other := [name for name, _ in parse_qsl(parts.query) if name not in known]:
             raise UsageError(f"The URL of a store sets {other[0]}, expected {', '.join(known)} alone. Drop it.")
 
-    def __str__(self) -> str:
-        return self.url
-
     @contextmanager
     def mirrored(self) -> Iterator[Path]:
         """A local copy of the folder, for one process of this machine; at the end the store becomes what it is.
