@@ -133,6 +133,7 @@ def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
     """sha256 of all that decides an answer; rows of one trial with the same text share one, and so an answer."""
     service: list[Any] = [model, options.host, options.provider or ""]
     service += ["json_schema"] if options.json_schema else []
+    service += [options.answers_per_request] if options.answers_per_request > 1 else []
     sampling = [float(options.temperature), options.seed, options.max_tokens, trial_of(prompt.prompt_id)]
     how = [LOG_ODDS, options.top_logprobs] if options.log_odds else sampling
     return hashlib.sha256(json.dumps([*service, prompt.text, *how]).encode()).hexdigest()

@@ -44,6 +44,7 @@ class ChatOptions:
     top_logprobs: int = option(20, "First tokens a service tells, for log-odds.", least=1)
     json_schema: bool = option(False, "Let a JSON schema allow the options alone, where the service knows schemas.")
     trials: int = option(5, "Answers to each prompt.", least=1, most=1_000)  # beyond, the rows fill a memory
+    answers_per_request: int = option(1, "Trials that one request asks for (n), where the service allows.", least=1)
     temperature: float = option(1.0, "Of the chat model.", least=0.0)
     max_tokens: int = option(16, "Most tokens of an answer; models that think first need thousands.", least=1)
     concurrency: int = option(8, "Requests at once.", least=1, most=100)  # connections of the HTTP client
@@ -167,7 +168,8 @@ def settings(options: ChatOptions) -> dict[str, Any]:
     if options.log_odds:
         names = ["scoring", *([] if options.local else ["top_logprobs"])]
     else:
-        names = ["temperature", "seed", "trials", "max_tokens", *(["json_schema"] if options.json_schema else [])]
+        more = [name for name in ("json_schema", "answers_per_request") if options.changed(name)]
+        names = ["temperature", "seed", "trials", "max_tokens", *more]
     return {name: getattr(options, name) for name in names}
 
 

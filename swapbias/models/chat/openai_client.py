@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -47,6 +47,9 @@ WAYS_OUT = {  # of settings that some models refuse, such as those that think fi
 }
 
 
+Trials = Mapping[str, Prompt]  # answer keys and prompts of one request: the same text, several trials
+
+
 @dataclass(frozen=True, slots=True)
 class RequestTrouble:
     """Why a request brought no answer."""
@@ -62,7 +65,7 @@ class Asking:
 
     def __init__(self, scorer: "ChatScorer", key: str) -> None:
         self.scorer, self.options, self.log, self.key = scorer, scorer.options, scorer.log, key
-        self.schema = scorer.closed and scorer.options.json_schema  # until the service refuses one
+        self.extras = True  # until the service refuses a schema, or several answers
         self.length = LENGTHS[0]  # the name that this service takes
         self.end: tuple[RequestTrouble, Prompt, int] | None = None  # what ended it, whose, after how many attempts
         self.stopped, self.answered = asyncio.Event(), 0.0  # when the last answer came
@@ -92,9 +95,9 @@ class Asking:
 
         async def one(key: str, prompt: Prompt) -> None:
             async with free:
-                if answer := await self.answer(key, prompt):
-                    self.log.add(answer, prompt)
-                    report(len(groups[key]))
+                for answer, row in await self.answers({key: prompt, **self.scorer.later_trials(prompt, groups)}):
+                    self.log.add(answer, row)
+                    report(len(groups.get(answer.key, ())))
                     if self.scorer.useless(expected):
                         self.stopped.set()
 
@@ -104,29 +107,36 @@ class Asking:
         ) as self.client:  # fmt: skip
             await asyncio.gather(*(one(key, rows[0]) for key, rows in groups.items()))
 
-    async def answer(self, key: str, prompt: Prompt) -> Answer | None:
-        """The answer to a prompt; None once the pass is stopped."""
-        begun, rounds = time.monotonic(), 0
+    async def answers(self, trials: Trials) -> list[tuple[Answer, Prompt]]:
+        """Answers to a prompt and its later trials, at least to the first; none once the pass is stopped."""
+        begun, rounds, prompt = time.monotonic(), 0, next(iter(trials.values()))
         while not self.stopped.is_set():
-            length, body = self.length, self.body(prompt)
+            length, body = self.length, self.body(trials)
             rounds += 1
             try:
                 response = await self.client.post("/chat/completions", cast_to=httpx2.Response, body=body)
-                return self.answer_in(response.extensions["reply"], key, prompt)
+                return list(self.answers_in(response.extensions["reply"], trials))
             except Exception as error:  # noqa: BLE001 - whatever a reply does, answers that are paid for stay
                 trouble = trouble_of(error, self.key, shown=self.log.read is None)
             if trouble.status in REFUSED and trouble.param == length == LENGTHS[0]:
                 self.length = LENGTHS[1]
-            elif trouble.status in REFUSED and "response_format" in body:  # not every service knows schemas
-                self.schema = False
+            elif trouble.status in REFUSED and body.keys() & {"response_format", "n"}:  # not every service knows them
+                self.extras = False
             elif trouble.status != LIMITED or time.monotonic() - max(begun, self.answered) >= PATIENCE:
                 self.end = self.end or (trouble, prompt, rounds * self.options.attempts)
                 self.stopped.set()
-        return None
+        return []
 
-    def body(self, prompt: Prompt) -> dict[str, Any]:
-        """The JSON that is sent for a prompt."""
-        options, name = self.options, self.scorer.model_id
+    def answers_in(self, reply: Mapping[str, Any], trials: Trials) -> Iterator[tuple[Answer, Prompt]]:
+        """The answers of one reply; where there are fewer than trials, the others are requested in their turn."""
+        usage = [reply.get("usage"), *[None] * len(trials)]  # a request is counted once
+        for choice, (key, prompt), used in zip(reply["choices"], trials.items(), usage, strict=False):
+            if error_in({"choices": [choice]}) is None:
+                yield self.answer_in(choice, key, prompt, used), prompt
+
+    def body(self, trials: Trials) -> dict[str, Any]:
+        """The JSON that is sent for a prompt and its later trials."""
+        options, name, prompt = self.options, self.scorer.model_id, next(iter(trials.values()))
         body: dict[str, Any] = {
             "model": f"{name}:{options.provider}" if options.provider not in (None, "auto") else name,
             "messages": turns(prompt.text),
@@ -137,7 +147,9 @@ class Asking:
         body |= {self.length: options.max_tokens, "temperature": options.temperature}
         if not options.no_seed:
             body["seed"] = options.seed + answering.trial_of(prompt.prompt_id)
-        if self.schema:
+        if self.extras and len(trials) > 1:
+            body["n"] = len(trials)
+        if self.extras and self.scorer.closed and options.json_schema:
             named = self.scorer.fields(prompt)
             schema = {
                 "type": "object", "properties": named, "required": list(named), "additionalProperties": False,
@@ -147,9 +159,8 @@ class Asking:
             }  # fmt: skip
         return body
 
-    def answer_in(self, reply: Mapping[str, Any], key: str, prompt: Prompt) -> Answer:
-        """The answer of a reply that ``error_in`` found no error in."""
-        choice, usage = reply["choices"][0], reply.get("usage")
+    def answer_in(self, choice: Mapping[str, Any], key: str, prompt: Prompt, usage: Any) -> Answer:
+        """The answer of a choice that ``error_in`` found no error in."""
         used = usage if isinstance(usage, dict) else {}
         tokens = first_tokens(choice) if self.options.log_odds else ()
         return Answer(
@@ -317,3 +328,12 @@ class ChatScorer(AnsweringScorer):
 
     def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
         Asking(self, api_key(self.options)).ask(missing, report, expected)
+
+    def later_trials(self, prompt: Prompt, pending: Groups) -> Trials:
+        """The trials after that of a prompt which its request may answer as well, if they are not requested yet."""
+        trial, several = answering.trial_of(prompt.prompt_id), self.options.answers_per_request
+        name = prompt.prompt_id.removesuffix(f"/t{trial}")
+        last = min(trial + several - 1 - (trial - 1) % several, self.options.trials)
+        prompts = [replace(prompt, prompt_id=f"{name}/t{later}") for later in range(trial + 1, last + 1)]
+        found = zip(self._keys(prompts), prompts, strict=True)
+        return {key: later for key, later in found if key not in self.log and key not in pending}

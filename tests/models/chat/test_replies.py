@@ -420,6 +420,31 @@ def test_a_schema_of_the_options_is_sent_where_there_are_some_and_the_service_kn
         assert not any("response_format" in one for one in server.requests)
 
 
+def test_one_request_brings_several_trials_and_each_is_kept():
+    first, later = [row(f"s/t{trial}", "Is it?") for trial in (1, 2)]
+    with ChatServer(upper, several=True) as server:
+        scorer = scorer_of(server, answers_per_request=2, trials=3, seed=10)
+        scorer.score([first])
+        assert [(one["n"], one["seed"]) for one in server.requests] == [(2, 11)]
+        assert scorer.score([later])[0].answer == "IS IT?"
+        scorer.score([row("s/t3", "Is it?")])  # the last of three trials comes alone
+        assert len(server.requests) == 2
+        assert "n" not in server.requests[1]
+    usages = [one.usage for one in scorer.log.values()]
+    assert [one.get("total_tokens") for one in usages] == [9, None, 9]  # a request is counted once
+
+
+@pytest.mark.parametrize("how", ["refused", "ignored"])
+def test_where_a_service_gives_one_answer_each_trial_is_asked_for(how):
+    trials = [[row(f"s{n}/t{trial}", f"Is it {n}?") for n in range(3)] for trial in (1, 2)]
+    with ChatServer(upper) as server:
+        server.fault = refuses(server, "n") if how == "refused" else server.fault
+        scorer = scorer_of(server, answers_per_request=2, trials=2, concurrency=1)
+        found = [one.answer for some in trials for one in scorer.score(some)]
+        assert len(server.requests) == 6 + (how == "refused")
+    assert found == [f"IS IT {n}?" for n in range(3)] * 2
+
+
 def test_a_full_disk_is_told_as_one(monkeypatch):
     def full(self, answer, prompt):
         raise OSError(28, "No space left on device")
