@@ -11,7 +11,8 @@ from pathlib import Path
 from reprlib import Repr
 from typing import Any, NamedTuple, Unpack
 
-from datasets import DatasetInfo, GeneratorBasedBuilder
+import pyarrow as pa
+from datasets import ArrowBasedBuilder, DatasetInfo
 from datasets.exceptions import DatasetGenerationError
 from datasets.splits import SplitGenerator
 
@@ -36,13 +37,14 @@ from swapbias.studies import (
 
 MARKER = ".swapbias-corpus"  # tells a folder that may be replaced from a user's own
 SHARD_BYTES = 256 * 2**20  # of rows in one Parquet file
+GROUP = 1_000  # rows of a row group in it
 OTHER_LICENCE = "other"  # of a corpus that was made from a folder of the user's
 NAMESPACE = "NS"  # in a card that is not published: the user or organisation it would lie under
 
 # --- rows as Parquet --------------------------------------------------------------------------------------
 
 
-class CorpusBuilder(GeneratorBasedBuilder):  # type: ignore[misc]
+class CorpusBuilder(ArrowBasedBuilder):  # type: ignore[misc]
     """One config of a corpus for ``datasets``, which writes its rows; ``credentialed`` once one of them was."""
 
     def __init__(self, corpus: Corpus, config: Config, *, cache_dir: Path) -> None:
@@ -66,10 +68,11 @@ class CorpusBuilder(GeneratorBasedBuilder):  # type: ignore[misc]
         # As a tuple: datasets would take the members of a list for shards.
         return [SplitGenerator(split, gen_kwargs={"rows": tuple(rows)}) for split, rows in by_split.items()]
 
-    def _generate_examples(self, rows: Iterable[Mapping[str, str]] | None) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        for number, row in enumerate(self.corpus_config.rows() if rows is None else rows):
-            self.credentialed |= row.get("credentialed") == "True"
-            yield number, self.corpus_config.typed(row)
+    def _generate_tables(self, rows: Iterable[Mapping[str, str]] | None) -> Iterator[tuple[int, pa.Table]]:
+        every, schema = iter(self.corpus_config.rows() if rows is None else rows), self.info.features.arrow_schema
+        for number, batch in enumerate(iter(lambda: list(islice(every, GROUP)), [])):
+            self.credentialed |= any(row.get("credentialed") == "True" for row in batch)
+            yield number, pa.Table.from_pylist([*map(self.corpus_config.typed, batch)], schema=schema)
 
 
 # --- licences and sources ---------------------------------------------------------------------------------
