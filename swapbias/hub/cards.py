@@ -337,12 +337,10 @@ def results_card(
     licences: Sequence[str] = (),
     rows: int = 0,
 ) -> str:
-    """The README of a results repository with the part of a run; the parts of other runs that are there stay.
+    """The README of a results repository with the part of a run; other parts and what its owner wrote stay.
 
-    What its owner wrote stays: everything outside the markers byte for byte, and every key of the header but
-    ``configs``, to which ours are added, as they are to ``tags`` and ``license``. ``paths`` are the files that the
-    repository will hold, ``licences`` those of the run's scored prompts. ValueError: an ``existing`` README that
-    cannot be added to.
+    ``paths`` are the files that the repository will hold, ``licences`` those of the run's scored prompts. ValueError:
+    an ``existing`` README that cannot be added to.
     """
     where, paths = f"{repo}/{CARD}", set(paths)
     items = sorted(

@@ -12,7 +12,7 @@ from reprlib import Repr
 from typing import Any, NamedTuple, Unpack
 
 import pyarrow as pa
-from datasets import ArrowBasedBuilder, DatasetInfo
+from datasets import ArrowBasedBuilder, DatasetInfo, disable_progress_bars
 from datasets.exceptions import DatasetGenerationError
 from datasets.splits import SplitGenerator
 
@@ -348,11 +348,8 @@ def build(
 
 def write_config(folder: Path, corpus: Corpus, config: Config) -> DatasetInfo:
     """Write a config into a new folder of Parquet files; UpstreamMissingError: nothing is written."""
-    from datasets import utils
-
     scratch = folder.with_name(f".{folder.name}")
-    shown = not utils.are_progress_bars_disabled()
-    utils.disable_progress_bars()
+    disable_progress_bars()
     try:
         builder = CorpusBuilder(corpus, config, cache_dir=scratch)
         builder.download_and_prepare(str(scratch / "made"), file_format="parquet", max_shard_size=SHARD_BYTES)
@@ -368,8 +365,6 @@ def write_config(folder: Path, corpus: Corpus, config: Config) -> DatasetInfo:
         raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-        if shown:
-            utils.enable_progress_bars()
     return builder.info
 
 

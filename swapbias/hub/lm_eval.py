@@ -40,10 +40,9 @@ _READINGS = {  # of an experiment: the function of that module that reads the re
 def export_study(name: str, out: Path) -> list[Path]:
     """Write the causal experiments of a study (``study`` or ``study:config``) as tasks of lm-evaluation-harness.
 
-    ``lm_eval --tasks swapbias_STUDY --include_path OUT`` runs them. A task reads the log-odds of each prompt as
-    audits do (of two answers, of antonyms; of a text the log-probability after its first word) and shows their mean
-    and, for each contrast, the mean gap that an audit finds over all prompts. UsageError: an unknown study or config,
-    one without causal experiments, a folder that is not empty.
+    A task reads the log-odds of each prompt as audits do (of two answers, of antonyms; of a text the log-probability
+    after its first word) and shows their mean, and for each contrast the mean gap over all prompts. UsageError: an
+    unknown study or config, one without causal experiments, a folder that is not empty.
     """
     study, _, config = name.partition(":")
     chosen = list(_chosen(load_study(study), config))

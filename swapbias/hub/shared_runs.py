@@ -206,10 +206,7 @@ def find_run(named: "str | PathLike[str]") -> Results:
 
 
 def load_all_shared(hub: Hub, names: Iterable[str]) -> tuple[list[Results], list[str]]:
-    """The runs named OWNER/NAME[/RUN][@REVISION], and why those that cannot be read cannot: others are read.
-
-    The runs of a repository are read at one commit.
-    """
+    """The runs named OWNER/NAME[/RUN][@REVISION], of a repository at one commit, and why others cannot be read."""
     loaded: list[Results] = []
     broken: list[str] = []
     for name in dict.fromkeys(names):
