@@ -32,7 +32,6 @@ from .finding import (
     experiment_of as experiment_of,
     oriented as oriented,
     primary_findings as primary_findings,
-    primary_of_each as primary_of_each,
 )
 from .gate import (
     FAILS as FAILS,

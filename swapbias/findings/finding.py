@@ -287,18 +287,6 @@ def comparisons(found: Iterable[Finding], *, rates: bool = False, views: bool = 
     return sorted(filter(shown, every), key=rank)
 
 
-def primary_of_each(found: Iterable[Finding]) -> list[Finding]:
-    """One primary finding for each study, experiment and model; of several (one a phenotype) the least fair."""
-    chosen: dict[tuple[str, ...], list[Finding]] = {}
-    for one in primary_findings(found):
-        chosen.setdefault((one.study, one.experiment, one.model_id), []).append(one)
-
-    def fairness(one: Finding) -> float:
-        return number[0] if (number := oriented(one)) else 1.0
-
-    return [min(several, key=fairness) for several in chosen.values()]
-
-
 def experiment_of(finding: Finding) -> Experiment | None:
     """What its study declares of a finding's experiment; None where this version does not know it."""
     try:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from swapbias import __version__, privacy, runs, studies
 from swapbias.errors import HubError, UsageError
-from swapbias.findings import Finding, experiment_of, findings_table, oriented, primary_of_each
+from swapbias.findings import Finding, experiment_of, findings_table, oriented
 from swapbias.hub import cards
 from swapbias.hub.client import (
     HUB_FILES,
@@ -277,7 +277,8 @@ def eval_entries(
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
     made = []
-    for one in primary_of_each(found):
+    for several in wording.questions(found):  # one a phenotype
+        one = min(several, key=lambda each: (oriented(each) or (1.0,))[0])
         experiment = experiment_of(one)
         corpus = experiment.corpus if experiment and experiment.corpus else one.study
         each = [(each, number) for each in (one, *wording.parts(one, found)) if (number := oriented(each))]

@@ -1,5 +1,6 @@
 """The file of evaluation results: entries that the Hub's own client reads, and others' entries left alone."""
 
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -8,6 +9,7 @@ import yaml
 from huggingface_hub import parse_eval_result_entries
 
 from swapbias.hub.shared_runs import PATH, eval_entries as entries, merged_entries as merged
+from swapbias.measures import Estimate
 from tests.hub.shared_runs import finding
 
 MANIFEST = {
@@ -84,6 +86,12 @@ def test_a_small_contrast_of_two_large_gaps_is_not_told_as_fair():
     assert one["value"] == 0.8963  # by hand: the least fair of 1 - .0037, 1 - .1 and 1 - .1037
     for number in ("0.0037 [", "-0.1 [", "-0.1037 ["):
         assert number in one["notes"]
+
+
+def test_of_several_answers_the_least_fair_has_the_entry():
+    values = {"a": 0.1, "b": 0.4, "c": 0.2, "d": np.nan}
+    each = [replace(FLIPS, estimate=Estimate(one), slice_value=name) for name, one in values.items()]
+    assert [one["value"] for one in made(*(replace(one, slice_by="phenotype") for one in each))] == [0.6]
 
 
 def test_what_is_not_published_undefined_or_of_no_known_scale_has_no_entry():
