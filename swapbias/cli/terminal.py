@@ -3,7 +3,6 @@
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_origin
@@ -15,6 +14,7 @@ from typer.core import TyperCommand
 from swapbias.errors import UsageError, quoted
 from swapbias.files import is_url
 from swapbias.models import FLAGS, LoadOptions, kinds, settable
+from swapbias.studies import did_you_mean
 from swapbias.swapping import Engine
 
 if TYPE_CHECKING:
@@ -123,9 +123,8 @@ def read_settings(pairs: Sequence[str] | None, only: Sequence[str] = ()) -> dict
         if name in FLAGS and name not in known:
             raise UsageError(f"{key} has an option of its own. Write --{key.replace('_', '-')}.")
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"Did you mean {near[0].replace('_', '-')}?" if near else "See swapbias help settings."
-            raise UsageError(f"Unknown setting {quoted(key)}. {hint}")
+            hint = did_you_mean(name.replace("_", "-"), [one.key for one in known.values()])
+            raise UsageError(f"Unknown setting {quoted(key)}.{hint or ' See swapbias help settings.'}")
         one = known[name]
         if get_origin(one.type) is tuple:
             found.setdefault(name, []).append(text)

@@ -511,8 +511,10 @@ def _alike(
 def _differences(context: Context, first: pd.DataFrame, second: pd.DataFrame, *, brief: bool) -> list[Finding]:
     """The findings of the differences of two models' scores of each prompt; ``brief``: the primary ones alone."""
     experiment, both = context.experiment, rows_of_two(first[first["group"] != PLACEBO], second)
-    levels = tuple(one for one in experiment.levels if experiment.aggregate and one in experiment.compared)
-    read = _primary_alone(experiment) if brief else replace(experiment, levels=levels, covariates=())
+    slices = tuple(one for one in experiment.slices if not brief or one.name == experiment.primary_slice)
+    levels = experiment.levels if experiment.aggregate and not brief else ()
+    levels = tuple(one for one in levels if one in experiment.compared)
+    read = replace(experiment, slices=slices, levels=levels, covariates=())
     made = experiment_findings(replace(context, experiment=read), both) if len(both) else ()
     found = []
     for one in _with_primary((replace(one, score="score") for one in made), [experiment]):
@@ -602,9 +604,3 @@ def planned_units(
         table = condition_means(experiment, table)
     units = gap_units(Context("", "", experiment, "score"), table)
     return (np.empty(0, dtype=np.intp), {}) if units is None else (units.columns[1], units.factors)
-
-
-def _primary_alone(experiment: Experiment) -> Experiment:
-    """The experiment without all that does not answer its question."""
-    slices = tuple(one for one in experiment.slices if one.name == experiment.primary_slice)
-    return replace(experiment, slices=slices, levels=(), covariates=(), thresholds=(), reported=(), scores=("score",))
