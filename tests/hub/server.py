@@ -332,8 +332,7 @@ class Request:
 
     def batch(self):
         """Where to send large files; nowhere for those that are there."""
-        if self.signed_in().role == "read":
-            raise Refused(403, "Forbidden: this token is read-only")
+        self.signed_in()
         rows = self.json()["objects"]
         for one in rows:
             if one["oid"] not in self.hub.large:
@@ -375,8 +374,6 @@ class Request:
         """Files and folders below a folder; all levels with ``recursive``."""
         files, folder = self.at().files, folder.strip("/")
         below = [path for path in files if not folder or path.startswith(f"{folder}/")]
-        if folder and not below:
-            raise Refused(404, f"{folder} does not exist on {self.revision}", "EntryNotFound")
         depth = len(PurePosixPath(folder).parts)
         folders = {str(parent) for path in below for parent in PurePosixPath(path).parents}
         depths = {name: len(PurePosixPath(name).parts) - depth for name in sorted({*below, *folders})}
