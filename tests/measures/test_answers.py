@@ -46,8 +46,7 @@ def test_a_pair_with_a_version_that_was_not_posed_is_left_out_and_counted():
     found = bias_of("cc-c", "ii--")
     assert (found.estimate.value, found.estimate.n, found.estimate.n_unscored) == (100, 2, 2)
     nothing = bias_of("--", "cc")
-    assert math.isnan(nothing.estimate.value)
-    assert math.isnan(nothing.shares["pro"]["other"])
+    assert all(math.isnan(x) for x in (nothing.estimate.value, nothing.shares["pro"]["other"]))
     assert (nothing.estimate.n, nothing.estimate.n_unscored) == (0, 2)
     found = answer_bias(["correct", NAN, "", "correct"], ["pro", "anti"] * 2, pair_ids=["a", "a", "b", "b"])
     assert (found.estimate.n, found.estimate.n_unscored) == (0, 2)
@@ -128,28 +127,22 @@ def logs(*rows):
 def test_odds_of_options_by_hand():
     # Averaged: .5, .3, .1. Score .5 / .8; unanswered .1 / .9; outside 1 - .9.
     # Log-odds by order: ln(.6 / .2) = ln 3 and ln(.4 / .4) = 0.
-    found = option_odds(logs((0.6, 0.2, 0.1), (0.4, 0.4, 0.1)), ASK)
-    assert found.score == pytest.approx(0.625)
-    assert found.unanswered == pytest.approx(1 / 9)
-    assert found.outside == pytest.approx(0.1)
-    assert found.log_odds == pytest.approx(math.log(3) / 2)
-    assert found.hidden == 0
+    whole = np.array(logs((0.6, 0.2, 0.1), (0.4, 0.4, 0.1)))
+    same = option_odds(whole, ASK)
+    assert (same.score, same.unanswered, same.outside, same.hidden) == pytest.approx((0.625, 1 / 9, 0.1, 0))
+    assert same.log_odds == pytest.approx(math.log(3) / 2)
     # (.1 * 0 + .2 * .5 + .3 * 1) / .6 = 2 / 3; ln(.3 / .1).
     found = option_odds(logs((0.1, 0.2, 0.3)), (0.0, 0.5, 1.0))
-    assert found.score == pytest.approx(2 / 3)
-    assert found.log_odds == pytest.approx(math.log(3))
+    assert (found.score, found.log_odds) == pytest.approx((2 / 3, math.log(3)))
     # Log p = option + letter: what the letters add is in one order on one option, in the other on the other.
     more, less, first, second = 0.3, -0.4, 2.0, -1.0
     said = np.array([[more + first, less + second], [more + second, less + first]]) - 4
     assert option_odds(said, (1.0, 0.0)).log_odds == pytest.approx(0.7)
-    whole = np.array(logs((0.6, 0.2, 0.1), (0.4, 0.4, 0.1)))
     rare = option_odds(whole - 900, ASK)  # beyond what floats hold as probabilities
-    same = option_odds(whole, ASK)
     assert (rare.score, rare.log_odds, rare.unanswered) == pytest.approx((same.score, same.log_odds, same.unanswered))
     assert rare.outside == 1
     turned = option_odds(whole, (0.0, 1.0, math.nan))
-    assert turned.score == pytest.approx(1 - same.score)
-    assert turned.log_odds == pytest.approx(-same.log_odds)
+    assert (turned.score, turned.log_odds) == pytest.approx((1 - same.score, -same.log_odds))
 
 
 @pytest.mark.parametrize(
@@ -173,10 +166,6 @@ def test_options_that_count_alike_have_no_odds_and_a_nan_is_refused(values):
         option_odds([[math.nan, 0.0, 0.0]], ASK)
 
 
-def kappa(*readings, **more):
-    return agreement(*readings, **more)[1]
-
-
 def readings(table):
     """Two readings of classes a and b with these counts, each answer a cluster of its own."""
     pairs = [(one, other) for one, row in zip("ab", table, strict=True)
@@ -198,11 +187,9 @@ def test_kappa_and_agreement_by_hand():
 
 def test_names_of_classes_and_the_order_of_the_readings_do_not_matter():
     first, second, clusters = readings([[7, 2], [3, 5]])
-    known = kappa(first, second, cluster_ids=clusters).value
-    names = {"a": "yes", "b": "no"}
-    renamed = [[names[one] for one in reading] for reading in (first, second)]
-    assert kappa(*renamed, cluster_ids=clusters).value == pytest.approx(known)
-    assert kappa(second, first, cluster_ids=clusters).value == pytest.approx(known)
+    known = agreement(first, second, cluster_ids=clusters)[1].value
+    renamed = [[{"a": "yes", "b": "no"}[one] for one in reading] for reading in (second, first)]
+    assert agreement(*renamed, cluster_ids=clusters)[1].value == pytest.approx(known)
     metrics = pytest.importorskip("sklearn.metrics")
     assert known == pytest.approx(metrics.cohen_kappa_score(first, second))
     first, second, clusters = readings([[20, 5], [10, 15]])
@@ -212,13 +199,13 @@ def test_names_of_classes_and_the_order_of_the_readings_do_not_matter():
 
 
 def test_a_missing_reading_leaves_its_answer_out_and_one_class_says_nothing():
-    found = kappa(["a", "b", ""], ["a", "b", "b"], cluster_ids=["1", "2", "3"])
+    _, found = agreement(["a", "b", ""], ["a", "b", "b"], cluster_ids=["1", "2", "3"])
     assert (found.value, found.n, found.n_unscored) == (1.0, 2, 1)
-    assert math.isnan(kappa(["a"] * 5, ["a"] * 5, cluster_ids=list("12345")).value)
+    assert math.isnan(agreement(["a"] * 5, ["a"] * 5, cluster_ids=list("12345"))[1].value)
     blank = agreement(["", ""], ["a", "b"], cluster_ids=["1", "2"])
     assert all(math.isnan(one.value) and math.isnan(one.ci_low) for one in blank)
     with pytest.raises(ValueError, match="expected one of each per answer"):
-        kappa(["a"], ["a", "b"], cluster_ids=["1"])
+        agreement(["a"], ["a", "b"], cluster_ids=["1"])
 
 
 @pytest.mark.simulation
@@ -228,6 +215,6 @@ def test_readings_that_know_nothing_of_each_other_have_a_kappa_about_zero():
     for _ in range(40):
         clusters = [str(place // 2) for place in range(120)]
         first, second = ([str(one) for one in rng.choice(3, 120, p=(0.6, 0.3, 0.1))] for _ in range(2))
-        found = kappa(first, second, cluster_ids=clusters)
+        _, found = agreement(first, second, cluster_ids=clusters)
         covered += found.ci_low <= 0 <= found.ci_high
     assert covered >= 34  # of a binomial of 40 and .95 fewer come once in a hundred

@@ -40,6 +40,9 @@ def crossed(rows, columns, spread, seed):
     return table.ravel(), {"template": template, "condition": condition}
 
 
+SEVEN_BY_FIVE = (7, 5, (0.3, 0.5, 0.4), 9)
+
+
 def numbers(found):
     return found.value, found.std_error, found.df, found.ci_low, found.ci_high, found.p_value
 
@@ -241,21 +244,15 @@ def test_the_error_is_that_of_a_mixed_model_with_crossed_effects(shape, seed):
     assert found.value == pytest.approx(fitted.params[0])
 
 
-def table():
-    return crossed(7, 5, (0.3, 0.5, 0.4), seed=9)
-
-
 def test_names_order_groups_and_scale_change_what_they_should():
-    values, factors = table()
+    values, factors = crossed(*SEVEN_BY_FIVE)
     wanted = numbers(paired(values, **factors))
     renamed = {name: [f"n{(13 * code) % 17}" for code in codes] for name, codes in factors.items()}
-    assert numbers(paired(values, **renamed)) == pytest.approx(wanted)
     order = np.random.default_rng(1).permutation(len(values))
-    assert numbers(paired(values[order], **{name: codes[order] for name, codes in factors.items()})) == pytest.approx(
-        wanted
-    )
-    assert numbers(paired(values, **dict(reversed(factors.items())))) == pytest.approx(wanted)
-    value, std_error, df, low, high, p_value = numbers(paired(values, **factors))
+    moved = {name: codes[order] for name, codes in factors.items()}
+    for scores, columns in ((values, renamed), (values[order], moved), (values, dict(reversed(factors.items())))):
+        assert numbers(paired(scores, **columns)) == pytest.approx(wanted)
+    value, std_error, df, low, high, p_value = wanted
     assert numbers(paired(-values, **factors)) == pytest.approx((-value, std_error, df, -high, -low, p_value))
     scaled = numbers(paired(100 * values, **factors))
     assert scaled == pytest.approx((100 * value, 100 * std_error, df, 100 * low, 100 * high, p_value))
@@ -276,7 +273,7 @@ def test_the_order_of_rows_chooses_no_freedom_where_two_variances_tie():
 
 
 def test_rows_without_a_score_leave_their_clusters():
-    values, factors = table()
+    values, factors = crossed(*SEVEN_BY_FIVE)
     lost = values.copy()
     lost[factors["condition"] == 2] = np.nan
     known = ~np.isnan(lost)
@@ -289,8 +286,7 @@ def test_rows_without_a_score_leave_their_clusters():
     # A group whose rows are all in one cluster cannot be told from its cluster, though the other has seven.
     groups = np.where(factors["template"] == 0, "f", "m")
     lone = group_gap(values, groups, reference_group="m", cluster_ids=factors["template"])
-    assert math.isnan(lone.std_error)
-    assert math.isnan(lone.p_value)
+    assert all(math.isnan(x) for x in (lone.std_error, lone.p_value))
     assert all(math.isnan(x) for x in numbers(paired(np.full(35, 0.1), **factors))[1:])
 
 

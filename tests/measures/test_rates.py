@@ -1,7 +1,7 @@
 """Flips, ratios of rates, macro F1, UAR: by hand, against slow loops, planted, degenerate."""
 
 import math
-from dataclasses import fields, is_dataclass
+import re
 
 import numpy as np
 import pytest
@@ -31,14 +31,7 @@ def clinic(n=60, seed=3, blind=False):
 
 def numbers(found):
     """All numbers of estimates and of what holds them, in order."""
-    if isinstance(found, float | int | str):
-        return [float(found)] if not isinstance(found, str) else []
-    inner = found.values() if isinstance(found, dict) else found
-    return [number for one in (inner if isinstance(inner, tuple | list) else parts(inner)) for number in numbers(one)]
-
-
-def parts(found):
-    return list(found) if not is_dataclass(found) else [getattr(found, field.name) for field in fields(found)]
+    return [float(one) for one in re.findall(r"(?:(?<=[=(])|(?<=: ))-?(?:[\d.]+(?:e-?\d+)?|nan)", repr(found))]
 
 
 def slow_wilson(share, n, z):
@@ -67,8 +60,7 @@ def test_flips_and_mcnemar_by_hand():
     # 3 and 0: 2 * (1/2)^3 = .25; 1 and 1: the middle of the distribution, 1; none: no test.
     sides = (([1, 1, 1], [0, 0, 0]), ([0, 0, 0], [1, 1, 1]), ([1, 0], [0, 1]), ([1, 0], [1, 0]))
     found = [flip_rate(*pairs(*one), reference_group="m").estimate.p_value for one in sides]
-    assert found[:3] == [0.25, 0.25, 1.0]
-    assert math.isnan(found[3])
+    assert found == pytest.approx([0.25, 0.25, 1.0, NAN], nan_ok=True)
     found = flip_rate(*pairs([1, NAN, 0, 1], [0, 1, NAN, 1]), reference_group="m")
     assert (found.estimate.value, found.estimate.n, found.estimate.n_unscored) == (0.5, 2, 2)
     found = flip_rate(*pairs([NAN], [1]), reference_group="m")
@@ -77,13 +69,12 @@ def test_flips_and_mcnemar_by_hand():
 
 
 def test_swapping_the_reference_turns_sides_and_leaves_sizes():
-    answers, _, groups, ids = clinic()
+    answers, labels, groups, ids = clinic()
     one, other = (flip_rate(answers, groups, ids, reference_group=group) for group in "mf")
     assert (one.more, one.fewer) == (other.fewer, other.more)
     assert one.more > one.fewer
     assert one.estimate == other.estimate
     assert one.higher_group == other.higher_group == "f"
-    answers, labels, groups, ids = clinic()
     one, other = (rate_ratio(answers, labels, groups, reference_group=g, pair_ids=ids) for g in "mf")
     assert (one.estimate.value, one.rates, one.higher_group) == (other.estimate.value, other.rates, "f")
     for name in ("difference", "log_ratio"):
@@ -96,14 +87,13 @@ def test_swapping_the_reference_turns_sides_and_leaves_sizes():
 
 def test_a_blind_classifier_never_flips_and_has_the_ratio_one():
     # Wilson of 0 of 60: 0 to z^2 / (60 + z^2) = 3.841459 / 63.841459; of 60 of 60 the mirror image.
-    answers, _, groups, ids = clinic(blind=True)
+    answers, labels, groups, ids = clinic(blind=True)
     found = flip_rate(answers, groups, ids, reference_group="m")
     assert (found.estimate.value, found.more, found.fewer) == (0, 0, 0)
     assert (found.estimate.ci_low, found.estimate.ci_high) == pytest.approx((0, 0.060172), abs=1e-6)
     assert math.isnan(found.estimate.p_value)
     always = flip_rate(*pairs([1] * 60, [0] * 60), reference_group="m").estimate
     assert (always.ci_low, always.ci_high) == pytest.approx((1 - 0.060172, 1), abs=1e-6)
-    answers, labels, groups, ids = clinic(blind=True)
     found = rate_ratio(answers, labels, groups, reference_group="m", pair_ids=ids)
     assert (found.estimate.value, found.higher_group) == (1, "")
     assert math.isnan(found.estimate.ci_low)
@@ -132,7 +122,9 @@ def test_the_order_of_rows_means_nothing_to_any_of_them(random):
             macro_f1(a, y, pair_ids=i), uar([str(x) for x in a], g, note_ids=i),
         )  # fmt: skip
 
-    assert numbers(four(order)) == pytest.approx(numbers(four(list(range(len(answers))))), nan_ok=True)
+    wanted = numbers(four(list(range(len(answers)))))
+    assert len(wanted) > 50
+    assert numbers(four(order)) == pytest.approx(wanted, nan_ok=True)
 
 
 def test_rate_ratio_by_hand():
@@ -153,16 +145,14 @@ def test_rate_ratio_by_hand():
     assert math.isnan(neither.estimate.value)
     assert (neither.rates, neither.higher_group) == ({"f": 0.0, "m": 0.0}, "")
     absent = rate_ratio([1, 0, 1, 0], [1, 0, 1, 0], groups, reference_group="m")
-    assert math.isnan(absent.estimate.value)
-    assert math.isnan(absent.rates["m"])
-    assert (absent.rates["f"], absent.higher_group) == (1.0, "")
+    assert (absent.estimate.value, *absent.rates.values()) == pytest.approx((NAN, 1.0, NAN), nan_ok=True)
+    assert absent.higher_group == ""
     one = rate_ratio([1, 0, 0, 0], labels, groups, reference_group="m")
     assert (one.estimate.value, one.difference.value) == (0, 0.5)
     assert -1 < one.difference.ci_low < 0.5 < one.difference.ci_high < 1
     assert all(math.isnan(x) for x in (one.log_ratio.value, one.log_ratio.ci_low, one.log_ratio.p_value))
     unlabelled = rate_ratio([1, 0, 0, 0], labels, groups, reference_group="m", rate="fpr").estimate
-    assert math.isnan(unlabelled.value)
-    assert unlabelled.n == 0
+    assert (unlabelled.value, unlabelled.n) == pytest.approx((NAN, 0), nan_ok=True)
     answers, groups, ids = pairs([1, NAN, NAN], [1, 0, 1])
     found = rate_ratio(answers, [1, 1, 1, 1, 0, 0], groups, reference_group="m", pair_ids=ids)
     # f: 1 of 1; m: 1 of 2; the NaN of the third pair has label 0.
@@ -174,9 +164,8 @@ def test_macro_f1_by_hand():
     found = macro_f1([1, 1, 1, 0, 0, NAN], [1, 1, 0, 1, 0, 1])
     assert found.value == pytest.approx(7 / 12)
     assert (found.n, found.n_unscored) == (5, 1)
-    assert math.isnan(macro_f1([1, 1], [1, 1]).value)
-    assert math.isnan(macro_f1([], []).value)
-    assert macro_f1([0, 1], [1, 0]).value == 0
+    values = [macro_f1(*both).value for both in (([1, 1], [1, 1]), ([], []), ([0, 1], [1, 0]))]
+    assert values == pytest.approx([NAN, NAN, 0], nan_ok=True)
     # 8 true positives, 8 true negatives, no error: each s is 1 from 8 / (8 + z^2) = .675592; F1 2 s / (1 + s) =
     # .806391 there; two classes that do not vary together: 1 - sqrt(2) * .193609 / 2 = .863098.
     found = macro_f1([1] * 8 + [0] * 8, [1] * 8 + [0] * 8)
@@ -204,9 +193,7 @@ def test_uar_by_hand():
     assert found.interval == "Wilson, combined"
     assert math.isnan(found.p_value)
     assert uar(["f"] * 100, ["f"] * 90 + ["m"] * 10).value == 0.5
-    assert math.isnan(uar(["f", "m"], ["f", "f"]).value)
-    assert math.isnan(uar(["f", ""], ["f", "m"]).value)
-    assert math.isnan(uar([], []).value)
+    assert all(math.isnan(uar(*both).value) for both in (("fm", "ff"), (["f", ""], "fm"), ([], [])))
     perfect = uar(["f", "m"] * 5, ["f", "m"] * 5)
     # Wilson of 5 of 5 begins at 5 / (5 + z^2) = .565518: 1 - sqrt(2 * .434482^2) / 2 = .692775.
     assert (perfect.value, perfect.ci_low, perfect.ci_high) == pytest.approx((1, 0.692775, 1), abs=1e-6)
@@ -362,22 +349,19 @@ def test_whole_notes_are_resampled():
     assert (notes.ci_high - notes.ci_low) / (rows.ci_high - rows.ci_low) == pytest.approx(math.sqrt(2), rel=0.1)
 
 
+F_M, A_A = ["f", "m"], ["a", "a"]
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (
-            lambda: flip_rate([0.3, 1], ["f", "m"], ["a", "a"], reference_group="m"),
-            r"answers .* \[0.3\], expected 1, 0",
-        ),
-        (lambda: flip_rate([0, 1], ["f", "m"], ["a", "b"], reference_group="m"), "expected one"),
-        (lambda: flip_rate([0, 1], ["f", "m"], ["a", "a"], reference_group="x"), "expected exactly two"),
-        (lambda: rate_ratio([1, 1], [1, NAN], ["f", "m"], reference_group="m"), "no label NaN"),
-        (lambda: rate_ratio([1, 1], [1, 1], ["f", "m"], reference_group="m", pair_ids=["a"]), "2 rows and 1 ids"),
-        (lambda: rate_ratio([1, 1], [1, 1], ["f", "m"], reference_group="m", cluster_ids=["a"]), "1 cluster_ids"),
-        (
-            lambda: flip_rate([1, 1], ["f", "m"], ["a", "a"], reference_group="m", cluster_ids=["x", "y"]),
-            "two clusters",
-        ),
+        (lambda: flip_rate([0.3, 1], F_M, A_A, reference_group="m"), r"answers .* \[0.3\], expected 1, 0"),
+        (lambda: flip_rate([0, 1], F_M, ["a", "b"], reference_group="m"), "expected one"),
+        (lambda: flip_rate([0, 1], F_M, A_A, reference_group="x"), "expected exactly two"),
+        (lambda: rate_ratio([1, 1], [1, NAN], F_M, reference_group="m"), "no label NaN"),
+        (lambda: rate_ratio([1, 1], [1, 1], F_M, reference_group="m", pair_ids=["a"]), "2 rows and 1 ids"),
+        (lambda: rate_ratio([1, 1], [1, 1], F_M, reference_group="m", cluster_ids=["a"]), "1 cluster_ids"),
+        (lambda: flip_rate([1, 1], F_M, A_A, reference_group="m", cluster_ids=["x", "y"]), "two clusters"),
         (lambda: macro_f1([1, 1], [1]), "2 answers, 1 labels"),
         (lambda: share_right([True], ["a"], confidence=95), "confidence 95"),
         (lambda: uar(["f"], ["f", "m"]), "1 predicted, 2 truth"),

@@ -39,6 +39,8 @@ ROWS = pd.DataFrame(
     }
 )
 SIDES = {"groups": ROWS["group"].tolist(), "reference_group": "m"}
+DESIGN = {"random": {"condition": "conditions"}}
+CLUSTERS = {"cluster_ids": {"conditions": ROWS["condition"].tolist()}}
 
 
 def module(name, **inputs):
@@ -52,12 +54,11 @@ def audit(rows=ROWS, **declared):
     return disaggregate(rows, Study(name="tiny", title="", url="", experiments=(experiment,)), expected={})
 
 
-def numbers(found, measure, contrast=None):
-    """Value, ends, p and counts of the one finding of that measure; as published where a design is beside it."""
+def numbers(found, measure, contrast=None, *, designed=False):
+    """Value, ends, p and counts of the one finding of that measure; of two the one as published, or as designed."""
     mine = [each for each in found if each.measure == measure and contrast in (None, each.contrast)]
-    (one,) = [each for each in mine if each.view == AS_PUBLISHED] or mine
-    estimate = one.estimate
-    return [getattr(estimate, name) for name in ("value", "ci_low", "ci_high", "p_value", "n", "n_unscored")]
+    (one,) = [each for each in mine if each.view == ("" if designed else AS_PUBLISHED)] or mine
+    return [getattr(one.estimate, name) for name in ("value", "ci_low", "ci_high", "p_value", "n", "n_unscored")]
 
 
 def keys(found, value="value", prefix="", p="p_value", n="n"):
@@ -65,30 +66,20 @@ def keys(found, value="value", prefix="", p="p_value", n="n"):
     return [found.get(name, math.nan) for name in names]
 
 
-def designed(found, measure):
-    """The same of the design's own finding."""
-    return numbers([each for each in found if each.measure == measure and not each.view], measure)
-
-
 def paired_gap():
-    mine = module("paired_gap", predictions=SCORES, pair_ids=IDS, **SIDES)
-    found = audit(measure="paired_gap", random={"condition": "conditions"})
-    yield keys(mine), numbers(found, "paired_gap")
-    clusters = {"conditions": ROWS["condition"].tolist()}
-    mine = module("paired_gap", predictions=SCORES, pair_ids=IDS, cluster_ids=clusters, **SIDES)
-    yield keys(mine), designed(found, "paired_gap")
+    inputs = {"predictions": SCORES, "pair_ids": IDS, **SIDES}
+    found = audit(measure="paired_gap", **DESIGN)
+    yield keys(module("paired_gap", **inputs)), numbers(found, "paired_gap")
+    yield keys(module("paired_gap", **inputs, **CLUSTERS)), numbers(found, "paired_gap", designed=True)
 
 
 def group_gap():
-    mine = module("group_gap", predictions=SCORES, **SIDES)
-    found = audit(measure="group_gap", test="welch", random={"condition": "conditions"})
-    yield keys(mine), numbers(found, "group_gap")
-    clusters = {"conditions": ROWS["condition"].tolist()}
-    mine = module("group_gap", predictions=SCORES, cluster_ids=clusters, **SIDES)
-    yield keys(mine), designed(found, "group_gap")
-    mine = module("group_gap", predictions=SCORES, test="t", **SIDES)
-    found = audit(measure="group_gap", test="t", random={"condition": "conditions"})
-    yield keys(mine), numbers(found, "group_gap")
+    inputs = {"predictions": SCORES, **SIDES}
+    found = audit(measure="group_gap", test="welch", **DESIGN)
+    yield keys(module("group_gap", **inputs)), numbers(found, "group_gap")
+    yield keys(module("group_gap", **inputs, **CLUSTERS)), numbers(found, "group_gap", designed=True)
+    found = audit(measure="group_gap", test="t", **DESIGN)
+    yield keys(module("group_gap", **inputs, test="t")), numbers(found, "group_gap")
 
 
 def bias_correlation():
@@ -111,9 +102,8 @@ def share_above():
 
 
 def selection_rate():
-    found = audit(rates=("selection",), random={"condition": "conditions"})
-    clusters = {"conditions": ROWS["condition"].tolist()}
-    mine = module("selection_rate", predictions=SCORES, groups=SIDES["groups"], pair_ids=IDS, cluster_ids=clusters)
+    found = audit(rates=("selection",), **DESIGN)
+    mine = module("selection_rate", predictions=SCORES, groups=SIDES["groups"], pair_ids=IDS, **CLUSTERS)
     for group in "fm":
         names = ("ratio", "ratio_low", "ratio_high", "p_value", "n", "n_unscored")
         yield [mine[f"{name}_{group}"] for name in names], numbers(found, "impact_ratio", group)
@@ -167,14 +157,8 @@ def direct_bias():
     scorer, words = DirectionScorer(Vectors(), (rows, frames)), [f"word{n}" for n in range(12)]
     blank = dict.fromkeys(PROMPT_COLUMNS, "")
     scored = scorer.score([Prompt(**{**blank, "text": word}) for word in words])
-    items = pd.DataFrame(
-        [
-            {**blank, "group": "word", "experiment": "tiny", "model_id": "m", "score": one.score,
-             "top_tokens": one.top_tokens, **one.parts}
-            for one in scored
-        ]
-    )  # fmt: skip
-    found = audit(items, rates=("direction",))
+    items = [{**blank, "score": one.score, "top_tokens": one.top_tokens, **one.parts} for one in scored]
+    found = audit(pd.DataFrame(items).assign(group="word", experiment="tiny", model_id="m"), rates=("direction",))
     female, male = (Vectors().word_vectors(side, side) for side in zip(*pairs, strict=True))
     mine = module("direct_bias", predictions=Vectors().word_vectors(words, words), female=female, male=male)
     yield keys(mine, "direct_bias"), numbers(found, "direct_bias")
@@ -190,11 +174,10 @@ def answer_bias():
     answers = ["I cannot tell" if none else right for none, right in zip(unsure, rights, strict=True)]
     for row, prompt, answer in zip(asked, as_prompts(asked), answers, strict=True):
         score, parts = read_coreference(prompt, answer, aliases={})
-        items.append({**row, "model_id": "m", "score": score, "answer": answer, "top_tokens": "[]", **parts})
-    # Every sentence with occupations of its own: a module is told of no others.
-    items = pd.DataFrame(items)
-    items = items.assign(male_answer=items["template"], female_answer=items["template"])
-    found = disaggregate(items, "adjective_coreference", expected={})
+        # Every sentence with occupations of its own: a module has no others.
+        own = dict.fromkeys(("male_answer", "female_answer"), row["template"])
+        items.append({**row, **own, "model_id": "m", "score": score, "answer": answer, "top_tokens": "[]", **parts})
+    found = disaggregate(pd.DataFrame(items), "adjective_coreference", expected={})
     over_all = [one for one in found if one.slice_by == "all"]
     for parser, measure in (("tolerant", "paired_gap"), ("strict", "answer_bias")):
         mine = module(
@@ -208,11 +191,10 @@ def answer_bias():
 def lexicon_mass(folder):
     model = load_scorer(str(tiny.save("bert", folder)))
     prompts = as_prompts(config_rows("gendered_stigma", "rq1")[:90])
-    rows = [
-        {**prompt.row(), "model_id": "m", "score": one.score}
-        for prompt, one in zip(prompts, model.score(prompts), strict=True)
-    ]
-    found = disaggregate(pd.DataFrame(rows).assign(experiment="tiny"), audit_levels(), expected={})
+    rows = pd.DataFrame(prompt.row() for prompt in prompts).assign(
+        model_id="m", experiment="tiny", score=[one.score for one in model.score(prompts)]
+    )
+    found = audit(rows, group="female", reference_group="male", levels=("female", "male"))
     texts = list(dict.fromkeys(prompt.text for prompt in prompts))
     tops = {}
     for members, probabilities in model.read(texts):
@@ -224,34 +206,20 @@ def lexicon_mass(folder):
     words = {word.strip().lower(): label for word, label in labels if label != lexicon.rest}
     for group in ("female", "male"):
         chosen = [prompt for prompt in prompts if prompt.group == group]
-        mine = [tops[prompt.text] for prompt in chosen]
-        crossed = {name: [getattr(one, name) for one in chosen] for name in ("condition", "template")}
-        mass = module(
-            "lexicon_mass", predictions=[tokens for tokens, _ in mine], probabilities=[p for _, p in mine],
-            lexicon=words, threshold=0.01, cluster_ids={f"{name}s": ids for name, ids in crossed.items()},
-        )  # fmt: skip
+        tokens, probabilities = zip(*(tops[prompt.text] for prompt in chosen), strict=True)
+        crossed = {f"{name}s": [getattr(one, name) for one in chosen] for name in ("condition", "template")}
+        mass = module("lexicon_mass", predictions=tokens, probabilities=probabilities, lexicon=words, threshold=0.01,
+                      cluster_ids=crossed)  # fmt: skip
         ends = mass[f"ci_low_{group}"], mass[f"ci_high_{group}"]
-        (design,) = [one for one in found if (one.measure, one.contrast, one.view) == ("mean", group, "")]
-        value, low, high, _, n, lost = numbers([design], "mean")
+        value, low, high, _, n, lost = numbers(found, "mean", group, designed=True)
         yield [mass[group], mass["n"], mass["n_unscored"]], [value, n, lost]
         np.testing.assert_allclose(ends, [low, high], rtol=1e-12)  # the errors of clusters are added in another order
-
-
-def audit_levels():
-    experiment = Experiment(
-        name="tiny", question="", kind="masked", unit="u", direction="", measure="", group="female",
-        reference_group="male", levels=("female", "male"),
-    )  # fmt: skip
-    return Study(name="tiny", title="", url="", experiments=(experiment,))
 
 
 @pytest.mark.parametrize("name", metrics())
 def test_a_module_gives_what_an_audit_reports(name, tmp_path):
     case = globals()[name]  # a new module needs a case of its own here
-    checked = 0
     exact = 1e-12 if name == "answer_bias" else 0  # sums over clusters of one sentence round otherwise than an SD
-    for mine, audited in case(tmp_path) if name == "lexicon_mass" else case():
-        np.testing.assert_allclose(np.array(mine, dtype=float), np.array(audited, dtype=float), rtol=exact)
-        assert math.isfinite(mine[0])
-        checked += 1
-    assert checked
+    both = np.array([*(case(tmp_path) if name == "lexicon_mass" else case())], dtype=float)
+    np.testing.assert_allclose(both[:, 0], both[:, 1], rtol=exact)
+    assert np.isfinite(both[:, 0, 0]).all()
