@@ -6,14 +6,12 @@ import zlib
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 from swapbias.findings import compare, disaggregate
 from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.findings.predictions import BASELINE
 from swapbias.findings.sensitivity import by_sentence, over_trials
 from swapbias.measures.contrast import linear_contrast
-from swapbias.measures.gaps import paired_gap
 from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.studies.answer_scores import read_coreference
 from swapbias.studies.catalogue import as_prompts, config_rows, load_study
@@ -21,7 +19,7 @@ from swapbias.studies.study import PROMPT_COLUMNS
 
 STUDY = "adjective_coreference"
 ANSWERS = next(one for one in load_study(STUDY).experiments if one.name == "answers")
-SIDES = ("pro", "anti")
+SIDES, OCCUPATIONS = ("pro", "anti"), ("male_answer", "female_answer")
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +77,6 @@ def test_repeating_the_same_answers_changes_no_number_but_those_of_the_published
         assert math.isnan(between.p_value)  # no trial differs from another
 
 
-OCCUPATIONS = ("male_answer", "female_answer")
-
-
 def test_the_bias_is_that_of_sentences_and_its_error_that_of_both_occupations(prompts):
     # Each trial flips a coin of its own: the slow way, a sentence's gap is the mean over its 3 x 4 pairs of answers.
     rng = np.random.default_rng(3)
@@ -103,24 +98,6 @@ def test_the_bias_is_that_of_sentences_and_its_error_that_of_both_occupations(pr
     assert (found.std_error, found.df) == pytest.approx((slow.std_error, slow.df))
     assert found.std_error < 100
     assert found.n == 48
-    # Counted as 576 independent pairs it would be another quantity.
-    naive = paired_gap(rows["score"], rows["group"], rows["pair_id"], reference_group="anti")
-    assert naive.n == 576
-
-
-def test_the_bias_holds_over_occupations_and_they_alone_change_its_interval(prompts):
-    rows = answered(prompts, 1)
-    found = findings_of(rows)
-    (primary,) = [each for each in found if each.primary]
-    assert primary.cluster_vars == "men's occupations + women's occupations"
-    # Every sentence with occupations of its own: the paired t test over 48 sentences.
-    own = rows.assign(**dict.fromkeys(OCCUPATIONS, rows["template"]))
-    alone = one(findings_of(own), "paired_gap")
-    gaps = sides_of(rows)
-    slow = stats.ttest_rel(gaps["pro"], gaps["anti"])
-    assert alone.value == primary.estimate.value
-    assert (alone.value / alone.std_error, alone.df) == pytest.approx((slow.statistic, slow.df))
-    assert alone.std_error != primary.estimate.std_error
 
 
 def test_means_of_sides_differ_by_the_bias_and_count_sentences(prompts):
@@ -138,44 +115,31 @@ def test_means_of_sides_differ_by_the_bias_and_count_sentences(prompts):
     assert one(found, "paired_gap").value == one(whole, "paired_gap").value  # the other trial says the same
 
 
-def sides_of(rows):
-    return by_sentence(ANSWERS, rows).pivot(index="template", columns="group", values="score")
-
-
-def small(*scores):
-    blank = dict.fromkeys(PROMPT_COLUMNS, "")
-    names = ("template", "condition", "group", "trial", "score")
-    return pd.DataFrame([{**blank, **dict(zip(names, row, strict=True))} for row in scores])
-
-
 def test_trials_are_averaged_before_adjectives_and_unanswered_ones_left_out():
     # s1, old: pro 100 and 0 -> 50, anti 0 (one trial unanswered); s1, mean: anti unanswered, so pro is left out.
     # s1: 50 and 0. s2, old: 100 and 100 of one trial. s3: nothing complete.
-    nan = math.nan
-    rows = small(
+    nan, names = math.nan, ("template", "condition", "group", "trial", "score")
+    scores = [
         ("s1", "old", "pro", "1", 100.0), ("s1", "old", "pro", "2", 0.0),
         ("s1", "old", "anti", "1", nan), ("s1", "old", "anti", "2", 0.0),
         ("s1", "mean", "pro", "1", 100.0), ("s1", "mean", "anti", "1", nan),
         ("s2", "old", "pro", "1", 100.0), ("s2", "old", "anti", "1", 100.0),
         ("s3", "old", "pro", "1", nan), ("s3", "old", "anti", "1", 100.0),
-    )  # fmt: skip
+    ]  # fmt: skip
+    rows = pd.DataFrame(scores, columns=names).assign(**dict.fromkeys(set(PROMPT_COLUMNS) - {*names}, ""))
     trials = over_trials(rows).set_index(["pair_id", "group"])["score"]
     assert (trials["s1/old", "pro"], trials["s1/old", "anti"], trials["s1/mean", "pro"]) == (50, 0, 100)
-    pairs = sides_of(rows)
+    pairs = by_sentence(ANSWERS, rows).pivot(index="template", columns="group", values="score")
     assert pairs.loc["s1"].to_dict() == {"pro": 50, "anti": 0}
     assert pairs.loc["s2"].to_dict() == {"pro": 100, "anti": 100}
     assert pairs.loc["s3"].isna().all()
 
 
-@pytest.fixture(scope="module")
-def audited():
-    """The findings of planted answers to every fourth sentence, 12, under all 16 adjectives."""
+def test_each_difference_to_the_baseline_is_paired_by_sentence_and_over_trials_as_published():
+    """Of planted answers to every fourth sentence, 12, under all 16 adjectives."""
     rows = config_rows(STUDY, "wino_style-stereotype")
     chosen = {*[*dict.fromkeys(row["template"] for row in rows)][::4]}
-    return findings_of(answered([row for row in rows if row["template"] in chosen], 2))
-
-
-def test_each_difference_to_the_baseline_is_paired_by_sentence_and_over_trials_as_published(audited):
+    audited = findings_of(answered([row for row in rows if row["template"] in chosen], 2))
     differences = [each for each in audited if each.measure == "bias_difference"]
     assert len(differences) == 2 * 15
     assert {each.estimate.n for each in differences if each.view} == {4}
@@ -207,17 +171,17 @@ def test_two_models_differ_no_more_surely_when_asked_again(prompts):
 
 
 def test_bounds_leave_open_what_was_not_read_and_not_what_is_unsure():
-    rows = config_rows("adjective_coreference", "wino_style-stereotype")[:384]
+    rows = config_rows(STUDY, "wino_style-stereotype")[:384]
     made = []
     for place, (row, prompt) in enumerate(zip(rows, as_prompts(rows), strict=True)):
         answer = row["correct"].removeprefix("the ") if place % 3 else ("unsure" if place % 2 else "It is hard.")
         score, parts = read_coreference(prompt, answer, aliases={})
         made.append({**row, "model_id": "m", "trial": "1", "score": score, **parts})
-    (every,) = [one for one in disaggregate(pd.DataFrame(made), "adjective_coreference") if one.primary]
+    (every,) = [one for one in findings_of(pd.DataFrame(made)) if one.primary]
     assert every.missing_data_low <= every.estimate.value <= every.missing_data_high
     assert every.missing_data_low < every.missing_data_high
     read = [row for row in made if not row["said_other"]]
     whole = pd.DataFrame([row for row in read if [one["pair_id"] for one in read].count(row["pair_id"]) == 2])
-    (known,) = [one for one in disaggregate(whole, "adjective_coreference") if one.primary]
+    (known,) = [one for one in findings_of(whole) if one.primary]
     assert whole["said_unsure"].sum() > 10
     assert math.isnan(known.missing_data_low)

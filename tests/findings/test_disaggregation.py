@@ -67,36 +67,35 @@ def test_a_planted_gap_is_found_with_its_sign_in_every_slice(study, config, expe
 
 
 @pytest.mark.parametrize(("study", "config", "experiment"), CONFIGS)
-def test_a_constant_model_has_no_gap_and_a_silent_one_no_score(study, config, experiment):
-    rows = score_rows(some_rows(study, config), baselines.blind())
-    found = [one for one in disaggregate(pd.DataFrame(rows), study) if one.measure != "mean"]
+def test_a_constant_model_has_no_gap_a_silent_one_no_score_and_one_that_sees_no_group_exactly_none(
+    study, config, experiment
+):
+    rows = some_rows(study, config)
+
+    def found_of(scorer):
+        return disaggregate(pd.DataFrame(score_rows(rows, scorer)), study)
+
+    found = [one for one in found_of(baselines.blind()) if one.measure != "mean"]
     assert all(math.isnan(one.estimate.value) or one.measure == "count_above" for one in found)
     assert all(math.isnan(one.estimate.p_value) for one in found)
-    rows = score_rows(some_rows(study, config), baselines.silent())
-    for one in disaggregate(pd.DataFrame(rows), study):
+    for one in found_of(baselines.silent()):
         if one.measure == "nonanswer_gap":  # neither group is answered
             assert one.estimate.value == 0
             continue
         assert math.isnan(one.estimate.value)
         assert one.estimate.n == 0
         assert one.estimate.n_unscored > 0
+    if experiment.measure == "paired_gap":
+        seen = baselines.RuleScorer(lambda prompt: 0.4 + (hash_of(prompt.pair_id) % 100) / 1_000)
+        of_pairs = ("paired_gap", "gap_difference", "gap_beyond_wording")
+        gaps = [one for one in found_of(seen) if one.measure in of_pairs]
+        assert {one.estimate.value for one in gaps} == {0.0}
+        assert all(math.isnan(one.estimate.p_value) for one in gaps)
 
 
-@pytest.mark.parametrize(
-    ("study", "config", "experiment"), [one for one in CONFIGS if one[2].measure == "paired_gap"]
-)
-def test_a_model_that_sees_no_group_has_exactly_no_gap(study, config, experiment):
-    seen = baselines.RuleScorer(lambda prompt: 0.4 + (hash_of(prompt.pair_id) % 100) / 1_000)
-    found = disaggregate(pd.DataFrame(score_rows(some_rows(study, config), seen)), study)
-    gaps = [one for one in found if one.measure in ("paired_gap", "gap_difference", "gap_beyond_wording")]
-    assert gaps
-    assert {one.estimate.value for one in gaps} == {0.0}
-    assert all(math.isnan(one.estimate.p_value) for one in gaps)
-
-
-def test_a_gap_planted_in_one_set_is_the_difference_of_gaps():
+def test_a_gap_planted_in_one_set_is_the_difference_of_gaps_and_a_paper_model_stands_beside_its_numbers():
     rows = score_rows(config_rows("gendered_stigma", "rq1"), planted({("mental_health", "female"): 0.3}))
-    found = disaggregate(pd.DataFrame(rows), "gendered_stigma")
+    found = disaggregate(pd.DataFrame(rows).assign(model_id="FacebookAI/roberta-large"), "gendered_stigma")
     contrast = next(one for one in found if one.measure == "gap_difference" and not one.view)
     assert contrast.subset == "mental_health - other_health"
     assert contrast.estimate.value == pytest.approx(0.3, abs=0.005)
@@ -104,12 +103,7 @@ def test_a_gap_planted_in_one_set_is_the_difference_of_gaps():
         one.subset: one.estimate.value for one in found if one.measure == "paired_gap" and one.slice_by == "all"
     }
     assert contrast.estimate.value == pytest.approx(by_set["mental_health"] - by_set["other_health"])
-
-
-def test_slices_partition_the_pairs_and_a_paper_model_is_held_against_its_numbers():
-    rows = score_rows(config_rows("gendered_stigma", "rq1"), planted({"female": 0.1}))
-    found = disaggregate(pd.DataFrame(rows).assign(model_id="FacebookAI/roberta-large"), "gendered_stigma")
-    for name, sizes in (("phase", [44, 66, 77]), ("diagnosis", [17] * 11)):
+    for name, sizes in (("phase", [44, 66, 77]), ("diagnosis", [17] * 11)):  # slices partition the pairs
         for subset in ("mental_health", "other_health"):
             gaps = [
                 one.estimate.n
@@ -171,18 +165,6 @@ def test_questions_of_a_study_are_one_family_however_many_are_run(run):
         assert (estimate.ci_low, estimate.ci_high) == (again.ci_low, again.ci_high)
 
 
-def test_the_published_view_has_the_same_value_and_another_interval_and_stands_second():
-    rows = score_rows(config_rows("occupation_sentiment", "sentences"), planted({"female": 0.05}))
-    found = disaggregate(pd.DataFrame(rows), "occupation_sentiment")
-    designed, published = (one for one in found if one.measure == "paired_gap" and one.slice_by == "all")
-    assert (designed.cluster_vars, published.view) == ("noun pairs + professions", "as published")
-    assert (designed.primary, published.primary) == (True, False)
-    assert designed.estimate.value == pytest.approx(published.estimate.value)
-    assert designed.estimate.ci_low != published.estimate.ci_low
-    assert published.estimate.test == "paired t"
-    assert published.estimate.df == 399
-
-
 def test_the_python_api_goes_from_dataset_to_findings():
     scores = score_prompts(load_prompts("occupation_sentiment", "control"), baselines.blind())
     assert scores.column_names[-4:] == ["model_id", "score", "answer", "top_tokens"]
@@ -200,13 +182,11 @@ def test_the_python_api_goes_from_dataset_to_findings():
         disaggregate(pd.DataFrame(rows), "gendered_stigma")
 
 
-_COUNTED = ("phrase_table_cells", "stereotype rate")  # of released outputs, not of prompts
-
-
 @pytest.mark.parametrize("study", sorted({study for study, _, _ in CONFIGS if published_rows(study)}))
 def test_every_published_number_has_a_finding_to_stand_beside(study):
     """Each key of published.csv must be one that disaggregate makes, or the number is never compared."""
-    published = [row for row in published_rows(study) if row["measure"] not in _COUNTED]
+    counted = ("phrase_table_cells", "stereotype rate")  # of released outputs, not of prompts
+    published = [row for row in published_rows(study) if row["measure"] not in counted]
     names = {row["experiment"] for row in published}
     audited = {one.name: one.configs[0] for one in load_study(study).experiments if one.configs and one.name in names}
     rows = []
@@ -244,23 +224,12 @@ def test_the_contrast_rejects_as_often_as_it_says_when_there_is_no_difference():
     assert rejected["as published"] > 13
 
 
-STUDY = load_study("gendered_stigma")
-RQ1 = STUDY.experiments[0]
-
-
-def context(**random):
-    return Context("gendered_stigma", "m", replace(RQ1, random=random), "score")
-
-
-def rows(**columns):
-    return pd.DataFrame({name: list(values) for name, values in columns.items()})
-
-
+RQ1 = load_study("gendered_stigma").experiments[0]
 IN_CATEGORIES = {"k": "aaaabb", "c": "xxyyzz"}  # each condition is of one category
 
 
 @pytest.mark.parametrize(
-    ("factors", "columns", "told"),
+    ("factors", "columns", "named"),
     [
         ("tc", {"t": "aabb", "c": "xyxy"}, "templates + conditions"),  # they cross
         ("kc", IN_CATEGORIES, "categories"),  # what lies in another is held by that one, whatever the order
@@ -271,20 +240,20 @@ IN_CATEGORIES = {"k": "aaaabb", "c": "xxyyzz"}  # each condition is of one categ
         ("nt", {"t": "xxyy", "n": "ppqq"}, "noun pairs"),
         ("tck", {"t": "ababab", **IN_CATEGORIES}, "templates + categories"),
         ("tc", {"t": "abab", "c": "xxxx"}, "templates"),  # a constant is no sample
+        ("tc", {"t": "aaaa", "c": "xxxx"}, ""),  # where nothing is one, all rows are one cluster
+        ("tc", {"other": "abcd"}, ""),
     ],
 )
-def test_factors_that_lie_in_another_or_are_constant_are_not_told(factors, columns, told):
+def test_factors_that_lie_in_another_or_are_constant_are_not_named(factors, columns, named):
     names = {"t": "templates", "c": "conditions", "k": "categories", "n": "noun pairs"}
-    clusters, found = context(**{one: names[one] for one in factors}).random(rows(**columns))
-    assert (found, " + ".join(clusters)) == (told, told)
-
-
-@pytest.mark.parametrize("columns", [{"t": "aaaa", "c": "xxxx"}, {"other": "abcd"}])  # constant, or not at hand
-def test_where_nothing_is_a_sample_all_rows_are_one_cluster(columns):
-    clusters, names = context(t="templates", c="conditions").random(rows(**columns))
-    assert names == ""
-    assert clusters
-    assert all(set(codes) == {0} for codes in clusters.values())
+    experiment = replace(RQ1, random={one: names[one] for one in factors})
+    rows = pd.DataFrame({name: list(values) for name, values in columns.items()})
+    clusters, found = Context("gendered_stigma", "m", experiment, "score").random(rows)
+    assert found == named
+    if named:
+        assert " + ".join(clusters) == named
+    else:
+        assert {code for codes in clusters.values() for code in codes} == {0}
 
 
 def one_cell(**columns):
@@ -312,7 +281,8 @@ def test_rows_that_are_no_sample_have_a_value_and_no_interval():
     """The gaps .1 to .6 have mean .35; six prompts of one template and one diagnosis say nothing of others."""
     designed, published = gap(one_cell(template=lambda number: "t", condition=lambda number: "c"))
     assert (designed.cluster_vars, published.view) == ("", "as published")
-    assert designed.estimate.value == pytest.approx(0.35)
+    assert (published.estimate.test, published.estimate.df) == ("paired t", 5)
+    assert designed.estimate.value == published.estimate.value == pytest.approx(0.35)
     one = designed.estimate
     assert all(math.isnan(x) for x in (one.ci_low, one.ci_high, one.p_value))
     assert published.estimate.p_value < 0.05  # the paper's test takes them for six independent ones

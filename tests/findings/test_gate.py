@@ -27,16 +27,16 @@ from swapbias.studies.catalogue import config_rows, load_study
 
 AUDITS = 40
 MOST = 0.05 + 2 * math.sqrt(0.05 * 0.95 / AUDITS)  # what 5 % come to in so many audits
+P = "probability of positive sentiment"
 
 
-def primary(value, std_error=0.01, df=1e6, *, n=400, experiment="sentences", **more):
-    usual = {
-        "study": "occupation_sentiment", "experiment": experiment, "model_id": "m", "measure": "paired_gap",
-        "contrast": "female - male", "unit": "probability of positive sentiment", "primary": True,
-        "cluster_vars": "noun pairs + professions",
-    }  # fmt: skip
+def primary(value, std_error=0.01, df=1e6, *, n=400, experiment="sentences", measure="paired_gap", unit=P, **more):
     ends = (value - 1.96 * std_error, value + 1.96 * std_error)
-    return Finding(**{**usual, **more}, estimate=Estimate(value, *ends, n=n, std_error=std_error, df=df))
+    return Finding(
+        study="occupation_sentiment", experiment=experiment, model_id="m", measure=measure, contrast="female - male",
+        unit=unit, primary=True, cluster_vars="noun pairs + professions",
+        estimate=Estimate(value, *ends, n=n, std_error=std_error, df=df, **more),
+    )  # fmt: skip
 
 
 def outcomes(*found, **more):
@@ -44,18 +44,14 @@ def outcomes(*found, **more):
 
 
 def test_the_interval_of_each_of_several_questions_is_wider():
-    tested = [
-        replace(one, estimate=replace(one.estimate, p_value=0.5))
-        for one in (primary(0.03), primary(0.0, experiment="control"))
-    ]
+    tested = [primary(0.03, p_value=0.5), primary(0.0, p_value=0.5, experiment="control")]
     (alone,) = judged([replace(tested[0], study="own")], margin=0.05)
     two = judged(tested)
     assert [one.questions for one in (alone, *two)] == [1, 2, 2]
     assert outcomes(alone) == [PASSES]
     assert two[0].estimate.ci_high == pytest.approx(0.03 + 0.01 * stats.norm.isf(0.05 / 4))
     assert outcomes(*two) == [OPEN, PASSES]  # .0524
-    few = primary(0.0)
-    few = judged([replace(few, estimate=replace(few.estimate, p_value=1.0, fewest=3, fewest_of="templates"))])[0]
+    (few,) = judged([primary(0.0, p_value=1.0, fewest=3, fewest_of="templates")])
     assert few.verdict == TOO_FEW
     (check,) = check_gaps([few]).checks
     assert check.outcome == OPEN
@@ -64,14 +60,8 @@ def test_the_interval_of_each_of_several_questions_is_wider():
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [
-        (0.030, PASSES),  # 2 errors below .05, and 1.96 are needed
-        (0.031, OPEN),
-        (-0.030, PASSES),
-        (0.069, OPEN),
-        (0.070, FAILS),
-        (-0.070, FAILS),
-    ],
+    # 2 errors below .05, and 1.96 are needed
+    [(0.030, PASSES), (0.031, OPEN), (-0.030, PASSES), (0.069, OPEN), (0.070, FAILS), (-0.070, FAILS)],
 )
 def test_the_interval_of_95_percent_decides(value, expected):
     assert outcomes(primary(value)) == [expected]
@@ -83,31 +73,22 @@ def test_the_margin_is_a_share_of_the_range_of_the_unit():
     assert check_gaps([points]).checks[0].margin == 5
     assert outcomes(points, max_gap=0.03) == [OPEN]
     good, open_, bad = primary(0.0), primary(0.05, experiment="control"), primary(0.2, experiment="control")
-    assert (check_gaps([good]).outcome, check_gaps([good]).code) == (PASSES, 0)
-    assert (check_gaps([good, open_]).outcome, check_gaps([good, open_]).code) == (OPEN, 3)
-    assert (check_gaps([good, bad]).outcome, check_gaps([good, bad]).code) == (FAILS, 1)
-    found = [primary(0.0), primary(0.2, experiment="control")]
-    assert outcomes(*found, studies=["occupation_sentiment:sentences"]) == [PASSES]
+    for found, outcome, code in (([good], PASSES, 0), ([good, open_], OPEN, 3), ([good, bad], FAILS, 1)):
+        assert (check_gaps(found).outcome, check_gaps(found).code) == (outcome, code)
+    assert outcomes(good, bad, studies=["occupation_sentiment:sentences"]) == [PASSES]
     with pytest.raises(UsageError, match="no primary finding of rq1: it has occupation_sentiment"):
-        check_gaps(found, studies=["rq1"])
+        check_gaps([good, bad], studies=["rq1"])
     rate = primary(0.9, measure="leakage_uar", unit="unweighted average recall", experiment="control")
-    assert check_gaps([primary(0.0), rate]).unchecked == (rate,)
+    assert check_gaps([good, rate]).unchecked == (rate,)
     with pytest.raises(UsageError, match="Nothing to check: occupation_sentiment control has no gap"):
         check_gaps([rate])
 
 
-def test_equal_scores_pass_only_where_unequal_ones_would_have_shown():
-    flat = {"std_error": math.nan, "df": math.nan}
-    assert outcomes(primary(0.0, n=71, **flat)) == [OPEN]  # .95 ** 71 = .026
-    assert outcomes(primary(0.0, n=72, **flat)) == [PASSES]
-    assert outcomes(primary(0.2, n=400, **flat)) == [OPEN]
-    sentence = reason(check_gaps([primary(0.0, n=2, **flat)]).checks[0])
-    assert sentence == "all 2 pairs score the same, but 72 are needed to rule out a gap of 5 points"
+def test_a_gap_without_an_interval_or_with_another_sign_in_rewordings_is_open():
+    assert outcomes(primary(0.2, std_error=math.nan, df=math.nan, n=400)) == [OPEN]  # of 0: test_all_clears.py
     turning = replace(primary(0.2), sign_agreement=0.4)
     assert reason(check_gaps([turning]).checks[0]) == "too few rewordings have the same sign"
-    assert outcomes(turning) == [OPEN]
-    lost = primary(0.0)
-    assert outcomes(replace(lost, estimate=replace(lost.estimate, n_unscored=401))) == [OPEN]
+    assert outcomes(turning, primary(0.0, n_unscored=401)) == [OPEN, OPEN]
 
 
 @pytest.mark.parametrize("margin", [0, -0.1, 1.1, math.nan])
@@ -154,11 +135,8 @@ def test_a_baseline_allows_its_own_gap_and_the_margin():
 
 def test_a_model_is_no_worse_than_itself_and_other_prompts_are_no_baseline():
     rows = scored(0.3, np.random.default_rng(1))
-    items = {"occupation_sentiment": rows}
-    gate = check_gaps(primary_findings(found_in(rows)), items=items, baseline=items)
-    (only,) = gate.checks
-    assert (only.outcome, reason(only)) == (PASSES, "both models score these prompts the same")
     found, items = primary_findings(found_in(rows)), {"occupation_sentiment": rows}
+    assert outcome_of(found, items=items, baseline=items) == (PASSES, "both models score these prompts the same")
     with pytest.raises(UsageError, match="no scored prompts of it"):
         check_gaps(found, items=items, baseline={})
     other = {"occupation_sentiment": rows.assign(text=rows["text"] + "!")}
@@ -200,16 +178,11 @@ def test_a_small_gap_in_all_pairs_passes_where_a_larger_mean_would_have_shown():
 
 
 def test_a_constant_change_from_a_baseline_is_decided_alike():
-    rng = np.random.default_rng(2)
-    old = scored(0.3, rng, "old")
+    old = scored(0.3, np.random.default_rng(2), "old")
     for more, expected in ((0.2, FAILS), (-0.2, PASSES), (0.01, PASSES)):
         new = old.assign(score=old["score"] + more * SIDE, model_id="new")
-        gate = check_gaps(
-            primary_findings(found_in(new)),
-            items={"occupation_sentiment": new},
-            baseline={"occupation_sentiment": old},
-        )
-        assert gate.outcome == expected, more
+        items = {"items": {"occupation_sentiment": new}, "baseline": {"occupation_sentiment": old}}
+        assert outcome_of(found_in(new), **items)[0] == expected, more
 
 
 def shares(gates):

@@ -42,38 +42,33 @@ def experiment_of(study, name):
     return next(one for one in load_study(study).experiments if one.name == name)
 
 
-def rows_of(study, name):
-    return [row for config in experiment_of(study, name).configs for row in config_rows(study, config)]
+def planned_in(study, name):
+    experiment = experiment_of(study, name)
+    return experiment, [row for config in experiment.configs for row in config_rows(study, config)]
 
 
 def test_what_is_compared_is_counted_and_the_planned_error_is_that_by_hand():
     # Templates have pairs in both sets of conditions, so their effects cancel. Conditions: .115^2 (1/11 + 1/11) =
     # .00240455; the rest: .035^2 (1/187 + 1/187) = .0000131. Together .00241765, the root of which is .049170. Its
     # freedom is nearly that of 11 + 11 conditions: 20.
-    std_error, df = planned_std_error(experiment_of("gendered_stigma", "rq1"), rows_of("gendered_stigma", "rq1"))
+    std_error, df = planned_std_error(*planned_in("gendered_stigma", "rq1"))
     assert std_error == pytest.approx(math.sqrt(0.115**2 * 2 / 11 + 0.035**2 * 2 / 187), rel=1e-9)
     assert std_error == pytest.approx(0.04917, abs=5e-6)
     assert df == pytest.approx(20, abs=0.01)
     # 20 x 20 pairs: .125^2 / 20 + .048^2 / 20 + .136^2 / 400 = .00078125 + .0001152 + .00004624 = .00094269.
-    std_error, df = planned_std_error(
-        experiment_of("occupation_sentiment", "sentences"), rows_of("occupation_sentiment", "sentences")
-    )
+    std_error, df = planned_std_error(*planned_in("occupation_sentiment", "sentences"))
     assert std_error**2 == pytest.approx(0.00094269, abs=1e-8)
     assert 19 < df < 38
     for study, name in (("social_distance", "attitude"), ("adjective_coreference", "odds")):
-        assert np.isnan(planned_std_error(experiment_of(study, name), rows_of(study, name))).all()
-    minus, clusters = planned_units(experiment_of("gendered_stigma", "rq1"), rows_of("gendered_stigma", "rq1"))
-    assert (len(minus), minus.sum()) == (374, 187)
-    assert {name: len(set(codes)) for name, codes in clusters.items()} == {"templates": 17, "diagnoses": 22}
-    minus, clusters = planned_units(
-        experiment_of("social_distance", "sentiment"), rows_of("social_distance", "sentiment")
-    )
-    assert (len(minus), minus.sum()) == (122, 29)
-    assert list(clusters) == ["categories"]
-    minus, _ = planned_units(
-        experiment_of("adjective_coreference", "answers"), rows_of("adjective_coreference", "answers")
-    )
-    assert len(minus) == 48
+        assert np.isnan(planned_std_error(*planned_in(study, name))).all()
+    for study, name, (count, of_minus), levels in (
+        ("gendered_stigma", "rq1", (374, 187), {"templates": 17, "diagnoses": 22}),
+        ("social_distance", "sentiment", (122, 29), {"categories": 12}),
+        ("adjective_coreference", "answers", (48, 0), {"men's occupations": 20, "women's occupations": 20}),
+    ):
+        minus, clusters = planned_units(*planned_in(study, name))
+        assert (len(minus), minus.sum()) == (count, of_minus)
+        assert {name: len(set(codes)) for name, codes in clusters.items()} == levels
     assert CAUSAL.readings["antonyms"].passes == len(load_lexicon("social_distance/antonyms").entries())
 
 
@@ -89,22 +84,17 @@ def test_the_expected_error_is_the_mean_of_those_of_scores_that_have_these_sprea
         values += sum(spreads[name] * rng.normal(size=9)[codes] for name, codes in factors.items())
         variances.append(design.spread(values)[0] ** 2)
     assert design.expected(spreads)[0] ** 2 == pytest.approx(np.mean(variances), rel=0.05)
-    one = {"a": np.zeros(8, dtype=int)}
-    sides = np.zeros(8, dtype=int)
-    assert np.isnan(Design.of_means(sides, one).expected({"a": 1.0, "": 1.0})).all()
-    two = {"a": np.arange(8) % 2}
-    assert np.isnan(Design.of_means(sides, two).expected({"a": 0.0, "": 0.0})).all()
-    assert np.isnan(Design.of_means(sides, two).expected({"": 1.0})).all()
+    sides, one, two = np.zeros(8, dtype=int), {"a": np.zeros(8, dtype=int)}, {"a": np.arange(8) % 2}
+    for clusters, spreads in ((one, {"a": 1.0, "": 1.0}), (two, {"a": 0.0, "": 0.0}), (two, {"": 1.0})):
+        assert np.isnan(Design.of_means(sides, clusters).expected(spreads)).all()
 
 
-@pytest.mark.parametrize(
-    ("study", "name"), [("gendered_stigma", "rq1"), ("occupation_sentiment", "sentences")]
-)  # fmt: skip
+@pytest.mark.parametrize(("study", "name"), [("gendered_stigma", "rq1"), ("occupation_sentiment", "sentences")])
 def test_a_planned_gap_is_what_audits_of_simulated_scores_call_detectable(study, name):
-    experiment = replace(experiment_of(study, name), slices=(), levels=(), covariates=(), scores=("score",))
+    experiment, rows = planned_in(study, name)
+    experiment = replace(experiment, slices=(), levels=(), covariates=(), scores=("score",))
     alone = replace(load_study(study), experiments=(experiment,))
-    rows = pd.DataFrame(rows_of(study, name)).assign(model_id="simulated")
-    rows = rows[rows["group"].isin(["female", "male"])]
+    rows = pd.DataFrame(rows).assign(model_id="simulated").query("group in ('female', 'male')")
     rng, detected = np.random.default_rng(0), []
     for _ in range(30):
         gaps = sum(
@@ -123,7 +113,8 @@ def test_a_planned_gap_is_what_audits_of_simulated_scores_call_detectable(study,
 
 def test_plan_and_audit_say_one_detectable_gap_in_one_unit(tmp_path):
     # Effects of conditions have the assumed SD: the error is that of the plan, .04917 with 20 degrees of freedom.
-    experiment, rows = experiment_of("gendered_stigma", "rq1"), pd.DataFrame(rows_of("gendered_stigma", "rq1"))
+    experiment, rows = planned_in("gendered_stigma", "rq1")
+    rows = pd.DataFrame(rows).assign(model_id="simulated")
     gap = detectable_gap(0.04917 * (1 + 0.8 / 20), 20, level=0.025)  # of two questions
     planned = f"detects gaps of {100 * gap:.1f} points in 4 of 5 runs"
     tiny.save("bert", tmp_path / "model")
@@ -135,7 +126,7 @@ def test_plan_and_audit_say_one_detectable_gap_in_one_unit(tmp_path):
         effect |= dict(zip(conditions, drawn / drawn.std(ddof=1), strict=True))
     rest = np.random.default_rng(0).normal(size=len(rows)) * experiment.spreads[""]
     gaps = rows["condition"].map(effect) * experiment.spreads["condition"] + rest
-    scored = rows.assign(model_id="simulated", score=gaps.where(rows["group"] == "female", 0.0))
+    scored = rows.assign(score=gaps.where(rows["group"] == "female", 0.0))
     alone = replace(load_study("gendered_stigma"), experiments=(experiment,))
     found = judged(disaggregate(scored, alone, robustness=False))
     primary = next(one for one in found if one.primary and one.measure == "gap_difference")

@@ -2,6 +2,7 @@
 
 import math
 import re
+from functools import partial
 from itertools import pairwise
 
 import pandas as pd
@@ -91,11 +92,10 @@ ANCHORS = [  # measure, unit, no difference, the largest there can be
 @pytest.mark.parametrize(("measure", "unit", "none", "worst"), ANCHORS)
 def test_no_difference_is_one_the_largest_is_zero_and_a_larger_one_never_fairer(measure, unit, none, worst):
     assert fair(measure, unit, none) == 1.0
-    assert [fair(measure, unit, end) for end in worst] == [0.0] * len(worst)
     for end in worst:
+        assert fair(measure, unit, end) == 0.0
         last = end if math.isfinite(end) else math.copysign(6.0, end)
-        steps = [none + (last - none) * share / 20 for share in range(21)]
-        values = [fair(measure, unit, step) for step in steps]
+        values = [fair(measure, unit, none + (last - none) * share / 20) for share in range(21)]
         assert all(later < earlier for earlier, later in pairwise(values))
 
 
@@ -136,10 +136,7 @@ def test_comparisons_are_those_over_all_rows_primary_findings_first_and_those_ac
     across = finding("correlation", "correlation", 0.5, slice_by="profession")
     gap, rate = finding("paired_gap", MASS, 0.3), finding("flip_rate", "share of notes", 0.2)
     answer = finding("gap_difference", MASS, 0.2, subset="mental_health - other_health", primary=True)
-    views = [
-        finding("paired_gap", MASS, 0.3, view=AS_PUBLISHED),
-        finding("paired_gap", MASS, 0.1, score="closed"),
-    ]
+    views = [finding("paired_gap", MASS, 0.3, view=AS_PUBLISHED), finding("paired_gap", MASS, 0.1, score="closed")]
     others = [finding("mean", MASS, 0.3), finding("paired_gap", MASS, 0.3, slice_by="act", slice_value="talk")]
     found = [across, rate, *others, gap, *views, answer]
     assert comparisons(found) == [answer, gap, across]
@@ -212,31 +209,23 @@ def test_every_unit_of_a_scorer_is_known_or_read_as_another():
 
 def test_only_what_is_marked_is_a_primary_finding():
     """A finding is read from a file as it is: nothing beside the mark makes it an answer, and none takes it away."""
-    known = finding("paired_gap", MASS, 0.3, primary=True)
+    gap = partial(finding, "paired_gap", MASS)
+    known = gap(0.3, primary=True)
     others = [
-        finding("paired_gap", MASS, 0.3, study="../../etc"),
-        finding("paired_gap", MASS, 0.3, experiment="<script>"),
-        finding("paired_gap", MASS, 0.3, subset="other_health"),
-        finding("paired_gap", MASS, 0.3, view=AS_PUBLISHED),
-        finding("paired_gap", MASS, 0.3, slice_by="phase", slice_value="action"),
-        finding("paired_gap", MASS, 0.3, score="closed_list_mass"),
+        gap(0.3, study="../../etc"), gap(0.3, experiment="<script>"), gap(0.3, subset="other_health"),
+        gap(0.3, view=AS_PUBLISHED), gap(0.3, slice_by="phase", slice_value="action"),
+        gap(0.3, score="closed_list_mass"),
         finding("gap_difference", MASS, 0.3, subset="mental_health - other_health"),
-    ]
+    ]  # fmt: skip
     assert [[known]] == questions([*others, known]) == [primary_findings([*others, known])]
     assert experiment_of(others[0]) is None
-    both = [finding("paired_gap", MASS, 0.3, primary=True, model_id=name) for name in ("m", "other")]
+    both = [gap(0.3, primary=True, model_id=name) for name in ("m", "other")]
     assert questions(both) == [[one] for one in both]
-
-
-def primary_of(experiment, chosen):
-    rows = scored(experiment)
-    return primary_findings(disaggregate(rows[chosen(rows)], "gendered_stigma", expected={}))
 
 
 def test_rows_of_one_subset_alone_are_answered_by_their_gap():
     """The contrast needs both sets; of one the gap over all rows is the answer, by the inference of the design."""
-    rq1 = load_study("gendered_stigma").experiments[0]
-    (one,) = primary_of(rq1, lambda rows: rows["label"] == "mental_health")
+    rows = scored(load_study("gendered_stigma").experiments[0])
+    alone = disaggregate(rows[rows["label"] == "mental_health"], "gendered_stigma", expected={})
+    (one,) = primary_findings(alone)
     assert (one.measure, one.subset, one.slice_by, one.view) == ("paired_gap", "mental_health", "all", "")
-    (both,) = primary_of(rq1, lambda rows: rows["label"] != "")
-    assert both.measure == "gap_difference"

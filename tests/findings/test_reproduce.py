@@ -1,7 +1,7 @@
 """Recomputing published numbers: the numbers of the studies, the match rule, faults of a paper."""
 
 from collections import Counter
-from dataclasses import asdict
+from itertools import product
 
 import pytest
 
@@ -12,8 +12,8 @@ from swapbias.studies.catalogue import studies
 from swapbias.studies.tables import Published
 
 
-def reproduce(study):
-    return [one for one in recompute(study) if isinstance(one, NotAtHand) or one.published]
+def numbers_of(study):
+    return [one for one in recompute(study) if isinstance(one, Reproduced) and one.published]
 
 
 @pytest.mark.parametrize(
@@ -29,103 +29,88 @@ def test_a_number_matches_if_it_rounds_to_what_was_printed(printed, recomputed, 
 
 
 def test_every_published_number_follows_from_the_released_outputs(upstream):
-    rows = [asdict(one) for name in studies() for one in recompute(name) if not isinstance(one, NotAtHand)]
-    printed = [one for one in rows if one["published"]]
-    assert {one["match"] for one in printed} == {"yes"}
+    rows = [one for name in studies() for one in recompute(name) if not isinstance(one, NotAtHand)]
+    printed = [one for one in rows if one.published]
+    assert {one.match for one in printed} == {"yes"}
     assert 300 <= len(printed) < 400
-    counts = Counter((one["study"], one["model"]) for one in printed)
-    assert counts["gendered_stigma", "roberta-large"] == 162
-    assert sum(count for (study, model), count in counts.items() if model.startswith("bert")
-               and study == "occupation_sentiment") == 14  # fmt: skip
-    found = {one["number"]: one["recomputed"] for one in printed if one["model"] == "roberta-large"}
-    # The figures that the study prints in its text.
-    assert found["rq1 mental_health: mean female, value"] == pytest.approx(0.3206, abs=5e-5)
-    assert found["rq1 mental_health: mean male, value"] == pytest.approx(0.1863, abs=5e-5)
-    assert found["rq1 mental_health: female - male, effect_size"] == pytest.approx(1.638, abs=5e-4)
-    for phase, d in (("diagnosis", 1.738), ("intention", 1.417), ("action", 1.902)):
-        key = f"rq1 mental_health: female - male by phase={phase}, effect_size"
-        assert found[key] == pytest.approx(d, abs=5e-4)
-    assert found["rq1 mental_health: mean unspecified, value"] == pytest.approx(0.0668, abs=5e-5)
-    key = "rq1 mental_health - other_health: gap difference female - male, effect_size"
-    assert found[key] == pytest.approx(0.991, abs=5e-4)
-    assert found["rq2 mental_health: female - male by dimension=help, p_value"] == pytest.approx(0.0080, abs=5e-5)
-    assert found["rq2 mental_health: sums equal to the result table, value"] == 297
-    ranked = [one for one in rows if one["study"] == "resume_ranking"]
-    assert len([one for one in ranked if one["published"]]) == 2 * 8
-    shares = {
-        one["model"]: one["recomputed"]
-        for one in ranked
-        if one["number"].startswith("ranking") and "shown first" in one["number"]
-    }
+    models = [one.model for one in printed if one.study == "occupation_sentiment"]
+    assert len([one for one in models if one.startswith("bert")]) == 14
+    counts = Counter(one.study for one in printed)
+    assert (counts["resume_ranking"], counts["gest"]) == (2 * 8, 3 * 4 + 2 * 2)
+    rates = [one for one in rows if one.study == "gest" and "male" not in one.number]
+    assert len(rates) == (3 * 4 + 2 * 2) * 17  # and the means of 16 stereotypes
+    found = {one.number: one.recomputed for one in printed if one.model == "roberta-large"}
+    assert len(found) == 162
+    rq1, pairs = "rq1 mental_health", "female - male"
+    for number, value, abs_ in (  # the figures that the study prints in its text
+        (f"{rq1}: mean female, value", 0.3206, 5e-5), (f"{rq1}: mean male, value", 0.1863, 5e-5),
+        (f"{rq1}: mean unspecified, value", 0.0668, 5e-5), (f"{rq1}: {pairs}, effect_size", 1.638, 5e-4),
+        (f"{rq1}: {pairs} by phase=diagnosis, effect_size", 1.738, 5e-4),
+        (f"{rq1}: {pairs} by phase=intention, effect_size", 1.417, 5e-4),
+        (f"{rq1}: {pairs} by phase=action, effect_size", 1.902, 5e-4),
+        (f"{rq1} - other_health: gap difference {pairs}, effect_size", 0.991, 5e-4),
+        (f"rq2 mental_health: {pairs} by dimension=help, p_value", 0.0080, 5e-5),
+        ("rq2 mental_health: sums equal to the result table, value", 297, 0),
+    ):  # fmt: skip
+        assert found[number] == pytest.approx(value, abs=abs_), number
+    first = [one for one in rows if one.study == "resume_ranking" and "shown first" in one.number]
+    shares = {one.model: one.recomputed for one in first if one.number.startswith("ranking")}
     assert shares == {"gpt-3.5-turbo": 0.451, "gpt-4": 0.137}  # of the candidate who is shown first
-    assert {(one["model"], one["published"]) for one in printed if one["study"] == "care_notes"} == {
+    assert {(one.model, one.published) for one in printed if one.study == "care_notes"} == {
         ("bart", "0.0013"), ("bart", "-0.0037"), ("llama3", "0.0016"), ("llama3", "-0.00025"),
     }  # fmt: skip
-    rates = [one for one in rows if one["study"] == "gest" and "male" not in one["number"]]
-    assert len([one for one in printed if one["study"] == "gest"]) == 3 * 4 + 2 * 2
-    assert len(rates) == (3 * 4 + 2 * 2) * 17  # and the means of 16 stereotypes
-    answers = {one["number"]: one["recomputed"] for one in rows if one["study"] == "adjective_coreference"}
+    answers = {one.number: one.recomputed for one in rows if one.study == "adjective_coreference"}
     assert answers["answers trial 1: bias baseline, value"] == 26.6
     assert answers["answers trial 2: bias baseline, value"] == 29.4
     # Of a trial: a bias for each of 16 conditions, 15 differences, and the shares of 4 classes on 2 sides.
-    trials = [one["number"] for one in printed if one["number"].startswith("answers trial")]
+    trials = [one.number for one in printed if one.number.startswith("answers trial")]
     assert len(trials) == 39 * len({one.split(":")[0] for one in trials})
     # Two trials give means, differences and p-values as well, which nobody printed: dry/bubbly 35.7 and 46.3.
     of_two = "answers mean of trials 1 and 2: "
     assert answers[f"{of_two}bias dry/bubbly, value"] == pytest.approx((35.7 + 46.3) / 2)
     assert answers[f"{of_two}bias minus baseline's dry/bubbly, value"] == pytest.approx(41.0 - 28.0)
     assert 0 < answers[f"{of_two}one-sided p dry/bubbly, value"] < 0.5
-    asked = [one for one in printed if one["study"] == "stigma_vignettes"]
-    largest = "meta-llama/Meta-Llama-3.1-405B-Instruct-Turbo" in {one["model"] for one in asked}
-    assert len(asked) == 19 + 2 * largest  # its file is not in every copy of the released outputs
-    omitted = {(one["model"], one["number"]): one["recomputed"] for one in rows if "none of" in one["number"]}
+    largest = any("Llama-3.1-405B" in one.model for one in printed if one.study == "stigma_vignettes")
+    assert counts["stigma_vignettes"] == 19 + 2 * largest  # its file is not in every copy of the released outputs
+    omitted = {(one.model, one.number): one.recomputed for one in rows if "none of" in one.number}
     assert omitted["gpt-4o-2024-08-06", "therapist: with a condition: none of 324, value"] == 175
     assert omitted["meta-llama/Llama-2-70b-chat-hf", "therapist: control: none of 108, value"] == 39
     assert omitted["gpt-4o-2024-08-06", "therapist: control: none of 108, value"] == 0
     # What no paper prints stands beside it.
-    unprinted = [one["number"] for one in rows if one["model"] == "gpt-4o-2024-08-06" and not one["published"]]
-    for number in ("gender with a condition: woman - man, value", "conditions: mean all, value"):
-        assert number in unprinted
+    unprinted = {one.number for one in rows if one.model == "gpt-4o-2024-08-06" and not one.published}
+    assert {"gender with a condition: woman - man, value", "conditions: mean all, value"} <= unprinted
 
 
 LONGFORMER = "yikuan8/Clinical-Longformer"
 STEM = "output/attribute_recursive_3steps_TOPK_10_BEAM_10_clinicallongformer"
-RESPELT = {
-    "coercion": ("treament", "treatment"),
-    "avoidance": ("emploer", "employer"),
-    "segregation": ("nieghbors", "neighbors"),
-}
+RESPELT = {"coercion": ("treament", "treatment"), "avoidance": ("emploer", "employer"),
+           "segregation": ("nieghbors", "neighbors")}  # fmt: skip
 
 
-def made_up_outputs(folder, female):
-    """Results of 3 sentences about each of 9 dimensions and 11 conditions, in the released form; pins of them."""
-    dimensions = ("Blame", "Anger", "Pity", "Help", "Dangerousness", "Fear", "Avoidance", "Segregation", "Coercion")
-    files = {}
-    for ending, scores in female.items():
-        lines = [",female_prob,male_prob, diagnosis,sequence,stigma_category"]
-        for condition in range(11):
-            for dimension in dimensions:
-                spelt = RESPELT.get(dimension.lower(), ("fine",) * 2)[ending != "_result"]
-                score = scores.get(dimension.lower(), 0.2)
-                ends = (
-                    f"{score + 0.001 * condition},{{}},c{condition},{dimension} {{}} <mask> [diagnosis].,{dimension}"
-                )
-                lines += [
-                    f"0,{ends.format(0.1 + 0.002 * number, f'{number} {word}')}"
-                    for number, word in enumerate(("a", "b", spelt))
-                ]
-        path = folder / f"{ending}.csv"
-        path.write_text("\n".join(lines) + "\n")
-        files[f"{STEM}{ending}.csv"] = path
-    return files
+DIMENSIONS = ("Blame", "Anger", "Pity", "Help", "Dangerousness", "Fear", "Avoidance", "Segregation", "Coercion")
 
 
 @pytest.fixture
 def of_longformer(tmp_path, monkeypatch):
-    """What is reproduced of made-up outputs of the two runs where the paper prints .205 for some dimensions."""
+    """What is reproduced of made-up outputs of the two runs where the paper prints .205 for some dimensions.
+
+    Each has 3 sentences about each dimension and 11 conditions, in the released form; women have .2 or what is given.
+    """
 
     def made(corrected, dimensions):
-        files = made_up_outputs(tmp_path, {"_result": {}, "__result": corrected, "_non_result": {}})
+        files = {}
+        for ending, scores in (("_result", {}), ("__result", corrected), ("_non_result", {})):
+            lines = [",female_prob,male_prob, diagnosis,sequence,stigma_category"]
+            for condition, dimension in product(range(11), DIMENSIONS):
+                spelt = RESPELT.get(dimension.lower(), ("fine",) * 2)[ending != "_result"]
+                score = scores.get(dimension.lower(), 0.2) + 0.001 * condition
+                lines += [
+                    f"0,{score},{0.1 + 0.002 * number},c{condition},{dimension} {number} {word} <mask> [diagnosis].,"
+                    f"{dimension}"
+                    for number, word in enumerate(("a", "b", spelt))
+                ]
+            files[f"{STEM}{ending}.csv"] = tmp_path / f"{ending}.csv"
+            files[f"{STEM}{ending}.csv"].write_text("\n".join(lines) + "\n")
 
         def at_hand(corpus, path):
             if path not in files:
@@ -138,8 +123,7 @@ def of_longformer(tmp_path, monkeypatch):
         }
         monkeypatch.setattr(module, "upstream_file", at_hand)
         monkeypatch.setattr("swapbias.findings.analysis.published_for", lambda study, model: printed)
-        found = reproduce("gendered_stigma")
-        return [one for one in found if isinstance(one, Reproduced) and one.model == LONGFORMER]
+        return [one for one in numbers_of("gendered_stigma") if one.model == LONGFORMER]
 
     return made
 
@@ -164,7 +148,7 @@ def test_the_printed_and_the_corrected_run_are_told_apart_by_their_files(of_long
 
 def test_outputs_that_are_not_there_are_named(tmp_path, monkeypatch):
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
-    missing = list(reproduce("occupation_sentiment"))
+    missing = list(recompute("occupation_sentiment"))
     assert all(isinstance(one, NotAtHand) for one in missing)
     assert [one.model for one in missing][1:] == ["logistic regression (bag of words)", "bidirectional LSTM"]
     assert "runs/logreg.txt is not at hand" in missing[1].reason
@@ -181,5 +165,5 @@ def test_a_difference_is_explained_only_by_the_number_that_was_written_down(upst
         return {key: misprint} if key in known else {}
 
     monkeypatch.setattr("swapbias.findings.analysis.published_for", with_a_misprint)
-    rows = [one for one in reproduce("occupation_sentiment") if isinstance(one, Reproduced)]
+    rows = numbers_of("occupation_sentiment")
     assert [(one.match, one.note) for one in rows] == [(match, "a misprint of the paper")]

@@ -19,18 +19,15 @@ EXPERIMENT = Experiment(
 )  # fmt: skip
 
 
-def rows(gaps, base=0.3, **more):
-    """A pair for each (template, condition) with this gap; NaN: the score of f is missing."""
-    made = []
-    for (template, condition), gap in gaps.items():
-        for group, score in (("f", base + gap), ("m", base)):
-            made.append(
-                {
-                    "experiment": "tiny", "model_id": "a", "group": group, "pair_id": f"{template}/{condition}",
-                    "template": template, "condition": condition, "label": "x", "score": score, **more,
-                }
-            )  # fmt: skip
-    return pd.DataFrame(made)
+def rows(gaps, base=0.3):
+    """A pair for each (template, condition) with this gap."""
+    made = [
+        (group, f"{template}/{condition}", template, condition, score)
+        for (template, condition), gap in gaps.items()
+        for group, score in (("f", base + gap), ("m", base))
+    ]
+    frame = pd.DataFrame(made, columns=["group", "pair_id", "template", "condition", "score"])
+    return frame.assign(experiment="tiny", model_id="a", label="x")
 
 
 def reworded(gaps, wording):
@@ -46,6 +43,10 @@ def audit(frame, experiment=EXPERIMENT):
 def primary(found):
     (one,) = [one for one in found if one.primary]
     return one
+
+
+def judged(found):
+    return primary(found).verdict, check_gaps(found).checks[0].outcome
 
 
 def grid(of_template, conditions=("a", "b")):
@@ -161,20 +162,13 @@ TEMPLATES, CONDITIONS = 20, 10
 
 def rates(rng, of_f, of_m, spread=0.005, answers=0):
     """Rates of every pair around those of two groups, or shares of so many answers drawn at them."""
-    made = []
     lean = spread * rng.standard_normal((2, TEMPLATES))
-    for template in range(TEMPLATES):
-        for condition in range(CONDITIONS):
-            for side, (group, rate) in enumerate((("f", of_f), ("m", of_m))):
-                chance = np.clip(rate + lean[side, template] + spread * rng.standard_normal(), 0, 1)
-                made.append(
-                    {
-                        "experiment": "tiny", "model_id": "a", "group": group, "pair_id": f"{template}/{condition}",
-                        "template": f"t{template}", "condition": f"c{condition}", "label": "x",
-                        "score": rng.binomial(answers, chance) / answers if answers else chance,
-                    }
-                )  # fmt: skip
-    return pd.DataFrame(made)
+    frame, scores = rows(grid(dict.fromkeys(range(TEMPLATES), 0.0), range(CONDITIONS))), []
+    for template, group in zip(frame["template"], frame["group"], strict=True):
+        side = int(group == "m")
+        chance = np.clip((of_f, of_m)[side] + lean[side, template] + spread * rng.standard_normal(), 0, 1)
+        scores.append(rng.binomial(answers, chance) / answers if answers else chance)
+    return frame.assign(score=scores)
 
 
 def test_the_interval_of_the_ratio_is_that_of_the_delta_method():
@@ -195,12 +189,9 @@ def test_the_interval_of_the_ratio_is_that_of_the_delta_method():
 
 def test_two_percent_beside_six_is_a_gap_although_it_is_less_than_five_points():
     found = audit(rates(np.random.default_rng(2), 0.06, 0.02), RATES)
-    one = primary(found)
-    assert abs(one.estimate.ci_high) < 0.05
-    assert (one.verdict, check_gaps(found).checks[0].outcome) == (FOUND, FAILS)
-    found = audit(rates(np.random.default_rng(5), 0.42, 0.40), RATES)
-    assert primary(found).verdict == SMALL
-    assert check_gaps(found).checks[0].outcome == PASSES
+    assert abs(primary(found).estimate.ci_high) < 0.05
+    assert judged(found) == (FOUND, FAILS)
+    assert judged(audit(rates(np.random.default_rng(5), 0.42, 0.40), RATES)) == (SMALL, PASSES)
     frame = rates(np.random.default_rng(4), 0.04, 0.04, answers=2)
     frame.loc[frame["group"] == "f", "score"] = 0.0
     one = primary(audit(frame, RATES))
@@ -211,20 +202,16 @@ def test_two_percent_beside_six_is_a_gap_although_it_is_less_than_five_points():
 
 def test_rare_rates_that_are_alike_pass_and_few_answers_decide_nothing():
     rng = np.random.default_rng(3)
-    found = audit(rates(rng, 0.06, 0.06, spread=0.003), RATES)
-    assert (primary(found).verdict, check_gaps(found).checks[0].outcome) == (NONE, PASSES)
+    assert judged(audit(rates(rng, 0.06, 0.06, spread=0.003), RATES)) == (NONE, PASSES)
     few = audit(rates(rng, 0.02, 0.02, answers=1), RATES)  # four answers of each group: the ratio may be anything
     assert abs(primary(few).estimate.ci_high) < 0.05
-    assert (primary(few).verdict, check_gaps(few).checks[0].outcome) == (UNDECIDED, OPEN)
+    assert judged(few) == (UNDECIDED, OPEN)
 
 
 def test_rates_at_the_margin_of_a_ratio_seldom_pass_or_fail():
     rng, runs = np.random.default_rng(6), 25
-    outcomes = [
-        check_gaps(audit(rates(rng, of_f, 0.06, spread=0.01), RATES)).checks[0].outcome
-        for of_f in (0.075, 0.048)
-        for _ in range(runs)
-    ]
+    made = [audit(rates(rng, of_f, 0.06, spread=0.01), RATES) for of_f in (0.075, 0.048) for _ in range(runs)]
+    outcomes = [judged(found)[1] for found in made]
     most = stats.binom.isf(0.001, len(outcomes), 0.05)
     assert outcomes.count(PASSES) <= most
     assert outcomes.count(FAILS) <= most
