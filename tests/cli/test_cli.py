@@ -1,10 +1,10 @@
 """The command line as a user types it: output, exit codes, one sentence for every trouble."""
 
 import gc
-import importlib
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -42,13 +42,6 @@ def _lies_in(module, folder):
     return (getattr(module, "__file__", None) or "").startswith(folder)
 
 
-def started(*arguments, cwd=None, **environment):
-    """As ``swapbias``, in a process of its own: what only a fresh interpreter shows."""
-    command = [sys.executable, "-m", "swapbias", *map(str, arguments)]
-    shown = {**os.environ, "COLUMNS": "160", **environment}
-    return subprocess.run(command, cwd=cwd or ROOT, env=shown, capture_output=True, text=True, check=False)
-
-
 def refused(done, code, *parts):
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
@@ -78,7 +71,8 @@ def test_a_fresh_process_shows_the_version_collects_garbage_rarely_and_has_one_s
     assert swapbias("--version").stdout.strip() == shown
     assert shown.startswith("swapbias 0.")
     assert int(threshold) >= 10_000
-    refused(started("nope"), 2, "nope")
+    command = [sys.executable, "-m", "swapbias", "nope"]
+    refused(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False), 2, "nope")
 
 
 @pytest.mark.parametrize(
@@ -106,37 +100,20 @@ def test_a_fresh_process_shows_the_version_collects_garbage_rarely_and_has_one_s
         (["plan", "vader", "--study", "occupation_sentiment:contol"], 2, ["Did you mean control?"]),
         (["audit", "vader", "--study", "./nowhere"], 2, ["./nowhere is no folder of a study"]),
         (["audit", "vader", "--reference", "male"], 2, ["Add --prompts"]),
+        (["audit", "--limit", "0"], 2, ["Invalid value for '--limit'"]),
+        (["audit", "--batch-size", "x"], 2, ["See swapbias audit --help."]),
+        (["audit", "--studdy", "x"], 2, ["No such option: --studdy"]),
+        (["check"], 2, ["See swapbias check --help."]),
+        (["push", "--namespace", "me"], 2, ["Missing argument 'KIND'. See swapbias push --help."]),
+        (["push", "dataset", "--namespace", "me"], 2, ["Unknown kind 'dataset'. Choose one of datasets, metrics."]),
+        (["study"], 2, ["swapbias study needs a command: new, check, push."]),
+        (["adit"], 2, ["Did you mean 'audit'? See swapbias --help."]),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_sentence(arguments, code, parts):
-    refused(swapbias(*arguments), code, *parts)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["audit", "--limit", "0"], "Invalid value for '--limit'"),
-        (["audit", "--batch-size", "x"], "See swapbias audit --help."),
-        (["audit", "--studdy", "x"], "No such option: --studdy"),
-        (["check"], "See swapbias check --help."),
-        (["push", "--namespace", "me"], "Missing argument 'KIND'. See swapbias push --help."),
-        (["push", "dataset", "--namespace", "me"], "Unknown kind 'dataset'. Choose one of datasets, metrics."),
-        (["study"], "swapbias study needs a command: new, check, push."),
-        (["adit"], "Did you mean 'audit'? See swapbias --help."),
-    ],
-)
-def test_a_command_that_cannot_be_parsed_exits_with_2_and_one_sentence(arguments, sentence):
     done = swapbias(*arguments)
-    refused(done, 2, sentence)
-    assert len(done.stderr.splitlines()) == 1
-
-
-def test_a_causal_model_for_a_masked_study_is_refused_before_anything_is_written(tmp_path):
-    folder = tiny.save_causal(tmp_path / "gpt")
-    done = swapbias("audit", folder, "--study", "gendered_stigma", "--out", tmp_path / "run")
-    refused(done, 2, "needs a masked model and gpt is of kind causal")
-    refused(swapbias("audit", folder, "--kind", "masked"), 2, "is of kind causal, not masked")
-    assert not (tmp_path / "run").exists()
+    refused(done, code, *parts)
+    assert len(re.findall("^(?!Model: ).+$", done.stderr, re.MULTILINE)) == 1
 
 
 def commands(command, path=()):
@@ -166,16 +143,16 @@ def broken(*arguments, **options):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "module", "name"),
+    ("arguments", "bug"),
     [
-        (("audit", "--study", "nope"), None, ""),  # a sentence
-        (("push", "datasets", "--namespace", "me"), "swapbias.hub.commands", "Hub"),  # a bug
-        (("list",), "swapbias.studies", "studies"),
+        (("audit", "--study", "nope"), None),  # a sentence
+        (("push", "datasets", "--namespace", "me"), "swapbias.hub.commands.Hub"),
+        (("list",), "swapbias.studies.studies"),
     ],
 )
-def test_debug_shows_the_traceback_wherever_it_stands(arguments, module, name, tmp_path, monkeypatch):
-    if module:
-        monkeypatch.setattr(importlib.import_module(module), name, broken)
+def test_debug_shows_the_traceback_wherever_it_stands(arguments, bug, tmp_path, monkeypatch):
+    if bug:
+        monkeypatch.setattr(bug, broken)
     plain = swapbias(*arguments, cwd=tmp_path)
     assert plain.returncode
     assert "Traceback" not in plain.stderr
@@ -185,19 +162,6 @@ def test_debug_shows_the_traceback_wherever_it_stands(arguments, module, name, t
         assert done.stderr.count("Traceback (most recent call last)") >= 1
         assert done.stderr.endswith(plain.stderr)  # the sentence still comes last
     assert "Traceback" not in swapbias(*arguments, cwd=tmp_path).stderr  # nor does a later command show any
-
-
-def test_debug_shows_the_traceback_of_one_model_of_several(tmp_path):
-    (tmp_path / "of_several.py").write_text(
-        "def bad(texts):\n    raise KeyError('text')\ndef good(texts):\n    return [0.5] * len(texts)\n"
-    )
-    arguments = ("audit", "of_several:good", "of_several:bad", "--study", "occupation_sentiment", "--limit", "8")
-    plain = swapbias(*arguments, "--out", tmp_path / "a", cwd=tmp_path)
-    done = swapbias(*arguments, "--out", tmp_path / "b", "--debug", cwd=tmp_path)
-    assert (plain.returncode, done.returncode) == (1, 1)
-    assert "Traceback" not in plain.stderr
-    assert "KeyError" in done.stderr
-    assert 'of_several.py", line 2, in bad' in done.stderr
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_nothing_half(tmp_path, monkeypatch):
@@ -226,7 +190,9 @@ def test_an_audit_names_its_report_last(tmp_path):
     assert "4840/4840" in done.stderr  # 840, and 800 in each of five wordings
 
 
-def test_build_writes_what_load_dataset_reads_offline_and_list_cuts_no_name(tmp_path, monkeypatch):
+def test_build_writes_what_load_dataset_reads_offline_with_no_strange_upstream_file_and_list_cuts_no_name(
+    tmp_path, monkeypatch
+):
     import datasets
 
     some = ["gendered_stigma", "gender_lexicon"]  # of all that there are, to be quick
@@ -239,13 +205,16 @@ def test_build_writes_what_load_dataset_reads_offline_and_list_cuts_no_name(tmp_
     assert datasets.load_dataset(str(tmp_path / "gender_lexicon"), "nouns")["train"].num_rows == 112
     streamed = datasets.load_dataset(str(tmp_path / "gender_lexicon"), "pronouns", split="train", streaming=True)
     assert len(list(streamed)) == 8
-    some = ["gendered_stigma", "gender_lexicon", "spanish_occupations"]
-    monkeypatch.setattr("swapbias.cli.data.studies.corpora", lambda: some)
+    other = tmp_path / "up/LucilleN/MH-Stigma-in-Masked-LMs/output/roberta_all_df_intention.csv"
+    other.parent.mkdir(parents=True)
+    other.write_text("other\n")
+    done = swapbias("build", "gendered_stigma", "--out", tmp_path / "out", SWAPBIAS_UPSTREAM=tmp_path / "up")
+    assert done.returncode == 0, done.stderr
+    assert re.search("rq1_original: left out.*sha256 is not the pinned", " ".join(done.stdout.split()))
+    some.append("spanish_occupations")
     shown = invoke("list", "--corpora").output
-    for corpus in some:
-        assert corpus in shown
-        for config in load_corpus(corpus).configs:
-            assert f" {config.name} " in shown
+    assert all(corpus in shown for corpus in some)
+    assert all(f" {config.name} " in shown for corpus in some for config in load_corpus(corpus).configs)
 
 
 def test_a_built_corpus_is_built_again_and_a_strange_folder_left_alone(tmp_path):
@@ -263,8 +232,7 @@ def test_reproduce_matches_names_what_is_not_at_hand_and_prints_every_row_where_
     assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()
     assert [line.partition(":")[0] for line in lines[:-1]] == ["care_notes", "occupation_sentiment"]  # a line a study
-    told = r"occupation_sentiment: 14 of 14 numbers match, 0 explained, 0 do not; \d sets not .*"
-    assert re.fullmatch(told, lines[1])
+    assert re.search(r": 14 of 14 numbers match, 0 explained, 0 do not; \d sets not ", lines[1])
     assert re.fullmatch(r"(\d+) of \1 numbers match, 0 explained, 0 do not\.", lines[-1])
     every = invoke("reproduce", "occupation_sentiment", "--all")
     assert every.exit_code == 0
@@ -338,8 +306,8 @@ def test_a_file_that_names_a_service_gets_no_key_unasked(tmp_path):
     service = '[chat]\nmodel = "m"\nbase_url = "https://collector.example/v1"\n'
     file.write_text(f'studies = ["adjective_coreference"]\n{service}')
     done = invoke("audit", file, "--out", tmp_path / "run", SWAPBIAS_API_KEY="sk-mine")
-    told = "names collector.example, which would get the key in SWAPBIAS_API_KEY. Repeat with --trust"
-    assert told in str(done.exception)
+    said = "names collector.example, which would get the key in SWAPBIAS_API_KEY. Repeat with --trust"
+    assert said in str(done.exception)
     assert not (tmp_path / "run").exists()
     assert invoke("plan", file, SWAPBIAS_API_KEY="sk-mine").exit_code == 0  # which asks no service
 
@@ -349,54 +317,50 @@ def test_progress_ends_with_all_that_there_was_in_one_line(capsys):
         advance = bar("study", 3)
         for _ in range(30):
             advance(0.1)
-    told = capsys.readouterr().err
-    assert told.splitlines()[-1].startswith("study: 100 % (3/3)")
+    assert capsys.readouterr().err.splitlines()[-1].startswith("study: 100 % (3/3)")
 
 
 def test_several_models_are_named_with_their_reports(tmp_path):
     (tmp_path / "pair.py").write_text(
+        "def bad(texts):\n    raise KeyError('text')\n"
         "def one(texts):\n    return [.5 + .01 * (len(text) % 7) for text in texts]\n"
         "def other(texts):\n    return [.4 + .02 * (len(text) % 5) for text in texts]\n"
     )
-    models = ("pair:one", "pair:nothing", "pair:other")
-    done = swapbias("audit", *models, "--study", "occupation_sentiment:control", "--out", "all", cwd=tmp_path)
+    models = ("pair:one", "pair:nothing", "pair:bad", "pair:other")
+    arguments = ("audit", *models, "--study", "occupation_sentiment:control", "--out", "all")
+    done = swapbias(*arguments, cwd=tmp_path)
     assert done.returncode == 1
-    assert "Failed: pair:nothing: pair:nothing: AttributeError" in done.stdout
-    assert "Report: all/pair-one/report.html" in done.stdout
-    assert "Comparison: all/comparison" in done.stdout
-    assert "Report: all/pair-other/report.html" in done.stdout
-    assert "Model 3 of 3: pair:other." in done.stderr
-    assert "1 of 3 models failed. Run the same command to try them again" in done.stderr
+    for part in ("Failed: pair:nothing: pair:nothing: AttributeError", "Report: all/pair-one/report.html",
+                 "Comparison: all/comparison", "Report: all/pair-other/report.html"):  # fmt: skip
+        assert part in done.stdout
+    for part in ("Model 4 of 4: pair:other.", "2 of 4 models failed. Run the same command to try them again"):
+        assert part in done.stderr
+    assert "Traceback" not in done.stderr
+    again = swapbias(*arguments, "--debug", cwd=tmp_path)
+    assert 'pair.py", line 2, in bad' in again.stderr
+    assert "KeyError" in again.stderr
 
 
-@pytest.mark.parametrize("damage", ["weights", "config"])
-def test_a_damaged_model_is_one_sentence_and_leaves_no_folder(tmp_path, damage):
+def test_a_model_that_does_not_fit_or_is_damaged_is_one_sentence_and_leaves_no_folder(tmp_path):
+    tiny.save_causal(tmp_path / "gpt")
     folder = tiny.save("bert", tmp_path / "model")
-    if damage == "weights":
-        (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:1000])
-    else:
-        (folder / "config.json").write_text("{ no json")
-    done = swapbias("audit", folder, "--study", "gendered_stigma:rq1", "--out", tmp_path / "run")
-    refused(done, 1, {"weights": "cannot be loaded", "config": "config.json"}[damage])
-    assert "bug in swapbias" not in done.stderr
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("body", ["import sys; sys.exit()", "def broken(:"])
-def test_a_module_that_cannot_be_imported_is_one_sentence(tmp_path, body):
-    (tmp_path / "mine.py").write_text(body + "\n")
-    refused(swapbias("audit", "mine:f", "--out", "run", cwd=tmp_path), 2, "mine:f")
-    assert not (tmp_path / "run").exists()
-
-
-def test_an_upstream_file_with_other_bytes_is_left_out_not_fatal(tmp_path):
-    target = tmp_path / "up/LucilleN/MH-Stigma-in-Masked-LMs/output/roberta_all_df_intention.csv"
-    target.parent.mkdir(parents=True)
-    target.write_text("other\n")
-    done = swapbias("build", "gendered_stigma", "--out", tmp_path / "out", SWAPBIAS_UPSTREAM=tmp_path / "up")
-    assert done.returncode == 0, done.stderr
-    assert "rq1_original: left out" in done.stdout
-    assert "sha256 is not the pinned" in done.stdout
+    shutil.copytree(folder, tmp_path / "config")
+    (tmp_path / "config" / "config.json").write_text("{ no json")
+    (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:1000])
+    (tmp_path / "exits.py").write_text("import sys; sys.exit()\n")
+    (tmp_path / "broken.py").write_text("def broken(:\n")
+    for arguments, code, part in (
+        (("./gpt", "--study", "gendered_stigma"), 2, "needs a masked model and gpt is of kind causal"),
+        (("./gpt", "--kind", "masked"), 2, "is of kind causal, not masked"),
+        (("./model", "--study", "gendered_stigma:rq1"), 1, "cannot be loaded"),
+        (("./config", "--study", "gendered_stigma:rq1"), 1, "config.json"),
+        (("exits:f",), 2, "exits:f"),
+        (("broken:f",), 2, "broken:f"),
+    ):
+        done = swapbias("audit", *arguments, "--out", "run", cwd=tmp_path)
+        refused(done, code, part)
+        assert "bug in swapbias" not in done.stderr
+        assert not (tmp_path / "run").exists()
 
 
 def test_a_plan_says_what_an_audit_takes_could_find_and_what_is_not_known():

@@ -1,8 +1,8 @@
 """swapbias compare: folders and repositories in one comparison."""
 
-import csv
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from swapbias.cli.finished_runs import compare
@@ -41,23 +41,18 @@ def test_a_folder_and_a_repository_stand_in_one_comparison(hub, tmp_path, capsys
     on_hub(hub, on_disk(tmp_path / "x", "other", 0.1), **shared("bad", status="running"))
     on_disk(tmp_path / "mine", "small", 0.3)
     compare(["mine", "bob/audits", "eve/gone"], tmp_path / "out")
-    told = printed(capsys)
-    assert "Left out: bob/audits/runs/bad is not complete." in told
-    assert "Left out: eve/gone is not there" in told
-    assert NO_RANKING in told
-    with (tmp_path / "out" / "comparison.csv").open(newline="") as handle:
-        found = [row for row in csv.DictReader(handle) if row["subset"] == "mental_health"]
-    assert [row["cluster_vars"] or row["view"] for row in found[:2]] == ["templates + diagnoses", "as published"]
-    assert float(found[0]["value"]) == pytest.approx(0.2)
-    with (tmp_path / "out" / "side_by_side.csv").open(newline="") as handle:
-        assert next(csv.DictReader(handle))["other @ bob/audits: value"] == "0.25"
+    said = printed(capsys)
+    for part in ("Left out: bob/audits/runs/bad is not complete.", "Left out: eve/gone is not there", NO_RANKING):
+        assert part in said
+    found = pd.read_csv(tmp_path / "out" / "comparison.csv").query("subset == 'mental_health'").iloc[:2]
+    assert found["cluster_vars"].fillna(found["view"]).tolist() == ["templates + diagnoses", "as published"]
+    assert found["value"].iloc[0] == pytest.approx(0.2)
     on_hub(hub, tmp_path / "mine", "lab/audits", "ours")
     compare(["bob/audits/theirs", "lab/audits"], tmp_path / "both")
     assert "other and small compared" in (tmp_path / "both" / "report.html").read_text()
-    for number, names in enumerate((["mine", "bob/audits"], ["bob/audits", "mine"])):
-        compare(names, tmp_path / str(number))
-        with (tmp_path / str(number) / "side_by_side.csv").open(newline="") as handle:
-            assert next(csv.DictReader(handle))["other @ bob/audits: value"] == "0.25"
+    compare(["bob/audits", "mine"], tmp_path / "turned")
+    for place in ("out", "turned"):
+        assert pd.read_csv(tmp_path / place / "side_by_side.csv")["other @ bob/audits: value"][0] == 0.25
 
 
 def test_runs_without_scored_rows_stand_side_by_side_alone(hub, tmp_path, capsys):
@@ -69,14 +64,13 @@ def test_runs_without_scored_rows_stand_side_by_side_alone(hub, tmp_path, capsys
 
 def test_what_cannot_be_compared_is_one_sentence(hub, tmp_path):
     on_disk(tmp_path / "mine", "small")
-    with pytest.raises(UsageError, match="1 run can be read, expected two or more"):
-        compare(["mine"])
-    with pytest.raises(UsageError, match="0 runs can be read, expected two or more: eve/gone is not there"):
-        compare(["eve/gone"])
-    with pytest.raises(UsageError, match="holds no run"):
-        compare(["mine", "other"])
     hub.add_repo("dataset", "bob/audits", files=shared("theirs", [replace(GAP, subset="physical", unit="logit")]))
-    with pytest.raises(UsageError, match="no experiment in common"):
-        compare(["mine", "bob/audits"])
-    with pytest.raises(UsageError, match="same run is named several times"):
-        compare(["mine", "mine"])
+    for names, sentence in (
+        (["mine"], "1 run can be read, expected two or more"),
+        (["eve/gone"], "0 runs can be read, expected two or more: eve/gone is not there"),
+        (["mine", "other"], "holds no run"),
+        (["mine", "bob/audits"], "no experiment in common"),
+        (["mine", "mine"], "same run is named several times"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            compare(names)

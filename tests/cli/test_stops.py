@@ -1,5 +1,6 @@
 """A command that is told to end: one sentence with the folder and how to go on, 128 + the signal, nothing half."""
 
+import re
 import signal
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +16,6 @@ from swapbias.swapping import Job, swap_files
 from tests import tiny
 from tests.cli.test_cli import swapbias
 
-SIGNALS = [("SIGINT", 130), ("SIGTERM", 143)]
 TOY = "def fixed(texts): return [0.5] * len(texts)\n"
 
 
@@ -40,18 +40,16 @@ def raising(name, real, after=0):
     return stop
 
 
-def told(done, code, *parts):
+def stopped(done, code, *parts):
     """One sentence, no traceback, the exit status of the signal."""
     assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    assert "Aborted" not in done.stderr
-    sentences = [line for line in done.stderr.splitlines() if line.startswith("Stopped")]
-    assert len(sentences) == 1
-    assert all(part in sentences[0] for part in parts), sentences
+    assert not re.search("Traceback|Aborted", done.stderr)
+    (sentence,) = [line for line in done.stderr.splitlines() if line.startswith("Stopped")]
+    assert all(part in sentence for part in parts), sentence
     assert not [one for part in parts if Path(part).is_dir() for one in Path(part).rglob(".*.tmp")]
 
 
-@pytest.mark.parametrize(("name", "code"), SIGNALS)
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
 def test_an_audit_says_how_to_go_on_and_goes_on(name, code, tmp_path, monkeypatch):
     (tmp_path / "stopped_toy.py").write_text(TOY)
     place = tmp_path / "a run"
@@ -59,11 +57,10 @@ def test_an_audit_says_how_to_go_on_and_goes_on(name, code, tmp_path, monkeypatc
     with monkeypatch.context() as patched:
         patched.setattr(ScoreCache, "write", raising(name, ScoreCache.write, after=1))
         done = swapbias(*arguments, "--out", place, cwd=tmp_path)
-    told(done, code, str(place), f"swapbias audit --resume '{place}'")
+    stopped(done, code, str(place), f"swapbias audit --resume '{place}'")
     assert not (place / LOCK).exists()
-    parts = list((place / ".scores").rglob("*.parquet"))
-    assert parts
-    assert all(pq.read_table(one).num_rows for one in parts)  # whole
+    parts = [pq.read_table(one).num_rows for one in (place / ".scores").rglob("*.parquet")]  # whole
+    assert min(parts) > 0
     if name == "SIGINT":
         done = swapbias("audit", "--resume", place, "--trust", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
@@ -76,28 +73,25 @@ def test_an_audit_that_has_begun_nothing_says_so(tmp_path, monkeypatch):
     # The package names the function itself "audit", which hides the module of that name.
     module = import_module("swapbias.runs.audit")
     monkeypatch.setattr(module, "load_readers", raising("SIGTERM", module.load_readers))
-    told(swapbias(*arguments, cwd=tmp_path), 143, "nothing is saved", str(tmp_path / "run"))
+    stopped(swapbias(*arguments, cwd=tmp_path), 143, "nothing is saved", str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("kind", ["direct bias", "function", "several"])
-def test_an_audit_that_saved_no_score_goes_on(kind, tmp_path, monkeypatch):
+@pytest.mark.parametrize("several", [False, True], ids=["direct bias", "several"])
+def test_an_audit_that_saved_no_score_goes_on(several, tmp_path, monkeypatch):
     (tmp_path / "stopped_toy.py").write_text(f"{TOY}other = lambda texts: [0.4] * len(texts)\n")
-    asked = {
-        "function": ("stopped_toy:fixed", "--study", "occupation_sentiment", "--limit", "40", "--no-wordings"),
-        "several": ("stopped_toy:fixed", "stopped_toy:other", "--study", "occupation_sentiment", "--limit", "40"),
-    }
-    if kind == "direct bias":  # whose words are scored in one part
-        model = str(tiny.save("bert", tmp_path / "encoder"))
-        asked[kind] = ("-M", f"embedding={model}", "--study", "phenotype_fairness:depression_words")
+    arguments = ("stopped_toy:fixed", "stopped_toy:other", "--study", "occupation_sentiment", "--limit", "40")
+    if not several:  # of direct bias the words are scored in one part
+        model = tiny.save("bert", tmp_path / "encoder")
+        arguments = ("-M", f"embedding={model}", "--study", "phenotype_fairness:depression_words")
     place = tmp_path / "a run"
     with monkeypatch.context() as patched:
         patched.setattr(ScoreCache, "write", raising("SIGINT", ScoreCache.write))
-        done = swapbias("audit", *asked[kind], "--out", place, cwd=tmp_path)
-    goes_on = "the same command goes on" if kind == "several" else f"swapbias audit --resume '{place}'"
-    told(done, 130, str(place), goes_on)
+        done = swapbias("audit", *arguments, "--out", place, cwd=tmp_path)
+    goes_on = "the same command goes on" if several else f"swapbias audit --resume '{place}'"
+    stopped(done, 130, str(place), goes_on)
     assert not list(place.rglob("*.parquet"))
-    if kind == "direct bias":
+    if not several:
         assert swapbias("audit", "--resume", place, "--trust", cwd=tmp_path).returncode == 0
 
 
@@ -107,7 +101,7 @@ def test_a_swap_keeps_whole_parts_and_goes_on(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         jobs = import_module("swapbias.swapping.jobs")
         patched.setattr(jobs, "_finish", raising("SIGTERM", jobs._finish))
-        told(swapbias("swap", tmp_path / "a.csv", "--out", out), 143, str(out), "the same command goes on")
+        stopped(swapbias("swap", tmp_path / "a.csv", "--out", out), 143, str(out), "the same command goes on")
     assert swapbias("swap", tmp_path / "a.csv", "--out", out).returncode == 0
     assert pq.read_table(out / "data").num_rows == 5
 
@@ -115,26 +109,24 @@ def test_a_swap_keeps_whole_parts_and_goes_on(tmp_path, monkeypatch):
 def test_a_build_leaves_nothing_half(tmp_path, monkeypatch):
     corpora = import_module("swapbias.hub.datasets")
     monkeypatch.setattr(corpora, "write_config", raising("SIGTERM", corpora.write_config))
-    told(swapbias("build", "occupation_sentiment", "--out", tmp_path / "out"), 143, str(tmp_path / "out"))
+    stopped(swapbias("build", "occupation_sentiment", "--out", tmp_path / "out"), 143, str(tmp_path / "out"))
     assert list((tmp_path / "out").iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("module", "place", "arguments", "part"),
+    ("function", "arguments", "part"),
     [
-        ("swapbias.hub", "share_run", ("share", "RUN", "--results", "me/r"), "What is on the Hub stays"),
-        ("swapbias.runs", "write_figures", ("figures", "RUN"), "The same command"),
-        ("swapbias.runs", "read_run", ("compare", "RUN", "RUN"), "The same command"),
+        ("swapbias.hub.share_run", ("share", "RUN", "--results", "me/r"), "What is on the Hub stays"),
+        ("swapbias.runs.write_figures", ("figures", "RUN"), "The same command"),
+        ("swapbias.runs.read_run", ("compare", "RUN", "RUN"), "The same command"),
     ],
 )
-def test_other_commands_end_with_a_sentence(module, place, arguments, part, tmp_path, monkeypatch):
+def test_other_commands_end_with_a_sentence(function, arguments, part, tmp_path, monkeypatch):
     (tmp_path / "manifest.json").write_text(
         '{"swapbias": "0", "status": "complete", "settings": {}, "corpora": [], "skipped": [], "versions": {}}'
     )
-    owner, _, attribute = place.rpartition(".")
-    home = import_module(module)
-    monkeypatch.setattr(getattr(home, owner) if owner else home, attribute, raising("SIGTERM", lambda *_, **__: None))
-    told(swapbias(*(tmp_path if one == "RUN" else one for one in arguments)), 143, part)
+    monkeypatch.setattr(function, raising("SIGTERM", lambda *_, **__: None))
+    stopped(swapbias(*(tmp_path if one == "RUN" else one for one in arguments)), 143, part)
 
 
 def test_a_folder_that_a_process_left_before_its_first_whole_file_counts_as_empty(tmp_path, quiet):

@@ -26,45 +26,31 @@ def typed(monkeypatch, tmp_path, capsys):
     return type_in
 
 
-def example():
+def test_the_readmes_second_example_runs(typed, tmp_path):
     section = (ROOT / "README.md").read_text().partition("## Your own question")[2].partition("\n## ")[0]
     blocks = re.findall(r"```(?:\w*)\n(.*?)```", section, re.DOTALL)
-    return [line for block in blocks for line in block.splitlines() if line.startswith("swapbias ")], blocks
-
-
-def test_the_readmes_second_example_runs(typed, tmp_path):
-    commands, blocks = example()
     (tmp_path / "my.csv").write_text(next(one for one in blocks if one.startswith("text,group,pair")))
-    said = [
-        typed(*shlex.split(one, comments=True)[1:])[1]
-        for one in commands
-        if not one.startswith("swapbias study push")
-    ]
-    assert len(said) == 4
-    assert "study.toml" in said[0]
-    assert "It can be audited." in said[1]
-    assert "my_study:classifier, vader: " in said[2]
+    commands = re.findall(r"^swapbias (?!study push).*", "\n".join(blocks), re.MULTILINE)
+    said = [typed(*shlex.split(one, comments=True)[1:])[1] for one in commands]
+    parts = ("study.toml", "It can be audited.", "my_study:classifier, vader: ", "my:classifier, vader: ")
+    assert [part in one for part, one in zip(parts, said, strict=True)] == [True] * 4
     assert "Report  " in said[2]
-    assert "my:classifier, vader: " in said[3]
     (ends,) = set(re.findall(r"95 % interval (\S+ to [^\s,):]+)", " ".join(" ".join(blocks).split())))
     assert ends in " ".join(said[2].split())
 
 
 def test_prompts_of_a_csv_file_are_audited_and_the_run_is_whole_without_it(typed, tmp_path):
-    rows = [
-        f"{who} is late on day {day}.,{group},{day}" for day in "123" for who, group in (("He", "m"), ("She", "f"))
-    ]
-    (tmp_path / "my.csv").write_text("text,group,pair\n" + "\n".join(rows) + "\n")
-    code, said = typed(
-        "audit", "own_scorer:score", "--prompts", "my.csv", "--reference", "m", "--out", "run", "--verbose"
-    )
+    rows = [f"{who} is late on day {day}.,{who == 'She'},{day}\n" for day in "123" for who in ("He", "She")]
+    (tmp_path / "my.csv").write_text("text,group,pair\n" + "".join(rows))
+    own = ("--prompts", "my.csv", "--reference", "False")
+    code, said = typed("audit", "own_scorer:score", *own, "--out", "run", "--verbose")
     assert code == 0
     assert "is +20.0 points" in " ".join(said.split())
     (tmp_path / "my.csv").unlink()
-    code, said = typed("report", "run")
+    typed("report", "run")
     assert (tmp_path / "run" / "studies" / "my" / "prompts.csv").is_file()
-    _, told = typed("audit", "--resume", "run", "--trust", "--verbose")
-    assert "is +20.0 points" in " ".join(told.split())
+    _, said = typed("audit", "--resume", "run", "--trust", "--verbose")
+    assert "is +20.0 points" in " ".join(said.split())
 
 
 def test_a_plan_tells_what_a_folder_could_find(typed):

@@ -1,6 +1,7 @@
 """What a plain installation brings works without the libraries of audits; the rest says what to install."""
 
 import importlib
+import re
 import sys
 from importlib.machinery import PathFinder
 
@@ -87,8 +88,8 @@ def folder(request):
 def test_a_finished_run_is_checked(folder, go):
     assert go("check", folder, "--max-gap", "0.9")[0] in (0, 1, 3)
     assert go("report", folder)[0] == 0
-    told = f"swapbias: A figure needs matplotlib, which is not installed. {INSTALL}\n"
-    assert go("figures", folder, "--out", "f") == (2, "", told)
+    sentence = f"swapbias: A figure needs matplotlib, which is not installed. {INSTALL}\n"
+    assert go("figures", folder, "--out", "f") == (2, "", sentence)
 
 
 def test_published_numbers_are_recomputed(go, monkeypatch):
@@ -111,20 +112,16 @@ def test_what_reads_a_model_says_in_a_sentence_what_to_install(go, tmp_path, arg
     (tmp_path / "model" / "config.json").write_text("{}")
     code, _, err = go(*arguments)
     assert code == 2
-    assert err.strip().count("\n") == 0
-    assert "torch" in err or "transformers" in err
-    assert err.endswith(f"not installed. {INSTALL}\n")
+    assert re.fullmatch(rf".*(torch|transformers).* not installed\. {re.escape(INSTALL)}\n", err)
     assert not (tmp_path / "run").exists()
 
 
 def test_python_says_the_same(plain, tmp_path):
-    missing = importlib.import_module("swapbias.errors").MissingExtraError
-    told = "An audit needs torch, transformers and matplotlib, which are not installed. Install with"
-    with pytest.raises(missing, match=told) as raised:
+    sentence = "An audit needs torch, transformers and matplotlib, which are not installed. Install with"
+    with pytest.raises(ImportError, match=sentence) as raised:
         plain.audit(lambda texts: [0.5] * len(texts), "occupation_sentiment:control", out=tmp_path / "run")
-    assert isinstance(raised.value, ImportError)
     assert not (tmp_path / "run").exists()
-    with pytest.raises(missing, match=r"This needs (?:torch|transformers), which is not installed\. Install with"):
+    with pytest.raises(type(raised.value), match=r"This needs (?:torch|transformers), which is not installed\. "):
         plain.load_scorer("OWNER/NAME")
 
 
