@@ -32,7 +32,7 @@ MOST_BYTES = 20_000_000  # of compressed scored prompts in one page
 _FIELDS = ("model_id", "construct", "label", "condition", "template", "wording")  # what pairs are searched by
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _ANSWERED = "What was answered to each side, as a share of all answers. Unreadable: no option was clearly chosen."
-Columns = Mapping[str, tuple[str, int | None]]  # title and colour of each; those without a colour are not drawn
+Columns = Mapping[str, tuple[str, int]]  # title and colour of each
 Placed = tuple[str, str, str, Finding]  # its part of a chart, its row, and its column where there are several
 
 
@@ -168,13 +168,13 @@ def chart_of(name: str, caption: str, placed: Sequence[Placed], columns: Columns
         cells = [(text.form(first)(size.value), size.value), (text.interval(first), size.ci_low)]
         cells += [*[(text.own_p(first), size.p_value)] * bool(name), (text.counted(size), size.n)]
         if columns:
-            dots = [dot_of(mine[at], group) for at, (_, group) in columns.items() if at in mine and group is not None]
+            dots = [dot_of(mine[at], group) for at, (_, group) in columns.items() if at in mine]
             values = [mine.get(at) for at in columns]
             cells = [(text.own_value(each), each.estimate.value) if each else ("", math.nan) for each in values]
         parts.setdefault(part, []).append(Row(row, dots, tuple(cells), first.primary))
     heads = [unit, "95\N{NO-BREAK SPACE}%\N{NO-BREAK SPACE}interval", *["p"] * bool(name), "n"]
     heads = [title for title, _ in columns.values()] if columns else heads
-    keys = [(group, title) for title, group in (columns or {}).values() if group is not None]
+    keys = [(group, title) for title, group in (columns or {}).values()]
     sides = " minus ".join(text.sides(placed[0][-1])) if not name and unit == "points" else "what"
     return Chart(name, caption, tuple(heads), parts, axis, unit, tuple(keys), name.rpartition("by ")[2] or sides)
 
@@ -223,38 +223,28 @@ def slice_charts(experiment: Experiment, found: Sequence[Finding]) -> Iterator[C
             yield chart_of(f"gaps by {by}", "", rows)
         elif means:
             rows = [placed(one, "", row, one.contrast) for one, row in means]
-            columns = _columns(experiment, experiment.levels, rows)
+            used = [one for one in experiment.levels if any(one == column for _, _, column, _ in rows)]
+            columns = {one: (text.group_name(experiment, one), text.group_place(experiment, one)) for one in used}
             yield chart_of(f"means by {by}", f"Mean {means[0][0].unit}, with 95 % intervals.", rows, columns)
 
 
-def _columns(experiment: Experiment, groups: Sequence[str], rows: Sequence[Placed]) -> Columns:
-    """The name and colour of each group that has a row."""
-    used = [one for one in groups if any(one == column for _, _, column, _ in rows)]
-    return {one: (text.group_name(experiment, one), text.group_place(experiment, one)) for one in used}
-
-
 def rate_charts(experiment: Experiment, found: Sequence[Finding]) -> Iterator[Chart]:
-    """Each rate by phenotype and training condition: both groups, and how far they differ."""
+    """How far each rate differs between the groups, by phenotype and training condition."""
     rates: dict[tuple[str, str], list[Placed]] = {}
     order = list(MEASURES)
     for one in sorted(found, key=lambda one: order.index(one.measure)):
-        record = MEASURES[one.measure]
+        record, part = MEASURES[one.measure], text.value_name(one.slice_value)
         if record.tabled and one.slice_by != "all" and not one.view:
             row = text.plain(one.subset)
             row += f": {text.direction(one)}" if one.measure == "flip_rate" else ""
-            column = one.contrast if one.contrast in experiment.compared else ""
-            rates.setdefault((record.title, one.model_id), []).append(
-                (text.value_name(one.slice_value), row, column, one)
-            )
+            rates.setdefault((record.title, one.model_id), []).append((part, row, "", one))
     both = " minus ".join(text.group_name(experiment, one) for one in (experiment.group, experiment.reference_group))
     for (name, model), rows in rates.items():
-        columns, record = _columns(experiment, experiment.compared, rows), MEASURES[rows[0][-1].measure]
-        if columns and any(not column for _, _, column, _ in rows):
-            columns = {**columns, "": ("difference", None)}
+        record = MEASURES[rows[0][-1].measure]
         caption = f"{record.unit} of notes, with 95 % intervals." + (
             f" A difference is {both}." if record.signed else ""
         )
-        yield chart_of(f"{name}{f', {model}' if _several(found) else ''}", caption, rows, columns or None)
+        yield chart_of(f"{name}{f', {model}' if _several(found) else ''}", caption, rows)
 
 
 def answer_tables(experiment: Experiment, rows: pd.DataFrame | None) -> Iterator[Chart]:

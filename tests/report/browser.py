@@ -14,10 +14,6 @@ def find():
     return next((path for path in map(shutil.which, NAMES) if path), None)
 
 
-class NavigatedError(AssertionError):
-    """The page that was asked something made way for another."""
-
-
 class Browser:
     """One page of one browser: calls of the DevTools protocol and their answers, in turn."""
 
@@ -25,16 +21,11 @@ class Browser:
         ours, theirs = os.pipe(), os.pipe()  # what the browser reads, what it writes
         self.out, self.seen, self.count, self.session = ours[1], [], 0, None
         self.back, self.rest = theirs[0], b""
-
-        def moved():
-            kept = os.dup(ours[0]), os.dup(theirs[1])
-            os.dup2(kept[0], 3)
-            os.dup2(kept[1], 4)
-
         self.process = subprocess.Popen(
-            [program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+            ["bash", "-c", f'exec "$@" 3<&{ours[0]} 4>&{theirs[1]}', "bash",
+             program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
              "--remote-debugging-pipe", f"--user-data-dir={folder}", "about:blank"],
-            preexec_fn=moved, pass_fds=(3, 4), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            pass_fds=(ours[0], theirs[1]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         os.close(ours[0])
         os.close(theirs[1])
@@ -54,8 +45,6 @@ class Browser:
         while True:
             output = self._next()
             if output.get("id") == self.count:
-                if "navigated" in output.get("error", {}).get("message", ""):
-                    raise NavigatedError(output["error"]["message"])
                 assert "error" not in output, output
                 return output["result"]
             self.seen.append(output)
@@ -88,16 +77,12 @@ class Browser:
         return output["result"].get("value")
 
     def wait(self, condition):
-        """Until an expression is true, on this page or on the next that is being opened."""
+        """Until an expression is true."""
         code = (
             f"new Promise((done, fail) => {{ let n = 0; const look = () => ({condition}) ? done(true) : "
             "n++ > 400 ? fail(new Error('waited in vain')) : setTimeout(look, 25); look(); })"
         )
-        for _ in range(10):
-            with contextlib.suppress(NavigatedError):
-                self.run(code)
-                return
-        raise NavigatedError(f"one page after another opened while waiting for {condition}")
+        self.run(code)
 
     def faults(self):
         """What the page complained of: errors, refusals of its policy."""
@@ -106,9 +91,8 @@ class Browser:
 
     def requests(self):
         """Addresses that were asked for."""
-        return [
-            one["params"]["request"]["url"] for one in self.seen if one.get("method") == "Network.requestWillBeSent"
-        ]
+        sent = [one["params"] for one in self.seen if one.get("method") == "Network.requestWillBeSent"]
+        return [one["request"]["url"] for one in sent]
 
     def close(self):
         self.session = None

@@ -12,9 +12,7 @@ from swapbias.report import FORMATS, draw_figures
 from swapbias.report.charts import LOOKS, Axis, Dot, forest
 from swapbias.report.page import template
 
-
-def strip(dots, axis):
-    return template("charts.html.j2").module.strip(dots, axis)
+strip = template("charts.html.j2").module.strip
 
 
 def mean(group, value, phase, low=math.nan, high=math.nan):

@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 import swapbias
 from swapbias.cli import app
 from swapbias.findings import Finding, disaggregate, primary_findings
-from swapbias.measures import CLASSES, MEASURES, Estimate, Measure
+from swapbias.measures import CLASSES, MEASURES, Estimate
 from swapbias.report import render, terminal, text, text as words, verdicts
-from swapbias.report.page import answer_tables, rate_charts
+from swapbias.report.page import answer_tables, rate_charts, slice_charts
 from swapbias.studies import config_rows, load_study
 from tests.conftest import ROOT
 
@@ -86,30 +86,26 @@ def report(page, tmp_path_factory):
 @pytest.fixture(scope="module")
 def broken_down(tmp_path_factory):
     """A page of notes and answers: rates and classes."""
-    found = [
-        *(rate(name, 0.1, HOSTILE, higher_group=HOSTILE) for name in ("flip_rate", "tpr_difference", "macro_f1")),
-        replace(rate("mean", 50.0, "baseline"), study="adjective_coreference", experiment="answers", contrast="pro"),
-    ]
-    items = {"adjective_coreference": answered()}
+    found = [rate(name, 0.1, HOSTILE, higher_group=HOSTILE) for name in ("flip_rate", "tpr_difference", "macro_f1")]
+    mean = replace(
+        rate("mean", 50.0, "baseline"), study="adjective_coreference", experiment="answers", contrast="pro"
+    )
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(render(manifest(), found, items, pd.DataFrame()), encoding="utf-8")
+    made = render(manifest(), [*found, mean], {"adjective_coreference": answered()}, pd.DataFrame())
+    path.write_text(made, encoding="utf-8")
     return path
 
 
 def test_the_answer_stands_first_and_the_terminal_says_the_same(page, found, rows):
     (primary,) = primary_findings(found)
-    text = html.unescape(page)
-    for said in verdicts([primary], found):
-        assert text.index(f"{said.text}</p>") < text.index(f"<h2>{EXPERIMENT.question}")
-    assert words.certainty(primary) in text
-    out = " ".join(terminal(found).split())
-    for verdict in verdicts([primary], found):
+    text, out = html.unescape(page), " ".join(terminal(found).split())
+    for verdict in (said := verdicts([primary], found)):
+        assert text.index(f"{verdict.text}</p>") < text.index(f"<h2>{EXPERIMENT.question}")
         assert " ".join(f"{verdict.word.upper()} {verdict.text}".split()) in out
-    assert text.count('<span class="v ') == len([one for one in verdicts([primary], found) if one.word])
+    assert words.certainty(primary) in text
+    assert text.count('<span class="v ') == len([one for one in said if one.word])
     assert f"{len(rows):,} prompts from {rows['template'].nunique()} templates" in text
-    for part in words.cautions(primary, every=False):
-        assert part in text
-        assert part in out
+    assert all(part in text and part in out for part in words.cautions(primary, every=False))
     details = " ".join(terminal(found, verbose=True).split())
     for part in (words.certainty(primary), *words.cautions(primary)):
         assert part in details
@@ -139,9 +135,8 @@ def test_every_scored_prompt_is_in_the_page(page, rows):
 def test_prompts_that_are_too_many_are_left_in_their_folder(rows, found, monkeypatch):
     monkeypatch.setattr("swapbias.report.page.MOST_BYTES", 100)
     made = render(manifest(), found, {"gendered_stigma": rows}, pd.DataFrame())
-    assert "application/zlib" not in made
-    assert "too many to stand in this page" in made
-    assert "pandas.read_parquet" in made
+    parts = ("application/zlib", "too many to stand in this page", "pandas.read_parquet")
+    assert [part in made for part in parts] == [False, True, True]
 
 
 def test_only_what_the_page_itself_says_may_run(page):
@@ -186,13 +181,14 @@ def test_a_table_is_sorted_by_its_numbers_within_its_parts(browser, report):
     table = f"document.getElementById('{PLACE}.gaps-by-diagnosis').nextElementSibling"
     column = f"[...{table}.tBodies[0].rows].slice(1).map((row) => Number(row.cells[2].dataset.number))"
     before = browser.run(column)
-    browser.run(f"{table}.querySelectorAll('thead button')[1].click()")
-    assert browser.run(column) == sorted(before)
-    assert browser.run(f"{table}.tHead.rows[0].cells[2].getAttribute('aria-sort')") == "ascending"
-    browser.run(f"{table}.querySelectorAll('thead button')[1].click()")
-    assert browser.run(column) == sorted(before, reverse=True)
-    browser.run(f"{table}.querySelectorAll('thead button')[1].click()")
-    assert browser.run(column) == before
+    for expected, name in (
+        (sorted(before), "ascending"),
+        (sorted(before, reverse=True), "descending"),
+        (before, None),
+    ):
+        browser.run(f"{table}.querySelectorAll('thead button')[1].click()")
+        assert browser.run(column) == expected
+        assert browser.run(f"{table}.tHead.rows[0].cells[2].getAttribute('aria-sort')") == name
     assert browser.run(f"{table}.tBodies[0].rows[0].classList.contains('group')")
 
 
@@ -205,6 +201,7 @@ def test_without_scripts_sentences_tables_and_pictures_are_there(browser, report
     assert browser.run("document.querySelectorAll('.strip .dot').length") > 5
 
 
+OPENED = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
 CONTRAST = """(() => {
   const output = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
   const linear = (v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
@@ -226,7 +223,7 @@ CONTRAST = """(() => {
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (390, True), (3840, False)])
 def test_the_page_fits_and_can_be_read_at_every_size(browser, report, width, dark):
     browser.open(report, width=width, dark=dark)
-    browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    browser.run(OPENED)
     browser.wait("document.querySelector('.pair')")
     assert browser.run("document.documentElement.scrollWidth") <= width
     assert browser.run(CONTRAST) == []
@@ -236,20 +233,18 @@ def test_the_page_fits_and_can_be_read_at_every_size(browser, report, width, dar
 def test_axe_finds_nothing_to_complain_of(browser, report, broken_down, dark):
     if not AXE.is_file():
         pytest.skip("needs axe-core: make build/node/.ready, which needs npm; or set SWAPBIAS_AXE to an axe.min.js")
+    found = "axe.run().then((output) => output.violations.map((one) => [one.id, one.nodes[0].html.slice(0, 200)]))"
     for page in (report, broken_down):
         browser.open(page, dark=dark)
-        browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        browser.run(OPENED)
         browser.wait("document.querySelector('.pair')")
         browser.run(AXE.read_text(encoding="utf-8") + "; 0")
-        found = (
-            "axe.run().then((output) => output.violations.map((one) => [one.id, one.nodes[0].html.slice(0, 200)]))"
-        )
         assert browser.run(found) == []
 
 
 def test_rates_answers_and_words_fit_and_are_text(browser, broken_down):
     browser.open(broken_down, width=390)
-    browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    browser.run(OPENED)
     assert browser.run("document.documentElement.scrollWidth") <= 390
     assert browser.run(CONTRAST) == []
     assert browser.run("window.hit") is None
@@ -262,10 +257,8 @@ def test_rates_answers_and_words_fit_and_are_text(browser, broken_down):
 
 def test_everything_is_open_and_uncut_on_paper(browser, report):
     browser.open(report, width=794, media="print", dark=True)
-    heights = (
-        "[...document.querySelectorAll('details:not(.pairs) table')].map((one) => one.getBoundingClientRect().height)"
-    )
-    assert min(browser.run(heights)) > 50  # though no box is open
+    tables = "[...document.querySelectorAll('details:not(.pairs) table')]"
+    assert min(browser.run(f"{tables}.map((one) => one.getBoundingClientRect().height)")) > 50  # in closed boxes
     assert browser.run("document.documentElement.scrollWidth") <= 794
     assert browser.run("getComputedStyle(document.querySelector('thead')).display") == "table-header-group"
     assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
@@ -288,12 +281,9 @@ def test_a_screen_reader_finds_its_way(browser, report):
     assert {one.removeprefix("#").partition("?")[0] for one in links} <= {*names}
 
 
-WOMEN = {"She": 0.0, "He": 0.02}
-
-
 def uneven(texts):
     rng = np.random.default_rng(len(texts))
-    return [0.5 - WOMEN.get(text.split()[0], 0.0) + rng.normal(0, 0.01) for text in texts]
+    return [0.5 - 0.02 * text.startswith("He ") + rng.normal(0, 0.01) for text in texts]
 
 
 def constant(texts):
@@ -302,13 +292,11 @@ def constant(texts):
 
 def audited(place, model):
     rows = [
-        (f"{who} tells story {pair}.", group, pair)
+        (f"{who} tells story {pair}.", group, pair, f"c{pair % 5}")
         for pair in range(40)
         for who, group in (("She", "f"), ("He", "m"))
     ]
-    table = pd.DataFrame(rows, columns=["text", "group", "pair"]).assign(
-        condition=lambda rows: [f"c{pair % 5}" for pair in rows["pair"]]
-    )
+    table = pd.DataFrame(rows, columns=["text", "group", "pair", "condition"])
     swapbias.audit(model, prompts=table, reference="m", out=place, progress=False)
     gate = CliRunner().invoke(app, ["check", str(place)], env={"GITHUB_ACTIONS": ""})
     return (place / "findings.csv").read_bytes(), (place / "results.json").read_bytes(), gate.exit_code
@@ -330,7 +318,6 @@ def test_other_sentences_give_the_same_findings_verdicts_and_exit_codes(tmp_path
 
 NOTES = load_study("phenotype_fairness").experiments[0]
 ANSWERS = load_study("adjective_coreference").experiments[0]
-SCRIPT = "<script>window.hit=1</script>"
 
 
 def rate(measure, value, phenotype, *, contrast="female and male", width=0.05, **more):
@@ -361,29 +348,23 @@ def test_rates_stand_by_phenotype_with_intervals_and_what_they_are_of():
     assert not list(rate_charts(NOTES, found[-1:]))
 
 
-def test_a_rate_of_each_group_has_the_colours_of_its_groups(monkeypatch):
-    ppv = replace(MEASURES["flip_rate"], name="ppv", title="PPV", unit="positive predictive value")
-    assert isinstance(ppv, Measure)
-    monkeypatch.setitem(MEASURES, "ppv", ppv)
-    found = [rate("ppv", value, "depression", contrast=group) for group, value in (("male", 0.8), ("female", 0.6))]
-    (chart,) = rate_charts(NOTES, found)
+def test_a_mean_of_each_group_has_the_colours_of_its_groups():
+    found = [rate("mean", value, "action", contrast=group) for group, value in (("male", 0.8), ("female", 0.6))]
+    (chart,) = slice_charts(EXPERIMENT, [replace(one, slice_by="phase", unit=EXPERIMENT.unit) for one in found])
     assert [label for _, label in chart.keys] == ["women", "men"]
     ((row,),) = chart.parts.values()
-    assert [cell for cell, _ in row.cells] == ["60.0 % (55.0 % to 65.0 %)", "80.0 % (75.0 % to 85.0 %)"]
+    assert [cell for cell, _ in row.cells] == ["60.0 (55.0 to 65.0)", "80.0 (75.0 to 85.0)"]
     assert [one.group for one in row.dots] == [0, 1]
 
 
 def answered():
     """Eight prompts: of the side that fits 3 right, 1 wrong; of the other 1 right, 1 unsure, 1 refused, 1 silent."""
-    said = (
-        [("correct", "a")] * 3
-        + [("incorrect", "b")]
-        + [("correct", "a"), ("unsure", "?"), ("other", "no"), ("other", " ")]
-    )
+    said = [*[("correct", "a")] * 3, ("incorrect", "b"), ("correct", "a"), ("unsure", "?"), ("other", "no"),
+            ("other", " ")]  # fmt: skip
     rows = [
         {"model_id": "m", "group": "pro" if place < 4 else "anti", "condition": "baseline", "answer": answer,
          "experiment": "answers", "template": f"s{place}", "pair_id": f"s{place % 4}", "trial": "1", "score": 1.0,
-         "text": SCRIPT, "refused": float(answer == "no"),
+         "text": HOSTILE, "refused": float(answer == "no"),
          **{f"said_{each}": float(each == one) for each in CLASSES}}
         for place, (one, answer) in enumerate(said)
     ]  # fmt: skip

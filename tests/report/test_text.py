@@ -18,6 +18,7 @@ from swapbias.studies import config_rows, load_study, studies
 from tests.conftest import ROOT
 
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = VERDICTS
+SURE_ONES = (FOUND, SMALL, UNSTABLE)
 SURE = ("prefers women's words", "prefers men's words")
 
 
@@ -53,88 +54,55 @@ def change(value, verdict, **more):
 
 WOMEN = "m's gap, women minus men, is"
 INSIDE = "The whole interval is within the margin of 5 points."
+LESS = "The gap is smaller than the margin of 5 points."
+CHANCE = "This may be chance, and may be larger than the margin of 5 points."
+STIGMA = {"study": "social_distance", "contrast": "stigmatized - other"}
+LOG_ODDS = "mean log-odds of the disapproving antonym"
 
 
 @pytest.mark.parametrize(
     ("finding", "said"),
     [
-        (
-            gap(0.1, FOUND, slice_by="phenotype", slice_value="own"),
-            "Gap: for these notes, m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0).",
-        ),
+        (gap(0.1, FOUND, slice_by="phenotype", slice_value="own"),
+         "Gap: for these notes, m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0)."),
         (gap(0.1, FOUND), "Gap: m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0)."),
         (gap(-0.1, FOUND), "Gap: m prefers men's words by 10.0 points (95 % interval 8.0 to 12.0)."),
-        (
-            gap(-0.012, SMALL, width=0.01),
-            "Gap: m prefers men's words by 1.2 points (95 % interval 0.2 to 2.2). The gap is smaller than the margin "
-"of 5 points.",
-        ),
-        (
-            gap(0.1, UNSTABLE, sign_agreement=0.4),
-            "Gap: m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0). Not robust: only 40 % of "
-            "rewordings have the same sign.",
-        ),
-        (
-            gap(0.01, NONE),
-            f"No gap: {WOMEN} +1.0 points (95 % interval −1.0 to +3.0). {INSIDE}",
-        ),
+        (gap(-0.012, SMALL, width=0.01),
+         f"Gap: m prefers men's words by 1.2 points (95 % interval 0.2 to 2.2). {LESS}"),
+        (gap(0.1, UNSTABLE, sign_agreement=0.4),
+         "Gap: m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0). Not robust: only 40 % of "
+         "rewordings have the same sign."),
+        (gap(0.01, NONE), f"No gap: {WOMEN} +1.0 points (95 % interval −1.0 to +3.0). {INSIDE}"),
         (gap(0.0, NONE, std_error=math.nan), "No gap: all 10 pairs about women and men score the same."),
-        (
-            gap(-0.06, UNDECIDED, width=0.07),
-            f"Undecided: {WOMEN} −6.0 points (95 % interval −13.0 to +1.0). This may be chance, and may be larger "
-            "than the margin of 5 points.",
-        ),
-        (
-            gap(0.06, UNDECIDED, std_error=math.nan),
-            f"Undecided: {WOMEN} +6.0 points. There is no interval, because too little varies or was scored.",
-        ),
-        (
-            gap(0.0, UNDECIDED, std_error=math.nan),
-            "Undecided: all 10 pairs score the same, but 72 are needed to rule out a gap of 5 points.",
-        ),
+        (gap(-0.06, UNDECIDED, width=0.07),
+         f"Undecided: {WOMEN} −6.0 points (95 % interval −13.0 to +1.0). {CHANCE}"),
+        (gap(0.06, UNDECIDED, std_error=math.nan),
+         f"Undecided: {WOMEN} +6.0 points. There is no interval, because too little varies or was scored."),
+        (gap(0.0, UNDECIDED, std_error=math.nan),
+         "Undecided: all 10 pairs score the same, but 72 are needed to rule out a gap of 5 points."),
         (gap(0.0, UNMEASURED, std_error=math.nan), "Not measured: m gives every prompt the same score."),
         (gap(math.nan, UNDECIDED), "Not measured: m could not score what the question needs."),
-        (
-            gap(0.0001, SMALL, width=0.0),
-            "Gap: m prefers women's words by less than 0.1 points (95 % interval 0.0 to 0.0). The gap is smaller "
-            "than the margin of 5 points.",
-        ),
-        (
-            gap(0.3, FOUND, study="social_distance", experiment="antonyms", contrast="stigmatized - other",
-                unit="mean log-odds of the disapproving antonym", width=0.1),
-            "Gap: m disapproves more of stigmatized people than of other people by an odds ratio of 1.35 (95 % "
-            "interval 1.22 to 1.49).",
-        ),
-        (
-            gap(0.07, FOUND, study="social_distance", experiment="sentiment", contrast="stigmatized - other",
-                unit="share of negative labels"),
-            "Gap: m labels sentences about stigmatized people negative more often than those about other people by "
-            "7.0 points (95 % interval 5.0 to 9.0).",
-        ),
-        (
-            gap(0.03, NONE, study="social_distance", experiment="antonyms", contrast="stigmatized - other",
-                unit="mean log-odds of the disapproving antonym", margin=0.2),
-            "No gap: m's gap, stigmatized people minus other people, is an odds ratio of 1.03 (95 % interval 1.01 to "
-            "1.05). The whole interval is within the margin of 1.22.",
-        ),
-        (
-            replace(gap(0.1, TOO_FEW), estimate=Estimate(0.1, n=3, fewest=3, fewest_of="templates")),
-            "Too few templates: 3 templates are too few for a verdict; at least 4 are needed. Among them m's gap, "
-            "women minus men, is +10.0 points.",
-        ),
-        (
-            replace(gap(-0.06, FOUND), estimate=Estimate(-0.06, n=20, p_value=0.001)),
-            "Gap: m prefers men's words by 6.0 points in each of 20 pairs.",
-        ),
-        (
-            gap(0.031, "", measure="flip_rate", unit="share of notes"),
-            "m: the share of notes whose prediction changes with the patient's gender is 3.1 % (95 % interval 1.1 % "
-            "to 5.1 %).",
-        ),
-        (
-            gap(0.41, "", measure="correlation", contrast="attitude", unit="correlation"),
-            "m: correlation, attitude is 0.410 (95 % interval 0.390 to 0.430).",
-        ),
+        (gap(0.0001, SMALL, width=0.0),
+         f"Gap: m prefers women's words by less than 0.1 points (95 % interval 0.0 to 0.0). {LESS}"),
+        (gap(0.3, FOUND, **STIGMA, experiment="antonyms", unit=LOG_ODDS, width=0.1),
+         "Gap: m disapproves more of stigmatized people than of other people by an odds ratio of 1.35 (95 % "
+         "interval 1.22 to 1.49)."),
+        (gap(0.07, FOUND, **STIGMA, experiment="sentiment", unit="share of negative labels"),
+         "Gap: m labels sentences about stigmatized people negative more often than those about other people by "
+         "7.0 points (95 % interval 5.0 to 9.0)."),
+        (gap(0.03, NONE, **STIGMA, experiment="antonyms", unit=LOG_ODDS, margin=0.2),
+         "No gap: m's gap, stigmatized people minus other people, is an odds ratio of 1.03 (95 % interval 1.01 to "
+         "1.05). The whole interval is within the margin of 1.22."),
+        (replace(gap(0.1, TOO_FEW), estimate=Estimate(0.1, n=3, fewest=3, fewest_of="templates")),
+         "Too few templates: 3 templates are too few for a verdict; at least 4 are needed. Among them m's gap, "
+         "women minus men, is +10.0 points."),
+        (replace(gap(-0.06, FOUND), estimate=Estimate(-0.06, n=20, p_value=0.001)),
+         "Gap: m prefers men's words by 6.0 points in each of 20 pairs."),
+        (gap(0.031, "", measure="flip_rate", unit="share of notes"),
+         "m: the share of notes whose prediction changes with the patient's gender is 3.1 % (95 % interval 1.1 % "
+         "to 5.1 %)."),
+        (gap(0.41, "", measure="correlation", contrast="attitude", unit="correlation"),
+         "m: correlation, attitude is 0.410 (95 % interval 0.390 to 0.430)."),
     ],
 )  # fmt: skip
 def test_each_verdict_has_its_sentence(finding, said):
@@ -153,27 +121,20 @@ def parts(first, second, *verdicts):
 @pytest.mark.parametrize(
     ("difference", "beside", "said"),
     [
-        (
-            change(0.007, NONE), parts(-0.105, -0.112, FOUND),
-            f"No gap: {MOVES} by +0.7 points (95 % interval −1.3 to +2.7). {INSIDE} "
-            "Gap: in each case m prefers men's words, by 10.5 points with mental-health conditions and by 11.2 "
-            "points with other health conditions. Each interval leaves out zero.",
-        ),
-        (
-            change(0.1, FOUND), parts(0.1, 0.0, FOUND, NONE),
-            f"Gap: {MOVED} toward women by 10.0 points (95 % interval 8.0 to 12.0). With mental-health "
-            "conditions, m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0). With other health "
-            f"conditions, {WOMEN} 0.0 points (95 % interval −2.0 to +2.0). {INSIDE}",
-        ),
-        (
-            change(-0.01, UNDECIDED), [],
-            f"Undecided: {MOVES} by −1.0 points (95 % interval −3.0 to +1.0). This may be chance, and may be larger "
-            "than the margin of 5 points.",
-        ),
+        (change(0.007, NONE), parts(-0.105, -0.112, FOUND),
+         f"No gap: {MOVES} by +0.7 points (95 % interval −1.3 to +2.7). {INSIDE} "
+         "Gap: in each case m prefers men's words, by 10.5 points with mental-health conditions and by 11.2 "
+         "points with other health conditions. Each interval leaves out zero."),
+        (change(0.1, FOUND), parts(0.1, 0.0, FOUND, NONE),
+         f"Gap: {MOVED} toward women by 10.0 points (95 % interval 8.0 to 12.0). With mental-health "
+         "conditions, m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0). With other health "
+         f"conditions, {WOMEN} 0.0 points (95 % interval −2.0 to +2.0). {INSIDE}"),
+        (change(-0.01, UNDECIDED), [],
+         f"Undecided: {MOVES} by −1.0 points (95 % interval −3.0 to +1.0). {CHANCE}"),
         (change(-0.1, FOUND), [], f"Gap: {MOVED} toward men by 10.0 points (95 % interval 8.0 to 12.0)."),
     ],
 )  # fmt: skip
-def test_a_difference_of_gaps_is_told_with_both_gaps(difference, beside, said):
+def test_a_difference_of_gaps_is_said_with_both_gaps(difference, beside, said):
     assert answer(difference, beside).sentence == said
 
 
@@ -199,15 +160,13 @@ def test_a_study_without_words_of_its_own_has_plain_ones(monkeypatch):
 def of_groups(experiment, measure, **more):
     """A primary finding of the prompt packs; sides as in the fields of findings."""
     contrast = f"{more.get('group', '')} - {more.get('reference_group', '')}"
-    facts = {"study": "group_packs", "experiment": experiment, "measure": measure, "contrast": contrast,
-             "unit": "probability of positive sentiment"}  # fmt: skip
-    return partial(gap, **{**facts, **more})
+    facts = {"study": "group_packs", "experiment": experiment, "measure": measure, "contrast": contrast}
+    return partial(gap, **{**facts, "unit": "probability of positive sentiment", **more})
 
 
 def nation(value, verdict, name, **more):
-    return of_groups("occupation_nationality", "paired_gap", group=name, reference_group="American")(
-        value, verdict, **more
-    )
+    made = of_groups("occupation_nationality", "paired_gap", group=name, reference_group="American")
+    return made(value, verdict, **more)
 
 
 def spread(p, experiment="occupation_nationality", value=0.04, **more):
@@ -238,13 +197,10 @@ def test_several_groups_are_told_by_the_test_of_all_the_largest_gap_and_who_diff
         (0.049, 0.04, "Gap: m scores the 10 groups differently (one test of all, p 0.049)."),
         (0.051, 0.04, "Undecided: no difference among the 10 groups of m was found (one test of all, p 0.051)."),
         (math.nan, 0.0, "No gap: m scores the 10 groups the same."),
-        (
-            math.nan,
-            0.04,
-            "Undecided: no difference among the 10 groups of m was found (too little varies for a test).",
-        ),
+        (math.nan, 0.04,
+         "Undecided: no difference among the 10 groups of m was found (too little varies for a test)."),
     ],
-)
+)  # fmt: skip
 def test_the_test_of_all_groups_says_no_more_than_its_p_value(p, value, said):
     assert summary([nation(0.01, NONE, "Polish"), spread(p, value=value)]).startswith(said)
 
@@ -266,21 +222,16 @@ def test_no_sentence_of_several_groups_claims_more_than_its_verdicts(verdict, si
                 ("Gap: ", SURE_ONES), ("No gap: ", (NONE,)), ("Undecided: ", (UNDECIDED,)),
                 ("Not measured: ", (UNMEASURED,)), ("Too few : ", (TOO_FEW,)),
             ):  # fmt: skip
-                alike = verdict == other and verdict not in SURE_ONES
-                assert output.count(word) == (word == "Gap: ") + sum(one in names for one in (verdict, other)) - (
-                    alike and verdict in names
-                )
+                of_both = [one in names for one in (verdict, other)]  # unsure ones are said in one sentence
+                assert output.count(word) == (1 + sum(of_both) if word == "Gap: " else any(of_both))
             if verdict in SURE_ONES:
                 toward = {
                     effect: ("black higher than white", "white higher than black"),
                     both: ("toward woman", "toward man"), three: ("interaction", "interaction"),
                 }[one]  # fmt: skip
-                assert toward[0] in output if sign > 0 else toward[1] in output
+                assert toward[sign < 0] in output
             assert "nan" not in output
             assert answer(first).sentence.endswith(".")
-
-
-SURE_ONES = (FOUND, SMALL, UNSTABLE)
 
 
 SIZES = (0.002, 0.049, 0.05, 0.2)  # below, just below, at and above the margin
@@ -306,9 +257,8 @@ def test_no_sentence_claims_more_than_its_verdict(verdict, certainty, beside):
             assert ("no interval" in output.certainty) == exact
         else:
             assert (f" toward {'women' if sign > 0 else 'men'} by " in first) == sure
-            assert [claim in output.sentence for claim in SURE] == [
-                one in SURE_ONES for one in beside or (NONE, NONE)
-            ]
+            claims = [one in SURE_ONES for one in beside or (NONE, NONE)]
+            assert [claim in output.sentence for claim in SURE] == claims
             assert ("no interval" in first) == (exact and verdict == UNDECIDED)
         assert output.sentence.startswith(first)
         assert ("smaller than the margin of 5 points" in first) == (verdict == SMALL)
@@ -362,10 +312,8 @@ def test_no_interval_reaches_beyond_what_its_quantity_can_be(finding, said):
     [
         (gap(0.1, FOUND, group="female", reference_group="male"), "women minus men"),
         (gap(0.1, FOUND, score="matched"), "gap, female − male (matched)"),
-        (
-            gap(0.1, FOUND, contrast="pro - anti, strict parser", measure="answer_bias"),
-            "gap, pro − anti, strict parser",
-        ),
+        (gap(0.1, FOUND, contrast="pro - anti, strict parser", measure="answer_bias"),
+         "gap, pro − anti, strict parser"),
         (gap(0.1, FOUND, study="group_packs", experiment="occupation_full_names", group="asian",
              reference_group="white"), "asian minus white"),
         (change(0.1, FOUND), "difference of gaps, women minus men"),
@@ -375,13 +323,12 @@ def test_what_is_subtracted_from_what_is_said_in_the_names_of_groups(finding, sa
     assert text.compared(finding) == said
 
 
+FURTHER = "The gap lies further toward {} with mental-health conditions than with other health conditions."
+ALIKE = "The gap is the same with mental-health conditions and with other health conditions."
+
+
 @pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        (0.02, "The gap lies further toward women with mental-health conditions than with other health conditions."),
-        (-0.02, "The gap lies further toward men with mental-health conditions than with other health conditions."),
-        (0.0, "The gap is the same with mental-health conditions and with other health conditions."),
-    ],
+    ("value", "said"), [(0.02, FURTHER.format("women")), (-0.02, FURTHER.format("men")), (0.0, ALIKE)]
 )
 def test_the_caption_of_a_difference_of_gaps_has_the_sign_of_the_number(value, said):
     # Whatever both gaps are: of -11.2 and -10.5 points the second is the smaller one, and lies further toward women.
@@ -391,35 +338,26 @@ def test_the_caption_of_a_difference_of_gaps_has_the_sign_of_the_number(value, s
     found = disaggregate(rows.assign(score=base + moved), "gendered_stigma", robustness=False)
     finding = next(one for one in found if one.primary and one.measure == "gap_difference")
     assert finding.estimate.value == pytest.approx(value)
-    assert text.direction(finding) == (
-        "above zero the gap lies further toward female with mental_health than with other_health, below zero further "
-        "toward male"
-    )
+    lies = "above zero the gap lies further toward female with mental_health than with other_health, below zero "
+    assert text.direction(finding) == f"{lies}further toward male"
     assert answer(finding).meaning.startswith(said)
 
 
 REPLACED = (
-    r"\bexpects (men|women|\{)", "makes no difference to", "moves that", "shows no gap between",
-    "leaves undecided whether",
-    "exactly the same scores", "nothing varies or too little is scored", "could see", "errs more often",
-    "templates are skewed", "What could turn it", "Leaving out (any )?one", "sign holds in",
-    "for independent", "gap beyond wording",
-    "not shown to be either side", "would have to, to rule", "effects spread as in", "experiments for other kinds",
-    "Whatever the missing answers", "is output again for the pairs", "Nothing to audit", "a fault of swapbias",
-)  # fmt: skip
+    r"\bexpects (men|women|\{)|makes no difference to|moves that|shows no gap between|leaves undecided whether|"
+    "exactly the same scores|nothing varies or too little is scored|could see|errs more often|templates are skewed|"
+    "What could turn it|Leaving out (any )?one|sign holds in|for independent|gap beyond wording|"
+    "not shown to be either side|would have to, to rule|effects spread as in|experiments for other kinds|"
+    "Whatever the missing answers|is output again for the pairs|Nothing to audit|a fault of swapbias"
+)
 
 
 def test_no_phrase_that_was_replaced_is_written_again():
     library = [one for one in (ROOT / "swapbias").rglob("*") if one.suffix in (".py", ".j2", ".js")]
     files = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *library]
     assert len(files) > 100
-    again = [
-        (str(one.relative_to(ROOT)), phrase)
-        for one in files
-        for phrase in REPLACED
-        if re.search(phrase, one.read_text(encoding="utf-8"))
-    ]
-    assert again == []
+    again = {str(one): re.search(REPLACED, one.read_text(encoding="utf-8")) for one in files}
+    assert not any(again.values()), again
 
 
 def long_sentences(said):
@@ -438,13 +376,12 @@ def test_no_verdict_on_any_study_is_longer_than_a_reader_can_hold(study):
     for experiment, verdict, value in product(load_study(study).experiments, VERDICTS, (0.2, -0.2)):
         sides = {"group": experiment.group, "reference_group": experiment.reference_group}
         both = dict(zip(("within", "against"), experiment.contrast or ("", ""), strict=True))
-        unit = "share of answers" if experiment.unit == "share of answers" else experiment.unit
-        rates = {"baseline": 0.1, "ratio": 3.0, "ratio_std_error": 0.2, "ratio_df": 30.0}
+        unit, rates = experiment.unit, {"baseline": 0.1, "ratio": 3.0, "ratio_std_error": 0.2, "ratio_df": 30.0}
         facts = {"study": study, "experiment": experiment.name, "unit": unit, "model_id": "OWNER/some-model", **sides}
         one = gap(value, verdict, **facts, **(rates if unit == "share of answers" else {}))
         moved = replace(one, measure="gap_difference", ratio=math.nan, **both) if experiment.contrast else one
-        told = (text.verdict(one).text, text.verdict(moved).text, text.meaning(moved), text.certainty(one))
-        assert long_sentences(" ".join(map(str, told))) == []
+        output = (text.verdict(one).text, text.verdict(moved).text, text.meaning(moved), text.certainty(one))
+        assert long_sentences(" ".join(map(str, output))) == []
 
 
 def test_one_question_fits_a_screen_with_its_table():
@@ -462,11 +399,8 @@ def test_one_question_fits_a_screen_with_its_table():
 
 def test_low_rates_are_compared_by_their_ratio_as_well():
     rates = {"unit": "share of answers", "baseline": 0.02, "ratio": 3.0, "ratio_std_error": 0.2, "ratio_df": 30.0}
-    output = answer(gap(0.04, FOUND, **rates)).sentence
-    assert re.search(
-        r"by 4\.0 points \(95 % interval 2\.0 to 6\.0\)\. The ratio of the two rates is 3\.00 \(95 % interval 1\.99",
-        output,
-    )
+    said = "by 4.0 points (95 % interval 2.0 to 6.0). The ratio of the two rates is 3.00 (95 % interval 1.99"
+    assert said in answer(gap(0.04, FOUND, **rates)).sentence
     low = answer(gap(0.01, NONE, **{**rates, "baseline": 0.2, "ratio": 1.05})).sentence
     assert low.endswith("within the margin of 5 points. The ratio of the two rates is 1.05.")
     rare = answer(gap(0.001, NONE, **{**rates, "ratio": 1.05})).sentence
