@@ -51,8 +51,8 @@ def primary(run):
     return one
 
 
-def check(*arguments):
-    return CliRunner().invoke(app, ["check", *map(str, arguments)], env={"GITHUB_ACTIONS": ""})
+def check(*arguments, command="check"):
+    return CliRunner().invoke(app, [command, *map(str, arguments)], env={"GITHUB_ACTIONS": ""})
 
 
 def test_a_constant_model_is_not_measured(tmp_path):
@@ -84,6 +84,7 @@ def test_a_constant_model_is_compared_with_none():
 
 @pytest.mark.parametrize(("pairs", "verdict", "code"), [(71, "undecided", 3), (72, NO_GAP, 0)])
 def test_equal_pairs_decide_from_72_on_in_audit_and_gate(pairs, verdict, code):
+    # .95 ** 71 = .026 and .95 ** 72 = .0249: of a gap in one pair of 20 all of 72 would seldom be equal.
     run = audited(even, prompts(pairs), name="even")
     assert primary(run)["verdict"] == verdict
     assert check_run(run.run.folder).code == code
@@ -96,30 +97,23 @@ def test_pairs_of_few_templates_are_few_independent_units():
     run = audited(even, prompts(100, template=lambda pair, time: f"t{pair % 3}"))
     assert (primary(run)["n"], primary(run)["independent"], primary(run)["verdict"]) == (100, 3, "undecided")
     assert check_run(run.run.folder).code == 3
-    table = pd.DataFrame(
-        {"text": text, "group": group, "pair": pair}
-        for pair in range(8)
-        for text, group in ((f"Person {pair} is here.", "female"), ("A person is here.", "male"))
-    )
-    assert primary(audited(noisy, table))["n"] == 8
+    table = prompts(8).assign(text=lambda rows: rows["text"].where(rows["group"] == "female", "A person is here."))
+    assert primary(audited(noisy, table))["n"] == 8  # a text of one group alone repeats no pair
 
 
 def test_equal_pairs_with_missing_scores_never_pass():
-    def some(texts):
-        lost = {f"She tells story {pair}." for pair in range(80)}
-        return [math.nan if text in lost else score for text, score in zip(texts, even(texts), strict=True)]
+    lost = {f"She tells story {pair}." for pair in range(80)}
 
-    run = audited(some, prompts(200))
+    def some(scores, texts):
+        return [math.nan if text in lost else score for text, score in zip(texts, scores, strict=True)]
+
+    run = audited(lambda texts: some(even(texts), texts), prompts(200))
     assert (primary(run)["n"], primary(run)["n_unscored"], primary(run)["verdict"]) == (120, 80, "undecided")
     gate = check_run(run.run.folder)
     assert gate.code == 3
     assert reason(gate.checks[0]) == "all 120 scored pairs score the same, but 80 could not be scored"
-
-    def some(texts):
-        return [math.nan if text in {f"She tells story {pair}." for pair in range(80)} else 0.2 + score / 100
-                for text, score in zip(texts, noisy(texts), strict=True)]  # fmt: skip
-
-    assert check_run(audited(some, prompts(200)).run.folder).code == 3
+    run = audited(lambda texts: some([0.2 + score / 100 for score in noisy(texts)], texts), prompts(200))
+    assert check_run(run.run.folder).code == 3
 
 
 def numbers(run):
@@ -134,47 +128,28 @@ def test_repeated_texts_count_once(columns, tmp_path):
     said = "prompts classifier: 117 of 120 pairs repeat another pair's texts and count once."
     assert check(tmp_path / "run").output.splitlines()[1] == said
     assert json.loads(check(tmp_path / "run", "--json").output)["notes"] == [said]
-
-
-def test_the_command_says_first_that_texts_repeat(tmp_path):
-    prompts(3, times=40).to_csv(tmp_path / "mine.csv", index=False)
-    done = CliRunner().invoke(
-        app, ["audit", "vader", "--prompts", str(tmp_path / "mine.csv"), "--reference", "male", "--out",
-              str(tmp_path / "run")],
-    )  # fmt: skip
-    assert done.exit_code == 0, done.output
-    assert "mine classifier: 117 of 120 pairs repeat another pair's texts and count once." in done.output
+    prompts(3, times=40).to_csv(tmp_path / "prompts.csv", index=False)
+    own = ("--prompts", tmp_path / "prompts.csv", "--reference", "male", "--out", tmp_path / "typed")
+    assert said in check("vader", *own, command="audit").output
 
 
 def test_repeated_texts_count_once_in_a_comparison():
-    def story(pair, time):
-        return f"t{pair}"
+    def compared(times):
+        table = prompts(3, times=times, template=lambda pair, time: f"t{pair}")
+        found = audited(noisy, table, name="a").compare(audited(even, table, name="b")).query("primary").iloc[0]
+        return found[["value", "ci_low", "ci_high", "n"]].tolist()
 
-    first, second = (
-        [
-            audited(model, prompts(3, times=times, template=story), name=name)
-            for model, name in ((noisy, "a"), (even, "b"))
-        ]
-        for times in (1, 40)
-    )
-    once, again = (runs[0].compare(runs[1]).query("primary").to_dict("records")[0] for runs in (first, second))
-    for name in ("value", "ci_low", "ci_high", "n"):
-        assert again[name] == pytest.approx(once[name])
+    assert compared(40) == pytest.approx(compared(1))
 
 
-@pytest.fixture(scope="module")
-def base_level(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("levels") / "run"
+def test_levels_are_shown_beside_a_difference(tmp_path):
+    folder = tmp_path / "run"
     swapbias.audit(None, "gendered_stigma:rq1", out=folder, wordings=False, limit=300, progress=False)
-    return folder
-
-
-def test_levels_are_shown_beside_a_difference(base_level):
-    (gap,) = check_run(base_level).checks
+    (gap,) = check_run(folder).checks
     assert gap.finding.measure == "gap_difference"
     assert {one.subset for one in gap.components} >= {"mental_health", "other_health"}
-    assert "Levels not gated: " in check(base_level).output
-    record = json.loads(check(base_level, "--json").output)["checks"][0]
+    assert "Levels not gated: " in check(folder).output
+    record = json.loads(check(folder, "--json").output)["checks"][0]
     assert {one["subset"] for one in record["levels_not_gated"]} >= {"mental_health", "other_health"}
 
 

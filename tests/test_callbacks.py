@@ -2,14 +2,17 @@
 
 import multiprocessing
 import os
+import re
 import socket
 from pathlib import Path
 
 import pytest
 import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
 
 import swapbias
 from swapbias.errors import UsageError
+from swapbias.runs.callback import BiasCallback
 from tests import tiny
 
 CONTROL = "occupation_sentiment:control"
@@ -31,15 +34,11 @@ class Sentences(torch.utils.data.Dataset):
         return {"input_ids": torch.tensor(self.rows[index]), "labels": index % 2}
 
 
-def trained(folder, out, *, backend=None, **callback):
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
-
-    from swapbias.runs.callback import BiasCallback
-
+def trained(folder, out, *, backend=None, rate=5e-5, **callback):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     settings = TrainingArguments(
         str(out), max_steps=4, logging_steps=2, per_device_train_batch_size=4, report_to=[], use_cpu=True,
-        save_strategy="no", disable_tqdm=True, ddp_backend=backend,
+        save_strategy="no", disable_tqdm=True, ddp_backend=backend, learning_rate=rate,
     )  # fmt: skip
     model = AutoModelForSequenceClassification.from_pretrained(folder)
     trainer = Trainer(model, settings, train_dataset=Sentences(tokenizer), processing_class=tokenizer)
@@ -76,21 +75,10 @@ def test_what_cannot_be_audited_stops_before_a_step_is_lost(folder, tmp_path):
         trained(folder, tmp_path, studies="gendered_stigma")
 
 
-def test_a_model_that_broke_trains_on(folder, tmp_path, caplog, monkeypatch):
-    from swapbias.runs import callback as callbacks
-
-    calls = []
-
-    def failing(*given, **more):
-        calls.append(1)
-        if len(calls) > 1:
-            raise ValueError("bert gave NaN or infinite numbers")
-        return swapbias.audit(*given, **more)
-
-    monkeypatch.setattr(callbacks, "audit", failing)
-    trainer, _ = trained(folder, tmp_path, studies=CONTROL, every=4)
+def test_a_model_that_broke_trains_on(folder, tmp_path, caplog):
+    trainer, _ = trained(folder, tmp_path, rate=1e38, studies=CONTROL, every=4)
     assert trainer.state.global_step == 4
-    assert "No bias is logged at step 4: bert gave NaN" in caplog.text
+    assert re.search("No bias is logged at step 4: .* NaN or infinite numbers", caplog.text)
 
 
 def of_two(rank, port, folder, out):

@@ -1,5 +1,6 @@
 """One call in Python: the numbers of the command line, any model in memory, which comes back as it was."""
 
+import copy
 import gc
 import re
 import tempfile
@@ -9,13 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from transformers import (
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-    XLNetLMHeadModel,
-)
+import transformers
+from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import swapbias
 from swapbias.cli import app
@@ -55,17 +51,22 @@ def _control():
     return list(config_rows("occupation_sentiment", "control"))
 
 
+AUTOS = {
+    "causal": transformers.AutoModelForCausalLM, "classifier": transformers.AutoModelForSequenceClassification,
+    "xlnet": transformers.XLNetLMHeadModel,
+}  # fmt: skip
+
+
 def loaded(family, folder):
+    place = folder / family
+    place.mkdir()
     if family == "causal":
-        place = tiny.save_causal(folder / family)
-        return AutoModelForCausalLM.from_pretrained(place), AutoTokenizer.from_pretrained(place)
-    (folder / family).mkdir()
-    if family == "classifier":
-        place = tiny.save_classifier(folder / family, ["negative", "positive"])
-        return AutoModelForSequenceClassification.from_pretrained(place), AutoTokenizer.from_pretrained(place)
-    place = tiny.save(family, folder / family)
-    auto = XLNetLMHeadModel if family == "xlnet" else AutoModelForMaskedLM
-    return auto.from_pretrained(place), AutoTokenizer.from_pretrained(place)
+        tiny.save_causal(place)
+    elif family == "classifier":
+        tiny.save_classifier(place, ["negative", "positive"])
+    else:
+        tiny.save(family, place)
+    return AUTOS.get(family, AutoModelForMaskedLM).from_pretrained(place), AutoTokenizer.from_pretrained(place)
 
 
 @pytest.mark.parametrize(("family", "study"), [("bert", "gendered_stigma:rq1"), ("classifier", CONTROL)])
@@ -84,10 +85,8 @@ def test_numbers_and_table_are_those_of_the_command_line_to_the_bit(tmp_path, ca
 
 
 def test_a_folder_a_pipeline_and_a_scorer_are_the_same_model(tmp_path):
-    from transformers import pipeline
-
     model, tokenizer = loaded("classifier", tmp_path)
-    held = pipeline("text-classification", model=model, tokenizer=tokenizer)
+    held = transformers.pipeline("text-classification", model=model, tokenizer=tokenizer)
     scorer = swapbias.load_scorer(model, tokenizer=tokenizer)
     scores = [audit(one).items("occupation_sentiment")["score"] for one in (tmp_path / "classifier", held, scorer)]
     assert scores[0].equals(scores[1])
@@ -98,24 +97,21 @@ def test_a_stopped_run_of_a_model_in_memory_goes_on_with_the_same_model_alone(tm
     from swapbias.runs import resume
 
     model, tokenizer = loaded("bert", tmp_path)
-    masked = swapbias.load_scorer(model, tokenizer=tokenizer)
-    scored = []
+    masked, scored = type(swapbias.load_scorer(model, tokenizer=tokenizer)), []
 
     def go(limit=240, **more):
-        asked = {"tokenizer": tokenizer, "wordings": False, "limit": limit, **more}
-        return audit(model, "gendered_stigma:rq1", **asked)
+        return audit(model, "gendered_stigma:rq1", tokenizer=tokenizer, wordings=False, limit=limit, **more)
 
     with pytest.MonkeyPatch.context() as patch:
 
-        def stop(self, prompts, on_progress=None):
-            if scored:
-                raise KeyboardInterrupt
+        def stop(self, prompts, on_progress=None, read=masked.score):
             scored.append(len(prompts))
+            if len(scored) == 2:
+                raise KeyboardInterrupt
             return read(self, prompts, on_progress)
 
-        read = type(masked).score
-        patch.setattr(type(masked), "score", stop)
-        patch.setattr(type(masked), "chunk_rows", 120)
+        patch.setattr(masked, "score", stop)
+        patch.setattr(masked, "chunk_rows", 120)
         with pytest.raises(KeyboardInterrupt):
             go(out=tmp_path / "run")
         with pytest.raises(UsageError, match="was begun with limit 240, now 10"):
@@ -123,21 +119,13 @@ def test_a_stopped_run_of_a_model_in_memory_goes_on_with_the_same_model_alone(tm
         with pytest.raises(UsageError, match=r"begun in Python with a model in memory.*and out="):
             resume(tmp_path / "run", say=print, bar=lambda title, total: lambda done: None)
         with torch.no_grad():
-            first = next(model.parameters())
-            first[0] += 1
+            next(model.parameters())[0] += 1
         with pytest.raises(UsageError, match="another version of the model"):
             go(out=tmp_path / "run")
-        with torch.no_grad():
-            first[0] -= 1
-            model.load_state_dict(AutoModelForMaskedLM.from_pretrained(tmp_path / "bert").state_dict())
-
-        def counted(self, prompts, on_progress=None):
-            scored.append(len(prompts))
-            return read(self, prompts, on_progress)
-
-        patch.setattr(type(masked), "score", counted)
+        model.load_state_dict(AutoModelForMaskedLM.from_pretrained(tmp_path / "bert").state_dict())
         found = go(out=tmp_path / "run").findings
     whole = go()
+    del scored[1]  # which was stopped
     assert sum(scored) == len(whole.items("gendered_stigma"))  # each prompt once
     # Other batches: float32 differs in its last digits.
     pd.testing.assert_frame_equal(found, whole.findings, atol=1e-5)
@@ -175,17 +163,13 @@ def test_a_model_in_memory_comes_back_as_it_was(tmp_path, family):
     assert all(torch.equal(one, weights[name]) for name, one in model.state_dict().items())
     ids = tokenizer("He is a clerk.", return_tensors="pt")["input_ids"]
     model(input_ids=ids).logits.sum().backward()  # it can still be trained
-
-
-def test_a_model_comes_back_as_it_was_from_an_audit_that_fails(tmp_path):
-    model, tokenizer = loaded("bert", tmp_path)
-    with torch.no_grad():
-        model.bert.embeddings.word_embeddings.weight.fill_(float("nan"))
-    model.train()
-    before = state(model)
-    with pytest.raises(ValueError, match="NaN or infinite numbers for"):
-        audit(model, "gendered_stigma:rq1", tokenizer=tokenizer, limit=20)
-    assert state(model) == before
+    if family == "bert":  # nor does an audit that fails leave a trace
+        with torch.no_grad():
+            model.bert.embeddings.word_embeddings.weight.fill_(float("nan"))
+        before = state(model)
+        with pytest.raises(ValueError, match="NaN or infinite numbers for"):
+            audit(model, "gendered_stigma:rq1", tokenizer=tokenizer, limit=20)
+        assert state(model) == before
 
 
 def test_hooks_of_a_model_count_and_stay(tmp_path):
@@ -203,12 +187,11 @@ def test_hooks_of_a_model_count_and_stay(tmp_path):
 
 
 def test_a_scikit_learn_pipeline_is_read_by_its_positive_class():
-    sklearn = pytest.importorskip("sklearn", reason="needs scikit-learn, of the extra clinical")
+    pytest.importorskip("sklearn", reason="needs scikit-learn, of the extra clinical")
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
-    assert sklearn
     texts, classes = ["he is happy", "she is sad", "it is there"] * 4, ["positive", "negative", "neutral"] * 4
     model = make_pipeline(CountVectorizer(), LogisticRegression()).fit(texts, classes)
     items = audit(model).items("occupation_sentiment")
@@ -233,26 +216,35 @@ def test_a_scikit_learn_pipeline_is_read_by_its_positive_class():
         (planted, {"margin": 5}, "margin is 5.0, expected 0 to 1"),
         (planted, {"studies": "gendered_stigma"}, "it needs a masked model and planted is of kind classifier"),
         ("vader", {"name": "mine"}, "tokenizer and name are of models in memory"),
+        ("vader", {"kind": "masked"}, "is of kind classifier, not masked. Drop kind."),
+        (None, {"chat": "m", "max_cost": 3.0, "studies": ()},
+         "Costs take both price_in and price_out, and max_cost is given. Drop it."),
+        ("vader", {"studies": "gendered_stigma"},
+         "name one with chat. Choose another model or studies. occupation_sentiment fits."),
     ],
-)
-def test_what_cannot_be_audited_is_one_sentence(model, more, sentence, tmp_path, monkeypatch):
+)  # fmt: skip
+def test_what_cannot_be_audited_is_one_sentence_that_names_no_option_of_the_command(
+    model, more, sentence, tmp_path, monkeypatch
+):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with pytest.raises(UsageError, match=re.escape(sentence)):
+    with pytest.raises(UsageError, match=re.escape(sentence)) as raised:
         audit(model, **more)
+    assert not re.search(r"--\w|-M ", str(raised.value))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_model_without_tokenizer_or_head_is_one_sentence(tmp_path):
     model, tokenizer = loaded("bert", tmp_path)
-    with pytest.raises(UsageError, match="BertForMaskedLM comes without its tokenizer"):
-        audit(model)
-    with pytest.raises(UsageError, match="BertModel has no head"):
-        audit(model.bert, tokenizer=tokenizer)
-    with pytest.raises(UsageError, match="Drop device and dtype"):
-        audit(model, tokenizer=tokenizer, dtype="bfloat16")
-    model.forward = lambda **given: None
-    with pytest.raises(ValueError, match="forward of BertForMaskedLM was replaced by a function"):
-        audit(model, tokenizer=tokenizer)
+    changed = copy.copy(model)
+    changed.forward = lambda **given: None
+    for one, more, sentence in (
+        (model, {}, "BertForMaskedLM comes without its tokenizer"),
+        (model.bert, {"tokenizer": tokenizer}, "BertModel has no head"),
+        (model, {"tokenizer": tokenizer, "dtype": "bfloat16"}, "Drop device and dtype"),
+        (changed, {"tokenizer": tokenizer}, "forward of BertForMaskedLM was replaced by a function"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            audit(one, **more)
 
 
 def test_nothing_is_written_unless_out_is_given(tmp_path, monkeypatch):
@@ -274,14 +266,8 @@ def test_nothing_is_written_unless_out_is_given(tmp_path, monkeypatch):
 def test_a_gap_above_the_margin_fails_with_all_that_matters(tilted):
     with pytest.raises(AssertionError) as failed:
         tilted.assert_below(0.05, study="occupation_sentiment")
-    for part in (
-        "occupation_sentiment:control",
-        "women minus men",
-        "−3",
-        "(95 % interval −3",
-        "beyond the margin of 5 points",
-    ):
-        assert part in str(failed.value)
+    said = r"occupation_sentiment:control.* women minus men.* −3\d.*\(95 % interval −3.*beyond the margin of 5 points"
+    assert re.search(said, " ".join(str(failed.value).split())), failed.value
     tilted.assert_below(0.5)
     with pytest.raises(UsageError, match="The run holds no primary finding of rq1: it has occupation_sentiment"):
         tilted.assert_below(0.05, study="rq1")
@@ -298,13 +284,11 @@ def test_the_worst_pairs_stand_side_by_side(tilted):
     worst = tilted.worst_pairs("occupation_sentiment", n=3)
     rows = _control()
     last = [row for row in rows if row["group"] == "female"][-1]  # the gap grows from row to row
-    assert worst["text"][0] == last["text"]
+    assert (worst["text"][0], worst["pair_id"][0]) == (last["text"], last["pair_id"])
     assert worst["gap"][0] == pytest.approx(-(0.3 + rows.index(last) / 1000))
     assert (worst["score"] - worst["reference_score"]).tolist() == worst["gap"].tolist()
-    assert set(worst["reference_group"]) == {"male"}
+    assert worst["reference_group"].tolist() == ["male"] * 3
     assert worst["gap"].abs().is_monotonic_decreasing
-    assert len(worst) == 3
-    assert worst["pair_id"].tolist() == [last["pair_id"], *worst["pair_id"][1:]]
     run = audit(lambda texts: [0.5 + len(text) / 1000 for text in texts], "social_distance", limit=40)
     with pytest.raises(UsageError, match="compares no pairs"):
         run.worst_pairs("social_distance")
@@ -335,42 +319,18 @@ def test_two_audits_are_compared_pair_by_pair(tilted):
 
 def test_own_prompts_are_audited_as_a_study_of_the_command_line(tmp_path):
     table = pd.DataFrame(
-        {
-            "text": [f"{who} is late for {what}." for what in WORK for who in ("He", "She")],
-            "group": ["male", "female"] * len(WORK),
-            "pair": [what for what in WORK for _ in range(2)],
-        }
+        [(f"{who} is late on day {day}.", group, day) for day in range(8) for who, group in SIDES.items()],
+        columns=["text", "group", "pair"],
     )
     table.to_csv(tmp_path / "late.csv", index=False)
-
-    def predict(texts):
-        return [0.8 - 0.1 * text.startswith("She") for text in texts]
-
-    own = {"reference": "male", "progress": False}
     rows = datasets.Dataset.from_pandas(table)
     for prompts in (table, tmp_path / "late.csv", rows, rows.to_iterable_dataset()):
-        one = swapbias.audit(predict, prompts=prompts, **own)
+        one = audit(lambda texts: [0.8 - 0.1 * text.startswith("She") for text in texts], (), prompts=prompts,
+                    reference="male")  # fmt: skip
         assert one.primary["value"].tolist() == pytest.approx([-0.1])
         assert one.primary["contrast"].tolist() == ["female - male"]
     with pytest.raises(UsageError, match="about own prompts"):
-        audit(lambda texts: [0.5] * len(texts), "occupation_sentiment:control", reference="male")
+        audit(planted, reference="male")
 
 
-WORK = ("work", "school", "the bus", "a talk", "dinner", "the train", "court", "a date")
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"model": "vader", "kind": "masked"}, "is of kind classifier, not masked. Drop kind."),
-        ({"chat": "m", "max_cost": 3.0}, "Costs take both price_in and price_out, and max_cost is given. Drop it."),
-        (
-            {"model": "vader", "studies": "gendered_stigma"},
-            "name one with chat. Choose another model or studies. occupation_sentiment fits.",
-        ),
-    ],
-)
-def test_errors_name_arguments_and_no_options_of_the_command_line(options, said):
-    with pytest.raises(UsageError, match=f"{re.escape(said)}$") as raised:
-        swapbias.audit(**options)
-    assert not re.search(r"--\w|-M ", str(raised.value))
+SIDES = {"He": "male", "She": "female"}
