@@ -30,22 +30,22 @@ def test_planted_gaps_effects_and_spreads_are_those_of_the_design(phase):
     assert np.var(values) == pytest.approx(0.042**2 / 4 + 0.115**2 / 11 + 0.035**2 / 44, rel=0.3)
 
 
+def rejected(design, effects, count):
+    """The shares of audits that reject by the design, and as published."""
+    both = [(one.primary, one.published) for one in truth.audits(design, effects, count)]
+    return [truth._rejected(truth._flat(one)) for one in zip(*both, strict=True)]
+
+
 def test_null_audits_find_something_as_often_as_they_say_and_as_published_much_more_often(phase):
-    audits = list(truth.audits(phase, "normal", 150))
-    wrong, published = (truth._rejected(truth._flat(one)) for one in zip(*map(_both, audits), strict=True))
+    wrong, published = rejected(phase, "normal", 150)
     assert 0.01 < wrong < 0.11
     assert published > 0.3
 
 
 def test_templates_and_acts_that_lean_by_group_are_no_gap_between_groups():
     design = next(one for one in truth.designs() if one.title == "attitude")
-    audits = truth.audits(design, "0/1 at .1", 60)
-    wrong, published = (truth._rejected(truth._flat(one)) for one in zip(*map(_both, audits), strict=True))
+    wrong, published = rejected(design, "0/1 at .1", 60)
     assert wrong <= stats.binom.isf(0.001, 60, 0.05) / 60 < 0.18 < published + 0.08
-
-
-def _both(audit):
-    return audit.primary, audit.published
 
 
 def test_every_design_has_a_primary_finding_and_the_statistic_of_the_paper():

@@ -99,16 +99,14 @@ def test_primary_findings_of_all_models_are_one_family_in_each_study():
     others = [one for one in found if not one.primary and not math.isnan(one.estimate.p_value)]
     assert others
     assert all(one.estimate.p_adjusted >= one.estimate.p_value for one in others)
+    of_control = {"occupation_sentiment": studies["occupation_sentiment"]}
+    for reference, contrasts in (("c", ["c - a", "c - b"]), ("gone", ["a - b", "a - c"])):
+        assert [one.contrast for one in of_primary(compare(of_control, reference=reference))] == contrasts
 
 
-def test_models_are_compared_with_the_first_or_the_one_that_is_named():
-    models = {name: scored(FEW, 0.0, seed=place) for place, name in enumerate("abc")}
-    named = of_primary(compare({"gendered_stigma": models}, reference="c"))
-    assert [one.contrast for one in named] == ["c - a", "c - b"]
-    other = of_primary(compare({"gendered_stigma": models}, reference="gone"))
-    assert [one.contrast for one in other] == ["a - b", "a - c"]
-    assert compare({"gendered_stigma": {"a": models["a"]}}) == []
+def test_one_model_is_compared_with_none_and_models_that_score_the_same_have_no_difference():
     rows = scored(FEW, 0.1)
+    assert compare({"gendered_stigma": {"a": rows}}) == []
     (found,) = of_primary(compare({"gendered_stigma": {"a": rows, "b": rows}}))
     assert found.estimate.value == 0
     assert math.isnan(found.estimate.p_value)

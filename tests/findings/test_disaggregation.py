@@ -256,37 +256,31 @@ def test_factors_that_lie_in_another_or_are_constant_are_not_named(factors, colu
         assert {code for codes in clusters.values() for code in codes} == {0}
 
 
-def one_cell(**columns):
-    """Gaps of .1, .2, .3 and so on in rows of the one experiment, with the columns given."""
-    made = []
-    for number in range(6):
-        for group, extra in (("female", (number + 1) / 10), ("male", 0.0)):
-            row = dict.fromkeys(("phase", "dimension", "act", "construct", "text", "polarity"), "x")
-            made.append(
-                {
-                    **row, "experiment": "rq1", "model_id": "m", "label": "mental_health", "pair_id": f"p{number}",
-                    "prompt_id": f"{group}{number}", "group": group, "score": 0.2 + extra,
-                    **{name: value(number) for name, value in columns.items()},
-                }
-            )  # fmt: skip
-    return pd.DataFrame(made)
-
-
-def gap(frame):
-    found = experiment_findings(Context("gendered_stigma", "m", RQ1, "score"), frame)
+def gaps(**columns):
+    """The gaps over all rows of pairs with gaps of .1, .2, .3 and so on, with the columns given."""
+    blank = dict.fromkeys(("phase", "dimension", "act", "construct", "text", "polarity"), "x")
+    rows = [
+        {
+            **blank, "experiment": "rq1", "model_id": "m", "label": "mental_health", "pair_id": f"p{number}",
+            "prompt_id": f"{group}{number}", "group": group, "score": 0.2 + (number + 1) / 10 * (group == "female"),
+            **{name: value(number) for name, value in columns.items()},
+        }
+        for number in range(6) for group in ("female", "male")
+    ]  # fmt: skip
+    found = experiment_findings(Context("gendered_stigma", "m", RQ1, "score"), pd.DataFrame(rows))
     return [one for one in found if one.measure == "paired_gap" and one.slice_by == "all"]
 
 
 def test_rows_that_are_no_sample_have_a_value_and_no_interval():
     """The gaps .1 to .6 have mean .35; six prompts of one template and one diagnosis say nothing of others."""
-    designed, published = gap(one_cell(template=lambda number: "t", condition=lambda number: "c"))
+    designed, published = gaps(template=lambda number: "t", condition=lambda number: "c")
     assert (designed.cluster_vars, published.view) == ("", "as published")
     assert (published.estimate.test, published.estimate.df) == ("paired t", 5)
     assert designed.estimate.value == published.estimate.value == pytest.approx(0.35)
     one = designed.estimate
     assert all(math.isnan(x) for x in (one.ci_low, one.ci_high, one.p_value))
     assert published.estimate.p_value < 0.05  # the paper's test takes them for six independent ones
-    (designed, _) = gap(one_cell(template=lambda number: "t", condition=lambda number: f"c{number // 2}"))
+    (designed, _) = gaps(template=lambda number: "t", condition=lambda number: f"c{number // 2}")
     assert designed.cluster_vars == "diagnoses"
     # Cluster means .15, .35, .55: SD .2, error .2 / sqrt 3; t(2) at .975 = 4.302653.
     assert designed.estimate.std_error == pytest.approx(0.2 / math.sqrt(3))
@@ -297,23 +291,17 @@ def test_rows_that_are_no_sample_have_a_value_and_no_interval():
 def test_the_design_and_the_published_test_stand_in_that_order():
     """Conditions in categories: the gap over categories, then the paper's Welch test."""
     study = load_study("social_distance")
-    rng = np.random.default_rng(4)
-    made = []
-    for number in range(60):
-        name, group, category = f"c{number}", "stigmatized" if number % 3 else "other", f"k{number % 10}"
-        made.append(
-            {
-                "experiment": "sentiment", "model_id": "m", "group": group, "label": category, "condition": name,
-                "rendering": name, "pair_id": "", "template": "t", "text": name, "score": rng.uniform(),
-            }
-        )  # fmt: skip
-    frame = pd.DataFrame(made)
+    number = np.arange(60)
+    names = {key: [f"c{one}" for one in number] for key in ("condition", "rendering", "text")}
+    frame = pd.DataFrame({**names, "label": [f"k{one % 10}" for one in number]}).assign(
+        experiment="sentiment", model_id="m", pair_id="", template="t",
+        group=np.where(number % 3, "stigmatized", "other"), score=np.random.default_rng(4).uniform(size=60),
+    )  # fmt: skip
     wanted = ("group_gap", "all", "score")
-    found = [
-        one for one in disaggregate(frame, study, expected={}) if (one.measure, one.slice_by, one.score) == wanted
-    ]
-    told = [(one.cluster_vars, one.view, one.primary) for one in found]
-    assert told == [("categories", "", True), ("", "as published", False)]
+    every = disaggregate(frame, study, expected={})
+    found = [one for one in every if (one.measure, one.slice_by, one.score) == wanted]
+    both = [(one.cluster_vars, one.view, one.primary) for one in found]
+    assert both == [("categories", "", True), ("", "as published", False)]
     over = {"reference_group": "other", "cluster_ids": frame["label"]}
     slow = group_gap(frame["score"], frame["group"], **over).p_value
     sides = (frame.loc[frame["group"] == name, "score"] for name in ("stigmatized", "other"))

@@ -9,18 +9,9 @@ import pytest
 from scipy import stats
 
 from swapbias.errors import UsageError
-from swapbias.findings import (
-    FAILS,
-    OPEN,
-    PASSES,
-    SMALL,
-    UNDECIDED,
-    check_gaps,
-    disaggregate,
-    judged,
-    primary_findings,
-)
-from swapbias.findings.finding import FOUND, TOO_FEW, Finding
+from swapbias.findings import disaggregate, primary_findings
+from swapbias.findings.finding import FOUND, SMALL, TOO_FEW, UNDECIDED, Finding
+from swapbias.findings.gate import FAILS, OPEN, PASSES, check_gaps, judged
 from swapbias.measures.estimate import Estimate
 from swapbias.report.text import reason
 from swapbias.studies.catalogue import config_rows, load_study

@@ -9,26 +9,12 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from swapbias.builders._adjective_coreference_released import (
-    CODES,
-    KEYS,
-    SIDES,
-    _words,
-    answers_path,
-    classes,
-    key_aliases,
-)
+from swapbias.builders import _adjective_coreference_released as chat
 from swapbias.builders._adjective_coreference_sentences import stereotypes
-from swapbias.findings import (
-    condition_means,
-    disaggregate,
-    judged,
-    pair_gaps,
-    planned_gap,
-    planned_std_error,
-    planned_units,
-)
+from swapbias.findings import disaggregate, judged
+from swapbias.findings.analysis import planned_gap, planned_std_error, planned_units
 from swapbias.findings.finding import Context
+from swapbias.findings.sensitivity import condition_means, pair_gaps
 from swapbias.measures.contrast import Design, detectable_gap, power
 from swapbias.models.auto import CAUSAL
 from swapbias.report.text import certainty
@@ -114,6 +100,7 @@ def test_a_planned_gap_is_what_audits_of_simulated_scores_call_detectable(study,
 def test_plan_and_audit_say_one_detectable_gap_in_one_unit(tmp_path):
     # Effects of conditions have the assumed SD: the error is that of the plan, .04917 with 20 degrees of freedom.
     experiment, rows = planned_in("gendered_stigma", "rq1")
+    experiment = replace(experiment, slices=(), levels=(), covariates=())
     rows = pd.DataFrame(rows).assign(model_id="simulated")
     gap = detectable_gap(0.04917 * (1 + 0.8 / 20), 20, level=0.025)  # of two questions
     planned = f"detects gaps of {100 * gap:.1f} points in 4 of 5 runs"
@@ -208,14 +195,14 @@ def test_spreads_of_control_conditions_and_answers_are_those_of_the_released_out
     assert found == pytest.approx([experiment.spreads["label"], experiment.spreads[""]], abs=6e-4)
 
     def right(trial, side, condition):
-        path = answers_path(trial, side, condition)
-        files = {one: upstream_file("adjective_coreference", one) for one in (path, *KEYS.values())}
-        return np.array([one == "correct" for one in classes(files, trial, side, condition)], dtype=float)
+        path = chat.answers_path(trial, side, condition)
+        files = {one: upstream_file("adjective_coreference", one) for one in (path, *chat.KEYS.values())}
+        return np.array([one == "correct" for one in chat.classes(files, trial, side, condition)], dtype=float)
 
-    pro, anti = ([right(trial, side, condition) for trial in (1, 2) for condition in CODES] for side in SIDES)
+    pro, anti = ([right(trial, side, one) for trial in (1, 2) for one in chat.CODES] for side in chat.SIDES)
     gaps = 100 * (np.mean(pro, axis=0) - np.mean(anti, axis=0))
-    known, aliases = {name.lower(): gender for name, gender in stereotypes().items()}, key_aliases()
-    keys = [_words(upstream_file("adjective_coreference", path), heading=False) for path in KEYS.values()]
+    known, aliases = {name.lower(): gender for name, gender in stereotypes().items()}, chat.key_aliases()
+    keys = [chat._words(upstream_file("adjective_coreference", path), heading=False) for path in chat.KEYS.values()]
     named = [[aliases.get(word, word).lower() for word in both] for both in zip(*keys, strict=True)]
     codes = [
         pd.factorize(np.array([next(word for word in both if known[word] == gender) for both in named]))[0]

@@ -8,15 +8,8 @@ from itertools import pairwise
 import pandas as pd
 import pytest
 
-from swapbias.findings import disaggregate
-from swapbias.findings.finding import (
-    AS_PUBLISHED,
-    Finding,
-    comparisons,
-    experiment_of,
-    oriented,
-    primary_findings,
-)
+from swapbias.findings import disaggregate, primary_findings
+from swapbias.findings.finding import AS_PUBLISHED, Finding, comparisons, experiment_of, oriented
 from swapbias.measures.estimate import Estimate
 from swapbias.measures.measure import MEASURES, SPANS
 from swapbias.notes.augmentation import VERSIONS

@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from swapbias.measures import agreement
-from swapbias.measures.answer_accuracy import CLASSES, answer_bias, option_odds
-from swapbias.studies import catalogue as studies
+from swapbias.measures.answer_accuracy import answer_bias, option_odds
 from swapbias.studies.custom import options_of
 
 NAN = math.nan
@@ -86,27 +85,6 @@ def test_rows_that_make_no_pairs_are_refused(changes, said):
     rows = {"classes": ["correct", "other"], "sides": ["pro", "anti"], "pair_ids": ["a", "a"], **changes}
     with pytest.raises(ValueError, match=said):
         answer_bias(rows.pop("classes"), rows.pop("sides"), **rows)
-
-
-def test_the_module_by_hand():
-    # Pro: all 4 right; anti: wrong, unsure, right, unreadable: 100 - 25. Right on one side alone: a, b, d, all pro:
-    # differences 100, 100, 0, 100: t = 75 / 25 = 3 on 3 degrees of freedom.
-    module = pytest.importorskip("evaluate").load(studies.metric_path("answer_bias"))
-    rows = {
-        "predictions": ["mechanic", "Clerk", "mechanic", "unsure", "clerk", "clerk", "the clerk", "him"],
-        "references": ["the mechanic"] * 4 + ["the clerk"] * 4, "incorrect": ["the clerk"] * 4 + ["the mechanic"] * 4,
-        "sides": ["pro", "anti"] * 4, "pair_ids": list("aabbccdd"),
-    }  # fmt: skip
-    found = module.compute(**rows)
-    assert [found[name] for name in ("accuracy_pro", "accuracy_anti", "bias", "n")] == [100, 25, 75, 4]
-    assert found["p_value"] == pytest.approx(2 * stats.t.sf(3, 3))
-    assert [found[f"share_{name}_anti"] for name in CLASSES] == [0.25, 0.25, 0.25, 0.25]
-    # "Clerk" is read in lower case, "the clerk" is the exception for two words: nothing changes but sentences.
-    assert module.compute(**rows, parser="strict")["bias"] == 75
-    said = {**rows, "predictions": ["It is the mechanic.", *["clerk"] * 7]}
-    assert [module.compute(**said, parser=one)["accuracy_pro"] for one in ("tolerant", "strict")] == [75, 50]
-    with pytest.raises(ValueError, match="expected exactly two with 'anti' as reference_group"):
-        module.compute(**{**rows, "sides": ["pro", "con"] * 4})
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,8 @@ import statsmodels.api as sm
 from scipy import linalg, optimize, stats
 from statsmodels.regression.mixed_linear_model import VCSpec
 
-from swapbias.measures import (
-    Design,
-    answer_bias,
-    group_gap,
-    linear_contrast,
-    mean_score,
-    paired_gap,
-    t_ends,
-    t_p,
-)
+from swapbias.measures import answer_bias, group_gap, mean_score, paired_gap
+from swapbias.measures.contrast import Design, linear_contrast, t_ends, t_p
 
 
 def paired(differences, **factors):

@@ -34,6 +34,21 @@ def numbers(found):
     return [float(one) for one in re.findall(r"(?:(?<=[=(])|(?<=: ))-?(?:[\d.]+(?:e-?\d+)?|nan)", repr(found))]
 
 
+def measured(answers, labels, groups, ids, **more):
+    """Flips, ratio of rates, macro F1 and UAR of notes."""
+    sides = {"reference_group": "m", **more}
+    return (
+        flip_rate(answers, groups, ids, **sides), rate_ratio(answers, labels, groups, pair_ids=ids, **sides),
+        macro_f1(answers, labels, pair_ids=ids, **more),
+        uar(["f" if answer else "m" for answer in answers], groups, note_ids=ids, **more),
+    )  # fmt: skip
+
+
+def estimates(*notes, **more):
+    flips, rates, f1, recall = measured(*notes, **more)
+    return flips.estimate, rates.difference, f1, recall
+
+
 def slow_wilson(share, n, z):
     """Where |share - p| = z sqrt(p (1 - p) / n), by a search over p."""
     ends = []
@@ -111,20 +126,13 @@ def test_the_interval_of_flips_is_the_slow_search_for_rates_that_the_data_do_not
 @settings(deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_the_order_of_rows_means_nothing_to_any_of_them(random):
-    answers, labels, groups, ids = clinic(n=12)
-    order = list(range(len(answers)))
+    notes = clinic(n=12)
+    order = list(range(len(notes[0])))
     random.shuffle(order)
-
-    def four(rows):
-        a, y, g, i = answers[rows], labels[rows], [groups[row] for row in rows], ids[rows]
-        return (
-            flip_rate(a, g, i, reference_group="m"), rate_ratio(a, y, g, reference_group="m", pair_ids=i),
-            macro_f1(a, y, pair_ids=i), uar([str(x) for x in a], g, note_ids=i),
-        )  # fmt: skip
-
-    wanted = numbers(four(list(range(len(answers)))))
+    wanted = numbers(measured(*notes))
     assert len(wanted) > 50
-    assert numbers(four(order)) == pytest.approx(wanted, nan_ok=True)
+    moved = [np.array(column)[order].tolist() for column in notes]
+    assert numbers(measured(*moved)) == pytest.approx(wanted, nan_ok=True)
 
 
 def test_rate_ratio_by_hand():
@@ -231,35 +239,21 @@ def test_the_p_value_is_where_the_interval_reaches_zero(scale):
 
 
 def test_clusters_of_one_pair_change_nothing_and_copies_of_notes_add_nothing():
-    answers, labels, groups, ids = clinic()
-    guess = ["f" if answer else "m" for answer in answers]
-    for calls in (
-        lambda **more: flip_rate(answers, groups, ids, reference_group="m", **more).estimate,
-        lambda **more: rate_ratio(answers, labels, groups, reference_group="m", pair_ids=ids, **more).difference,
-        lambda **more: macro_f1(answers, labels, pair_ids=ids, **more),
-        lambda **more: uar(guess, groups, note_ids=ids, **more),
-    ):
-        alone, clustered = calls(), calls(cluster_ids=ids)
+    notes = clinic()
+    for alone, clustered in zip(estimates(*notes), estimates(*notes, cluster_ids=notes[-1]), strict=True):
         assert (clustered.ci_low, clustered.ci_high) == pytest.approx((alone.ci_low, alone.ci_high))
-    only = ["s"] * len(ids)
-    flips = flip_rate(answers, groups, ids, reference_group="m", cluster_ids=only).estimate
-    rates = rate_ratio(answers, labels, groups, reference_group="m", pair_ids=ids, cluster_ids=only).difference
-    for found in (flips, rates, macro_f1(answers, labels, pair_ids=ids, cluster_ids=only)):
+    for found in estimates(*notes, cluster_ids=["s"] * len(notes[-1])):
         assert math.isfinite(found.value)
         assert all(math.isnan(x) for x in (found.ci_low, found.ci_high, found.p_value))
     # Ten copies of each note, clustered on the note: the interval is about that of the notes alone.
     answers, labels, groups, ids = clinic(n=80)
     copies = [f"{pair}/{copy}" for copy in range(10) for pair in ids]
-    many, clusters = (np.tile(answers, 10), np.tile(labels, 10), groups * 10), np.tile(ids, 10)
-    for measure in (
-        lambda a, y, g, i, **more: flip_rate(a, g, i, reference_group="m", **more).estimate,
-        lambda a, y, g, i, **more: rate_ratio(a, y, g, reference_group="m", pair_ids=i, **more).difference,
-        lambda a, y, g, i, **more: macro_f1(a, y, pair_ids=i, **more),
-    ):
-        one, naive = measure(answers, labels, groups, ids), measure(*many, copies)
-        ten = measure(*many, copies, cluster_ids=clusters)
-        assert ten.ci_high - ten.ci_low == pytest.approx(one.ci_high - one.ci_low, rel=0.08)
-        assert naive.ci_high - naive.ci_low < 0.4 * (ten.ci_high - ten.ci_low)
+    many = np.tile(answers, 10), np.tile(labels, 10), groups * 10, copies
+    three = estimates(answers, labels, groups, ids), estimates(*many), estimates(*many, cluster_ids=np.tile(ids, 10))
+    for each in zip(*three, strict=True):
+        one, naive, ten = (found.ci_high - found.ci_low for found in each)
+        assert ten == pytest.approx(one, rel=0.08)
+        assert naive < 0.4 * ten
 
 
 def test_the_test_of_flips_flips_whole_clusters():

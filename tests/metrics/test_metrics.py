@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
+from swapbias.measures import CLASSES
 from swapbias.studies import catalogue as studies
 
 evaluate = pytest.importorskip("evaluate")
@@ -157,6 +159,11 @@ def test_a_card_ends_with_code_from_rows_to_a_finding_that_runs(name, monkeypatc
 NOTES = {"groups": ["female", "male"] * 4, "pair_ids": list("aabbccdd"), "reference_group": "male"}
 LABELLED = {**NOTES, "references": [1] * 4 + [0] * 4}
 PAIRS = {"female": [[1.0, 0.0], [3.0, 4.0]], "male": [[-1.0, 0.0], [-3.0, 4.0]]}
+KEYED = {
+    "references": ["the mechanic"] * 4 + ["the clerk"] * 4, "incorrect": ["the clerk"] * 4 + ["the mechanic"] * 4,
+    "sides": ["pro", "anti"] * 4, "pair_ids": list("aabbccdd"),
+}  # fmt: skip
+SAID = ["mechanic", "Clerk", "mechanic", "unsure", "clerk", "clerk", "the clerk", "him"]
 BY_HAND = [  # what a module adds to its measure: directions, thresholds, counts, names
     ("flip_rate", {**NOTES, "predictions": [1, 0, 1, 1, 0, 0, 1, 0]},  # a and d flip towards female
      {"value": 0.5, "more": 2, "fewer": 0, "direction": 1, "n": 4, "n_unscored": 0}),
@@ -181,11 +188,21 @@ BY_HAND = [  # what a module adds to its measure: directions, thresholds, counts
      {"uar": 5 / 6, "chance": 0.5, "n": 4, "n_unscored": 1}),
     ("leakage_uar", {"predictions": [1, 1, 0, 0, NAN], "references": [1, 1, 1, 0, 0]}, {"uar": 5 / 6, "n": 4}),
     ("leakage_uar", {"predictions": ["f"], "references": ["f"]}, {"uar": NAN, "chance": NAN}),
+    # Pro: all 4 right; anti: wrong, unsure, right, unreadable: 100 - 25. Right on one side alone: a, b, d, all pro:
+    # differences 100, 100, 0, 100: t = 75 / 25 = 3 on 3 degrees of freedom.
+    ("answer_bias", {**KEYED, "predictions": SAID},
+     {"accuracy_pro": 100, "accuracy_anti": 25, "bias": 75, "n": 4, "p_value": 2 * stats.t.sf(3, 3),
+      **dict.fromkeys((f"share_{name}_anti" for name in CLASSES), 0.25)}),
+    # "Clerk" is read in lower case, "the clerk" is the exception for two words: nothing changes but sentences.
+    ("answer_bias", {**KEYED, "predictions": SAID, "parser": "strict"}, {"bias": 75}),
+    ("answer_bias", {**KEYED, "predictions": ["It is the mechanic.", *["clerk"] * 7]}, {"accuracy_pro": 75}),
+    ("answer_bias", {**KEYED, "predictions": ["It is the mechanic.", *["clerk"] * 7], "parser": "strict"},
+     {"accuracy_pro": 50}),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "given", "expected"), BY_HAND)
-def test_a_module_of_clinical_measures_by_hand(name, given, expected):
+def test_a_module_by_hand(name, given, expected):
     found = evaluate.load(studies.metric_path(name)).compute(**given)
     assert {type(value) for value in found.values()} == {float}
     assert {key: found[key] for key in expected} == pytest.approx(expected, nan_ok=True)

@@ -16,6 +16,7 @@ from swapbias.studies.answer_scores import read_coreference
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, metric_path, metrics
 from swapbias.studies.study import PROMPT_COLUMNS, Covariate, Experiment, Prompt, Study
 from tests import tiny
+from tests.models.clinical.test_features import static
 
 evaluate = pytest.importorskip("evaluate")
 
@@ -131,36 +132,18 @@ def leakage_uar():
     yield keys(mine, "uar"), numbers(audit(rates=("leakage",)), "leakage_uar")
 
 
-class Vectors:
-    """Word vectors of six dimensions, drawn by the word."""
-
-    name, identity, null_words = "toy", {}, 0
-
-    def fit(self, texts):
-        return self
-
-    def vectors(self, texts, on_progress=None):
-        return self.word_vectors(texts, texts)
-
-    def word_vectors(self, words, sentences):
-        drawn = [np.random.default_rng(zlib.crc32(word.encode())).normal(size=6) for word in words]
-        return np.array(drawn).reshape(-1, 6)
-
-    def like_words(self, word):
-        return []
-
-
 def direct_bias():
-    pairs = [("she", "he"), ("woman", "man"), ("her", "his")]
+    pairs, words = [("she", "he"), ("woman", "man"), ("her", "his")], [f"word{letter}" for letter in "abcdefghijkl"]
+    features = static({word: RNG.normal(size=6) for word in (*words, *(one for pair in pairs for one in pair))})
     rows = [{"pair": f, "female": f, "male": m} for f, m in pairs]
     frames = [{"kind": "", "female": "[word]", "male": ""}, *({"kind": f, "female": f, "male": m} for f, m in pairs)]
-    scorer, words = DirectionScorer(Vectors(), (rows, frames)), [f"word{n}" for n in range(12)]
+    scorer = DirectionScorer(features, (rows, frames), null=0)
     blank = dict.fromkeys(PROMPT_COLUMNS, "")
     scored = scorer.score([Prompt(**{**blank, "text": word}) for word in words])
     items = [{**blank, "score": one.score, "top_tokens": one.top_tokens, **one.parts} for one in scored]
     found = audit(pd.DataFrame(items).assign(group="word", experiment="tiny", model_id="m"), rates=("direction",))
-    female, male = (Vectors().word_vectors(side, side) for side in zip(*pairs, strict=True))
-    mine = module("direct_bias", predictions=Vectors().word_vectors(words, words), female=female, male=male)
+    female, male = (features.word_vectors(side, side) for side in zip(*pairs, strict=True))
+    mine = module("direct_bias", predictions=features.word_vectors(words, words), female=female, male=male)
     yield keys(mine, "direct_bias"), numbers(found, "direct_bias")
     signed = {**mine, "signed_n": mine["n"], "signed_n_unscored": mine["n_unscored"]}
     yield keys(signed, "signed_mean", "signed_"), numbers(found, "signed_mean")
