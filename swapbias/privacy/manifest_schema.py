@@ -43,6 +43,7 @@ def _allowed(key: Any, value: Any, parent: str) -> bool:
 _PLACE = re.compile(r"[/\\~]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|file:")  # how a path of a machine begins
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]", re.IGNORECASE)
 _PRIVATE = r".*\.(local(host|domain)?|internal|intranet|lan|corp|home(\.arpa)?|private|test|example|invalid)"
+_UNSHARED = ("price_in", "price_out")  # settings that are nobody else's business
 _PATHS = ("model", "model_id", "adapter", "classifier", "judge", "scorer", "embeddings", "log")
 _ADDRESSES = ("base_url", "own_address")
 _OF_RUNS = ("findings.csv", "findings.parquet", "lexicon_coverage.csv")  # names that every run has itself
@@ -53,11 +54,12 @@ def public_model(name: str) -> str:
     return _last(name) if _PLACE.match(name) else name
 
 
-def public_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest without anything of the user's machine, and without keys that swapbias does not write.
+def public_manifest(manifest: Mapping[str, Any], *, every: bool = False) -> dict[str, Any]:
+    """The manifest without anything of the user's machine, and without entries that swapbias does not write.
 
     Paths become the name of their last part, the user's notes ``own notes``, an endpoint its host if that is a
-    public https one and ``own endpoint`` else. Private strings go wherever they stand in a text.
+    public https one and ``own endpoint`` else. Private strings go wherever they stand in a text. ``every``: keep
+    the other entries too, but for prices: for a page, which shows whatever a stranger wrote as text.
     """
     pairs = sorted(_pairs(manifest), key=lambda pair: (-len(pair[0]), pair))  # the longest first
 
@@ -66,10 +68,10 @@ def public_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
             return {
                 name: public(inner, key if key == "planted" else name)
                 for name, inner in value.items()
-                if _allowed(name, inner, key)
+                if (every and name not in _UNSHARED) or _allowed(name, inner, key)
             }
         if isinstance(value, list | tuple):
-            return [public(one, key) for one in value if _allowed(key, one, "")]
+            return [public(one, key) for one in value if every or _allowed(key, one, "")]
         if isinstance(value, str):
             value = _public(value, key, manifest)
             for private, other in pairs:

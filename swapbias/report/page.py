@@ -40,7 +40,7 @@ def render(
     manifest: Mapping[str, Any], found: Sequence[Finding], items: Mapping[str, pd.DataFrame], coverage: pd.DataFrame
 ) -> str:
     """The report of a run as HTML, every value escaped; ``items``: scored rows by study, none to show no texts."""
-    manifest, packed = public_manifest(manifest), _packed(found, items)
+    manifest, packed = public_manifest(manifest, every=True), _packed(found, items)
     studies = [load_study(name) for name in dict.fromkeys(one.study for one in found)]
     skipped = [(one, one["experiment"].startswith(PART_OF)) for one in manifest["skipped"]]
     names = dict.fromkeys((one.study, one.experiment) for one in found)
