@@ -186,13 +186,10 @@ _COUNTS = frozenset("one two three four five six seven eight nine ten several so
 _FED = 2.0  # of log-odds
 
 
-def _is_adverb(word: str) -> bool:
-    return word.endswith("ly") and len(word) > 4 and word not in word_list("no_adverbs")
-
-
 def _leads_on(previous: str, following: str) -> bool:
     """Whether a closed word behind the next one leaves that no noun: an adverb, or a verb after "have her"."""
-    return _is_adverb(following) or (previous in _LETS and following in _DOES)
+    is_adverb = following.endswith("ly") and len(following) > 4 and following not in word_list("no_adverbs")
+    return is_adverb or (previous in _LETS and following in _DOES)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -489,13 +489,8 @@ def _processes(count: int, made: bytes, started: ExitStack) -> Workers:
 def _begin_process() -> None:
     """Ctrl-C is the parent's, and a parent that was killed takes its processes along."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    if parent := multiprocessing.parent_process():
-        parent.join()
-        os._exit(1)
+    parent: Any = multiprocessing.parent_process()
+    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
 
 
 def part_swapper(spec: tuple[Path, Job]) -> Work:
@@ -519,7 +514,7 @@ def _swap_part(
         for batch in batches:
             genders = batch.column(job.gender).to_pylist() if job.gender else None
             done = swapper.run(batch.column(job.column), mode, genders=genders)
-            yield versions(batch, first, done, job, swapper.groups)
+            yield versions(batch, first, done, job, swapper.table.groups)
             first += len(batch)
 
     with pa.memory_map(str(planned)) as rows, pa.ipc.open_stream(rows) as batches:

@@ -77,7 +77,6 @@ def sentences(text: bytes) -> tuple[int, ...]:
 # --- the note ---------------------------------------------------------------------------------------------
 
 _HEAD = 400  # bytes
-_GROWN = 37  # years; mothers of patients are younger at times, and children are described in up to 36 months
 
 
 @lru_cache(maxsize=64)
@@ -88,13 +87,6 @@ def is_infant(head: bytes) -> bool:
     return bool(byte_pattern("newborn_note").search(head)) or bool(
         byte_pattern("infant_note").search(head) and not byte_pattern("maternal").search(head)
     )
-
-
-@lru_cache(maxsize=64)
-def is_adult(head: bytes) -> bool:
-    """Whether the first age that a note tells is that of a grown person."""
-    found = byte_pattern("first_age").search(head)
-    return bool(found and int(found.group(1)) >= _GROWN and not is_infant(head))
 
 
 @dataclass(slots=True)
@@ -122,12 +114,6 @@ class Word:
         found = byte_pattern("surname").match(self.after)
         return found.group(1).split()[-1].lower() if found else b""
 
-    @property
-    def clause(self) -> bytes:
-        """What stands before it in its sentence."""
-        bounds = sentences(self.before)
-        return self.before[bounds[-1] if bounds else 0 :]
-
 
 _SIDES = "he|his|him|himself|m|male|man|boy", "she|her|hers|herself|f|female|woman|girl"
 _PARTNER_AFTER, _PARTNER_BEFORE = (
@@ -149,9 +135,7 @@ def both(side: int, before: bytes, after: bytes) -> bool:
 
 FACTS: Mapping[str, Callable[[Word], bool]] = {  # by their names in rules
     "newborn": lambda word: is_infant(word.row.head),
-    "grown": lambda word: is_adult(word.row.head),
     "paired": lambda word: both(word.side, word.before, word.after),
-    "led": lambda word: bool(byte_pattern("somebody_named").search(word.clause)),  # somebody is named in its sentence
     "first": lambda word: not word.row.surname or not word.surname,  # no other name of the patient's was read
     "namesake": lambda word: bool(word.surname) and word.surname == word.row.surname,
     "stranger": lambda word: word.surname in word.row.strangers and word.surname != word.row.surname,
@@ -340,7 +324,8 @@ def features(one: Pronoun) -> list[tuple[Mention, list[str]]]:
         heads, theirs = _heads(words[bounds[sentence - 1] : at]), _predicate(words[end:])
         action, _ = _verb(theirs)
         says = not _SAYING.isdisjoint((action, *theirs[:4]))
-        last = _label(one.last if one.last and one.last.start > person.start else None)
+        was = one.last if one.last and one.last.start > person.start else None
+        last = "none" if was is None else ("patient" if was.patient else "other") + "s" * was.subject
         names = [
             *shared, f"where:{role},{away}", f"who-where:{role},{kind},{away}", f"last:{role},{away},{last},{heads}",
             f"verb-theirs:{role},{kind},{action}", f"says:{role},{away},{heads},{says}",
@@ -379,10 +364,6 @@ def _predicate(words: Sequence[str]) -> Sequence[str]:
     return words[at:]
 
 
-def _label(was: Earlier | None) -> str:
-    return "none" if was is None else ("patient" if was.patient else "other") + ("s" if was.subject else "")
-
-
 def _object_follows(one: Pronoun) -> str:
     """Whether the verb has an object of the same gender: then they are two persons."""
     wanted = "him" if one.word == "he" else "her"
@@ -396,13 +377,9 @@ def _object_follows(one: Pronoun) -> str:
     return ("own" if own and not kin else "object") + "K" * kin
 
 
-def weights() -> Mapping[str, float]:
-    return weights_of("antecedent_weights.csv")
-
-
 def antecedent_of(one: Pronoun) -> tuple[float, Mention | None]:
     """The log-odds that it means another than the patient, and whom: None is the patient."""
-    score, person = best(weights(), features(one))
+    score, person = best(weights_of("antecedent_weights.csv"), features(one))
     return score, person if score > 0 else None
 
 
@@ -745,17 +722,12 @@ class _Named:
                     more.setdefault(place.start(), Mention(*place.span(), one.kind, one.side))
         return [*more.values()]
 
-    def _of_side(self, side: int) -> Ints:
-        """Where those begin whom a pronoun of a side may mean beside the patient."""
-        sides = self.every["side"]
-        starts: Ints = self.every["start"][(self.every["kind"] != PATIENT) & ((sides == side) | (sides < 0))]
-        return starts
-
     def near(self, start: Ints, low: Ints, side: Ints) -> tuple[Ints, Ints]:
         """How many stand between two places whom a pronoun of that side may mean; where the last begins, or -1."""
         times, last = np.zeros((2, len(start)), dtype=np.int64)
+        starts, sides, others = self.every["start"], self.every["side"], self.every["kind"] != PATIENT
         for one in (0, 1):
-            mine, there = np.append(-1, self._of_side(one)), side == one
+            mine, there = np.append(-1, starts[others & ((sides == one) | (sides < 0))]), side == one
             before = np.searchsorted(mine, start[there])
             times[there], last[there] = before - np.searchsorted(mine, low[there]), mine[before - 1]
         return times, np.where(times > 0, last, -1)

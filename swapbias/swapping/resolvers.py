@@ -81,7 +81,9 @@ class ChatResolver:
         options.check()
         self._scorer = load_chat(options, Request(load=load))
         self._scorer.read, self._scorer.is_credentialed = _read, True  # any note may be a patient's: none is repeated
-        self._scorer.closed, self._scorer.fields = True, _fields
+        number = {"type": "string", "enum": list(CLASSES)}  # as the JSON schema of an answer requires it
+        self._scorer.closed = True
+        self._scorer.fields = lambda prompt: {one.text: number for one in prompt.candidates}
         self.name, self.sends_text = f"{CHAT}{self._scorer.model_id}", bool(self._scorer.sends_text)
 
     def whose(self, notes: Sequence[MarkedNote]) -> list[list[str] | None]:
@@ -104,11 +106,6 @@ def _prompt(number: int, note: MarkedNote) -> Prompt:
     text = conversation(("system", _INSTRUCTION), ("user", about + "".join([*parts, note.text[done:]])))
     numbers = tuple(Candidate(str(at)) for at in range(1, len(note.words) + 1))
     return Prompt(prompt_id=f"note {number + 1}", pair_id="", group="", text=text, candidates=numbers)
-
-
-def _fields(prompt: Prompt) -> Mapping[str, Any]:
-    """What the JSON schema of an answer requires: a class for each number."""
-    return {one.text: {"type": "string", "enum": list(CLASSES)} for one in prompt.candidates}
 
 
 def _read(prompt: Prompt, answer: str) -> tuple[float, Mapping[str, float]]:

@@ -174,7 +174,7 @@ def test_a_table_of_ones_own(tmp_path):
         "young,old,neutral\nboy king,old king,king\nyouth,senior,person\n♂ él,♀ élla,\n", encoding="utf-8"
     )
     own = Swapper(path)
-    assert (own.groups, SWAPPERS["age"].groups) == (("young", "old"), ("younger", "older"))
+    assert (own.table.groups, SWAPPERS["age"].table.groups) == (("young", "old"), ("younger", "older"))
     assert own.swap(["A Boy  King, a YOUTH; ♂ Él"]) == ["An Old king, a SENIOR; ♀ élla"]
     assert own.run(["seniors senior"]).sides.tolist() == [1]
 
