@@ -1,9 +1,13 @@
 """The kinds of trouble a user can cause; everything else is a bug."""
 
+import logging
+import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
+from threading import Event
 
 
 class UsageError(ValueError):
@@ -71,3 +75,37 @@ def quoted(value: object) -> str:
     """
     whole = repr(value)
     return whole if len(whole) <= 80 else f"{whole[:79]}…"
+
+
+# --- errors while notes are read --------------------------------------------------------------------------
+
+# Messages of libraries and of a user's own classifier often hold the value that they could not read, which those of
+# swapbias never do. Once notes are read, only its own are shown.
+TRACEBACKS = "swapbias.tracebacks"  # the logger that --debug shows
+_reading = Event()
+notes_read = _reading.set  # texts that may be notes are in this process from now on
+forget_notes = _reading.clear  # as at the start of a process: a command begins
+
+
+def safe_message(error: BaseException) -> str:
+    """What an error says, or where it may quote a note its type alone."""
+    if not _reading.is_set() or isinstance(error, UsageError | UpstreamMissingError | HubError) or _is_ours(error):
+        return str(error)
+    return f"{type(error).__name__}, and what it says may quote a note and is not shown"
+
+
+def log_traceback(error: BaseException) -> None:
+    """Log at debug level the tracebacks of an error that the user sees as one sentence, and of its causes."""
+    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if before is not None:
+        log_traceback(before)
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    frames = f"Traceback (most recent call last):\n{frames}{type(error).__name__}"
+    logging.getLogger(TRACEBACKS).debug("%s: %s", frames, safe_message(error))
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether a ``raise`` statement of this package wrote the message."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    package = Path(__file__).resolve().parent
+    return any(package in Path(one.filename).parents and (one.line or "").startswith("raise ") for one in last)

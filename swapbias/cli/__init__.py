@@ -13,8 +13,15 @@ from swapbias.cli.auditing import audit, plan
 from swapbias.cli.data import build, help_on, list_, reproduce, study, swap, train
 from swapbias.cli.finished_runs import check, compare, export, figures, pull, push, redraw, share
 from swapbias.cli.terminal import Sectioned, WithSettings, end_by_signals, option, say, show
-from swapbias.errors import StudyError, UsageError, extras_named
-from swapbias.privacy import TRACEBACKS, forget_notes, log_traceback, safe_message
+from swapbias.errors import (
+    TRACEBACKS,
+    StudyError,
+    UsageError,
+    extras_named,
+    forget_notes,
+    log_traceback,
+    safe_message,
+)
 
 _COLLECT_AFTER = 100_000  # torch and transformers bring a million objects that stay: not to look at them each time
 

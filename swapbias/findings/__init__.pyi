@@ -52,6 +52,7 @@ from .predictions import (
     answer_counts as answer_counts,
     blinding as blinding,
     by_the_judge as by_the_judge,
+    without_groups as without_groups,
 )
 from .reproduce import NotAtHand as NotAtHand, Reproduced as Reproduced, recompute as recompute
 from .sensitivity import (

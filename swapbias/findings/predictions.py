@@ -2,8 +2,10 @@
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from operator import attrgetter
 from typing import Any
@@ -193,7 +195,7 @@ def judgements(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     rows = rows[rows[columns[0]].notna()].reset_index(drop=True)
     names = dict(enumerate([*(one.text for one in rubric.candidates), "none"]))
     both = [rows[name].map(names).fillna("").tolist() for name in columns]
-    shown = swapping.without_groups(rows["answer"].tolist(), rubric.neutral)  # equal texts are judged once
+    shown = without_groups(rows["answer"].tolist(), rubric.neutral)  # equal texts are judged once
     for measure, estimate in zip(("agreement", "kappa"), measures.agreement(*both, cluster_ids=shown), strict=True):
         yield context.finding(estimate, measure, "options in both orders", cluster_vars="different answers")
     alike = rows.groupby("pair_id")[JUDGED].transform(lambda one: one.nunique(dropna=False)) == 1
@@ -216,7 +218,7 @@ def _group_leakage(rows: pd.DataFrame, rubric: Rubric, groups: Sequence[str], *,
     truth, count = known["group"].to_numpy(dtype=object), len(set(stories.tolist()))
     if count < 2:
         return measures.uar([], [])
-    shown = swapping.without_groups(known["answer"].tolist(), rubric.neutral)
+    shown = without_groups(known["answer"].tolist(), rubric.neutral)
     texts = np.array([without_reasoning(one) for one in shown], dtype=object)
     predicted, fold = np.full(len(texts), "", object), stories % min(folds, count)
     for number in range(min(folds, count)):
@@ -301,3 +303,36 @@ def answer_counts(rows: pd.DataFrame) -> dict[str, int]:
     classes = (read, wrong, unsure, other & ~silent & refused, other & ~silent & ~refused, silent)
     names = ("right", "wrong", "unsure", "refused", "unreadable", "no answer")  # the last: nothing came
     return {name: int(one.sum()) for name, one in zip(names, classes, strict=True)}
+
+
+# --- texts without the group: the further words of a slot --------------------------------------------
+
+
+def without_groups(texts: Sequence[str], words: Mapping[str, str]) -> list[str]:
+    """The texts neutralised by ``Swapper.neutralise``, and before it every one of these words by what stands for it.
+
+    Words are whole ones, in any case, with a blank or a hyphen between their parts; the article before one becomes
+    "a", which would tell an African American from a White person.
+
+    >>> without_groups(["Mary is an African-American woman. I trust her."], {"Mary": "[name]", "African American": "[race]"})
+    ['[name] is a [race] person. I trust them.']
+    """  # noqa: E501
+    stands = {_words_of(word): other for word, other in words.items()}
+    if stands:
+        longest = sorted(stands, key=lambda one: (-len(one), one))
+        named = "|".join(re.escape(word).replace(r"\ ", r"[\s-]+") for word in longest)
+        whole = re.compile(rf"(?<!\w)(?:(a)n?\s+)?({named})(?!\w)", re.IGNORECASE)
+        texts = [
+            whole.sub(lambda one: (f"{one[1]} " if one[1] else "") + stands[_words_of(one[2])], text)
+            for text in texts
+        ]
+    return _built_in().neutralise(texts)
+
+
+@cache
+def _built_in() -> "swapping.Swapper":
+    return swapping.Swapper()
+
+
+def _words_of(word: str) -> str:
+    return " ".join(re.split(r"[\s-]+", word.lower()))

@@ -8,12 +8,12 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Unpack
 
-from swapbias.errors import HubError, UsageError
+from swapbias.errors import HubError, UsageError, log_traceback
 from swapbias.files import atomic_directory
 from swapbias.hub.cards import CARD
 from swapbias.hub.client import Hub, Push, PushOptions, Repo, Say, difference, push_repo
 from swapbias.hub.metric_spaces import push_metric, shipped
-from swapbias.privacy import is_credentialed, is_mimic_columns, log_traceback, refuse
+from swapbias.privacy import is_credentialed, is_mimic_columns, refuse
 from swapbias.studies import (
     STUDY_FILES,
     Study,

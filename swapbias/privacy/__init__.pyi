@@ -1,16 +1,11 @@
 from .credentialed import (
-    TRACEBACKS as TRACEBACKS,
     WARNING as WARNING,
     for_owner_alone as for_owner_alone,
-    forget_notes as forget_notes,
     is_credentialed as is_credentialed,
     is_mimic_columns as is_mimic_columns,
     is_mimic_name as is_mimic_name,
-    log_traceback as log_traceback,
     mark as mark,
-    notes_read as notes_read,
     refuse as refuse,
-    safe_message as safe_message,
     why_credentialed as why_credentialed,
     writing as writing,
 )

@@ -1,7 +1,6 @@
 """The last look at what is published: no credentialed text, no keys, nothing of the user's machine.
 
-What a run or a corpus may share is decided where it is packed; this reads the very bytes, whoever made them. A
-refusal names the file and what kind of thing was found, never the thing itself.
+It reads the very bytes, whoever made them. A refusal names the file and what was found, never the thing itself.
 """
 
 import base64

@@ -11,8 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from swapbias import __version__, privacy
-from swapbias.errors import AUDIT, UsageError, need
+from swapbias import __version__
+from swapbias.errors import AUDIT, UsageError, log_traceback, need, safe_message
 from swapbias.files import TEMPORARY, is_left_over
 from swapbias.models import Bar, Say, Scorer, short_name
 from swapbias.models.chat import ChatOptions
@@ -238,10 +238,10 @@ def audit_several(
             except Exception as error:  # one model may break in any way, and the others go on
                 if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
                     raise  # no other model would fare better
-                privacy.log_traceback(error)
+                log_traceback(error)
                 known = isinstance(error, ValueError | OSError)
                 unknown = f"{type(error).__name__}. Audit it alone to see more."
-                failed[model] = " ".join((privacy.safe_message(error) if known else unknown).split())
+                failed[model] = " ".join((safe_message(error) if known else unknown).split())
                 say(f"{short_name(model)} failed: {failed[model]}")
             gc.collect()  # models refer to themselves, and the next one needs the room
         runs = {model: Run(place) for model, place in places.items() if model not in failed}

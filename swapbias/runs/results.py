@@ -15,7 +15,7 @@ import pandas as pd
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
 
 from swapbias import findings, privacy, studies
-from swapbias.errors import UsageError, need
+from swapbias.errors import UsageError, need, notes_read
 from swapbias.files import file_sha256, parse_json, unescape_csv_cell, write_whole
 from swapbias.findings import Finding, answer_counts, comparisons, findings_table
 from swapbias.measures import MEASURES, SPANS, Estimate
@@ -236,7 +236,7 @@ def read_run(folder: Path, *, repo: str = "", commit: str = "") -> Results:
         raise ValueError(f"{where}: it says that it holds credentialed data, which nobody may share. Tell its owner.")
     own_names = not repo and privacy.own_data(manifest) is not None
     if own_names:
-        privacy.notes_read()
+        notes_read()
     content = run.checked(FINDINGS_JSON).read_bytes()
     found = parse_results(content, f"{where}/{FINDINGS_JSON}", own_names=own_names)
     keys = [(one.model_id, one.study, one.experiment, one.unit, *one.key()) for one in comparisons(found, rates=True)]

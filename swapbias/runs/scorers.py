@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from swapbias import models, studies, swapping
+from swapbias import findings, models, studies
 from swapbias.errors import UsageError, need
 from swapbias.files import as_json, file_sha256
 from swapbias.models import Bar, Progress, Say, Scored, Scorer
@@ -158,7 +158,7 @@ class JudgedScorer(models.DerivedScorer):
         """As the reader does; then each answer that says anything is judged in both orders of the options."""
         scored = self.inner.score(prompts, on_progress)
         places = [place for place, one in enumerate(scored) if studies.without_reasoning(one.answer).strip()]
-        shown = swapping.without_groups([scored[place].answer for place in places], self.rubric.neutral)
+        shown = findings.without_groups([scored[place].answer for place in places], self.rubric.neutral)
         requests = [
             judged_prompt(self.rubric, f"{prompts[place].prompt_id}/judged/t{trial}", text, trial)
             for trial in range(1, READINGS + 1)
@@ -283,7 +283,7 @@ class ToneReader:
         if not count or refused:
             nothing = dict.fromkeys(("neutral", "source", "length", *shares), math.nan)
             return math.nan, {"unanswered": 1.0, "refused": float(refused), "said_other": 1.0, **nothing}
-        texts = [said, *swapping.without_groups([said], {}), studies.turns(prompt.text)[-1]["content"]]
+        texts = [said, *findings.without_groups([said], {}), studies.turns(prompt.text)[-1]["content"]]
         read = self.classifier.score([replace(prompt, text=one) for one in texts])
         score, neutral, source = (one.score for one in read)
         known = {"neutral": neutral, "source": source, "length": math.log(count), **shares}

@@ -34,4 +34,4 @@ from .resolvers import (
     load_resolver as load_resolver,
     windows as windows,
 )
-from .swapper import MODES as MODES, Swapped as Swapped, Swapper as Swapper, without_groups as without_groups
+from .swapper import MODES as MODES, Swapped as Swapped, Swapper as Swapper

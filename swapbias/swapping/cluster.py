@@ -18,9 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from swapbias.errors import UsageError, first_line, library_versions, need
+from swapbias.errors import UsageError, first_line, library_versions, need, notes_read, safe_message
 from swapbias.models import option, validated
-from swapbias.privacy import notes_read, safe_message
 
 Part = Mapping[str, Any]  # names and numbers, as JSON has them; ``name`` is unique, ``rows`` is its size
 Result = Mapping[str, Any]

@@ -44,8 +44,6 @@ BATCH_ROWS = 2000
 _COUNTS = "swapbias"  # key of a part's own counts in its Parquet metadata
 _PLANNED = ".planned"  # folder of rows that wait for a worker
 _WARNING = "\nThese rows come from credentialed data: they must not be published, uploaded or sent to an API.\n"
-
-
 FILE_MODES = (*MODES, "augment", "pairs")
 COUNTED = ("swapbias_replaced", "swapbias_specific")
 DOUBT = "swapbias_doubt"  # with whose="patient", as the next ones

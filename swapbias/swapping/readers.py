@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as kinds
 
-from swapbias.errors import UsageError, first_line
+from swapbias.errors import UsageError, first_line, notes_read
 from swapbias.files import check_regular, parse_json
 from swapbias.models import configure_http
-from swapbias.privacy import is_mimic_columns, is_mimic_name, notes_read
+from swapbias.privacy import is_mimic_columns, is_mimic_name
 from swapbias.studies import shown_names, strict_rows
 
 Batches = Iterator[tuple[pa.RecordBatch, int]]  # rows, and how many bytes of the file are read by now

@@ -2,9 +2,8 @@
 
 import hashlib
 import json
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -297,33 +296,3 @@ def _blocks(texts: pa.ChunkedArray) -> Iterator[tuple[pa.Array, bytes, Ints]]:
         buffer = padded(memoryview(values)[first:last] if values is not None else b"")
         yield whole.slice(start, end - start), buffer, offsets[start : end + 1] - first
         start = end
-
-
-# --- texts without the group: the further words of a slot --------------------------------------------
-
-
-def without_groups(texts: Sequence[str], words: Mapping[str, str]) -> list[str]:
-    """The texts neutralised by ``Swapper.neutralise``, and before it every one of these words by what stands for it.
-
-    Words are whole ones, in any case, with a blank or a hyphen between their parts; the article before one becomes
-    "a", which would tell an African American from a White person.
-
-    >>> without_groups(["Mary is an African-American woman. I trust her."], {"Mary": "[name]", "African American": "[race]"})
-    ['[name] is a [race] person. I trust them.']
-    """  # noqa: E501
-    stands = {_plain(word): other for word, other in words.items()}
-    if stands:
-        longest = sorted(stands, key=lambda one: (-len(one), one))
-        named = "|".join(re.escape(word).replace(r"\ ", r"[\s-]+") for word in longest)
-        whole = re.compile(rf"(?<!\w)(?:(a)n?\s+)?({named})(?!\w)", re.IGNORECASE)
-        texts = [
-            whole.sub(lambda one: (f"{one[1]} " if one[1] else "") + stands[_plain(one[2])], text) for text in texts
-        ]
-    return _built_in().neutralise(texts)
-
-
-_built_in = cache(Swapper)
-
-
-def _plain(word: str) -> str:
-    return " ".join(re.split(r"[\s-]+", word.lower()))

@@ -6,8 +6,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from swapbias.errors import forget_notes, log_traceback, notes_read, safe_message
 from swapbias.models.clinical.phenotype import explain_pair
-from swapbias.privacy import forget_notes, log_traceback, notes_read, safe_message
 from swapbias.swapping import Swapper
 from tests.cli.test_cli import swapbias
 from tests.privacy.test_gate import written

@@ -142,7 +142,7 @@ def test_a_bias_of_the_judge_vanishes_with_the_group(monkeypatch):
 
     without = judged_gap(audited(blind(3), biased)[1]).estimate
     assert without.ci_low < 0 < without.ci_high
-    monkeypatch.setattr(judging, "swapping", SimpleNamespace(without_groups=lambda texts, words: list(texts)))
+    monkeypatch.setattr(judging, "findings", SimpleNamespace(without_groups=lambda texts, words: list(texts)))
     known = judged_gap(audited(blind(3), biased)[1]).estimate
     # Of a woman's answers six in ten are near, all of which name her.
     assert 0.2 < known.ci_low < 0.6 < known.ci_high

@@ -13,8 +13,8 @@ from datasets import Dataset
 from hypothesis import given, settings, strategies as st
 
 from swapbias.errors import UsageError
+from swapbias.findings import without_groups
 from swapbias.studies import config_rows, load_study
-from swapbias.swapping import without_groups
 from swapbias.swapping.decisions import ALWAYS, is_pronoun
 from swapbias.swapping.grammar import log_odds_of_his
 from swapbias.swapping.matches import Matcher, padded
