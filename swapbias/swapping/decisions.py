@@ -115,17 +115,13 @@ def as_written(term: Term, written: str, target: str) -> str:
 
 @dataclass(slots=True)
 class Edits:
-    """What is replaced in a block.
+    """What is replaced in a block."""
 
-    Attributes:
-        places: in order, (6, n): where it begins and ends (bytes), the number of the new word, the row of the text,
-            the side (-1, 1; 0 of both), and the term (-1: a verb or an article).
-        words: that stand in. counts: "he -> she": times.
-    """
-
+    # In order, (6, n): where it begins and ends (bytes), the number of the new word, the row of the text, the side
+    # (-1, 1; 0 of both), and the term (-1: a verb or an article).
     places: Ints
-    words: list[bytes]
-    counts: Counter[str]
+    words: list[bytes]  # that stand in
+    counts: Counter[str]  # "he -> she": times
 
 
 _APOSTROPHES = (b"'", "’".encode())

@@ -77,6 +77,7 @@ def sentences(text: bytes) -> tuple[int, ...]:
 # --- the note ---------------------------------------------------------------------------------------------
 
 _HEAD = 400  # bytes
+_GROWN = 37  # years; mothers of patients are younger at times, and children are described in up to 36 months
 
 
 @lru_cache(maxsize=64)
@@ -87,6 +88,13 @@ def is_infant(head: bytes) -> bool:
     return bool(byte_pattern("newborn_note").search(head)) or bool(
         byte_pattern("infant_note").search(head) and not byte_pattern("maternal").search(head)
     )
+
+
+@lru_cache(maxsize=64)
+def is_adult(head: bytes) -> bool:
+    """Whether the first age that a note tells is that of a grown person."""
+    found = byte_pattern("first_age").search(head)
+    return bool(found and int(found.group(1)) >= _GROWN and not is_infant(head))
 
 
 @dataclass(slots=True)
@@ -135,7 +143,11 @@ def both(side: int, before: bytes, after: bytes) -> bool:
 
 FACTS: Mapping[str, Callable[[Word], bool]] = {  # by their names in rules
     "newborn": lambda word: is_infant(word.row.head),
+    "grown": lambda word: is_adult(word.row.head),
     "paired": lambda word: both(word.side, word.before, word.after),
+    "led": lambda word: bool(  # somebody is named in its sentence
+        byte_pattern("somebody_named").search(word.before, max((0, *sentences(word.before))))
+    ),
     "first": lambda word: not word.row.surname or not word.surname,  # no other name of the patient's was read
     "namesake": lambda word: bool(word.surname) and word.surname == word.row.surname,
     "stranger": lambda word: word.surname in word.row.strangers and word.surname != word.row.surname,

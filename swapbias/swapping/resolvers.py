@@ -36,15 +36,10 @@ class MarkedNote:
 
 
 class Resolver(Protocol):
-    """Says whose the gendered words of notes are, in place of the rules.
+    """Says whose the gendered words of notes are, in place of the rules."""
 
-    Attributes:
-        name: in manifests.
-        sends_text: True if notes leave this machine and services that the user declared as their own.
-    """
-
-    name: str
-    sends_text: bool
+    name: str  # in manifests
+    sends_text: bool  # True if notes leave this machine and services that the user declared as their own
 
     def whose(self, notes: Sequence[MarkedNote]) -> list[list[str] | None]:
         """Of each note the class (``CLASSES``) of each word, in order; None where no answer can be read."""
@@ -181,9 +176,6 @@ def windows(tokenizer: Any, note: MarkedNote, limit: int) -> list[tuple[dict[str
             inputs["token_type_ids"] = [int(word is not None) for word in words]
         found.append((inputs, words))
     return found
-
-
-# --- in place of the rules ----------------------------------------------------------------------------------
 
 
 def resolve(

@@ -42,7 +42,7 @@ MODES = ("swap", "neutralise")
 _GENDERED = frozenset({"he", "she", "they", "xe", "ze", "male", "female", "man", "woman", "men", "women", "mother"})
 _BLOCK = 1 << 21  # bytes of text worked on at once: what is made of them stays in the processor's cache
 _FREED = 31 << 20  # bytes; glibc heeds no more than 32 MB
-RULES = "9"  # raised with any change of rules that changes results
+RULES = "8"  # raised with any change of rules that changes results
 
 
 @dataclass(frozen=True, slots=True)
