@@ -97,10 +97,9 @@ def test_a_paper_gets_text_in_truetype_no_date_and_the_same_bytes_again():
         assert b"/CIDFontType2" in pdf  # TrueType
         assert b"CreationDate" not in pdf
         assert float(re.search(rb"/MediaBox \[ 0 0 ([\d.]+)", pdf)[1]) / 72 < 7.3
-    assert draw_figures(rq1_findings(), "pdf") == papers
-    for kind in FORMATS[1:]:
+    for kind in FORMATS:
         assert (drawings := draw_figures(rq1_findings()[-3:], kind)) == draw_figures(rq1_findings()[-3:], kind)
-        assert all(b"<text" in one or kind == "png" for one in drawings.values())
+        assert all(b"<text" in one or kind != "svg" for one in drawings.values())
 
 
 def test_a_dollar_in_a_name_is_a_dollar():
