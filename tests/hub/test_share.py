@@ -223,6 +223,7 @@ def test_the_own_card_gets_a_section_and_keeps_every_other_byte(models, run):
     card = held["README.md"].decode()
     assert "## Bias audit" in card
     assert "−10.0 points" in card  # by hand: .5 minus .6 in every pair that differs
+    assert " with the prompts of this study." in card
     assert "value: 0.9\n" in held[EVAL].decode()  # by hand: 1 - |-.1|, higher is fairer
     assert held["model.safetensors"] == b"w"
     assert without_section(card) == README
