@@ -356,12 +356,10 @@ class Push:
         now = hub.existing_state(self.repo)
         if now.private != self.private or (self.there is None and not is_new(hub, now)):
             raise UsageError(f"Somebody changed {self.repo.name} in between. Look at it, and run the command again.")
-        change, commit, url = self.change, (self.there or now).commit, self.url
-        if self.there is None:  # the Hub puts files of its own into a new repository
-            change = Change(change.write, difference(now, change.write).delete)
-        if change:
+        commit, url = (self.there or now).commit, self.url
+        if self.change:
             text = self.description
-            made = hub.commit(self.repo, change, self.title, parent=commit, description=text, never=never)
+            made = hub.commit(self.repo, self.change, self.title, parent=commit, description=text, never=never)
             page = hub.url(self.repo, commit=made.oid) if self.repo.kind == "dataset" else made.commit_url
             commit, url = made.oid, made.pr_url or page
         if self.tag:
