@@ -352,10 +352,11 @@ def _planned(folder: Path, go_on: Callable[..., Any], quiet: Any) -> None:
 
 def _cards() -> Iterator[Target]:
     from swapbias.hub import shared_runs as eval_results
-    from swapbias.hub.cards import decode, load, markdown, replaced, split, visible, with_keys
+    from swapbias.hub.cards import load, markdown, replaced, split, visible, with_keys
+    from swapbias.studies import decoded
 
     def card(content: bytes) -> None:
-        text = decode(content, "README.md")
+        text = decoded("README.md", content, "utf-8")
         parts = split(text)
         load(parts.header, "README.md")
         with_keys(text, {"tags": ["a", "swapbias"], "swapbias": {"run": 1}}, where="README.md")
@@ -470,14 +471,14 @@ def _chat(place: Path) -> Iterator[Target]:
 
 def _models(place: Path) -> Iterator[Target]:
     from swapbias.models import is_callable, model_kind
-    from swapbias.models.loading import is_bow
+    from swapbias.models.loading import is_saved
 
     def config(path: Path) -> None:
         is_callable(str(path.parent))
         model_kind(str(path.parent))
 
     def record(path: Path) -> None:
-        is_bow(path.parent), is_callable(str(path.parent))
+        is_saved(str(path.parent)), is_callable(str(path.parent))
 
     (place / "code").mkdir(exist_ok=True)
     (place / "model").mkdir(exist_ok=True)
