@@ -118,16 +118,13 @@ def test_a_fault_comes_at_its_step(tmp_path):
     """A file written whole takes five: opened, opened again, flushed, renamed, its temporary file looked for."""
     place = tmp_path / "run"
     place.mkdir()
-    assert lived(place, KILL, 0) == 0
-    steps = int((tmp_path / "steps").read_text())
-    assert steps == 10
-    assert {one.name for one in place.iterdir()} == {"a", "b"}
-    for path in place.iterdir():
-        path.unlink()
     assert lived(place, KILL, 4) == signal.SIGKILL  # before the first file has its name
     assert [one.suffix for one in place.iterdir()] == [".tmp"]
     assert lived(place, FULL, 9) == errno.ENOSPC
     assert {one.name for one in place.iterdir() if one.suffix != ".tmp"} == {"a"}
+    assert lived(place, KILL, 0) == 0
+    assert (tmp_path / "steps").read_text() == "10"
+    assert {one.name for one in place.iterdir() if one.suffix != ".tmp"} == {"a", "b"}
     assert lived(place, TORN, 8) == signal.SIGKILL
     assert sorted(one.stat().st_size for one in place.glob(".b*.tmp")) == [len(b"content") // 2]
     assert lived(place, CLOCK, 1) == 0

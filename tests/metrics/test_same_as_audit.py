@@ -27,18 +27,13 @@ SCORES = RNG.uniform(size=2 * PAIRS)
 SCORES[7] = math.nan
 ROWS = pd.DataFrame(
     {
-        **dict.fromkeys(PROMPT_COLUMNS, ""),
-        "pair_id": IDS,
-        "group": ["f", "m"] * PAIRS,
-        "condition": [f"c{number // 2 % 5}" for number in range(2 * PAIRS)],
+        **dict.fromkeys(PROMPT_COLUMNS, ""), "experiment": "tiny", "model_id": "m", "pair_id": IDS,
+        "group": ["f", "m"] * PAIRS, "condition": [f"c{number // 2 % 5}" for number in range(2 * PAIRS)],
         "label": np.repeat(RNG.choice(["positive", "negative"], PAIRS), 2),
-        "answer": RNG.choice(["f", "m", ""], 2 * PAIRS),
-        "experiment": "tiny",
-        "model_id": "m",
-        "score": SCORES,
+        "answer": RNG.choice(["f", "m", ""], 2 * PAIRS), "score": SCORES,
         "predicted": np.where(np.isnan(SCORES), math.nan, SCORES > 0.5),
     }
-)
+)  # fmt: skip
 SIDES = {"groups": ROWS["group"].tolist(), "reference_group": "m"}
 DESIGN = {"random": {"condition": "conditions"}}
 CLUSTERS = {"cluster_ids": {"conditions": ROWS["condition"].tolist()}}
