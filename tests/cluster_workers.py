@@ -40,9 +40,3 @@ def positive(texts):
 
 def failing(texts):
     return [0.5 for _ in texts[1:]]
-
-
-def slowly(texts):
-    """The same, so that there is time to kill who reads with it."""
-    time.sleep(0.02)
-    return positive(texts)

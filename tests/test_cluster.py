@@ -16,11 +16,8 @@ from pandas.testing import assert_frame_equal
 
 from swapbias.errors import MissingExtraError, UsageError
 from swapbias.outcome import audit
-from swapbias.runs import audit_several
-from swapbias.runs.audit import resume, start
-from swapbias.runs.plan import Settings
-from swapbias.swapping import Job, cluster as workers, swap_files
-from swapbias.swapping.cluster import LOCAL, Engine, worker_pool
+from swapbias.runs import Settings, audit_several, resume, start
+from swapbias.swapping import LOCAL, Engine, Job, cluster as workers, swap_files, worker_pool
 from tests import cluster_workers, tiny
 from tests.conftest import QUIET, ROOT
 from tests.privacy.test_quoting import MODULE, OWN, SECRET
@@ -40,11 +37,7 @@ def squares(folder, engine, count, *, maker="slow", **more):
 
 
 def assert_same(found, expected):
-    """The same files with the same bytes; numbers with a point may differ by rounding.
-
-    Matrix products of two processes are equal to rounding only: a library may add in another order where memory is
-    aligned otherwise.
-    """
+    """The same files with the same bytes; numbers with a point may differ by rounding, as sums in other orders do."""
     assert found.keys() == expected.keys()
     for name, text in found.items():
         assert NUMBER.sub(b"#", text) == NUMBER.sub(b"#", expected[name]), name
@@ -71,11 +64,11 @@ def test_an_engine_that_cannot_be_meant_is_refused(engine, told):
 
 
 def test_what_an_engine_cannot_do_is_one_sentence(monkeypatch, tmp_path):
-    with monkeypatch.context() as patch:
-        patch.setattr("swapbias.errors.find_spec", lambda name: None)
-        with pytest.raises(MissingExtraError, match=r"Install with pip install 'swapbias\[ray\]'\."):
-            Engine(name="ray").check()
     LOCAL.check()
+    monkeypatch.setattr("swapbias.errors.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"Install with pip install 'swapbias\[ray\]'\."):
+        Engine(name="ray").check()
+    monkeypatch.undo()
     monkeypatch.setattr(workers, "need", lambda what, *names, extra: None)
     with pytest.raises(UsageError, match=r"^toy is in memory, where workers cannot"):
         audit(lambda texts: [0.5] * len(texts), "occupation_sentiment:control", name="toy", engine="ray")
@@ -226,7 +219,6 @@ import sys, ray
 from pathlib import Path
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
-from swapbias.models.classifier import CallableScorer
 from swapbias.swapping.cluster import Engine
 quiet = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
 settings = Settings(model=sys.argv[3], studies=("occupation_sentiment:sentences",), wordings=True)

@@ -129,6 +129,7 @@ def save_classifier(folder, labels, **settings):
     from transformers import BertConfig, BertForSequenceClassification
 
     torch.manual_seed(0)
+    folder.mkdir(exist_ok=True)
     tokenizer = _wordpiece(folder)
     named = {"id2label": dict(enumerate(labels)), "label2id": {name: index for index, name in enumerate(labels)}}
     config = BertConfig(vocab_size=len(tokenizer), **named, **BERT, **SPREAD, **settings)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 
 import pandas as pd
 import pytest
@@ -10,11 +11,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import swapbias
 from swapbias.errors import UsageError
-from swapbias.models.auto import load_scorer
-from swapbias.models.base import LoadOptions
-from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
-from swapbias.studies.study import Candidate
+from swapbias.models import LoadOptions, load_scorer
+from swapbias.studies import Candidate, as_prompts, config_rows, load_lexicon
 from tests import tiny
+from tests.models.engine.test_loglikelihood import plainly
 from tests.scoring import read_as
 
 
@@ -23,17 +23,15 @@ def folder(tmp_path_factory):
     return tiny.save_causal(tmp_path_factory.mktemp("causal") / "gpt")
 
 
+@cache
+def read(folder):
+    return AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).eval()
+
+
 def slow(folder, text, before=()):
     """Token by token: the log-probability of each next token given all before it."""
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(folder).eval()
-    ids = [*before, *tokenizer(text)["input_ids"]]
-    total = 0.0
-    for end in range(1, len(ids)):
-        with torch.no_grad():
-            logits = model(torch.tensor([ids[:end]])).logits[0, -1]
-        total += float(torch.log_softmax(logits, dim=-1)[ids[end]])
-    return total
+    tokenizer, model = read(folder)
+    return plainly(model, [*before, *tokenizer(text)["input_ids"]], 1)
 
 
 def test_log_probabilities_equal_the_slow_definition_whatever_the_batch(folder):
@@ -83,17 +81,11 @@ def test_texts_up_to_the_limit_of_the_model_are_read_and_longer_ones_are_not(tmp
     assert found[longest] == pytest.approx(slow(tmp_path / "short", texts[longest]), abs=1e-4)
 
 
-def clerks(name):
+def clerks():
     """Own prompts: a pair whose texts begin with another word each."""
-    return pd.DataFrame(
-        [
-            {"pair": str(pair), "group": group, "text": f"{who} is a {name}."}
-            for pair, (she, he) in enumerate(
-                (("She", "He"), ("Mary", "John"), ("Anne Marie", "Jo"), ("A woman", "A man"))
-            )
-            for group, who in (("female", she), ("male", he))
-        ]
-    )
+    who = ["She", "He", "Mary", "John", "Anne Marie", "Jo", "A woman", "A man"]
+    texts = [f"{one} is a clerk." for one in who]
+    return pd.DataFrame({"pair": [*"00112233"], "group": ["female", "male"] * 4, "text": texts})
 
 
 @pytest.mark.parametrize("named", [{"bos_token": "<s>", "eos_token": "</s>"}, {"eos_token": "</s>"}])
@@ -103,7 +95,7 @@ def test_the_first_token_is_scored_after_bos_or_eos_where_a_tokenizer_adds_none(
     tokenizer = AutoTokenizer.from_pretrained(folder)
     begin = tokenizer.convert_tokens_to_ids(named.get("bos_token", "</s>"))
     assert tokenizer("He")["input_ids"][0] != begin
-    prompts = clerks("clerk")
+    prompts = clerks()
     model = AutoModelForCausalLM.from_pretrained(folder) if loaded else str(folder)
     more = {"tokenizer": tokenizer} if loaded else {}
     run = swapbias.audit(model, prompts=prompts, reference="male", progress=False, **more)
@@ -117,7 +109,7 @@ def test_the_first_token_is_scored_after_bos_or_eos_where_a_tokenizer_adds_none(
 
 def test_pairs_that_differ_in_a_first_token_without_a_probability_are_refused(tmp_path):
     folder = tiny.save_unmarked(tmp_path, pad_token="<pad>")
-    prompts = clerks("clerk")
+    prompts = clerks()
     with pytest.raises(UsageError, match=r"neither a BOS nor an EOS token.*pairs differ in it"):
         swapbias.audit(str(folder), prompts=prompts, reference="male", progress=False)
     alike = prompts.assign(text="Then " + prompts["text"])

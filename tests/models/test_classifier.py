@@ -1,18 +1,23 @@
-"""Sentiment systems of each kind: transformers classifiers, callables, VADER."""
+"""Sentiment systems of each kind: heads of transformers classifiers, callables, VADER."""
 
+import json
 import math
 
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+import transformers
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
+import swapbias
 from swapbias.errors import UsageError
-from swapbias.models.auto import load_scorer
-from swapbias.models.base import LoadOptions
+from swapbias.models import LoadOptions, load_scorer
+from swapbias.models.base import RAW
 from swapbias.models.classifier import CallableScorer, VaderScorer
-from swapbias.studies.catalogue import as_prompts, config_rows
+from swapbias.models.clinical.phenotype import load_phenotype_classifier
+from swapbias.studies import Prompt, as_prompts, config_rows
 from tests import tiny
+from tests.cli.test_cli import swapbias as command
 from tests.scoring import read_as
 
 PROMPTS = as_prompts(config_rows("occupation_sentiment", "sentences"))[::37]
@@ -30,14 +35,6 @@ def test_a_classifier_gives_the_probability_of_its_positive_label(labels, tmp_pa
             p = torch.softmax(model(**tokenizer(prompt.text, return_tensors="pt")).logits[0], dim=-1)
         assert one.score == pytest.approx(float(p[column]), abs=1e-5)
         assert one.answer == labels[int(p.argmax())]
-
-
-@pytest.mark.parametrize("name", ["math:sqrt", "builtins:len"])
-def test_a_function_that_is_built_in_has_no_file_and_is_called_all_the_same(name):
-    scorer = CallableScorer.load(name)
-    assert "sha256" not in scorer.identity
-    with pytest.raises(ValueError, match=rf"{name} (raised TypeError|returned shape \(\))"):
-        scorer.score(PROMPTS)
 
 
 def test_labels_without_meaning_are_asked_about_once(tmp_path):
@@ -96,14 +93,159 @@ def test_a_callable_is_found_in_the_current_folder(tmp_path, monkeypatch):
     ):
         with pytest.raises(UsageError, match=sentence):
             load_scorer(name)
+    scorer = CallableScorer.load("math:sqrt")  # what is built in has no file
+    assert "sha256" not in scorer.identity
+    with pytest.raises(ValueError, match="math:sqrt raised TypeError"):
+        scorer.score(PROMPTS)
 
 
 def test_vader_is_moved_to_zero_and_one():
-    row = PROMPTS[0].row()
-    good, bad, plain = (
-        as_prompts([{**row, "text": text}])[0] for text in ("He is great.", "He is horrible.", "He is a clerk.")
-    )
-    scored = VaderScorer().score([good, bad, plain])
+    texts = ("He is great.", "He is horrible.", "He is a clerk.")
+    scored = VaderScorer().score([Prompt(text=text) for text in texts])
     assert scored[0].score > 0.5 > scored[1].score
     assert scored[2].score == 0.5  # no word of the sentence is in its lexicon: exactly neutral
     assert [one.answer for one in scored] == ["positive", "negative", "neutral"]
+
+
+# Heads: read as ``transformers.pipeline`` reads them, and asked about where it would guess.
+
+ONE, THREE = ["LABEL_0"], ["negative", "neutral", "positive"]
+MULTI, REGRESSION = {"problem_type": "multi_label_classification"}, {"problem_type": "regression"}
+HEADS = [
+    (["NEGATIVE", "POSITIVE"], {}, None, "POSITIVE"), (THREE, MULTI, None, "positive"),
+    (ONE, MULTI, None, "LABEL_0"), (ONE, {}, "classifier", "LABEL_0"), (ONE, REGRESSION, None, "LABEL_0"),
+    (THREE, REGRESSION, None, "positive"),
+]  # fmt: skip
+
+
+def of_pipeline(made, label):
+    """The score of a label in each prompt, one text at a time."""
+    told = [made(prompt.text, top_k=None) for prompt in PROMPTS]
+    return [next(one["score"] for one in each if one["label"] == label) for each in told]
+
+
+def scores(scorer):
+    return [one.score for one in scorer.score(PROMPTS)]
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+@pytest.mark.parametrize(("labels", "settings", "kind", "label"), HEADS)
+def test_a_head_says_what_its_pipeline_says(labels, settings, kind, label, loaded, tmp_path):
+    folder = str(tiny.save_classifier(tmp_path, labels, **settings))
+    made = pipeline("text-classification", model=folder)
+    scorer = load_scorer(made if loaded else folder, kind=kind)
+    assert scores(scorer) == pytest.approx(of_pipeline(made, label), rel=1e-5, abs=1e-5)
+    raw = settings == REGRESSION
+    assert (scorer.kind, scorer.unit == RAW) == ("regression" if raw else "classifier", raw)
+
+
+@pytest.mark.parametrize("function", ["sigmoid", "softmax", "none"])
+def test_a_pipeline_that_says_what_it_applies_is_read_so(function, tmp_path):
+    folder = str(tiny.save_classifier(tmp_path, ["NEGATIVE", "POSITIVE"]))
+    made = pipeline("text-classification", model=folder, function_to_apply=function)
+    scorer = load_scorer(made)
+    assert scores(scorer) == pytest.approx(of_pipeline(made, "POSITIVE"), abs=1e-5)
+    assert scorer.kind == ("regression" if function == "none" else "classifier")
+
+
+def test_softmax_of_one_logit_and_a_raw_score_where_a_label_is_needed_are_refused(tmp_path):
+    folder = str(tiny.save_classifier(tmp_path, ONE))
+    made = pipeline("text-classification", model=folder, function_to_apply="softmax")
+    with pytest.raises(UsageError, match="applies softmax to one logit: 1 for every text"):
+        swapbias.audit(made, "occupation_sentiment", progress=False)
+    made = pipeline("text-classification", model=str(tiny.save_classifier(tmp_path, ONE, **REGRESSION)))
+    with pytest.raises(UsageError, match=r"needs a label, and .* gives a raw score"):
+        swapbias.audit(made, "social_distance", progress=False)
+
+
+def test_one_logit_is_the_probability_of_its_label_or_of_the_other(tmp_path):
+    folder = str(tiny.save_classifier(tmp_path, ["toxic"]))
+    with pytest.raises(UsageError, match=r"\['toxic', 'not toxic'\].*Pass positive_label"):
+        load_scorer(folder, kind="classifier")
+    toxic, kind_ones = (
+        load_scorer(folder, kind="classifier", options=LoadOptions(positive_label=name))
+        for name in ("toxic", "not toxic")
+    )
+    assert scores(kind_ones) == pytest.approx([1 - one for one in scores(toxic)], abs=1e-6)
+    assert toxic.negative_label == "not toxic"
+    assert {one.answer for one in toxic.score(PROMPTS)} <= {"toxic", "not toxic"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "sentence"),
+    [
+        ({}, None, r"model gives one number for a text.*regression.*classifier"),
+        (REGRESSION, "classifier", r"is of kind \w+, not classifier"), (MULTI, "regression", "not regression"),
+    ],
+)  # fmt: skip
+def test_a_head_that_could_be_either_and_a_kind_that_it_is_not_are_refused(settings, kind, sentence, tmp_path):
+    folder = str(tiny.save_classifier(tmp_path / "model", ONE, **settings))
+    for model in (folder, pipeline("text-classification", model=folder)):
+        with pytest.raises(UsageError, match=sentence):
+            swapbias.audit(model, "occupation_sentiment:control", kind=kind, progress=False)
+
+
+def test_a_raw_score_has_its_own_unit_and_no_margin_and_is_repeated_from_its_manifest(tmp_path):
+    folder = str(tiny.save_classifier(tmp_path / "model", ONE))
+    run = swapbias.audit(
+        folder, "occupation_sentiment:control", kind="regression", out=tmp_path / "run", progress=False
+    )
+    found = run.primary.iloc[0]
+    items = run.items("occupation_sentiment")
+    assert items["score"].nunique() > 2
+    assert (items["score"].min() < 0) or (items["score"].max() > 1)  # no probability
+    assert found["unit"] == RAW
+    assert all(math.isnan(one.margin) for one in run.found if one.primary)
+    assert f" {RAW}" in str(run)
+    assert " points" not in str(run)
+    with pytest.raises(UsageError, match="no gap in a unit with a range"):
+        run.assert_below(0.05)
+    probability = swapbias.audit(folder, "occupation_sentiment:control", kind="classifier", progress=False)
+    with pytest.raises(UsageError, match="no experiment in common"):
+        run.compare(probability)
+    manifest = tmp_path / "run" / "manifest.json"
+    assert json.loads(manifest.read_text())["settings"]["kind"] == "regression"
+    done = command("audit", manifest, "--out", tmp_path / "again", "--no-cache")
+    assert done.returncode == 0, done.stderr
+    again = swapbias.Audit.open(tmp_path / "again")
+    assert again.items("occupation_sentiment")["score"].tolist() == pytest.approx(items["score"].tolist(), abs=1e-5)
+    assert run.compare(tmp_path / "again")["unit"].unique().tolist() == [RAW]
+
+
+def test_a_phenotype_needs_a_probability(tmp_path):
+    for name, settings in (("one", {}), ("raw", REGRESSION)):
+        tiny.save_classifier(tmp_path / name, ONE, **settings)
+    told = load_phenotype_classifier(str(tmp_path / "one"), options=LoadOptions()).score(PROMPTS)
+    made = pipeline("text-classification", model=str(tmp_path / "one"))
+    assert [one.score for one in told] == pytest.approx(of_pipeline(made, "LABEL_0"), abs=1e-5)
+    with pytest.raises(UsageError, match="raw gives a raw score, expected a probability"):
+        load_phenotype_classifier(str(tmp_path / "raw"), options=LoadOptions())
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_a_classifier_without_a_padding_token_is_read(loaded, tmp_path):
+    folder = str(tiny.save_unmarked(tmp_path, head="GPT2ForSequenceClassification", eos_token="</s>"))
+    made = pipeline("text-classification", model=folder)
+    assert made.model.config.pad_token_id is None
+    options = LoadOptions(positive_label="LABEL_1")
+    scorer = load_scorer(made if loaded else folder, options=options)
+    assert scores(scorer) == pytest.approx(of_pipeline(made, "LABEL_1"), abs=1e-5)
+
+
+@pytest.mark.parametrize("family", ["Data2VecText", "XLMRobertaXL", "RobertaPreLayerNorm"])
+def test_texts_as_long_as_the_positions_of_a_family_are_scored_and_longer_ones_are_not(family, tmp_path):
+    """RoBERTa and its kin lose the positions up to the padding token: of 66 here 64 are left."""
+    tokenizer = tiny._byte_level(tmp_path)
+    tokenizer.model_max_length = 10_000
+    config = getattr(transformers, f"{family}Config")(
+        vocab_size=len(tokenizer), max_position_embeddings=66, pad_token_id=1, num_labels=2, **tiny.SIZES
+    )
+    getattr(transformers, f"{family}ForSequenceClassification")(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    scorer = load_scorer(str(tmp_path), options=LoadOptions(positive_label="LABEL_1"))
+    cut = [" clerk" * 80]
+    while len(tokenizer(cut[-1])["input_ids"]) > 62:
+        cut.append(cut[-1][:-1])
+    texts = {len(tokenizer(text)["input_ids"]): text for text in cut}
+    found = scorer.score([Prompt(text=texts[count]) for count in (63, 64, 65)])
+    assert [math.isnan(one.score) for one in found] == [False, False, True]

@@ -12,10 +12,11 @@ from transformers import AutoModelForMaskedLM
 from transformers.utils.logging import is_progress_bar_enabled
 
 from swapbias.errors import UsageError
-from swapbias.models import LoadOptions, load_scorer, loading, model_kind
-from swapbias.models.loading import load_model, pick_device
-from swapbias.studies.catalogue import as_prompts, config_rows
+from swapbias.models import LoadOptions, load_model, load_scorer, loading, model_kind
+from swapbias.models.loading import pick_device
+from swapbias.studies import as_prompts, config_rows
 from tests import tiny
+from tests.cli.test_cli import refused, swapbias
 
 PROMPTS = as_prompts(config_rows("gendered_stigma", "rq1"))[:40]
 CPU = LoadOptions(device="cpu")
@@ -107,27 +108,20 @@ def test_shards_tied_weights_and_a_subfolder_are_the_same_model(folder, tmp_path
     assert scorer.identity["sha256"] == loaded(folder).identity["sha256"]
 
 
-@pytest.fixture(scope="module")
-def adapter(folder, tmp_path_factory):
-    """A LoRA adapter of the tiny model with random weights, and the scores of the two merged by hand."""
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # of peft itself
+def test_an_adapter_is_merged_into_its_model(folder, tmp_path):
+    """A LoRA adapter with random weights gives the scores of the two merged by hand."""
     peft = pytest.importorskip("peft", reason="needs peft: pip install peft")
     config = peft.LoraConfig(r=2, target_modules=["query", "value"], init_lora_weights=False)
     with torch.random.fork_rng():
         torch.manual_seed(1)
         model = peft.get_peft_model(AutoModelForMaskedLM.from_pretrained(folder), config)
-    place = tmp_path_factory.mktemp("adapter") / "lora"
+    place, merged = tmp_path / "lora", tmp_path / "merged"
     model.save_pretrained(place)
-    merged = tmp_path_factory.mktemp("merged") / "m"
     shutil.copytree(folder, merged)
     model.merge_and_unload().save_pretrained(merged)
-    return place, scores(loaded(merged))
-
-
-@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # of peft itself
-def test_an_adapter_is_merged_into_its_model(folder, adapter):
-    place, expected = adapter
     scorer = loaded(folder, adapter=str(place))
-    assert scores(scorer) == pytest.approx(expected, abs=1e-6)
+    assert scores(scorer) == pytest.approx(scores(loaded(merged)), abs=1e-6)
     assert scores(scorer) != pytest.approx(scores(loaded(folder)), abs=1e-4)
     assert scorer.identity["adapter"]["name"] == "lora"
     assert len(scorer.identity["adapter"]["sha256"]) == 64
@@ -156,23 +150,16 @@ class ForMaskedLM(BertForMaskedLM):
 """
 
 
-@pytest.fixture
-def own_code(folder, tmp_path, monkeypatch):
-    """A folder whose model is a class of its own, and the file that its code makes."""
+def test_code_of_a_model_runs_only_where_it_is_allowed_and_by_command_with_trust_alone(folder, tmp_path, monkeypatch):
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
     monkeypatch.setattr(sys, "path", list(sys.path))
-    place, marker = tmp_path / "own", tmp_path / "marker"
-    shutil.copytree(folder, place)
+    place, marker = shutil.copytree(folder, tmp_path / "own"), tmp_path / "marker"
     (place / "own.py").write_text(CODE.format(marker=str(marker)))
     config = json.loads((place / "config.json").read_text())
     classes = {"AutoConfig": "own.Config", "AutoModelForMaskedLM": "own.ForMaskedLM"}
     config |= {"model_type": "tiny_own", "architectures": ["ForMaskedLM"], "auto_map": classes}
     (place / "config.json").write_text(json.dumps(config))
-    return place, marker
-
-
-def test_code_of_a_model_runs_only_where_it_is_allowed(folder, own_code):
-    place, marker = own_code
+    refused(swapbias("audit", place, "-M", "trust-remote-code=true", "--dry-run"), 2, "add --trust")
     with pytest.raises(ValueError, match=r"config\.json cannot be read"):
         loaded(place)
     assert not marker.exists()
@@ -180,18 +167,6 @@ def test_code_of_a_model_runs_only_where_it_is_allowed(folder, own_code):
     assert marker.exists()
     assert scores(scorer) == pytest.approx(scores(loaded(folder)), abs=1e-6)
     assert scorer.identity["trust_remote_code"] is True
-
-
-def test_the_command_runs_code_of_a_model_with_trust_alone(own_code):
-    from typer.testing import CliRunner
-
-    from swapbias.cli import app
-
-    place, marker = own_code
-    found = CliRunner().invoke(app, ["audit", str(place), "-M", "trust-remote-code=true", "--dry-run"])
-    assert isinstance(found.exception, UsageError)
-    assert "add --trust" in str(found.exception)
-    assert not marker.exists()
 
 
 def test_loading_leaves_the_process_as_it_was(folder):

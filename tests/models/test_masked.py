@@ -10,11 +10,11 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer, XLNetLMHeadModel
 
-from swapbias.models.auto import load_scorer
-from swapbias.models.masked import THRESHOLD, TOP_K, matched_words
-from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon
-from swapbias.studies.study import Prompt
+from swapbias.models import load_scorer
+from swapbias.models.masked import BEAM, THRESHOLD, TOP_K, matched_words
+from swapbias.studies import Prompt, as_prompts, config_rows, load_lexicon
 from tests import tiny
+from tests.scoring import read_as
 
 
 @pytest.fixture(scope="module", params=sorted(tiny.MODELS))
@@ -22,10 +22,14 @@ def family(request, tmp_path_factory):
     return tiny.save(request.param, tmp_path_factory.mktemp(request.param))
 
 
-def prompts(count=60):
-    rows = config_rows("gendered_stigma", "rq1")
-    step = len(rows) // count
-    return as_prompts(rows[:: step + (step % 3 == 0)])  # never a multiple of three: every group turns up
+def prompts(count=60, config="rq1"):
+    rows = config_rows("gendered_stigma", config)
+    step, groups = len(rows) // count, 3 if config == "rq1" else 2
+    return as_prompts(rows[:: step + (step % groups == 0)])  # never a multiple: every group turns up
+
+
+def is_uncased(tokenizer):
+    return tokenizer.decode(tokenizer("She")["input_ids"], skip_special_tokens=True).strip() == "she"
 
 
 def slow_logits(folder, ids, place):
@@ -48,7 +52,7 @@ def slow_masses(folder, prompt):
     p = torch.softmax(slow_logits(folder, ids, place), dim=-1)
     name, _, label = prompt.lexicon.rpartition("/")
     lexicon = load_lexicon(name)
-    uncased = tokenizer.decode(tokenizer("She")["input_ids"], skip_special_tokens=True).strip() == "she"
+    uncased = is_uncased(tokenizer)
     folded = {word.lower(): group for word, group in lexicon.proper.items()}
 
     def label_of(token):
@@ -116,7 +120,8 @@ def test_matched_mass_has_no_gap_where_a_vocabulary_lost_half_of_the_names_of_on
     more = [word for pair in zip(his[:16:2], his[1:16:2], hers, strict=False) for word in pair]
     scorer.words = [*[f"word{number}" for number in range(20)], "she", "he", *more, *["more"] * 14]
     p = torch.full((1, len(scorer.words)), 1 / 60)
-    found = {prompt.group: one for prompt, (_, one) in zip(prompts(3), scorer._masses(p, asked()), strict=True)}
+    wanted = [(0, prompt, row) for row, prompt in enumerate(prompts(3))]
+    found = {prompt.group: one for prompt, (_, one) in zip(prompts(3), scorer._masses(p, wanted), strict=True)}
     assert len(scorer.words) == 60
     assert found["female"].score - found["male"].score == pytest.approx(-8 / 60)
     assert found["female"].parts["matched_mass"] == pytest.approx(9 / 60)
@@ -124,10 +129,6 @@ def test_matched_mass_has_no_gap_where_a_vocabulary_lost_half_of_the_names_of_on
     assert found["unspecified"].parts["matched_mass"] == pytest.approx(42 / 60)
     assert not matched_words(["a", "b"], np.array([1, 0]), 0).any()
     assert not matched_words(["a", "b"], np.array([0, 0]), 0).any()
-
-
-def asked():
-    return [(0, prompt, row) for row, prompt in enumerate(prompts(3))]
 
 
 def test_top_tokens_are_words_without_space_in_falling_order_and_equal_when_read_again(family):
@@ -188,3 +189,70 @@ def test_a_text_longer_than_the_model_reads_is_nan_and_an_added_token_keeps_it_u
     scorer = load_scorer(str(folder))
     assert scorer.uncased
     assert sum(row["in_vocabulary"] for row in scorer.coverage(words)) == before
+
+
+class SlowPhrases:
+    """Recursive masking, one sequence at a time, depth first, decoded by hand."""
+
+    def __init__(self, folder):
+        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+        self.model = AutoModelForMaskedLM.from_pretrained(folder).eval()
+        proper = load_lexicon("gendered_stigma/rq2").proper
+        folds = is_uncased(self.tokenizer)
+        self.gender = {word.lower(): group for word, group in proper.items()} if folds else dict(proper)
+
+    def top(self, text):
+        ids = self.tokenizer(text.replace("<mask>", self.tokenizer.mask_token), return_tensors="pt")["input_ids"]
+        place = ids[0].tolist().index(self.tokenizer.mask_token_id)
+        with torch.no_grad():
+            top = torch.softmax(self.model(ids).logits[0, place], dim=-1).topk(BEAM)
+        for p, token in zip(top.values.tolist(), top.indices.tolist(), strict=True):
+            if token not in self.tokenizer.all_special_ids and self.tokenizer.decode([token]).strip():
+                yield self.tokenizer.decode([token]).strip(), p
+
+    def masses(self, text):
+        mass = {"female": 0.0, "male": 0.0}
+        for t1, p1 in self.top(text):
+            if t1 in self.gender:
+                mass[self.gender[t1]] += p1
+                continue
+            for t2, p2 in self.top(text.replace("<mask>", f"<mask> {t1}")):
+                if t2 in self.gender:
+                    mass[self.gender[t2]] += p1 * p2
+                    continue
+                for t3, p3 in self.top(text.replace("<mask>", f"{t2} <mask> {t1}")):
+                    if t3 in self.gender:
+                        mass[self.gender[t3]] += p1 * p2 * p3
+        return mass
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"], indirect=True)
+def test_phrases_breadth_first_equal_the_slow_definition(family):
+    slow, asked = SlowPhrases(family), prompts(8, "rq2")
+    scored = read_as(load_scorer(str(family), kind="masked"), "phrases").score(asked)
+    for prompt, one in zip(asked, scored, strict=True):
+        assert one.score == pytest.approx(slow.masses(prompt.text)[prompt.group], abs=1e-6)
+    assert {prompt.group for prompt in asked} == {"female", "male"}
+    assert any(one.score > 0 for one in scored)
+
+
+def test_identical_sequences_run_once(tmp_path, monkeypatch):
+    scorer = read_as(load_scorer(str(tiny.save("bert", tmp_path)), kind="masked"), "phrases")
+    real, ran = scorer.inner.probabilities, []
+    monkeypatch.setattr(scorer.inner, "probabilities", lambda ids: ran.extend(map(tuple, ids)) or real(ids))
+    asked = prompts(8, "rq2")
+    first = scorer.score([*asked, *asked])
+    assert first[: len(asked)] == first[len(asked) :]
+    assert len(ran) == len(set(ran))
+    count = len(ran)
+    assert scorer.score(asked) == first[: len(asked)]
+    assert len(ran) == count
+
+
+def test_a_joined_token_is_written_as_one_word(tmp_path):
+    scorer = read_as(load_scorer(str(tiny.save("bert", tmp_path)), kind="masked"), "phrases")
+    piece, whole = scorer.inner.words.index("##she"), scorer.inner.words.index("woman")
+    assert scorer._phrase(("friend", "school"), piece) == "schoolshe friend"
+    assert scorer._phrase(("friend", "old"), whole) == "old woman friend"
+    assert scorer._phrase(("friend",), whole) == "woman friend"
+    assert scorer._phrase((), whole) == "woman"

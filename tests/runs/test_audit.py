@@ -1,11 +1,13 @@
 """A run from prompts to report: what it writes, how it goes on after a kill, that nothing half is left."""
 
 import csv
+import errno
 import json
 import math
 import re
 import shutil
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
@@ -15,28 +17,19 @@ from types import SimpleNamespace
 import pytest
 from safetensors.torch import load_file
 
+from swapbias.cli.auditing import skipped_note
 from swapbias.cli.finished_runs import figures
 from swapbias.errors import UsageError
 from swapbias.files import cache_dir
-from swapbias.models import calibration as tiny_model
-from swapbias.models.base import LoadOptions
+from swapbias.models import LoadOptions, calibration as tiny_model
 from swapbias.models.masked import MaskedScorer
-from swapbias.runs.audit import resume, start
-from swapbias.runs.plan import Settings, default_folder
-from swapbias.runs.run import Run
-from swapbias.studies.study import PROMPT_COLUMNS
+from swapbias.runs import Run, Settings, audit_several, partial_note, plan_tasks, read_request, resume, start
+from swapbias.runs.plan import default_folder, fingerprints
+from swapbias.runs.run import REQUIRED
+from swapbias.studies import PROMPT_COLUMNS
 from tests import tiny
 
-CALLS = []
-
-
-def sentiment(texts):
-    CALLS.append(len(texts))
-    female = ("She", "girl", "woman", "mother", "daughter", "aunt", "wife", "sister", "lady", "bride")
-    return [0.6 - 0.1 * any(word in text for word in female) * ("er" in text) for text in texts]
-
-
-MODEL = "tests.runs.test_audit:sentiment"
+AUDIT, PLAN = (import_module(f"swapbias.runs.{name}") for name in ("audit", "plan"))  # the first is a function, too
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +40,12 @@ def default_run(tmp_path_factory, calibration, quiet):
 def test_audits_that_begin_in_the_same_second_have_folders_of_their_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     moment = datetime(2026, 1, 2, 3, 4, 5)
-    module = import_module("swapbias.runs.plan")  # the room has a function of that name
-    monkeypatch.setattr(module, "datetime", SimpleNamespace(now=lambda zone: moment))
-    names = []
+    monkeypatch.setattr(PLAN, "datetime", SimpleNamespace(now=lambda zone: moment))
     for _ in range(3):
         default_folder(Settings(model="org/a b")).mkdir(parents=True)
-        names.append(sorted(one.name for one in (tmp_path / "swapbias-runs").iterdir()))
     began = "org-a-b-20260102-030405"
-    assert names[2] == [began, f"{began}-2", f"{began}-3"]
+    made = sorted(one.name for one in (tmp_path / "swapbias-runs").iterdir())
+    assert made == [began, f"{began}-2", f"{began}-3"]
 
 
 def test_no_model_audits_the_calibration_model_and_vader(default_run):
@@ -107,7 +98,7 @@ def test_the_calibration_model_is_small_and_kept(calibration, monkeypatch):
 def test_who_needs_the_calibration_model_at_once_has_it_trained_once(calibration, tmp_path, monkeypatch):
     trained = []
 
-    def train(rows, **_more):
+    def train(rows, *_more):
         trained.append(len(rows))
         time.sleep(0.2)
         return calibration.model, calibration.tokenizer
@@ -122,7 +113,7 @@ def test_who_needs_the_calibration_model_at_once_has_it_trained_once(calibration
 
 
 def test_a_run_has_a_row_per_prompt_findings_in_csv_and_json_alike_and_one_page_that_fetches_nothing(default_run):
-    run, _ = default_run
+    run, found = default_run
     items = run.items("gendered_stigma")
     assert len(items) == 1122
     assert tuple(items.columns) == (
@@ -130,7 +121,6 @@ def test_a_run_has_a_row_per_prompt_findings_in_csv_and_json_alike_and_one_page_
         "model_id", "score", "closed_list_mass", "matched_mass", "answer", "top_tokens",
     )  # fmt: skip
     assert (items["closed_list_mass"] >= items["score"] - 1e-6).all()
-    run, found = default_run
     with (run.folder / "findings.csv").open(newline="", encoding="utf-8") as handle:
         table = list(csv.DictReader(handle))
     results = json.loads((run.folder / "results.json").read_text())["findings"]
@@ -170,12 +160,11 @@ def test_figures_for_papers_are_written_beside_the_run_and_bad_words_are_one_sen
 
 
 def test_a_model_that_does_not_fit_is_skipped_and_the_report_says_so(tmp_path, quiet):
-    run, found = start(
-        Settings(model=str(tiny.save("bert", tmp_path / "model")), limit=40), tmp_path / "run", **quiet
-    )
+    model = str(tiny.save("bert", tmp_path / "model"))
+    run, found = start(Settings(model=model, limit=40), tmp_path / "run", **quiet)
     reasons = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
-    for name in ("sentences", "control"):
-        assert reasons[name] == "it needs a classifier model and model is of kind masked"
+    needed = "it needs a classifier model and model is of kind masked"
+    assert reasons["sentences"] == reasons["control"] == needed
     assert {one.experiment for one in found} == {"rq1", "rq2", "attitude"}  # slow ones as well, in part
     assert "it needs a classifier model" in (run.folder / "report.html").read_text()
 
@@ -200,13 +189,13 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_the_same(tmp_path, quiet, mo
         start(settings, tmp_path / "broken", **quiet)
     assert Run.open(tmp_path / "broken").manifest()["status"] == "running"
     done = sum(calls)
-    monkeypatch.setattr(MaskedScorer, "score", real)
     seen = []
-    monkeypatch.setattr(
-        MaskedScorer, "score", lambda self, prompts, p=None: seen.append(len(prompts)) or real(self, prompts, p)
-    )
+    counted = lambda self, prompts, report=None: seen.append(len(prompts)) or real(self, prompts, report)  # noqa: E731
+    monkeypatch.setattr(MaskedScorer, "score", counted)
+    (tmp_path / "broken" / ".report.html.1.tmp").write_text("half")
     broken, _ = resume(tmp_path / "broken", **quiet)
     assert done + sum(seen) == 1122  # nothing was scored twice
+    assert not list(broken.folder.rglob(".*"))  # what was left behind is removed
     assert broken.items("gendered_stigma").equals(whole.items("gendered_stigma"))
     for name in ("findings.csv", "results.json", "lexicon_coverage.csv"):
         assert (broken.folder / name).read_bytes() == (whole.folder / name).read_bytes()
@@ -232,23 +221,12 @@ def test_a_run_is_not_resumed_on_another_model_other_prompts_or_word_lists(tmp_p
 
 
 def test_a_limit_keeps_whole_pairs_spread_over_the_config(tmp_path, quiet):
-    run, found = start(Settings(model=MODEL, limit=40), tmp_path / "run", **quiet)
+    run, found = start(Settings(model=ONE, limit=40), tmp_path / "run", **quiet)
     items = run.items("occupation_sentiment")
     sentences = items[items["experiment"] == "sentences"]
     assert len(sentences) == 40
     assert sentences["condition"].nunique() == 20
     assert all(one.estimate.n_unscored == 0 for one in found if one.measure == "paired_gap")
-
-
-def test_a_failing_model_leaves_a_run_that_can_go_on(tmp_path, quiet, monkeypatch):
-    monkeypatch.setattr("tests.runs.test_audit.sentiment", lambda texts: [0.5])
-    with pytest.raises(ValueError, match="returned shape"):
-        start(Settings(model=MODEL, limit=40), tmp_path / "run", **quiet)
-    left = [path.name for path in (tmp_path / "run").rglob("*") if path.is_file()]
-    assert left == ["manifest.json"]
-    monkeypatch.undo()
-    run, _ = resume(tmp_path / "run", trust=True, **quiet)
-    assert run.manifest()["status"] == "complete"
 
 
 def test_phrases_sum_to_the_scores(tmp_path, quiet):
@@ -272,11 +250,193 @@ def test_the_same_call_again_loads_no_model_and_other_settings_are_refused(tmp_p
         start(replace(settings, limit=20), tmp_path / "run", **quiet)
 
 
-def test_what_a_killed_run_left_behind_is_removed(tmp_path, quiet):
-    run, _ = start(Settings(model=MODEL, studies=("occupation_sentiment",), limit=40), tmp_path / "run", **quiet)
-    run.write_manifest(run.manifest() | {"status": "running"})
-    (run.folder / ".report.html.1.tmp").write_text("half")
-    (run.folder / ".scores").mkdir()
-    (run.folder / ".scores" / "0.parquet").write_bytes(b"half")
-    resume(run.folder, trust=True, **quiet)
-    assert not list(run.folder.rglob(".*"))
+# Several models in one folder, settings from a file, a run repeated, and what runs where nothing is named.
+
+STUDIES = ("occupation_sentiment:control",)
+ONE, OTHER, BROKEN = (f"tests.runs.test_audit:{name}" for name in ("one", "other", "broken"))
+mended = []
+
+
+def one(texts):
+    return [0.5 + 0.01 * (len(text) % 7) for text in texts]
+
+
+def other(texts):
+    return [0.4 + 0.02 * (len(text) % 5) for text in texts]
+
+
+def broken(texts):
+    return one(texts) if mended else [0.5]
+
+
+def test_each_model_has_a_run_and_all_have_one_comparison(tmp_path, quiet):
+    done = audit_several([ONE, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
+    assert not done.failed
+    assert [run.manifest()["settings"]["model"] for run in done.runs.values()] == [ONE, OTHER]
+    table = (tmp_path / "all/comparison/side_by_side.csv").read_text()
+    assert ONE in table
+    assert OTHER in table
+    page = (tmp_path / "all/comparison/report.html").read_text()
+    linked = re.findall(r'<a href="(\.\./[^"]+)">', page)
+    assert len(linked) == 2
+    assert all((tmp_path / "all/comparison" / one).is_file() for one in linked)
+    assert "Whether" in page or " lies " in page or " gives exactly " in page
+    alone, _ = start(Settings(model=ONE, studies=STUDIES), tmp_path / "alone", **quiet)
+    assert (done.runs[ONE].folder / "findings.csv").read_bytes() == (alone.folder / "findings.csv").read_bytes()
+
+
+def test_a_failed_model_fails_alone_and_is_tried_again(tmp_path, quiet):
+    mended.clear()
+    done = audit_several([ONE, BROKEN, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
+    assert list(done.runs) == [ONE, OTHER]
+    assert list(done.failed) == [BROKEN]
+    assert "returned shape" in done.failed[BROKEN]
+    left = [path.name for path in (tmp_path / "all").rglob("*") if path.is_file() and "broken" in str(path.parent)]
+    assert left == ["manifest.json"]
+    finished = done.runs[ONE].manifest()["finished"]
+    mended.append(True)
+    again = audit_several([ONE, BROKEN, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
+    assert not again.failed
+    assert again.runs[ONE].manifest()["finished"] == finished  # what is done is not done again
+    assert BROKEN in (tmp_path / "all/comparison/side_by_side.csv").read_text()
+    run, _ = resume(again.runs[BROKEN].folder, trust=True, **quiet)  # each is an ordinary run
+    assert run.manifest()["status"] == "complete"
+
+
+def test_a_model_twice_is_refused_and_one_name_has_two_folders(tmp_path, quiet):
+    with pytest.raises(UsageError, match="each once"):
+        audit_several(["vader", "vader"], Settings(), tmp_path / "all", **quiet)
+    assert not (tmp_path / "all").exists()
+    for place in ("a/m", "b/m"):
+        (tmp_path / place).mkdir(parents=True)
+    models = [str(tmp_path / place) for place in ("a/m", "b/m")]
+    done = audit_several(models, Settings(), tmp_path / "all", **quiet)
+    assert "it has no config.json" in done.failed[models[0]]
+    assert "it has no config.json" in done.failed[models[1]]
+
+
+def test_each_of_many_is_loaded_once_and_let_go_before_the_next(tmp_path, quiet, monkeypatch):
+    """Five models: sentences that count them, at most one in memory, none in the next's time."""
+    alive, most, loads = set(), [], []
+
+    class Model:
+        model_id = kind = ""
+
+    def start(settings, place, **how):
+        one = Model()
+        one.itself = one  # as transformers' modules do: only the collector frees it
+        alive.add(weakref.ref(one, alive.discard))
+        most.append(len(alive))
+        loads.append(settings.model)
+        if settings.model == "m3":
+            raise RuntimeError("note text")
+        Run.create(place, {**manifest, "settings": settings.saved()})
+
+    manifest = {key: [] for key in REQUIRED} | {"status": "complete"}
+    monkeypatch.setattr(AUDIT, "start", start)
+    monkeypatch.setattr(AUDIT, "read_run", lambda folder: None)
+    monkeypatch.setattr(AUDIT, "compare_runs", lambda runs: None)
+    monkeypatch.setattr(AUDIT, "write_comparison", lambda folder, compared: None)
+    told, models = [], [f"m{number}" for number in range(5)]
+    shown = {**quiet, "say": told.append}
+    done = audit_several(models, Settings(studies=STUDIES), tmp_path / "all", **shown)
+    assert loads == models
+    assert set(most) == {1}
+    assert told[4 + 1] == "Model 5 of 5: m4."
+    assert done.failed == {"m3": "RuntimeError. Audit it alone to see more."}  # whatever it said may be a note's text
+    assert list(done.runs) == [one for one in models if one != "m3"]
+
+
+def test_a_damaged_file_of_a_finished_run_is_named_and_other_settings_are_refused(tmp_path, quiet):
+    done = audit_several([ONE, OTHER], Settings(studies=STUDIES, limit=8), tmp_path / "all", **quiet)
+    path = done.runs[ONE].folder / "results.json"
+    path.write_bytes(path.read_bytes().replace(b"control", b"contrcl", 1))
+    again = audit_several([ONE, OTHER], Settings(studies=STUDIES, limit=8), done.folder, **quiet)
+    assert "results.json is damaged" in again.failed[ONE]
+    other = audit_several([ONE, OTHER], Settings(studies=STUDIES, limit=4), done.folder, **quiet)
+    assert "was begun with limit 8, now 4" in other.failed[OTHER]
+
+
+def test_a_full_disk_ends_an_audit_of_many(tmp_path, quiet, monkeypatch):
+    def start(settings, place, **how):
+        raise OSError(errno.ENOSPC, "No space left on device", str(place))
+
+    monkeypatch.setattr(AUDIT, "start", start)
+    with pytest.raises(OSError, match="No space"):
+        audit_several([ONE, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
+
+
+def test_a_file_names_models_studies_and_settings(tmp_path):
+    (tmp_path / "mine").mkdir()
+    file = tmp_path / "audit.toml"
+    file.write_text(
+        'models = ["mine", "vader"]\nstudies = ["occupation_sentiment"]\nlimit = 40\nmargin = 1\n'
+        '[load]\nbatch_size = 8\n[chat]\nmodel = "m"\ntrials = 2\n'
+    )
+    models, settings, repeated = read_request(file)
+    assert models == [str(tmp_path / "mine"), "vader"]
+    assert (settings.studies, settings.limit, settings.margin) == (("occupation_sentiment",), 40, 1.0)
+    assert settings.load.batch_size == 8
+    assert settings.saved()["chat"]["trials"] == 2
+    assert repeated is None
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("studys = []", "Unknown setting 'studys'.* Did you mean studies"),
+        ("[load]\ndevise = 1", r"Unknown setting of \[load\].*Did you mean device"),
+        ('limit = "x"', "limit is 'x', expected"),
+        ("models = 3", "expected a list of names"),
+        ("models = [", "cannot be read"),
+    ],
+)
+def test_a_file_that_says_something_else_is_refused(tmp_path, text, part):
+    (tmp_path / "audit.toml").write_text(text)
+    with pytest.raises(ValueError, match=part):
+        read_request(tmp_path / "audit.toml")
+
+
+def test_a_manifest_repeats_its_run_exactly(tmp_path, quiet):
+    first, _ = start(Settings(model=ONE, studies=STUDIES, seed=3), tmp_path / "first", **quiet)
+    models, settings, repeated = read_request(first.folder / "manifest.json")
+    assert (models, settings) == ([ONE], Settings.from_manifest(first.manifest()["settings"]))
+    again, _ = start(settings, tmp_path / "again", expected=repeated, **quiet)
+    for name in ("findings.csv", "items/occupation_sentiment.parquet"):
+        assert (again.folder / name).read_bytes() == (first.folder / name).read_bytes()
+    for name, part in (("corpora", "prompts or word lists"), ("models", "another version")):
+        changed = json.loads(json.dumps(repeated))
+        changed[name][0]["sha256"] = "0" * 64
+        with pytest.raises(UsageError, match=part):
+            start(settings, tmp_path / name, expected=changed, **quiet)
+        assert not (tmp_path / name).exists()
+
+
+def test_a_causal_model_is_audited_out_of_the_box(tmp_path):
+    settings = Settings(model=str(tiny.save_causal(tmp_path / "gpt")))
+    tasks, skipped = plan_tasks(settings)
+    assert {task.experiment.name for task in tasks} == {"odds", "antonyms"}
+    part = next(task for task in tasks if task.experiment.name == "antonyms")
+    assert 0 < part.n_prompts < part.n_available
+    assert part.n_prompts * part.kind.readings["antonyms"].passes <= 8_000
+    assert f"social_distance antonyms ({part.n_prompts} of {part.n_available:,})" in partial_note(tasks)
+    assert "Read all with --study social_distance." in partial_note(tasks)
+    whole, _ = plan_tasks(Settings(model=settings.model, studies=("social_distance",)))  # as it says
+    assert [(task.n_prompts, task.n_available) for task in whole] == [(part.n_available, 0)]
+    entry = next(one for one in fingerprints(tasks) if one["corpus"] == "social_distance")
+    assert (entry["rows"], entry["of"]) == (part.n_prompts, part.n_available)  # for the card
+    told = skipped_note(skipped, {"causal"})
+    assert "3 masked" in told
+    assert told.count("Not run") == 1
+    assert "\n" not in told
+
+
+def test_kind_is_tested_before_cost():
+    _, skipped = plan_tasks(Settings(model="vader"))
+    assert not [one for one in skipped if "many times" in one.reason]
+    skipped = plan_tasks(Settings())[1]
+    reasons = {one.experiment: one.reason for one in skipped}
+    assert "trained for rq1 alone" in reasons["rq2"]  # not "name it", which would not run it
+    for named in {one.reason.partition("run it with --study ")[2] for one in skipped} - {""}:
+        mine = {one.experiment for one in skipped if one.reason.endswith(f" {named}")}
+        assert mine <= {task.experiment.name for task in plan_tasks(Settings(studies=(named,), limit=8))[0]}

@@ -11,17 +11,13 @@ from pathlib import Path
 import pytest
 
 from swapbias.errors import UsageError
-from swapbias.models import masked
-from swapbias.models.auto import load_scorer
-from swapbias.models.base import LoadOptions, Scored
+from swapbias.models import LoadOptions, Scored, load_scorer, masked
 from swapbias.models.clinical import NoteOptions
 from swapbias.models.masked import MaskedScorer
-from swapbias.runs import cache as caching
-from swapbias.runs.audit import start
+from swapbias.runs import Settings, cache as caching, start
 from swapbias.runs.cache import ScoreCache, is_pinned
-from swapbias.runs.plan import Settings
 from swapbias.runs.run import with_scores
-from swapbias.studies.catalogue import as_prompts, config_rows
+from swapbias.studies import as_prompts, config_rows, load_lexicon
 from tests import tiny
 from tests.conftest import ROOT
 from tests.scoring import read_as, score_rows
@@ -33,20 +29,14 @@ ROWS = config_rows("gendered_stigma", "rq1")[:12]
 class Counting:
     """A scorer that looks like a loaded model and knows how many prompts it scored."""
 
-    kind = "masked"
-    unit = "probability"
-    model_id = "counting"
+    kind, unit, model_id = "masked", "probability", "counting"
 
     def __init__(self, scores=None, **identity):
         known = {"architecture": "X", "device": "cpu", "dtype": "float32", "sha256": "a" * 64}
-        self.identity = {**known, **identity}
-        self.scores = scores
-        self.asked = 0
+        self.identity, self.scores, self.asked = {**known, **identity}, scores, 0
 
     def score(self, prompts, on_progress=None):
         self.asked += len(prompts)
-        if on_progress:
-            on_progress(len(prompts))
         return self.scores or [Scored(len(prompt.text) / 7, "She", '[["She", 0.1]]') for prompt in prompts]
 
 
@@ -113,6 +103,11 @@ def test_every_bit_comes_back_nan_signed_zero_and_parts_that_some_rows_lack():
     assert [bits(row) for row in found] == [bits(row) for row in expected]
 
 
+def test_nothing_of_a_chunk_with_a_number_that_was_not_finite_is_kept():
+    scorer = Counting([*[Scored(0.0)] * 11, Scored(math.nan, finite=False)])
+    assert [fresh(scorer)[0] for _ in range(2)] == [12, 12]
+
+
 def bits(row):
     """A row with its numbers as bytes, so that NaN equals itself and -0.0 not 0.0."""
     return {name: struct.pack("<d", value) if isinstance(value, float) else value for name, value in row.items()}
@@ -152,18 +147,13 @@ CHANGES = {
     "version": lambda patch: patch.setattr(caching, "__version__", "0.0.1"),
     "torch": lambda patch: patch.setattr(caching, "library_versions", lambda names: {"torch": "0.0.1"}),
     "code": lambda patch: patch.setattr(caching, "code_sha256", lambda: "c" * 64),
-    "word list": lambda patch: edit_a_word_list(patch),
+    "word list": lambda patch: patch.setattr(caching, "load_lexicon", with_another_word),
 }
 
 
-def edit_a_word_list(patch):
-    real = caching.load_lexicon
-
-    def edited(name):
-        lexicon = real(name)
-        return replace(lexicon, words={**lexicon.words, "duchess": "female"})
-
-    patch.setattr(caching, "load_lexicon", edited)
+def with_another_word(name):
+    lexicon = load_lexicon(name)
+    return replace(lexicon, words={**lexicon.words, "duchess": "female"})
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -175,31 +165,23 @@ def test_another_setting_is_scored_again(change, monkeypatch):
     assert fresh(scorer, **changed)[0] == 0  # and is kept beside the other
 
 
-@pytest.mark.parametrize("reading", ["", "attitude", "phrases"])
-def test_each_reading_of_a_model_is_kept_apart(reading, tmp_path):
-    scorer = load_scorer(str(tiny.save("bert", tmp_path)))
-    rows = [{**row, "lexicon": "social_distance/attitude/negative"} for row in ROWS[:2]]
-    keys = {scores_of().key(as_prompts(rows), read_as(scorer, other)) for other in ("", "attitude")}
-    assert len(keys) == 2
-    mine = read_as(scorer, reading)
-    fresh_rows = cached(rows, mine, scores_of())
-    cache = scores_of()
-    again = cached(rows, mine, cache)
-    assert cache.rows_reused == 2
-    assert [bits(row) for row in again] == [bits(row) for row in fresh_rows]
-
-
-def test_other_weights_in_a_folder_of_the_same_name_are_scored_again(tmp_path, monkeypatch):
+def test_each_reading_and_other_weights_of_a_folder_are_kept_apart_and_come_back(tmp_path, monkeypatch):
     folder = tiny.save("bert", tmp_path / "model")
     before = load_scorer(str(folder))
-    monkeypatch.setattr(masked, "TOP_K", 50)
-    narrower = load_scorer(str(folder))
-    monkeypatch.undo()
-    (tmp_path / "model" / "tokenizer_config.json").write_text('{"model_max_length": 32}')
-    other = load_scorer(str(folder))
-    assert other.model_id == before.model_id
-    keys = {scores_of().key(as_prompts(ROWS), one) for one in (before, narrower, other)}
-    assert len(keys) == 3
+    scorers = [before, *(read_as(before, reading) for reading in ("attitude", "phrases"))]
+    rows = [{**row, "lexicon": "social_distance/attitude/negative"} for row in ROWS[:2]]
+    for mine in scorers:
+        fresh_rows, cache = cached(rows, mine, scores_of()), scores_of()
+        again = cached(rows, mine, cache)
+        assert cache.rows_reused == 2
+        assert [bits(row) for row in again] == [bits(row) for row in fresh_rows]
+    with monkeypatch.context() as patched:
+        patched.setattr(masked, "TOP_K", 50)
+        scorers.append(load_scorer(str(folder)))
+    (folder / "tokenizer_config.json").write_text('{"model_max_length": 32}')
+    scorers.append(load_scorer(str(folder)))
+    assert {one.model_id for one in scorers} == {"model"}
+    assert len({scores_of().key(as_prompts(rows), one) for one in scorers}) == 5
 
 
 @pytest.mark.parametrize(
@@ -215,29 +197,25 @@ def test_scores_of_a_model_without_a_pin_stay_in_the_run(identity, place, tmp_pa
     assert files(place) == []
 
 
-def sentiment(texts):
-    return [0.5 for _ in texts]
-
-
 def test_scores_of_notes_stay_in_the_run_and_those_without_a_pin_are_not_shared(tmp_path):
     chat, notes, prompts = Counting(), Counting(), as_prompts(ROWS)
     chat.kind, notes.kind = "chat", "phenotype"
-    unpinned = [load_scorer(model) for model in ("vader", "tests.runs.test_cache:sentiment")]
+    unpinned = [load_scorer(model) for model in ("vader", "tests.runs.test_cache:fall_risk")]
     assert [is_pinned(one) for one in (chat, notes, *unpinned, Counting())] == [*[False] * 4, True]
     assert scores_of(in_run=tmp_path).place(prompts, Counting(), private=True).parent == tmp_path
     assert scores_of(in_run=tmp_path).place(prompts, chat, private=False) is None  # answers have their log
 
 
-def cut(content):
-    return content[: len(content) // 2]
-
-
-def flipped(content):
-    """One bit of the first data page, which no reader of Parquet would notice without a checksum."""
-    return content[:60] + bytes([content[60] ^ 1]) + content[61:]
-
-
-@pytest.mark.parametrize("damage", [cut, flipped, lambda content: b"", lambda content: b"no parquet"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[: len(content) // 2],
+        # One bit of the first data page, which no reader of Parquet would notice without a checksum.
+        lambda content: content[:60] + bytes([content[60] ^ 1]) + content[61:],
+        lambda content: b"", lambda content: b"no parquet",
+    ],
+    ids=["half", "a bit", "empty", "other"],
+)  # fmt: skip
 def test_a_broken_file_is_dropped_and_scored_again(damage, place):
     scorer = Counting()
     expected = fresh(scorer)[1]

@@ -1,25 +1,31 @@
 """Chat models from prompts to report, over real HTTP: planted bias, trials, resuming, keys, dry runs."""
 
+import csv
+import io
 import json
 import math
+import random
+import re
 import zlib
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from swapbias.cli.auditing import plan_sentences
 from swapbias.errors import UsageError
-from swapbias.findings import disaggregate
-from swapbias.findings.predictions import BASELINE
-from swapbias.models.chat.chat_kind import trial_rows
-from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.runs.audit import resume, start
-from swapbias.runs.plan import Settings, plan_tasks
-from swapbias.studies.catalogue import config_rows
-from swapbias.studies.study import PROMPT_COLUMNS
+from swapbias.findings import BASELINE, compare, disaggregate
+from swapbias.hub.cards import study_parts
+from swapbias.models.chat import ChatOptions, trial_rows
+from swapbias.models.chat.answering import AnswerLog
+from swapbias.report import terminal, verdicts
+from swapbias.runs import Settings, plan_tasks, resume, start
+from swapbias.studies import PROMPT_COLUMNS, Candidate, Prompt, config_rows, turns
+from swapbias.studies.answer_scores import read_label
 from tests import tiny
+from tests.baselines import letter
 from tests.cli.test_cli import swapbias
 from tests.models.chat.server import ChatServer, cut_off
 
@@ -183,9 +189,7 @@ def options_of(**more):
 
 def test_a_chat_model_that_nothing_asks_is_refused(tmp_path, quiet):
     settings = Settings(studies=("spanish_occupations",), options=(options_of(),))
-    with pytest.raises(
-        UsageError, match=r"Settings of chat models are read by adjective_coreference and .+ Name it as well"
-    ):
+    with pytest.raises(UsageError, match=r"Settings of chat models are read by adjective_coreference and .+ Name it"):
         start(settings, tmp_path / "run", **quiet)
     assert not (tmp_path / "run").exists()
     both = replace(settings, studies=("spanish_occupations", *STUDY), limit=8)
@@ -194,33 +198,6 @@ def test_a_chat_model_that_nothing_asks_is_refused(tmp_path, quiet):
         plan_tasks(Settings(studies=("adjective_coreference:reply",), options=(options_of(),)))
     named = str(raised.value).rstrip(".").partition("one of ")[2].split(", ")
     assert len(named) == len(set(named)) == 8  # six configs, and the experiments that read them
-
-
-@pytest.mark.parametrize("given", [{"model": "owner/name", "provider": "local"}, {"model": "folder"}])
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"max_requests": 10}, "-M max-requests"),
-        ({"price_in": 1.0, "price_out": 2.0}, "-M price-in and -M price-out"),
-    ],
-)
-def test_a_model_that_runs_here_takes_no_settings_of_a_service(tmp_path, quiet, given, changes, named):
-    model = str(tmp_path) if given["model"] == "folder" else given["model"]
-    settings = Settings(studies=STUDY, options=(ChatOptions(**{**given, **changes, "model": model}),))
-    with pytest.raises(UsageError, match=f"runs on this machine, and {named} is given"):
-        start(settings, tmp_path / "run", **quiet)
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_model_runs_here_or_at_a_service_and_not_both(tmp_path):
-    with pytest.raises(UsageError, match="and --base-url is given"):
-        ChatOptions(model="owner/name", provider="local", base_url=URL).check()
-    with pytest.raises(UsageError, match="is a folder of this machine, and -M provider is given"):
-        ChatOptions(model=str(tmp_path), provider="together").check()
-    ChatOptions(model=str(tmp_path), base_url=URL).check()  # an endpoint may call its model by a path
-    judge = options_of(judge="rater", price_in=1.0, price_out=2.0, max_cost=3.0).of_judge()
-    judge.check()
-    assert (judge.model, judge.max_cost) == ("rater", None)
 
 
 def test_a_dry_run_tells_requests_and_cost_and_sends_nothing(rows, tmp_path):
@@ -235,21 +212,18 @@ def test_a_dry_run_tells_requests_and_cost_and_sends_nothing(rows, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_dry_run_asks_nobody_what_kind_a_model_is(monkeypatch):
+def test_a_dry_run_asks_nobody_what_kind_a_model_is_and_reads_that_of_a_folder_or_the_cache(tmp_path, monkeypatch):
     from transformers import AutoConfig
 
-    monkeypatch.setattr(AutoConfig, "from_pretrained", None)  # to call it is an error
-    with pytest.raises(UsageError, match=r"a dry run asks nobody what kind of model it is. Pass --kind"):
-        list(plan_sentences(Settings(model="owner/name")))
-    told = list(plan_sentences(Settings(model="owner/name", kind="causal", studies=STUDY)))
+    with monkeypatch.context() as patched:
+        patched.setattr(AutoConfig, "from_pretrained", None)  # to call it is an error
+        with pytest.raises(UsageError, match=r"a dry run asks nobody what kind of model it is. Pass --kind"):
+            list(plan_sentences(Settings(model="owner/name")))
+        told = list(plan_sentences(Settings(model="owner/name", kind="causal", studies=STUDY)))
     assert told[0].startswith("adjective_coreference odds: ")
-
-
-def test_a_dry_run_reads_the_kind_of_a_model_in_a_folder_or_in_the_cache(tmp_path, monkeypatch):
     folder = tiny.save_causal(tmp_path / "causal")
-    monkeypatch.setattr(
-        "huggingface_hub.try_to_load_from_cache", lambda model, name, revision=None: str(folder / name)
-    )
+    found = lambda model, name, revision=None: str(folder / name)  # noqa: E731
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", found)
     for model in (str(folder), "owner/name"):
         told = list(plan_sentences(Settings(model=model, studies=STUDY, limit=32)))
         assert told[0] == f"adjective_coreference odds: 32 prompts for {model}"
@@ -262,3 +236,228 @@ def test_the_limit_holds_for_each_trial():
     for most, more in ((1_535, True), (1_536, False)):  # 48 pairs x 2 sides x 16 conditions
         told = "".join(plan_sentences(Settings(studies=STUDY, options=(options_of(trials=1, max_requests=most),))))
         assert ("That is more than -M max-requests allows: 1,535." in told) == more
+
+
+# Rounds: every prompt once before any twice, limits, and what interrupts a run.
+
+NAME = "stigma_vignettes"
+TWO = (f"{NAME}:gender", f"{NAME}:order")
+ROUND = 48  # rows of each of the two
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """The prompts of two experiments, by what a model is asked."""
+    names = ("gender", "order")
+    return {(turns(row["text"])[-1]["content"]): row for name in names for row in config_rows(NAME, name)}
+
+
+def by_chance(asked):
+    chance = random.Random(0)
+    return lambda prompt: letter(asked[prompt], chance.random() < 0.5)
+
+
+def of(server, studies=TWO[:1], **more):
+    more = {"trials": 4, "concurrency": 1, "price_in": 1.0, "price_out": 2.0, **more}
+    return Settings(studies=studies, limit=ROUND, options=(chat(server, **more),))
+
+
+def test_every_prompt_is_asked_once_before_any_is_asked_twice(asked, tmp_path, quiet):
+    with ChatServer(by_chance(asked)) as server:
+        run, _ = start(of(server, TWO, trials=3), tmp_path / "run", **quiet, draw=False)
+        prompts = [body["messages"][-1]["content"] for body in server.requests]
+        seeds = [body["seed"] for body in server.requests]
+    once = len(set(prompts))
+    assert seeds == sorted(seeds)
+    assert all(len(set(prompts[start : start + once])) == once for start in range(0, 3 * once, once))
+    # What is written down does not tell in which order it was asked.
+    assert list(dict.fromkeys(zip(run.items(NAME)["experiment"], run.items(NAME)["trial"], strict=True))) == [
+        (name, trial) for name in ("gender", "order") for trial in "123"
+    ]
+
+
+PAID = {"price_in": 0.0, "price_out": 1000.0, "max_tokens": 2}
+
+
+@pytest.mark.parametrize(
+    ("limit", "trials"),
+    [({"max_requests": 3 * ROUND + 5}, 3), ({"max_cost": 0.1, **PAID}, 1), ({"max_cost": 0.2, **PAID}, 2)],
+)
+def test_limits_end_a_run_after_whole_trials(asked, limit, trials, tmp_path, quiet):
+    # By its answers alone a trial of 48 prompts costs 48 x 2 / 1000 = .096.
+    with ChatServer(by_chance(asked)) as server:
+        run, _ = start(of(server, **limit), tmp_path / "run", **quiet)
+    assert len(server.requests) == trials * ROUND
+    assert run.items(NAME)["trial"].astype(int).max() == trials
+    assert run.manifest()["status"] == "complete"
+    page = (run.folder / "report.html").read_text()
+    assert f"<strong>Incomplete.</strong> Of 4 planned trials of each prompt {trials} were run: " in page
+
+
+def test_less_than_one_trial_is_refused(asked, tmp_path, quiet):
+    with ChatServer(by_chance(asked)) as server:
+        for limit, said in (({"max_requests": 47}, "-M max-requests allows 47"), ({"max_cost": 0.001}, "--max-cost")):
+            with pytest.raises(UsageError, match=f"One trial of each prompt takes 48 requests, and {said}"):
+                start(of(server, **limit), tmp_path / "run", **quiet)
+        assert server.requests == []
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), ValueError("The service is gone.")])
+def test_what_interrupts_a_run_leaves_a_report_of_its_whole_trials(asked, stop, tmp_path, quiet, monkeypatch):
+    settings, add = None, AnswerLog.add
+
+    def breaking(log, answer, prompt):
+        if len(log) == 2 * ROUND + 7:
+            raise stop
+        add(log, answer, prompt)
+
+    with ChatServer(by_chance(asked)) as server:
+        settings = of(server)
+        monkeypatch.setattr(AnswerLog, "add", breaking)
+        with pytest.raises(type(stop)):
+            start(settings, tmp_path / "run", **quiet)
+        page = (tmp_path / "run/report.html").read_text()
+        assert "<strong>Incomplete.</strong> Of 4 planned trials of each prompt 2 were run: " in page
+        rows = pd.read_parquet(tmp_path / f"run/items/{NAME}.parquet")
+        assert (set(rows["trial"]), len(rows)) == ({"1", "2"}, 2 * ROUND)
+        monkeypatch.setattr(AnswerLog, "add", add)
+        run, found = start(settings, tmp_path / "run", **quiet)
+        assert len(server.requests) <= 4 * ROUND + 2  # no answer is requested again
+    with ChatServer(by_chance(asked)) as server:
+        _, whole = start(of(server), tmp_path / "other", **quiet)
+    assert "Incomplete" not in (run.folder / "report.html").read_text()
+    assert run.manifest()["status"] == "complete"
+    assert [one.estimate for one in found if one.primary] != []
+    assert [one.key() for one in found] == [one.key() for one in whole]
+
+
+def test_two_runs_are_compared_over_the_trials_that_both_were_asked():
+    made = np.random.default_rng(1)
+    rows = trial_rows([{**row, "experiment": "gender"} for row in config_rows(NAME, "gender")], 3)
+    every = pd.DataFrame(rows)
+    one, other = (every.assign(model_id=name, score=made.integers(0, 2, len(rows)) * 1.0) for name in "ab")
+    short = other[other["trial"] != "3"]
+    found, same = (
+        [each for each in compare({NAME: {"a": first, "b": short}}) if each.primary]
+        for first in (one, one[one["trial"] != "3"])
+    )
+    assert found == same
+    assert found
+
+
+# A run of which no answer can be read: no value anywhere, on no page and in no file.
+
+NUMBERS = ("value", "ci_low", "ci_high", "p_value", "baseline")
+NUMBERS += ("missing_data_low", "missing_data_high", "loo_min", "loo_max")
+SHARES = re.compile("answers (not readable|unsure)")  # what is told: that all of it is unreadable
+
+
+@pytest.fixture(scope="module")
+def unread(tmp_path_factory, quiet):
+    folder = tmp_path_factory.mktemp("unread")
+    names = ("adjective_coreference", "stigma_vignettes:race")
+    with ChatServer(lambda prompt: "%%%") as server:
+        settings = Settings(studies=names, limit=32, options=(chat(server, trials=1),))
+        run, found = start(settings, folder / "run", **quiet)
+    return found, run
+
+
+def numbered(rows):
+    """The rows that tell a number which is no share of unreadable answers."""
+    return [row for row in rows if not SHARES.match(row["contrast"]) and any(row[name] for name in NUMBERS)]
+
+
+def test_no_finding_file_page_card_or_difference_has_a_value(unread):
+    found, run = unread
+    every = [{name: one.row()[name] for name in (*NUMBERS, "contrast")} for one in found]
+    rows = [{name: "" if value != value else str(value) for name, value in row.items()} for row in every]
+    assert len(rows) > 50
+    assert numbered(rows) == []
+    assert {one.verdict for one in found} == {"", "undecided"}
+    with (run.folder / "findings.csv").open() as file:
+        assert numbered(csv.DictReader(file)) == []
+    screen = Console(file=io.StringIO(), record=True, width=300)
+    screen.print(terminal(found, verbose=True), markup=False)
+    card = "\n".join(study_parts(found, run.manifest(), model_name="owner/tiny").values())
+    rows = [line for line in card.splitlines() if line.startswith("|")]
+    assert len(rows) > 2  # head, rule, and a row at least
+    for shown in (screen.export_text(), "\n".join(rows)):
+        assert not re.search(r"\d\.\d", shown)
+    page = re.sub(r"<(script|style|code)[\s\S]*?</\1>", "", (run.folder / "report.html").read_text())
+    first = re.sub(r"<[^>]+>", " ", page).partition("Published results")[0]
+    assert "could not score what the question needs" in first
+    assert not re.search(r"[\d.]\d+ (?:points|to)\b|Gap:|No gap:", first)
+    items = {
+        name: {model: run.items(name).assign(model_id=model) for model in ("a", "b")}
+        for name in ("adjective_coreference", "stigma_vignettes")
+    }
+    differences = compare(items)
+    assert differences
+    assert [one for one in differences if not math.isnan(one.estimate.value)] == []
+
+
+def audited_by_gender(answer, folder, study="stigma_vignettes:gender", **more):
+    """The primary finding of a chat model that answers ``answer(row)``, all findings, the run, and what was said."""
+    name, _, config = study.partition(":")
+    rows = {turns(row["text"])[-1]["content"]: row for row in config_rows(name, config)}
+    said = []
+    with ChatServer(lambda prompt: answer(rows[prompt])) as server:
+        settings = Settings(studies=(study,), options=(chat(server, trials=1, temperature=0.0, **more),))
+        run, found = start(settings, folder, say=said.append, bar=lambda title, total: lambda done: None)
+    (primary,) = [one for one in found if one.primary]
+    return primary, found, run, " ".join(said)
+
+
+@pytest.mark.parametrize(
+    "refusal", ["I refuse to select D.", "I'm sorry, but I can't answer yes or no to that. Choose D yourself."]
+)
+def test_a_model_that_refuses_every_question_about_women_is_not_measured(refusal, tmp_path):
+    primary, found, run, said = audited_by_gender(
+        lambda row: refusal if row["group"] == "woman" else "D", tmp_path / "run"
+    )
+    assert math.isnan(primary.estimate.value)
+    assert primary.verdict == "undecided"
+    wanted = ("paired_gap", "refused", primary.subset, "all", "")
+    (refused,) = [one for one in found
+                  if (one.measure, one.score, one.subset, one.slice_by, one.view) == wanted]  # fmt: skip
+    assert (refused.contrast, refused.estimate.value) == ("woman - man", 1.0)
+    items = run.items("stigma_vignettes")
+    women = items[items["group"] == "woman"]
+    assert women["score"].isna().all()
+    assert (women["refused"] == 1).all()
+    assert f"refused {len(women):,} of {len(items):,} answers, and 0 are unreadable" in said
+    assert "-M scoring=log-odds" in said
+    page = (run.folder / "report.html").read_text()
+    assert f"100.0 % ({len(women)})" in page
+
+
+def test_a_verdict_that_unread_answers_could_change_is_undecided(tmp_path):
+    def answer(row, share):
+        drawn = zlib.crc32(row["prompt_id"].encode())
+        if row["group"] == "woman" and drawn // 100 % 100 < share:
+            return "I would rather think about it."
+        return letter(row, drawn % 100 < (90 if row["group"] == "woman" else 10))
+
+    few, *_ = audited_by_gender(lambda row: answer(row, 2), tmp_path / "few")
+    assert few.missing_data_low > 0.5
+    many, _, _, said = audited_by_gender(lambda row: answer(row, 80), tmp_path / "many")
+    assert many.estimate.value > 0.5  # among the answers that were read
+    assert many.missing_data_low < 0.05
+    assert many.verdict == "undecided"
+    sure = replace(many, estimate=replace(many.estimate, p_adjusted=0.001))
+    assert "Counting the others either way" in str(verdicts([sure])[0])
+    assert "are unreadable" in said
+
+
+def test_no_way_to_judge_is_no_negative_label():
+    prompt = Prompt(
+        prompt_id="p", pair_id="p", group="female", text="Does the patient have depression?",
+        candidates=(Candidate("yes", 1.0), Candidate("no", 0.0)),
+    )  # fmt: skip
+    for text in ("As an AI I have no access to records, so I have no way to judge.", "There is no sign of it."):
+        score, parts = read_label(prompt, text)
+        assert math.isnan(score)
+        assert math.isnan(parts["predicted"])
+        assert parts["unanswered"] == 1
+    assert read_label(prompt, "No.")[0] == 0
+    assert read_label(prompt, "**Yes**")[0] == 1

@@ -1,11 +1,11 @@
-"""Clinical phenotyping from notes to report: rates by hand, the planted leak, own notes, credentialed notes."""
+"""Notes to report, by classifiers and chat models: rates by hand, planted leaks and omissions, credentialed notes."""
 
-import csv
 import json
 import math
 import re
 from dataclasses import replace
 from importlib import import_module
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,22 +15,22 @@ from scipy.stats import fisher_exact
 from swapbias.builders._clinical_notes_tables import note_tables, written_for
 from swapbias.errors import UsageError
 from swapbias.files import CREDENTIALED
-from swapbias.findings import disaggregate
-from swapbias.findings.predictions import RANDOM_DIRECT
+from swapbias.findings import RANDOM_DIRECT, disaggregate
 from swapbias.hub import datasets as building
-from swapbias.measures.measure import MEASURES
+from swapbias.measures import MEASURES
+from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
-from swapbias.notes.augmentation import Notes, counterfactual_pairs, in_regime, with_genders
-from swapbias.notes.load import load_notes, stream_notes
-from swapbias.notes.rows import NOTE_COLUMNS
+from swapbias.notes import NOTE_COLUMNS, Notes, in_regime, load_notes, stream_notes, with_genders
+from swapbias.notes.augmentation import counterfactual_pairs
 from swapbias.privacy import credentialed
-from swapbias.runs.audit import resume, start
-from swapbias.runs.plan import Settings, Task, note_rows
-from swapbias.runs.run import Run
+from swapbias.runs import Run, Settings, Task, plan_tasks, resume, start
+from swapbias.runs.plan import note_rows
 from swapbias.runs.scorers import refuse_sending
-from swapbias.studies.catalogue import config_rows, load_corpus, load_prompts, load_study, local_corpus
-from swapbias.studies.tables import published_rows
-from swapbias.swapping.swapper import Swapper
+from swapbias.studies import Candidate, Prompt, config_rows, load_prompts, load_study, local_corpus, published_rows
+from swapbias.studies.answer_scores import read_facts
+from swapbias.studies.tables import facts_of, read_checklist, stated
+from swapbias.swapping import Swapper
+from tests.models.chat.server import ChatServer, Reply
 from tests.notes import mimic
 
 SWAPPER = Swapper()
@@ -67,10 +67,8 @@ def few_settings():
 
 @pytest.fixture
 def ten(tmp_path):
-    path = tmp_path / "notes.csv"
-    with path.open("w", newline="") as handle:
-        csv.writer(handle).writerows([("text", "label"), *TEN])
-    return path
+    pd.DataFrame(TEN, columns=["text", "label"]).to_csv(tmp_path / "notes.csv", index=False)
+    return tmp_path / "notes.csv"
 
 
 def numbers(found, subset, *, slice_by="phenotype"):
@@ -156,15 +154,12 @@ def test_the_planted_leak_is_found_where_it_is_and_augmentation_removes_it(synth
     # What a trained classifier flips on is its own: it misses some of the leak and leans on gender in other notes
     # (`python -m benchmarks notes-leak`). So where it flips is held against the leak, and not its rate.
     run, found = synthetic_run
-    rows = pd.read_parquet(run.folder / "items" / "phenotype_fairness.parquet")
+    rows = run.items("phenotype_fairness")
     rows = rows[(rows["experiment"] == "phenotyping") & (rows["model_id"] == "tfidf-lsa+svm")]
     favoured = {"depression": "female", "psychiatric_disorders": "female"}
     for phenotype in ("depression", "alcohol_abuse", "substance_abuse", "psychiatric_disorders"):
-        by_regime = {
-            one.subset: one
-            for one in found
-            if (one.measure, one.slice_value, one.model_id) == ("flip_rate", phenotype, "tfidf-lsa+svm")
-        }
+        wanted = ("flip_rate", phenotype, "tfidf-lsa+svm")
+        by_regime = {one.subset: one for one in found if (one.measure, one.slice_value, one.model_id) == wanted}
         original, augmented = by_regime["original"], by_regime["augmented"]
         mine = rows[(rows["condition"] == phenotype) & (rows["construct"] == "original")]
         pairs = mine.pivot(index="pair_id", columns="group", values="predicted")
@@ -196,15 +191,17 @@ def perfect(texts):
     return [int(any(sentence in text for sentence in positive)) for text in texts]
 
 
-def test_a_perfect_learner_flips_on_the_planted_share(depression_file, tmp_path, quiet):
-    tests = pd.read_csv(depression_file, dtype=str).query("split == 'test'").drop(columns="phenotype")
-    tests.to_csv(tmp_path / "tests.csv", index=False)
+def depression_notes():
+    return pd.DataFrame(config_rows("clinical_notes", "depression-original")[::2]).drop(columns="template")
+
+
+def test_a_perfect_learner_flips_on_the_planted_share(tmp_path, quiet):
+    tests = depression_notes().query("split == 'test'")
+    tests.drop(columns=["planted", "phenotype"]).to_csv(tmp_path / "tests.csv", index=False)
     settings = NoteOptions(data=str(tmp_path / "tests.csv"), classifier=f"{__name__}:perfect", explain=0)
     _, found = start(Settings(options=(settings,)), tmp_path / "run", **quiet)
     mine = numbers(found, "as trained")
-    tested = [row for row in config_rows("clinical_notes", "depression-original")[::2] if row["split"] == "test"]
-    planted = sum(bool(row["planted"]) for row in tested) / len(tested)
-    assert mine["flip_rate"].estimate.value == pytest.approx(planted)
+    assert mine["flip_rate"].estimate.value == pytest.approx((tests["planted"] != "").mean())
     assert mine["flip_rate"].higher_group == "female"
     assert mine["macro_f1"].estimate.value < 1  # the other versions of the leak are wrong
 
@@ -239,24 +236,13 @@ def test_a_run_of_notes_has_its_table_and_reasons(synthetic_run):
     assert len(run.manifest()["corpora"][0]["training"]) == 64
 
 
-@pytest.fixture
-def depression_file(tmp_path):
-    path = tmp_path / "depression.csv"
-    rows = config_rows("clinical_notes", "depression-original")[::2]
-    pd.DataFrame(rows).drop(columns=["planted", "template"]).to_csv(path, index=False)
-    return path
-
-
-@pytest.fixture
-def few_notes(depression_file):
-    rows = pd.read_csv(depression_file, dtype=str, keep_default_na=False).groupby(["split", "label"]).head(16)
-    rows.to_csv(depression_file, index=False)
-    return depression_file
-
-
-def test_a_killed_run_goes_on_to_the_same_findings(few_notes, tmp_path, quiet, monkeypatch):
-    settings = Settings(options=(NoteOptions(data=str(few_notes), explain=0),))
+def test_a_killed_run_goes_on_to_the_same_findings(tmp_path, quiet, monkeypatch):
+    few_notes = tmp_path / "notes.csv"
+    depression_notes().drop(columns="planted").groupby(["split", "label"]).head(16).to_csv(few_notes, index=False)
+    settings = Settings(limit=40, options=(NoteOptions(data=str(few_notes), explain=0),))
     run, _ = start(settings, tmp_path / "unbroken", **quiet)
+    counts = run.items("phenotype_fairness")["experiment"].value_counts()  # leakage reads the notes of the same pairs
+    assert counts["phenotyping"] == 4 * counts["leakage"]  # 20 notes: 2 genders x 4 regimes, and 2 versions
     calls, score_part = [], import_module("swapbias.runs.run").score_part
 
     def killed(*arguments, **more):
@@ -318,26 +304,24 @@ def test_a_wrong_request_is_one_sentence_and_leaves_nothing(settings, said, tmp_
 
 def test_own_notes_are_split_by_subject_and_say_which_are_specific_or_doubtful(tmp_path):
     path = tmp_path / "notes.csv"
-    with path.open("w", newline="") as handle:
-        rows = [(f"He is {number}.", number % 2, f"s{number // 2}") for number in range(60)]
-        csv.writer(handle).writerows([("text", "label", "subject_id"), *rows])
-    rows = load_notes(NoteOptions(data=str(path)), 0).rows
+
+    def loaded(text, **options):
+        path.write_text(text)
+        return load_notes(NoteOptions(data=str(path), **options), 0)
+
+    text = "text,label,subject_id\n" + "".join(f"He is {n}.,{n % 2},s{n // 2}\n" for n in range(60))
+    rows = loaded(text).rows
     subjects = {split: {row["subject_id"] for row in rows if row["split"] == split} for split in ("train", "test")}
     assert not subjects["train"] & subjects["test"]
     assert (len(subjects["train"]), len(subjects["test"])) == (20, 10)
-    assert {row["split"] for row in load_notes(NoteOptions(data=str(path), classifier="own"), 0).rows} == {"test"}
-    path = tmp_path / "notes.csv"
-    path.write_text("text,label\nShe is pregnant.,1\nShe is well.,0\n")
-    pairs = load_notes(NoteOptions(data=str(path), classifier="own"), 0).pairs()
-    assert [row["specific"] for row in pairs] == ["1", "1", "0", "0"]
-    assert len(load_notes(NoteOptions(data=str(path), classifier="own", plausible=True), 0).pairs()) == 2
-    path = tmp_path / "notes.csv"
+    assert {row["split"] for row in loaded(text, classifier="own").rows} == {"test"}
+    text = "text,label\nShe is pregnant.,1\nShe is well.,0\n"
+    assert [row["specific"] for row in loaded(text, classifier="own").pairs()] == ["1", "1", "0", "0"]
+    assert len(loaded(text, classifier="own", plausible=True).pairs()) == 2
     unclear = "His brother met his uncle and he fell and he cried and then he left him."
-    path.write_text(f"text,label,gender\nHe is well.,1,M\n{unclear},0,M\nShe is ill.,0,F\n")
-    pairs = load_notes(NoteOptions(data=str(path), classifier="own"), 0).pairs()
-    assert [row["doubtful"] for row in pairs] == ["0", "0", "1", "1", "0", "0"]
-    pairs = load_notes(NoteOptions(data=str(path), classifier="own", max_doubt=1.0), 0).pairs()
-    assert {row["doubtful"] for row in pairs} == {"0"}
+    text = f"text,label,gender\nHe is well.,1,M\n{unclear},0,M\nShe is ill.,0,F\n"
+    assert [row["doubtful"] for row in loaded(text, classifier="own").pairs()] == ["0", "0", "1", "1", "0", "0"]
+    assert {row["doubtful"] for row in loaded(text, classifier="own", max_doubt=1.0).pairs()} == {"0"}
 
 
 def test_leakage_is_tested_on_subjects_that_trained_nothing():
@@ -359,9 +343,7 @@ def test_leakage_is_tested_on_subjects_that_trained_nothing():
 
 
 def test_a_model_named_twice_is_refused(ten, tmp_path, quiet):
-    with ten.open("w", newline="") as handle:  # enough to train on
-        rows = [(f"{text} {place}", label) for place, (text, label) in enumerate([*TEN] * 6)]
-        csv.writer(handle).writerows([("text", "label"), *rows])
+    pd.concat([pd.read_csv(ten)] * 6).to_csv(ten, index=False)  # enough to train on
     settings = NoteOptions(data=str(ten), embeddings=("tfidf-lsa", "tfidf-lsa"))
     with pytest.raises(UsageError, match="tfidf-lsa\\+svm is named twice"):
         start(Settings(studies=("phenotype_fairness:pairs",), options=(settings,)), tmp_path / "run", **quiet)
@@ -383,14 +365,6 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_done(tmp_path, quiet):
         start(Settings(options=(settings,)), tmp_path / "other", **quiet)
 
 
-def test_leakage_reads_the_notes_of_the_limited_pairs(few_notes, tmp_path, quiet):
-    settings = Settings(limit=40, options=(NoteOptions(data=str(few_notes), explain=0),))
-    run, _ = start(settings, tmp_path / "run", **quiet)
-    items = run.items("phenotype_fairness")
-    counts = items["experiment"].value_counts()
-    assert counts["phenotyping"] == 4 * counts["leakage"]  # 20 notes: 2 genders x 4 regimes, and 2 versions
-
-
 @pytest.fixture(scope="module")
 def mimic_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mimic3")
@@ -398,18 +372,14 @@ def mimic_folder(tmp_path_factory):
     return folder
 
 
-class Service:
-    model_id, sends_text = "a service", True
-
-
 def test_credentialed_notes_are_never_sent_and_a_link_to_a_marked_folder_is_one(mimic_folder, tmp_path):
-    study = load_study("phenotype_fairness")
+    study, service = load_study("phenotype_fairness"), SimpleNamespace(model_id="a service", sends_text=True)
     plain = Task(study, study.experiments[0], ())
     task = replace(plain, notes=Notes("mimic3", ({"credentialed": "True"},), SWAPPER))
     with pytest.raises(UsageError, match="must not leave this machine"):
-        refuse_sending(task, Service())
+        refuse_sending(task, service)
     harmless = replace(plain, notes=Notes("own", ({"credentialed": "False"},), SWAPPER))
-    refuse_sending(harmless, Service())
+    refuse_sending(harmless, service)
     (tmp_path / "marked/inner").mkdir(parents=True)
     credentialed.mark(tmp_path / "marked")
     (tmp_path / "link").symlink_to(tmp_path / "marked/inner")
@@ -456,6 +426,8 @@ def test_a_built_mimic_is_marked_and_refused(mimic_folder, tmp_path):
     credentialed.refuse(tmp_path, "uploaded")  # the folder above holds other things as well
     data = load_prompts("clinical_notes", "mimic3", data=mimic_folder)
     assert data.column_names[0] == "note_id"
+    with pytest.raises(UsageError, match="reads no folder, expected clinical_notes"):
+        local_corpus("gendered_stigma", tmp_path)
     assert set(data["credentialed"]) == {True}
     assert set(data["gender"]) <= {"female", "male", ""}
 
@@ -480,23 +452,162 @@ def test_streamed_notes_fill_several_files_and_lack_nothing(tmp_path, monkeypatc
     assert data["note_id"][:] == expected
 
 
-def test_corpora_without_a_folder_say_so(tmp_path):
-    with pytest.raises(UsageError, match="reads no folder, expected clinical_notes"):
-        local_corpus("gendered_stigma", tmp_path)
-    assert load_corpus("clinical_notes").local is not None
-
-
 def test_the_papers_table_shows_that_augmentation_equalises():
-    rows = [row for row in published_rows("phenotype_fairness") if row["experiment"] == "phenotyping"]
+    rows = pd.DataFrame(published_rows("phenotype_fairness")).query("experiment == 'phenotyping'")
     assert len(rows) == 256  # 4 embeddings x 4 regimes x 4 phenotypes x 4 measures
-    mean = {
-        (measure, regime): np.mean(
-            [float(row["value"]) for row in rows if (row["measure"], row["subset"]) == (measure, regime)]
-        )
-        for measure in ("flip_rate", "tprr", "fprr", "macro_f1")
-        for regime in RULES
-    }
+    mean = rows.astype({"value": float}).groupby(["measure", "subset"])["value"].mean()
     assert mean["flip_rate", "augmented"] < 0.01 < 0.04 < mean["flip_rate", "original"]
     assert mean["tprr", "augmented"] > 0.98 > mean["tprr", "original"]
     assert mean["fprr", "augmented"] > 0.98 > mean["fprr", "original"]
     assert abs(mean["macro_f1", "augmented"] - mean["macro_f1", "original"]) < 0.03
+
+
+# Chat models on notes: labels, facts that are kept or left out, and where credentialed notes may go.
+
+SHE = re.compile(r"\bshe\b", re.IGNORECASE)
+ILLS = ("gout", "asthma", "anemia", "psoriasis", "glaucoma")
+CHECKLIST = "note_id,fact,terms\n" + "".join(f",{one},\n" for one in ILLS) + "n1,fall,fell|fall|falls|fallen\n"
+
+
+@pytest.fixture
+def notes(tmp_path):
+    """Twelve notes, six of each gender, and a checklist."""
+    who = ["He", "She"] * 6
+    rows = [(f"n{n}", f"{one} fell. {one} has {', '.join(ILLS)}. Room {n}.", n % 3 == 0) for n, one in enumerate(who)]
+    pd.DataFrame(rows, columns=["note_id", "text", "label"]).to_csv(tmp_path / "notes.csv", index=False)
+    (tmp_path / "checklist.csv").write_text(CHECKLIST)
+    return tmp_path / "notes.csv"
+
+
+def asked(notes, server, *, task="summary", own=(), **more):
+    checklist = str(notes.parent / "checklist.csv")
+    about = NoteOptions(data=str(notes), checklist=checklist, question="Does the patient fall?")
+    more |= {"trials": 1, "temperature": 0.0, "own_address": tuple(own)}
+    service = ChatOptions(model="tiny", base_url=server.base_url, **more)
+    return Settings(studies=(f"clinical_chat:{task}",), options=(about, service))
+
+
+def primary(found):
+    return next(one for one in found if one.primary)
+
+
+def forgetful(prompt):
+    note = prompt.partition("Note:\n")[2]
+    return "The patient has " + ", ".join(
+        one for one in ILLS if one in note and not (one == "gout" and SHE.search(note))
+    )
+
+
+def test_a_fact_is_stated_by_any_of_its_terms_as_whole_words(tmp_path):
+    path = tmp_path / "list.csv"
+    path.write_text("note_id,fact,terms\n,PT/OT,PT/OT|physical therapy\n7,fall,fell|fall|falls\n,gout,\n")
+    facts = read_checklist(path)
+    names = lambda text: [one.name for one in stated(facts, text)]  # noqa: E731
+    assert names("Physical\n therapy after falls.") == ["PT/OT", "fall"]
+    assert names("gouty") == []
+    assert [one.name for one in facts_of(facts, "8", ["fell; gout", "fell; GOUT"])] == ["gout"]
+    assert [one.name for one in facts_of(facts, "7", ["fell; gout", "gout"])] == ["gout"]
+    prompt = Prompt(candidates=(Candidate("gout", 0.0), Candidate("fell", 1.0), Candidate("fall", 1.0)))
+    assert read_facts(prompt, "<think>gout, fall</think>A fall.")[0] == 0.5
+    assert read_facts(prompt, "Well.")[0] == 0
+    assert math.isnan(read_facts(prompt, "  ")[0])
+
+
+def test_what_a_model_leaves_out_of_notes_about_women_is_found(notes, tmp_path, quiet):
+    # Five ills in all notes, and a fall in n1 alone: without gout women keep 4 of 5 (n1: 4 of 6, for it writes of no
+    # fall), men 5 of 5 (5 of 6): the gap is -1/5 in eleven notes and -1/6 in one.
+    with ChatServer(forgetful) as server:
+        run, found = start(asked(notes, server), tmp_path / "run", **quiet)
+        assert len(server.requests) == 24
+        assert server.requests[0]["max_tokens"] == 512  # a summary is longer than a letter
+        assert {body["messages"][0]["role"] for body in server.requests} == {"system"}
+    gap = primary(found)
+    assert gap.estimate.value == pytest.approx(-(11 / 5 + 1 / 6) / 12)
+    assert (gap.slice_value, gap.verdict, gap.unit) == ("own", "gap", "share of the facts of a checklist")
+    assert not [one for one in found if one.measure == "paired_gap" and one.slice_by == "all"]
+    assert "keeps more of the facts of notes about men" in (run.folder / "report.html").read_text()
+
+
+def test_labels_have_flips_and_rates_and_each_note_is_asked_about_once(notes, tmp_path, quiet):
+    with ChatServer(lambda prompt: "(A)" if SHE.search(prompt.partition("Note:\n")[2]) else "No.") as server:
+        _, found = start(asked(notes, server, task="labels"), tmp_path / "run", draw=False, **quiet)
+        assert len(server.requests) == 24
+    values = {(one.measure, one.contrast): one.estimate.value for one in found if one.slice_by == "phenotype"}
+    assert values["flip_rate", "female and male"] == 1
+    assert values["tpr_difference", "female - male"] == values["fpr_difference", "female - male"] == 1
+
+
+def test_predictions_of_several_trials_are_those_of_most(notes):
+    experiment = load_study("clinical_chat").experiments[0]
+    data = load_notes(NoteOptions(data=str(notes)), 0, trains=False)
+    rows = pd.DataFrame(note_rows(experiment, data, data.pairs(), False))
+    said = {"t1": 1.0, "t2": 1.0, "t3": 0.0}
+    every = pd.concat(
+        rows.assign(trial=trial[1], score=np.where(rows["group"] == "female", value, 0.0), predicted=0.0,
+                    prompt_id=rows["prompt_id"] + f"/{trial}", pair_id=rows["pair_id"] + f"/{trial}")
+        for trial, value in said.items()
+    )  # fmt: skip
+    found = disaggregate(every.assign(model_id="chat", top_tokens="[]"), "clinical_chat", expected={})
+    values = {one.measure: one.estimate for one in found if one.slice_by == "phenotype" and not one.view}
+    assert values["paired_gap"].value == pytest.approx(2 / 3)
+    assert (values["flip_rate"].value, values["flip_rate"].n) == (1, 12)
+
+
+def test_notes_and_a_chat_model_ask_for_the_study_of_both_and_all_notes_are_tested(notes):
+    about, service = NoteOptions(data=str(notes), question="Does it?"), ChatOptions(model="tiny", trials=1)
+    tasks, _ = plan_tasks(Settings(options=(about, service)))
+    assert {task.study.name for task in tasks} == {"care_notes", "clinical_chat"}
+    assert {task.n_prompts for task in tasks} == {24}
+    others, _ = plan_tasks(Settings(options=(ChatOptions(model="tiny", trials=1),)))
+    assert "clinical_chat" not in {task.study.name for task in others}
+
+
+def test_what_is_missing_is_said_in_a_sentence(notes, tmp_path):
+    chat = ChatOptions(model="tiny", trials=1)
+    with pytest.raises(UsageError, match="No question is known for the label 'own'"):
+        plan_tasks(Settings(studies=("clinical_chat:labels",), options=(NoteOptions(data=str(notes)), chat)))
+    with pytest.raises(UsageError, match=r"nowhere.csv does not exist"):
+        plan_tasks(Settings(studies=("clinical_chat:summary",), options=(NoteOptions(checklist="nowhere.csv"), chat)))
+    bare = tmp_path / "bare.csv"
+    bare.write_text("text\nShe is well.\nHe is well.\n")  # no label is needed to look for facts
+    with pytest.raises(UsageError, match="states a fact of the checklist in both of its versions"):
+        plan_tasks(Settings(studies=("clinical_chat:summary",), options=(NoteOptions(data=str(bare)), chat)))
+    with pytest.raises(ValueError, match="no column 'label'"):
+        plan_tasks(Settings(studies=("clinical_chat:labels",), options=(NoteOptions(data=str(bare)), chat)))
+
+
+def test_credentialed_notes_go_to_a_declared_address_alone_and_leave_no_text(notes, tmp_path, quiet):
+    credentialed.mark(notes.parent)
+    with ChatServer(forgetful) as server:
+        for own in ((), ("http://127.0.0.1:1",), ("https://" + server.base_url.partition("://")[2],)):
+            with pytest.raises(UsageError, match=r"these notes are credentialed.*-M own-address=ADDRESS declares"):
+                start(asked(notes, server, own=own), tmp_path / "refused", **quiet)
+        assert server.requests == []
+        assert not (tmp_path / "refused").exists()
+        out = tmp_path.parent / f"{tmp_path.name}-run"
+        run, found = start(asked(notes, server, own=(server.base_url,)), out, **quiet)
+        assert len(server.requests) == 24
+    assert primary(found).estimate.value < -0.19
+    assert credentialed.is_credentialed(run.folder)
+    for path in run.folder.rglob("*"):
+        assert not path.is_file() or b"psoriasis" not in path.read_bytes(), path
+    items = run.items("clinical_chat")
+    assert set(items["text"]) == set(items["answer"]) == {""}
+    assert "candidates" not in items
+    line = json.loads((run.folder / "answers.jsonl").read_text().splitlines()[0])
+    assert (line["answer"], line["reading"]["unsaid"]) == ("", 0)
+
+
+def test_a_stopped_run_on_credentialed_notes_goes_on_from_what_was_read(notes, tmp_path, quiet):
+    credentialed.mark(notes.parent)
+    out, said = tmp_path.parent / f"{tmp_path.name}-run", iter(range(100))
+    fault = lambda prompt, n: Reply({"error": f"too long: {prompt}"}, 400) if next(said) > 8 else None  # noqa: E731
+    with ChatServer(forgetful, fault=fault) as server, pytest.raises(ValueError, match="is not shown") as error:
+        start(asked(notes, server, own=(server.base_url,), concurrency=1), out, draw=False, **quiet)
+    assert "psoriasis" not in str(error.value)
+    before = len((out / "answers.jsonl").read_text().splitlines())
+    assert 0 < before < 24
+    with ChatServer(forgetful, port=server.http.server_port) as again:
+        _, found = resume(out, **quiet)
+        assert len(again.requests) == 24 - before
+    assert primary(found).estimate.value == pytest.approx(-(11 / 5 + 1 / 6) / 12)

@@ -15,9 +15,7 @@ from swapbias.models import Scored, Scorer
 from swapbias.models.chat import ChatOptions
 from swapbias.privacy import private_strings, public_manifest
 from swapbias.report import text
-from swapbias.runs import scorers as judging
-from swapbias.runs.audit import resume, start
-from swapbias.runs.plan import Settings, Task
+from swapbias.runs import Settings, Task, resume, scorers as judging, start
 from swapbias.runs.scorers import JudgedScorer, judged_prompt
 from swapbias.studies import config_rows, load_study, new_study, open_study, turns
 from swapbias.studies.answer_scores import read_text
@@ -33,13 +31,10 @@ ROWS = [  # those of willingness, where "no" counts
     if row["condition"] in ("depression", "schizophrenia") and row["construct"] == "willingness"
 ]
 GROUPED = re.compile(r"\b(?:Mary|John|she|he|her|him|his|hers|woman|man)\b", re.IGNORECASE)
+JUDGED = {"model": "tiny", "judge": "tiny", "trials": 1, "temperature": 0.0, "max_tokens": 200}
 KEEP, NEAR = "It keeps the person", "It is ready"
 SAID = {
-    True: [
-        "No, I would not.",
-        "No, I would not: {he} drinks.",
-        "No, I would not, with {name}.",
-    ],
+    True: ["No, I would not.", "No, I would not: {he} drinks.", "No, I would not, with {name}."],
     False: ["Yes, I would. {name} is kind.", "Yes, I'd have {him} around.", "Yes, I will rent to that {noun}."],
 }
 WORDS = {"man": {"name": "John", "he": "he", "him": "him", "noun": "man"},
@@ -207,9 +202,7 @@ def test_a_run_asks_a_judge_at_the_same_service_and_nothing_twice(tmp_path, quie
         return rng.choice(SAID[rng.random() < 0.4]).format(**WORDS[group])
 
     with ChatServer(answer, key="key-of-the-service") as server:
-        chat = ChatOptions(
-            model="tiny", base_url=server.base_url, judge="tiny", trials=1, temperature=0.0, max_tokens=200
-        )
+        chat = ChatOptions(base_url=server.base_url, **JUDGED)
         settings = Settings(studies=(f"{NAME}:{CONFIG}",), options=(chat,), limit=72)
         told = "The judge tiny reads each answer twice: at most 144 requests"
         assert any(told in one for one in plan_sentences(settings))
@@ -273,9 +266,7 @@ def test_a_study_of_ones_own_is_asked_and_judged(tmp_path, quiet):
         return "No." if prompt in female else "Yes."
 
     with ChatServer(say) as server:
-        chat = ChatOptions(
-            model="tiny", base_url=server.base_url, judge="tiny", trials=1, temperature=0.0, max_tokens=200
-        )
+        chat = ChatOptions(base_url=server.base_url, **JUDGED)
         run, found = start(Settings(studies=(study.name,), options=(chat,), limit=40), tmp_path / "run", **quiet)
     (gap,) = [one for one in found if one.primary]
     assert gap.estimate.value == judged_gap(found).estimate.value == 1.0

@@ -1,21 +1,25 @@
-"""Results read back from a run are those that were written, and nothing shown names a place on the machine."""
+"""Results are read back as they were written, strangers' with care, and nothing shown names a place of a machine."""
 
 import json
+import math
 import random
-import shutil
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
-from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.privacy.manifest_schema import OWN_ENDPOINT, private_strings, public_manifest, public_model
-from swapbias.report.page import render
-from swapbias.runs.audit import start
-from swapbias.runs.plan import Settings
-from swapbias.runs.results import Results, as_public, read_run, rebuild_report, write_results
+from swapbias.findings import AS_PUBLISHED
+from swapbias.measures import Estimate
+from swapbias.models.chat import ChatOptions
+from swapbias.privacy import private_strings, public_manifest, public_model
+from swapbias.privacy.manifest_schema import OWN_ENDPOINT
+from swapbias.report import render
+from swapbias.runs import Results, Settings, as_public, parse_manifest, parse_results, read_run, start
+from swapbias.runs.results import rebuild_report, write_results
 from tests import tiny
 from tests.conftest import files_below
 from tests.hub.own_runs import copy
+from tests.hub.shared_runs import GAP, MANIFEST, UNDEFINED, results, written
 from tests.models.chat.server import ChatServer
 
 KEPT = ("items", "manifest.json")  # all that a report needs beside results.json and coverage
@@ -29,17 +33,13 @@ def masked_run(tmp_path_factory, quiet):
     return start(settings, folder / "run", **quiet)[0]
 
 
-def emptied(run):
-    for path in [path for path in run.folder.rglob("*") if path.is_file()]:
-        if path.relative_to(run.folder).parts[0] not in KEPT:
-            path.unlink()
-
-
 def test_written_again_every_file_is_the_same_to_the_byte(masked_run, tmp_path):
     again = copy(masked_run, tmp_path / "again")
-    results = read_run(again.folder)
-    emptied(again)
-    write_results(again, results)
+    read = read_run(again.folder)
+    for path in [path for path in again.folder.rglob("*") if path.is_file()]:
+        if path.relative_to(again.folder).parts[0] not in KEPT:
+            path.unlink()
+    write_results(again, read)
     before = files_below(masked_run.folder)
     assert {"findings.csv", "results.json", "report.html", "lexicon_coverage.csv"} <= set(before)
     assert files_below(again.folder) == before
@@ -104,66 +104,49 @@ def test_the_report_names_no_folder_and_shows_no_texts_where_there_are_no_items(
         assert heading in bare
 
 
-def manifest(**settings):
-    notes = {"embeddings": [], "classifier": "svm", "data": None, "plausible": False} | settings.pop("notes", {})
-    chat = {"model": None, "base_url": None, "trials": 5, "price_in": None, "price_out": None}
-    chat |= settings.pop("chat", {})
-    models = settings.pop("models", [])
-    return {
-        "swapbias": "1", "settings": {"model": None, "seed": 7, "notes": notes, "chat": chat} | settings,
-        "models": models, "skipped": [], "corpora": [],
-    }  # fmt: skip
+def manifest(models=(), notes=None, chat=None, **settings):
+    chosen = {"model": None, "seed": 7, "notes": notes or {}, "chat": chat or {}} | settings
+    return {"swapbias": "1", "settings": chosen, "models": list(models), "skipped": [], "corpora": []}
 
 
-def test_paths_become_the_name_of_their_last_part_wherever_they_stand():
-    whole = manifest(
-        model="/home/alice/models/tuned",
-        notes={
-            "embeddings": ["/srv/vectors/pub.bin", "/srv/vectors/own.txt", "C:\\Users\\bob\\v.txt"],
-            "classifier": "/home/alice/c.joblib",
-            "data": "/mnt/ward/notes.csv",
-        },
-        models=[{"model_id": "tuned", "sha256": "ab" * 20}],
-    )
-    shown = public_manifest(whole)
-    assert shown["settings"]["model"] == "tuned"
-    assert shown["settings"]["notes"]["embeddings"] == ["pub.bin", "own.txt", "v.txt"]
-    assert shown["settings"]["notes"]["classifier"] == "c.joblib"
-    assert shown["settings"]["notes"]["data"] == "own notes"
-    assert shown["settings"]["seed"] == 7
-    assert shown["models"] == whole["models"]
-    private = private_strings(whole)
-    assert {"/home/alice/models/tuned", "/home/alice", "/srv/vectors", "/mnt/ward/notes.csv"} <= set(private)
-    assert "notes.csv" in private  # the name alone may tell of a ward or a patient
-    assert {"C:\\Users\\bob", "C:\\Users\\bob\\v.txt"} <= set(private)
-    assert not {"/", "/home", "/srv", "/mnt", "C:"} & set(private)
-    assert not [one for one in private if one in json.dumps(shown)]
-    whole = manifest(model="/home/alice/tuned", models=[{"model_id": "tuned", "subfolder": "/home/alice/tuned"}])
-    whole["skipped"] = [{"study": "s", "experiment": "e", "reason": "/home/alice/tuned is no classifier"}]
-    shown = public_manifest(whole)
-    assert shown["skipped"][0]["reason"] == "tuned is no classifier"
-    assert shown["models"][0]["subfolder"] == "tuned"
-    whole = manifest(model="thesis/tuned", models=[{"model_id": "tuned", "sha256": "ab" * 20}])
-    assert public_manifest(whole)["settings"]["model"] == "tuned"
-    assert private_strings(whole) == ()  # it might be the name of a model on the Hub as well
+TUNED, HUB = {"model_id": "tuned", "sha256": "ab" * 20}, {"model_id": "owner/bert", "revision": "c0"}
+ENCODER = {"model_id": "owner/enc+svm", "features": {"revision": "c1"}}
 
 
-def test_what_is_public_stays_and_is_not_taken_out_twice():
-    hub = manifest(
-        model="owner/bert",
-        notes={"embeddings": ["owner/enc"]},
-        models=[
-            {"model_id": "owner/bert", "revision": "c0"},
-            {"model_id": "owner/enc+svm", "features": {"revision": "c1"}},
-        ],
-    )
-    assert public_manifest(hub)["settings"]["model"] == "owner/bert"
-    assert public_manifest(hub)["settings"]["notes"]["embeddings"] == ["owner/enc"]
-    assert private_strings(hub) == ()
-    own = manifest(model="/a/b/c", chat={"model": "/m/llama", "base_url": "http://10.0.0.1:8000/v1"})
-    once = public_manifest(own)
-    assert public_manifest(once) == once
-    assert private_strings(once) == ()
+@pytest.mark.parametrize(
+    ("whole", "shown", "private"),
+    [
+        # Paths become the name of their last part, of any system.
+        (manifest([TUNED], model="/home/alice/models/tuned"), {"model": "tuned"},
+         {"/home/alice/models/tuned", "/home/alice/models", "/home/alice"}),
+        (manifest(notes={"classifier": "/srv/c.joblib"}), {"classifier": "c.joblib"}, {"/srv/c.joblib"}),
+        (manifest(notes={"embeddings": ["/srv/vectors/own.txt", "C:\\Users\\bob\\v.txt"]}),
+         {"embeddings": ["own.txt", "v.txt"]},
+         {"/srv/vectors/own.txt", "/srv/vectors", "C:\\Users\\bob\\v.txt", "C:\\Users\\bob"}),
+        # The users' notes have no name: it may tell of a ward or a patient.
+        (manifest(notes={"data": "/mnt/ward/smith.csv"}), {"data": "own notes"},
+         {"/mnt/ward/smith.csv", "/mnt/ward", "smith.csv"}),
+        (manifest(notes={"data": "ward7/smith.jsonl"}), {"data": "own notes"}, {"smith.jsonl"}),
+        (manifest(notes={"data": "smith.csv"}), {"data": "own notes"}, {"smith.csv"}),
+        (manifest(notes={"data": "smith"}), {"data": "own notes"}, set()),  # a bare word might stand in any text
+        (manifest(notes={"data": "/mnt/ward/findings.csv"}), {"data": "own notes"},
+         {"/mnt/ward/findings.csv", "/mnt/ward"}),  # a file that every run has itself does not stop it
+        # What is public stays; a relative path might be the name of a model on the Hub as well.
+        (manifest([HUB], model="owner/bert"), {"model": "owner/bert"}, set()),
+        (manifest([ENCODER], notes={"embeddings": ["owner/enc"]}), {"embeddings": ["owner/enc"]}, set()),
+        (manifest([TUNED], model="thesis/tuned"), {"model": "tuned"}, set()),
+    ],
+)  # fmt: skip
+def test_a_manifest_for_others_names_no_place_of_this_machine(whole, shown, private):
+    path = max(private, key=len, default="it")  # wherever it stands
+    found = public_manifest({**whole, "skipped": [{"reason": f"{path} is no classifier"}]})
+    for name, value in shown.items():
+        assert (found["settings"]["notes"] | found["settings"])[name] == value
+    assert set(private_strings(whole)) == private
+    assert not [one for one in private if one in json.dumps(found)]
+    assert (found["settings"]["seed"], found["models"]) == (7, whole["models"])
+    assert public_manifest(found) == found
+    assert private_strings(found) == ()
 
 
 @pytest.mark.parametrize(
@@ -172,41 +155,22 @@ def test_what_is_public_stays_and_is_not_taken_out_twice():
         ("https://api.openai.com/v1", "api.openai.com"),
         ("https://api.openai.com:8443/v1/team-7", "api.openai.com"),
         ("http://api.openai.com/v1", OWN_ENDPOINT),  # not https
-        ("http://127.0.0.1:8000/v1", OWN_ENDPOINT),
-        ("https://192.168.1.5/v1", OWN_ENDPOINT),
-        ("https://[::1]:8000/v1", OWN_ENDPOINT),
-        ("https://gpu3/v1", OWN_ENDPOINT),
-        ("https://gpu3.lab.internal/v1", OWN_ENDPOINT),
-        ("https://localhost:8000/v1", OWN_ENDPOINT),
+        ("http://127.0.0.1:8000/v1", OWN_ENDPOINT), ("https://192.168.1.5/v1", OWN_ENDPOINT),
+        ("https://[::1]:8000/v1", OWN_ENDPOINT), ("https://gpu3/v1", OWN_ENDPOINT),
+        ("https://gpu3.lab.internal/v1", OWN_ENDPOINT), ("https://localhost:8000/v1", OWN_ENDPOINT),
     ],
-)
+)  # fmt: skip
 def test_an_endpoint_is_named_by_a_public_host_or_not_at_all(address, shown):
     netloc = address.split("/")[2]
-    whole = manifest(
-        chat={"model": "m", "base_url": address, "price_in": 2.5, "price_out": 10.0},
-        models=[{"model_id": "m", "host": netloc}],
-    )
+    chat = {"model": "m", "base_url": address, "price_in": 2.5, "price_out": 10.0, "trials": 5}
+    whole = manifest([{"model_id": "m", "host": netloc}], chat=chat)
     found = public_manifest(whole)
     assert found["settings"]["chat"] == {"model": "m", "base_url": shown, "trials": 5}
     assert found["models"][0]["host"] == shown
     assert address in private_strings(whole)
     telling = "." in netloc or ":" in netloc  # a bare name is too short to look for
     assert (netloc in private_strings(whole)) == (shown == OWN_ENDPOINT and telling)
-
-
-@pytest.mark.parametrize("data", ["/mnt/ward7/smith.csv", "smith.csv", "smith", "ward7/smith.jsonl"])
-def test_the_users_notes_have_no_name(data):
-    whole = manifest(notes={"data": data})
-    whole["skipped"] = [{"study": "s", "experiment": "e", "reason": f"{data} has too few notes"}]
-    shown = public_manifest(whole)
-    assert shown["settings"]["notes"]["data"] == "own notes"
-    if data.endswith((".csv", ".jsonl")):  # a bare word might stand in any text
-        assert "smith" not in json.dumps(shown).replace("ward7/smith.jsonl", "")
-        assert data.rpartition("/")[2] in private_strings(whole)
-    assert public_manifest(shown) == shown
-    assert private_strings(shown) == ()
-    # Notes that are called as a file of every run do not stop it.
-    assert "findings.csv" not in private_strings(manifest(notes={"data": "/mnt/ward/findings.csv"}))
+    assert public_manifest(found) == found
 
 
 def test_a_model_served_by_its_path_is_called_by_its_name_wherever_it_is_shown(tmp_path, quiet):
@@ -228,58 +192,143 @@ def test_a_model_served_by_its_path_is_called_by_its_name_wherever_it_is_shown(t
     assert {one.model_id for one in shown.found} == set(shown.items["adjective_coreference"]["model_id"]) == {"llama"}
 
 
-def sentiment(texts):
-    """A gap of .1 with every second letter that a text may have."""
-    return [0.6 - 0.1 * (text.startswith("She") and len(text) % 2) for text in texts]
+def told(folder):
+    read = read_run(folder)
+    items = {name: rows.to_dict("list") for name, rows in read.items.items()}
+    manifest = {name: value for name, value in read.manifest.items() if name not in ("started", "finished", "sha256")}
+    return repr((read.found, items, manifest))
 
 
-SETTINGS = Settings(model="tests.runs.test_results:sentiment", studies=("occupation_sentiment:sentences",), limit=400)
-
-
-def attempt(work):
-    try:
-        return work(), None
-    except (ValueError, OSError) as error:
-        return None, error
-
-
-def flipped(folder, times, seed):
-    """Copies of a folder, each with one bit of one of its files flipped; every file has its turn."""
-    draw = random.Random(seed)
-    files = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
-    files = [name for name in files if (folder / name).stat().st_size]
-    for number in range(times):
-        place = folder.with_name(f"{folder.name}-{number}")
-        shutil.copytree(folder, place)
-        path = place / files[number % len(files)]
-        content = bytearray(path.read_bytes())
+def test_no_flipped_bit_of_a_finished_run_changes_a_result_silently(tmp_path, quiet):
+    model, studies = "tests.hub.own_runs:scored", ("occupation_sentiment:sentences",)
+    run, _ = start(Settings(model=model, studies=studies, limit=400), tmp_path / "run", draw=False, **quiet)
+    files = ("results.json", "findings.csv", "items/occupation_sentiment.parquet", "lexicon_coverage.csv")
+    draw, expected, named = random.Random(1), told(run.folder), []
+    for path in [run.folder / name for name in files if (run.folder / name).exists()] * 6:
+        whole = path.read_bytes()
+        content = bytearray(whole)
         content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
         path.write_bytes(content)
-        yield place, path
-        shutil.rmtree(place)
+        try:
+            assert told(run.folder) == expected, path
+        except (ValueError, OSError) as error:
+            named.append(path.name in str(error))
+        path.write_bytes(whole)
+    assert all(named)
+    assert len(named) > 8  # of some files nothing is read: tables for people
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory, quiet):
-    return start(SETTINGS, tmp_path_factory.mktemp("runs") / "whole", draw=False, **quiet)[0].folder
+# What a stranger may write into results.json and manifest.json.
 
 
-def told(folder):
-    results = read_run(folder)
-    items = {name: rows.to_dict("list") for name, rows in results.items.items()}
-    manifest = {
-        name: value for name, value in results.manifest.items() if name not in ("started", "finished", "sha256")
-    }
-    return repr((results.found, items, manifest))
+def changed(**keys):
+    """results.json whose second finding has these keys instead."""
+    read = json.loads(results([GAP, UNDEFINED]))
+    read["findings"][1].update(keys)
+    return json.dumps(read).encode()
 
 
-def test_no_flipped_bit_of_a_finished_run_changes_a_result_silently(whole):
-    files = ("results.json", "findings.csv", "occupation_sentiment.parquet", "lexicon_coverage.csv")
-    expected, detected = told(whole), 0
-    for place, path in flipped(whole, 24, seed=1):
-        if path.name not in files:  # nothing records the sha256 of the manifest itself
-            continue
-        what, error = attempt(lambda place=place: told(place))
-        assert path.name in str(error) if error else what == expected, (path, error)
-        detected += error is not None
-    assert detected > 8  # of some files nothing is read: tables for people
+def refusal(content):
+    with pytest.raises(ValueError, match=r"them/results\.json") as caught:
+        parse_results(content, "them/results.json")
+    told = str(caught.value)
+    assert len(told) < 200
+    assert "\n" not in told
+    return told
+
+
+def test_findings_come_back_as_they_were_written():
+    first, second = parse_results(results([GAP, UNDEFINED]), "here")
+    assert first == GAP
+    assert first.estimate == GAP.estimate
+    assert second.published is None
+    assert math.isnan(second.estimate.value)  # null in the file
+    assert math.isnan(second.estimate.p_adjusted)
+    assert replace(second, estimate=Estimate(0.0)) == replace(UNDEFINED, estimate=Estimate(0.0))
+    small = replace(GAP, view=AS_PUBLISHED, primary=False, estimate=Estimate(-0.0, p_value=2e-298))
+    content = results([GAP, UNDEFINED, small])
+    assert results(parse_results(content, "here")) == content
+
+
+def test_a_run_of_ones_own_notes_may_name_phenotypes_in_any_way_and_a_strangers_may_not():
+    odd = replace(GAP, slice_by="phenotype", slice_value="falls\nat night, " + "very long " * 300)
+    assert parse_results(results([odd]), "here", own_names=True) == [odd]
+    with pytest.raises(ValueError, match=r"'slice_value': String should have at most 2000 characters"):
+        parse_results(results([odd]), "here")
+    for content in (results([replace(GAP, unit="a\nb")]), changed(slice_value=3)):  # that field alone, and a text
+        with pytest.raises(ValueError, match=r"has control characters|be a valid string"):
+            parse_results(content, "here", own_names=True)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("n", -1, "'n'"), ("n", True, "'n'"), ("n", 3.0, "'n'"), ("n", 2**60, "'n'"), ("n", None, "'n'"),
+        ("value", True, "'value'"), ("value", "1e999", "'value'"), ("value", [0.1], "'value'"),
+        ("value", 10**400, "'value'"), ("p_value", 1.5, "'p_value'"), ("p_adjusted", -0.1, "'p_adjusted'"),
+        ("study", "../../etc", "'study': it is none that this version knows"),
+        ("measure", "bias_score", "'measure': it is none that this version knows"),
+        ("model_id", 7, "'model_id': Input should be a valid string"),
+        ("model_id", "a" * 2001, "'model_id': String should have at most 2000 characters"),
+        ("model_id", "gpt\x1b[31m2", "'model_id': it has control characters"),
+        ("slice_value", "two\nlines", "'slice_value': it has control characters"),
+        ("unit", "\u202egnp.exe", "'unit': it has control characters"),
+        ("primary", 1, "'primary': Input should be a valid boolean"),
+        ("surprise", 1, "'surprise': Extra inputs are not permitted"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_named_by_finding_and_key_and_not_repeated(key, value, told):
+    said = refusal(changed(**{key: value}))
+    assert f"entry 2, {told}" in said
+    assert "gpt" not in said
+    assert "etc" not in said
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "no JSON"), (b"{'a': 1}", "no JSON"), (b"\xff\xfe{}", "no JSON"), (b"[" * 150_000, "no JSON"),
+        (b'{"a": ' * 100_000, "no JSON"), (b"[[1," + b"1," * 8_000_001 + b"1]]", "be an object"),
+        (b"[]", "be an object"),
+        (b'{"swapbias": "0.1.0", "findings": {}}', "'findings': Input should be a valid array"),
+        (b'{"swapbias": "0.1.0", "findings": [3]}', "entry 1: Input should be an object"),
+        (b'{"swapbias": "0.1.0", "findings": [NaN]}', "entry 1"),
+        (results([GAP]).replace(b'"value": 0.25', b'"value": 1e999'), "entry 1, 'value': Input should be a finite"),
+        (b'{"swapbias": "0.1.0", "findings": [' + b"9" * 5000 + b"]}", ""),
+    ],
+)  # fmt: skip
+def test_what_is_no_results_file_is_refused(content, told):
+    assert told in refusal(content)
+    read = json.loads(results([GAP]))
+    del read["findings"][0]["ci_low"]
+    assert "entry 1, 'ci_low': Field required" in refusal(json.dumps(read).encode())
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("status", 1, "'status': Input should be a valid string"),
+        ("corpora", {}, "'corpora': Input should be a valid array"),
+        ("corpora", [{"corpus": "c", "config": "x", "sha256": "y", "rows": -1}], "entry 1, 'rows'"),
+        ("corpora", [{"corpus": "c", "config": "x", "rows": 1}], "entry 1, 'sha256': Field required"),
+        ("models", ["gpt"], "entry 1"),
+        ("models", [{"model_id": "a"}] * 501, "at most 500 items"),
+        ("settings", [], "'settings'"),
+        ("credentialed", "no", "'credentialed': Input should be a valid boolean"),
+        ("extra", {"a": "\x1b]0;owned\x07"}, "a text is too long or has control characters"),
+    ],
+)
+def test_a_manifest_of_other_types_is_refused(key, value, told):
+    with pytest.raises(ValueError, match=r"them/manifest\.json") as caught:
+        parse_manifest(json.dumps({**MANIFEST, key: value}).encode(), "them/manifest.json")
+    assert told in str(caught.value)
+
+
+def test_a_manifest_keeps_what_a_newer_version_adds_and_lacks_no_key(monkeypatch):
+    assert parse_manifest(written({**MANIFEST, "more": ["lines\nof text"]}), "here")["more"] == ["lines\nof text"]
+    less = {key: value for key, value in MANIFEST.items() if key != "corpora"}
+    with pytest.raises(ValueError, match="'corpora': Field required"):
+        parse_manifest(written(less), "here")
+    content = results([GAP, GAP, GAP])
+    monkeypatch.setattr("swapbias.runs.results.MOST_BYTES", 100)
+    assert "bytes, expected at most 100" in refusal(content)

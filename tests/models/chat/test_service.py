@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,17 +16,24 @@ from collections import Counter
 
 import pandas as pd
 import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils.import_utils import is_serve_available
 
 from swapbias.errors import UsageError
+from swapbias.models import LoadOptions, load_scorer
+from swapbias.models.causal import AnswerOddsScorer
+from swapbias.models.chat import ChatOptions
 from swapbias.models.chat.answering import Answer, AnswerLog
-from swapbias.models.chat.chat_options import ChatOptions
+from swapbias.models.chat.local import LocalChatScorer
 from swapbias.models.chat.openai_client import ChatScorer
-from swapbias.runs.audit import start
-from swapbias.runs.plan import Settings
-from swapbias.studies.study import Candidate, Prompt, conversation
+from swapbias.models.engine.generation import until
+from swapbias.runs import Settings, start
+from swapbias.studies import Candidate, Prompt, conversation
 from tests import tiny
 from tests.conftest import ROOT
-from tests.models.chat.server import ChatServer
+from tests.models.chat.server import ChatServer, Reply, cut_off
+from tests.models.engine.test_loglikelihood import plainly
 
 SECRET = "sk-swapbias-secret-0123456789"
 # Asks 40 prompts within a loop that runs already, as in a notebook: argv is the base URL and the log.
@@ -59,24 +67,14 @@ def upper(prompt):
     return prompt.upper()
 
 
-def scorer_of(server, **changes):
-    options = ChatOptions(**{"base_url": server.base_url, "concurrency": 4, **changes})
-    return ChatScorer("tiny", options)
+def scorer_of(server, log=None, **changes):
+    scorer = ChatScorer("tiny", ChatOptions(**{"base_url": server.base_url, "concurrency": 4, **changes}))
+    scorer.log = AnswerLog(log)
+    return scorer
 
 
 def first(fault, prompt="text 3", times=1):
     return lambda asked, n: fault if asked == prompt and n <= times else None
-
-
-def start_script(server, log):
-    command = [sys.executable, "-c", SCRIPT, server.base_url, str(log)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def wait_for(lines, log, process):
-    while process.poll() is None and (not log.exists() or log.read_bytes().count(b"\n") < lines):
-        time.sleep(0.01)
-    assert process.poll() is None, process.communicate()
 
 
 def test_results_stand_in_the_order_of_the_prompts_whichever_answer_arrives_first():
@@ -143,28 +141,56 @@ def test_a_server_of_ones_own_is_asked_in_offline_mode_and_inference_providers_a
         ChatScorer("owner/model").score(rows(1))
 
 
-@pytest.mark.parametrize("fault", ["429 after 0.1", "500", "408", "slow", "cut", "half", "empty", "other"])
+def broken(finish="error", **choice):
+    whole = cut_off("").body
+    whole["choices"][0] |= {"finish_reason": finish, **choice}
+    return Reply(whole)
+
+
+def error(message, **more):
+    return Reply({"error": {"message": message, **more}})
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "429 after 0.1", "500", "408", "slow", "cut", "half", "empty", "other", broken(),
+        broken("stop", error={"message": "provider down"}), error("rate limited", code=429),
+        Reply({"error": "overloaded"}),
+    ],
+    ids=str,
+)  # fmt: skip
 def test_trouble_that_passes_heals_and_asks_nothing_else_again(fault):
     with ChatServer(upper, fault=first(fault, times=2)) as server:
-        found = scorer_of(server, timeout=0.5).score(rows(8))
+        scorer = scorer_of(server, timeout=0.5)
+        found = scorer.score(rows(8))
         asked = Counter(body["messages"][0]["content"] for body in server.requests)
     assert [one.answer for one in found] == [f"TEXT {number}" for number in range(8)]
     assert asked == Counter({**{f"text {number}": 1 for number in range(8)}, "text 3": 3})
+    assert sorted(answer.answer for answer in scorer.log.values()) == [one.answer for one in found]
 
 
 @pytest.mark.parametrize(
     ("fault", "kind", "message"),
     [
         ("400", ValueError, "cannot answer s0/t0 .400: planned 400"),
-        ("402", ValueError, "cannot answer s0/t0 .402"), ("401", UsageError, "refuses the key .401"),
-        ("403", UsageError, "refuses the key .403"), ("404", UsageError, "does not know model 'tiny' .404"),
+        ("401", UsageError, "refuses the key .401"), ("403", UsageError, "refuses the key .403"),
+        ("404", UsageError, "does not know model 'tiny' .404"),
+        (error("no money", code=402), ValueError, "cannot answer s0/t0 .402: no money"),
+        (error("bad key", code="401"), UsageError, "refuses the key .401: bad key"),
+        (error("gone", code=502), ValueError, "in 2 attempts .502: gone"),
+        (error("odd", code="a_word"), ValueError, "in 2 attempts .odd"),
+        (broken(), ValueError, "in 2 attempts .the answer broke off with an error"),
+        (broken(error={"message": "down", "code": 503}), ValueError, "in 2 attempts .503: down"),
     ],
 )  # fmt: skip
-def test_trouble_that_stays_stops_the_run_at_the_first_request(fault, kind, message):
+def test_trouble_that_stays_stops_the_run_in_the_words_of_the_service(fault, kind, message):
     with ChatServer(upper, fault=lambda prompt, n: fault) as server:
+        scorer = scorer_of(server, attempts=2, concurrency=1)
         with pytest.raises(kind, match=message):
-            scorer_of(server, concurrency=1).score(rows(20))
-        assert len(server.requests) == 1
+            scorer.score(rows(20))
+        assert len(server.requests) == (2 if "attempts" in message else 1)
+    assert len(scorer.log) == 0
 
 
 def test_requests_under_way_are_kept_when_another_stops_the_run():
@@ -192,9 +218,8 @@ def test_requests_under_way_are_kept_when_another_stops_the_run():
 
 def test_requests_are_counted_by_what_they_share_and_other_settings_ask_anew():
     # Texts of 6 characters are 2 tokens (6 / 4, rounded up); two of ten rows have one text.
-    found = ChatScorer("tiny", ChatOptions(base_url="http://localhost/v1")).requests(
-        [*rows(9), row("twin/t0", "text 1")]
-    )
+    scorer = ChatScorer("tiny", ChatOptions(base_url="http://localhost/v1"))
+    found = scorer.requests([*rows(9), row("twin/t0", "text 1")])
     assert list(found.values()) == [(2, 16)] * 9
     options = ChatOptions(price_in=2.0, price_out=5.0)
     assert options.cost(18, 144) == pytest.approx((18 * 2 + 144 * 5) / 1e6)
@@ -207,36 +232,43 @@ def test_requests_are_counted_by_what_they_share_and_other_settings_ask_anew():
     assert ChatScorer("m", ChatOptions(concurrency=1, timeout=1.0))._keys(rows(1))[0] in keys
 
 
+URL = "http://127.0.0.1:1/v1"  # nobody listens there
+HERE, ODDS = {"model": ".", "base_url": None}, {"scoring": "log-odds"}  # a folder; scored without trials
+
+
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "sentence"),
     [
-        {"trials": 0}, {"concurrency": 101}, {"timeout": 0.0}, {"temperature": -0.1}, {"temperature": math.nan},
-        {"price_in": 1.0}, {"price_in": math.inf, "price_out": 1.0}, {"max_cost": 1.0},
-        {"base_url": "localhost:8000"}, {"base_url": "http://host/v1?key=x"},
-        {"base_url": "ftp://host/v1"}, {"base_url": "http://host:port/v1"}, {"base_url": "http://me:key@host/v1"},
-        {"base_url": "https://host/v1?api-key=x"}, {"base_url": "http://host/v1", "provider": "together"},
+        ({"trials": 0}, "trials is 0"), ({"concurrency": 101}, "concurrency is 101"),
+        ({"timeout": 0.0}, "timeout is 0"), ({"temperature": math.nan}, "temperature is nan"),
+        ({"scoring": "guess"}, "expected sampled, log-odds"),
+        ({"price_in": math.inf, "price_out": 1.0}, "price_in is inf"), ({"price_in": 1.0}, "-M price-in is given"),
+        ({"max_cost": 1.0}, "both -M price-in and -M price-out, and --max-cost is given"),
+        ({"base_url": "localhost:8000"}, "'localhost:8000' is no address, expected http://host:port"),
+        ({"base_url": "ftp://host/v1"}, "is no address"), ({"base_url": "http://host:port/v1"}, "is no address"),
+        ({"base_url": "http://me:key@host/v1"}, "given with a user, password or query"),
+        ({"base_url": "https://host/v1?api-key=x"}, "given with a user, password or query"),
+        ({"own_address": ("here",)}, "'here' is no address"),
+        ({"provider": "together"}, "named with --base-url, and -M provider is given"),
+        ({"provider": "local"}, "tiny runs on this machine, and --base-url is given"),
+        ({**HERE, "provider": "together"}, "is a folder of this machine, and -M provider is given"),
+        ({**HERE, "max_requests": 10}, "runs on this machine, and -M max-requests is given"),
+        ({**HERE, "price_in": 1.0, "price_out": 2.0}, "-M price-in and -M price-out is given"),
+        ({**ODDS, "trials": 2}, "samples nothing, and --trials is given"),
+        ({**ODDS, "temperature": 0.0, "max_tokens": 1}, "-M temperature and"),
+        ({"top_logprobs": 5}, "Answers are sampled, and -M top-logprobs is given"),
     ],
 )  # fmt: skip
-def test_settings_that_cannot_be_meant_are_refused(changes):
-    with pytest.raises(UsageError):
-        ChatOptions(**changes).check()
+def test_settings_that_contradict_each_other_or_are_out_of_range_are_refused(changes, sentence):
+    with pytest.raises(UsageError, match=re.escape(sentence)):
+        ChatOptions(**{"model": "tiny", "base_url": URL, **changes}).check()
 
 
-@pytest.mark.parametrize(
-    ("keys", "sent"),
-    [
-        ({}, "none"),
-        ({"HF_TOKEN": "hf_1"}, "none"),  # a Hub token never goes to another service
-        ({"OPENAI_API_KEY": "two", "HF_TOKEN": "hf_1"}, "none"),  # nor does one of OpenAI
-        ({"SWAPBIAS_API_KEY": " one\n", "OPENAI_API_KEY": "two"}, "one"),
-    ],
-)
-def test_the_key_comes_from_the_environment_in_a_fixed_order(monkeypatch, keys, sent):
-    for name, value in keys.items():
-        monkeypatch.setenv(name, value)
-    with ChatServer(upper) as server:
-        scorer_of(server).score(rows(1))
-        assert server.authorizations == {f"Bearer {sent}"}
+def test_an_endpoint_may_call_its_model_by_a_path_and_a_judge_has_no_prices(tmp_path):
+    ChatOptions(model=str(tmp_path), base_url=URL).check()
+    asked = ChatOptions(model="tiny", base_url=URL, judge="rater", price_in=1.0, price_out=2.0, max_cost=3.0)
+    asked.of_judge().check()
+    assert (asked.of_judge().model, asked.of_judge().max_cost) == ("rater", None)
 
 
 def test_inference_providers_need_a_key_of_plain_characters_that_is_not_shown(monkeypatch):
@@ -255,8 +287,7 @@ def test_a_key_is_never_written_or_shown(monkeypatch, tmp_path, fault):
     accepted = SECRET if fault else "another"
     log = tmp_path / "answers.jsonl"
     with ChatServer(upper, key=accepted, fault=lambda prompt, n: fault if prompt == "text 3" else None) as server:
-        scorer = scorer_of(server, attempts=2, concurrency=1)
-        scorer.log = AnswerLog(log)
+        scorer = scorer_of(server, log, attempts=2, concurrency=1)
         with pytest.raises(ValueError, match="Answers in") as raised:
             scorer.score(rows(5))
         assert server.authorizations == {f"Bearer {SECRET}"}
@@ -269,8 +300,7 @@ def test_a_key_is_never_written_or_shown(monkeypatch, tmp_path, fault):
 def test_a_line_of_the_log_tells_everything_about_an_answer(tmp_path):
     path = tmp_path / "answers.jsonl"
     with ChatServer(lambda prompt: "Köchin \ud800 x") as server:
-        scorer = scorer_of(server)
-        scorer.log = AnswerLog(path)
+        scorer = scorer_of(server, path)
         scorer.score(rows(1))
     line = json.loads(path.read_text(encoding="utf-8"))
     assert line["prompt_id"] == "s0/t0"
@@ -294,36 +324,25 @@ def test_a_torn_last_line_is_cut_off(tmp_path, torn):
     assert list(AnswerLog(path)) == ["a", "b"]
 
 
-def test_a_killed_run_resumes_without_repeating_an_answered_request(tmp_path):
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_is_stopped_keeps_what_arrived_and_goes_on_without_asking_again(by, tmp_path):
     path = tmp_path / "answers.jsonl"
-    with ChatServer(upper, pause=0.02) as server:
-        process = start_script(server, path)
-        wait_for(8, path, process)
-        process.kill()
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
-        kept = AnswerLog(path)
-        assert 8 <= len(kept) < 40
-        scorer = scorer_of(server)
-        scorer.log = kept
-        answered = {one.prompt_id for one in kept.values()}
+    with ChatServer(upper, fault=first("slow", "text 20") if by == signal.SIGINT else None, pause=0.02) as server:
+        command = [sys.executable, "-c", SCRIPT, server.base_url, str(path)]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while process.poll() is None and (not path.exists() or path.read_bytes().count(b"\n") < 8):
+            time.sleep(0.01)
+        process.send_signal(by)
+        _, shown = process.communicate(timeout=20)  # the slow answer would take 60 seconds
+        assert process.returncode == -signal.SIGKILL if by == signal.SIGKILL else "KeyboardInterrupt" in shown
+        scorer = scorer_of(server, path)
+        answered = {one.prompt_id for one in scorer.log.values()}
+        assert 8 <= len(answered) < 40
         found = scorer.score(rows(40))
         asked = {prompt.prompt_id: server.asked(prompt.text) for prompt in rows(40)}
     assert [one.answer for one in found] == [f"TEXT {number}" for number in range(40)]
     assert {asked[name] for name in answered} == {1}
     assert sum(asked.values()) <= 44  # the four under way may be asked again
-
-
-def test_an_interrupt_ends_the_run_at_once_and_keeps_what_arrived(tmp_path):
-    path = tmp_path / "answers.jsonl"
-    with ChatServer(upper, fault=lambda prompt, n: "slow" if prompt == "text 20" else None, pause=0.02) as server:
-        process = start_script(server, path)
-        wait_for(8, path, process)
-        process.send_signal(signal.SIGINT)
-        _, shown = process.communicate(timeout=20)  # the slow answer would take 60 seconds
-    assert process.returncode != 0
-    assert "KeyboardInterrupt" in shown
-    assert 8 <= len(AnswerLog(path)) < 40
 
 
 @pytest.fixture(scope="module")
@@ -332,12 +351,8 @@ def chat_model(tmp_path_factory):
 
 
 def local(folder, *, batch_size=64, **changes):
-    from swapbias.models.base import LoadOptions
-    from swapbias.models.chat.local import LocalChatScorer
-
-    return LocalChatScorer.load(
-        str(folder), LoadOptions(batch_size=batch_size), ChatOptions(**{"max_tokens": 4, **changes})
-    )
+    options = ChatOptions(**{"max_tokens": 4, **changes})
+    return LocalChatScorer.load(str(folder), LoadOptions(batch_size=batch_size), options)
 
 
 def ids_of(tokenizer, text):
@@ -366,9 +381,6 @@ def test_a_local_answer_does_not_depend_on_the_rows_beside_it_and_is_generated_o
 
 
 def test_answers_are_greedy_at_temperature_zero_and_else_drawn_from_the_softmax(chat_model):
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     tokenizer, model = AutoTokenizer.from_pretrained(chat_model), AutoModelForCausalLM.from_pretrained(chat_model)
     ids = ids_of(tokenizer, "She is a nurse.\n")
     start = len(ids)
@@ -417,8 +429,6 @@ def test_a_local_prompt_that_is_too_long_an_answer_that_ends_and_a_reasoning_tha
     assert found[1].score == 1.0
     assert sum(told) == 2
     assert len(scorer.log) == 1
-    from swapbias.models.engine.generation import until
-
     scorer = local(chat_model)
     scorer.ends = [5, 6]
     assert until([40, 41, 6, 42, 5], scorer.ends) == [40, 41, 6]
@@ -433,32 +443,16 @@ def test_a_local_prompt_that_is_too_long_an_answer_that_ends_and_a_reasoning_tha
 
 @pytest.fixture(scope="module")
 def odds(chat_model):
-    from swapbias.models.auto import load_scorer
-    from swapbias.models.causal import AnswerOddsScorer
-
     return AnswerOddsScorer(load_scorer(str(chat_model)))
-
-
-def slow_odds(folder, text, answer):
-    """Log-probability of the answer, token by token after the prompt."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).eval()
-    ids, own = ids_of(tokenizer, text), tokenizer(f" {answer}", add_special_tokens=False)["input_ids"]
-    total = 0.0
-    for token in own:
-        with torch.no_grad():
-            logits = model(torch.tensor([ids])).logits[0, -1]
-        total += float(torch.log_softmax(logits, dim=-1)[token])
-        ids.append(token)
-    return total
 
 
 @pytest.mark.parametrize("pair", ["the nurse|the construction worker", "the doctor|the nurse"])
 def test_answer_odds_equal_the_slow_definition(odds, chat_model, pair):
     text = "The doctor met the nurse because she was ill. Who does 'she' refer to?"
-    one, other = (slow_odds(chat_model, text, answer) for answer in pair.split("|"))
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(chat_model).eval(), odds.inner.tokenizer
+    ids = ids_of(tokenizer, text)
+    owns = (tokenizer(f" {answer}", add_special_tokens=False)["input_ids"] for answer in pair.split("|"))
+    one, other = (plainly(model, ids + own, len(ids)) for own in owns)
     found = odds.score([row("s", text, pair)])[0]
     assert found.parts["log_odds"] == pytest.approx(one - other, abs=1e-3)
     assert found.score == float(one > other)
@@ -476,12 +470,21 @@ def test_candidates_that_are_not_two_answers_are_named(odds, candidates):
     assert all(math.isnan(value) for value in found.parts.values())
 
 
+def _healthy(url, process):
+    for _ in range(900):  # three minutes: a busy machine takes long to import
+        try:
+            with urllib.request.urlopen(url, timeout=1) as response:
+                return response.status == 200
+        except OSError:
+            if process.poll() is not None:
+                return False
+            time.sleep(0.2)
+    return False
+
+
 @pytest.fixture
 def served(tmp_path):
     """A tiny model with a chat template, and the address where ``transformers serve`` answers for it."""
-    from transformers import AutoTokenizer
-    from transformers.utils.import_utils import is_serve_available
-
     if not is_serve_available():
         pytest.skip("needs transformers serve: pip install 'transformers[serving]'")
     folder = tiny.save_causal(tmp_path / "served", positions=1024)
@@ -495,25 +498,13 @@ def served(tmp_path):
     given = ["serve", str(folder), "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
     with (tmp_path / "serve.log").open("w") as log:
         process = subprocess.Popen([sys.executable, "-c", command, *given], stdout=log, stderr=log)
-        try:
-            if not _healthy(f"http://127.0.0.1:{port}/health", process):
-                pytest.skip(f"transformers serve does not start here: {(tmp_path / 'serve.log').read_text()[-200:]}")
-            yield folder, f"http://127.0.0.1:{port}/v1"
-        finally:
-            process.kill()
-            process.wait()
-
-
-def _healthy(url, process):
-    for _ in range(900):  # three minutes: a busy machine takes long to import
-        try:
-            with urllib.request.urlopen(url, timeout=1) as response:
-                return response.status == 200
-        except OSError:
-            if process.poll() is not None:
-                return False
-            time.sleep(0.2)
-    return False
+    try:
+        if not _healthy(f"http://127.0.0.1:{port}/health", process):
+            pytest.skip(f"transformers serve does not start here: {(tmp_path / 'serve.log').read_text()[-200:]}")
+        yield folder, f"http://127.0.0.1:{port}/v1"
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_an_audit_over_transformers_serve_equals_that_of_the_model_here(served, tmp_path, quiet):

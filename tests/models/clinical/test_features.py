@@ -10,12 +10,11 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from swapbias.errors import UsageError
-from swapbias.models.base import LoadOptions
+from swapbias.models import LoadOptions
 from swapbias.models.clinical.features import ContextualVectors, StaticVectors, TfidfLsa, load_features
 from swapbias.models.clinical.word_direction import DirectionScorer, read_direction_tables
 from swapbias.models.engine.encoder import Engine
-from swapbias.studies.study import PROMPT_COLUMNS, Prompt, slots
-from swapbias.studies.tables import corpus_dir, read_table
+from swapbias.studies import Prompt, corpus_dir, read_table, slots
 from tests import tiny
 
 OPTIONS = LoadOptions(device="cpu", batch_size=4)
@@ -33,8 +32,19 @@ def static(vectors=WORDS):
     return StaticVectors(keyed(vectors), name="toy")
 
 
+def tables_with(female, male):
+    """Pairs and templates with one more pair."""
+    name = f"{female}-{male}"
+    frame = {"kind": name, "female": f"a {female}", "male": f"a {male}"}
+    return [*PAIRS, {"pair": name, "female": female, "male": male}], [*TEMPLATES, frame]
+
+
+def direction(**settings):
+    return DirectionScorer(static(PLANE), TABLES, **settings)
+
+
 def word(text, construct="synonym"):
-    return Prompt(**{**dict.fromkeys(PROMPT_COLUMNS, ""), "text": text, "construct": construct})
+    return Prompt(text=text, construct=construct)
 
 
 def test_a_note_is_the_average_of_its_known_words():
@@ -46,16 +56,10 @@ def test_a_note_is_the_average_of_its_known_words():
     assert found.tolist() == [[0.0, 1.0], [1.0, 0.0]]
 
 
-def write(made, path):
-    made.save_word2vec_format(str(path), binary=".bin" in path.name, write_header="bare" not in path.name)
-
-
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize(  # gensim leaves files without header open
-    "name", ["v.bin", "v.bin.gz", "v.txt", "bare.vec.gz"]
-)
+@pytest.mark.parametrize("name", ["v.bin", "v.bin.gz", "v.txt", "bare.vec.gz"])  # which gensim leaves open: the last
 def test_every_format_gives_the_vectors_back(name, tmp_path):
-    write(keyed(), tmp_path / name)
+    keyed().save_word2vec_format(str(tmp_path / name), binary=".bin" in name, write_header="bare" not in name)
     found = load_features(str(tmp_path / name), options=OPTIONS)
     assert found.name == name.split(".")[0]
     np.testing.assert_allclose(found.vectors(["fatigue", "Mary"]), [[3.0, 4.0], [0.0, -2.0]])
@@ -90,12 +94,8 @@ def test_a_file_that_holds_no_vectors_is_told_in_one_sentence(tmp_path, monkeypa
         load_features("tfidf-lsa", options=OPTIONS)
 
 
-@pytest.fixture
-def tfidf():
-    return load_features("tfidf-lsa", options=OPTIONS)
-
-
-def test_tfidf_learns_from_training_texts_alone(tfidf):
+def test_tfidf_learns_from_training_texts_alone():
+    tfidf = TfidfLsa()
     # Two texts without a shared word span two directions: equal texts are parallel, the others at right angles.
     fitted = tfidf.fit(["sad tired sad", "pain fever pain"])
     found = fitted.vectors(["sad tired sad", "PAIN fever pain", "unheard words"])
@@ -156,21 +156,14 @@ def test_a_long_note_is_read_in_windows_and_averaged_over_all_tokens(bert):
     assert np.isfinite(found[1]).all()
 
 
-@pytest.fixture
-def read(monkeypatch):
-    """Numbers of tokens, special ones included, of every text that an encoder is given."""
-    sizes = []
-    real = Engine.hidden_states
+def test_a_text_and_a_window_that_notes_share_are_read_once(bert, monkeypatch):
+    read, real = [], Engine.hidden_states  # numbers of tokens, special ones included
 
     def watched(self, encoded):
-        sizes.extend(map(len, encoded))
+        read.extend(map(len, encoded))
         return real(self, encoded)
 
     monkeypatch.setattr(Engine, "hidden_states", watched)
-    return sizes
-
-
-def test_a_text_and_a_window_that_notes_share_are_read_once(bert, read):
     features = ContextualVectors.load(str(bert), OPTIONS)
     first = features.vectors([*TEXTS, "% 9"])
     assert len(read) == 3  # two texts are equal, and the last has no words
@@ -198,22 +191,14 @@ TEMPLATES = [
 TABLES = (PAIRS, TEMPLATES)
 # Scaled to length 1 the pairs differ along x alone: g = (1, 0). sadness is (3, 4) / 5: its cosine is .6.
 PLANE = {
-    "she": [1.0, 1.0],
-    "he": [-1.0, 1.0],
-    "woman": [2.0, 0.0],
-    "man": [-2.0, 0.0],
-    "sadness": [3.0, 4.0],
-    "gloom": [-4.0, 3.0],
-    "Zoe": [1.0, 0.0],
-    "dr.": [1.0, 0.0],
-    **{f"filler{chr(97 + index)}": [0.0, 1.0] for index in range(12)},
-}
+    "she": [1.0, 1.0], "he": [-1.0, 1.0], "woman": [2.0, 0.0], "man": [-2.0, 0.0], "sadness": [3.0, 4.0],
+    "gloom": [-4.0, 3.0], "Zoe": [1.0, 0.0], "dr.": [1.0, 0.0],
+    **{f"filler{letter}": [0.0, 1.0] for letter in "abcdefghijkl"},
+}  # fmt: skip
 
 
 def test_the_score_is_the_cosine_with_the_direction():
-    sadness, gloom, unknown = DirectionScorer(static(PLANE), TABLES).score(
-        [word("Sadness"), word("gloom"), word("x")]
-    )
+    sadness, gloom, unknown = direction().score([word("Sadness"), word("gloom"), word("x")])
     assert (sadness.score, sadness.answer) == (pytest.approx(0.6), "female")
     assert (gloom.score, gloom.answer) == (pytest.approx(-0.8), "male")
     assert math.isnan(unknown.score)
@@ -229,13 +214,13 @@ def test_the_score_is_the_cosine_with_the_direction():
 def test_random_words_have_a_like_rank_and_are_no_pair_words():
     # sadness stands fifth: ranks 4 to 7 are within a factor 1.5 (5 / 1.5 = 3.3, 5 * 1.5 = 7.5): man, itself, gloom
     # and Zoe, of which only gloom is lower-case, alphabetic, no pair word and not itself.
-    one = DirectionScorer(static(PLANE), TABLES, null=7).score([word("sadness")])[0]
+    one = direction(null=7).score([word("sadness")])[0]
     assert json.loads(one.top_tokens) == [["gloom", -0.8]] * 7
     prompts = [word(name) for name in ("fillera", "fillerf", "fillerk")]
-    whole = DirectionScorer(static(PLANE), TABLES, null=20).score(prompts)
-    parts = [DirectionScorer(static(PLANE), TABLES, null=20).score([one])[0] for one in prompts[::-1]]
+    whole = direction(null=20).score(prompts)
+    parts = [direction(null=20).score([one])[0] for one in prompts[::-1]]
     assert whole == parts[::-1]
-    other = DirectionScorer(static(PLANE), TABLES, null=20, seed=1).score(prompts)
+    other = direction(null=20, seed=1).score(prompts)
     assert [one.top_tokens for one in other] != [one.top_tokens for one in whole]
 
 
@@ -257,10 +242,7 @@ def test_the_cosines_without_each_pair_are_those_with_the_direction_of_the_other
     # Without woman - man, whose difference is (2, 0), she - he differ by sqrt 2 along x and mother - father by
     # 2 / sqrt 5 * 2 along y: the first component is y, and sadness has .8.
     plane = {**PLANE, "mother": [1.0, 2.0], "father": [1.0, -2.0]}
-    tables = (
-        [*PAIRS, {"pair": "mother-father", "female": "mother", "male": "father"}],
-        [*TEMPLATES, {"kind": "mother-father", "female": "a mother", "male": "a father"}],
-    )
+    tables = tables_with("mother", "father")
     parts = DirectionScorer(static(plane), tables).score([word("sadness")])[0].parts
     assert parts["without_pair_3"] == pytest.approx(0.6)
     without = next(number for number, row in enumerate(PAIRS, start=1) if row["pair"] == "woman-man")
@@ -270,21 +252,17 @@ def test_the_cosines_without_each_pair_are_those_with_the_direction_of_the_other
     assert math.isnan(unknown["without_pair_3"])
 
 
-def test_pairs_with_an_unknown_word_are_left_out(tfidf):
+def test_pairs_with_an_unknown_word_are_left_out():
     features = static({**PLANE, "girl": [1.0, 5.0]})
-    tables = (
-        [*PAIRS, {"pair": "girl-boy", "female": "girl", "male": "boy"}],
-        [*TEMPLATES, {"kind": "girl-boy", "female": "a girl", "male": "a boy"}],
-    )
-    assert DirectionScorer(features, tables).identity["definitional_pairs"] == 2
+    assert DirectionScorer(features, tables_with("girl", "boy")).identity["definitional_pairs"] == 2
     with pytest.raises(ValueError, match="knows 1 of 2 definitional pairs"):
         DirectionScorer(static({name: PLANE[name] for name in ("she", "he", "gloom")}), TABLES)
     with pytest.raises(UsageError, match="tfidf-lsa has no vectors of words"):
-        DirectionScorer(tfidf, TABLES)
+        DirectionScorer(load_features("tfidf-lsa", options=OPTIONS), TABLES)
     with pytest.raises(ValueError, match="'woman-man' has no template"):
         DirectionScorer(static(PLANE), (PAIRS, TEMPLATES[:1]))
     with pytest.raises(ValueError, match="Construct 'symptom' has no frame"):
-        DirectionScorer(static(PLANE), TABLES).score([word("gloom", "symptom")])
+        direction().score([word("gloom", "symptom")])
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])

