@@ -16,7 +16,7 @@ import pyarrow as pa
 from benchmarks.frame import FOLDER, Prepared, Scale, Side, Workload
 from benchmarks.measuring import memcpy_rate
 from swapbias.swapping.swapper import Swapper
-from swapbias.swapping.table import load_table, rules
+from swapbias.swapping.table import load_table, rules_by_word
 
 MEGABYTES = 200.0
 WORDS, SAME = "one regex, the paper's 11 terms", "one regex, all 251 terms"
@@ -145,7 +145,7 @@ def _prepare(scale: Scale) -> Prepared:
 def _by_context() -> Sequence[str]:
     """Terms that the regex always replaces by the same word, and the table by what stands beside them."""
     terms = load_table("resolved").terms
-    return [*rules("context_rules.csv"), *(text for text, term in terms.items() if len(term.others) > 1)]
+    return [*rules_by_word("context_rules.csv"), *(text for text, term in terms.items() if len(term.others) > 1)]
 
 
 def _same_words(given: list[str], ours: list[str], theirs: list[str], apart: Sequence[str]) -> str:

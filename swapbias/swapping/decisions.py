@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from itertools import starmap
 
 import numpy as np
@@ -14,7 +14,19 @@ from swapbias.studies import corpus_dir, read_table
 from swapbias.swapping import grammar
 from swapbias.swapping.grammar import NEAR, SURE, WINDOW
 from swapbias.swapping.matches import MASKS, SPACE, Ints, Text, eights
-from swapbias.swapping.table import ALONE, GLUED, OBJECTS, SwapTable, Term, cased, pattern, rules, unit_of, word_list
+from swapbias.swapping.table import (
+    ALONE,
+    GLUED,
+    OBJECTS,
+    SwapTable,
+    Term,
+    cased,
+    pattern,
+    rules,
+    rules_by_word,
+    unit_of,
+    word_list,
+)
 
 # --- whether a term is gendered where it stands: rules --------------------------------------------------
 
@@ -42,6 +54,9 @@ FACTS: Mapping[str, Callable[[str, str, str], bool]] = {  # of a term, what is b
 }
 
 
+_rules_of = cache(partial(rules, "context_rules.csv"))
+
+
 def verdict(term: str, before: str, after: str) -> str:
     """Whether a term is gendered where it stands: ``yes``, ``no``, or the word that it becomes.
 
@@ -53,9 +68,14 @@ def verdict(term: str, before: str, after: str) -> str:
     >>> verdict("white", "a 45-year-old ", " male"), verdict("white", "elevated ", " count")
     ('yes', 'no')
     """
-    for rule in rules("context_rules.csv").get(term.lower(), ()):
-        if rule.fits(before, after) and all(FACTS[name](term, before, after) == holds for name, holds in rule.when):
-            return rule.says
+    for says, when, behind, ahead, unless in _rules_of(term.lower()):
+        if (
+            (not behind or behind(after))
+            and (not ahead or ahead(before))
+            and not (unless and unless(before))
+            and not (when and any(FACTS[name](term, before, after) != holds for name, holds in when))
+        ):
+            return str(says)
     return "yes"
 
 
@@ -79,7 +99,7 @@ def _in_capitals(before: str, after: str) -> bool:
 _KIN_TITLES = frozenset({"sister", "brother", "mother", "father"})
 _TITLES = frozenset({"mr", "ms", "mrs", "miss"})
 # Terms that must be looked at one by one in any case; the others only where what stands beside them is odd.
-ALWAYS = frozenset(rules("context_rules.csv")) - {"he"} - _KIN_TITLES
+ALWAYS = frozenset(rules_by_word("context_rules.csv")) - {"he"} - _KIN_TITLES
 
 # --- the case of a word ---------------------------------------------------------------------------------
 

@@ -208,9 +208,6 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
             raise ValueError(f"{path.name} is no whole gzip file. Fetch it again.") from None
 
 
-# CSV
-
-
 def _csv_batches(path: Path, rows: int) -> Batches:
     """Texts exactly as they were, first without rows; a wrong quote is an error, and swallows no rows."""
     csv.field_size_limit(LONGEST)
@@ -244,9 +241,6 @@ def _csv_batches(path: Path, rows: int) -> Batches:
             raise ValueError(f"{path.name} is empty, expected a header line. Give a CSV with a header.")
         if cells:
             yield batch(), raw.tell()
-
-
-# JSON lines
 
 
 def _json_schema(path: Path) -> pa.Schema:
@@ -311,9 +305,6 @@ def _json_batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None, whe
         raise ValueError(f"{where}: {_ONE_TYPE.format(name)}") from None
 
 
-# Parquet
-
-
 def _parquet_batches(path: Path, rows: int) -> Batches:
     file, done = _parquet_file(path), 0
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
@@ -331,9 +322,6 @@ def _parquet_file(path: Path) -> pq.ParquetFile:
         return pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True)
     except (pa.ArrowException, OSError, UnicodeDecodeError):
         raise ValueError(f"{path.name} is no whole Parquet file. Fetch it again.") from None
-
-
-# Datasets of the Hub
 
 
 def _hub_source(name: str, column: str, split: str | None) -> Source:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from itertools import takewhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError
 from swapbias.swapping.grammar import by_words, first_word, last_word
 from swapbias.swapping.matches import Bytes, Ints, Matches, Text
-from swapbias.swapping.table import DEMOGRAPHIC, GLUED, Rule, byte_pattern, pattern, rules, weights_of, word_list
+from swapbias.swapping.table import DEMOGRAPHIC, GLUED, byte_pattern, pattern, rules, weights_of, word_list
 
 WHOSE, SPOUSES = ("everyone", "patient"), ("swap", "keep")
 REASONS = ("relative", "spouse", "clinician", "other", "no_person", "both", "unknown")
@@ -59,9 +59,6 @@ def kind_of(text: str) -> int:
 
 def is_plural(text: str) -> bool:
     return text.endswith(("s", "men")) and not text.endswith("ss") and text not in _PRONOUNS | _TITLES | DEMOGRAPHIC
-
-
-# --- sentences --------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=256)
@@ -155,8 +152,8 @@ FACTS: Mapping[str, Callable[[Word], bool]] = {  # by their names in rules
 
 
 @cache
-def _rules_of(kind: int, text: str, own: bool, woman: bool) -> Sequence[tuple[Rule, Sequence[tuple[str, bool]]]]:
-    """What is left of the rules for a word, each with the facts that take more than the word."""
+def _rules_of(kind: int, text: str, own: bool, woman: bool) -> Sequence[tuple[Any, ...]]:
+    """What is left of the rules for a word: as ``rules``, with the facts that take more than the word."""
     known = {
         "own": own,  # it tells the patient's gender
         "woman": woman,  # the patient is one
@@ -165,20 +162,23 @@ def _rules_of(kind: int, text: str, own: bool, woman: bool) -> Sequence[tuple[Ru
         "wedding": text in ("landlord", "landlady", "groom", "bride", "bridegroom"),
     }
     return [
-        (rule, [(fact, holds) for fact, holds in rule.when if fact not in known])
-        for rule in rules("person_rules.csv", of_bytes=True)[_KIND_NAME[kind]]
-        if all(known.get(fact, holds) == holds for fact, holds in rule.when)
+        (WHY.index(says), [(FACTS[fact], holds) for fact, holds in when if fact not in known], *patterns)
+        for says, when, *patterns in rules("person_rules.csv", _KIND_NAME[kind], of_bytes=True)
+        if all(known.get(fact, holds) == holds for fact, holds in when)
     ]
 
 
 def why_left(kind: int, word: Word) -> int:
     """The reason of the first rule that fits, its facts looked at last; a title's surname is noted."""
-    says = next(
-        rule.says
-        for rule, facts in _rules_of(kind, word.text, word.side == word.row.side, word.row.side == 1)
-        if rule.fits(word.before, word.after) and all(FACTS[fact](word) == holds for fact, holds in facts)
+    every = _rules_of(kind, word.text, word.side == word.row.side, word.row.side == 1)
+    why: int = next(
+        why
+        for why, facts, after, before, unless in every
+        if (not after or after(word.after))
+        and (not before or before(word.before))
+        and not (unless and unless(word.before))
+        and all(fact(word) == holds for fact, holds in facts)
     )
-    why = WHY.index(says)
     if kind == TITLE and why == CLINICIANS:
         word.row.strangers.add(word.surname)
     elif kind == TITLE and why == MINE and not word.row.surname:

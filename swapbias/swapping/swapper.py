@@ -253,9 +253,6 @@ def _keep_what_is_freed() -> None:
     np.empty(_FREED, dtype=np.uint8)
 
 
-# --- Arrow in, Arrow out ------------------------------------------------------------------------------
-
-
 _SIDES = {"male": 0, "m": 0, "female": 1, "f": 1}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from swapbias.errors import UsageError, quoted
 from swapbias.studies import corpus_dir, read_table, shown_names, table_rows
@@ -73,42 +73,29 @@ def byte_pattern(name: str) -> re.Pattern[bytes]:
     return re.compile(found.pattern.encode(), found.flags & re.IGNORECASE)
 
 
-_compiled = cache(re.compile)
-
-
-class Rule(NamedTuple):
-    """What a table says of a word where these facts hold or do not, and these patterns fit; blank fits anywhere.
-
-    ``before`` and ``after`` are found in the text before it, and right behind it; ``unless`` is not found before it.
-    """
-
-    says: str
-    when: Sequence[tuple[str, bool]]
-    before: Any
-    after: Any
-    unless: Any
-
-    def fits(self, before: str | bytes, after: str | bytes) -> bool:
-        """Whether the text on both sides is as it says."""
-        return bool(
-            (not self.after or _compiled(self.after).match(after))
-            and (not self.before or _compiled(self.before).search(before))
-            and not (self.unless and _compiled(self.unless).search(before))
-        )
+@cache
+def rules_by_word(name: str) -> Mapping[str, Sequence[Mapping[str, str]]]:
+    """The rows of a table of rules by the words that they are of, in order: of a word the first decides that fits."""
+    optional, found = ("when", "before", "after", "unless"), dict[str, list[Mapping[str, str]]]()
+    sets = {"%letters%": DEMOGRAPHIC, "%glued%": GLUED}
+    for row in read_table(corpus_dir("gender_lexicon") / name, ("words", "says", *optional), optional=optional):
+        for word in sets.get(row["words"], row["words"].split()):
+            found.setdefault(word, []).append(row)
+    return found
 
 
 @cache
-def rules(name: str, *, of_bytes: bool = False) -> Mapping[str, Sequence[Rule]]:
-    """The rules of a table by the words that they are of, in order: of a word the first decides that fits."""
-    columns, found = ("before", "after", "unless"), dict[str, list[Rule]]()
-    sets = {"%letters%": DEMOGRAPHIC, "%glued%": GLUED}
-    path = corpus_dir("gender_lexicon") / name
-    for row in read_table(path, ("words", "says", "when", *columns), optional=("when", *columns)):
-        when = [(fact.lstrip("!"), not fact.startswith("!")) for fact in row["when"].split()]
-        texts = [filled(row[one]) for one in columns]
-        rule = Rule(row["says"], when, *(text.encode() if of_bytes else text for text in texts))
-        for word in sets.get(row["words"], row["words"].split()):
-            found.setdefault(word, []).append(rule)
+def rules(name: str, word: str, *, of_bytes: bool = False) -> Sequence[tuple[Any, ...]]:
+    """The rules of a word: what each says, the values that facts must have, and what finds its patterns.
+
+    These are right behind the word, before it, and not before it, in texts or bytes; a blank one fits anywhere.
+    """
+    found = []
+    for row in rules_by_word(name).get(word, ()):
+        when = tuple((fact.lstrip("!"), not fact.startswith("!")) for fact in row["when"].split())
+        texts = (filled(row[one]) for one in ("after", "before", "unless"))
+        after, *others = (text and re.compile(text.encode() if of_bytes else text) for text in texts)
+        found.append((row["says"], when, after and after.match, *(one and one.search for one in others)))
     return found
 
 
