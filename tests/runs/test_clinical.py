@@ -439,7 +439,7 @@ def test_streamed_notes_fill_several_files_and_lack_nothing(tmp_path, monkeypatc
     folder.mkdir()
     mimic.write_mimic3(folder, notes=500, annotated=False)
     monkeypatch.setattr("swapbias.hub.datasets.SHARD_BYTES", 200_000)
-    monkeypatch.setattr("swapbias.hub.datasets.CorpusBuilder.DEFAULT_WRITER_BATCH_SIZE", 37)
+    monkeypatch.setattr("swapbias.hub.datasets.GROUP", 37)
     built = {one.config: one for one in building.build(local_corpus("clinical_notes", folder), tmp_path / "built")}
     written = sorted((tmp_path / "built" / "clinical_notes" / "mimic3").glob("*.parquet"))
     expected = [note["note_id"] for note in stream_notes(folder)]

@@ -327,7 +327,7 @@ def test_a_torn_last_line_is_cut_off(tmp_path, torn):
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_is_stopped_keeps_what_arrived_and_goes_on_without_asking_again(by, tmp_path):
     path = tmp_path / "answers.jsonl"
-    with ChatServer(upper, fault=first("slow", "text 20") if by == signal.SIGINT else None, pause=0.02) as server:
+    with ChatServer(upper, fault=first("slow", "text 2") if by == signal.SIGINT else None, pause=0.02) as server:
         command = [sys.executable, "-c", SCRIPT, server.base_url, str(path)]
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while process.poll() is None and (not path.exists() or path.read_bytes().count(b"\n") < 8):
