@@ -61,10 +61,7 @@ def is_credentialed(path: Path) -> bool:
 
 
 def why_credentialed(path: Path) -> str:
-    """What tells that a file or folder holds credentialed text or what is made of it, as a sentence; else blank.
-
-    The one rule for everything that is read or written; names and columns are read in any case.
-    """
+    """What tells that a file or folder holds credentialed text or what is made of it; blank: nothing."""
     place = path.resolve()
     for folder in (place, *place.parents):
         if (folder / CREDENTIALED).exists() or any(_is_marked_in(folder / name) for name in _MANIFESTS):
