@@ -5,6 +5,9 @@ READY  := $(VENV)/.ready
 NODE   := build/node
 INSPECT := build/inspect
 
+# Compiled modules are kept, whatever the environment says: a process that imports torch starts in half of the time.
+export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: setup audit test test-pythons test-oldest test-inspect test-spaces test-ray docs bench soak truth lint types release-check clean
 
 setup: $(READY)
