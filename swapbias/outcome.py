@@ -26,7 +26,7 @@ from swapbias.studies import PLACEBO, Experiment, load_study
 from swapbias.swapping import Engine
 
 _log = logging.getLogger("swapbias")
-Studies = str | PathLike[str] | Sequence[str | PathLike[str]]
+Studies = str | PathLike[str] | Sequence[str | PathLike[str]] | None
 
 
 @extras_named()
@@ -84,7 +84,7 @@ def audit(
     Raises:
         UsageError, ValueError: an unknown name or a model that fits nothing, or that cannot be loaded or read.
     """
-    named = [study_name(one) for one in ((studies,) if isinstance(studies, str | PathLike) else studies)]
+    named = [study_name(one) for one in ((studies,) if isinstance(studies, str | PathLike) else studies or ())]
     if prompts is not None:
         words = None if lexicon is None else Path(lexicon)
         named.append(own_study(prompts, reference=reference, group=group, lexicon=words).name)

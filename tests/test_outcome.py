@@ -217,7 +217,7 @@ def test_a_scikit_learn_pipeline_is_read_by_its_positive_class():
         (planted, {"studies": "gendered_stigma"}, "it needs a masked model and planted is of kind classifier"),
         ("vader", {"name": "mine"}, "tokenizer and name are of models in memory"),
         ("vader", {"kind": "masked"}, "is of kind classifier, not masked. Drop kind."),
-        (None, {"chat": "m", "max_cost": 3.0, "studies": ()},
+        (None, {"chat": "m", "max_cost": 3.0, "studies": None},
          "Costs take both price_in and price_out, and max_cost is given. Drop it."),
         ("vader", {"studies": "gendered_stigma"},
          "name one with chat. Choose another model or studies. occupation_sentiment fits."),

@@ -141,8 +141,8 @@ def swap(
         if isinstance(total, int):
             ui.show(f"{name.replace('_', ' ')}: {total:,}")
     for kind, terms in done.totals.by_kind().items():
-        most = ", ".join(f"{term} {count:,}" for term, count in terms.most_common(5))
-        ui.show(f"{kind}: {most}{', and more in report.csv' if len(terms) > 5 else ''}")
+        if most := ", ".join(f"{term} {count:,}" for term, count in terms.most_common(5)):
+            ui.show(f"{kind}: {most}{', and more in report.csv' if len(terms) > 5 else ''}")
     ui.say(f"{done.totals.text_bytes / 1e6:,.1f} MB of text.")
     if why := done.credentialed_because:
         ui.say(f"Every row is marked credentialed ({why}): publish, upload or send none to an API.")
