@@ -6,8 +6,10 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -17,6 +19,7 @@ from pandas.testing import assert_frame_equal
 from swapbias.errors import MissingExtraError, UsageError
 from swapbias.outcome import audit
 from swapbias.runs import Settings, audit_several, resume, start
+from swapbias.runs.audit import part_scorer
 from swapbias.swapping import LOCAL, Engine, Job, cluster as workers, swap_files, worker_pool
 from tests import cluster_workers, tiny
 from tests.conftest import QUIET, ROOT
@@ -74,6 +77,38 @@ def test_what_an_engine_cannot_do_is_one_sentence(monkeypatch, tmp_path):
         audit(lambda texts: [0.5] * len(texts), "occupation_sentiment:control", name="toy", engine="ray")
     with pytest.raises(UsageError, match=r"processes is 2, and workers of ray swap\. Set workers instead\."):
         swap_files(Job("x.csv"), tmp_path / "out", processes=2, engine=RAY)
+
+
+def test_a_cluster_is_that_of_the_address_or_of_this_machine_whatever_the_surroundings_name(monkeypatch, tmp_path):
+    tried = []
+
+    def init(address, **how):
+        tried.append(address)
+        raise ConnectionError("nobody answers")
+
+    known = SimpleNamespace(is_initialized=lambda: False, shutdown=lambda: None, init=init)
+    monkeypatch.setitem(sys.modules, "ray", known)
+    monkeypatch.setattr(workers, "need", lambda what, *names, extra: None)
+    monkeypatch.setenv("RAY_ADDRESS", "elsewhere:6379")
+    for engine in (RAY, replace(RAY, address="head:6379")):
+        with pytest.raises(UsageError, match=r"No Ray cluster could be used .*\(nobody answers\)"):
+            list(squares(tmp_path, engine, 1))
+    assert tried == ["local", "head:6379"]
+
+
+def test_a_worker_with_other_prompts_another_model_or_other_libraries_is_refused(monkeypatch, tmp_path):
+    settings = Settings(model=f"{HERE}:positive", studies=("occupation_sentiment:control",), wordings=False)
+    manifest = start(settings, tmp_path / "run", **QUIET, draw=False)[0].manifest()
+    assert part_scorer({"manifest": manifest, "studies": {}})
+    for name, told in (("corpora", "has other prompts or word lists"), ("models", "another version of")):
+        first, *others = manifest[name]
+        changed = {**manifest, name: [{**first, "sha256": "0" * 64}, *others]}
+        with pytest.raises(UsageError, match=told):
+            part_scorer({"manifest": changed, "studies": {}})
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TOKENIZERS_PARALLELISM"):
+        monkeypatch.setenv(name, "1")  # back to what it was
+    with pytest.raises(UsageError, match=r"has numpy \S+, and the command 0\. Install the same on every machine\."):
+        workers._settle(1, "", False, (("numpy", "0"),))
 
 
 @pytest.fixture(scope="module")

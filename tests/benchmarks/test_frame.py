@@ -130,3 +130,50 @@ def test_the_ratios_of_the_readme_are_those_of_the_page_of_results():
     ]
     said = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Speed and truth")[2].split("\n\n")[1]
     assert re.findall(r"\b(\d+\.\d) times", said) == [rows[pair] for pair in wanted]
+
+
+def rows_of(title):
+    """Rows of a table of the page of results, by the beginning of its heading."""
+    page = (frame.FOLDER / "results.md").read_text(encoding="utf-8")
+    section = page.partition(f"\n## {title}")[2].partition("\n## ")[0]
+    return [line[2:-2].split(" | ") for line in section.splitlines() if line.startswith("| ")][2:]
+
+
+def shares(title, place, effects=""):
+    """Percentages of a column, from the least to the most, of rows with such effects."""
+    chosen = [row for row in rows_of(title) if any(cell.startswith(effects) for cell in row)]
+    return sorted(100 * float(row[place]) for row in chosen)
+
+
+def test_the_rates_of_errors_on_the_pages_are_those_of_the_page_of_results():
+    shipped = [one for place in (3, 5) for one in shares("Audits of every shipped experiment", place)]
+    null, gates = "Audits of models without a gap:", "Gates: how often"
+    normal, skewed, passed = shares(null, 3, "normal"), shares(null, 3, "lognormal"), shares(gates, 3, "lognormal")
+    failed = [shares(gates, 4, effects)[-1] for effects in ("normal", "lognormal")]
+    grown = [100 * float(row[4]) for row in rows_of("Gates beside a baseline") if row[1] != row[2]]
+    for page, said in (
+        ("README.md", f"calls {min(shipped):.1f} to {max(shipped):.1f} % biased at 0.05"),
+        ("docs/verdicts.md", f"{normal[0]:.1f} to {normal[-1]:.1f} % are called a gap at 0.05, with normal effects"),
+        ("docs/verdicts.md", f"it is {skewed[0]:.1f} to {skewed[-2]:.1f} %, and {skewed[-1]:.1f} % where six pairs"),
+        ("docs/verdicts.md", f"also rare ones, err in at most {shares(null, 3, '0/1')[-1]:.1f} %"),
+        ("docs/gate.md", f"passed at most {shares(gates, 3, 'normal')[-1]:.1f} % with normal effects"),
+        ("docs/gate.md", f"passed at most {passed[-3]:.1f} %, and {passed[-1]:.1f} % and {passed[-2]:.1f} % of own"),
+        ("docs/gate.md", f"failed at most {failed[0]:.1f} % and {failed[1]:.1f} %"),
+        ("docs/gate.md", f"at most {max(grown):.1f} % passed what had grown by the margin"),
+    ):
+        assert said in " ".join((ROOT / page).read_text(encoding="utf-8").split()), said
+
+
+def test_the_tables_of_swappers_are_those_of_the_page_of_results():
+    rows = {(row[0].removeprefix("clinical_swaps, "), re.sub(r" \(to .*", "", row[1])): row[2:5]
+            for row in rows_of("Whose gender")}  # fmt: skip
+    parts, patient = {"all": 100, "three fourths": 75, "half": 50, "a fourth": 25}, "swapbias, the patient"
+    page = (ROOT / "docs" / "swapping.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| .*\.\d{3}.*$", page, re.MULTILINE)
+    assert len(found) == 10
+    for line in found:
+        name, *cells = line[2:-2].split(" | ")
+        name = name.replace("`everyone`", "swapbias, everyone").replace("`patient`", patient)
+        name = f"{patient}, the {parts[name]}% of least doubt" if name in parts else name
+        known = [*rows["test", name], *rows["real reports", name][:2]]
+        assert [one.replace("0.", ".")[: len(cell)] for one, cell in zip(known, cells, strict=True)] == cells, name

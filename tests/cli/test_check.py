@@ -155,3 +155,8 @@ def test_the_action_fails_where_the_command_does(runs, tmp_path):
     done, output = run_action(tmp_path, install="", run=f"{runs / 'fair'}\n{runs / 'biased'}\n")
     assert (done.returncode, output.splitlines()[0]) == (1, "outcome=fails")
     assert "::error" in done.stdout
+    gap = abs(check_run(runs / "biased").checks[0].finding.estimate.value)
+    for allowed, code in (("false", 3), ("true", 0)):
+        undecided = {"run": str(runs / "biased"), "max_gap": str(gap), "allow_undecided": allowed}
+        done, output = run_action(tmp_path, install="", **undecided)
+        assert (done.returncode, output.splitlines()[0]) == (code, "outcome=undecided")

@@ -95,6 +95,7 @@ def test_a_fresh_process_shows_the_version_collects_garbage_rarely_and_has_one_s
         (["audit", "vader", "--study", "occupation_sentiment", "--study", "occupation_sentiment:control"], 2,
          ["named twice"]),
         (["audit", "vader", "--out", "README.md"], 2, ["is a file"]),
+        (["audit", "vader", "calibration", "--out", "s3://bucket/run"], 2, ["holds runs of one model each"]),
         (["build", "nope"], 2, ["Unknown corpus 'nope'"]),
         (["plan", "someone/model"], 2, ["Pass --kind"]),
         (["plan", "vader", "--study", "occupation_sentiment:contol"], 2, ["Did you mean control?"]),
@@ -227,7 +228,7 @@ def test_a_built_corpus_is_built_again_and_a_strange_folder_left_alone(tmp_path)
     assert (tmp_path / "gendered_stigma" / "mine.txt").read_text() == "keep"
 
 
-def test_reproduce_matches_names_what_is_not_at_hand_and_prints_every_row_where_it_is_asked_to(upstream):
+def test_reproduce_matches_names_what_is_not_at_hand_and_prints_every_row_where_it_is_asked_to(upstream, tmp_path):
     done = swapbias("reproduce", "care_notes", "occupation_sentiment")
     assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()
@@ -239,6 +240,8 @@ def test_reproduce_matches_names_what_is_not_at_hand_and_prints_every_row_where_
     assert "Skipped: occupation_sentiment" in every.output
     assert every.output.count("yes") == 14
     assert max(map(len, every.output.splitlines())) <= 100
+    none = swapbias("reproduce", "occupation_sentiment", SWAPBIAS_UPSTREAM=tmp_path)
+    refused(none, 1, "No released output is at hand")
 
 
 def invoke(*arguments, **environment):

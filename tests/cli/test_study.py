@@ -37,6 +37,9 @@ def test_the_readmes_second_example_runs(typed, tmp_path):
     assert "Report  " in said[2]
     (ends,) = set(re.findall(r"95 % interval (\S+ to [^\s,):]+)", " ".join(" ".join(blocks).split())))
     assert ends in " ".join(said[2].split())
+    page = (ROOT / "docs" / "getting_started.md").read_text()  # which asks the same of the same table
+    (answer,) = re.findall(r"```\n(TOO FEW.*?)```", page, re.DOTALL)
+    assert " ".join(answer.split()) in " ".join(said[3].split())
 
 
 def test_prompts_of_a_csv_file_are_audited_and_the_run_is_whole_without_it(typed, tmp_path):

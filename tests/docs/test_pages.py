@@ -90,6 +90,21 @@ def test_every_key_of_study_toml_and_every_file_of_a_run_is_explained():
     }  # fmt: skip
 
 
+def test_every_experiment_is_in_the_table_of_studies_with_the_model_that_it_needs():
+    from swapbias.studies import load_study, studies
+
+    needs = {"masked": "masked LM", "causal": "causal LM", "classifier": "sentiment system", "chat": "chat model"}
+    others = {"group_packs", "spanish_occupations", "clinical_chat"}  # on pages of their own
+    wanted = {(name, one.name): needs.get(one.kind, "word vectors or an encoder")
+              for name in studies() if name not in others for one in load_study(name).experiments}  # fmt: skip
+    page, found, study = (ROOT / "docs" / "studies.md").read_text(), {}, ""
+    for first, names, model in re.findall(r"^\| (?:\[`(\w+)`\]\S+ )?\| (`.+?`) \| (.+?) \|", page, re.MULTILINE):
+        study = first or study
+        found |= {(study, name): model for name in re.findall(r"`(\w+)`", names)}
+    assert found.keys() == wanted.keys()
+    assert [key for key, model in wanted.items() if model not in found[key]] == []
+
+
 def told(statement, code):
     """The comment on the lines after a statement: what it gives."""
     lines = code.splitlines()[statement.end_lineno :]

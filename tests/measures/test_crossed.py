@@ -1,6 +1,7 @@
 """Gaps of rows that share the random effects of one factor or of several that cross: errors, freedom, p-values."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from statsmodels.regression.mixed_linear_model import VCSpec
 
 from swapbias.measures import answer_bias, group_gap, mean_score, paired_gap
 from swapbias.measures.contrast import Design, linear_contrast, t_ends, t_p
+from tests.conftest import ROOT
 
 
 def paired(differences, **factors):
@@ -234,6 +236,15 @@ def test_the_error_is_that_of_a_mixed_model_with_crossed_effects(shape, seed):
     found = paired(values, **factors)
     assert found.std_error == pytest.approx(fitted.bse[0], rel=2e-3)
     assert found.value == pytest.approx(fitted.params[0])
+
+
+def test_the_half_widths_of_the_page_on_templates_are_those_of_normal_effects():
+    table = re.findall(r"^\| (\d+) \| ([\d.]+) \|$", (ROOT / "docs/why_templates.md").read_text(), re.MULTILINE)
+    assert len(table) == 8
+    for count, half in table:
+        effects = np.random.default_rng(0).normal(size=(400, int(count)))
+        found = [mean_score(one, cluster_ids=list(range(int(count)))) for one in effects]
+        assert np.median([one.ci_high - one.ci_low for one in found]) / 2 == pytest.approx(float(half), rel=0.05)
 
 
 def test_names_order_groups_and_scale_change_what_they_should():

@@ -280,8 +280,9 @@ def file_of(scorer, rows, place):
 
 
 def test_the_limit_is_a_size_and_with_one_of_zero_scores_stay_in_the_run(tmp_path, monkeypatch):
-    monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", "2000000000")
     assert caching.cache_limit() == 2 * 10**9
+    monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", "3000000000")
+    assert caching.cache_limit() == 3 * 10**9
     monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", "0")
     assert scores_of(in_run=tmp_path).place(as_prompts(ROWS), Counting(), private=False).parent == tmp_path
     for given in ("", "much", "2 GB"):

@@ -318,6 +318,7 @@ def test_what_interrupts_a_run_leaves_a_report_of_its_whole_trials(asked, stop, 
             start(settings, tmp_path / "run", **quiet)
         page = (tmp_path / "run/report.html").read_text()
         assert "<strong>Incomplete.</strong> Of 4 planned trials of each prompt 2 were run: " in page
+        assert json.loads((tmp_path / "run/manifest.json").read_text())["status"] == "stopped"
         rows = pd.read_parquet(tmp_path / f"run/items/{NAME}.parquet")
         assert (set(rows["trial"]), len(rows)) == ({"1", "2"}, 2 * ROUND)
         monkeypatch.setattr(AnswerLog, "add", add)

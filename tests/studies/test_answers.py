@@ -1,6 +1,7 @@
 """Answers of chat models: read where their form leaves no doubt, else refused or unreadable, and nothing guessed."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import swapbias
 from builders import _adjective_coreference_released as released
 from swapbias.errors import UsageError
 from swapbias.studies import answer_class, is_refusal, read_answer, without_reasoning, word_count
+from tests.conftest import ROOT
 from tests.tables import rows_of
 
 SHARED = Path(__file__).parents[3] / "shared"
@@ -173,13 +175,13 @@ def test_words_are_counted_outside_reasoning_and_marks():
 
 
 def test_released_answers_that_the_authors_read_are_read_alike():
-    """Against reading nothing: 97 % of what the authors' parsers read at least, and .5 % otherwise at most."""
+    """Of what the authors' parsers read none otherwise, and what is told to be read of them at least."""
     pairs = [*vignette_answers(), *adjective_answers()]
     known = [(mine, theirs) for mine, theirs in pairs if theirs not in (None, "other")]
     kept = [(mine, theirs) for mine, theirs in known if mine not in (*NOT_READ, "other")]
-    assert len(known) > 20_000
-    assert len(kept) >= 0.97 * len(known)
-    assert sum(mine != theirs for mine, theirs in kept) <= 0.005 * len(known)
+    page = (ROOT / "docs" / "chat.md").read_text(encoding="utf-8")
+    assert len(kept) >= int(re.search(r"All (\S+)\s+released answers", page)[1].replace(",", "")) > 20_000
+    assert all(mine == theirs for mine, theirs in known)
 
 
 def vignette_answers():

@@ -11,6 +11,7 @@ from benchmarks.whose import calibration_error, corpus_notes, decided
 from swapbias.errors import UsageError
 from swapbias.studies import config_rows
 from swapbias.swapping import REASONS, Job, Swapper, edited_spans, evaluate, gold_notes, swap_accuracy, swap_files
+from tests.conftest import ROOT
 from tests.tables import rows_of, write
 
 PATIENT = Swapper(whose="patient")
@@ -123,6 +124,11 @@ def test_doubt_is_calibrated_on_notes_of_an_author_whom_no_weight_is_fitted_to()
     assert least[0].recall.value < least[2].recall.value
     assert [one.share for one in least] == [1, 0.75, 0.5, 0.25]
     assert least[2].doubt == sorted(one.doubt for one in notes)[len(notes) // 2 - 1]
+    page = (ROOT / "docs" / "swapping.md").read_text(encoding="utf-8")
+    for one in least:
+        numbers = (f"{each.value:.3f} ({each.ci_low:.3f} to {each.ci_high:.3f})" for each in
+                   (one.precision, one.recall, one.others_left))  # fmt: skip
+        assert f" | {' | '.join(numbers).replace('0.', '.')} | " in page
 
 
 def test_doubtful_rows_are_left_out_on_request(tmp_path):

@@ -47,10 +47,10 @@ def test_the_command_and_map_swap_as_texts_in_memory_are(tmp_path):
     texts, swapped = map(list, zip(*LINES, strict=True))
     assert swapbias("swap", HERE / "lines.csv", "--column", "text", "--out", tmp_path / "out").returncode == 0
     assert pq.read_table(tmp_path / "out/data")["text"].to_pylist() == swapped
-    mapped = Dataset.from_dict({"text": texts}).map(
-        lambda batch: {"text": SWAPPER.swap(batch["text"])}, batched=True, batch_size=7, keep_in_memory=True
-    )
-    assert list(mapped["text"]) == swapped
+    rows = Dataset.from_dict({"text": texts})
+    for of, more in ((rows, {"num_proc": 2, "keep_in_memory": True}), (rows.to_iterable_dataset(), {})):
+        mapped = of.map(lambda batch: {"text": SWAPPER.swap(batch["text"])}, batched=True, batch_size=7, **more)
+        assert [row["text"] for row in mapped] == swapped
 
 
 def test_versions_of_one_answer_become_the_same_without_groups():
@@ -235,7 +235,7 @@ UD_DEV = "UniversalDependencies/UD_English-EWT/en_ewt-ud-dev.conllu"
 def test_his_or_him_agrees_with_universal_dependencies(upstream):
     items = list(pronouns_of(upstream / UD_DEV))
     assert len(items) == 73
-    assert accuracy(items) >= 0.95
+    assert round(73 * accuracy(items)) == 72
 
 
 @pytest.fixture

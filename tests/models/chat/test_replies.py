@@ -199,6 +199,7 @@ def test_a_setting_that_a_model_refuses_is_named_with_the_way_out(setting, way):
 
 @pytest.mark.parametrize("inside", [False, True], ids=["status", "body"])
 def test_a_limited_rate_is_outlasted_beyond_all_attempts_of_the_client(inside):
+    assert (ChatOptions().timeout, ChatOptions().attempts, openai_client.PATIENCE) == (60, 6, 120)
     reply = Reply({"error": {"message": "slow down", "code": 429}}, 200 if inside else 429)
     with ChatServer(upper, fault=lambda prompt, n: reply if n < 9 else None) as server:
         found = scorer_of(server, concurrency=1, attempts=3).score(rows(2))
