@@ -17,12 +17,14 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 from swapbias.errors import MissingExtraError, UsageError
+from swapbias.models.chat import ChatOptions
 from swapbias.outcome import audit
 from swapbias.runs import Settings, audit_several, resume, start
 from swapbias.runs.audit import part_scorer
 from swapbias.swapping import LOCAL, Engine, Job, cluster as workers, swap_files, worker_pool
 from tests import cluster_workers, tiny
 from tests.conftest import QUIET, ROOT
+from tests.models.chat.server import ChatServer
 from tests.privacy.test_quoting import MODULE, OWN, SECRET
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray: pip install 'swapbias[ray]'")
@@ -79,21 +81,26 @@ def test_what_an_engine_cannot_do_is_one_sentence(monkeypatch, tmp_path):
         swap_files(Job("x.csv"), tmp_path / "out", processes=2, engine=RAY)
 
 
-def test_a_cluster_is_that_of_the_address_or_of_this_machine_whatever_the_surroundings_name(monkeypatch, tmp_path):
+def test_a_cluster_is_that_of_the_address_or_ends_with_the_command_and_chat_models_need_none(monkeypatch, tmp_path):
     tried = []
 
     def init(address, **how):
         tried.append(address)
         raise ConnectionError("nobody answers")
 
-    known = SimpleNamespace(is_initialized=lambda: False, shutdown=lambda: None, init=init)
+    known = SimpleNamespace(is_initialized=lambda: False, shutdown=lambda: tried.append("ended"), init=init)
     monkeypatch.setitem(sys.modules, "ray", known)
     monkeypatch.setattr(workers, "need", lambda what, *names, extra: None)
-    monkeypatch.setenv("RAY_ADDRESS", "elsewhere:6379")
+    monkeypatch.setenv("RAY_ADDRESS", "elsewhere:6379")  # is not read
     for engine in (RAY, replace(RAY, address="head:6379")):
         with pytest.raises(UsageError, match=r"No Ray cluster could be used .*\(nobody answers\)"):
             list(squares(tmp_path, engine, 1))
-    assert tried == ["local", "head:6379"]
+    with ChatServer(lambda prompt: "mechanic") as server:  # asked by the command itself
+        chat = ChatOptions(model="tiny", base_url=server.base_url, trials=1)
+        asked = Settings(studies=("adjective_coreference",), limit=8, options=(chat,))
+        start(asked, tmp_path / "chat", **QUIET, draw=False, engine=RAY)
+        assert len(server.requests) == 8
+    assert tried == ["local", "ended", "head:6379", "ended"]
 
 
 def test_a_worker_with_other_prompts_another_model_or_other_libraries_is_refused(monkeypatch, tmp_path):
