@@ -17,6 +17,7 @@ NOT_A_RANKING = (
 _RECIPE = "## From rows to a finding"  # the last section
 _NEEDS = ("datasets", "evaluate", "numpy", "scipy")  # all that a metric and what lies beside it import of others
 _GRADIO = "6.31.0"  # that the form was tried with
+_REFERENCE = "In the form of this page, the group of the first row is the reference group, which is subtracted.\n"
 _FIXED = {  # what a form has no column for: as in the worked example
     "direct_bias": {"female": [[1.0, 0.0], [3.0, 4.0]], "male": [[-1.0, 0.0], [-3.0, 4.0]]},
     "lexicon_mass": {"lexicon": {"she": "female", "he": "male"}},
@@ -48,10 +49,12 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
             text = text.replace(old, new)
         return text
 
+    source = swapped((folder / f"{name}.py").read_text(encoding="utf-8"))
+    form = f"\n{_REFERENCE}" if "reference_group=" in source else ""
     parts = split((folder / CARD).read_text(encoding="utf-8-sig"))
     body = swapped(
         parts.after.partition("\n")[2].strip(),
-        ("## How to use\n", "## How to use\n\n```bash\npip install evaluate scipy\n```\n"),
+        ("## How to use\n", f"## How to use\n\n```bash\npip install evaluate scipy\n```\n{form}"),
         ("## Limits\n", f"## Limits\n\n{NOT_A_RANKING}\n"),
     )
     origin = f"Made from [metrics/{name}]({SOURCE}/tree/v{version}/metrics/{name}) of swapbias {version}."
@@ -60,7 +63,6 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
     metadata = load(parts.header, name)
     metadata |= {"sdk": "gradio", "sdk_version": _GRADIO, "app_file": "app.py", "license": "apache-2.0"}
     metadata["tags"] = [*metadata["tags"], TAGS[-1]]
-    source = swapped((folder / f"{name}.py").read_text(encoding="utf-8"))
     wanted = sorted(one for one in requires("swapbias") or () if one.startswith(_NEEDS) and ";" not in one)
     made = {
         **standing_alone(name, source),
