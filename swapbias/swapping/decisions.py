@@ -4,8 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
-from itertools import starmap
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -196,6 +195,7 @@ _HELIUM = np.array(
     [int.from_bytes(f" {word}".encode()[:4], "little") for word in word_list("helium_words")], np.uint64
 )
 _BLANK = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
+_KNOWN = 1 << 18  # decisions that are kept
 # Beside the choices: it stays; the word behind the next one decides; all that stands around it does.
 _STAYS, _UNSURE, _IN_FULL = -1, -2, -3
 
@@ -207,7 +207,7 @@ class Decider:
         """Prepare what each term becomes in each case."""
         self._swaps, self._context = mode == "swap", table.context
         self._terms = list(table.terms.values())
-        self._texts = table.terms.keys()
+        self._texts = table.terms
         self._targets = [term.others if self._swaps else term.neutral for term in self._terms]
         singular_they = {term.text: True for term in self._terms if "they" in term.neutral}
         self._plural = table.plural if self._swaps else singular_they
@@ -218,6 +218,7 @@ class Decider:
             np.array([term.text in words for term in self._terms])
             for words in (_KIN_TITLES, _TITLES, {"he"}, {"of"}, {"her", "his"})
         )
+        self._known = dict[tuple[int, bytes, bytes], int]()
         # Every word that may stand in, and its number by term, choice and case.
         pool = dict[bytes, int]()
         self._word = np.full((len(self._terms), max(map(len, self._targets)), 3), -1)
@@ -227,6 +228,9 @@ class Decider:
                     word = in_case(target, case).encode()
                     self._word[number, choice, case] = pool.setdefault(word, len(pool))
         self._pool = list(pool)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "_known": {}}  # words of texts; and ``datasets`` caches by what is pickled
 
     def choices(self, text: Text) -> Ints:
         """Which of its words each match becomes, -1 where it is not gendered and stays, (n,)."""
@@ -334,7 +338,11 @@ class Decider:
                 *(of[beside].tolist() for of in (kinds, low, start, end, high)), strict=True
             )
         ]
-        choice[beside] = [*starmap(self._by_words, keys)]
+        if len(self._known) > _KNOWN:
+            self._known = {}  # and not cleared, as another thread may look into it
+        known = self._known
+        known |= {key: self._by_words(*key) for key in {*keys}.difference(known)}
+        choice[beside] = [*map(known.__getitem__, keys)]
         for number in np.flatnonzero(choice[beside] == _UNSURE).tolist():
             at, (kind, before, _) = beside[number], keys[number]
             after = buffer[end[at] : min(last[at], end[at] + WINDOW)].decode(errors="ignore")[:NEAR]
@@ -346,7 +354,6 @@ class Decider:
             choice[at] = self._in_full(self._terms[term[at]], written, *around)
         return choice
 
-    @lru_cache(maxsize=1 << 18)  # noqa: B019 - few are made
     def _by_words(self, kind: int, before: bytes, after: bytes) -> int:
         """``_in_full`` for "her" or "his" between two simple words or signs, or that it takes more of the text."""
         last, first = _LAST.search(before), _FIRST.match(b" " * (kind % 2) + after)

@@ -206,9 +206,7 @@ def resolve(
 
 def _marked(block: Block, row: int, places: NDArray[np.int64], side: int) -> MarkedNote:
     first, last = (int(block.offsets[row + more]) for more in (0, 1))
-    starts, ends = (
-        [len(block.buffer[first:at].decode()) for at in of[places].tolist()]
-        for of in (block.found.start, block.found.end)
-    )
-    words = list(zip(starts, ends, strict=True))
-    return MarkedNote(block.buffer[first:last].decode(), words, ("male", "female", "")[side])
+    text = block.buffer[first:last]
+    characters = np.append(0, np.cumsum((np.frombuffer(text, np.uint8) & 0xC0) != 0x80))  # before each byte
+    starts, ends = (characters[of[places] - first].tolist() for of in (block.found.start, block.found.end))
+    return MarkedNote(text.decode(), list(zip(starts, ends, strict=True)), ("male", "female", "")[side])

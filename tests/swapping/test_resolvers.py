@@ -65,6 +65,20 @@ def test_a_model_that_knows_the_answers_reaches_them_exactly():
     assert {(body["temperature"], body["max_tokens"]) for body in requests} == {(0.0, 4096)}
 
 
+def test_a_resolver_is_given_the_places_of_words_in_characters():
+    class Seen:
+        name, sends_text = "seen", False
+
+        def whose(self, notes):
+            self.notes = notes
+            return [["patient"] * len(one.words) for one in notes]
+
+    seen, text = Seen(), "née Müller — 45F. She saw “his” naïve wife; 他 gave her his."
+    Swapper(whose="patient", resolver=seen).run(["He left.", f"{text} " * 2])
+    words = [[one.text[start:end] for start, end in one.words] for one in seen.notes]
+    assert words == [["He"], ["F", "She", "his", "wife", "her", "his"] * 2]
+
+
 def test_a_model_that_errs_by_a_known_rate_is_found_out():
     others, wrong = 0, 0
 

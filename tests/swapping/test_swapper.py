@@ -1,6 +1,9 @@
 """Swapping text: every context the table promises, the rows of a batch apart, and the way back."""
 
+import gc
+import pickle
 import re
+import weakref
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -125,6 +128,17 @@ def test_arrow_types_slices_and_chunks_are_kept():
     shared, wanted = Swapper(), Swapper().swap(texts)
     with ThreadPoolExecutor(8) as pool:
         assert all(found == wanted for found in pool.map(shared.swap, [texts] * 24))
+
+
+def test_a_swapper_is_pickled_without_what_it_has_read_and_goes_when_nobody_holds_it():
+    swapper, texts = Swapper(whose="patient"), ["Mr. Xanthopoulos, 45M: she saw her card, and he gave her his."]
+    before, swapped = pickle.dumps(swapper), swapper.swap(texts)
+    assert pickle.loads(before).swap(texts) == swapped  # noqa: S301 - made here
+    assert pickle.dumps(swapper) == before  # datasets.map finds in its cache what it has made
+    gone = weakref.ref(swapper._deciders["swap"])
+    del swapper
+    gc.collect()
+    assert gone() is None
 
 
 # --- invariances ---------------------------------------------------------------------------------------
