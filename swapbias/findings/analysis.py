@@ -459,7 +459,7 @@ def compare(
 
     A difference is the gap of the differences of two models' scores of each prompt, by the inference of the design;
     of a gap of pairs also the independent t test of the papers. Of studies of conditions likewise each group's mean.
-    Two experiments of an ``Agreement``: the correlation over conditions.
+    Of the two experiments of an ``agreement``: the correlation over conditions.
 
     Args:
         studies: scored rows by study and model.

@@ -77,24 +77,8 @@ def _forms(text: str) -> set[bytes]:
 
 
 def _pieces(path: str, data: bytes) -> Iterator[bytes]:
-    """What is searched: the bytes, what is embedded in them, and the texts of Parquet."""
-    yield data
-    for found in _EMBEDDED.finditer(data):
-        try:
-            piece = base64.b64decode(found[2])
-            yield zlib.decompress(piece) if found[1] == b"application/zlib" else piece  # prompts of a report
-        except binascii.Error:
-            continue
-        except zlib.error:
-            _stop(path, "holds what cannot be unpacked", "Write the report again")
-    if path.lower().endswith(".csv"):
-        rows = csv.DictReader(io.StringIO(data.decode(errors="replace"), newline=""), strict=True)
-        try:
-            if any(row.get("credentialed") == "True" for row in rows):
-                _stop(path, "holds credentialed clinical notes", _KEEP)
-        except csv.Error:  # an open quote could hide a row
-            _stop(path, "has quotes that are not closed", "Mend them")
-    elif path.lower().endswith(".parquet"):
+    """What is searched: the texts of Parquet; of other files the bytes, and what is embedded in them."""
+    if path.lower().endswith(".parquet"):
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -111,3 +95,20 @@ def _pieces(path: str, data: bytes) -> Iterator[bytes]:
                 if name == "credentialed" and texts & {"True", "true", "1"}:
                     _stop(path, "holds credentialed clinical notes", _KEEP)
                 yield "\n".join(texts).encode(errors="replace")
+        return
+    yield data
+    for found in _EMBEDDED.finditer(data):
+        try:
+            piece = base64.b64decode(found[2])
+            yield zlib.decompress(piece) if found[1] == b"application/zlib" else piece  # prompts of a report
+        except binascii.Error:
+            continue
+        except zlib.error:
+            _stop(path, "holds what cannot be unpacked", "Write the report again")
+    if path.lower().endswith(".csv"):
+        rows = csv.DictReader(io.StringIO(data.decode(errors="replace"), newline=""), strict=True)
+        try:
+            if any(row.get("credentialed") == "True" for row in rows):
+                _stop(path, "holds credentialed clinical notes", _KEEP)
+        except csv.Error:  # an open quote could hide a row
+            _stop(path, "has quotes that are not closed", "Mend them")

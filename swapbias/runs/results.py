@@ -193,7 +193,7 @@ def _write_report(run: Run, results: Results) -> None:
     from swapbias.report import render  # takes long to import
 
     shown = as_public(replace(results, items=dict(results.items)))
-    run.write(REPORT, render(shown.manifest, shown.found, shown.items, shown.coverage).encode())
+    run.write(REPORT, render(results.manifest, shown.found, shown.items, shown.coverage).encode())  # public there
 
 
 def rebuild_report(run: Run) -> Path:

@@ -311,7 +311,7 @@ class Config:
     split: str = "test"
     split_column: str = ""  # where rows say their split
     chats: bool = False  # texts are conversations, and published as ``messages``
-    stream: bool = False  # too large for memory: it is written as it is made, and not checked as a whole
+    stream: bool = False  # too large for memory: it is written as it is made
 
     @property
     def published(self) -> tuple[str, ...]:

@@ -119,4 +119,5 @@ def test_a_file_from_a_marked_folder_is_refused_whatever_it_holds(tmp_path):
 
 def test_rows_that_say_they_are_not_credentialed_pass():
     check({"a.parquet": parquet(HELD.head(1)), "a.csv": HELD.head(1).to_csv(index=False).encode()})
+    check({"a.parquet": parquet(pd.DataFrame({"answer": ["data:application/zlib;base64,AAAA"]}))})  # no report
     check({"manifest.json": b'{"credentialed": false}'})

@@ -14,12 +14,12 @@ from swapbias.models.chat import ChatOptions
 from swapbias.privacy import private_strings, public_manifest, public_model
 from swapbias.privacy.manifest_schema import OWN_ENDPOINT
 from swapbias.report import render
-from swapbias.runs import Results, Settings, as_public, parse_manifest, parse_results, read_run, start
+from swapbias.runs import Results, Run, Settings, as_public, parse_manifest, parse_results, read_run, start
 from swapbias.runs.results import rebuild_report, write_results
 from tests import tiny
 from tests.conftest import files_below
 from tests.hub.own_runs import copy
-from tests.hub.shared_runs import GAP, MANIFEST, UNDEFINED, results, written
+from tests.hub.shared_runs import GAP, MANIFEST, UNDEFINED, on_disk, results, written
 from tests.models.chat.server import ChatServer
 
 KEPT = ("items", "manifest.json")  # all that a report needs beside results.json and coverage
@@ -59,6 +59,16 @@ def test_a_report_is_drawn_again_and_nothing_else_is_touched(masked_run, tmp_pat
     assert read_run(again.folder)
     again.checked("report.html")
     assert "figures/paper" not in again.sums()
+
+
+def test_a_report_shows_names_of_ones_own_that_are_too_long_to_share(tmp_path):
+    name = "a very long name " * 30
+    changed = {
+        "settings": {**MANIFEST["settings"], "load": {}}, "models": [{"model_id": name, "kind": "masked"}],
+        "skipped": [{"study": "gendered_stigma", "experiment": f"rq1, {name}", "reason": "3 training notes"}],
+    }  # fmt: skip
+    page = rebuild_report(Run(on_disk(tmp_path / "run", model=name, **changed))).read_text()
+    assert f"gendered_stigma:rq1, {name} (3 training notes)" in page
 
 
 def test_words_that_look_like_blanks_stay_words(masked_run, tmp_path):
