@@ -71,7 +71,7 @@ def save_runs(folder: Path, count: int) -> None:
 def _save_run(place: Path, number: int, asked: Any, corpora: Any) -> None:
     import pandas as pd
 
-    from swapbias.findings import disaggregate, judged
+    from swapbias.findings import disaggregate, with_verdicts
     from swapbias.runs import Results, Run, write_results
     from tests.baselines import RuleScorer
     from tests.scoring import score_rows
@@ -90,7 +90,7 @@ def _save_run(place: Path, number: int, asked: Any, corpora: Any) -> None:
     run = Run.create(place, manifest)
     for study, rows in items.items():
         run.write_parquet(f"items/{study}.parquet", rows.drop(columns="candidates"))
-    write_results(run, Results(manifest, judged(found), items), draw=False)
+    write_results(run, Results(manifest, with_verdicts(found), items), draw=False)
 
 
 def _rule(number: int) -> Any:

@@ -19,8 +19,8 @@ from swapbias.files import is_url
 from swapbias.models import FLAGS, model_kind, model_kinds
 
 _KEY = "api_key_env"  # which no manifest says
-_WITH_RESUME = ("resume", "no_cache", "trust", "verbose", _KEY, *ui.CLUSTER)
-_WITH_FILE = (*_WITH_RESUME, "models", "folder", "dry_run")
+_ALLOWED_WITH_RESUME = ("resume", "no_cache", "trust", "verbose", _KEY, *ui.CLUSTER)
+_ALLOWED_WITH_FILE = (*_ALLOWED_WITH_RESUME, "models", "folder", "dry_run")
 _MODELS = (
     "Hub id (OWNER/NAME[@REVISION]), folder, vader, module:function; audit.toml or manifest.json. "
     "Without a model: a four-minute demonstration."
@@ -50,13 +50,13 @@ def audit(
     study: Annotated[ui.Names, ui.option("NAME[:EXPERIMENT], folder, OWNER/NAME; repeatable.", under=_ASK)] = None,
     prompts: Annotated[Path | None, ui.option("Your prompts: CSV with text, group, pair.")] = None,
     reference: Annotated[str, ui.option("Own prompts: the group that is subtracted.")] = "",
-    limit: Annotated[int | None, ui.option("Most prompts of an experiment; whole pairs.", min=1)] = None,
-    margin: Annotated[float | None, ui.option("Gap that counts as small [default: 0.05].", min=0, max=1)] = None,
-    wordings: Annotated[bool | None, ui.option("Also five rewordings [if fast].", "--wordings/--no-wordings")] = None,
+    limit: Annotated[int | None, ui.option("Most prompts of each experiment, in whole pairs.", min=1)] = None,
+    margin: Annotated[float | None, ui.option("Small gap, as a share of the range [0.05].", min=0, max=1)] = None,
+    wordings: Annotated[bool | None, ui.option("Add five rewordings [if fast].", "--wordings/--no-wordings")] = None,
     kind: Annotated[str | None, ui.option(f"{', '.join(model_kinds())}; if not detected.", under=_MODEL)] = None,
     model_settings: ui.ModelSettings = None,
     folder: Annotated[str | None, ui.option("Folder or s3://... [swapbias-runs/...].", "--out", under=_RUN)] = None,
-    resume: Annotated[str | None, ui.option("Go on with the run in this folder.")] = None,
+    resume: Annotated[str | None, ui.option("Continue the run in this folder.")] = None,
     dry_run: Annotated[bool, ui.option("As swapbias plan: score and send nothing.", "--dry-run")] = False,
     no_cache: Annotated[bool, ui.option("Neither reuse scores nor save them for later.", "--no-cache")] = False,
     seed: Annotated[int, ui.option("Seed of resampling and of the demonstration.", min=0)] = 0,
@@ -82,15 +82,15 @@ def audit(
     how: dict[str, Any] = {"cache": not no_cache, "engine": ui.engine_of(run, resume or folder)}
     show: dict[str, Any] = {"own": run.get("own_store", False), "verbose": verbose}
     if resume:
-        _only_these(explicit, _WITH_RESUME, "--resume takes everything from the run")
+        _refuse_others(explicit, _ALLOWED_WITH_RESUME, "--resume takes everything from the run")
         how |= {"trust": trust, "key_name": key_name}
-        _work(lambda here, store, **more: runs.resume(here, store=store, **how, **more), resume, **show)
+        _run_and_show(lambda here, store, **more: runs.resume(here, store=store, **how, **more), resume, **show)
         return
     files = [one for one in models or () if Path(one).suffix in (".toml", ".json") and Path(one).is_file()]
     if files:
         if len(models or ()) > 1:
             raise UsageError(f"{files[0]} says which models are audited. Drop the others.")
-        _only_these(explicit, _WITH_FILE, f"{files[0]} says what is audited and how")
+        _refuse_others(explicit, _ALLOWED_WITH_FILE, f"{files[0]} says what is audited and how")
         chosen, names, manifest = _from_file(files[0], key_name, trusted=trust or dry_run)
     else:
         more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
@@ -118,14 +118,14 @@ def audit(
             return runs.audit_several(names, chosen, here, **how, **more)
         return runs.start(chosen, here, expected=manifest, store=store, **how, **more)
 
-    _work(start, folder or str(runs.default_folder(named)), **show)
+    _run_and_show(start, folder or str(runs.default_folder(named)), **show)
 
 
 def plan(
     context: typer.Context,
     arguments: Annotated[ui.Names, ui.argument("MODEL", "As swapbias audit --help says.")] = None,
 ) -> None:
-    """Say what an audit takes and could find.
+    """Show what an audit costs and which gaps it can find.
 
     It takes the models, files and options of swapbias audit, as swapbias audit --help explains them.
     """
@@ -151,8 +151,8 @@ def _from_file(
     return settings, names, manifest
 
 
-def _only_these(explicit: Sequence[str], allowed: Sequence[str], why: str) -> None:
-    """Refuse options beside what says everything already."""
+def _refuse_others(explicit: Sequence[str], allowed: Sequence[str], why: str) -> None:
+    """Refuse options beside a run or file that has all of them already."""
     others = ["MODEL" if name == "models" else name for name in explicit if name not in allowed]
     if others:
         raise UsageError(f"{why}, and {', '.join(others)} is given. Drop the others.")
@@ -169,7 +169,7 @@ def _studies(study: list[str] | None, prompts: Path | None, reference: str, run:
     return names
 
 
-def _work(work: Callable[..., Any], place: str, *, own: bool, verbose: bool) -> None:
+def _run_and_show(work: Callable[..., Any], place: str, *, own: bool, verbose: bool) -> None:
     """Start or go on with an audit in a folder or store, and show what it found."""
     with ui.working_folder(place, own=own) as (here, store):
         with ui.stoppable(lambda: _stopped(here, store)), ui.progress() as bar:
@@ -226,7 +226,7 @@ def plan_sentences(settings: "runs.Settings") -> Iterator[str]:
     tasks, skipped = runs.plan_tasks(settings, kind=kind)
     seen: set[str] = set()  # a text is sent once, whoever reads it
     for task in tasks:
-        beside = f" and {len(task.rows) - task.n_prompts} beside them" if len(task.rows) > task.n_prompts else ""
+        beside = f" and {len(task.rows) - task.n_prompts} control prompts" if len(task.rows) > task.n_prompts else ""
         takes = task.kind.announce(task.rows, settings, task.experiment, seen)
         name = f"{task.study.name} {task.experiment.name}: {task.n_prompts} prompts{beside} for {task.model}"
         yield "; ".join(filter(None, (name, takes)))

@@ -92,26 +92,26 @@ def build(
 
 def swap(
     source: Annotated[str, ui.argument("INPUT", "CSV, TSV, JSON lines, Parquet, folder or Hub id.")] = "",
-    folder: Annotated[str, ui.option("Folder, new or begun, or s3://BUCKET/FOLDER.", "--out", metavar="PATH")] = "",
+    folder: Annotated[str, ui.option("New or partial folder, or s3://BUCKET/FOLDER.", "--out", metavar="PATH")] = "",
     column: Annotated[str, ui.option("Column of texts.")] = "text",
     mode: Annotated[str, ui.option("swap, neutralise, augment or pairs.")] = "swap",
     table: Annotated[str, ui.option("resolved, paper, race, age, two pronouns (she-they) or CSV file.")] = "resolved",
     whose: Annotated[str | None, ui.option("everyone, or patient: relatives and staff stay. MIMIC: patient.")] = None,
     spouses: Annotated[str, ui.option("With --whose patient: swap or keep husbands and wives.")] = "swap",
-    gender: Annotated[str | None, ui.option("Column of the patient's gender; none: gender, or text.")] = None,
-    processes: Annotated[int, ui.option("Processes that swap.")] = 1,
+    gender: Annotated[str | None, ui.option("Column of the patient's gender [gender, else by the text].")] = None,
+    processes: Annotated[int, ui.option("Number of processes.")] = 1,
     split: Annotated[str | None, ui.option("Split of a Hub dataset that has several.")] = None,
     credentialed: Annotated[bool, ui.option("Mark rows as not to be shared.", "--credentialed")] = False,
-    plausible: Annotated[bool, ui.option("Leave out rows with pregnant, prostate ...", "--plausible")] = False,
-    max_doubt: Annotated[float, ui.option("With --whose patient: leave out doubtful rows.", min=0, max=1)] = 1.0,
-    resolver: Annotated[str | None, ui.option("Of --whose patient: chat:MODEL, or a classifier.")] = None,
+    plausible: Annotated[bool, ui.option("Leave out sex-specific rows (pregnant, prostate).", "--plausible")] = False,
+    max_doubt: Annotated[float, ui.option("Most chance of a wrong word (--whose patient).", min=0, max=1)] = 1.0,
+    resolver: Annotated[str | None, ui.option("chat:MODEL or classifier: whom each word is about.")] = None,
     base_url: Annotated[str | None, ui.option("OpenAI-compatible endpoint of --resolver chat:MODEL.")] = None,
-    evaluate: Annotated[bool, ui.option("Measure --whose patient on marked notes; no INPUT.", "--evaluate")] = False,
+    evaluate: Annotated[bool, ui.option("Test --whose patient on annotated notes; no INPUT.", "--evaluate")] = False,
     model_settings: ui.ModelSettings = None,
 ) -> None:
     """Swap gendered words in texts.
 
-    It writes Parquet; the same command goes on after a stop.
+    It writes Parquet; after a stop the same command continues.
 
     More than one machine: -M engine=ray -M workers=N (swapbias help settings cluster).
     """

@@ -43,7 +43,7 @@ from .gate import (
     Gate as Gate,
     check_gaps as check_gaps,
     equal_needed as equal_needed,
-    judged as judged,
+    with_verdicts as with_verdicts,
 )
 from .predictions import (
     BASELINE as BASELINE,

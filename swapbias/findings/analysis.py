@@ -24,7 +24,7 @@ from swapbias.findings.finding import (
     Finding,
     unmeasured,
 )
-from swapbias.findings.gate import judged, over_questions, questions_declared
+from swapbias.findings.gate import corrected_for_questions, questions_declared, with_verdicts
 from swapbias.findings.predictions import RATES, SIGNED, judgements
 from swapbias.findings.sensitivity import (
     ANSWERS,
@@ -75,7 +75,7 @@ def disaggregate(
         study: the study or its name.
         expected: numbers to join by ``Finding.key``; the paper's for this model by default.
         seed: of resampled intervals and permutation tests.
-        margin: as in ``judged``.
+        margin: as in ``with_verdicts``.
         robustness: with the sensitivity of primary findings, which takes longer.
 
     Returns:
@@ -101,13 +101,13 @@ def disaggregate(
     if not found:
         raise ValueError(f"no rows of {chosen.name}: experiments {sorted(set(frame['experiment']))}.")
     known = published_for(chosen.name, models[0]) if expected is None else expected
-    marked = over_questions(_unmeasured(_with_primary(found, chosen.experiments), chosen.experiments, parts))
+    marked = corrected_for_questions(_unmeasured(_with_primary(found, chosen.experiments), chosen.experiments, parts))
     if robustness:
         marked = [one for each in marked for one in with_sensitivity(each, chosen, parts[each.experiment], models[0])]
     many = {one.name for one in chosen.experiments if one.groups}
     marked = _disagreeing(corrected(marked, chosen.correction, many))
     joined = [replace(one, published=known.get(one.key())) if one.score == "score" else one for one in marked]
-    return judged(joined, margin=margin)
+    return with_verdicts(joined, margin=margin)
 
 
 def _one_per_prompt(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
@@ -335,7 +335,7 @@ def _all_groups(context: Context, rows: pd.DataFrame, contrast: str) -> Iterator
     )  # fmt: skip
     if paired and reference and not samples:  # by the design of each
         each = [units for one in context.gaps() if (units := gap_units(one, rows)) is not None]
-        found = found.of_contrasts([units.estimate().p_value for units in each])
+        found = found.with_p_values([units.estimate().p_value for units in each])
     yield context.finding(found.estimate, SPREAD, contrast, cluster_vars=over)
 
 
@@ -398,7 +398,7 @@ def _unmeasured(
         constant |= {(experiment.name, value) for value, part in sliced if _is_constant(experiment, part)}
 
     def lost(one: Finding) -> bool:
-        gap = one.score == "score" and (one.primary or MEASURES[one.measure].reach)
+        gap = one.score == "score" and (one.primary or MEASURES[one.measure].gap_span)
         return bool(gap and {(one.experiment, ""), (one.experiment, one.slice_value)} & constant)
 
     return [unmeasured(one) if lost(one) else one for one in found]
@@ -489,7 +489,7 @@ def compare(
                 mine += [unmeasured(one) for one in made] if constant & {*pair} else made
         found += corrected(mine, study.correction, {one.name for one in study.experiments})
         found += _agreement(study, models)
-    return judged(found)
+    return with_verdicts(found)
 
 
 def _alike(
@@ -518,7 +518,7 @@ def _differences(context: Context, first: pd.DataFrame, second: pd.DataFrame, *,
     made = experiment_findings(replace(context, experiment=read), both) if len(both) else ()
     found = []
     for one in _with_primary((replace(one, score="score") for one in made), [experiment]):
-        gap = MEASURES[one.measure].reach and (one.slice_by == "all" or one.measure != "gap_difference")
+        gap = MEASURES[one.measure].gap_span and (one.slice_by == "all" or one.measure != "gap_difference")
         shown = one.measure == "paired_gap" if one.view else gap or one.measure == "mean"
         if shown and (one.primary or not brief):
             found.append(_of_models(one, several=bool(experiment.groups) or one.measure in (*EFFECTS, "mean")))

@@ -25,7 +25,7 @@ from swapbias.findings.finding import (
     experiment_of,
     primary_findings,
 )
-from swapbias.findings.sensitivity import CHANGE, HOLDS, OTHER, gap_units, primary_rows, rows_of_two
+from swapbias.findings.sensitivity import CHANGE, MIN_SIGN_AGREEMENT, OTHER, gap_units, primary_rows, rows_of_two
 from swapbias.measures import MEASURES, Estimate, margin_in
 from swapbias.studies import PLACEBO, Experiment, Study, did_you_mean, load_study
 
@@ -36,7 +36,7 @@ _OUTCOMES = {"within": PASSES, "beyond": FAILS, "across": OPEN}  # by where an i
 Items = Mapping[str, pd.DataFrame]
 
 
-def judged(found: Sequence[Finding], *, margin: float | None = None) -> list[Finding]:
+def with_verdicts(found: Sequence[Finding], *, margin: float | None = None) -> list[Finding]:
     """The findings of one report, each gap with its verdict.
 
     With k primary questions of a study for a model, however many were run, their intervals and p-values hold at
@@ -53,18 +53,18 @@ def judged(found: Sequence[Finding], *, margin: float | None = None) -> list[Fin
             experiment = experiment_of(one)
             own = experiment.margin if experiment and margin is None else margin
             shares[one.study, one.experiment] = MARGIN if own is None else own
-    return [_judged(one, shares[one.study, one.experiment]) for one in over_questions(found)]
+    return [_with_verdict(one, shares[one.study, one.experiment]) for one in corrected_for_questions(found)]
 
 
-def over_questions(found: Sequence[Finding]) -> list[Finding]:
-    """The findings, the intervals and p-values of primary ones as they hold for all primary questions at once."""
+def corrected_for_questions(found: Sequence[Finding]) -> list[Finding]:
+    """The findings; intervals and p-values of primary ones are corrected (Bonferroni) for all primary questions."""
     families: dict[tuple[str, str, str], list[Finding]] = {}
     for one in found:
         if one.primary and not math.isnan(one.estimate.p_value):
             families.setdefault(_family(one), []).append(one)
     questions = {family: _questions(mine) for family, mine in families.items()}
     named = [(one, _family(one) if one.primary else ("", "", "")) for one in found]
-    return [_simultaneous(one, questions[key], families[key]) if key in families else one for one, key in named]
+    return [_corrected(one, questions[key], families[key]) if key in families else one for one, key in named]
 
 
 def _family(finding: Finding) -> tuple[str, str, str]:
@@ -94,7 +94,7 @@ def questions_declared(study: Study, experiment: Experiment) -> dict[str, int]:
     return {one.name: len(one.gaps) for one in same if one.name == experiment.name or not study.packs}
 
 
-def _simultaneous(finding: Finding, questions: int, family: Sequence[Finding]) -> Finding:
+def _corrected(finding: Finding, questions: int, family: Sequence[Finding]) -> Finding:
     """A primary finding whose interval and p-value hold for so many questions at once."""
     finding, times = replace(finding, questions=questions), float(questions)
     estimate = measures.at_level(finding.estimate, finding.level)
@@ -105,9 +105,9 @@ def _simultaneous(finding: Finding, questions: int, family: Sequence[Finding]) -
     return replace(finding, estimate=replace(estimate, p_adjusted=p_value, family=name))
 
 
-def _judged(finding: Finding, share: float) -> Finding:
+def _with_verdict(finding: Finding, share: float) -> Finding:
     estimate = finding.estimate
-    if not (MEASURES[finding.measure].reach or finding.measure == DIFFERENCE) or finding.view:
+    if not (MEASURES[finding.measure].gap_span or finding.measure == DIFFERENCE) or finding.view:
         return finding
     margin, detectable = margin_in(finding.unit, share), math.nan
     if finding.primary or finding.slice_by == "all":
@@ -125,10 +125,10 @@ def _depends_on_missing(finding: Finding, margin: float, verdict: str) -> bool:
     if math.isnan(finding.estimate.std_error):
         return any((abs(end) < margin) != (abs(value) < margin) for end in ends)
     turned = verdict != NONE and any(end * value <= 0 for end in ends)
-    return turned or any(_verdict(_moved_to(finding, end), margin) != verdict for end in ends)
+    return turned or any(_verdict(_shifted_to(finding, end), margin) != verdict for end in ends)
 
 
-def _moved_to(finding: Finding, value: float) -> Finding:
+def _shifted_to(finding: Finding, value: float) -> Finding:
     """The finding as it would be with another value and an interval as wide."""
     one, away = finding.estimate, value - finding.estimate.value
     low, high = one.ci_low + away, one.ci_high + away
@@ -141,7 +141,7 @@ def _moved_to(finding: Finding, value: float) -> Finding:
 def _verdict(finding: Finding, margin: float) -> str:
     """By the printed interval; where nothing varies by the number of equal pairs, or their sign test."""
     estimate = finding.estimate
-    gap = UNSTABLE if finding.sign_agreement < HOLDS else FOUND
+    gap = UNSTABLE if finding.sign_agreement < MIN_SIGN_AGREEMENT else FOUND
     if finding.verdict == UNMEASURED:
         return UNMEASURED
     if math.isnan(estimate.ci_low):
@@ -253,7 +253,7 @@ def check_gaps(
     if not 0 < max_gap <= 1:
         raise UsageError(f"max_gap is {max_gap}, expected above 0 and at most 1, a share of a unit's range.")
     chosen = _chosen(primary_findings(found), studies)
-    gaps = [one for one in chosen if MEASURES[one.measure].reach and not math.isnan(margin_in(one.unit, max_gap))]
+    gaps = [one for one in chosen if MEASURES[one.measure].gap_span and not math.isnan(margin_in(one.unit, max_gap))]
     if not gaps:
         names = ", ".join(dict.fromkeys(f"{one.study} {one.experiment}" for one in chosen)) or "the run"
         raise UsageError(f"Nothing to check: {names} has no gap in a unit with a range. Check another study.")
@@ -266,7 +266,7 @@ def _parts(finding: Finding, found: Sequence[Finding]) -> tuple[Finding, ...]:
     """The gap in each set of conditions, where a primary finding is a difference of two; else none."""
     names = ("study", "experiment", "model_id", "score", "contrast", "slice_by", "slice_value")
     gaps = found if finding.measure == "gap_difference" else ()
-    gaps = [one for one in gaps if MEASURES[one.measure].reach == 1 and not one.view]
+    gaps = [one for one in gaps if MEASURES[one.measure].gap_span == 1 and not one.view]
     return tuple(one for one in gaps if all(getattr(one, name) == getattr(finding, name) for name in names))
 
 
@@ -291,8 +291,8 @@ def _checked(check: Check) -> Check:
         return replace(check, why="few_levels")
     if math.isnan(estimate.ci_low):
         return _without_interval(check)
-    outcomes = [_OUTCOMES[_moved_to(finding, end).position(margin)] for end in (estimate.value, *finding.bounds)]
-    if outcomes[0] == FAILS and finding.sign_agreement < HOLDS:
+    outcomes = [_OUTCOMES[_shifted_to(finding, end).position(margin)] for end in (estimate.value, *finding.bounds)]
+    if outcomes[0] == FAILS and finding.sign_agreement < MIN_SIGN_AGREEMENT:
         return replace(check, why="other_sign_in_wordings")
     if len(set(outcomes)) > 1:
         return replace(check, why="missing_scores" if outcomes[0] != OPEN else "")

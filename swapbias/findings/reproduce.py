@@ -96,8 +96,8 @@ def _recomputed(study: Study, corpus: Corpus, released: Released) -> list[Findin
 
 def _reproduced(released: Released, finding: Finding, file: str) -> Iterator[Reproduced]:
     """Each printed quantity of a finding, of a corrected run what differs alone; what no paper prints of all rows."""
-    published, over_all = finding.published or Published(), finding.score == "score" and finding.slice_by == "all"
-    answers = finding.unit == COUNT or (over_all and (finding.measure == "mean" or MEASURES[finding.measure].reach))
+    published, overall = finding.published or Published(), finding.score == "score" and finding.slice_by == "all"
+    answers = finding.unit == COUNT or (overall and (finding.measure == "mean" or MEASURES[finding.measure].gap_span))
     for quantity in ("value", "p_value", "effect_size"):
         printed, recomputed, note = getattr(published, quantity), getattr(finding.estimate, quantity), published.note
         if not printed and (finding.published or quantity != "value" or not answers):

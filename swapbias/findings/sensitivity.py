@@ -16,7 +16,7 @@ from swapbias.studies import DOUBTFUL, PLACEBO, Experiment, Study
 
 ANSWERS = "answers"  # among an experiment's rates: its prompts have several trials
 ORIGINAL = "0"  # the wording that the others paraphrase
-HOLDS = 0.8  # share of paraphrases in which a primary finding must have its sign
+MIN_SIGN_AGREEMENT = 0.8  # share of paraphrases in which a primary finding must have its sign
 LOST = "not_answered"  # the column of shares of prompts, or of their trials, without an answer
 CHANGE, OTHER = "change", "score_of_other"  # columns of rows of two models: a score less the other model's; that
 _CUT = "truncated"  # the score column of answers that reached the most tokens
@@ -258,7 +258,7 @@ def primary_rows(finding: Finding, study: Study, rows: pd.DataFrame, model: str)
 
 def with_sensitivity(finding: Finding, study: Study, rows: pd.DataFrame, model: str) -> Iterator[Finding]:
     """A primary finding with its sensitivity and findings about paraphrases and non-answers; others as they are."""
-    if not finding.primary or not MEASURES[finding.measure].reach:
+    if not finding.primary or not MEASURES[finding.measure].gap_span:
         yield finding
         return
     context, rows = primary_rows(finding, study, rows, model)

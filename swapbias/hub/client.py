@@ -32,7 +32,7 @@ SHARED = re.compile(rf"({_REPO.pattern})(?:/([^/@]+))?(?:@(.+))?", re.ASCII)
 _TEMPLATE = {*HUB_FILES, CARD}  # of a new Space
 _LONGEST = 10_000  # characters of a line that is shown
 _LOGIN = "Log in with hf auth login, or set HF_TOKEN."
-_STEPS = {  # by exception of huggingface_hub or by status: what to do
+_ADVICE = {  # by exception of huggingface_hub or by status: what to do
     "GatedRepoError": "It is gated: ask for access on its page.",
     "RepositoryNotFoundError": "It is not there, or the token may not see it: check the name and the token.",
     "RevisionNotFoundError": "It has no such revision: look at its tags.",
@@ -68,7 +68,7 @@ def error_sentence(error: Exception, doing: str, *, writes: bool = False) -> str
             status = one.response.status_code
             why = ": ".join(filter(None, (str(status), _plain(one.server_message or ""))))
             keys = (*(kind.__name__ for kind in type(one).mro()), min(status, 500), 0)
-            step = next(_STEPS[key] for key in keys if key in _STEPS)
+            step = next(_ADVICE[key] for key in keys if key in _ADVICE)
             return f"Could not {doing} ({why}). {step.format(again=again, access='write' if writes else 'read')}"
         if isinstance(one, httpx.TransportError | ConnectionError | TimeoutError):
             return f"The Hub could not be reached to {doing} ({type(one).__name__}). Check the network. {again}"
@@ -388,12 +388,12 @@ class Push:
 
 
 def push_repo(
-    hub: Hub, repo: Repo, files: Files, *, tag: str, raise_hint: str, sdk: str | None = None,
+    hub: Hub, repo: Repo, files: Files, *, tag: str, version_hint: str, sdk: str | None = None,
     **options: Unpack[PushOptions],
 ) -> Push:  # fmt: skip
     """Bring a repository to ``files`` in one commit, tagged ``tag``; a version that is published is not pushed again.
 
-    A push that was cut is completed by the next one. ``raise_hint`` says how a version is raised. UsageError: the tag
+    The next push completes one that was cut. ``version_hint`` says how to raise the version. UsageError: the tag
     is published with other content, the repository was not made by a push or is public where a private one is wanted,
     or a file must not leave. HubError: the Hub refused.
     """
@@ -410,7 +410,7 @@ def push_repo(
     plan = Push(repo=repo, status="unchanged", change=Change({}), title=title, there=state, private=private, tag=tag)
     if state and tag in state.tags:
         if difference(hub.state(repo, revision=tag), files):
-            raise UsageError(f"{repo.name}: {tag} is published with other content; {raise_hint}.")
+            raise UsageError(f"{repo.name}: {tag} is published with other content; {version_hint}.")
         return replace(plan, commit=state.tags[tag])
     change = difference(state, files)
     plan = replace(plan, status="created" if new else "updated" if change else "tagged", change=change, sdk=sdk)

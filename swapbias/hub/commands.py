@@ -180,7 +180,7 @@ def push_study(hub: Hub, folder: Path, repo_name: str, **options: Unpack[PushOpt
         card += f"\nRun it: `swapbias audit MODEL --study {repo_name}`\n\n{own}"
         files: dict[str, bytes | Path] = {**tables, **parquet, CARD: card.encode()}
         tag, hint = f"v{corpus.version}", f"raise version in study.toml (now {corpus.version})"
-        return push_repo(hub, Repo("dataset", repo_name), files, tag=tag, raise_hint=hint, **options)
+        return push_repo(hub, Repo("dataset", repo_name), files, tag=tag, version_hint=hint, **options)
 
 
 def pull_study(hub: Hub, repo_name: str, *, revision: str = "main") -> Study:

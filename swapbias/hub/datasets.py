@@ -381,7 +381,7 @@ def push_dataset(hub: Hub, corpus_name: str, *, namespace: str, **options: Unpac
     with tempfile.TemporaryDirectory(prefix="swapbias-push-") as scratch:
         files = dataset_files(corpus, Path(scratch), namespace=namespace, say=options["say"])
         repo = Repo("dataset", f"{namespace}/{corpus.name}")
-        return push_repo(hub, repo, files, tag=f"v{corpus.version}", raise_hint=hint, **options)
+        return push_repo(hub, repo, files, tag=f"v{corpus.version}", version_hint=hint, **options)
 
 
 def dataset_files(corpus: Corpus, out: Path, *, namespace: str, say: Say) -> dict[str, bytes | Path]:

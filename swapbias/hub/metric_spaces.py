@@ -28,7 +28,7 @@ def push_metric(hub: Hub, name: str, *, namespace: str, **options: Unpack[PushOp
     """Publish a metric as the Space ``namespace/name``, tagged with the version of swapbias."""
     made = space_files(name, namespace=namespace, version=__version__)
     hint, repo = "raise the version of swapbias in pyproject.toml", Repo("space", f"{namespace}/{name}")
-    return push_repo(hub, repo, made, tag=f"v{__version__}", raise_hint=hint, sdk="gradio", **options)
+    return push_repo(hub, repo, made, tag=f"v{__version__}", version_hint=hint, sdk="gradio", **options)
 
 
 def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:

@@ -38,23 +38,23 @@ from swapbias.measures.estimate import (
 )
 
 _ROUNDING = 1e-12
-_TWO = np.array([1.0, -1.0])  # weights of a group and its reference
+_MINUS_REFERENCE = np.array([1.0, -1.0])  # weights of the two means
 
 
 @dataclass(frozen=True, slots=True)
 class Omnibus:
-    """Whether any of several groups differs: whether any contrast's interval at .05 / contrasts leaves out 0.
+    """Bonferroni test of several contrasts: whether the interval of any, at .05 / their number, excludes 0.
 
     The estimate is the SD of the groups' means, in the unit of the scores; 0: all are equal. Chance alone makes it
     larger than 0, so it has no interval, and only its p-value tests it.
     """
 
     estimate: Estimate
-    contrasts: int  # how many there are: the p-value is the smallest of theirs, so many times
+    contrasts: int  # their number, by which the smallest of their p-values is multiplied
     means: Mapping[str, float]  # of each group
 
-    def of_contrasts(self, p_values: Sequence[float]) -> "Omnibus":
-        """The same with the p-value that those of the contrasts make; NaN where all are."""
+    def with_p_values(self, p_values: Sequence[float]) -> "Omnibus":
+        """A copy whose p-value is made from those of the contrasts (Bonferroni); NaN where all of them are NaN."""
         known = [p for p in p_values if not math.isnan(p)]
         p_value = min(1.0, self.contrasts * min(known)) if known else math.nan
         return replace(self, estimate=replace(self.estimate, p_value=p_value))
@@ -66,7 +66,7 @@ class _Groups:
 
     names: Sequence[str]
     values: Floats  # of pairs shape (pairs, groups), else (rows,), without NaN
-    sides: Codes  # the sample of each pair, 1 for what is subtracted, or the group of each row
+    sides: Codes  # paired: the sample of each pair (0, or 1: subtracted); else the index of each row's group
     factors: Factors
     paired: bool
     n_unscored: int
@@ -130,7 +130,7 @@ class _Groups:
             float(np.sqrt((centred**2).mean())), n=len(self.values), n_unscored=self.n_unscored, interval="none",
             test=f"any of {count} contrasts at .05 / {count}",
         )  # fmt: skip
-        return Omnibus(estimate, count, dict(zip(self.names, means.tolist(), strict=True))).of_contrasts(p_values)
+        return Omnibus(estimate, count, dict(zip(self.names, means.tolist(), strict=True))).with_p_values(p_values)
 
 
 def paired_gap(
@@ -142,8 +142,8 @@ def paired_gap(
         scores: shape (rows,), any unit; NaN where a row could not be scored.
         groups, pair_ids: shape (rows,); exactly two groups, each id stands once in both.
         reference_group: the group that is subtracted. Swapping it flips the sign of value and effect sizes.
-        cluster_ids: shape (rows,); pairs of one cluster are not independent: interval and test hold over a new
-            sample of clusters. Of several random factors that cross ``{"template": [...], "condition": [...]}``.
+        cluster_ids: shape (rows,); pairs of one cluster are not independent: interval and test generalise to new
+            clusters. For crossed random factors a mapping: ``{"template": [...], "condition": [...]}``.
 
     Returns:
         value 0: no gap; above 0: the other group scores higher. ``n`` counts pairs. No pairs: NaN. One pair, or no
@@ -153,7 +153,7 @@ def paired_gap(
     >>> round(gap.value, 3), gap.n
     (0.25, 2)
     """
-    return _Groups.of(*two_groups(scores, groups, reference_group), cluster_ids, pair_ids).contrast(_TWO)
+    return _Groups.of(*two_groups(scores, groups, reference_group), cluster_ids, pair_ids).contrast(_MINUS_REFERENCE)
 
 
 def group_gap(
@@ -163,7 +163,7 @@ def group_gap(
     """Mean score of the other group minus mean score of the reference group, rows not paired.
 
     Arguments and value as in ``paired_gap``; a cluster may have rows in both groups. ``test`` is ``welch`` or ``t``
-    (pooled: takes both groups to vary alike, as many papers do). ``n`` counts rows. Fewer than two scored rows in a
+    (pooled: assumes equal variances, as many papers do). ``n`` counts rows. Fewer than two scored rows in a
     group, or no variance: interval and p are NaN.
 
     >>> round(group_gap([1.0, 2.0, 4.0, 5.0], ["m", "m", "f", "f"], reference_group="m").value, 3)
@@ -172,7 +172,7 @@ def group_gap(
     if test not in ("welch", "t"):
         raise ValueError(f"test {test!r}, expected 'welch' or 't'.")
     rows = _Groups.of(*two_groups(scores, groups, reference_group), cluster_ids)
-    found = rows.contrast(_TWO)
+    found = rows.contrast(_MINUS_REFERENCE)
     if test == "welch" or rows.factors:
         return found
     samples = [rows.values[rows.sides == side] for side in (0, 1)]
@@ -221,7 +221,7 @@ def selection_rate(
         value = mean.value / base if base > 0 else math.nan
         impact = Estimate(value, n=mean.n, n_unscored=mean.n_unscored, test="none")
         if mean.value > 0 and base > 0 and name != reference:
-            log = rows.contrast(own / mean.value - shares / base)  # the log less its value here
+            log = rows.contrast(own / mean.value - shares / base)  # delta method; its own value is 0
             low, high = (value * math.exp(min(end, 700.0)) for end in (log.ci_low, log.ci_high))
             p_value = t_p(math.log(value), log.std_error, log.df, log.skewness)
             method = f"{log.test} of the log"
@@ -285,7 +285,7 @@ def omnibus(
     scores: ArrayLike, groups: Sequence[str], *, pair_ids: Ids | None = None, cluster_ids: ClusterIds = None,
     sample_ids: Sequence[Any] | None = None, reference_group: str | None = None,
 ) -> Omnibus:  # fmt: skip
-    """Whether any of k groups differs: whether the interval of any contrast, at .05 over their number, leaves out 0.
+    """Bonferroni test whether any of k groups differs, by contrasts of every two groups or with the reference.
 
     Args:
         scores, groups, cluster_ids: as in ``paired_gap``, with two groups or more.

@@ -69,7 +69,7 @@ class Measure:
     comparison: bool = True  # may be primary; a level of one group, or another's number on another scale, is none
     tabled: bool = False  # a rate, which has a table of its own by slice and regime
     across: bool = False  # computed across the values of a slice, which ``slice_by`` names
-    reach: int = 0  # of a difference of scores: how many ranges of their unit it can span; 0 for anything else
+    gap_span: int = 0  # the largest value of a gap, in ranges of the scores' unit; 0 for what is no gap
     scale: Scale | None = None  # where the unit of the scores decides nothing; None: none would be true
 
     def scale_in(self, unit: str) -> Scale | None:
@@ -78,11 +78,11 @@ class Measure:
         A gap g is 1 - |g| over the range of its unit, so that 0 is the largest gap there can be; of log-odds, which
         have no largest gap, exp(-|g|). A difference of two gaps is taken over twice the range.
         """
-        if not self.reach:
+        if not self.gap_span:
             return self.scale if unit == self.unit else None
         if unit not in SPANS:
             return None
-        what, span = "gap" if self.reach == 1 else "difference of gaps", self.reach * SPANS[unit]
+        what, span = "gap" if self.gap_span == 1 else "difference of gaps", self.gap_span * SPANS[unit]
         if math.isinf(span):
             ratio = "lengths" if unit == _LENGTH else "odds"
             return _log(f"exp(-|{what}|), a ratio of {ratio} with the smaller over the larger; {what} in {unit}")
@@ -107,14 +107,14 @@ _TPR, _FPR = _rates("tpr", "true positive"), _rates("fpr", "false positive")
 _UAR, _COSINE = "unweighted average recall", "1 - direct bias; mean |cosine| with the gender direction"
 _LEVEL: Mapping[str, Any] = {"signed": False, "comparison": False}
 _RECORDS = (
-    Measure("paired_gap", reach=1),
-    Measure("group_gap", reach=1),
-    Measure("answer_bias", prefix="bias ", reach=1),
-    Measure("gap_difference", "difference of gaps ({contrast})", "gap difference ", reach=2),
+    Measure("paired_gap", gap_span=1),
+    Measure("group_gap", gap_span=1),
+    Measure("answer_bias", prefix="bias ", gap_span=1),
+    Measure("gap_difference", "difference of gaps ({contrast})", "gap difference ", gap_span=2),
     Measure("group_spread", "spread of the means, {contrast}", "spread ", signed=False),  # grows by chance alone
-    Measure("main_effect", "main effect, {contrast}", "main effect ", reach=1),
-    Measure("interaction", "interaction, {contrast}", "interaction ", reach=2),
-    Measure("interaction_of_three", "interaction, {contrast}", "interaction ", reach=4),
+    Measure("main_effect", "main effect, {contrast}", "main effect ", gap_span=1),
+    Measure("interaction", "interaction, {contrast}", "interaction ", gap_span=2),
+    Measure("interaction_of_three", "interaction, {contrast}", "interaction ", gap_span=4),
     Measure("bias_difference", prefix="bias minus baseline's "),  # a model against itself
     Measure("p_one_sided", "one-sided p, {contrast}", "one-sided p "),
     Measure("model_difference", "{contrast}"),

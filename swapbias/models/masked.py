@@ -75,8 +75,8 @@ class MaskedScorer(TransformersScorer):
     def read(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor]]:
         """Batches: indices of texts that fit, and probabilities at their masks, each row finite or NaN throughout."""
         for members, found in self.outputs(self.encode(texts), self.probabilities):
-            lost = ~found.sum(dim=1, keepdim=True).isfinite()
-            yield members, found.masked_fill(lost, math.nan) if lost.any() else found
+            not_finite = ~found.sum(dim=1, keepdim=True).isfinite()
+            yield members, found.masked_fill(not_finite, math.nan) if not_finite.any() else found
 
     def probabilities(self, encoded: Sequence[Sequence[int]]) -> torch.Tensor:
         """Softmax at the mask, shape (texts, vocabulary), float32, of texts that the engine reads together."""
@@ -136,10 +136,10 @@ class MaskedScorer(TransformersScorer):
         self, probabilities: torch.Tensor, wanted: Sequence[tuple[int, Prompt, int]]
     ) -> Iterator[tuple[int, Scored]]:
         top, tokens = probabilities.topk(min(TOP_K, probabilities.shape[1]), dim=1)
-        many = (top >= THRESHOLD - 1e-6).sum(dim=1).clamp(min=SHOWN).tolist()
-        shown = [row[:count] for row, count in zip(top.tolist(), many, strict=True)]
+        counts = (top >= THRESHOLD - 1e-6).sum(dim=1).clamp(min=SHOWN).tolist()
+        shown = [row[:count] for row, count in zip(top.tolist(), counts, strict=True)]
         words = [
-            [self.words[token] for token in row[:count]] for row, count in zip(tokens.tolist(), many, strict=True)
+            [self.words[token] for token in row[:count]] for row, count in zip(tokens.tolist(), counts, strict=True)
         ]
         summed, likeliest = dict[str, tuple[Floats, ...]](), (top.cpu().numpy(), tokens.cpu().numpy())
         for place, prompt, row in wanted:
@@ -163,9 +163,9 @@ class MaskedScorer(TransformersScorer):
     ) -> tuple[Floats, ...]:
         """Score and ``PARTS`` of each text and label, shape (texts, labels)."""
         labels, of_token, is_matched = self._tokens_of(lexicon)
-        own = np.where(is_matched, of_token, labels.index(lexicon.rest))
+        of_matched = np.where(is_matched, of_token, labels.index(lexicon.rest))
         counted, matched = (
-            mass_by_label(top, each[tokens], len(labels), threshold=THRESHOLD) for each in (of_token, own)
+            mass_by_label(top, each[tokens], len(labels), threshold=THRESHOLD) for each in (of_token, of_matched)
         )
         counted[:, np.bincount(of_token, minlength=len(labels)) == 0] = math.nan  # a mass of 0 would be a finding
         matched[:] = matched if is_matched.any() else math.nan

@@ -163,8 +163,8 @@ def load_notes(
 ) -> Notes:
     """The notes to audit with, every one with its gender where the text shows it.
 
-    Own notes that name no split are all tested where nothing ``trains`` on them (None: as the classifier is), and
-    need no labels unless they are to be ``labelled``.
+    ``trains``: whether a classifier is trained on them (None: as the settings say). Own notes without a split are
+    then divided, and else all tested. ``labelled``: whether own notes need labels.
     UsageError: nothing in the folder that can be read or tested. ValueError: broken notes.
     """
     swapper = swapping.Swapper(whose="patient")

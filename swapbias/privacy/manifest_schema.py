@@ -51,7 +51,7 @@ _OF_RUNS = ("findings.csv", "findings.parquet", "lexicon_coverage.csv")  # names
 
 def public_model(name: str) -> str:
     """A model's name without the path that an endpoint may serve it by: ``/models/llama-3`` is ``llama-3``."""
-    return _last(name) if _PLACE.match(name) else name
+    return _last_part(name) if _PLACE.match(name) else name
 
 
 def public_manifest(manifest: Mapping[str, Any], *, every: bool = False) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def public_manifest(manifest: Mapping[str, Any], *, every: bool = False) -> dict
     public https one and ``own endpoint`` else. Private strings go wherever they stand in a text. ``every``: keep
     the other entries too, but for prices: for a page, which shows whatever a stranger wrote as text.
     """
-    pairs = sorted(_pairs(manifest), key=lambda pair: (-len(pair[0]), pair))  # the longest first
+    pairs = sorted(_replacements(manifest), key=lambda pair: (-len(pair[0]), pair))  # the longest first
 
     def public(value: Any, key: str) -> Any:
         if isinstance(value, Mapping):
@@ -83,10 +83,10 @@ def public_manifest(manifest: Mapping[str, Any], *, every: bool = False) -> dict
 
 
 def private_strings(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """The strings that ``public_manifest`` takes out, with the folders that tell whose machine it is."""
-    found = {private for private, _ in _pairs(manifest)}
+    """The strings that ``public_manifest`` takes out, with the folders that contain them."""
+    found = {private for private, _ in _replacements(manifest)}
     for one in [PureWindowsPath(one) if "\\" in one else PurePosixPath(one) for one in found if _PLACE.match(one)]:
-        found |= {str(folder) for folder in one.parents if len(folder.parts) > 2 and _is_telling(str(folder))}
+        found |= {str(folder) for folder in one.parents if len(folder.parts) > 2 and _is_distinctive(str(folder))}
     return tuple(sorted(found))  # short folders (``/data``) stand in any text
 
 
@@ -107,21 +107,21 @@ def _public(value: str, key: str, manifest: Mapping[str, Any]) -> str:
     ids = [one["model_id"] for one in manifest.get("models", [])]
     named = {part for one in ids for part in (one, one.partition("+")[0])}
     known = named & {value, value.partition("@")[0]}
-    return value if known and not _PLACE.match(value) else _last(value)
+    return value if known and not _PLACE.match(value) else _last_part(value)
 
 
-def _pairs(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _replacements(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Each private string that can be looked for in a text, with what stands for it."""
     settings = {**manifest["settings"], "studies": None}
     for key, private in _leaves({"settings": settings, "models": manifest.get("models", [])}, ""):
-        public, file = _public(private, key, manifest), _last(private)
+        public, file = _public(private, key, manifest), _last_part(private)
         forms = [private] if public != private and key != "host" else []
         if key == "data" and private != OWN_NOTES and file.lower().endswith(SUFFIXES) and file not in _OF_RUNS:
             forms.append(file)
         if key in _ADDRESSES and public == OWN_ENDPOINT and "://" in private:
             host = re.split(r"[/?#]", private.partition("://")[2])[0]
             forms += [host, re.sub(r":[0-9]*$", "", host)]
-        yield from ((one, public) for one in forms if _is_telling(one))
+        yield from ((one, public) for one in forms if _is_distinctive(one))
 
 
 def _leaves(value: Any, key: str) -> Iterator[tuple[str, str]]:
@@ -133,12 +133,12 @@ def _leaves(value: Any, key: str) -> Iterator[tuple[str, str]]:
         yield key, value
 
 
-def _is_telling(private: str) -> bool:
-    """Whether it is a whole path, an address, or a host with a dot or a port: others might stand in any text."""
+def _is_distinctive(private: str) -> bool:
+    """Whether it is a whole path, an address, or a host with a dot or a port: others may be ordinary words."""
     return bool(_PLACE.match(private)) or ":" in private or ("." in private and not re.search(r"[/\\]", private))
 
 
-def _last(path: str) -> str:
+def _last_part(path: str) -> str:
     """The last part of a path of any system."""
     return PureWindowsPath(path).name or "local"
 

@@ -118,7 +118,7 @@ def draw_figures(found: Sequence[Finding], file_format: str) -> dict[str, bytes]
     plots: dict[str, list[Finding]] = {"results": []}
     several = len({one.model_id for one in found}) > 1
     for one in found:
-        experiment, is_gap = experiment_of(one), MEASURES[one.measure].reach > 0
+        experiment, is_gap = experiment_of(one), MEASURES[one.measure].gap_span > 0
         is_level = one.measure == "mean" and experiment is not None and one.contrast in experiment.levels
         if one.primary and is_gap and text.in_points(one.unit):
             plots["results"].append(one)

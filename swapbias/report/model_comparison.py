@@ -40,7 +40,7 @@ class Quantity:
 
     found: tuple[Finding | None, ...]  # of each model in their order, None where there is none
     note: str = ""  # what differs from others of its name (prompts, word lists, trials)
-    away: Mapping[str, Finding] | None = None  # of models by name, the reference's value minus theirs
+    differences_by_model: Mapping[str, Finding] | None = None  # of models by name, the reference's value minus theirs
 
     @property
     def known(self) -> list[Finding]:
@@ -90,7 +90,7 @@ def sentences(compared: ComparisonPage) -> Iterator[tuple[Finding, str]]:
 
 def _texts(compared: ComparisonPage, quantity: Quantity) -> tuple[str, str]:
     """Of one quantity what each model shows, and how far it lies from the reference."""
-    away = [text.turned(one, name, compared.reference) for name, one in (quantity.away or {}).items()]
+    away = [text.turned(one, name, compared.reference) for name, one in (quantity.differences_by_model or {}).items()]
     tested = text.of_models(away) if away else "No difference of models is tested here."
     return text.of_models(quantity.known), tested if len(quantity.known) > 1 else ""
 
@@ -110,7 +110,7 @@ def _section(compared: ComparisonPage, study: str, name: str, mine: Sequence[Qua
 def _answer(compared: ComparisonPage, mine: Sequence[Quantity]) -> Chart:
     """A row for each model: its own value with its verdict, and how far it lies from the reference."""
     known = [one for each in mine for one in each.known]
-    drawn = [one for one in known if MEASURES[one.measure].reach] or known  # a test of all has no sign
+    drawn = [one for one in known if MEASURES[one.measure].gap_span] or known  # a test of all has no sign
     unit = text.form(drawn[0]).unit
     drawn = [one for one in drawn if text.form(one).unit == unit]
     parts: dict[str, list[Row]] = {}
@@ -119,7 +119,7 @@ def _answer(compared: ComparisonPage, mine: Sequence[Quantity]) -> Chart:
         name = ", ".join(filter(None, (text.compared(one), text.set_name(one)))) if len(mine) > 1 else ""
         rows = parts.setdefault(name, [])
         for place, (model, found) in enumerate(zip(compared.models, quantity.found, strict=True)):
-            away = (quantity.away or {}).get(model.name)
+            away = (quantity.differences_by_model or {}).get(model.name)
             lies = "compared with" if model.name == compared.reference else "not tested"
             if away is not None:
                 size = text.own_value(text.turned(away, model.name, compared.reference))
@@ -127,14 +127,14 @@ def _answer(compared: ComparisonPage, mine: Sequence[Quantity]) -> Chart:
             if found is not None:
                 cells = (text.own_value(found), text.word(found) if found.verdict else "", lies)
                 dots = [page.dot_of(found, place)] * any(found is one for one in drawn)
-                rows.append(Row(page.seen(model.name), dots, tuple((cell, None) for cell in cells)))
-    heads = (f"{unit} (95 % interval)", "verdict", f"minus {page.seen(text.shown(compared.reference, 20))}")
+                rows.append(Row(page.printable(model.name), dots, tuple((cell, None) for cell in cells)))
+    heads = (f"{unit} (95 % interval)", "verdict", f"minus {page.printable(text.shown(compared.reference, 20))}")
     return Chart("", "", heads, parts, page.axis_of(drawn), unit)
 
 
 def _charts(compared: ComparisonPage, study: str, experiment: Experiment) -> Iterator[Chart]:
     """Gaps by slice, where the models are few enough to be drawn."""
-    columns = {one.name: (page.seen(one.name), place) for place, one in enumerate(compared.models)}
+    columns = {one.name: (page.printable(one.name), place) for place, one in enumerate(compared.models)}
     for by in [one.name for one in experiment.slices] if len(columns) <= MOST_DRAWN else ():
         rows = [
             (", ".join(filter(None, (text.plain(one.contrast) * bool(experiment.groups), text.set_name(one)))),
@@ -142,7 +142,7 @@ def _charts(compared: ComparisonPage, study: str, experiment: Experiment) -> Ite
             for model in compared.models
             for one in model.found
             if (one.study, one.experiment, one.slice_by) == (study, experiment.name, by)
-            and MEASURES[one.measure].reach and one.score == "score" and not one.view
+            and MEASURES[one.measure].gap_span and one.score == "score" and not one.view
         ]  # fmt: skip
         if rows:
             yield page.chart_of(f"gaps by {by}", "", rows, columns)

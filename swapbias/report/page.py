@@ -33,7 +33,7 @@ _FIELDS = ("model_id", "construct", "label", "condition", "template", "wording")
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _ANSWERED = "What was answered to each side, as a share of all answers. Unreadable: no option was clearly chosen."
 Columns = Mapping[str, tuple[str, int]]  # title and colour of each
-Placed = tuple[str, str, str, Finding]  # its part of a chart, its row, and its column where there are several
+Placed = tuple[str, str, str, Finding]  # part, row and column of a chart (blank: the only one), for a finding
 
 
 def render(
@@ -78,7 +78,7 @@ def template(name: str) -> "Template":
 
     templates = Environment(
         loader=PackageLoader("swapbias.report", "."), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, finalize=seen,
+        trim_blocks=True, lstrip_blocks=True, finalize=printable,
     )  # fmt: skip
     templates.globals |= {
         "text": text, "anchor": anchor, "look": look, "scoring_in_words": scoring_in_words,
@@ -87,8 +87,8 @@ def template(name: str) -> "Template":
     return templates.get_template(name)
 
 
-def seen(value: Any) -> Any:
-    """A text with a mark for each control character, and for each that turns the direction of what follows."""
+def printable(value: Any) -> Any:
+    """A text with a mark in place of each control character, and of each that reverses the direction of writing."""
     if not isinstance(value, str) or not _UNSEEN.search(value):
         return value
     return type(value)(_UNSEEN.sub("\N{REPLACEMENT CHARACTER}", value))
@@ -118,7 +118,7 @@ def _answers(found: Sequence[Finding]) -> list[dict[str, Any]]:
     for results in text.questions(found):
         whole = [one for one in results if one.tests_all_groups]  # a sentence, not a point on the scale
         rows = [one for each in results for one in (*text.parts(each, found), each)]
-        rows = [one for one in rows if MEASURES[one.measure].reach or not whole] or rows
+        rows = [one for one in rows if MEASURES[one.measure].gap_span or not whole] or rows
         alone = results if len(results) == 1 else whole[:1]
         beside = [(text.certainty(one), *text.cautions(one, every=False)) for one in alone]
         first, experiment = rows[0], experiment_of(rows[0])
@@ -138,7 +138,7 @@ def axis_of(found: Sequence[Finding]) -> Axis:
     first, scale, record = found[0], text.form(found[0]).factor, MEASURES[found[0].measure]
     margins = [one.margin * scale for one in found if not math.isnan(one.margin)]
     span = 100.0 if text.in_points(first.unit) or text.in_percent(first.measure) else math.inf
-    most = span * (2 if any(MEASURES[one.measure].reach == 2 for one in found) else 1)
+    most = span * (2 if any(MEASURES[one.measure].gap_span == 2 for one in found) else 1)
     least = -most
     if not record.signed:
         least, most = 0.0, 1.0 if scale == 1 and not record.whole and math.isinf(span) else span
@@ -187,7 +187,7 @@ def _section(
     experiment, place = next(one for one in load_study(study).experiments if one.name == name), anchor(study, name)
     items = None if rows is None else rows[rows["experiment"] == name]
     answers = primary_findings(mine)
-    answers = [one for one in answers if MEASURES[one.measure].reach] or answers
+    answers = [one for one in answers if MEASURES[one.measure].gap_span] or answers
     known = [one for one in mine if one.published and not one.published.planted]
     views = {(one.model_id, *one.key()) for one in known if one.view}
     charts = [*slice_charts(experiment, mine), *rate_charts(experiment, mine), *answer_tables(experiment, items)]
@@ -196,7 +196,7 @@ def _section(
         "answers": answers, "found": mine, "charts": charts,
         # what papers print a number for, by their own statistics where there are such
         "compared": [one for one in known if one.view or (one.model_id, *one.key()) not in views],
-        "examples": [] if items is None else _examples(in_unit_read(study, experiment, mine), items),
+        "examples": [] if items is None else _examples(in_unit_of_scores(study, experiment, mine), items),
         "judged": findings.by_the_judge(mine), "pairs": place if place in packed else "",
     }  # fmt: skip
 
@@ -209,13 +209,13 @@ def slice_charts(experiment: Experiment, found: Sequence[Finding]) -> Iterator[C
     def placed(one: Finding, more: str, row: str, column: str = "") -> Placed:
         return ", ".join(filter(None, (one.model_id * several, more, text.set_name(one)))), row, column, one
 
-    groups = [one for one in found if MEASURES[one.measure].reach and one.slice_by == "all"]
+    groups = [one for one in found if MEASURES[one.measure].gap_span and one.slice_by == "all"]
     if experiment.groups and groups:
         rows = [placed(one, text.plain(one.measure), text.compared(one)) for one in groups]
         yield chart_of("groups", "", rows)
     for by in [one.name for one in experiment.slices]:
         mine = [(one, text.value_name(one.slice_value)) for one in found if one.slice_by == by]
-        gaps = [(one, row) for one, row in mine if MEASURES[one.measure].reach]
+        gaps = [(one, row) for one, row in mine if MEASURES[one.measure].gap_span]
         means = [(one, row) for one, row in mine if one.measure == "mean" and one.contrast in experiment.levels]
         if any(not math.isnan(one.estimate.value) for one, _ in gaps):
             names = {one.contrast: text.compared(one) for one, _ in gaps}
@@ -303,7 +303,7 @@ def marked(texts: Sequence[str]) -> list[Markup]:
             at % 2 and (each not in others if len(unique) == 2 else each[0] in "<[") for at, each in enumerate(pieces)
         ]
         tags = [Markup("<mark>{}</mark>" if mark else "{}") for mark in marks]
-        made.append(Markup("").join(tag.format(seen(each)) for tag, each in zip(tags, pieces, strict=True)))
+        made.append(Markup("").join(tag.format(printable(each)) for tag, each in zip(tags, pieces, strict=True)))
     return made
 
 
@@ -314,17 +314,18 @@ def _packed(found: Sequence[Finding], items: Mapping[str, pd.DataFrame]) -> dict
         for declared in load_study(study).experiments:
             mine, of_notes = rows[rows["experiment"] == declared.name], {*declared.rates} - {findings.ANSWERS}
             if len(mine) and declared.measure and not (of_notes or declared.corpus):
-                pairs = entries(in_unit_read(study, declared, found), mine)
+                pairs = entries(in_unit_of_scores(study, declared, found), mine)
                 written = json.dumps(pairs, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
                 data = base64.b64encode(zlib.compress(written.encode(errors="replace"), 9)).decode()
                 made[anchor(study, declared.name)] = f"data:application/zlib;base64,{data}"
     return made if sum(map(len, made.values())) <= MOST_BYTES else None
 
 
-def in_unit_read(study: str, experiment: Experiment, found: Sequence[Finding]) -> Experiment:
+def in_unit_of_scores(study: str, experiment: Experiment, found: Sequence[Finding]) -> Experiment:
     """The experiment in the unit of its findings: that of the model's scores, which may not be the declared one."""
     mine = (one for one in found if (one.study, one.experiment, one.score) == (study, experiment.name, "score"))
-    return replace(experiment, unit=next((one.unit for one in mine if MEASURES[one.measure].reach), experiment.unit))
+    units = (one.unit for one in mine if MEASURES[one.measure].gap_span)
+    return replace(experiment, unit=next(units, experiment.unit))
 
 
 def entries(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:

@@ -147,7 +147,7 @@ def _few(estimate: Estimate) -> str:
 
 
 def _is_gap(finding: Finding) -> bool:
-    return bool(MEASURES[finding.measure].reach) or finding.measure in _SIGNED
+    return bool(MEASURES[finding.measure].gap_span) or finding.measure in _SIGNED
 
 
 def _is_claim(finding: Finding) -> bool:
@@ -227,7 +227,7 @@ def parts(finding: Finding, found: Sequence[Finding]) -> list[Finding]:
         one.subset: one
         for one in found
         if place == (one.study, one.experiment, one.model_id, one.slice_by, one.score, one.view, one.contrast)
-        and MEASURES[one.measure].reach == 1 and one.verdict and not math.isnan(one.estimate.value)
+        and MEASURES[one.measure].gap_span == 1 and one.verdict and not math.isnan(one.estimate.value)
     }  # fmt: skip
     return [alike[name] for name in (finding.within, finding.against, findings.BASELINE) if name in alike]
 
@@ -283,7 +283,7 @@ def _range_of_rates(results: Sequence[Finding]) -> Iterator[Verdict]:
 def _of_groups(whole: Finding, results: Sequence[Finding]) -> Iterator[Verdict]:
     """The test of all groups, then gaps or effects, those alike together."""
     experiment, one, model = experiment_of(whole), whole.estimate, shown(whole.model_id)
-    judged = [each for each in results if MEASURES[each.measure].reach and each.verdict]
+    judged = [each for each in results if MEASURES[each.measure].gap_span and each.verdict]
     groups = f"the {len(experiment.compared)} groups" if experiment else "the groups"
     p = one.p_value if math.isnan(one.p_adjusted) else one.p_adjusted
     test = "(too little varies for a test)" if math.isnan(p) else f"(one test of all, p {p_value(p)})"
@@ -571,8 +571,8 @@ def within(finding: Finding) -> tuple[float, float]:
     record, least, most = MEASURES[finding.measure], -math.inf, math.inf
     if record.scale is not None:
         least, most = record.scale.least, record.scale.most
-    elif record.reach or finding.measure == "mean":
-        most = SPANS.get(finding.unit, math.inf) * (record.reach or 1)
+    elif record.gap_span or finding.measure == "mean":
+        most = SPANS.get(finding.unit, math.inf) * (record.gap_span or 1)
         least = 0.0 if finding.measure == "mean" and math.isfinite(most) else -most
     return max(finding.estimate.ci_low, least), min(finding.estimate.ci_high, most)  # NaN first: it stays
 
@@ -646,7 +646,7 @@ def compared(finding: Finding) -> str:
     both, experiment = " minus ".join(sides(finding)), experiment_of(finding)
     if finding.measure == "gap_difference":
         return f"difference of gaps, {both}"
-    if finding.score != "score" or not finding.group or not MEASURES[finding.measure].reach:
+    if finding.score != "score" or not finding.group or not MEASURES[finding.measure].gap_span:
         return quantity(finding)
     names = [group_name(experiment, one) for one in (finding.within, finding.against) if one]
     return f"{both} for {' against '.join(names)}" if names else both
@@ -690,7 +690,7 @@ def direction(finding: Finding) -> str:
     """What the sign of an answer means, or who has the higher rate; blank for what has no direction."""
     experiment = experiment_of(finding)
     declared = experiment.direction if experiment else f"above zero {finding.group or 'the first'} is higher"
-    sign = _SIGNS.get(finding.measure, "{declared}" if MEASURES[finding.measure].reach else "")
+    sign = _SIGNS.get(finding.measure, "{declared}" if MEASURES[finding.measure].gap_span else "")
     return sign.format(one=finding, declared=declared, higher=_higher(finding))
 
 
@@ -733,7 +733,7 @@ def terminal(found: Sequence[Finding], *, verbose: bool = False) -> str:
 
 
 def _numbers(found: Sequence[Finding]) -> list[str]:
-    if len(found) < 2 or not all(MEASURES[one.measure].reach and in_points(one.unit) for one in found):
+    if len(found) < 2 or not all(MEASURES[one.measure].gap_span and in_points(one.unit) for one in found):
         return []
     heads = {" minus ".join(sides(one)) for one in found}
     rows = [(heads.pop() if len(heads) == 1 else "", "points", "95 % interval", "n", "verdict")]

@@ -40,7 +40,7 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
         (one.study, one.experiment, one.model_id): one.unit
         for model in made.models
         for one in model.found
-        if one.score == "score" and MEASURES[one.measure].reach
+        if one.score == "score" and MEASURES[one.measure].gap_span
     }
     differences = findings.compare(scored, reference=reference, units_read=units_read)
     if not differences and not any(len(row.known) > 1 for row in made.quantities):
@@ -50,13 +50,13 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
         most = f"{pairs} pairs of models, and at most {MOST_DETAILED} are compared by slice and subset"
         left_out.append(f"There are {most}. Name fewer runs for more.")
     contrasts = {f"{reference} - {model.name}": model.name for model, _, _ in columns}
-    away: dict[tuple[str, ...], dict[str, Finding]] = {}
+    by_model: dict[tuple[str, ...], dict[str, Finding]] = {}
     for one in differences:
         if one.slice_by == "all" and not one.view and one.contrast in contrasts:
-            away.setdefault((one.study, one.experiment, one.subset), {})[contrasts[one.contrast]] = one
+            by_model.setdefault((one.study, one.experiment, one.subset), {})[contrasts[one.contrast]] = one
     return replace(
         made,
-        quantities=[replace(row, away=_of_row(row, away)) for row in made.quantities],
+        quantities=[replace(row, differences_by_model=_of_row(row, by_model)) for row in made.quantities],
         differences=[
             one if one.measure == findings.DIFFERENCE else replace(one, model_id="") for one in differences
         ],  # a correlation is over all models
@@ -65,13 +65,13 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
     )
 
 
-def _of_row(row: Quantity, away: Mapping[tuple[str, ...], Mapping[str, Finding]]) -> dict[str, Finding]:
+def _of_row(row: Quantity, by_model: Mapping[tuple[str, ...], Mapping[str, Finding]]) -> dict[str, Finding]:
     """The differences of a primary finding's models by name."""
     first, experiment = row.known[0], experiment_of(row.known[0])
     several = experiment is not None and (experiment.groups or experiment.factors)
     subset = ", ".join(filter(None, (first.subset, first.contrast if several else "")))
     names = {one.model_id for one in row.known} if first.primary else set()
-    mine = away.get((first.study, first.experiment, subset), {})
+    mine = by_model.get((first.study, first.experiment, subset), {})
     return {name: one for name, one in mine.items() if name in names}
 
 
@@ -240,7 +240,7 @@ def _scored_rows(runs: Sequence[Results], columns: Columns) -> tuple[dict[str, d
             rows = every if is_mine.all() else every[is_mine]
             if not len(rows):
                 continue
-            if run.commit and (trouble := _trouble(study, rows)):
+            if run.commit and (trouble := _why_unusable(study, rows)):
                 why = f"its scored prompts of {shown(study)} are not what an audit writes ({trouble})"
                 left_out.append(f"Left out of the differences: {model.title}: {why}.")
                 continue
@@ -249,7 +249,7 @@ def _scored_rows(runs: Sequence[Results], columns: Columns) -> tuple[dict[str, d
     return found, left_out
 
 
-def _trouble(study: str, rows: pd.DataFrame) -> str:
+def _why_unusable(study: str, rows: pd.DataFrame) -> str:
     """Why nothing that is compared can be made of the rows; blank where it can."""
     try:
         for experiment in load_study(study).experiments:

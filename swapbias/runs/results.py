@@ -81,7 +81,7 @@ class LazyItems(UserDict[str, Any]):
 def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list[Finding]:
     """Compare the groups, write everything down, and say in the manifest that the run is complete or stopped."""
     run, manifest, items, every = scoring.run, scoring.manifest, scoring.items, [*scoring.every.values()]
-    found = findings.judged(_found(items, every, settings.seed), margin=settings.margin)
+    found = findings.with_verdicts(_found(items, every, settings.seed), margin=settings.margin)
     words: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for one in every:
         for name in one.task.lexicons:

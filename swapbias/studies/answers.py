@@ -107,7 +107,7 @@ def read_answer(
     Args:
         answer: the raw text; None and blank ones are unreadable.
         options: two or more different texts, in the order of the question, else UsageError.
-        reading: one of ``READINGS``; of ``coreference`` an option is an occupation.
+        reading: one of ``READINGS``; with ``coreference`` an option is an occupation, in any of its forms.
         lettered: the question gave the options letters, A for the first.
         adjectives, aliases: of a coreference: words to pass over, and misspelt word -> occupation.
 
@@ -164,8 +164,8 @@ def answer_class(
 ) -> str:  # fmt: skip
     """``correct``, ``incorrect`` (the other occupation), ``unsure`` or ``other``; "" for None, which was never posed.
 
-    ``tolerant`` is ``read_answer`` of a coreference with "unsure" as a third option; ``strict`` is the study's: the
-    first word (X of just "the X"), without full stops, in lower case, equal to the last word of a key or "unsure".
+    ``tolerant`` is ``read_answer`` of a coreference with "unsure" as a third option; ``strict`` is the paper's
+    rule: the first word (X of just "the X") without full stops, in lower case, is the last word of a key or "unsure".
 
     >>> answer_class("The arrogant mechanic.", correct="the mechanic", incorrect="the clerk", adjectives=["arrogant"])
     'correct'

@@ -67,11 +67,11 @@ def verdict(term: str, before: str, after: str) -> str:
     >>> verdict("white", "a 45-year-old ", " male"), verdict("white", "elevated ", " count")
     ('yes', 'no')
     """
-    for says, when, behind, ahead, unless in _rules_of(term.lower()):
+    for says, when, match_after, search_before, unless_before in _rules_of(term.lower()):
         if (
-            (not behind or behind(after))
-            and (not ahead or ahead(before))
-            and not (unless and unless(before))
+            (not match_after or match_after(after))
+            and (not search_before or search_before(before))
+            and not (unless_before and unless_before(before))
             and not (when and any(FACTS[name](term, before, after) != holds for name, holds in when))
         ):
             return str(says)
@@ -197,7 +197,7 @@ _HELIUM = np.array(
 _BLANK = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
 _KNOWN = 1 << 18  # decisions that are kept
 # Beside the choices: it stays; the word behind the next one decides; all that stands around it does.
-_STAYS, _UNSURE, _IN_FULL = -1, -2, -3
+_STAYS, _UNSURE, _BY_CONTEXT = -1, -2, -3
 
 
 class Decider:
@@ -212,7 +212,7 @@ class Decider:
         singular_they = {term.text: True for term in self._terms if "they" in term.neutral}
         self._plural = table.plural if self._swaps else singular_they
         self._sides = np.array([2 * term.side - 1 for term in self._terms])
-        self._looked_at = np.array([_looked_at(term, table.context) for term in self._terms])  # by case
+        self._needs_context = np.array([_needs_context(term, table.context) for term in self._terms])  # by case
         self._is_phrase = np.array([is_phrase(term) for term in self._terms])
         self._is_kin, self._is_title, self._is_he, self._is_of, self._is_near = (
             np.array([term.text in words for term in self._terms])
@@ -235,14 +235,14 @@ class Decider:
     def choices(self, text: Text) -> Ints:
         """Which of its words each match becomes, -1 where it is not gendered and stays, (n,)."""
         case, term = text.case, text.found.term
-        looked_at = self._looked_at[term, case]
+        needs_context = self._needs_context[term, case]
         stays = np.zeros(len(term), dtype=bool)
         if self._context:
             stays = self._is_of[term] & (text.signs[text.found.start - 1] != ord("/"))
-            looked_at = (looked_at | self._beside_odd(text, case)) & ~stays
+            needs_context = (needs_context | self._beside_odd(text, case)) & ~stays
         choice = np.where(stays, _STAYS, 0)
-        places = np.flatnonzero(looked_at)
-        choice[places] = self._looked_up(text, places)
+        places = np.flatnonzero(needs_context)
+        choice[places] = self._choices_in_context(text, places)
         return choice
 
     def edits(self, text: Text, choice: Ints) -> Edits:
@@ -322,11 +322,11 @@ class Decider:
         odd: NDArray[np.bool_] = (self._is_he[term] & (slashed | helium)) | (self._is_kin[term] & name)
         return odd
 
-    def _looked_up(self, text: Text, places: Ints) -> Ints:
+    def _choices_in_context(self, text: Text, places: Ints) -> Ints:
         """The choice at each place."""
         buffer, signs = text.buffer, text.signs
         start, end, row, term = (of[places] for of in (text.found.start, text.found.end, text.rows, text.found.term))
-        first, last, choice = text.offsets[row], text.offsets[row + 1], np.full(len(places), _IN_FULL)
+        first, last, choice = text.offsets[row], text.offsets[row + 1], np.full(len(places), _BY_CONTEXT)
         blank, gap = [_BLANK[signs[start - at]] for at in (1, 2, 3)], _BLANK[signs[end]]
         plain = (signs[start] >= 97) & (signs[start + 1] >= 97) & (signs[start + 2] >= 97)
         near = self._is_near[term] & blank[0] & ~(blank[1] & blank[2]) & ~(gap & _BLANK[signs[end + 1]])
@@ -341,38 +341,38 @@ class Decider:
         if len(self._known) > _KNOWN:
             self._known = {}  # and not cleared, as another thread may look into it
         known = self._known
-        known |= {key: self._by_words(*key) for key in {*keys}.difference(known)}
+        known |= {key: self._by_neighbours(*key) for key in {*keys}.difference(known)}
         choice[beside] = [*map(known.__getitem__, keys)]
         for number in np.flatnonzero(choice[beside] == _UNSURE).tolist():
             at, (kind, before, _) = beside[number], keys[number]
             after = buffer[end[at] : min(last[at], end[at] + WINDOW)].decode(errors="ignore")[:NEAR]
             odds = grammar.in_context(grammar.last_word(before.decode(errors="ignore")), after)
             choice[at] = _pick(self._terms[kind // 4], OBJECTS, odds > 0)
-        for at in np.flatnonzero(choice == _IN_FULL).tolist():
+        for at in np.flatnonzero(choice == _BY_CONTEXT).tolist():
             written = buffer[start[at] : end[at]].decode()
             around = text.beside(int(start[at]), int(end[at]), row[at], WINDOW)
-            choice[at] = self._in_full(self._terms[term[at]], written, *around)
+            choice[at] = self._by_context(self._terms[term[at]], written, *around)
         return choice
 
-    def _by_words(self, kind: int, before: bytes, after: bytes) -> int:
-        """``_in_full`` for "her" or "his" between two simple words or signs, or that it takes more of the text."""
+    def _by_neighbours(self, kind: int, before: bytes, after: bytes) -> int:
+        """``_by_context`` of "her" or "his" by the words beside it; ``kind``: 4 * term + 2 * lower case + blank."""
         last, first = _LAST.search(before), _FIRST.match(b" " * (kind % 2) + after)
         if not last or not first:
-            return _IN_FULL
+            return _BY_CONTEXT
         term = self._terms[kind // 4]
         previous, following = last[0].decode().lower(), first[0].decode().strip().lower()
         named = kind % 4 < 2 and (previous == "of" or following in _NOT_AFTER)  # "bundle of His"
         if named or previous == "or" or following in ("or", "and", "neu"):
-            return _IN_FULL
+            return _BY_CONTEXT
         if self._context and term.choices in OBJECTS:
             odds = grammar.by_words(previous, following)
             return _pick(term, OBJECTS, odds > 0) if abs(odds) >= SURE else _UNSURE
         if self._context and term.choices in ALONE:
             plain = following.isalpha() and following not in ("is", "was") and previous not in _POSSESSED
-            return _pick(term, ALONE, False) if plain else _IN_FULL
+            return _pick(term, ALONE, False) if plain else _BY_CONTEXT
         return 0
 
-    def _in_full(self, term: Term, written: str, before: str, after: str) -> int:
+    def _by_context(self, term: Term, written: str, before: str, after: str) -> int:
         """The choice by all that stands around the term."""
         says = verdict(written, before[-NEAR:], after[:NEAR]) if self._context else "yes"
         if says == "no":
@@ -396,8 +396,8 @@ def _pick(term: Term, form: Mapping[frozenset[str], str], chosen: bool) -> int:
     return place if chosen else 1 - place
 
 
-def _looked_at(term: Term, context: bool) -> tuple[bool, bool, bool]:
-    """Whether a term must be looked at where it stands, in each case: "MR" is no "Mr", and "MOM" no "mom"."""
+def _needs_context(term: Term, context: bool) -> tuple[bool, bool, bool]:
+    """Whether the choice for a term depends on its context, for each case: "MR" is no "Mr", and "MOM" no "mom"."""
     always = context and (term.text in ALWAYS or term.choices in OBJECTS or term.choices in ALONE)
     lower = always and term.text != "mom"
     return lower, lower and term.text not in ("mr", "ms", "mrs"), always or (context and term.text == "he")

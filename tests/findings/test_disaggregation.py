@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from swapbias.findings import disaggregate, findings_table, judged
+from swapbias.findings import disaggregate, findings_table, with_verdicts
 from swapbias.findings.analysis import experiment_findings
 from swapbias.findings.finding import Context, primary_findings
 from swapbias.measures import adjust, at_level
@@ -142,7 +142,7 @@ def test_families_are_named_and_corrected_and_nothing_across_studies():
     rows = score_rows(config_rows("occupation_sentiment", "control"), planted({"female": 0.05}))
     (one,) = primary_findings(disaggregate(pd.DataFrame(rows), "occupation_sentiment"))
     other = replace(one, study="gendered_stigma", experiment="rq1", estimate=replace(one.estimate, p_value=0.04))
-    both = judged([one, other])
+    both = with_verdicts([one, other])
     assert [each.questions for each in both] == [2, 2]
     assert both[0].estimate == one.estimate
     assert both[1].estimate.p_adjusted == pytest.approx(0.08)

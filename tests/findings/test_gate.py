@@ -11,7 +11,7 @@ from scipy import stats
 from swapbias.errors import UsageError
 from swapbias.findings import disaggregate, primary_findings
 from swapbias.findings.finding import FOUND, SMALL, TOO_FEW, UNDECIDED, Finding
-from swapbias.findings.gate import FAILS, OPEN, PASSES, check_gaps, judged
+from swapbias.findings.gate import FAILS, OPEN, PASSES, check_gaps, with_verdicts
 from swapbias.measures.estimate import Estimate
 from swapbias.report.text import reason
 from swapbias.studies.catalogue import config_rows, load_study
@@ -36,13 +36,13 @@ def outcomes(*found, **more):
 
 def test_the_interval_of_each_of_several_questions_is_wider():
     tested = [primary(0.03, p_value=0.5), primary(0.0, p_value=0.5, experiment="control")]
-    (alone,) = judged([replace(tested[0], study="own")], margin=0.05)
-    two = judged(tested)
+    (alone,) = with_verdicts([replace(tested[0], study="own")], margin=0.05)
+    two = with_verdicts(tested)
     assert [one.questions for one in (alone, *two)] == [1, 2, 2]
     assert outcomes(alone) == [PASSES]
     assert two[0].estimate.ci_high == pytest.approx(0.03 + 0.01 * stats.norm.isf(0.05 / 4))
     assert outcomes(*two) == [OPEN, PASSES]  # .0524
-    (few,) = judged([primary(0.0, p_value=1.0, fewest=3, fewest_of="templates")])
+    (few,) = with_verdicts([primary(0.0, p_value=1.0, fewest=3, fewest_of="templates")])
     assert few.verdict == TOO_FEW
     (check,) = check_gaps([few]).checks
     assert check.outcome == OPEN
@@ -186,7 +186,7 @@ def shares(gates):
 )
 def test_each_kind_of_error_is_rare(gap, wrong, right):
     rng = np.random.default_rng(int(100 * gap))
-    seen = shares(check_gaps(judged(found_in(scored(gap, rng)))) for _ in range(AUDITS))
+    seen = shares(check_gaps(with_verdicts(found_in(scored(gap, rng)))) for _ in range(AUDITS))
     assert seen[wrong] <= MOST
     assert right is None or seen[right] > 0.9
 

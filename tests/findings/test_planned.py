@@ -11,7 +11,7 @@ from scipy import stats
 
 from swapbias.builders import _adjective_coreference_released as chat
 from swapbias.builders._adjective_coreference_sentences import stereotypes
-from swapbias.findings import disaggregate, judged
+from swapbias.findings import disaggregate, with_verdicts
 from swapbias.findings.analysis import planned_gap, planned_std_error, planned_units
 from swapbias.findings.finding import Context
 from swapbias.findings.sensitivity import condition_means, pair_gaps
@@ -115,7 +115,7 @@ def test_plan_and_audit_say_one_detectable_gap_in_one_unit(tmp_path):
     gaps = rows["condition"].map(effect) * experiment.spreads["condition"] + rest
     scored = rows.assign(score=gaps.where(rows["group"] == "female", 0.0))
     alone = replace(load_study("gendered_stigma"), experiments=(experiment,))
-    found = judged(disaggregate(scored, alone, robustness=False))
+    found = with_verdicts(disaggregate(scored, alone, robustness=False))
     primary = next(one for one in found if one.primary and one.measure == "gap_difference")
     said = re.search(r"detects gaps of (\S+) points in 4 of 5 runs", certainty(primary))
     assert float(said[1]) == pytest.approx(float(planned.split()[3]), rel=0.06)

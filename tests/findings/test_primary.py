@@ -106,7 +106,7 @@ UNORIENTED = (  # levels of one group, and comparisons of which no side is the f
 
 
 def test_every_other_measure_has_an_orientation():
-    assert {one.name for one in MEASURES.values() if not one.reach and one.scale is None} == set(UNORIENTED)
+    assert {one.name for one in MEASURES.values() if not one.gap_span and one.scale is None} == set(UNORIENTED)
     assert {fair(name, unit, 0.1) for name in UNORIENTED for unit in (MASS, MEASURES[name].unit)} == {None}
 
 
@@ -182,7 +182,7 @@ def test_each_experiment_has_one_primary_finding_that_is_oriented_and_every_othe
     assert one.cluster_vars
     assert 0 < oriented(one)[0] < 1
     for other in found:  # by the experiment's own unit: each is oriented, or its measure is on the list
-        ranged = other.unit in SPANS or not MEASURES[other.measure].reach  # words in 100 have no known range
+        ranged = other.unit in SPANS or not MEASURES[other.measure].gap_span  # words in 100 have no known range
         known = ranged and other.measure not in UNORIENTED and not math.isnan(other.estimate.value)
         assert (oriented(other) is None) == (not known)
 

@@ -16,7 +16,7 @@ FILES = {"README.md": CARD, "a.csv": b"word\nshe\n"}
 
 def push(files=FILES, tag="v1.0.0", **options):
     lines = []
-    told = {"private": False, "raise_hint": "raise it", "say": lines.append, **options}
+    told = {"private": False, "version_hint": "raise it", "say": lines.append, **options}
     return push_repo(Hub(), REPO, files, tag=tag, **told), lines
 
 
@@ -145,7 +145,7 @@ def test_a_repository_that_no_push_made_is_left_alone(hub, repo, files, tags, la
     hub.push(repo.kind, repo.name, later) if later else None
     before = hub.files(repo.kind, repo.name)
     with pytest.raises(UsageError, match="holds something else: none of its commits was made by a push"):
-        push_repo(Hub(), repo, FILES, tag="v1.0.0", raise_hint="", say=str, sdk="gradio")
+        push_repo(Hub(), repo, FILES, tag="v1.0.0", version_hint="", say=str, sdk="gradio")
     assert hub.files(repo.kind, repo.name) == before
 
 
@@ -167,7 +167,7 @@ def test_a_page_that_the_hub_made_is_new(hub):
     said = b"\nCheck out the configuration reference at https://huggingface.co/docs/hub/spaces-config-reference\n"
     files = {".gitattributes": b"", **TEMPLATE, "README.md": TEMPLATE["README.md"] + said}
     hub.add_repo("space", SPACE.name, files=files, sdk="gradio")
-    done = push_repo(Hub(), SPACE, FILES, tag="v1.0.0", raise_hint="", say=str, sdk="gradio")
+    done = push_repo(Hub(), SPACE, FILES, tag="v1.0.0", version_hint="", say=str, sdk="gradio")
     assert done.status == "created"
     assert said not in hub.files("space", SPACE.name).get("README.md", b"")
 

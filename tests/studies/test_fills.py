@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from swapbias import disaggregate
-from swapbias.findings import TOO_FEW, judged
+from swapbias.findings import TOO_FEW, with_verdicts
 from swapbias.studies import config_rows, open_study
 from swapbias.studies.custom import swapped
 
@@ -97,7 +97,7 @@ def verdicts(rows, *, spread, gap=0.0, audits=40):
     for _ in range(audits):
         of_names = dict(zip(WOMEN + MEN, rng.normal(0, spread, 12), strict=True))
         scores = 0.4 + rng.normal(0, 0.1, 12)[templates] + names.map(of_names) + rng.normal(0, 0.03, len(prompts))
-        every = judged(disaggregate(prompts.assign(score=scores + gap * women), brief, robustness=False))
+        every = with_verdicts(disaggregate(prompts.assign(score=scores + gap * women), brief, robustness=False))
         found += [one for one in every if one.primary]
     return found
 
