@@ -23,8 +23,8 @@ audit: $(READY)
 test: $(READY) $(NODE)/.ready
 	$(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
-# Corpora, measures and cards as `pip install swapbias` has them, without what audits need: on each other interpreter that
-# is at hand (on the path, by pyenv or by uv; what is not is named, and nothing is fetched for it).
+# Corpora and measures as `pip install swapbias` has them, without what audits need: on each other interpreter that is
+# at hand (on the path, by pyenv or by uv; what is not is named, and nothing is fetched for it).
 PYTHONS  ?= 3.12 3.13
 CORE      = tests/measures tests/studies tests/cli/test_without_extras.py swapbias/measures swapbias/studies
 CORE_ENV  = hypothesis pytest pytest-xdist scikit-learn statsmodels
@@ -56,11 +56,12 @@ test-pythons: links
 	for one in $$installing; do wait $$one; done; \
 	for version in $$here; do echo "Python $$version:"; $(VENV)-$$version/bin/python $(TEST_CORE); done
 
-# The same with the oldest version of each library that pyproject.toml allows.
+# The same with the oldest version of each library that pyproject.toml allows, and a corpus that this `datasets` writes.
 test-oldest: links
 	$(PYTHON) -m venv --clear --without-pip $(VENV)-oldest
 	$(PIP) --python $(VENV)-oldest/bin/python $(PUT) --constraint constraints-oldest.txt $(LINKS)/*.whl $(CORE_ENV)
 	$(VENV)-oldest/bin/python $(TEST_CORE)
+	$(VENV)-oldest/bin/python -m pytest tests/hub/test_dataset_card.py -k occupation_sentiment
 
 # Tasks of inspect_ai, whose libraries lie apart and before the others on the path: it takes older versions of two
 # of them than the rest is tested with. The checkout comes last: its egg-info would hide that swapbias is installed.
