@@ -218,8 +218,9 @@ def test_a_phenotype_needs_a_probability(tmp_path):
     told = load_phenotype_classifier(str(tmp_path / "one"), options=LoadOptions()).score(PROMPTS)
     made = pipeline("text-classification", model=str(tmp_path / "one"))
     assert [one.score for one in told] == pytest.approx(of_pipeline(made, "LABEL_0"), abs=1e-5)
-    with pytest.raises(UsageError, match="raw gives a raw score, expected a probability"):
-        load_phenotype_classifier(str(tmp_path / "raw"), options=LoadOptions())
+    for name in (str(tmp_path / "raw"), "vader"):
+        with pytest.raises(UsageError, match="(raw|vader) gives a raw score, expected a probability"):
+            load_phenotype_classifier(name, options=LoadOptions())
 
 
 @pytest.mark.parametrize("loaded", [False, True])

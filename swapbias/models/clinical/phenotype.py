@@ -190,7 +190,7 @@ def load_phenotype_classifier(name: str, *, options: LoadOptions) -> ClassifierS
     """
     scorer = CLASSIFIER.load(name, base.Request(load=options, kind="classifier"))
     scorer.private = True  # what a function raises may quote a note
-    if scorer.kind != "classifier":
+    if scorer.kind != "classifier" or name == base.VADER:
         raise UsageError(f"{scorer.model_id} gives a raw score, expected a probability. Name a classifier.")
     return ClassifierScorer(scorer)
 
