@@ -219,7 +219,7 @@ def test_a_phenotype_needs_a_probability(tmp_path):
     made = pipeline("text-classification", model=str(tmp_path / "one"))
     assert [one.score for one in told] == pytest.approx(of_pipeline(made, "LABEL_0"), abs=1e-5)
     for name in (str(tmp_path / "raw"), "vader"):
-        with pytest.raises(UsageError, match="(raw|vader) gives a raw score, expected a probability"):
+        with pytest.raises(UsageError, match=r"(raw|vader) gives a raw score, expected a probability"):
             load_phenotype_classifier(name, options=LoadOptions())
 
 
