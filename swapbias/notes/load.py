@@ -125,7 +125,7 @@ def _file_rows(file: Path, split: str, labelled: bool) -> Iterator[dict[str, str
             **row,
             "note_id": note_id,
             "subject_id": row.get("subject_id", "").strip() or note_id,
-            "phenotype": row.get("phenotype", "").strip() or OWN,
+            "phenotype": " ".join(row.get("phenotype", "").split()) or OWN,
         }
         if credentialed or "hadm_id" in row:
             found["credentialed"] = "True"

@@ -246,8 +246,8 @@ def test_a_folder_with_train_and_test_files_says_the_split(tmp_path):
     write(tmp_path / "test.csv", OWN[1:])
     named = [(row["split"], row["note_id"]) for row in own_notes(tmp_path)]
     assert named == [("train", "train-1"), ("test", "test-1")]
-    rows = own_notes(write(tmp_path / "own.csv", [{"text": "a", "label": 0}]))
-    assert (rows[0]["gender"], rows[0]["subject_id"]) == ("", "1")
+    (row,) = own_notes(write(tmp_path / "own.csv", [{"text": "a", "label": 0, "phenotype": " falls\nat night"}]))
+    assert (row["gender"], row["subject_id"], row["phenotype"]) == ("", "1", "falls at night")
 
 
 GOOD = {
