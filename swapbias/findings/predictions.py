@@ -305,9 +305,6 @@ def answer_counts(rows: pd.DataFrame) -> dict[str, int]:
     return {name: int(one.sum()) for name, one in zip(names, classes, strict=True)}
 
 
-# --- texts without the group: the further words of a slot --------------------------------------------
-
-
 def without_groups(texts: Sequence[str], words: Mapping[str, str]) -> list[str]:
     """The texts neutralised by ``Swapper.neutralise``, and before it every one of these words by what stands for it.
 

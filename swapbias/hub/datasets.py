@@ -12,7 +12,13 @@ from reprlib import Repr
 from typing import Any, NamedTuple, Unpack
 
 import pyarrow as pa
-from datasets import ArrowBasedBuilder, DatasetInfo, disable_progress_bars
+from datasets import (
+    ArrowBasedBuilder,
+    DatasetInfo,
+    are_progress_bars_disabled,
+    disable_progress_bars,
+    enable_progress_bars,
+)
 from datasets.exceptions import DatasetGenerationError
 from datasets.splits import SplitGenerator
 
@@ -349,6 +355,7 @@ def build(
 def write_config(folder: Path, corpus: Corpus, config: Config) -> DatasetInfo:
     """Write a config into a new folder of Parquet files; UpstreamMissingError: nothing is written."""
     scratch = folder.with_name(f".{folder.name}")
+    shown = not are_progress_bars_disabled()
     disable_progress_bars()
     try:
         builder = CorpusBuilder(corpus, config, cache_dir=scratch)
@@ -365,6 +372,8 @@ def write_config(folder: Path, corpus: Corpus, config: Config) -> DatasetInfo:
         raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+        if shown:
+            enable_progress_bars()
     return builder.info
 
 

@@ -10,6 +10,7 @@ import zlib
 from dataclasses import replace
 from types import SimpleNamespace
 
+import datasets
 import pytest
 import yaml
 
@@ -56,6 +57,13 @@ def of_one_split(*configs, rows=7):
     features = studies.config_features(PROMPTS)
     sizes = {"download_size": 7, "dataset_size": 70}
     return {name: DatasetInfo(features=features, splits=SplitDict(splits), **sizes) for name in configs}
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_a_build_leaves_the_bars_of_datasets_as_they_were(shown, tmp_path):
+    (datasets.enable_progress_bars if shown else datasets.disable_progress_bars)()
+    list(building.build(studies.load_corpus("spanish_occupations"), tmp_path))
+    assert datasets.are_progress_bars_disabled() is not shown
 
 
 def test_a_card_has_every_part_once_and_a_header_of_plain_values(card):
