@@ -202,8 +202,13 @@ def _section(
 
 
 def slice_charts(experiment: Experiment, found: Sequence[Finding]) -> Iterator[Chart]:
-    """Of several groups all gaps and effects; then by slice the gaps, or the means where it has no gaps."""
-    found = [one for one in found if one.score == "score" and not one.view]
+    """Of several groups all gaps and effects; then by slice the gaps, or the means where it has no gaps.
+
+    Nothing of a model with one score for every prompt: equal means would read as "no gap".
+    """
+    by_verdict = [(one.verdict == text.UNMEASURED, one.model_id) for one in primary_findings(found)]
+    constant = {model for lost, model in by_verdict if lost and (False, model) not in by_verdict}
+    found = [one for one in found if one.score == "score" and not one.view and one.model_id not in constant]
     several = _several(found)
 
     def placed(one: Finding, more: str, row: str, column: str = "") -> Placed:

@@ -350,11 +350,15 @@ def test_rates_stand_by_phenotype_with_intervals_and_what_they_are_of():
 
 def test_a_mean_of_each_group_has_the_colours_of_its_groups():
     found = [rate("mean", value, "action", contrast=group) for group, value in (("male", 0.8), ("female", 0.6))]
-    (chart,) = slice_charts(EXPERIMENT, [replace(one, slice_by="phase", unit=EXPERIMENT.unit) for one in found])
+    means = [replace(one, slice_by="phase", unit=EXPERIMENT.unit) for one in found]
+    (chart,) = slice_charts(EXPERIMENT, means)
     assert [label for _, label in chart.keys] == ["women", "men"]
     ((row,),) = chart.parts.values()
     assert [cell for cell, _ in row.cells] == ["60.0 (55.0 to 65.0)", "80.0 (75.0 to 85.0)"]
     assert [one.group for one in row.dots] == [0, 1]
+    lost = replace(rate("paired_gap", 0.0, ""), slice_by="all", primary=True, verdict=text.UNMEASURED)
+    assert not list(slice_charts(EXPERIMENT, [*means, lost]))  # one score for every prompt: means say nothing
+    assert list(slice_charts(EXPERIMENT, [*means, lost, replace(lost, verdict=text.NONE)]))  # of another question
 
 
 def answered():
