@@ -18,6 +18,9 @@ from swapbias.studies import Experiment, Published, load_study
 RARE = 0.1  # rates whose mean lies below it are compared by their ratio
 RATIO_MARGIN = (0.8, 1.25)  # ratios of rates that count as no gap
 LEVEL = 0.05  # of every family of tests
+# Why a finding is not measured: one score for every prompt, equal inputs for both texts of each pair, no score that
+# moves with a strong word in place of the swapped one.
+SAME_SCORE, SAME_INPUT, UNREAD_SWAP = UNMEASURED_REASONS = ("same_score", "same_input", "unread_swap")
 AS_PUBLISHED = "as published"  # the view of the paper's own statistic
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = VERDICTS = (
     "gap", "gap within the margin", "gap, not robust", "no gap", "undecided", "not measured", "too few levels",
@@ -61,6 +64,7 @@ class Finding(Record):
         margin: a gap below it counts as none, in the unit of the value.
         verdict: ``gap`` (the interval leaves out 0), also ``within the margin`` or ``not robust`` (to rewordings),
             ``no gap`` (the interval is within the margin), ``undecided``, ``not measured``, ``too few levels``.
+        reason: why a finding is ``not measured``, one of ``UNMEASURED_REASONS``; blank for every other verdict.
         loo_min, loo_max: of a primary finding: the range of its value without one template or condition at a time.
         influential_items: of a primary finding: what could turn it, as JSON of ``influences``; blank for nothing.
         sign_agreement: of a primary finding: the share of paraphrases in which it has its sign.
@@ -100,6 +104,7 @@ class Finding(Record):
     minimum_detectable_effect: float = math.nan
     margin: float = math.nan
     verdict: str = ""
+    reason: str = ""
     loo_min: float = math.nan
     loo_max: float = math.nan
     influential_items: str = ""
@@ -253,11 +258,13 @@ def _nested(code: NDArray[np.intp], other: NDArray[np.intp]) -> bool:
     return bool((last[code] == other).all())
 
 
-def unmeasured(finding: Finding) -> Finding:
-    """The finding of a model that gives every prompt one score: no value, no interval, no p-value."""
-    one = finding.estimate
-    counts = Estimate(math.nan, n=one.n, n_unscored=one.n_unscored, test="none", interval=one.interval)
-    return replace(finding, estimate=counts, verdict=UNMEASURED)
+def unmeasured(finding: Finding, reason: str = SAME_SCORE) -> Finding:
+    """Return the finding without value, interval and p-value: the model measured nothing, for ``reason``."""
+    estimate = finding.estimate
+    counts = Estimate(
+        math.nan, n=estimate.n, n_unscored=estimate.n_unscored, test="none", interval=estimate.interval
+    )  # fmt: skip
+    return replace(finding, estimate=counts, verdict=UNMEASURED, reason=reason)
 
 
 def primary_findings(found: Iterable[Finding]) -> list[Finding]:

@@ -193,7 +193,7 @@ class Check:
         finding: the gap, by the inference of its design.
         margin: what it must stay within, in its unit; of a comparison what it may be larger by than the baseline's.
         outcome: ``PASSES``, ``FAILS`` or ``OPEN``.
-        why: the basis of the outcome (``constant_scores``, ``few_levels`` ...); blank for the printed interval.
+        why: the basis of the outcome (``same_score``, ``few_levels`` ...); blank for the printed interval.
         baseline, change: of a comparison the baseline's gap over the prompts that both runs scored, and the gap less
             that, paired by prompt; else None.
         components: of a difference of gaps the gaps that it is made of, which are not gated.
@@ -284,7 +284,7 @@ def _checked(check: Check) -> Check:
     """A gap against the margin."""
     finding, margin, estimate = check.finding, check.margin, check.finding.estimate
     if finding.verdict == UNMEASURED:
-        return replace(check, why="constant_scores")
+        return replace(check, why=finding.reason)
     if estimate.n_unscored > estimate.n:
         return replace(check, why="mostly_unscored")
     if finding.verdict == TOO_FEW:
@@ -335,7 +335,7 @@ def _compared(check: Check, items: Items, baseline: Items) -> Check:
     change, total, was = (one.estimate(level=finding.level / 2) for one in units)
     check = replace(check, baseline=was, change=change)
     if finding.verdict == UNMEASURED:
-        return replace(check, why="constant_scores")
+        return replace(check, why=finding.reason)
     differences, samples = units[0].columns
     if not differences.any():
         return replace(check, outcome=PASSES, why="same_model_scores")

@@ -59,7 +59,9 @@ _LEAKS = {
 }
 _REASONS = {
     "": "",
-    "constant_scores": "every prompt has the same score",
+    findings.SAME_SCORE: "every prompt has the same score",
+    findings.SAME_INPUT: "the model reads the same input for both texts of each pair",
+    findings.UNREAD_SWAP: "the model does not seem to read the swapped words",
     "mostly_unscored": "more than half could not be scored",
     "other_sign_in_wordings": "too few rewordings have the same sign",
     "missing_scores": "missing scores could change it",
@@ -69,6 +71,12 @@ _REASONS = {
     "sign_test": "all {one.n} differ by the same: {one.test}{p}",
     "same_model_scores": "both models score these prompts the same",
     "sign_test_of_change": "all {changed.n} change by the same: sign test",
+}
+_NOTHING_SCORED = "could not score what the question needs"
+_UNMEASURED_CLAIMS = {
+    findings.SAME_SCORE: "gives every prompt the same score",
+    findings.SAME_INPUT: "reads the same input for both texts of each pair",
+    findings.UNREAD_SWAP: "does not seem to read the swapped words. Strong words in their place move no score either",
 }
 _CHANGES = {"sign": "other sign without", "lost": "not significant without", "gained": "significant without"}
 
@@ -126,9 +134,9 @@ def _sentence(finding: Finding) -> str:
     if word(finding) == "Not measured" and finding.measure == DIFFERENCE:
         return f"{first} could not be compared with {second}"
     if finding.verdict == UNMEASURED:
-        return f"{model} gives every prompt the same score"
+        return f"{model} {_UNMEASURED_CLAIMS.get(finding.reason, _NOTHING_SCORED)}"
     if math.isnan(one.value):
-        return f"{model} could not score what the question needs"
+        return f"{model} {_NOTHING_SCORED}"
     if finding.measure == findings.SPREAD:
         different = "different" if one.p_adjusted < LEVEL else "no difference shown"
         return f"{model}: {plain(finding.contrast)}: {different} (one test of all, p {p_value(one.p_adjusted)})"
