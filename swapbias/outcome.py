@@ -64,9 +64,9 @@ def audit(
 
     Args:
         model: a Hub id (``OWNER/NAME[@REVISION]``) or folder, ``vader``, ``module:function``, or in memory: a
-            transformers model (with its tokenizer) or pipeline, a fitted scikit-learn pipeline of texts, a function
-            of a list of texts that returns probabilities of positive sentiment, a scorer; it stays as it is. None:
-            the calibration model.
+            transformers model (with its tokenizer; also with adapters of PEFT, compiled, on several devices) or
+            pipeline, a fitted scikit-learn pipeline of texts, a function of a list of texts that returns
+            probabilities of positive sentiment, a scorer; it stays as it is. None: the calibration model.
         studies: ``name``, ``name:config``, a folder or ``OWNER/NAME[@REVISION]`` of your own, one or several; none:
             all that fit the model, unless there are prompts.
         tokenizer, name: of a model in memory; findings carry the name.

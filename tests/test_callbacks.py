@@ -5,14 +5,19 @@ import os
 import re
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
 
 import swapbias
 from swapbias.errors import UsageError
-from swapbias.runs.callback import BiasCallback
+from swapbias.findings import Finding
+from swapbias.measures import Estimate
+from swapbias.runs.callback import BiasCallback, bias_metrics
 from tests import tiny
 
 CONTROL = "occupation_sentiment:control"
@@ -34,14 +39,14 @@ class Sentences(torch.utils.data.Dataset):
         return {"input_ids": torch.tensor(self.rows[index]), "labels": index % 2}
 
 
-def trained(folder, out, *, backend=None, rate=5e-5, **callback):
+def trained(folder, out, *, model=None, backend=None, rate=5e-5, settings=None, **callback):
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    settings = TrainingArguments(
+    arguments = TrainingArguments(
         str(out), max_steps=4, logging_steps=2, per_device_train_batch_size=4, report_to=[], use_cpu=True,
-        save_strategy="no", disable_tqdm=True, ddp_backend=backend, learning_rate=rate,
+        save_strategy="no", disable_tqdm=True, ddp_backend=backend, learning_rate=rate, **(settings or {}),
     )  # fmt: skip
-    model = AutoModelForSequenceClassification.from_pretrained(folder)
-    trainer = Trainer(model, settings, train_dataset=Sentences(tokenizer), processing_class=tokenizer)
+    model = model or AutoModelForSequenceClassification.from_pretrained(folder)
+    trainer = Trainer(model, arguments, train_dataset=Sentences(tokenizer), processing_class=tokenizer)
     watched = BiasCallback(trainer, **callback) if callback else None
     if watched:
         trainer.add_callback(watched)
@@ -104,3 +109,147 @@ def test_of_two_processes_the_first_audits_and_the_other_waits(folder, tmp_path)
     assert [one.exitcode for one in both] == [0, 0]
     assert (tmp_path / "out-0").read_text() == "2 4 [0, 4]"
     assert (tmp_path / "out-1").read_text() == "2 4 []"
+
+
+THREE = [
+    {"text": f"{name} is here{'.' * number}", "group": name, "pair": str(number)}
+    for number in range(1, 7)
+    for name in ("he", "she", "they")
+]
+
+
+def test_of_several_groups_each_contrast_has_a_value_with_its_own_interval(folder, tmp_path):
+    options = {"prompts": pd.DataFrame(THREE), "reference": "he", "every": 4}
+    trainer, watched = trained(folder, tmp_path, **options)
+    logged = [row for row in trainer.state.log_history if any(name.startswith("bias/") for name in row)][-1]
+    primary = watched.last.primary
+    assert list(primary["contrast"]) == ["she - he", "they - he", "all groups"]
+    names = ["she_minus_he", "they_minus_he", "all_groups"]
+    for name, (_, finding) in zip(names, primary.iterrows(), strict=True):
+        for end, column in (("", "value"), ("_low", "ci_low"), ("_high", "ci_high")):
+            expected = finding[column]
+            found = logged.get(f"bias/prompts_classifier_{name}{end}", np.nan)
+            assert found == expected or np.isnan([found, expected]).all()
+    assert "bias/prompts_classifier_all_groups" in logged
+    assert "bias/prompts_classifier" not in logged
+
+
+def test_contrasts_whose_names_differ_in_blanks_alone_have_keys_of_their_own():
+    both = [
+        Finding(
+            study="tiny", experiment="one", model_id="m", measure="paired_gap", contrast=contrast, unit="points",
+            primary=True, estimate=Estimate(value, ci_low=value - 1, ci_high=value + 1),
+        )
+        for value, contrast in ((1.0, "a b - c"), (2.0, "a_b - c"))
+    ]  # fmt: skip
+    metrics = bias_metrics(both)
+    first, second = "bias/tiny_one_a_b_minus_c", "bias/tiny_one_a_b_minus_c_2"
+    assert [metrics[name] for name in (first, f"{first}_low", second, f"{second}_low")] == [1, 0, 2, 1]
+
+
+class Adapted(torch.nn.Module):
+    """The public surface of a model of PEFT: its layers are in the model inside, or it adds to what that answers."""
+
+    def __init__(self, inner, *, in_layers):
+        super().__init__()
+        self.inner, self.in_layers = inner, in_layers
+        self.peft_config, self.active_adapters = {"default": SimpleNamespace(peft_type="LORA")}, ["default"]
+        if in_layers:
+            inner.classifier.weight.data[1] += 0.5
+
+    def get_base_model(self):
+        return self.inner
+
+    def forward(self, *args, **kwargs):
+        output = self.inner(*args, **kwargs)
+        output.logits = output.logits + (0 if self.in_layers else torch.tensor([1.0, 0.0]))
+        return output
+
+
+def scores_of(model, tokenizer):
+    run = swapbias.audit(model, CONTROL, tokenizer=tokenizer, progress=False)
+    return list(run.items("occupation_sentiment")["score"]), run.found[0].model_id
+
+
+def answers_of(model, tokenizer):
+    def positive(texts):
+        with torch.inference_mode():
+            return [float(model(**tokenizer(one, return_tensors="pt")).logits.softmax(-1)[0, 1]) for one in texts]
+
+    return list(swapbias.audit(positive, CONTROL, progress=False).items("occupation_sentiment")["score"])
+
+
+def test_a_model_with_an_adapter_is_read_with_it_and_named_by_it(folder):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    before, name = scores_of(model, tokenizer)
+    adapted = Adapted(model, in_layers=True).eval()
+    after, with_adapter = scores_of(adapted, tokenizer)
+    assert after == pytest.approx(answers_of(adapted, tokenizer), abs=1e-5)
+    assert after != pytest.approx(before, abs=1e-3)
+    assert with_adapter == f"{name} + lora adapter"
+
+
+def test_an_adapter_outside_of_the_layers_is_never_left_out(folder):
+    model = Adapted(AutoModelForSequenceClassification.from_pretrained(folder), in_layers=False)
+    with pytest.raises(UsageError, match="would read the model without it"):
+        scores_of(model, AutoTokenizer.from_pretrained(folder))
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # PEFT asks transformers by an older name
+@pytest.mark.parametrize("kind", ["lora", "prompt"])
+def test_models_of_peft_are_read_with_their_adapters_or_refused(folder, tmp_path, kind):
+    peft = pytest.importorskip("peft")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    if kind == "prompt":
+        prompted = peft.get_peft_model(model, peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=3))
+        with pytest.raises(UsageError, match="would read the model without it"):
+            scores_of(prompted, tokenizer)
+        return
+    settings = peft.LoraConfig(task_type="SEQ_CLS", target_modules=["query", "value"], init_lora_weights=False)
+    adapted = peft.get_peft_model(model, settings)
+    trainer, watched = trained(folder, tmp_path, model=adapted, rate=1e-2, studies=CONTROL, every=2)
+    logged = [row for row in trainer.state.log_history if "bias/occupation_sentiment_control" in row]
+    assert [row["step"] for row in logged] == [0, 2, 4]
+    adapted.eval()
+    read = watched.last.items("occupation_sentiment")["score"]
+    assert list(read) == pytest.approx(answers_of(adapted, tokenizer), abs=1e-5)
+
+
+def in_parts(model):
+    model.bert = torch.compile(model.bert, backend="eager")
+    return model
+
+
+def of_processes(model):
+    """The model as each process of a distributed training has it, here of one process."""
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        return torch.nn.parallel.DistributedDataParallel(model)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+WRAPPERS = {
+    "devices": torch.nn.DataParallel,
+    "processes": of_processes,
+    "compiled": lambda model: torch.compile(model, backend="eager"),
+    "compiled, devices": lambda model: torch.nn.DataParallel(torch.compile(model, backend="eager")),
+    "a part compiled": in_parts,
+}
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_models_on_several_devices_and_compiled_ones_are_read_as_what_is_inside(folder, wrapper):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    expected = scores_of(AutoModelForSequenceClassification.from_pretrained(folder), tokenizer)
+    wrapped = WRAPPERS[wrapper](AutoModelForSequenceClassification.from_pretrained(folder))
+    assert scores_of(wrapped, tokenizer) == expected
+
+
+def test_a_compiled_model_is_watched_while_it_trains(folder, tmp_path):
+    compiled = {"torch_compile": True, "torch_compile_backend": "eager"}
+    trainer, _ = trained(folder, tmp_path, settings=compiled, studies=CONTROL, every=4)
+    steps = [row["step"] for row in trainer.state.log_history if "bias/occupation_sentiment_control" in row]
+    assert steps == [0, 4]

@@ -12,7 +12,7 @@ from typing import Any
 
 from swapbias.errors import UsageError, extras_named
 from swapbias.files import is_there
-from swapbias.models import base, loading
+from swapbias.models import base, loading, wrappers
 from swapbias.models.base import Bar, Fit, Kind, LoadOptions, Reading, Request, Say, Scorer, imported, no_bar, silent
 from swapbias.studies import Experiment, calibrated
 
@@ -190,9 +190,10 @@ def _in_memory(model: Any, tokenizer: Any, name: str | None, kind: str | None, o
         chosen = getattr(model, "_postprocess_params", {}).get("function_to_apply")  # nothing public says it
         options = replace(options, function_to_apply=getattr(chosen, "value", chosen))
         model, tokenizer = model.model, tokenizer or model.tokenizer
+    model = model if Scorer in type(model).__mro__ else wrappers.without_containers(model)
     made, found = type(model).__name__, model
     label = name or str(getattr(model, "__name__", made))
-    if transformers and isinstance(model, transformers.PreTrainedModel):
+    if (transformers and isinstance(model, transformers.PreTrainedModel)) or wrappers.is_adapted(model):
         return _of_transformers(model, tokenizer, name, kind, options)
     if tokenizer is not None:
         raise UsageError(f"tokenizer is of transformers models, and this is a {made}. Drop it.")
@@ -215,8 +216,12 @@ def _of_transformers(model: Any, tokenizer: Any, name: str | None, kind: str | N
     read: Any = {"batch_size": 64, "positive_label": None, "negative_label": None, "function_to_apply": None}
     if replace(options, **read) != LoadOptions():  # the others are of weights that are still to be loaded
         raise UsageError(f"{made} keeps its own device and type. Drop device and dtype, or move it first.")
+    adapter = wrappers.adapter_name(model)
+    if wrappers.is_adapted(model):
+        model = wrappers.adapted_model(model, tokenizer)
+        made = type(model).__name__
     place = model.config.name_or_path
-    label = name or (loading.model_name(place) if place else made)
+    label = name or " + ".join(filter(None, [loading.model_name(place) if place else made, adapter]))
     found = _kind_of_config(label, model.config, [made], kind, options)
     if found is None:
         raise UsageError(f"{made} has no head that an audit reads. Load it with AutoModelForMaskedLM or the like.")

@@ -2,12 +2,14 @@
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from swapbias import Audit, audit
+from swapbias.findings import Finding, primary_findings
 
 _log = logging.getLogger("swapbias")
 
@@ -16,8 +18,9 @@ class BiasCallback(TrainerCallback):
     """Audits the model as training begins and every so many steps, and logs the primary gaps as metrics.
 
     ``trainer.add_callback(BiasCallback(trainer, "gendered_stigma", every=500, limit=200))`` logs
-    ``bias/gendered_stigma_rq1`` and its interval (``_low``, ``_high``). Of several processes the first audits and the
-    others wait. ``last``: the last audit.
+    ``bias/gendered_stigma_rq1`` and its interval (``_low``, ``_high``); with more than two groups each contrast has
+    keys of its own (``bias_metrics``). Models with adapters (PEFT) and compiled ones are read as they answer. Of
+    several processes the first audits and the others wait. ``last``: the last audit.
     """
 
     def __init__(
@@ -62,11 +65,41 @@ class BiasCallback(TrainerCallback):
 
     def _measure(self, control: TrainerControl) -> None:
         self.last = audit(self.trainer.model, self.studies, **self.options)
-        metrics: dict[str, float] = {}
-        for one in (one for one in self.last.found if one.primary):
-            name = "_".join(filter(None, ("bias/" + one.study, one.experiment, one.slice_value)))
-            ends = {"": one.estimate.value, "_low": one.estimate.ci_low, "_high": one.estimate.ci_high}
-            metrics |= {name + end: float(value) for end, value in ends.items() if not math.isnan(value)}
         due = control.should_log  # logging says that nothing more is due, and the loss of this step may be
-        self.trainer.log(metrics)
+        self.trainer.log(bias_metrics(self.last.found))
         control.should_log = due
+
+
+def bias_metrics(findings: Sequence[Finding]) -> dict[str, float]:
+    """Give the primary findings as metrics by name, each with the ends of its own interval.
+
+    An experiment of two groups is ``bias/STUDY_EXPERIMENT``. With more groups each contrast has a name of its own
+    (``bias/STUDY_EXPERIMENT_GROUP_minus_REFERENCE``), and so has the test of all groups (``..._all_groups``).
+
+    Args:
+        findings: of one audit.
+
+    Returns:
+        Values in the unit of each finding, their intervals under ``_low`` and ``_high``; nothing of what is NaN.
+    """
+    primary = primary_findings(findings)
+    contrasts = Counter(_question(finding) for finding in primary)
+    names: Counter[str] = Counter()
+    metrics: dict[str, float] = {}
+    for finding in primary:
+        parts = list(_question(finding))
+        if contrasts[_question(finding)] > 1:
+            parts.append(finding.contrast.replace(" - ", "_minus_").replace(" ", "_"))
+        name = "bias/" + "_".join(filter(None, parts))
+        names[name] += 1
+        if names[name] > 1:  # groups whose names differ in blanks alone
+            name = f"{name}_{names[name]}"
+        estimate = finding.estimate
+        values = {name: estimate.value, f"{name}_low": estimate.ci_low, f"{name}_high": estimate.ci_high}
+        metrics.update((key, float(value)) for key, value in values.items() if not math.isnan(value))
+    return metrics
+
+
+def _question(finding: Finding) -> tuple[str, str, str]:
+    """Name what a finding is about but for the groups that it compares."""
+    return finding.study, finding.experiment, finding.slice_value

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import groupby
 from types import FunctionType
 from typing import Any
@@ -217,9 +218,21 @@ def twin(model: Any) -> Any:
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
         raise ValueError(f"{name} holds what cannot be copied ({what}). Save it and name its folder.") from error
+    _replace_compiled_parts(made)
     if any(isinstance(vars(module).get("forward"), FunctionType) for module in made.modules()):
         raise ValueError(f"The forward of {name} was replaced by a function. Save it and name its folder.")
     return made.eval()
+
+
+def _replace_compiled_parts(model: Any) -> None:
+    """Put the parts of a model that were compiled back as they were before."""
+    if find_spec("accelerate") is None:
+        return
+    from accelerate.utils import extract_model_from_parallel, is_compiled_module
+
+    while name := next((name for name, part in model.named_modules() if name and is_compiled_module(part)), ""):
+        part = extract_model_from_parallel(model.get_submodule(name), keep_torch_compile=False)
+        model.set_submodule(name, part)
 
 
 def _is_plain(model: Any) -> bool:

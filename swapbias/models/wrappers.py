@@ -1,0 +1,124 @@
+"""The transformers model inside what wraps it: several devices, torch.compile, adapters of PEFT."""
+
+import sys
+from importlib.util import find_spec
+from typing import Any
+
+from swapbias.errors import UsageError
+
+_PROBE = "This is a short text."
+_ROUNDING = 1e-4  # relative, of outputs that are the same: other kernels may read a wrapped model
+
+
+def without_containers(model: Any) -> Any:
+    """Give the model inside what spreads or compiles it, neither of which changes its answers.
+
+    Args:
+        model: any object; it stays as it is.
+
+    Returns:
+        The module inside ``DataParallel``, ``DistributedDataParallel`` and ``torch.compile``, in any order; else the
+        object itself.
+
+    Raises:
+        UsageError: weights that lie in parts on several devices (FSDP).
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(model, torch.nn.Module):
+        return model
+    sharding = sys.modules.get("torch.distributed.fsdp")
+    if sharding and any(isinstance(module, sharding.FullyShardedDataParallel) for module in model.modules()):
+        raise UsageError("The weights lie in parts on several devices. Audit the saved checkpoints.")
+    inner = _without_container(model)
+    while inner is not model:
+        model, inner = inner, _without_container(inner)
+    return model
+
+
+def _without_container(model: Any) -> Any:
+    """Take one container off a module."""
+    import torch
+
+    if isinstance(model, torch.nn.DataParallel | torch.nn.parallel.DistributedDataParallel):
+        return model.module
+    if find_spec("accelerate") is None:
+        return model
+    from accelerate.utils import extract_model_from_parallel, has_compiled_regions, is_compiled_module
+
+    if is_compiled_module(model) or has_compiled_regions(model):
+        return extract_model_from_parallel(model, keep_torch_compile=False)
+    return model
+
+
+def is_adapted(model: Any) -> bool:
+    """Tell whether an object is a model of PEFT: a wrapper with adapters, with a transformers model inside."""
+    torch, transformers = sys.modules.get("torch"), sys.modules.get("transformers")
+    if torch is None or transformers is None or not isinstance(model, torch.nn.Module):
+        return False
+    return hasattr(model, "peft_config") and not isinstance(model, transformers.PreTrainedModel)
+
+
+def adapted_model(model: Any, tokenizer: Any) -> Any:
+    """Give the transformers model inside a model of PEFT, whose layers hold the adapters as they are set now.
+
+    Args:
+        model: of PEFT; it stays as it is.
+        tokenizer: of the model.
+
+    Returns:
+        The model, which answers as the wrapper does.
+
+    Raises:
+        UsageError: the wrapper answers otherwise, because its adapter is not in the layers (prompt tuning).
+    """
+    import torch
+
+    from swapbias.models.engine.encoder import twin
+
+    copied = _without_mixed_precision(twin(model))
+    encoded = tokenizer(_PROBE, return_tensors="pt").to(_inner(copied).device)
+    inputs = {name: encoded[name] for name in ("input_ids", "attention_mask")}
+    with torch.inference_mode():
+        outputs = [reader(**inputs, return_dict=True).logits for reader in (copied, _inner(copied))]
+    same_shape = outputs[0].shape == outputs[1].shape
+    if not (same_shape and torch.allclose(outputs[0], outputs[1], rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)):
+        raise UsageError(
+            f"The adapter of {type(model).__name__} is not in the layers of its model, so an audit would read the "
+            "model without it. Audit a model whose adapter is in its layers, as that of LoRA is."
+        )
+    return _inner(model)
+
+
+def _without_mixed_precision(copied: Any) -> Any:
+    """Give a copied model the forward that it had before a trainer made it compute in bfloat16 or float16."""
+    if find_spec("accelerate") is None:
+        return copied
+    from accelerate.utils import extract_model_from_parallel
+
+    return extract_model_from_parallel(copied, keep_fp32_wrapper=False)
+
+
+def adapter_name(model: Any) -> str:
+    """Name the adapters that a model answers with: their kind, and their names where somebody chose one.
+
+    Args:
+        model: of PEFT, or of transformers with adapters added.
+
+    Returns:
+        ``lora adapter``, ``lora adapter formal``; blank without an adapter, or where all are disabled.
+    """
+    configs = getattr(model, "peft_config", None)
+    if not configs or not getattr(model, "has_active_enabled_adapter", True):
+        return ""
+    active = model.active_adapters
+    names = active() if callable(active) else active
+    types = [configs[name].peft_type for name in names]
+    kinds = [str(getattr(kind, "value", kind)).lower() for kind in types]
+    return " ".join([*dict.fromkeys(kinds), "adapter", *(name for name in names if name != "default")])
+
+
+def _inner(model: Any) -> Any:
+    """Give the transformers model; a mixed model has no method that does."""
+    if callable(getattr(model, "get_base_model", None)):
+        return model.get_base_model()
+    return model.base_model.model
