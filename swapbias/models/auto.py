@@ -22,13 +22,16 @@ _DISAPPROVAL = "mean log-odds of the disapproving antonym"
 
 
 class Masked(Kind):
-    """Models that fill a mask; XLNet among them, which is named LMHeadModel and filled at a hidden position."""
+    """Models that fill a mask; among them families whose head is named LMHeadModel.
+
+    XLNet is one of them, and is filled at a hidden position.
+    """
 
     name = "masked"
     scorer = "masked:MaskedScorer"
     default = CALIBRATION
     architectures = ("ForMaskedLM",)
-    model_types = ("xlnet",)
+    model_types = ("flaubert", "xlm", "xlnet")
     readings: Mapping[str, Reading] = {
         "": Reading(dict.fromkeys(("score", "closed_list_mass", "matched_mass"), "probability mass at the mask")),
         "phrases": Reading(
@@ -223,12 +226,22 @@ def _of_transformers(model: Any, tokenizer: Any, name: str | None, kind: str | N
     place = model.config.name_or_path
     label = name or " + ".join(filter(None, [loading.model_name(place) if place else made, adapter]))
     found = _kind_of_config(label, model.config, [made], kind, options)
+    if found is None and model.config.is_encoder_decoder:
+        raise UsageError(_encoder_decoder(label, [made]))
     if found is None:
         raise UsageError(f"{made} has no head that an audit reads. Load it with AutoModelForMaskedLM or the like.")
     _check_kind(made, found, kind)
     settings = {"kind": found} if found in (CLASSIFIER.name, base.REGRESSION) else {}
     scorer: Scorer = imported(kind_of(found).scorer).wrap(model, tokenizer, label, options, **settings)
     return scorer
+
+
+def _encoder_decoder(model: str, names: Sequence[str]) -> str:
+    """The sentence that refuses a model that writes one text from another."""
+    what = (
+        f"{model} is an encoder-decoder model ({', '.join(names) or 'no architecture named'}), which is not supported"
+    )
+    return f"{what}. Serve it and name it with --chat, or audit a masked, causal or classifier model."
 
 
 def _check_kind(model: str, found: str, kind: str | None) -> None:
@@ -252,6 +265,8 @@ def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True, loa
         config = loading.read_config(place, load)
         found = _kind_of_config(base.short_name(place), config, loading.architectures(config), kind, load)
     if found is None and kind is None:
+        if place and config.is_encoder_decoder:
+            raise UsageError(_encoder_decoder(base.short_name(place), loading.architectures(config)))
         why = f"The config of {model} does not tell what kind of model it is."
         why = why if place else f"{model} is not on this machine, and a dry run asks nobody what kind of model it is."
         raise UsageError(f"{why} Pass --kind {' or '.join(known)}.")
@@ -275,13 +290,26 @@ def _kind_of_config(
     model: str, config: Any, names: Sequence[str], kind: str | None, options: LoadOptions
 ) -> str | None:
     """The kind of a family, its architectures and head; None if it is of no kind."""
-    by_type = [one for one in kinds() if config.model_type in one.model_types]
-    named = [one for name in names for one in kinds() if name.endswith(one.architectures)]
-    found = next(iter([*by_type, *named]), None)
+    found = _kind_of_head(config, names)
     if found is not CLASSIFIER:
         return found.name if found else None
     head_kind = imported("transformers_scorer:head_kind")
     return str(head_kind(model, config, kind=kind, function=options.function_to_apply))
+
+
+def _kind_of_head(config: Any, names: Sequence[str]) -> Kind | None:
+    """The kind whose head a config names; of a family with one kind of language model, that one.
+
+    XLNetLMHeadModel is of the kind of its family, XLNetForSequenceClassification of that of its head.
+    """
+    named = [kind for name in names for kind in kinds() if name.endswith(kind.architectures)]
+    if names and not named:
+        return None
+    of_family = [kind for kind in kinds() if config.model_type in kind.model_types]
+    is_language_model = not named or named[0] is CAUSAL
+    reads_forward = getattr(config, "causal", False)  # XLM was trained in both ways
+    candidates = [*of_family, *named] if is_language_model and not reads_forward else named
+    return candidates[0] if candidates else None
 
 
 def unit_of(experiment: Experiment, score: str) -> str:

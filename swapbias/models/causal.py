@@ -13,6 +13,7 @@ from swapbias.models.base import DerivedScorer, Progress, Scored, not_scored, ra
 from swapbias.models.chat.local import open_ids
 from swapbias.models.engine.loglikelihood import Text, ends_within
 from swapbias.models.loading import length_limit
+from swapbias.models.tokens import refuse_unknown_tokens
 from swapbias.models.transformers_scorer import TransformersScorer
 from swapbias.studies import MASK, Prompt, load_lexicon
 
@@ -67,6 +68,7 @@ class CausalScorer(TransformersScorer):
 
     def ends(self, texts: Sequence[Text], on_progress: Progress) -> list[float | None]:
         """Log-probability of the end of each text after its beginning, in nats; None as ``log_probabilities``."""
+        refuse_unknown_tokens(self.model_id, self.model, self.tokenizer, (ids for ids, _ in texts))
         limit = length_limit(self.tokenizer, self.model)
         return ends_within(self.model, texts, limit, batch_size=self.batch_size, on_progress=on_progress)
 

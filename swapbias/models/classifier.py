@@ -145,7 +145,7 @@ class CallableScorer(Scorer):
         count, shape = len(texts), (len(texts), len(self.labels))
         wanted = f"expected {count} probabilities or shape {shape}, one row per text"
         try:
-            found = np.asarray(returned, dtype=np.float64)
+            found = np.asarray(without_tensors(returned), dtype=np.float64)
         except Exception:  # noqa: BLE001 - whatever an object of theirs raises
             what = f"{self.model_id} returned {type(returned).__name__}, {wanted}."
             raise ValueError(what) from None  # what it cannot convert may be a text
@@ -156,6 +156,18 @@ class CallableScorer(Scorer):
             raise ValueError(f"{self.model_id} returned numbers from {low:g} to {high:g}, expected 0 to 1 (or NaN).")
         rows = found if found.ndim == 2 else np.column_stack([1 - found, found])
         return [of_labels(self.labels, self.positive, row) for row in rows]
+
+
+def without_tensors(returned: Any) -> Any:
+    """What a function returned, with NumPy's arrays in place of PyTorch's tensors of any type, device or history."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return returned
+    if isinstance(returned, torch.Tensor):
+        return returned.detach().to("cpu", torch.float64).numpy()
+    if isinstance(returned, list | tuple):
+        return [without_tensors(item) for item in returned]
+    return returned
 
 
 class ProbabilityScorer(CallableScorer):

@@ -22,6 +22,7 @@ from urllib.request import getproxies, proxy_bypass
 from swapbias.errors import HubError, UsageError, first_line
 from swapbias.files import file_sha256, is_there
 from swapbias.models.base import LoadOptions
+from swapbias.models.tokens import refuse_other_tokenizer
 
 if TYPE_CHECKING:
     import torch
@@ -321,10 +322,7 @@ def load_model(
     if labels:  # the head and what feeds it may lack weights
         body = f"{loaded.base_model_prefix}."
         missing = {key for key in missing if key.startswith(body) and "pooler" not in key}
-    words, rows = len(tokenizer), loaded.get_input_embeddings().weight.shape[0]
-    if words < rows / 2 or words > rows:  # without tokenizer files it is an empty one: every text would read the same
-        found = f"Model {model!r} has embeddings of {rows} tokens and its tokenizer knows {words}"
-        raise ValueError(f"{found}: they do not belong together. Add the tokenizer's own files.")
+    refuse_other_tokenizer(model, loaded, tokenizer)
     pin = {"architecture": [*architectures(config), config.model_type][0], **files_pin(place, options.subfolder)}
     if adapter := options.adapter:
         _needs("peft", "adapter")

@@ -15,6 +15,7 @@ from transformers import AutoModelForMaskedLM, XLNetLMHeadModel
 
 from swapbias.measures import Floats, mass_by_label
 from swapbias.models.base import DerivedScorer, Progress, Scored, not_scored, ranked, silent
+from swapbias.models.tokens import output_rows
 from swapbias.models.transformers_scorer import TransformersScorer
 from swapbias.studies import MASK, Lexicon, Prompt, load_lexicon
 
@@ -51,7 +52,7 @@ class MaskedScorer(TransformersScorer):
             raise ValueError(f"Model {model_id!r} has no mask token. Use a masked language model.")
         super().__init__(model, tokenizer, model_id=model_id, **settings)
         self.identity = {**self.identity, "top_k": TOP_K, "threshold": THRESHOLD}
-        rows = model.get_output_embeddings().out_features
+        rows = output_rows(model)
         known = tokenizer.batch_decode([[token] for token in range(min(rows, len(tokenizer)))])
         self.raw = [*known, *[""] * (rows - len(known))]  # with a leading space, where there is one
         self.words = [token.strip() for token in self.raw]

@@ -12,6 +12,7 @@ from swapbias.models import base, loading
 from swapbias.models.base import LoadOptions, Progress, Scored, Scorer, not_scored, silent
 from swapbias.models.classifier import find_negative, of_labels, positive_index
 from swapbias.models.engine.encoder import Engine, twin
+from swapbias.models.tokens import refuse_unknown_tokens
 from swapbias.studies import Prompt
 
 
@@ -52,6 +53,7 @@ class TransformersScorer(Scorer):
         self, encoded: Sequence[Sequence[int]], read: Callable[[Sequence[Sequence[int]]], torch.Tensor]
     ) -> Iterator[tuple[list[int], torch.Tensor]]:
         """Batches: indices into ``encoded``, and what ``read`` gives; too long or empty texts are in none."""
+        refuse_unknown_tokens(self.model_id, self.model, self.tokenizer, encoded)
         limit = loading.length_limit(self.tokenizer, self.model)
         fits = [index for index, ids in enumerate(encoded) if 0 < len(ids) <= limit]
         for batch in self.engine.batches([len(encoded[index]) for index in fits]):

@@ -15,6 +15,7 @@ from swapbias.models.chat.log_odds import Logs, bare_token, lettered, log_sum, n
 from swapbias.models.engine import generation
 from swapbias.models.engine.loglikelihood import ends_within
 from swapbias.models.loading import length_limit, load_model, model_name
+from swapbias.models.tokens import refuse_unknown_tokens
 from swapbias.studies import Prompt, turns
 
 _CHUNK = 64  # prompts whose options are read together: each way to write an option is a text of its own
@@ -58,6 +59,7 @@ class LocalChatScorer(AnsweringScorer):
     def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
         most = self.options.max_tokens
         encoded = {key: self._encode(rows[0].text) for key, rows in missing.items()}
+        refuse_unknown_tokens(self.model_id, self.model, self.tokenizer, encoded.values())
         keys = [key for key, ids in encoded.items() if len(ids) + most <= self.limit]
         report(sum(len(rows) for key, rows in missing.items() if len(encoded[key]) + most > self.limit))
         expected = len(self.log) + len(keys)
@@ -84,6 +86,7 @@ class LocalChatScorer(AnsweringScorer):
     def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Logs | None]:
         """As the answer's beginning, summed over the ways to write an option; nothing is hidden."""
         begins = [self._encode(prompt.text) for prompt in prompts]
+        refuse_unknown_tokens(self.model_id, self.model, self.tokenizer, begins)
         forms = [[self._forms(name, letter=lettered(prompt)) for name in names_of(prompt)] for prompt in prompts]
         every = zip(begins, forms, strict=True)
         texts = [([*begin, *form], len(begin)) for begin, own in every for some in own for form in some]

@@ -15,6 +15,7 @@ from swapbias.errors import UsageError, first_line, need
 from swapbias.files import file_sha256
 from swapbias.models.base import TFIDF, LoadOptions
 from swapbias.models.loading import PICKLES, length_limit, load_model, model_name, refuse_pickle
+from swapbias.models.tokens import refuse_unknown_tokens
 
 Floats = NDArray[np.float64]
 Ranked = tuple[list[str], Floats]  # words and the frequency rank of each
@@ -285,6 +286,7 @@ class ContextualVectors(Features):
             for start in range(0, len(ids), self._window):
                 readers.setdefault(tuple(ids[start : start + self._window]), []).append(place)
         unique = list(readers)
+        refuse_unknown_tokens(self.name, self.model, self.tokenizer, unique)
         sums, tokens = np.zeros((len(texts), self.dimension)), np.zeros(len(texts))
         before, after = len(self._start), len(self._end)
         for batch in self._engine.batches([before + len(part) + after for part in unique]):

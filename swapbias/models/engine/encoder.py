@@ -21,6 +21,7 @@ from transformers import (
     RobertaModel,
 )
 
+from swapbias.models.engine.loglikelihood import same_odds
 from swapbias.models.loading import length_batches, position_padding
 
 # Tokens of a row per text of the batch size: 64 texts make rows of 1,024 tokens, beyond which a CPU gains nothing.
@@ -252,6 +253,7 @@ class Engine:
         self._room = batch_size * _ROOM.get(model.device.type, _ROOM_ELSEWHERE)
         # The model that reads packed rows in place of this one, and the longest text that it reads the same.
         self._packing: tuple[Any, float] | None = None
+        self._cuts: bool | None = None  # whether the head may see single positions; None: not tried yet
         if _is_plain(model):
             self._packing = (model, float("inf")) if can_pack(model.config) else without_window(model)
 
@@ -272,11 +274,25 @@ class Engine:
                 row = pack(encoded, reader)
                 with only_rows(reader, row.starts + places):
                     found = read_packed(reader, row).logits
-            else:
+            elif self._can_cut(encoded[0], positions[0]):
                 with head_at(self.model, places):
                     found = self._read(self.model, encoded).logits
+            else:
+                found = self._read(self.model, encoded).logits[torch.arange(len(encoded)), places]
         flat: torch.Tensor = found.float().view(len(encoded), -1)
         return flat
+
+    def _can_cut(self, ids: Sequence[int], position: int) -> bool:
+        """Whether the head gives the same for one position alone, tried once: some families read all or none."""
+        if self._cuts is None:
+            whole = self._read(self.model, [ids]).logits[:, position : position + 1]
+            try:
+                with head_at(self.model, torch.tensor([position], device=self.model.device)):
+                    alone = self._read(self.model, [ids]).logits
+                self._cuts = alone.shape == whole.shape and same_odds(alone, whole)
+            except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):  # as families refuse
+                self._cuts = False
+        return self._cuts
 
     def class_logits(self, encoded: Encoded) -> torch.Tensor:
         """A text classifier's output for each text of a batch: shape (texts, labels), float32."""

@@ -1,0 +1,154 @@
+"""Families of models that are read as their own forward pass gives them, or refused in one sentence."""
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from transformers import AutoTokenizer, pipeline
+
+from swapbias.errors import UsageError
+from swapbias.models import LoadOptions, load_scorer, model_kind
+from swapbias.models.classifier import CallableScorer
+from swapbias.studies import Prompt
+from tests import tiny
+from tests.cli.test_cli import refused, swapbias
+
+TEXTS = ["she is someone", "he is a person with schizophrenia", "they will"]
+PROMPTS = [Prompt(text=text) for text in TEXTS]
+LABELS = {"num_labels": 2, "id2label": {0: "NEGATIVE", 1: "POSITIVE"}, "label2id": {"NEGATIVE": 0, "POSITIVE": 1}}
+XLNET = {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48}
+CANINE = {**tiny.BERT, "max_position_embeddings": 512, "num_hash_buckets": 64, "num_hash_functions": 4}
+PERCEIVER = {
+    "d_model": 32, "d_latents": 32, "num_latents": 8, "num_blocks": 1, "num_self_attends_per_block": 2,
+    "num_self_attention_heads": 4, "num_cross_attention_heads": 4, "max_position_embeddings": 64,
+}  # fmt: skip
+T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "decoder_start_token_id": 1}
+BART = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48}
+
+
+def built(name, head, vocabulary, **sizes):
+    """A random model of a family, its weights large enough to tell texts apart."""
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{name}{head}")(
+        getattr(transformers, f"{name}Config")(vocab_size=vocabulary, **sizes)
+    )
+    for weight in model.parameters():
+        if weight.dim() > 1:
+            torch.nn.init.normal_(weight, std=0.3)
+    return model.eval()
+
+
+def of_pipeline(folder):
+    """P(POSITIVE) of each text by transformers' own pipeline."""
+    rows = [pipeline("text-classification", model=str(folder))(text, top_k=None) for text in TEXTS]
+    return [next(one["score"] for one in row if one["label"] == "POSITIVE") for row in rows]
+
+
+def scores(model, **how):
+    return [one.score for one in load_scorer(model, **how).score(PROMPTS)]
+
+
+def save_xlnet(folder):
+    tokenizer = tiny._word_level(folder)
+    return tiny._saved(
+        folder, built("XLNet", "ForSequenceClassification", len(tokenizer), **XLNET, **LABELS), tokenizer
+    )
+
+
+def save_canine(folder):
+    config = transformers.CanineConfig(**CANINE, **LABELS)
+    torch.manual_seed(0)
+    model = transformers.CanineForSequenceClassification(config)
+    return tiny._saved(folder, model, transformers.CanineTokenizer())
+
+
+@pytest.mark.parametrize("save", [save_xlnet, save_canine])
+def test_a_classifier_of_an_unusual_family_says_what_its_pipeline_says(save, tmp_path):
+    folder = save(tmp_path / "model")
+    assert model_kind(str(folder)) == "classifier"
+    assert scores(str(folder)) == pytest.approx(of_pipeline(folder), abs=1e-5)
+
+
+MASKED = {
+    "Perceiver": PERCEIVER, "Albert": {**tiny.BERT, "embedding_size": 16}, "DebertaV2": tiny.BERT,
+    "ModernBert": {**tiny.SIZES, "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}, "Electra": tiny.BERT,
+    "XLM": {"emb_dim": 32, "n_layers": 1, "n_heads": 4},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_a_masked_model_of_any_family_gives_the_probabilities_of_its_forward_pass(name, tmp_path):
+    tokenizer = tiny._wordpiece(tmp_path)
+    model = built(name, "WithLMHeadModel" if name == "XLM" else "ForMaskedLM", len(tokenizer), **MASKED[name])
+    scorer = load_scorer(model, tokenizer=tokenizer, name=name)
+    assert scorer.kind == "masked"
+    for text in ("<mask> is a person", "she is <mask>"):
+        ids = tokenizer(text.replace("<mask>", "[MASK]"), return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            logits = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[0, : ids.shape[1]]
+        ((_, found),) = scorer.read([text])
+        expected = logits[ids[0] == tokenizer.mask_token_id].softmax(-1)
+        assert torch.allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "save", [lambda place: tiny.save_unmarked(place, head="GPT2ForSequenceClassification"), None]
+)
+def test_a_tokenizer_with_added_tokens_is_read_until_a_text_has_one_that_the_model_lacks(save, tmp_path):
+    folder = save(tmp_path) if save else tiny.save_causal(tmp_path / "m")
+    options = LoadOptions(positive_label="LABEL_1" if save else None)
+    before = scores(str(folder), options=options)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["[E1]", "[E2]"]})
+    tokenizer.save_pretrained(folder)
+    scorer = load_scorer(str(folder), options=options)
+    assert [one.score for one in scorer.score(PROMPTS)] == pytest.approx(before, abs=1e-6)
+    with pytest.raises(
+        ValueError, match=r"gives the token '\[E1\]', and the model has embeddings of \d+ tokens only"
+    ):
+        scorer.score([Prompt(text="she is [E1] someone")])
+
+
+def test_a_tokenizer_in_memory_of_another_model_is_one_sentence(tmp_path):
+    model = built("Bert", "ForMaskedLM", 20, **tiny.BERT)
+    scorer = load_scorer(model, tokenizer=tiny._wordpiece(tmp_path), name="small")
+    with pytest.raises(ValueError, match=r"The tokenizer of small gives the token .* 20 tokens only"):
+        scorer.score([Prompt(text="she is <mask> with schizophrenia", lexicon="gendered_stigma/rq1/female")])
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"), [("T5", T5), ("Bart", {**BART, "encoder_attention_heads": 2, "decoder_attention_heads": 2})]
+)
+def test_an_encoder_decoder_model_is_named_so_and_refused(name, sizes, tmp_path):
+    tokenizer = tiny._byte_level(tmp_path)
+    model = built(name, "ForConditionalGeneration", len(tokenizer), **sizes)
+    folder = tiny._saved(tmp_path / "model", model, tokenizer)
+    sentence = rf"is an encoder-decoder model \({name}ForConditionalGeneration\), which is not supported"
+    for made, how in ((str(folder), {}), (model, {"tokenizer": tokenizer})):
+        with pytest.raises(UsageError, match=sentence):
+            load_scorer(made, **how)
+    refused(
+        swapbias("audit", folder, "--study", "gendered_stigma:rq1", "--out", tmp_path / "run"),
+        2,
+        "is an encoder-decoder",
+    )
+
+
+def grad(values, **how):
+    return torch.tensor(values, requires_grad=True, **how)
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        grad([0.25, 0.75]), grad([0.25, 0.75], dtype=torch.bfloat16), [grad(0.25), grad(0.75)],
+        (grad([0.75, 0.25]), grad([0.25, 0.75])), np.array([0.25, 0.75], np.float16),
+        torch.tensor([[0.75, 0.25], [0.25, 0.75]], dtype=torch.float16),
+    ],
+    ids=lambda value: f"{type(value).__name__} {getattr(value, 'dtype', '')}",
+)  # fmt: skip
+def test_a_function_may_return_tensors_with_a_gradient_or_of_half_precision(returned):
+    scorer = CallableScorer(lambda texts: returned, model_id="m:f")
+    assert [one.score for one in scorer.score(PROMPTS[:2])] == pytest.approx([0.25, 0.75], abs=1e-6)
+    with pytest.raises(ValueError, match="returned Tensor, expected 2 probabilities"):
+        CallableScorer(lambda texts: torch.empty(2, device="meta"), model_id="m:f").score(PROMPTS[:2])
