@@ -170,10 +170,14 @@ class Audit:
         return self.run.items(study)
 
     def worst_pairs(self, study: str, n: int = 10) -> pd.DataFrame:
-        """The pairs of a study with the largest ``gap`` (score - reference score); UsageError: it has no pairs."""
+        """The pairs of a study with the largest ``gap`` (score - reference score); UsageError: it has no pairs.
+
+        With more than two groups there is a row for each group of a pair beside the reference group.
+        """
         rows = self.items(study)
         paired = [one for one in load_study(study).experiments if one.measure == "paired_gap"]
-        pairs = [part for one in paired if len(part := _pairs(one, rows))]
+        contrasts = [contrast for experiment in paired for contrast in experiment.gaps]
+        pairs = [part for contrast in contrasts if len(part := _pairs(contrast, rows))]
         if not pairs:
             raise UsageError(f"{study} compares no pairs of prompts. See items.")
         every = pd.concat(pairs).sort_values("gap", key=abs, ascending=False, kind="stable", ignore_index=True)
@@ -233,7 +237,7 @@ def _read(one: "Audit | str | PathLike[str]") -> Results:
 
 
 def _pairs(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
-    """The pairs of an experiment, side by side; trials of one prompt are averaged."""
+    """The pairs of two groups, side by side; trials of one prompt are averaged."""
     mine = rows[(rows["experiment"] == experiment.name) & (rows["group"] != PLACEBO)]
     keys = ["experiment", "model_id", "construct", "condition", "template", "pair_id"]
     each = mine.groupby([*keys, "group"], sort=False, as_index=False).agg({"text": "first", "score": "mean"})

@@ -294,6 +294,23 @@ def test_the_worst_pairs_stand_side_by_side(tilted):
         run.worst_pairs("social_distance")
 
 
+def test_the_worst_pairs_are_of_every_contrast():
+    names = {"white": "Emily", "black": "Lakisha", "latina": "Maria"}
+    rows = [
+        {"text": f"{name} is late{'.' * number}", "group": group, "pair": str(number)}
+        for number in range(1, 5)
+        for group, name in names.items()
+    ]
+
+    def score(texts):
+        return [0.5 + 0.01 * text.count(".") * (text.startswith("Maria") - 0.5 * ("Lak" in text)) for text in texts]
+
+    worst = audit(score, prompts=pd.DataFrame(rows), reference="white", progress=False).worst_pairs("prompts", n=3)
+    assert worst[["group", "pair_id"]].values.tolist() == [["latina", "4"], ["latina", "3"], ["black", "4"]]
+    assert worst["gap"].tolist() == pytest.approx([0.04, 0.03, -0.02])
+    assert set(worst["reference_text"]) == {"Emily is late....", "Emily is late..."}
+
+
 def test_a_notebook_shows_the_verdict_with_nothing_from_outside(tilted, tmp_path):
     shown = tilted._repr_html_()
     assert "<b>Gap</b>: " in shown

@@ -51,8 +51,9 @@
   }
 
   /** Codes of a prompt: group, text, its score, tokens, answer. @typedef {[number, number, number|null, number, number]} Prompt */
+  /** A group, and the one that is subtracted from it. @typedef {[string, string]} Contrast */
   /** Codes of the fields, then the prompts. @typedef {[number[], Prompt[]]} Entry */
-  /** @typedef {{fields: string[], titles: string[], values: Object<string, string[]>, tokens: [string, number][][], sides: string[], scale: number, unit: string, entries: Entry[]}} Pairs */
+  /** @typedef {{fields: string[], titles: string[], values: Object<string, string[]>, tokens: [string, number][][], contrasts: Contrast[], scale: number, unit: string, entries: Entry[]}} Pairs */
 
   /** @param {string} id @returns {Promise<Pairs>} */
   async function unpacked(id) {
@@ -62,44 +63,60 @@
     return JSON.parse(await new Response(stream).text());
   }
 
-  /** A text with what stands between the words with which both texts begin and end, or its mask, marked. @param {string} text @param {string} other */
-  function marked(text, other) {
+  /** A text with what stands between the words with which all texts begin and end, or its mask, marked. @param {string} text @param {string[]} others */
+  function marked(text, others) {
     let parts = text.split(/(<mask>|\[MASK\])/);
-    if (other) {
-      const [a, b] = [text, other].map((one) => one.match(/\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu) || []);
+    if (others.length) {
+      const [a, ...rest] = [text, ...others].map((one) => one.match(/\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu) || []);
+      const shortest = Math.min(a.length, ...rest.map((one) => one.length));
       let [start, end] = [0, 0];
-      while (start < a.length && a[start] === b[start]) start++;
-      while (end < Math.min(a.length, b.length) - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end++;
+      while (start < a.length && rest.every((b) => a[start] === b[start])) start++;
+      while (end < shortest - start && rest.every((b) => a[a.length - 1 - end] === b[b.length - 1 - end])) end++;
       parts = [a.slice(0, start), a.slice(start, a.length - end), a.slice(a.length - end)].map((part) => part.join(""));
     }
     return made("span", { class: "text", dir: "auto" }, ...parts.map((one, place) => (place % 2 && one ? made("mark", {}, one) : one)));
   }
 
-  /** The gap of a pair in points, NaN where it has none. @param {Pairs} pairs @param {Entry} entry */
-  function gap(pairs, entry) {
-    const [first, second] = pairs.sides.map((side) => entry[1].find((one) => pairs.values.group[one[0]] === side)?.[2] ?? NaN);
+  /** The gap of a pair between two groups in points, NaN where it has none. @param {Pairs} pairs @param {Entry} entry @param {Contrast} contrast */
+  function gap(pairs, entry, contrast) {
+    const [first, second] = contrast.map((side) => entry[1].find((one) => pairs.values.group[one[0]] === side)?.[2] ?? NaN);
     return (first - second) * pairs.scale;
   }
 
-  const plain = (/** @type {string} */ name) => name.replaceAll("_", " ");
+  /** Of the gaps of a pair the one that an order reads, NaN without any. @param {Pairs} pairs @param {Entry} entry @param {Contrast[]} contrasts @param {string} wanted */
+  function ordering(pairs, entry, contrasts, wanted) {
+    const gaps = contrasts.map((contrast) => gap(pairs, entry, contrast)).filter((one) => !Number.isNaN(one));
+    if (!gaps.length) return NaN;
+    if (wanted === "largest gap first") return Math.max(...gaps.map(Math.abs));
+    return wanted === "lowest gap first" ? Math.min(...gaps) : Math.max(...gaps);
+  }
 
-  /** @param {Pairs} pairs @param {Entry} entry */
-  function pairNode(pairs, entry) {
+  const plain = (/** @type {string} */ name) => name.replaceAll("_", " ");
+  /** @param {Contrast} contrast */
+  const subtraction = ([group, reference]) => `${plain(group)} minus ${plain(reference)}`;
+
+  /** A pair with its gaps; where a contrast is chosen, of its two groups alone. @param {Pairs} pairs @param {Entry} entry @param {Contrast[]} contrasts */
+  function pairNode(pairs, entry, contrasts) {
     const { values, scale, titles, fields } = pairs;
     const facts = (/** @type {string} */ line) => made("p", { class: "facts", dir: "auto" }, line);
     const node = made("div", { class: "pair" });
-    const texts = [...new Set(entry[1].map((one) => values.text[one[1]]))];
+    const groups = contrasts.length < pairs.contrasts.length ? contrasts.flat() : values.group;
+    const prompts = entry[1].filter((one) => groups.includes(values.group[one[0]]));
+    const texts = [...new Set(prompts.map((one) => values.text[one[1]]))];
     for (const text of texts) {
-      const mine = entry[1].filter((one) => values.text[one[1]] === text);
+      const mine = prompts.filter((one) => values.text[one[1]] === text);
       const tokens = mine.map((one) => pairs.tokens[one[3]]).find((one) => one && one.length);
       const answers = [...new Set(mine.map((one) => (values.answer || [])[one[4]]).filter(Boolean))];
-      node.append(made("p", {}, marked(text, texts.length === 2 ? texts[1 - texts.indexOf(text)] : "")));
+      node.append(made("p", {}, marked(text, texts.filter((one) => one !== text))));
       if (tokens) node.append(facts("likeliest: " + tokens.map(([word, p]) => `${word} ${p}`).join(", ")));
       else if (answers.length) node.append(facts("answer: " + answers.join(" / ")));
     }
-    node.append(facts(entry[1].map((one) => `${plain(values.group[one[0]])} ${number(one[2] === null ? null : one[2] * scale, false)}`).join(", ")));
-    const found = gap(pairs, entry);
-    if (!Number.isNaN(found)) node.append(made("p", {}, made("strong", {}, `gap ${number(found, true)}`)));
+    node.append(facts(prompts.map((one) => `${plain(values.group[one[0]])} ${number(one[2] === null ? null : one[2] * scale, false)}`).join(", ")));
+    for (const contrast of contrasts) {
+      const found = gap(pairs, entry, contrast);
+      const names = pairs.contrasts.length > 1 ? `${subtraction(contrast)} ` : "";
+      if (!Number.isNaN(found)) node.append(made("p", {}, made("strong", {}, `gap ${names}${number(found, true)}`)));
+    }
     node.append(facts(fields.map((name, place) => `${titles[place]}: ${plain(values[name][entry[0][place]])}`).join(" · ")));
     return node;
   }
@@ -110,29 +127,33 @@
   /** The tools above the pairs; gives what shows the pairs that a link names. @param {HTMLDetailsElement} place @param {Pairs} pairs */
   function explorer(place, pairs) {
     const [list, status, search] = [made("div"), made("p", { class: "soft", role: "status" }), made("input", { type: "search" })];
-    const names = [...pairs.fields, "order"];
+    const several = pairs.contrasts.length > 1;
+    const names = [...pairs.fields, ...(several ? ["contrast"] : []), "order"];
+    const contrastChoice = choice(["all", ...pairs.contrasts.map(subtraction)]);
     const orders = ["study order", "highest gap first", "lowest gap first", "largest gap first"];
-    const selects = [...pairs.fields.map((name) => choice(["all", ...pairs.values[name]])), choice(orders)];
+    const selects = [...pairs.fields.map((name) => choice(["all", ...pairs.values[name]])), ...(several ? [contrastChoice] : []), choice(orders)];
     const initial = names.map((name) => (name === "order" ? orders[0] : name === "wording" && pairs.values[name].includes("original") ? "original" : "all"));
     const more = made("button", { type: "button" }, "more");
     let pages = 1;
     function draw() {
       const [words, wanted] = [search.value.toLowerCase(), selects[selects.length - 1].value];
+      const chosen = contrastChoice.selectedIndex;
+      const contrasts = chosen < 1 ? pairs.contrasts : [pairs.contrasts[chosen - 1]];
       const found = pairs.entries.filter((entry) =>
+        (chosen < 1 || !Number.isNaN(gap(pairs, entry, contrasts[0]))) &&
         entry[0].every((code, at) => selects[at].selectedIndex < 1 || code === selects[at].selectedIndex - 1) &&
         (!words || entry[1].some((one) => pairs.values.text[one[1]].toLowerCase().includes(words))));
-      const size = wanted === "largest gap first" ? Math.abs : Number;
       const sign = wanted === "lowest gap first" ? 1 : -1;
-      if (wanted !== orders[0]) found.sort((a, b) => order(size(gap(pairs, a)), size(gap(pairs, b)), sign));
+      if (wanted !== orders[0]) found.sort((a, b) => order(ordering(pairs, a, contrasts, wanted), ordering(pairs, b, contrasts, wanted), sign));
       const last = Math.min(pages * PER_PAGE, found.length);
-      list.replaceChildren(...found.slice(0, last).map((entry) => pairNode(pairs, entry)));
+      list.replaceChildren(...found.slice(0, last).map((entry) => pairNode(pairs, entry, contrasts)));
       status.textContent = found.length ? `${last} of ${found.length} (${pairs.entries.length} in all)` : "No pair matches.";
       more.hidden = last >= found.length;
     }
     more.addEventListener("click", () => { pages += 1; draw(); });
     [search, ...selects].forEach((one) => one.addEventListener("input", () => { pages = 1; draw(); }));
-    const labels = [...pairs.titles, "order"].map((title, at) => made("label", {}, title, selects[at]));
-    const unit = `Scores and gaps ${pairs.scale === 1 ? "in the unit" : "in points, hundredths of the unit"}: ${pairs.unit}. Gap: ${pairs.sides[0]} minus ${pairs.sides[1]}. Marked: what differs, or the place that is filled.`;
+    const labels = [...pairs.titles, ...(several ? ["groups"] : []), "order"].map((title, at) => made("label", {}, title, selects[at]));
+    const unit = `Scores and gaps ${pairs.scale === 1 ? "in the unit" : "in points, hundredths of the unit"}: ${pairs.unit}. Gap: ${pairs.contrasts.map(subtraction).join(", ")}. Marked: what differs, or the place that is filled.`;
     place.append(made("div", { class: "tools" }, made("label", {}, "search texts", search), ...labels), made("p", { class: "soft" }, unit), status, list, made("div", { class: "tools more" }, more));
     return (/** @type {URLSearchParams} */ link) => {
       search.value = link.get("search") || "";

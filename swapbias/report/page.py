@@ -175,8 +175,9 @@ def chart_of(name: str, caption: str, placed: Sequence[Placed], columns: Columns
     heads = [unit, "95\N{NO-BREAK SPACE}%\N{NO-BREAK SPACE}interval", *["p"] * bool(name), "n"]
     heads = [title for title, _ in columns.values()] if columns else heads
     keys = [(group, title) for title, group in (columns or {}).values()]
-    sides = " minus ".join(text.sides(placed[0][-1])) if not name and unit == "points" else "what"
-    return Chart(name, caption, tuple(heads), parts, axis, unit, tuple(keys), name.rpartition("by ")[2] or sides)
+    sides = {" minus ".join(text.sides(one)) for *_, one in placed} if not name and unit == "points" else {"what"}
+    first = sides.pop() if len(sides) == 1 else "groups"
+    return Chart(name, caption, tuple(heads), parts, axis, unit, tuple(keys), name.rpartition("by ")[2] or first)
 
 
 def _section(
@@ -277,24 +278,42 @@ def answer_tables(experiment: Experiment, rows: pd.DataFrame | None) -> Iterator
 
 
 def _examples(experiment: Experiment, items: pd.DataFrame) -> list[dict[str, Any]]:
-    """The pairs with the lowest and the highest gap; of notes, which are long, none."""
-    pair = [experiment.group, experiment.reference_group]
-    two = items[items["group"].isin(pair)]
-    if experiment.rates or experiment.measure != "paired_gap" or not {*pair} <= {*two["group"]}:
+    """The pairs with the lowest and the highest gap of any contrast; of notes, which are long, none."""
+    if experiment.rates or experiment.measure != "paired_gap":
         return []
-    scores = two.groupby(["pair_id", "group"], sort=False)["score"].mean().unstack()[pair].dropna()
-    gaps = (scores[pair[0]] - scores[pair[1]]).sort_values(kind="stable")
-    if not len(gaps) or gaps.max() - gaps.min() < 1e-9:  # no pair stands out
+    examples = [example for contrast in experiment.gaps for example in _pair_examples(contrast, items)]
+    examples.sort(key=lambda example: example["gap"])
+    if not examples or examples[-1]["gap"] - examples[0]["gap"] < 1e-9:  # no pair stands out
         return []
-    ends = gaps if len(gaps) <= 2 * EXAMPLES else pd.concat([gaps[:EXAMPLES], gaps[-EXAMPLES:]])
-    texts = two.drop_duplicates(["pair_id", "group"]).set_index(["pair_id", "group"])["text"]
+    ends = examples if len(examples) <= 2 * EXAMPLES else examples[:EXAMPLES] + examples[-EXAMPLES:]
+    levels, gaps = text.form_in(experiment.unit, signed=False), text.form_in(experiment.unit)
     return [
         {
-            "texts": marked([texts[name, one] for one in pair]),
-            "levels": [text.form_in(experiment.unit, signed=False)(scores[one][name]) for one in pair],
-            "gap": text.form_in(experiment.unit)(gap),
+            "texts": marked(example["texts"]),
+            "compared": " minus ".join(text.group_name(experiment, group) for group in example["groups"]),
+            "levels": [levels(score) for score in example["scores"]],
+            "gap": gaps(example["gap"]),
         }
-        for name, gap in ends.items()
+        for example in ends
+    ]
+
+
+def _pair_examples(contrast: Experiment, items: pd.DataFrame) -> list[dict[str, Any]]:
+    """The pairs of two groups: texts and scores of each side, and the gap."""
+    groups = [contrast.group, contrast.reference_group]
+    rows = items[items["group"].isin(groups)]
+    if not {*groups} <= {*rows["group"]}:
+        return []
+    scores = rows.groupby(["pair_id", "group"], sort=False)["score"].mean().unstack()[groups].dropna()
+    texts = rows.drop_duplicates(["pair_id", "group"]).set_index(["pair_id", "group"])["text"]
+    return [
+        {
+            "groups": groups,
+            "texts": [texts[pair, one] for one in groups],
+            "scores": of_pair,
+            "gap": of_pair[0] - of_pair[1],
+        }
+        for pair, of_pair in zip(scores.index, scores.to_numpy().tolist(), strict=True)
     ]
 
 
@@ -357,6 +376,6 @@ def entries(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
     titles = {"model_id": "model", experiment.subset: "set", **{one.column: one.name for one in experiment.slices}}
     return {
         "fields": fields, "titles": [titles.get(name, text.plain(name)) for name in fields], "values": values,
-        "tokens": tokens, "sides": [experiment.group, experiment.reference_group], "entries": list(pairs.values()),
-        "scale": text.form_in(experiment.unit).factor, "unit": experiment.unit,
+        "tokens": tokens, "contrasts": [[one.group, one.reference_group] for one in experiment.gaps],
+        "entries": list(pairs.values()), "scale": text.form_in(experiment.unit).factor, "unit": experiment.unit,
     }  # fmt: skip

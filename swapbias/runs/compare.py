@@ -254,8 +254,9 @@ def _why_unusable(study: str, rows: pd.DataFrame) -> str:
     try:
         for experiment in load_study(study).experiments:
             part = rows[rows["experiment"] == experiment.name]
-            made = findings.gap_units(findings.Context(study, "", experiment, "score"), part) if len(part) else ()
-            if made is None and experiment.measure == "paired_gap":
+            contexts = [findings.Context(study, "", contrast, "score") for contrast in experiment.gaps]
+            units = [findings.gap_units(context, part) for context in contexts if len(part)]
+            if units and units.count(None) == len(units) and experiment.measure == "paired_gap":
                 return "a group is missing"
     except (KeyError, TypeError, ValueError) as error:
         return type(error).__name__

@@ -176,6 +176,57 @@ def test_a_link_opens_the_pairs_that_it_names(browser, report, rows):
     assert browser.run("document.querySelectorAll('.pair').length") == 0
 
 
+NAMES = {"white": "Emily", "black": "Lakisha", "latina": "Maria"}
+THREE = [
+    {"text": f"{name} is late{'.' * number}", "group": group, "pair": str(number)}
+    for number in range(1, 9)
+    for group, name in NAMES.items()
+]
+
+
+def of_names(texts):
+    """Lakisha scores as Emily does, Maria lower by 1 to 8 points."""
+    return [0.5 - 0.01 * text.count(".") * text.startswith("Maria") for text in texts]
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """The page of an audit of three groups, of which the first contrast has no gap."""
+    run = swapbias.audit(of_names, prompts=pd.DataFrame(THREE), reference="white", group="", progress=False)
+    assert list(run.primary["contrast"]) == ["black - white", "latina - white", "all groups"]
+    return run.report(tmp_path_factory.mktemp("several") / "report.html")
+
+
+def test_pairs_that_differ_most_are_of_every_contrast(several):
+    page = several.read_text(encoding="utf-8")
+    table = page.partition("Pairs that differ most")[2].partition("</section>")[0]
+    assert re.search(r"<mark>Maria</mark> is late\.{8}.*?latina minus white.*?\N{MINUS SIGN}8\.0", table, re.S)
+    heads = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', table)
+    assert heads[:5] == ["sentence", "groups", "first", "second", "gap"]
+
+
+def test_the_pair_browser_has_the_gaps_of_every_contrast_and_marks_what_differs(browser, several):
+    place, pair = "prompts.classifier", "document.querySelector('.pair')"
+    texts = f"(name) => [...{pair}.querySelectorAll(name)].map((one) => one.textContent)"
+    browser.open(f"{several}#{place}.pairs?order=largest+gap+first")
+    browser.wait(pair)
+    assert browser.run(f"({texts})('strong')") == ["gap black minus white 0.0", "gap latina minus white \u22128.0"]
+    assert browser.run(f"({texts})('mark')") == list(NAMES.values())
+    browser.open(f"{several}#{place}.pairs?contrast=latina+minus+white&order=highest+gap+first")
+    browser.wait(pair)
+    assert browser.run(f"({texts})('strong')") == ["gap latina minus white \u22121.0"]
+    assert browser.run(f"({texts})('mark')") == ["Emily", "Maria"]
+    browser.open(f"{several}#{place}.pairs?contrast=black+minus+white")
+    browser.wait(pair)
+    assert browser.run(f"({texts})('mark')") == ["Emily", "Lakisha"]
+
+
+def test_a_picture_of_several_contrasts_is_not_named_after_the_first(several):
+    answer = several.read_text(encoding="utf-8").partition('class="answer"')[2].partition("</table>")[0]
+    assert ">groups</th>" in answer
+    assert re.findall(r'scope="row"[^>]*>([^<]*)<', answer) == ["black minus white", "latina minus white"]
+
+
 def test_a_table_is_sorted_by_its_numbers_within_its_parts(browser, report):
     browser.open(report)
     table = f"document.getElementById('{PLACE}.gaps-by-diagnosis').nextElementSibling"
