@@ -87,6 +87,12 @@ class Classifier(Kind):
             return imported("classifier:CallableScorer").load(model, batch_size=request.load.batch_size)
         return imported(self.scorer).load(model, request.load, kind=request.kind)
 
+    def read_as(self, model: Any, reading: str) -> Scorer:
+        sides = getattr(model, "sides", None)
+        if sides is not None and not reading:
+            sides.check_positive()
+        return super().read_as(model, reading)
+
 
 class Regression(Classifier):
     """Text classifiers of transformers whose head gives a raw score; they read experiments that need no label."""
@@ -238,9 +244,8 @@ def _of_transformers(model: Any, tokenizer: Any, name: str | None, kind: str | N
 
 def _encoder_decoder(model: str, names: Sequence[str]) -> str:
     """The sentence that refuses a model that writes one text from another."""
-    what = (
-        f"{model} is an encoder-decoder model ({', '.join(names) or 'no architecture named'}), which is not supported"
-    )
+    head = f" ({names[0]})" if names else ""
+    what = f"{model} is an encoder-decoder model{head}, which is not supported"
     return f"{what}. Serve it and name it with --chat, or audit a masked, causal or classifier model."
 
 

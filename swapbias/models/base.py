@@ -70,8 +70,8 @@ class Scorer(Protocol):
 
     ``identity``: what pins the model down in the manifest. ``expected``: numbers by ``Finding.key`` to compare with;
     None: published ones. ``chunk_rows``: rows scored before they are saved. ``sends_text``: whether texts leave this
-    machine and the user's own services. ``negative_label``: the ``answer`` that means negative sentiment. ``notes``:
-    sentences on the scores, ``truncated`` (answers at the token limit) and ``spent`` (requests so far).
+    machine and the user's own services. ``negative_label``: the ``answer`` that means negative sentiment, or several.
+    ``notes``: sentences on the scores, ``truncated`` (answers at the token limit) and ``spent`` (requests so far).
     """
 
     model_id: str
@@ -81,7 +81,7 @@ class Scorer(Protocol):
     expected: Mapping[tuple[str, ...], Published] | None = None
     chunk_rows: int = 1_024
     sends_text: bool = False
-    negative_label: str | None = "negative"
+    negative_label: str | tuple[str, ...] | None = "negative"
 
     @property
     def notes(self) -> Mapping[str, str]:
@@ -90,6 +90,10 @@ class Scorer(Protocol):
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt, in order; ``on_progress`` is called with how many more prompts are done."""
         ...
+
+    def labelled(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
+        """As ``score``, for those who read labels alone (``answer``)."""
+        return self.score(prompts, on_progress)
 
     def coverage(self, lexicon: Lexicon) -> list[dict[str, Any]]:
         """A row for each word of a lexicon: ``in_vocabulary`` (one token), ``matched`` (as frequent as others)."""
@@ -201,8 +205,12 @@ class LoadOptions:
         choices=("float32", "bfloat16", "float16", "auto"),
     )  # fmt: skip
     batch_size: int = option(64, "Texts per forward pass; a GPU reads more at once.", least=1)
-    positive_label: str | None = option(None, "The classifier's label for positive.")
-    negative_label: str | None = option(None, "The classifier's label for negative.")
+    positive_label: str | Sequence[str] | None = option(
+        None, "The classifier's label for positive, or several with commas between, which are summed."
+    )
+    negative_label: str | Sequence[str] | None = option(
+        None, "The classifier's label for negative, or several with commas between."
+    )
     device_map: str | None = option(None, "auto: spread a large model over GPUs and memory (accelerate).")
     quantization: str | None = option(None, "8bit or 4bit (bitsandbytes); changes results.", choices=("8bit", "4bit"))
     attn_implementation: str | None = option(None, "Attention of transformers: eager, sdpa, flash_attention_2.")

@@ -1,6 +1,7 @@
 """Sentiment systems without transformers: scikit-learn pipelines, Python functions, VADER; and labels of any."""
 
 import importlib
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,54 +10,18 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from swapbias.errors import UsageError, first_line, need
 from swapbias.files import file_sha256
 from swapbias.models import base
 from swapbias.models.base import DerivedScorer, LoadOptions, Progress, Scored, Scorer, not_scored, silent
+from swapbias.models.labels import Sides, find_sides
 from swapbias.models.loading import SKOPS, module_file, refuse_pickle
 from swapbias.studies import Prompt
 
 _ROUNDING = 1e-9  # sums of probabilities may pass 1 by so much
-POSITIVE_NAMES = ("positive", "pos")
+_BINARY = Sides(("negative", "positive"), (1,), (0,))  # of a function that returns one probability
 _NUMBERED = (["0", "1"], ["0.0", "1.0"], ["-1", "1"], ["False", "True"])  # classes of which the second is positive
-
-
-def of_labels(labels: Sequence[str], positive: int, probabilities: NDArray[Any]) -> Scored:
-    """The score of one text from the probabilities of its labels."""
-    if not np.isfinite(probabilities).all():
-        return not_scored(finite=False)
-    order = np.argsort(-probabilities, kind="stable")
-    names = [labels[index] for index in order]
-    return Scored(float(probabilities[positive]), names[0], base.ranked(names, probabilities[order].tolist()))
-
-
-def positive_index(labels: Sequence[str], named: str | None = None) -> int:
-    """Which label means positive sentiment; a UsageError if none is named so (LABEL_0) and the user named none.
-
-    >>> positive_index(["NEGATIVE", "POSITIVE"])
-    1
-    """
-    wanted = (named.lower(),) if named else POSITIVE_NAMES
-    for index, label in enumerate(labels):
-        if label.lower() in wanted:
-            return index
-    missing = f"The model's labels are {list(labels)}: none is {' or '.join(wanted)}"
-    raise UsageError(f"{missing}. Pass -M positive-label with the one that means positive.")
-
-
-def find_negative(labels: Sequence[str], positive: int, named: str | None = None) -> str | None:
-    """Which label means negative sentiment: named so, or the other one of two; None if unknown.
-
-    >>> find_negative(["neg", "neu", "pos"], 2), find_negative(["LABEL_0", "LABEL_1"], 1)
-    ('neg', 'LABEL_0')
-    """
-    if named and named not in labels:
-        raise UsageError(f"The model's labels are {list(labels)}: none is {named}. Correct -M negative-label.")
-    other = [labels[1 - positive]] if len(labels) == 2 else []
-    found = [label for label in labels if label.lower().startswith("neg")]
-    return next(iter([*filter(None, [named]), *found, *other]), None)
 
 
 class NegativeLabelScorer(DerivedScorer):
@@ -73,14 +38,15 @@ class NegativeLabelScorer(DerivedScorer):
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt, with the probability of positive sentiment as a part."""
-        return [
-            replace(
-                one,
-                score=one.score if np.isnan(one.score) else float(one.answer == self.inner.negative_label),
-                parts={"positive_probability": one.score},
-            )
-            for one in self.inner.score(prompts, on_progress)
-        ]
+        return [self._labelled(scored) for scored in self.inner.labelled(prompts, on_progress)]
+
+    def _labelled(self, scored: Scored) -> Scored:
+        parts = {"positive_probability": scored.score}
+        if not scored.answer:
+            return replace(scored, score=math.nan, parts=parts)
+        negative = self.inner.negative_label
+        names = (negative,) if isinstance(negative, str) else negative
+        return replace(scored, score=float(scored.answer in names), parts=parts)
 
 
 class CallableScorer(Scorer):
@@ -97,15 +63,14 @@ class CallableScorer(Scorer):
         batch_size: int = 64,
         identity: Mapping[str, Any] | None = None,
         private: bool = False,
-        labels: Sequence[str] = ("negative", "positive"),
-        positive: int = 1,
+        sides: Sides = _BINARY,
     ) -> None:
-        """Wrap a function: n texts -> n probabilities, or one of each of its ``labels`` (0 to 1).
+        """Wrap a function: n texts -> n probabilities, or one of each label of its ``sides`` (0 to 1).
 
         ``private``: errors of the function are not shown, because they may quote a note.
         """
         self.function, self.model_id, self.batch_size, self.private = function, model_id, batch_size, private
-        self.labels, self.positive = labels, positive
+        self.sides = sides
         self.identity: Mapping[str, Any] = {"kind": self.kind, **(identity or {})}
 
     @classmethod
@@ -142,7 +107,7 @@ class CallableScorer(Scorer):
             if self.private:  # nor is the error to be found behind this one
                 raise ValueError(f"{self.model_id} cannot read texts ({what}). It must take a list.") from None
             raise ValueError(f"{self.model_id} raised {what}: {error}.") from error
-        count, shape = len(texts), (len(texts), len(self.labels))
+        count, shape = len(texts), (len(texts), len(self.sides.labels))
         wanted = f"expected {count} probabilities or shape {shape}, one row per text"
         try:
             found = np.asarray(without_tensors(returned), dtype=np.float64)
@@ -155,7 +120,7 @@ class CallableScorer(Scorer):
             low, high = np.nanmin(found), np.nanmax(found)
             raise ValueError(f"{self.model_id} returned numbers from {low:g} to {high:g}, expected 0 to 1 (or NaN).")
         rows = found if found.ndim == 2 else np.column_stack([1 - found, found])
-        return [of_labels(self.labels, self.positive, row) for row in rows]
+        return [self.sides.scored(row) for row in rows]
 
 
 def without_tensors(returned: Any) -> Any:
@@ -185,20 +150,23 @@ class ProbabilityScorer(CallableScorer):
         options: LoadOptions,
         identity: Mapping[str, Any] | None = None,
     ) -> None:
-        """Wrap a fitted pipeline of texts; raises as ``positive_index``."""
+        """Wrap a fitted pipeline of texts; raises as ``find_sides``."""
         try:
             labels = [str(label) for label in model.classes_]
         except AttributeError as error:
             raise UsageError(f"{model_id} has no classes_: it is not fitted. Fit it on texts first.") from error
-        numbered = options.positive_label is None and labels in _NUMBERED
-        positive = 1 if numbered else positive_index(labels, options.positive_label)
-        self.negative_label = find_negative(labels, positive, options.negative_label)
-        known = {"positive_label": labels[positive]} if identity is None else identity
+        named = options.positive_label
+        if named is None and options.negative_label is None and labels in _NUMBERED:
+            named = labels[1]
+        sides = find_sides(labels, named, options.negative_label)
+        self.negative_label = sides.negative_label
+        known = {"positive_label": sides.positive_label} if identity is None else identity
         predict = getattr(model, "predict_proba", None) or (
             lambda texts: np.asarray(model.predict(texts))[:, None] == model.classes_
         )
-        more: Any = {"private": True, "labels": labels, "positive": positive}
-        super().__init__(predict, model_id=model_id, batch_size=options.batch_size, identity=known, **more)
+        super().__init__(
+            predict, model_id=model_id, batch_size=options.batch_size, identity=known, private=True, sides=sides
+        )
 
     def _scored(self, texts: list[str]) -> list[Scored]:
         return [

@@ -10,8 +10,8 @@ from transformers import AutoModelForSequenceClassification
 from swapbias.errors import UsageError
 from swapbias.models import base, loading
 from swapbias.models.base import LoadOptions, Progress, Scored, Scorer, not_scored, silent
-from swapbias.models.classifier import find_negative, of_labels, positive_index
 from swapbias.models.engine.encoder import Engine, twin
+from swapbias.models.labels import Sides, binary, find_sides
 from swapbias.models.tokens import refuse_unknown_tokens
 from swapbias.studies import Prompt
 
@@ -91,31 +91,35 @@ class TextClassifierScorer(TransformersScorer):
         options, config = settings.get("options") or LoadOptions(), model.config
         self.kind = head_kind(settings["model_id"], config, kind=kind, function=options.function_to_apply)
         super().__init__(model, tokenizer, **settings)
-        self._labels = [str(config.id2label[index]) for index in range(len(config.id2label))]
-        several = config.problem_type == "multi_label_classification" or len(self._labels) == 1
-        self._function = options.function_to_apply or ("sigmoid" if several else "softmax")
-        raw = self.kind == base.REGRESSION
-        if raw:
+        labels = [str(config.id2label[index]) for index in range(len(config.id2label))]
+        are_independent = config.problem_type == "multi_label_classification" or len(labels) == 1
+        self._function = options.function_to_apply or ("sigmoid" if are_independent else "softmax")
+        is_raw = self.kind == base.REGRESSION
+        if is_raw:
             self._function, self.unit = "none", base.RAW
-        elif len(self._labels) == 1:
-            self._labels.append(f"not {self._labels[0]}")
-        unnamed = len(self._labels) == 1 or self._labels == ["LABEL_0", "not LABEL_0"]
-        only = unnamed and options.positive_label is None
-        self._positive = 0 if only else positive_index(self._labels, options.positive_label)
-        self.negative_label = None if raw else find_negative(self._labels, self._positive, options.negative_label)
+        self.sides = _sides(labels, options, is_raw=is_raw)
+        if self.sides.are_summed and self._function != "softmax":
+            gives = f"{self.model_id} gives each label a number of its own, and such numbers have no sum"
+            raise UsageError(f"{gives}. Name one label with -M positive-label, and one with -M negative-label.")
+        self.negative_label = None if is_raw else self.sides.negative_label
         applied = {} if self._function == "softmax" else {"function_to_apply": self._function}
-        self.identity = {**self.identity, "positive_label": self._labels[self._positive], **applied}
+        self.identity = {**self.identity, "positive_label": self.sides.positive_label, **applied}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt; NaN where the text is longer than the model reads or a score is not finite."""
+        self.sides.check_positive()
+        return self.labelled(prompts, on_progress)
+
+    def labelled(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
+        """As ``score``, also where no label is known to be positive: its scores are NaN then."""
         encoded = self.tokenizer([prompt.text for prompt in prompts])["input_ids"] if prompts else []
         results = [not_scored()] * len(prompts)
         for members, found in self.outputs(encoded, self._outputs):
             for index, row in zip(members, found.cpu().numpy(), strict=True):
                 if self.kind == base.REGRESSION and np.isfinite(row).all():
-                    results[index] = Scored(float(row[self._positive]))
+                    results[index] = Scored(float(row[self.sides.positive[0]]))
                 else:
-                    results[index] = of_labels(self._labels, self._positive, row)
+                    results[index] = self.sides.scored(row)
             on_progress(len(members))
         return results
 
@@ -125,7 +129,17 @@ class TextClassifierScorer(TransformersScorer):
         if self._function == "none":
             return logits
         found = logits.sigmoid() if self._function == "sigmoid" else logits.softmax(dim=-1)
-        if len(self._labels) > found.shape[1]:  # one logit: the label, or not
+        if len(self.sides.labels) > found.shape[1]:  # one logit: the label, or not
             found = found.expand(-1, 2).clone()
             found[:, 1] = 1 - found[:, 0]
         return found
+
+
+def _sides(labels: Sequence[str], options: LoadOptions, *, is_raw: bool) -> Sides:
+    """The sides of a head; of a raw score it may be that of one label, whatever it is called."""
+    named, negative = options.positive_label, options.negative_label
+    if len(labels) > 1:
+        return find_sides(labels, named, negative)
+    if is_raw:
+        return find_sides(labels, named or labels[0])
+    return binary(labels[0], named, negative)

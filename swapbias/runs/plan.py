@@ -131,10 +131,15 @@ def settings_of(model: str | None, named: Sequence[str], options: Mapping[str, A
         each = list(value or ()) if many and not isinstance(value, str) else [value]
         if one.metadata.get("place"):
             each = [item and _absolute(item, one.metadata.get("words", ())) for item in each]
-        values[made][one.name] = tuple(each) if many else each[0]
+        values[made][one.name] = tuple(each) if many else _as_tuple(each[0])
     load, *others = (made(**values[made]) for made in classes)
     place = _absolute(model, (models.VADER,)) if model else None
     return Settings(model=place, studies=tuple(named), load=load, options=tuple(others), **more)
+
+
+def _as_tuple(value: Any) -> Any:
+    """Give a tuple in place of a list, as settings keep several values."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _absolute(model: str, words: Sequence[str]) -> str:
