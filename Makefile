@@ -25,7 +25,7 @@ test: $(READY) $(NODE)/.ready
 
 # Corpora and measures as `pip install swapbias` has them, without what audits need: on each other interpreter that is
 # at hand (on the path, by pyenv or by uv; what is not is named, and nothing is fetched for it).
-PYTHONS  ?= 3.12 3.13
+PYTHONS  ?= 3.12 3.13 3.14
 CORE      = tests/measures tests/studies tests/cli/test_without_extras.py swapbias/measures swapbias/studies
 CORE_ENV  = hypothesis pytest pytest-xdist scikit-learn statsmodels
 # Simulations are left out: the same numpy code on every interpreter. What nobody imports is not compiled either.

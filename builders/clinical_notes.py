@@ -19,6 +19,8 @@ from swapbias.notes import (
     in_regime,
     kind_of_folder,
     local_notes,
+    note_tables,
+    stored_rows,
     stream_notes,
     with_genders,
 )
@@ -98,8 +100,15 @@ def _local(folder: Path) -> tuple[Config, ...]:
     if kind == OWN:
         own = _labelled(kind, folder)
         return _configs(kind, own.phenotypes, lambda: own)
-    what, rows = "All notes with the patient's gender", partial(stream_notes, folder)
-    every = Config(kind, what, rows, STREAM_COLUMNS, _CREDENTIALED, split="train", stream=True)
+    every = Config(
+        kind,
+        "All notes with the patient's gender",
+        partial(stream_notes, folder),
+        STREAM_COLUMNS,
+        _CREDENTIALED,
+        split="train",
+        stored=partial(stored_rows, tables=note_tables(folder)),
+    )
     return (every, *_configs(kind, PHENOTYPES, cache(partial(_of_mimic, kind, folder))))
 
 

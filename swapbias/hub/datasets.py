@@ -26,7 +26,7 @@ from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.files import CREDENTIALED, OWNER_FOLDER, atomic_directory
 from swapbias.hub.cards import CARD, TAGS, configs_yaml, dump, rendered, size_category
 from swapbias.hub.client import Hub, Push, PushOptions, Repo, Say, push_repo
-from swapbias.privacy import WARNING, mark, refuse
+from swapbias.privacy import HOW_TO_READ, WARNING, mark, refuse
 from swapbias.studies import (
     PROMPT_COLUMNS,
     PROMPT_MEANINGS,
@@ -64,7 +64,7 @@ class CorpusBuilder(ArrowBasedBuilder):  # type: ignore[misc]
     def _split_generators(self, dl_manager: Any) -> list[SplitGenerator]:
         """Everything that can be wrong with tables is found here: errors of generators are buried by ``datasets``."""
         config = self.corpus_config
-        if config.stream:
+        if config.stored:
             for path in config.upstream:
                 upstream_file(self.corpus.name, path)
             return [SplitGenerator(config.split, gen_kwargs={"rows": None})]
@@ -236,7 +236,7 @@ def _example(config: Config, split: str) -> str:
 def local_card(corpus: Corpus, infos: Infos, *, is_credentialed: bool) -> str:
     """The card of a corpus made from a folder of one's own: without the README, which tells of other rows."""
     rows = "\n".join(f"- `{name}`: {_count(info)} rows" for name, info in infos.items())
-    note = f"{WARNING}\n\n" if is_credentialed else ""
+    note = f"{WARNING}\n\n{HOW_TO_READ}\n\n" if is_credentialed else ""
     return f"{_header(corpus, infos, own=True)}\n{note}# {corpus.name}\n\n{corpus.title.capitalize()}.\n\n{rows}\n"
 
 

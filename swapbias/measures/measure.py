@@ -162,7 +162,17 @@ def module_info(description: str, inputs: str, citation: str) -> dict[str, Any]:
 
 
 class CheckedInputs:
-    """Base of an `evaluate` module, before ``evaluate.Metric``: refuses what the module does not take."""
+    """Base of an `evaluate` module, before ``evaluate.Metric``: refuses what the module does not take.
+
+    Inputs stay in memory where one process computes: those of credentialed notes would else lie below HF_HOME, and
+    stay there after an error.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        """As ``evaluate.Metric``."""
+        super().__init__(*arguments, **options)
+        module: Any = self
+        module.keep_in_memory = module.num_process == 1
 
     def compute(self, *, predictions: Any = None, references: Any = None, **columns: Any) -> Any:
         """As ``evaluate.Metric.compute``; ValueError for a missing column, or an unknown column or option.

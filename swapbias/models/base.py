@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from functools import wraps
 from importlib import import_module
+from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar, cast, get_type_hints
 
@@ -153,14 +154,19 @@ def written(name: str) -> str:
 
 
 def validated(made: type[T]) -> type[T]:
-    """A dataclass of settings whose names, types and ranges are checked: a UsageError of one sentence."""
+    """A dataclass of settings whose names, types and ranges are checked: a UsageError of one sentence.
+
+    Settings that are places take a ``Path`` too, and hold text.
+    """
     hints = get_type_hints(made)
     types: Any = {one.name: (hints[one.name], None) for one in fields(made)}  # type: ignore[arg-type]
     strict = ConfigDict(strict=True, extra="forbid", protected_namespaces=())
     model, build = create_model(made.__name__, __config__=strict, **types), cast(Any, made).__init__
+    places = [one.name for one in fields(made) if one.metadata.get("place")]  # type: ignore[arg-type]
 
     @wraps(build)
     def initialise(self: T, **values: Any) -> None:
+        values |= {name: _as_text(values[name]) for name in places if name in values}
         try:
             checked = model(**values)
         except ValidationError as error:
@@ -171,6 +177,13 @@ def validated(made: type[T]) -> type[T]:
 
     made.__init__ = initialise  # type: ignore[assignment]
     return made
+
+
+def _as_text(place: Any) -> Any:
+    """The text of a path or of those in a tuple; anything else as it is, to be checked."""
+    if isinstance(place, tuple):
+        return tuple(map(_as_text, place))
+    return str(place) if isinstance(place, PathLike) else place
 
 
 def _check_limits(one: Field[Any], value: Any) -> None:

@@ -130,7 +130,7 @@ class TrainSettings:
     """
 
     kind: str = field(metadata={"choices": KINDS})
-    data: str
+    data: str = field(metadata={"place": True})
     vectors: Path | None = None
     encoder: str | None = None
     epochs: int | None = field(default=None, metadata={"least": 1})

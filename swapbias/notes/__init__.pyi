@@ -12,6 +12,7 @@ from .load import (
     kind_of_folder as kind_of_folder,
     load_notes as load_notes,
     local_notes as local_notes,
+    note_tables as note_tables,
     stream_notes as stream_notes,
 )
 from .mimic import STREAM_COLUMNS as STREAM_COLUMNS
@@ -26,3 +27,4 @@ from .rows import (
     Cell as Cell,
     published_sizes as published_sizes,
 )
+from .store import stored_rows as stored_rows

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 
 from swapbias import swapping
@@ -33,8 +34,9 @@ _CELLS = {  # what a cell of own notes may be, lower case, and what an error exp
 }
 
 
-def kind_of_folder(folder: Path) -> str:
+def kind_of_folder(folder: "str | PathLike[str]") -> str:
     """``mimic3``, ``mimic4`` or ``own``, by the names of the files; UsageError: none of them."""
+    folder = Path(folder)
     if folder.is_dir():
         if find_table(folder, "noteevents") and find_table(folder, "patients"):
             return MIMIC3
@@ -51,25 +53,32 @@ def kind_of_folder(folder: Path) -> str:
     )
 
 
-def stream_notes(folder: Path) -> Iterator[dict[str, str]]:
+def stream_notes(folder: "str | PathLike[str]") -> Iterator[dict[str, str]]:
     """Every note of a MIMIC folder, one at a time: memory does not grow with the files.
 
     Keys: note_id, subject_id, hadm_id, note_type, charttime, gender (blank where the patient is not known),
     credentialed (``True``), text. Notes of MIMIC-III that are marked as an error are left out.
     UsageError: no MIMIC folder. ValueError: a missing column, or a file that is no readable CSV.
     """
-    kind = kind_of_folder(folder)
-    if kind == MIMIC3:
-        return (note for note, _ in mimic3_notes(*_tables(folder, "noteevents", "patients")))
-    return mimic4_notes(*_tables(folder, "discharge", "patients"))
+    tables = note_tables(folder)
+    if kind_of_folder(folder) == MIMIC3:
+        return (note for note, _ in mimic3_notes(*tables))
+    return mimic4_notes(*tables)
 
 
-def local_notes(folder: Path, *, seed: int = 0, labelled: bool = True) -> list[dict[str, str]]:
+def note_tables(folder: "str | PathLike[str]") -> list[Path]:
+    """The tables of a MIMIC folder that ``stream_notes`` reads; UsageError: no MIMIC folder."""
+    notes = "noteevents" if kind_of_folder(folder) == MIMIC3 else "discharge"
+    return _tables(Path(folder), notes, "patients")
+
+
+def local_notes(folder: "str | PathLike[str]", *, seed: int = 0, labelled: bool = True) -> list[dict[str, str]]:
     """Labelled note rows of whatever the folder or file holds; of MIMIC for the four phenotypes, split by subject.
 
     Notes of MIMIC-III have the labels of their annotations, those of MIMIC-IV the codes of their admission.
     UsageError: nothing of the kind there, or notes without labels. ValueError: a broken file.
     """
+    folder = Path(folder)
     kind = kind_of_folder(folder)
     if kind == OWN:
         return own_notes(folder, labelled=labelled)

@@ -1,4 +1,5 @@
 from .credentialed import (
+    HOW_TO_READ as HOW_TO_READ,
     WARNING as WARNING,
     for_owner_alone as for_owner_alone,
     is_credentialed as is_credentialed,

@@ -16,6 +16,10 @@ WARNING = (
     "**Credentialed clinical data: this folder and what is made from it must not be published, shared or sent to any "
     "service.**"
 )
+HOW_TO_READ = (
+    "Read the rows with pandas, or with `load_dataset(..., streaming=True)`: without it `datasets` keeps a copy in "
+    "its own cache, which is neither marked nor closed to others."
+)
 _NOTES = ("noteevents", "discharge", "radiology", "discharge_detail", "radiology_detail")
 _TABLES = ("admissions", "patients", "icustays", "diagnoses_icd", "callout", "transfers", "services")
 _MODULES = ("", "note", "hosp", "icu")  # folders that MIMIC-IV comes in

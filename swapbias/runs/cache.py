@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from swapbias import __version__
 from swapbias.errors import UpstreamMissingError, UsageError, library_versions
-from swapbias.files import cache_dir, file_sha256, write_whole
+from swapbias.files import cache_dir, rooms_sha256, write_whole
 from swapbias.models import LoadOptions, Scored, Scorer, model_kinds
 from swapbias.studies import Prompt, corpora, fingerprint, load_corpus, load_lexicon, own_studies
 
@@ -122,11 +122,7 @@ def is_pinned(scorer: Scorer) -> bool:
 @cache
 def code_sha256() -> str:
     """sha256 of the code that scores: what is edited without a new version counts as new."""
-    folder = Path(__file__).parent.parent
-    rooms = ("measures", "models", "studies")  # masses of words are measured, and words and prompts are studies'
-    files = sorted(path for room in rooms for path in (folder / room).rglob("*.py"))
-    named = [f"{path.relative_to(folder).as_posix()} {file_sha256(path)}\n" for path in files]
-    return hashlib.sha256("".join(named).encode()).hexdigest()
+    return rooms_sha256("measures", "models", "studies")  # words are measured, and words and prompts are studies'
 
 
 def _lexicons_sha256(corpus: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from itertools import chain, compress, count
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def settings_of(model: str | None, named: Sequence[str], options: Mapping[str, A
             raise UsageError(f"Unknown option {quoted(name)}.{near}")
         made, one = every[name]
         many = isinstance(one.default, tuple)
-        each = list(value or ()) if many and not isinstance(value, str) else [value]
+        each = list(value or ()) if many and not isinstance(value, str | PathLike) else [value]
         if one.metadata.get("place"):
             each = [item and _absolute(item, one.metadata.get("words", ())) for item in each]
         values[made][one.name] = tuple(each) if many else _as_tuple(each[0])

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,14 +109,14 @@ def metric_path(name: str) -> str:
     return str(files("swapbias.metrics") / name)
 
 
-def local_corpus(name: str, folder: Path) -> Corpus:
+def local_corpus(name: str, folder: "str | PathLike[str]") -> Corpus:
     """The corpus with configs of a folder of the user's (MIMIC, own notes); UsageError: it reads no folder."""
     corpus = load_corpus(name)
     if corpus.local is None:
         able = [one for one in corpora() if load_corpus(one).local]
         raise UsageError(f"{name} reads no folder, expected {' or '.join(able)}. Drop -M data.")
     title = f"{name}, made from a folder of one's own"
-    return replace(corpus, configs=corpus.local(folder), title=title, licence="other")
+    return replace(corpus, configs=corpus.local(Path(folder)), title=title, licence="other")
 
 
 def config_rows(corpus: Corpus | str, config: str, *, download: bool = True) -> Sequence[Row]:
@@ -138,23 +139,34 @@ def published_prompts(rows: Iterable[Mapping[str, Any]]) -> list[Prompt]:
     return as_prompts({**row, "candidates": tuple(Candidate(**one) for one in row["candidates"])} for row in chats)
 
 
-def load_prompts(corpus: str, config: str | None = None, *, data: Path | None = None) -> "Dataset":
-    """A config of a corpus (the first by default) as a ``datasets.Dataset``; with ``data`` of a folder of notes.
+def load_prompts(corpus: str, config: str | None = None, *, data: "str | PathLike[str] | None" = None) -> "Dataset":
+    """Load a config of a corpus, the first by default, as a ``datasets.Dataset``.
+
+    Args:
+        corpus: its name.
+        config: the name of one of its configs.
+        data: a folder or file of clinical notes to make the rows of. All notes of a MIMIC are stored in the cache
+            folder (``SWAPBIAS_CACHE``), readable by your account alone, and read again once they change.
+
+    Raises:
+        UsageError: an unknown name, or no notes there. ValueError: a broken table.
 
     >>> prompts = load_prompts("occupation_sentiment", "sentences")
     >>> prompts.num_rows, prompts[0]["text"], prompts[0]["group"]
     (800, 'He is a doctor.', 'male')
     """
-    from datasets import Dataset
+    from datasets import Dataset, NamedSplit
 
-    leaf = local_corpus(corpus, data) if data else load_corpus(corpus)
+    leaf = load_corpus(corpus) if data is None else local_corpus(corpus, data)
     chosen = leaf.config(config) if config else leaf.configs[0]
-    features = config_features(chosen)
-    if chosen.stream:
-        streamed: Dataset = Dataset.from_generator(lambda: map(chosen.typed, chosen.rows()), features=features)
-        return streamed
+    if chosen.stored:
+        # Not from_generator: it would leave the notes in the cache of datasets, which others may read.
+        stored: Dataset = Dataset.from_file(str(chosen.stored(chosen)), split=NamedSplit(chosen.split))
+        return stored
     rows = [chosen.typed(row) for row in config_rows(leaf, chosen.name)]
-    return Dataset.from_dict({one: [row[one] for row in rows] for one in chosen.published}, features=features)
+    return Dataset.from_dict(
+        {one: [row[one] for row in rows] for one in chosen.published}, features=config_features(chosen)
+    )
 
 
 def config_features(config: Config) -> "Features":

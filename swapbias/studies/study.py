@@ -311,7 +311,8 @@ class Config:
     split: str = "test"
     split_column: str = ""  # where rows say their split
     chats: bool = False  # texts are conversations, and published as ``messages``
-    stream: bool = False  # too large for memory: it is written as it is made
+    # Of rows too many for memory: writes them as Arrow to a file that is the user's alone, and gives that file.
+    stored: Callable[["Config"], Path] | None = None
 
     @property
     def published(self) -> tuple[str, ...]:

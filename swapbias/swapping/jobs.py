@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError, quoted
 from swapbias.files import TEMPORARY, as_csv, is_left_over, json_file, parse_json, whole_file, write_whole
 from swapbias.models import Bar, no_bar, silent
-from swapbias.privacy import why_credentialed, writing
+from swapbias.privacy import HOW_TO_READ, why_credentialed, writing
 from swapbias.studies import shown_names
 from swapbias.swapping.cluster import LOCAL, Engine, Part, Work, Workers, result_of, worker_pool
 from swapbias.swapping.readers import CREDENTIALED, Batches, Source, is_mimic, open_source, why_rows_credentialed
@@ -43,7 +43,10 @@ PART_BYTES = 16 << 20
 BATCH_ROWS = 2000
 _COUNTS = "swapbias"  # key of a part's own counts in its Parquet metadata
 _PLANNED = ".planned"  # folder of rows that wait for a worker
-_WARNING = "\nThese rows come from credentialed data: they must not be published, uploaded or sent to an API.\n"
+_WARNING = f"""
+These rows come from credentialed data: they must not be published, uploaded or sent to an API.
+{HOW_TO_READ}
+"""
 FILE_MODES = (*MODES, "augment", "pairs")
 COUNTED = ("swapbias_replaced", "swapbias_specific")
 DOUBT = "swapbias_doubt"  # with whose="patient", as the next ones

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from transformers import Cache, DynamicLayer, GenerationConfig, LogitsProcessorList
 
+from swapbias.models.engine.cache_names import cache_name, cache_of, generation_cache_name
 from swapbias.models.engine.loglikelihood import cached_rows, continued, same_odds
 from swapbias.models.loading import length_batches
 
@@ -94,7 +95,7 @@ def _read(model: Any, beginning: _Beginning | None) -> Any:
     before, start = _read(model, beginning.parent), len(beginning.parent.ids) if beginning.parent else 0
     ids = torch.tensor([beginning.ids[start:]], device=model.device)
     cache = cached_rows([before], [(0,)], start) if before else None
-    beginning.cache = continued(model.base_model, ids, cache).past_key_values
+    beginning.cache = cache_of(continued(model.base_model, ids, cache))
     return beginning.cache
 
 
@@ -125,9 +126,9 @@ class _Slots(DynamicLayer):  # type: ignore[no-untyped-call]
 
 
 def _batch(
-    model: Any, prompts: Sequence[list[int]], shared: Sequence[_Beginning | None], pad: int, room: int
+    model: Any, prompts: Sequence[list[int]], shared: Sequence[_Beginning | None], pad: int, room: int, name: str
 ) -> dict[str, Any]:
-    """Arguments of a model for prompts after their beginnings: each in slots of its own, padded in front."""
+    """Arguments of a model, ``name`` of the cache: prompts after their beginnings in slots of their own, padded."""
     starts = [len(one.ids) if one else 0 for one in shared]
     width, own = max(starts), max(len(ids) - start for ids, start in zip(prompts, starts, strict=True))
     rows = torch.tensor([
@@ -141,7 +142,7 @@ def _batch(
             _Slots([one and one.layers[layer] for one in caches], first.layers[layer].keys, width, own + room)
             for layer in range(len(first.layers))
         ]
-        batch["past_key_values"] = Cache(layers=layers)
+        batch[name] = Cache(layers=layers)
     return batch
 
 
@@ -156,7 +157,8 @@ def _generate(
             for ids, one, size in zip(prompts, shared, own, strict=True)
         ]
     with torch.inference_mode():
-        batch = _batch(model, prompts, shared, settings.pad_token_id, settings.max_new_tokens)
+        pad, room = settings.pad_token_id, settings.max_new_tokens
+        batch = _batch(model, prompts, shared, pad, room, generation_cache_name())
         weighing = LogitsProcessorList([lambda _, logits: weigh(logits, places)])
         whole = model.generate(**batch, generation_config=settings, logits_processor=weighing)
     return [until(row, settings.eos_token_id or []) for row in whole[:, batch["input_ids"].shape[1] :].tolist()]
@@ -181,7 +183,7 @@ def can_pad(model: Any, ids: list[int], max_new_tokens: int) -> bool:
             windows = [getattr(one, name, None) for one in (model.config, *layers) for name in _WINDOWS]
             if min((one for one in windows if one), default=math.inf) < 2 * length + max_new_tokens:
                 return False  # padding takes room in a window
-            batch = _batch(model, texts, shared, 0, 0)
+            batch = _batch(model, texts, shared, 0, 0, cache_name(model.forward))
             if "position_ids" in inspect.signature(model.forward).parameters:
                 batch["position_ids"] = (batch["attention_mask"].cumsum(dim=1) - 1).clamp(min=0)[:, half:]
             found = model(**{**batch, "input_ids": batch["input_ids"][:, half:]}, return_dict=True).logits[:, -1:]

@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional
 from transformers import DynamicCache
 
+from swapbias.models.engine.cache_names import cache_name, cache_of
 from swapbias.models.loading import length_batches
 
 Text = tuple[list[int], int]  # tokens, and where the end begins whose log-probability is wanted: 1 at least
@@ -68,7 +69,7 @@ def can_share(model: Any, ids: Sequence[int]) -> bool:
     with torch.inference_mode():
         try:
             whole = model(input_ids=one, use_cache=False, return_dict=True).logits[:, half:]
-            begun = model(input_ids=one[:, :half], use_cache=True, return_dict=True).past_key_values
+            begun = cache_of(model(input_ids=one[:, :half], use_cache=True, return_dict=True))
             if any(layer.keys.shape[-2] != half for layer in begun.layers):
                 return False
             rest = continued(model, one[:, half:].expand(2, -1), cached_rows([begun], [(0, 0)], half)).logits
@@ -86,11 +87,12 @@ def same_odds(found: torch.Tensor, expected: torch.Tensor) -> bool:
     return torch.allclose(one, other, rtol=1e-5 if exact else 0.05, atol=1e-4 if exact else 0.5)
 
 
-def continued(model: Any, ids: torch.Tensor, cache: Any, **more: int) -> Any:
+def continued(model: Any, ids: torch.Tensor, cache: Any, **more: Any) -> Any:
     """What a model returns for tokens after those in its cache; nothing is masked, and positions follow."""
     seen = cache.get_seq_length() if cache else 0
     mask = torch.ones(len(ids), seen + ids.shape[1], dtype=torch.long, device=ids.device)
-    return model(input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True, return_dict=True, **more)
+    more[cache_name(model.forward)] = cache
+    return model(input_ids=ids, attention_mask=mask, use_cache=True, return_dict=True, **more)
 
 
 def cached_rows(caches: Sequence[Any], rows: Sequence[Sequence[int]], length: int) -> DynamicCache:
@@ -127,7 +129,7 @@ class _Whole:
         """States of tokens after those of a cache, but for the first ``skipped``, and the cache with them."""
         more = {"logits_to_keep": ids.shape[1] - skipped} if self._keeps and skipped else {}
         out = continued(self._model, ids, cache, **more)
-        return out.logits[:, skipped - ids.shape[1] :], out.past_key_values
+        return out.logits[:, skipped - ids.shape[1] :], cache_of(out)
 
     def chances(self, states: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """Log-probabilities of tokens after some rows of states."""
@@ -161,7 +163,7 @@ class _Pieces:
 
     def read(self, ids: torch.Tensor, cache: Any, skipped: int) -> tuple[torch.Tensor, Any]:
         out = continued(self._body, ids, cache)
-        return out.last_hidden_state[:, skipped:], out.past_key_values
+        return out.last_hidden_state[:, skipped:], cache_of(out)
 
     def chances(self, states: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         sums = torch.cat([self._log_sums(states[at : at + self.due]) for at in range(0, len(states), self.due)])
