@@ -20,6 +20,7 @@ from swapbias.findings.finding import (
     JUDGED,
     LEVEL,
     SPREAD,
+    UNNAMED_FILLS,
     Context,
     Finding,
     unmeasured,
@@ -390,7 +391,7 @@ def _with_primary(found: Iterable[Finding], experiments: Iterable[Experiment]) -
 def _unmeasured(
     found: Sequence[Finding], experiments: Iterable[Experiment], parts: Mapping[str, pd.DataFrame]
 ) -> list[Finding]:
-    """The findings with the verdict of those made of one constant, of all rows or of a slice's value."""
+    """Mark the findings made of one constant, of all rows or of a slice's value, and those of names not found."""
     constant: set[tuple[str, str]] = set()
     for experiment in experiments:
         column = next((one.column for one in experiment.slices if one.name == experiment.primary_slice), "")
@@ -401,7 +402,14 @@ def _unmeasured(
         gap = one.score == "score" and (one.primary or MEASURES[one.measure].gap_span)
         return bool(gap and {(one.experiment, ""), (one.experiment, one.slice_value)} & constant)
 
-    return [unmeasured(one) if lost(one) else one for one in found]
+    unnamed = {experiment.name for experiment in experiments if experiment.unnamed_fills}
+    marked = [unmeasured(one) if lost(one) else one for one in found]
+    return [
+        unmeasured(one, UNNAMED_FILLS)
+        if one.experiment in unnamed and (one.primary or MEASURES[one.measure].gap_span)
+        else one
+        for one in marked
+    ]
 
 
 def _is_constant(experiment: Experiment, rows: pd.DataFrame) -> bool:

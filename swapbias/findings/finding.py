@@ -19,8 +19,10 @@ RARE = 0.1  # rates whose mean lies below it are compared by their ratio
 RATIO_MARGIN = (0.8, 1.25)  # ratios of rates that count as no gap
 LEVEL = 0.05  # of every family of tests
 # Why a finding is not measured: one score for every prompt, equal inputs for both texts of each pair, no score that
-# moves with a strong word in place of the swapped one.
-SAME_SCORE, SAME_INPUT, UNREAD_SWAP = UNMEASURED_REASONS = ("same_score", "same_input", "unread_swap")
+# moves with a strong word in place of the swapped one, names that could not be found in the texts.
+SAME_SCORE, SAME_INPUT, UNREAD_SWAP, UNNAMED_FILLS = UNMEASURED_REASONS = (
+    "same_score", "same_input", "unread_swap", "unnamed_fills",
+)  # fmt: skip
 AS_PUBLISHED = "as published"  # the view of the paper's own statistic
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = VERDICTS = (
     "gap", "gap within the margin", "gap, not robust", "no gap", "undecided", "not measured", "too few levels",

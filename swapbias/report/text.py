@@ -62,6 +62,7 @@ _REASONS = {
     findings.SAME_SCORE: "every prompt has the same score",
     findings.SAME_INPUT: "the model reads the same input for both texts of each pair",
     findings.UNREAD_SWAP: "the model does not seem to read the swapped words",
+    findings.UNNAMED_FILLS: "the names or words that the texts swap could not be found; add a column name",
     "mostly_unscored": "more than half could not be scored",
     "other_sign_in_wordings": "too few rewordings have the same sign",
     "missing_scores": "missing scores could change it",
@@ -133,6 +134,8 @@ def _sentence(finding: Finding) -> str:
     one, model, (first, second) = finding.estimate, shown(finding.model_id), sides(finding)
     if word(finding) == "Not measured" and finding.measure == DIFFERENCE:
         return f"{first} could not be compared with {second}"
+    if finding.reason == findings.UNNAMED_FILLS:
+        return "the names or words that these texts swap could not be found. Add a column name"
     if finding.verdict == UNMEASURED:
         return f"{model} {_UNMEASURED_CLAIMS.get(finding.reason, _NOTHING_SCORED)}"
     if math.isnan(one.value):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import partial
 from importlib.resources import files as resources
-from itertools import chain, count, islice, product, takewhile
+from itertools import chain, count, islice, product
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
@@ -30,6 +30,7 @@ from swapbias.errors import StudyError, UsageError, quoted
 from swapbias.files import LOCK, locked, write_whole
 from swapbias.measures import REFUSED, UNREADABLE, named_group
 from swapbias.studies.catalogue import corpora, load_study, register
+from swapbias.studies.fills import FILLS, UNNAMED, Fills, fills_of
 from swapbias.studies.study import (
     MASK,
     MESSAGES,
@@ -107,13 +108,7 @@ _SPREADS: Mapping[str, Mapping[str, float]] = {
     "masked": {"template": 0.042, "words": 0.042, "condition": 0.115, "pair_id": 0.13, "": 0.035},
     "classifier": {"template": 0.125, "words": 0.125, "condition": 0.048, "pair_id": 0.19, "": 0.136},
 }
-GROUP_FILL, REFERENCE_FILL, FILL_PAIR = FILLS = ("group_fill", "reference_fill", "fill_pair")
 _BESIDE = {"counted", "wording", "where", "unit", "masked", *FILLS}  # columns that are none of a row's own
-_PRONOUNS = frozenset((
-    "he", "she", "they", "him", "her", "them", "his", "hers", "their", "theirs", "himself", "herself", "themselves",
-    "themself", "it", "its", "itself",
-))  # fmt: skip
-_SAMPLE = 4  # fills that recur, each in texts of its own: fewer are forms of a word (woman, women)
 
 # --- the files of a study -------------------------------------------------------------------------------
 
@@ -144,10 +139,15 @@ def open_study(
     """
     parsed = parse_study(study_files(source, reference=reference, group=group, lexicon=lexicon, name=name))
     named = partial(_with_file_names, source=source, lexicon=lexicon)
-    register(_corpus(parsed, origin, named))
-    for sentence in warnings(parsed):
+    register(corpus := _corpus(parsed, origin, named))
+    for sentence in (*warnings(parsed), *_unnamed(corpus)):
         _log.warning("%s", named(sentence))
     return load_study(parsed.declared.name)
+
+
+def _unnamed(corpus: Corpus) -> list[str]:
+    """Advice where the names in the texts could not be found."""
+    return [UNNAMED] if corpus.study and any(one.unnamed_fills for one in corpus.study.experiments) else []
 
 
 class Check(NamedTuple):
@@ -161,9 +161,11 @@ class Check(NamedTuple):
 def check_study(source: Any, **of_table: Any) -> Check:
     """The faults of a user's own study, and without any, advice on what may bend its numbers; as ``open_study``."""
     parsed = parse_study(study_files(source, **of_table))
-    found = faults(parsed)
-    named = [_with_file_names(one, source, of_table.get("lexicon")) for one in found or warnings(parsed)]
-    return Check(named, [], None) if found else Check([], named, _corpus(parsed))
+    named = partial(_with_file_names, source=source, lexicon=of_table.get("lexicon"))
+    if found := faults(parsed):
+        return Check(list(map(named, found)), [], None)
+    corpus = _corpus(parsed)
+    return Check([], list(map(named, [*warnings(parsed), *_unnamed(corpus)])), corpus)
 
 
 def reopen_study(folder: Path, origin: str) -> None:
@@ -740,86 +742,7 @@ def _unlike_pairs(prompts: pd.DataFrame) -> Iterator[str]:
             yield f"{' and '.join(dict.fromkeys((before, where)))} (pair {shown(pair)})"
 
 
-# --- the words that fill the swapped slot: names are a sample of many, as templates are ----------------
-
-
-class Fills(NamedTuple):
-    """What fills the slot of each pair; a sample: two or more that are named or in one text, or four that recur."""
-
-    words: dict[str, list[str]]  # by group every fill
-    random: dict[str, str]  # columns of fills that are a sample, by what they are called
-    random_of: dict[str, str]  # of several groups the one whose fills a column holds
-    by_pair: pd.DataFrame  # these columns, and ``template`` where texts recur and no column names such templates
-
-
-def fills_of(prompts: pd.DataFrame, groups: Sequence[str], reference: str) -> Fills:
-    """What fills the slots of pairs: their column ``name``, else the words in which texts of a pair differ."""
-    found = Fills({}, {}, {}, pd.DataFrame(index=prompts["pair_id"].unique()))
-    several = len(groups) > 1  # then each group has a column of its own, for a gap of two is not about the others
-    for number, group in enumerate(groups if len(prompts) else (), start=1):
-        pairs, sampled, noun, recur = _fill_pairs(prompts, group, reference)
-        owners = {GROUP_FILL: group, REFERENCE_FILL: reference}
-        found.words.update({owner: list(pairs[side].unique()) for side, owner in owners.items()})
-        if recur and "template" not in found.by_pair:
-            found.by_pair["template"] = pairs["template"]
-        for side in FILLS[:2] if several and sampled == [FILL_PAIR] else sampled:
-            column, owner = f"{side}_{number}" if several and side == GROUP_FILL else side, owners.get(side, "")
-            if column not in found.random:
-                found.by_pair[column] = pairs[side]
-                found.random[column] = f"{noun} for {owner}" if owner else f"pairs of {noun}"
-                found.random_of.update({column: owner} if several else {})
-    return found
-
-
-def _fill_pairs(rows: pd.DataFrame, group: str, reference: str) -> tuple[pd.DataFrame, list[str], str, bool]:
-    """The fills of each pair, which of them are a sample, what they are called, and whether texts are templates."""
-    rows = rows.assign(name=rows.get("name", "")).drop_duplicates(["pair_id", "group"]).set_index("pair_id")
-    sides = [rows.loc[rows["group"] == one, ["text", "name", "template"]] for one in (group, reference)]
-    both = sides[0].merge(sides[1], left_index=True, right_index=True, suffixes=("", "_reference"))
-    pairs = pd.DataFrame(
-        [swapped(one, other) for one, other in zip(both["text"], both["text_reference"], strict=True)],
-        columns=[GROUP_FILL, REFERENCE_FILL, "template"], index=both.index, dtype=object,
-    )  # fmt: skip
-    named = bool((both["name"] != both["name_reference"]).any())  # else the column names something else
-    if named:
-        pairs[GROUP_FILL], pairs[REFERENCE_FILL] = both["name"], both["name_reference"]
-    pairs[FILL_PAIR] = pairs[GROUP_FILL] + " / " + pairs[REFERENCE_FILL]
-    texts, counts = pairs["template"].nunique(), pairs.nunique()
-    recur = any(len(pairs.drop_duplicates([side, "template"])) > texts for side in FILLS[:2])
-    sampled = [
-        side for side in FILLS[:2] if counts[side] > 1 and (named or recur or _SAMPLE <= counts[side] < len(pairs))
-    ]
-    if len(sampled) > 1 and counts[FILL_PAIR] == counts[GROUP_FILL] == counts[REFERENCE_FILL]:
-        sampled = [FILL_PAIR]
-    templates = recur and texts > 1 and both["template"].nunique() < 2
-    return pairs, sampled, "names" if named else "words", templates
-
-
-def swapped(text: str, other: str) -> tuple[str, str, str]:
-    """Where two texts differ: the words of each without pronouns, and the text around them.
-
-    >>> swapped("Mary Ann is late.", "Greg is late.")
-    ('Mary Ann', 'Greg', '_ is late.')
-    """
-    first, second = text.split(), other.split()
-    if len(first) == len(second):
-        pairs = list(zip(first, second, strict=True))
-        fills = zip(*(pair for pair in pairs if pair[0] != pair[1]), strict=True)
-        one, two = map(_fill, list(fills) or ((), ()))
-        return one, two, " ".join(word if word == same else "_" for word, same in pairs)
-    start = _common(first, second)
-    end = _common(first[start:][::-1], second[start:][::-1])
-    fills_at = [_fill(words[start : len(words) - end]) for words in (first, second)]
-    return fills_at[0], fills_at[1], " ".join([*first[:start], "_", *first[len(first) - end :]])
-
-
-def _common(first: Sequence[str], second: Sequence[str]) -> int:
-    return len([*takewhile(lambda two: two[0] == two[1], zip(first, second, strict=False))])
-
-
-def _fill(words: Iterable[str]) -> str:
-    bare = [one.strip(".,;:!?\"'()[]“”‘’").removesuffix("'s").removesuffix("’s") for one in words]
-    return " ".join(dict.fromkeys(one for one in bare if one.casefold() not in _PRONOUNS))
+# --- the corpus ---------------------------------------------------------------------------------------
 
 
 def own_corpus(files: Files, *, origin: str = "") -> Corpus:
@@ -849,7 +772,9 @@ def _corpus(parsed: Parsed, origin: str = "", named: Callable[[str], str] = str)
             continue
         plain = chosen if PROMPTS in parsed.tables else chosen[:0]  # of slots the declaration says what is random
         fills = fills_of(plain, parsed.compared, declared.reference)
-        for group, words in fills.words.items():
+        if fills.unclear:
+            limits[UNNAMED] = None
+        for group, words in fills.words.items() if not fills.unclear else ():
             if len(words) == 1 and words[0]:
                 what = f"Every prompt names {group} as {quoted(words[0])}"
                 limits[f"{what}: other names or words may score otherwise."] = None
@@ -942,7 +867,8 @@ def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.D
         reference_group=declared.reference, levels=(*groups, declared.reference),
         unit=(declared.unit if kind == "classifier" else "") or unit,
         direction=f"above zero {higher}, below zero less; further from zero is worse", scores=tuple(scores),
-        reading=declared.reading if kind == "chat" else "", rubric=rubric, random=random, random_of=fills.random_of,
+        reading=declared.reading if kind == "chat" else "", rubric=rubric, random=random,
+        random_of=fills.random_of, unnamed_fills=fills.unclear,
         spreads={one: spread for one, spread in spreads.items() if spread is not None},
         slices=(Slice("condition", "job"),) if ranks else tuple(_slices(parsed, prompts)), margin=declared.margin,
         factors=factors, rates=("selection",) if ranks else (),

@@ -9,7 +9,6 @@ import pytest
 from swapbias import disaggregate
 from swapbias.findings import TOO_FEW, with_verdicts
 from swapbias.studies import config_rows, open_study
-from swapbias.studies.custom import swapped
 
 WOMEN = ["Emily", "Anne", "Jill", "Laurie", "Sarah", "Meredith"]
 MEN = ["Greg", "Todd", "Neil", "Brett", "Jay", "Brad"]
@@ -28,20 +27,6 @@ def table(*, names=6, prompts=12, shift=0, text="{name} is {prompt} minutes late
 
 def classifier(rows, name="late"):
     return open_study(rows, reference="male", name=name).experiments[0]
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "found"),
-    [
-        ("He left his keys.", "She left her keys.", ("", "", "_ left _ keys.")),
-        ("Call Emily, please.", "Call Greg, please.", ("Emily", "Greg", "Call _ please.")),
-        ("Emily's boss.", "Greg's boss.", ("Emily", "Greg", "_ boss.")),
-        ("It rains.", "It rains.", ("", "", "It rains.")),
-        ("A Black man ran.", "A man ran.", ("Black", "", "A _ man ran.")),
-    ],
-)
-def test_the_fill_is_where_texts_differ_without_pronouns(one, other, found):
-    assert swapped(one, other) == found
 
 
 def test_names_that_are_paired_alike_are_one_factor_and_texts_that_recur_are_templates():

@@ -1,0 +1,251 @@
+"""Tell the slot that is swapped from words that agree with it (articles, endings, pronouns), over all pairs."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import NamedTuple
+
+from swapbias.studies.fill_classes import classes_of
+from swapbias.studies.fill_frames import widened
+from swapbias.studies.text_pairs import ENGLISH, PRONOUNS, SLOT, Difference, bare, elided_start, is_joined
+
+_COMMON = 3  # a word of the slot in a third of its contents or more is an article or a title, not a name
+Words = tuple[str, ...]
+_Label = tuple[str, str]
+
+
+class Labels(NamedTuple):
+    """The fills of pairs."""
+
+    labels: list[tuple[str, str]]  # of each pair the fills of both sides
+    templates: list[str]  # of each pair the text without its fills
+    forms: tuple[int, int]  # of each side the number of different forms of fills
+    unclear: bool  # whether forms could not be told apart
+
+
+class Content(NamedTuple):
+    """What fills one slot of one pair: words of both sides, without pronouns and punctuation."""
+
+    group: Words
+    reference: Words
+
+
+@dataclass
+class _Pair:
+    """A pair while its fill is looked for."""
+
+    difference: Difference
+    contents: list[Content]  # by slot
+    fill_slots: list[int]  # the slots that may hold the fill
+    context: tuple[object, ...] = ()  # what the pairs of one template share
+    is_alone: bool = False  # whether no other pair has its template: then nothing says which of its words is the fill
+
+
+def label_pairs(differences: Sequence[Difference], names: Sequence[tuple[str, str]] | None = None) -> Labels:
+    """Find the fill of both sides of each pair, and the template.
+
+    Args:
+        differences: where the texts of each pair differ.
+        names: the fills of both sides of each pair, where they are known.
+    """
+    pairs = [
+        _Pair(one, [_content(span) for span in one.spans], [*range(len(one.spans))]) for one in widened(differences)
+    ]
+    inflected = not _is_english(differences)
+    _find_slots(pairs, inflected)
+    if names is not None:
+        groups, references = map(set, zip(*names, strict=True))
+        return Labels(list(names), _templates(pairs), (len(groups), len(references)), False)
+    contexts = [pair.context for pair in pairs]
+    group, reference = (
+        classes_of([_phrases(pair, side) for pair in pairs], contexts, inflected=inflected) for side in (0, 1)
+    )
+    labels = list(zip(group.labels, reference.labels, strict=True))
+    unclear = group.unclear or reference.unclear
+    return Labels(labels, _templates(pairs), (group.forms, reference.forms), unclear)
+
+
+def _is_english(differences: Sequence[Difference]) -> bool:
+    """Whether the texts are English: its names have one form, which may be part of another (Ann, Anna)."""
+    count = sum(any(token in ENGLISH for token in pair.frame) for pair in differences)
+    return _COMMON * count >= len(differences)
+
+
+def _find_slots(pairs: Sequence[_Pair], inflected: bool) -> None:
+    """Find the slots and words that may be the fill of each pair, and what the pairs of its template share."""
+    by_frame: dict[Words, list[_Pair]] = defaultdict(list)
+    for pair in pairs:
+        by_frame[pair.difference.frame].append(pair)
+    contexts = _contexts_of_contents(by_frame)
+    for frame, members in by_frame.items():
+        _choose_slots(members, contexts)
+        for pair in members:
+            pair.is_alone = len(members) == 1 and inflected
+            rest = [pair.contents[slot] for slot in range(len(pair.contents)) if slot not in pair.fill_slots]
+            pair.context = (frame, *rest)
+    by_context: dict[tuple[object, ...], list[_Pair]] = defaultdict(list)
+    for pair in pairs:
+        by_context[pair.context].append(pair)
+    for members in by_context.values():
+        if len(members) > 1:
+            _drop_common_words(members)
+    if inflected:
+        _drop_words_of_many([pair for pair in pairs if pair.is_alone])
+
+
+def _content(span: tuple[Words, Words]) -> Content:
+    return Content(*(_fill_words(tokens) for tokens in span))
+
+
+def _fill_words(tokens: Words) -> Words:
+    """The words of a slot; letters of a script without blanks stay together."""
+    words: list[str] = []
+    is_open = False
+    for token in tokens:
+        word = bare(token)
+        if not word or word.casefold() in PRONOUNS:
+            is_open = False
+            continue
+        if is_open and is_joined(word):
+            words[-1] += word
+        else:
+            words.append(word)
+        is_open = is_joined(word)
+    distinct = dict.fromkeys(words)  # of forms of one word the shortest: דנה ודנה
+    return tuple(word for word in distinct if not any(_is_inside(other, word) for other in distinct))
+
+
+def _is_inside(word: str, longer: str) -> bool:
+    return 1 < len(word) < len(longer) and word in longer
+
+
+def _contexts_of_contents(templates: Mapping[Words, Sequence[_Pair]]) -> Counter[tuple[int, Words]]:
+    """In how many templates each content of a slot stands, by side."""
+    seen = {
+        (side, words, frame)
+        for frame, pairs in templates.items()
+        for pair in pairs
+        for content in pair.contents
+        for side, words in enumerate(content)
+        if words
+    }
+    return Counter((side, words) for side, words, _ in seen)
+
+
+def _choose_slots(pairs: Sequence[_Pair], contexts: Mapping[tuple[int, Words], int]) -> None:
+    """Keep the slots of one template that hold the fill: those that vary, do not agree, and recur elsewhere."""
+    slots = _part(pairs[0].fill_slots, lambda slot: any(any(pair.contents[slot]) for pair in pairs))
+    if len(pairs) > 1:
+        slots = _part(slots, lambda slot: len({pair.contents[slot] for pair in pairs}) > 1)
+        slots = _part(slots, lambda slot: not all(_agree(pair.contents[slot]) for pair in pairs))
+    if len(slots) > 1 and len(pairs) > 1:
+        slots = _part(slots, lambda slot: any(
+            contexts[side, words] > 1 for pair in pairs for side, words in enumerate(pair.contents[slot])
+        ))  # fmt: skip
+    for pair in pairs:
+        pair.fill_slots = slots
+
+
+def _part(slots: list[int], holds: Callable[[int], bool]) -> list[int]:
+    """The slots of which something holds; all where it holds of none."""
+    return [slot for slot in slots if holds(slot)] or slots
+
+
+def _agree(content: Content) -> bool:
+    """Whether one word of each side has the same stem, as ``cansada`` and ``cansado``."""
+    if len(content.group) != 1 or len(content.reference) != 1:
+        return content.group == content.reference
+    first, second = (side[0].casefold() for side in content)
+    longest = max(len(first), len(second))
+    return 2 * max(_shared_start(first, second), _shared_start(first[::-1], second[::-1])) >= longest
+
+
+def _shared_start(first: str, second: str) -> int:
+    pairs = zip(first, second, strict=False)
+    return sum(1 for _ in takewhile(lambda letters: letters[0] == letters[1], pairs))
+
+
+def _drop_common_words(pairs: Sequence[_Pair]) -> None:
+    """Take articles and the like out of the slots of one template: words that many of its contents share."""
+    for slot in pairs[0].fill_slots:
+        kept: list[list[Words]] = []
+        for side in (0, 1):
+            contents = {pair.contents[slot][side] for pair in pairs}
+            counts = Counter(word.casefold() for words in contents for word in words)
+            common = {word for word, count in counts.items() if count > 1 and _COMMON * count >= len(contents)}
+            kept.append([
+                tuple(word for word in pair.contents[slot][side] if word.casefold() not in common)
+                or pair.contents[slot][side]
+                for pair in pairs
+            ])  # fmt: skip
+        for pair, group, reference in zip(pairs, *kept, strict=True):
+            pair.contents[slot] = Content(group, reference)
+
+
+def _drop_words_of_many(pairs: Sequence[_Pair]) -> None:
+    """Take out of pairs that are alone in their templates the words that many of them share."""
+    for side in (0, 1):
+        words = [_words_of(pair, side) for pair in pairs]
+        counts = Counter(word for parts in words for word in parts)
+        common = {word for word, count in counts.items() if _COMMON * count >= len(pairs)}
+        for pair, parts in zip(pairs, words, strict=True):
+            if parts <= common:
+                continue
+            for slot in pair.fill_slots:
+                sides = list(pair.contents[slot])
+                sides[side] = tuple(word for word in sides[side] if word.casefold() not in common)
+                pair.contents[slot] = Content(*sides)
+
+
+def _words_of(pair: _Pair, side: int) -> set[str]:
+    """The words of one side that may be the fill, in lower case."""
+    return {word.casefold() for slot in pair.fill_slots for word in pair.contents[slot][side]}
+
+
+def _phrases(pair: _Pair, side: int) -> tuple[str, ...]:
+    """What may be the fill of a pair: what a slot holds, or every word where no other pair has its template."""
+    contents = [pair.contents[slot][side] for slot in pair.fill_slots]
+    words = [word for words in contents for word in words]
+    if pair.is_alone:
+        return tuple(dict.fromkeys(words)) or ("",)
+    return tuple(dict.fromkeys(filter(None, map(" ".join, contents)))) or ("",)
+
+
+# --- templates ----------------------------------------------------------------------------------------
+
+
+def _templates(pairs: Sequence[_Pair]) -> list[str]:
+    """Of each pair the text without its fills: equal for all pairs of a template."""
+    elided = _elided(pairs)
+    return [_template(pair, elided) for pair in pairs]
+
+
+def _template(pair: _Pair, elided: set[str]) -> str:
+    """The frame of a pair with what other slots hold, and without a word before the fill that may be elided."""
+    kept: list[str] = []
+    slot = -1
+    for token in pair.difference.frame:
+        if token != SLOT:
+            kept.append(token)
+            continue
+        slot += 1
+        if slot not in pair.fill_slots:
+            kept.append("|".join(" ".join(words) for words in pair.contents[slot]))
+            continue
+        if kept and _shortened(kept[-1]) in elided:
+            kept.pop()
+        if not kept or kept[-1] != SLOT:
+            kept.append(SLOT)
+    return " ".join(kept)
+
+
+def _shortened(word: str) -> str:
+    """A word without its last letter, as it stands before a vowel: ``d`` for ``de``."""
+    return word[:-1].casefold()
+
+
+def _elided(pairs: Iterable[_Pair]) -> set[str]:
+    """What stands before an apostrophe in fills: ``d`` of ``d'Anne``."""
+    spans = (pair.difference.spans[slot] for pair in pairs for slot in pair.fill_slots)
+    return {elided_start(token) for span in spans for tokens in span for token in tokens} - {""}

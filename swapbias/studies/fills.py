@@ -1,0 +1,95 @@
+"""Find the words that fill the swapped slot of pairs: names are a sample of many, as templates are."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from swapbias.studies.fill_slots import label_pairs
+from swapbias.studies.text_pairs import FEWEST_FILLS, difference
+
+UNNAMED = (
+    "The names or words that these texts swap could not be found, so there is no verdict. "
+    "Add a column name that says which one each row has."
+)
+GROUP_FILL, REFERENCE_FILL, FILL_PAIR = FILLS = ("group_fill", "reference_fill", "fill_pair")
+
+
+class Fills(NamedTuple):
+    """What fills the slot of each pair; a sample: two or more that are named or in one text, or four that recur."""
+
+    words: dict[str, list[str]]  # by group every fill
+    random: dict[str, str]  # columns of fills that are a sample, by what they are called
+    random_of: dict[str, str]  # of several groups the one whose fills a column holds
+    by_pair: pd.DataFrame  # these columns, and ``template`` where texts recur and no column names such templates
+    unclear: bool = False  # whether fills may recur in forms that could not be told apart
+
+
+class FilledPairs(NamedTuple):
+    """The fills of the pairs of two groups."""
+
+    pairs: pd.DataFrame  # by pair_id the columns of ``FILLS`` and ``template``
+    sampled: list[str]  # those of the columns that are a sample
+    noun: str  # what fills are called
+    are_templates: bool  # whether texts recur with several fills
+    unclear: bool
+
+
+def fills_of(prompts: pd.DataFrame, groups: Sequence[str], reference: str) -> Fills:
+    """Find what fills the slots of pairs: their column ``name``, else what recurs over texts where pairs differ.
+
+    Args:
+        prompts: rows with ``pair_id``, ``group``, ``text`` and ``template``, perhaps with ``name``.
+        groups: those that are compared with ``reference``.
+        reference: the group that is subtracted.
+    """
+    words: dict[str, list[str]] = {}
+    random: dict[str, str] = {}
+    random_of: dict[str, str] = {}
+    by_pair = pd.DataFrame(index=prompts["pair_id"].unique())
+    unclear = False
+    several = len(groups) > 1  # then each group has a column of its own, for a gap of two is not about the others
+    for number, group in enumerate(groups if len(prompts) else (), start=1):
+        filled = filled_pairs(prompts, group, reference)
+        unclear = unclear or filled.unclear
+        owners = {GROUP_FILL: group, REFERENCE_FILL: reference}
+        words.update({owner: list(filled.pairs[side].unique()) for side, owner in owners.items()})
+        if filled.are_templates and "template" not in by_pair:
+            by_pair["template"] = filled.pairs["template"]
+        for side in FILLS[:2] if several and filled.sampled == [FILL_PAIR] else filled.sampled:
+            column = f"{side}_{number}" if several and side == GROUP_FILL else side
+            owner = owners.get(side, "")
+            if column in random:
+                continue
+            by_pair[column] = filled.pairs[side]
+            random[column] = f"{filled.noun} for {owner}" if owner else f"pairs of {filled.noun}"
+            if several:
+                random_of[column] = owner
+    if unclear:  # all fills are one, of which no interval can be made
+        by_pair = by_pair.assign(**dict.fromkeys(random, ""))
+    return Fills(words, random, random_of, by_pair, unclear)
+
+
+def filled_pairs(rows: pd.DataFrame, group: str, reference: str) -> FilledPairs:
+    """Find the fills of each pair of two groups, and which of them are a sample."""
+    rows = rows.assign(name=rows.get("name", "")).drop_duplicates(["pair_id", "group"]).set_index("pair_id")
+    sides = [rows.loc[rows["group"] == side, ["text", "name", "template"]] for side in (group, reference)]
+    both = sides[0].merge(sides[1], left_index=True, right_index=True, suffixes=("", "_reference"))
+    named = bool((both["name"] != both["name_reference"]).any())  # else the column names something else
+    slots = [difference(*texts) for texts in zip(both["text"], both["text_reference"], strict=True)]
+    known = list(zip(both["name"], both["name_reference"], strict=True)) if named else None
+    found = label_pairs(slots, known)
+    pairs = pd.DataFrame(found.labels, columns=list(FILLS[:2]), index=both.index, dtype=object)
+    pairs["template"] = found.templates
+    pairs[FILL_PAIR] = pairs[GROUP_FILL] + " / " + pairs[REFERENCE_FILL]
+    texts, counts = pairs["template"].nunique(), pairs.nunique()
+    recur = any(len(pairs.drop_duplicates([side, "template"])) > texts for side in FILLS[:2])
+    sampled = [
+        side for side, forms in zip(FILLS[:2], found.forms, strict=True)
+        if found.unclear
+        or (counts[side] > 1 and (named or recur or (forms >= FEWEST_FILLS and counts[side] < len(pairs))))
+    ]  # fmt: skip
+    if len(sampled) > 1 and counts[FILL_PAIR] == counts[GROUP_FILL] == counts[REFERENCE_FILL]:
+        sampled = [FILL_PAIR]
+    are_templates = recur and texts > 1 and both["template"].nunique() < 2
+    return FilledPairs(pairs, sampled, "names" if named else "words", are_templates, found.unclear)
