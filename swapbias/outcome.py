@@ -131,8 +131,8 @@ def audit(
 class Audit:
     """A finished audit.
 
-    >>> def even(texts):  # by the last word, which is the same for both groups
-    ...     return [0.5 + len(text.split()[-1]) / 100 for text in texts]
+    >>> def even(texts):  # by the number of words, which is the same for both groups
+    ...     return [len(text.split()) / 10 for text in texts]
     >>> run = audit(even, "occupation_sentiment:sentences", progress=False)
     >>> run.assert_below(0.05)  # 400 pairs that score alike leave no room for a gap of .05
     >>> print(run)  # doctest: +ELLIPSIS

@@ -15,12 +15,18 @@ from swapbias.findings.finding import (
     ALL,
     ALL_GAPS,
     AS_PUBLISHED,
+    CONTROL,
+    CONTROL_UNKNOWN,
+    CONTROL_UNMOVED,
     DIFFERENCE,
     EFFECTS,
     JUDGED,
     LEVEL,
+    NO_CONTROL,
+    SAME_SCORE,
     SPREAD,
     UNNAMED_FILLS,
+    UNREAD_SWAP,
     Context,
     Finding,
     unmeasured,
@@ -393,31 +399,47 @@ def _unmeasured(
 ) -> list[Finding]:
     """Mark the findings made of one constant, of all rows or of a slice's value, and those of names not found."""
     constant: set[tuple[str, str]] = set()
+    reasons: dict[str, str] = {}
     for experiment in experiments:
+        reasons[experiment.name] = _unread_swap(parts[experiment.name])
         column = next((one.column for one in experiment.slices if one.name == experiment.primary_slice), "")
         sliced = [("", parts[experiment.name]), *(_parts(parts[experiment.name], column) if column else ())]
         constant |= {(experiment.name, value) for value, part in sliced if _is_constant(experiment, part)}
 
-    def lost(one: Finding) -> bool:
-        gap = one.score == "score" and (one.primary or MEASURES[one.measure].gap_span)
-        return bool(gap and {(one.experiment, ""), (one.experiment, one.slice_value)} & constant)
-
     unnamed = {experiment.name for experiment in experiments if experiment.unnamed_fills}
-    marked = [unmeasured(one) if lost(one) else one for one in found]
-    return [
-        unmeasured(one, UNNAMED_FILLS)
-        if one.experiment in unnamed and (one.primary or MEASURES[one.measure].gap_span)
-        else one
-        for one in marked
-    ]
+
+    def reason(finding: Finding) -> str:
+        if not (finding.primary or MEASURES[finding.measure].gap_span):
+            return ""
+        places = {(finding.experiment, ""), (finding.experiment, finding.slice_value)}
+        if finding.score == "score" and places & constant:
+            return SAME_SCORE
+        if finding.score == "score" and reasons[finding.experiment]:
+            return reasons[finding.experiment]
+        return UNNAMED_FILLS if finding.experiment in unnamed else ""
+
+    return [unmeasured(finding, why) if (why := reason(finding)) else finding for finding in found]
+
+
+def _unread_swap(rows: pd.DataFrame) -> str:
+    """Return why equal scores of a black box say nothing, by its positive control; blank where they say something."""
+    outcomes = set(rows[CONTROL]) if CONTROL in rows else set()
+    if CONTROL_UNMOVED in outcomes:
+        return UNREAD_SWAP
+    return NO_CONTROL if CONTROL_UNKNOWN in outcomes else ""
 
 
 def _is_constant(experiment: Experiment, rows: pd.DataFrame) -> bool:
     """Whether a model scores every prompt the same; not of right answers, of which all may be right."""
     scores = rows.loc[rows["group"] != PLACEBO, "score"].dropna().to_numpy(dtype=np.float64)
-    if not len(scores) or ANSWERS in experiment.rates or experiment.unit in _OF_RIGHT_ANSWERS:
+    if not len(scores) or scores_right_answers(experiment):
         return False
     return bool(np.ptp(scores) <= _CONSTANT * np.abs(scores).max())
+
+
+def scores_right_answers(experiment: Experiment) -> bool:
+    """Return whether a score says if an answer is right: then equal scores may be those of a model without error."""
+    return ANSWERS in experiment.rates or experiment.unit in _OF_RIGHT_ANSWERS
 
 
 def _disagreeing(found: Sequence[Finding]) -> list[Finding]:
@@ -490,7 +512,7 @@ def compare(
             }
             first = reference if reference in rows else next(iter(rows), "")
             pairs = [(first, one) for one in rows if one != first]
-            constant = {model for model, part in rows.items() if _is_constant(experiment, part)}
+            constant = {model for model, part in rows.items() if _is_constant(experiment, part) or _unread_swap(part)}
             for pair in pairs:
                 context = Context(name, " - ".join(pair), experiment, CHANGE)
                 made = _differences(context, rows[pair[0]], rows[pair[1]], brief=len(pairs) > MOST_DETAILED)

@@ -19,10 +19,13 @@ RARE = 0.1  # rates whose mean lies below it are compared by their ratio
 RATIO_MARGIN = (0.8, 1.25)  # ratios of rates that count as no gap
 LEVEL = 0.05  # of every family of tests
 # Why a finding is not measured: one score for every prompt, equal inputs for both texts of each pair, no score that
-# moves with a strong word in place of the swapped one, names that could not be found in the texts.
-SAME_SCORE, SAME_INPUT, UNREAD_SWAP, UNNAMED_FILLS = UNMEASURED_REASONS = (
-    "same_score", "same_input", "unread_swap", "unnamed_fills",
+# moves with strong words in place of the swapped ones, or nobody could ask whether one does, names that could not be
+# found in the texts.
+SAME_SCORE, SAME_INPUT, UNREAD_SWAP, NO_CONTROL, UNNAMED_FILLS = UNMEASURED_REASONS = (
+    "same_score", "same_input", "unread_swap", "no_control", "unnamed_fills",
 )  # fmt: skip
+CONTROL = "positive_control"  # column of scored rows: blank, or the outcome of the positive control
+CONTROL_MOVED, CONTROL_UNMOVED, CONTROL_UNKNOWN = ("moved", "unmoved", "unknown")
 AS_PUBLISHED = "as published"  # the view of the paper's own statistic
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = VERDICTS = (
     "gap", "gap within the margin", "gap, not robust", "no gap", "undecided", "not measured", "too few levels",

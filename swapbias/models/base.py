@@ -71,8 +71,10 @@ class Scorer(Protocol):
 
     ``identity``: what pins the model down in the manifest. ``expected``: numbers by ``Finding.key`` to compare with;
     None: published ones. ``chunk_rows``: rows scored before they are saved. ``sends_text``: whether texts leave this
-    machine and the user's own services. ``negative_label``: the ``answer`` that means negative sentiment, or several.
-    ``notes``: sentences on the scores, ``truncated`` (answers at the token limit) and ``spent`` (requests so far).
+    machine and the user's own services. ``opaque``: nothing shows what of a text it reads, as of a function or a
+    service, so that an audit asks it about strong words where no pair moves. ``negative_label``: the ``answer`` that
+    means negative sentiment, or several. ``notes``: sentences on the scores, ``truncated`` (answers at the token
+    limit) and ``spent`` (requests so far).
     """
 
     model_id: str
@@ -82,6 +84,7 @@ class Scorer(Protocol):
     expected: Mapping[tuple[str, ...], Published] | None = None
     chunk_rows: int = 1_024
     sends_text: bool = False
+    opaque: bool = False
     negative_label: str | tuple[str, ...] | None = "negative"
 
     @property
@@ -115,6 +118,7 @@ class DerivedScorer(Scorer):
     def __init__(self, inner: Any, **settings: Any) -> None:
         self.inner, self.model_id = inner, inner.model_id
         self.identity = {**inner.identity, **settings}
+        self.opaque = inner.opaque
 
     @property
     def notes(self) -> Mapping[str, str]:

@@ -54,6 +54,7 @@ class CallableScorer(Scorer):
 
     kind = "classifier"
     unit = "probability of positive sentiment"
+    opaque = True
 
     def __init__(
         self,

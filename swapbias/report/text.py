@@ -63,6 +63,7 @@ _REASONS = {
     findings.SAME_INPUT: "the model reads the same input for both texts of each pair",
     findings.UNREAD_SWAP: "the model does not seem to read the swapped words",
     findings.UNNAMED_FILLS: "the names or words that the texts swap could not be found; add a column name",
+    findings.NO_CONTROL: "no pair moves, and the model could not be asked whether it reads the swapped words",
     "mostly_unscored": "more than half could not be scored",
     "other_sign_in_wordings": "too few rewordings have the same sign",
     "missing_scores": "missing scores could change it",
@@ -78,6 +79,9 @@ _UNMEASURED_CLAIMS = {
     findings.SAME_SCORE: "gives every prompt the same score",
     findings.SAME_INPUT: "reads the same input for both texts of each pair",
     findings.UNREAD_SWAP: "does not seem to read the swapped words. Strong words in their place move no score either",
+    findings.NO_CONTROL: (
+        "scores all pairs alike, and could not be asked whether it reads the swapped words. Resume or repeat the run"
+    ),
 }
 _CHANGES = {"sign": "other sign without", "lost": "not significant without", "gained": "significant without"}
 

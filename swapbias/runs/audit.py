@@ -23,6 +23,7 @@ from swapbias.runs import plan
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.compare import compare_runs, write_comparison
 from swapbias.runs.plan import Settings
+from swapbias.runs.positive_control import ask_controls
 from swapbias.runs.results import conclude, read_run
 from swapbias.runs.run import MANIFEST, REPORT, SCORES, STUDIES, Run, Scoring, Store, score_part
 from swapbias.runs.scorers import ScoredTask, check_code, check_keys, identities, load_readers
@@ -162,6 +163,7 @@ def _score(
     try:
         with worker_pool(engine, part_scorer, spec, own=lambda: partial(score_part, scoring.every), **how) as pool:
             scoring.score(pool)
+        ask_controls(scoring, settings)
     finally:  # a run that is stopped says it too
         if cache:
             scores.trim()

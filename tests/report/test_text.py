@@ -85,7 +85,8 @@ LOG_ODDS = "mean log-odds of the disapproving antonym"
         (gap(0.0, UNMEASURED, std_error=math.nan, reason="same_input"),
          "Not measured: m reads the same input for both texts of each pair."),
         (gap(0.0, UNMEASURED, std_error=math.nan, reason="unread_swap"),
-         "Not measured: m does not seem to read the swapped words. Strong words in their place move no score either."),
+         "Not measured: m does not seem to read the swapped words. Strong words in their place move no score "
+         "either."),
         (gap(math.nan, UNDECIDED), "Not measured: m could not score what the question needs."),
         (gap(0.0001, SMALL, width=0.0),
          f"Gap: m prefers women's words by less than 0.1 points (95 % interval 0.0 to 0.0). {LESS}"),

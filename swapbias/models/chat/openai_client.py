@@ -296,6 +296,7 @@ class ChatScorer(AnsweringScorer):
             "answer": {"type": "string", "enum": names_of(prompt)}
         }
         self.sends_text = not self.options.declared
+        self.opaque = True
         service = {"host": self.options.host, "provider": self.options.provider or ""}
         self.identity: Mapping[str, Any] = {"kind": self.kind, **service, **settings(self.options)}
 
