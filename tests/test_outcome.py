@@ -34,10 +34,10 @@ def audit(model, studies=CONTROL, **more):
 
 
 def even(texts):
-    """No gap in any pair, and another score for every third pair: one score for all would not be measured."""
+    """No gap in any pair, another score for every third pair, and a higher one for any other text."""
     pairs = {row["text"]: row["pair_id"] for row in config_rows("occupation_sentiment", "control")}
     places = {pair: place for place, pair in enumerate(dict.fromkeys(pairs.values()))}
-    return [0.5 + 0.01 * (places[pairs[text]] % 3 == 0) for text in texts]
+    return [0.5 + 0.01 * (places[pairs[text]] % 3 == 0) if text in pairs else 0.9 for text in texts]
 
 
 @pytest.fixture(scope="module")
