@@ -112,6 +112,18 @@ FAMILIES = {  # tokenizer, names of the config and of the head, sizes
 }
 
 
+def word_level(words):
+    """A tokenizer that knows these words, each its place, and calls the first one unknown."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(WordLevel({word: place for place, word in enumerate(words)}, unk_token=words[0]))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token=words[0])
+
+
 def _model(family, size):
     import transformers
 

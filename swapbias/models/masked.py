@@ -17,6 +17,7 @@ from swapbias.measures import Floats, mass_by_label
 from swapbias.models.base import DerivedScorer, Progress, Scored, not_scored, ranked, silent
 from swapbias.models.tokens import output_rows
 from swapbias.models.transformers_scorer import TransformersScorer
+from swapbias.models.vocabulary import LabelledTokens, Vocabulary
 from swapbias.studies import MASK, Lexicon, Prompt, load_lexicon
 
 TOP_K = 100  # likeliest tokens that can count (Lin et al. 2022)
@@ -52,12 +53,9 @@ class MaskedScorer(TransformersScorer):
             raise ValueError(f"Model {model_id!r} has no mask token. Use a masked language model.")
         super().__init__(model, tokenizer, model_id=model_id, **settings)
         self.identity = {**self.identity, "top_k": TOP_K, "threshold": THRESHOLD}
-        rows = output_rows(model)
-        known = tokenizer.batch_decode([[token] for token in range(min(rows, len(tokenizer)))])
-        self.raw = [*known, *[""] * (rows - len(known))]  # with a leading space, where there is one
-        self.words = [token.strip() for token in self.raw]
-        self.uncased = all(tokenizer.encode(one) == tokenizer.encode(one.lower()) for one in ("Mary", "JOHN"))
-        self._lexicons: dict[str, tuple[list[str], NDArray[np.intp], NDArray[np.bool_]]] = {}
+        self.vocabulary = Vocabulary(tokenizer, output_rows(model))
+        self.words = self.vocabulary.words
+        self._lexicons: dict[str, tuple[LabelledTokens, NDArray[np.bool_]]] = {}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt; each text runs once however many rows it is in."""
@@ -98,14 +96,12 @@ class MaskedScorer(TransformersScorer):
 
     def coverage(self, lexicon: Lexicon, *, matched: bool = True) -> list[dict[str, Any]]:
         """Which words of a lexicon are single tokens of this vocabulary, and which of them have a match there."""
-        tokens = np.flatnonzero(self._tokens_of(lexicon)[2]) if matched else ()
-        matches = {self.words[token].lower() for token in tokens}
-        exact, folded = set(self.words), {word.lower() for word in self.words}
+        tokens, is_matched = self._tokens_of(lexicon)
         rows = []
         for word, label in lexicon.entries():
-            seen = word.lower() in folded if word in lexicon.words or self.uncased else word in exact
+            own = tokens.of_word[word]
             row = {"model_id": self.model_id, "lexicon": lexicon.name, "word": word, "label": label}
-            rows.append({**row, "in_vocabulary": seen, "matched": seen and word.lower() in matches})
+            rows.append({**row, "in_vocabulary": bool(own), "matched": matched and bool(is_matched[own].any())})
         return rows
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -121,16 +117,16 @@ class MaskedScorer(TransformersScorer):
 
     def labels_of_tokens(self, name: str) -> tuple[list[str], NDArray[np.intp]]:
         """The labels of a lexicon, and the label index of every token."""
-        return self._tokens_of(load_lexicon(name))[:2]
+        tokens = self._tokens_of(load_lexicon(name))[0]
+        return tokens.labels, tokens.of_token
 
-    def _tokens_of(self, lexicon: Lexicon) -> tuple[list[str], NDArray[np.intp], NDArray[np.bool_]]:
-        """The labels of a lexicon, the label index of every token, and whether it is a matched word."""
+    def _tokens_of(self, lexicon: Lexicon) -> tuple[LabelledTokens, NDArray[np.bool_]]:
+        """The tokens of a lexicon's words, and for each token of the vocabulary whether it is a matched word."""
         if lexicon.name not in self._lexicons:
-            labels = sorted({*lexicon.words.values(), *lexicon.proper.values(), lexicon.rest})
-            named = lexicon.labels(self.words, uncased=self.uncased)
-            of_token = np.array([labels.index(one) for one in named], dtype=np.intp)
-            is_matched = matched_words([word.lower() for word in self.words], of_token, labels.index(lexicon.rest))
-            self._lexicons[lexicon.name] = labels, of_token, is_matched
+            tokens = self.vocabulary.label(lexicon)
+            words = [word.lower() for word in self.words]
+            is_matched = matched_words(words, tokens.of_token, tokens.labels.index(lexicon.rest))
+            self._lexicons[lexicon.name] = tokens, is_matched
         return self._lexicons[lexicon.name]
 
     def _masses(
@@ -163,7 +159,8 @@ class MaskedScorer(TransformersScorer):
         self, lexicon: Lexicon, probabilities: torch.Tensor, top: Floats, tokens: NDArray[np.intp]
     ) -> tuple[Floats, ...]:
         """Score and ``PARTS`` of each text and label, shape (texts, labels)."""
-        labels, of_token, is_matched = self._tokens_of(lexicon)
+        tokens_of_labels, is_matched = self._tokens_of(lexicon)
+        labels, of_token = tokens_of_labels.labels, tokens_of_labels.of_token
         of_matched = np.where(is_matched, of_token, labels.index(lexicon.rest))
         counted, matched = (
             mass_by_label(top, each[tokens], len(labels), threshold=THRESHOLD) for each in (of_token, of_matched)
@@ -300,14 +297,11 @@ class AttitudeScorer(MaskedReading):
 
     def _antonyms(self, name: str) -> list[tuple[int, int]]:
         """Token ids of the pairs whose two words are single tokens, a word's commonest form first."""
-        ids: dict[str, int] = {}
-        for token, raw in enumerate(self.inner.raw):
-            word = raw.strip()
-            if word and (word not in ids or raw.startswith(" ")):  # at this mask words begin with a space
-                ids[word] = token
         words = [word for word, _ in load_lexicon(name).entries()]
+        tokens = self.inner.vocabulary.tokens_of(words)
+        ids = {word: some[0] for word, some in tokens.items() if some}  # at this mask words begin with a space
         pairs = zip(words[::2], words[1::2], strict=True)
-        return [(ids[one], ids[other]) for one, other in pairs if one in ids and other in ids]
+        return [(ids[good], ids[bad]) for good, bad in pairs if good in ids and bad in ids]
 
 
 BEAM = 10  # likeliest tokens followed at each step
@@ -344,7 +338,7 @@ class PhraseScorer(MaskedReading):
     def __init__(self, masked: MaskedScorer) -> None:
         super().__init__(masked, beam=BEAM, steps=len(_SHARES))
         # Tokens that begin a word carry a space in byte-level and SentencePiece vocabularies.
-        self._spaces = any(token.startswith(" ") for token in masked.raw)
+        self._spaces = any(token.startswith(" ") for token in masked.vocabulary.raw)
         self._labels: dict[str, list[str]] = {}  # of each token of the vocabulary, blank for words of no group
         self._known: dict[str, list[tuple[int, float]]] = {}  # identical sequences are computed once, over all chunks
 
@@ -393,7 +387,7 @@ class PhraseScorer(MaskedReading):
 
     def _phrase(self, words: tuple[str, ...], token: int) -> str:
         """The phrase in reading order; a token that continues a word joins it ("school" + "girl")."""
-        raw, word = self.inner.raw[token], self.inner.words[token]
+        raw, word = self.inner.vocabulary.raw[token], self.inner.words[token]
         if len(words) < 2:
             return " ".join((word, *words))
         joined = word.startswith("##") or (self._spaces and not raw.startswith(" "))

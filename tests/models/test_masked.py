@@ -12,6 +12,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, XLNetLMHeadModel
 
 from swapbias.models import load_scorer
 from swapbias.models.masked import BEAM, THRESHOLD, TOP_K, matched_words
+from swapbias.models.vocabulary import Vocabulary
 from swapbias.studies import Prompt, as_prompts, config_rows, load_lexicon
 from tests import tiny
 from tests.scoring import read_as
@@ -118,7 +119,15 @@ def test_matched_mass_has_no_gap_where_a_vocabulary_lost_half_of_the_names_of_on
     hers, his = ([name.lower() for name, group in names.items() if group == kept] for kept in ("female", "male"))
     scorer = load_scorer(str(tiny.save("bert", tmp_path)), kind="masked")
     more = [word for pair in zip(his[:16:2], his[1:16:2], hers, strict=False) for word in pair]
-    scorer.words = [*[f"word{number}" for number in range(20)], "she", "he", *more, *["more"] * 14]
+    words = [
+        *[f"word{number}" for number in range(20)],
+        "she",
+        "he",
+        *more,
+        *[f"more{number}" for number in range(14)],
+    ]
+    scorer.vocabulary = Vocabulary(tiny.word_level(words), len(words))
+    scorer.words = scorer.vocabulary.words
     p = torch.full((1, len(scorer.words)), 1 / 60)
     wanted = [(0, prompt, row) for row, prompt in enumerate(prompts(3))]
     found = {prompt.group: one for prompt, (_, one) in zip(prompts(3), scorer._masses(p, wanted), strict=True)}
@@ -187,7 +196,7 @@ def test_a_text_longer_than_the_model_reads_is_nan_and_an_added_token_keeps_it_u
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     scorer = load_scorer(str(folder))
-    assert scorer.uncased
+    assert scorer.vocabulary.uncased
     assert sum(row["in_vocabulary"] for row in scorer.coverage(words)) == before
 
 

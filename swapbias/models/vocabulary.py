@@ -1,0 +1,164 @@
+"""The vocabulary of a masked language model: which tokens its tokenizer reads a word as."""
+
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swapbias.studies import Lexicon
+
+_PROBES = ("Mary", "JOHN")  # an uncased tokenizer reads them as it reads "mary" and "john"
+_UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")  # scripts, as Unicode names letters
+_CONTINUES = "##"  # with which WordPiece writes a token that continues a word
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledTokens:
+    """The tokens of a lexicon's words.
+
+    Attributes:
+        labels: the labels of the lexicon, in order.
+        of_token: for each token of the vocabulary the place of its label, shape (tokens,).
+        of_word: for each word of the lexicon its tokens; none where it is not one token.
+    """
+
+    labels: list[str]
+    of_token: NDArray[np.intp]
+    of_word: Mapping[str, list[int]]
+
+
+class Vocabulary:
+    """Tokens as text, and the tokens that the tokenizer itself gives for a word, by its own normaliser."""
+
+    def __init__(self, tokenizer: Any, rows: int) -> None:
+        """Decode a vocabulary.
+
+        Args:
+            tokenizer: of the model.
+            rows: tokens that the model gives a probability; those that the tokenizer does not know are blank.
+        """
+        self.tokenizer = tokenizer
+        known = tokenizer.batch_decode([[token] for token in range(min(rows, len(tokenizer)))])
+        self._drops_spaces = not any(text.startswith((" ", _CONTINUES)) for text in known)
+        shown = self._after_another(known) if self._drops_spaces else known
+        self.raw = [*shown, *[""] * (rows - len(shown))]  # with a leading space, where there is one
+        self.words = [text.strip() for text in self.raw]
+        self._special = set(tokenizer.all_special_ids)
+        self.uncased = self._is_uncased()
+
+    def _after_another(self, known: Sequence[str]) -> list[str]:
+        """Texts of tokens behind a word: SentencePiece drops the space of the first token that it decodes."""
+        ids = self.tokenizer("a", add_special_tokens=False)["input_ids"]
+        if not ids:
+            return list(known)
+        before = self.tokenizer.decode(ids)
+        pairs = self.tokenizer.batch_decode(
+            [[*ids, token] for token in range(len(known))], clean_up_tokenization_spaces=False
+        )
+        return [
+            pair.removeprefix(before) if pair.startswith(before) else text
+            for pair, text in zip(pairs, known, strict=True)
+        ]
+
+    def _is_uncased(self) -> bool:
+        """Whether words of any case are read alike; by the vocabulary where it knows no Latin letters."""
+        unknown = self.tokenizer.unk_token_id
+        for probe in _PROBES:
+            cased, folded = (
+                self.tokenizer(text, add_special_tokens=False)["input_ids"] for text in (probe, probe.lower())
+            )
+            if unknown is not None and unknown in (*cased, *folded):
+                added = {*self._special, *self.tokenizer.get_added_vocab().values()}
+                learned = (text for token, text in enumerate(self.words) if token not in added)
+                return all(text == text.lower() for text in learned)
+            if cased != folded:
+                return False
+        return True
+
+    def tokens_of(self, words: Iterable[str]) -> dict[str, list[int]]:
+        """Ask the tokenizer for words alone, at the start of a text and after a space.
+
+        Args:
+            words: any words; they are normalised as the tokenizer does it.
+
+        Returns:
+            For each word the tokens that stand for all of it, that after a space first; none for a word of several
+            tokens or an unknown one.
+        """
+        unique = list(dict.fromkeys(words))
+        spellings = [f"{space}{word}" for word in unique for space in (" ", "")]
+        read = self.tokenizer(spellings, add_special_tokens=False)["input_ids"] if spellings else []
+        known = len(self.words)
+        single = [
+            list(ids) if len(ids) == 1 and ids[0] < known and ids[0] not in self._special else [] for ids in read
+        ]
+        after, first = single[::2], single[1::2]
+        return {
+            word: list(dict.fromkeys([*behind, *alone]))
+            for word, behind, alone in zip(unique, after, first, strict=True)
+        }
+
+    def _is_plain(self, token: int) -> bool:
+        """Whether the model predicts a token that is a text, and not a mark (unknown, mask)."""
+        return token < len(self.words) and token not in self._special
+
+    def label(self, lexicon: Lexicon) -> LabelledTokens:
+        """Find the tokens of a lexicon's words.
+
+        A token counts where its text is a word of the lexicon, but for pieces of SentencePiece that only continue
+        words. The tokens of its words in the tokenizer's normal form count as well ("Ärztin" is "arztin" to an
+        uncased BERT).
+
+        Args:
+            lexicon: words with labels; ``words`` in any case, ``proper`` ones in their own.
+
+        Returns:
+            The label of each token, and the tokens of each word.
+        """
+        labels = sorted({*lexicon.words.values(), *lexicon.proper.values(), lexicon.rest})
+        rest = labels.index(lexicon.rest)
+        by_text = lexicon.labels(self.words, uncased=self.uncased)
+        of_token = np.array([labels.index(label) for label in by_text], dtype=np.intp)
+        listed = np.flatnonzero(of_token != rest).tolist()
+        pieces = self._pieces(listed)
+        of_token[pieces] = rest
+        forms = {word: self._forms(word, lexicon) for word, _ in lexicon.entries()}
+        read = self.tokens_of(form for some in forms.values() for form in some)
+        by_word: dict[str, list[int]] = {}
+        for token in sorted(set(listed) - set(pieces)):
+            by_word.setdefault(self.words[token].lower(), []).append(token)
+        of_word: dict[str, list[int]] = {}
+        for word, label in lexicon.entries():
+            place = labels.index(label)
+            tokens = dict.fromkeys(token for form in forms[word] for token in read[form])
+            for token in tokens:
+                if of_token[token] == rest:
+                    of_token[token] = place
+            same = [token for token in by_word.get(word.lower(), ()) if self._is_word(token, word, lexicon)]
+            of_word[word] = [token for token in dict.fromkeys([*tokens, *same]) if of_token[token] == place]
+        return LabelledTokens(labels, of_token, of_word)
+
+    def _pieces(self, tokens: Sequence[int]) -> list[int]:
+        """Those of the tokens that continue words, in a vocabulary of SentencePiece and a script with spaces."""
+        if not self._drops_spaces:
+            return []
+        inner = [token for token in tokens if not self.raw[token].startswith(" ") and _has_spaces(self.words[token])]
+        read = self.tokens_of(self.words[token] for token in inner)
+        return [token for token in inner if token not in read[self.words[token]]]
+
+    def _forms(self, word: str, lexicon: Lexicon) -> list[str]:
+        """A word as it may be written: in any case, but for proper names."""
+        if word not in lexicon.words:
+            return [word]
+        return list(dict.fromkeys([word, word.capitalize(), word.upper()]))
+
+    def _is_word(self, token: int, word: str, lexicon: Lexicon) -> bool:
+        return self.uncased or word in lexicon.words or self.words[token] == word
+
+
+def _has_spaces(word: str) -> bool:
+    """Whether words of a word's script stand between spaces."""
+    return not any(unicodedata.name(letter, "").startswith(_UNSPACED) for letter in word)
