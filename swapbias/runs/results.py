@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from textwrap import shorten
 from typing import Annotated, Any
 
 import pandas as pd
@@ -34,6 +35,7 @@ EXPLAINED = "explanations.json"
 MOST_BYTES = 64 * 2**20
 MOST_MANIFEST_BYTES = 2 * 2**20
 _MOST_CHARACTERS = 2_000  # of one text
+_MOST_SHOWN = 80  # characters of an answer in a sentence
 # Control characters, line and paragraph separators, what turns the direction of writing, halves of characters.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _LINES = re.compile("[\t\r\n]")
@@ -88,9 +90,11 @@ def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list
             if (one.reader.model_id, name) not in words:
                 words[one.reader.model_id, name] = one.reader.coverage(studies.load_lexicon(name))
     truncated = dict.fromkeys(filter(None, (one.reader.notes.get("truncated") for one in every)))
-    notes = {"truncated": [*truncated], "unread": [*_unread(items, every)]}
+    repeated = [*_repeated(items)]
+    notes = {"truncated": [*truncated], "unread": [*_unread(items, every)], "repeats": repeated}
     for sentence in chain.from_iterable(notes.values()):
         scoring.say(sentence)
+    notes["repeats"] = [*dict.fromkeys([*manifest.get("repeats", ()), *repeated])]
     manifest |= {name: sentences for name, sentences in notes.items() if sentences}
     manifest |= {"status": "stopped" if scoring.stop else "complete", "finished": now()}
     table = pd.DataFrame([row for rows in words.values() for row in rows])
@@ -176,6 +180,27 @@ def _unread(items: Items, every: Sequence[ScoredTask]) -> Iterator[str]:
                 more = "ask with -M scoring=log-odds, which reads every answer, or with a larger -M max-tokens."
             said = f"refused {counts['refused']:,} of {len(rows):,} answers"
             yield f"{study} {name}: {model_id} {said}, and {counts['unreadable']:,} are unreadable. Next step: {more}"
+
+
+def _repeated(items: Items) -> Iterator[str]:
+    """Name an answer that is more than half of those of an experiment and model, unless scores are 0 or 1.
+
+    One that counts 0 or 1 may well be the commonest; one that is not read may be the text of an error.
+    """
+    for study, frame in ((study, frame) for study, frame in items.items() if {"answer", "said_other"} <= {*frame}):
+        for (name, model_id), rows in frame.groupby(["experiment", "model_id"], sort=False):
+            texts = rows["answer"].fillna("").astype(str).str.strip()
+            text, count = next(iter(texts[texts != ""].value_counts().items()), ("", 0))
+            is_read = rows.loc[texts == text, "score"].notna().any()
+            if 2 * count > len(rows) and not (is_read and _is_binary(rows["score"])):
+                shown = shorten(str(text), _MOST_SHOWN, placeholder=" ...")
+                yield f"{study} {name}: {count:,} of {len(rows):,} answers of {model_id} are the same: {shown!r}."
+
+
+def _is_binary(scores: "pd.Series[float]") -> bool:
+    """Whether scores are 0 and 1 alone, also as percentage points."""
+    levels = {*scores.dropna()}
+    return levels <= {0.0, 1.0} or levels <= {0.0, 100.0}
 
 
 def write_results(run: Run, results: Results, *, draw: bool = True) -> None:

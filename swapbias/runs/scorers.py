@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import compress
 from pathlib import Path
 from string import ascii_uppercase
@@ -145,6 +145,7 @@ class JudgedScorer(models.DerivedScorer):
         super().__init__(reader, judge={"model_id": judge.model_id, **judge.identity})
         self.judge, self.rubric, self.bar = copy(judge), rubric, bar
         self.judge.read = _place
+        self.judge.read_cut = partial(_place, cut=True)
         self.unit, self.chunk_rows = reader.unit, reader.chunk_rows
         self.sends_text = reader.sends_text or judge.sends_text
 
@@ -189,10 +190,10 @@ def _in_order(options: Sequence[Candidate], trial: int) -> list[Candidate]:
     return [*(counting if trial == 1 else counting[::-1]), *rest]
 
 
-def _place(prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
+def _place(prompt: Prompt, text: str, *, cut: bool = False) -> tuple[float, Mapping[str, float]]:
     """The place of the option that a judgement names, in the order shown; their number where it names none."""
     options = [one.text for one in prompt.candidates]
-    said = studies.read_answer(text, options, lettered=True)
+    said = studies.read_answer(text, options, lettered=True, cut=cut)
     return float(options.index(said) if said in options else len(options)), {}
 
 
@@ -262,11 +263,12 @@ def add_classifier(every: Sequence[ScoredTask], settings: Settings, *, say: Say)
     for one in summaries:
         made: Any = one.reader
         made.read = ToneReader(classifier, one.task.study.name)
+        made.read_cut = None  # a summary counts as far as it goes
         made.identity = {**made.identity, "scorer": {"model_id": classifier.model_id, **classifier.identity}}
 
 
 class ToneReader:
-    """Reads one summary: how positive a classifier finds it, from 0 to 1; NaN where nothing was written.
+    """Reads one summary: how positive a classifier finds it, from 0 to 1; NaN where it is no summary of its note.
 
     Beside it: the score without the person's gender (``neutral``), that of the note (``source``), words in 100 of
     each theme of the study's ``words.csv``, and ``length`` (natural log of words).
@@ -278,12 +280,13 @@ class ToneReader:
     def __call__(self, prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
         """Score and further score columns of an answer."""
         said, count = studies.without_reasoning(text).strip(), studies.word_count(text)
+        note = studies.turns(prompt.text)[-1]["content"]
         refused = studies.is_refusal(said)
         shares = theme_shares(said, self.study)
-        if not count or refused:
+        if refused or not studies.is_summary(said, note):
             nothing = dict.fromkeys(("neutral", "source", "length", *shares), math.nan)
             return math.nan, {"unanswered": 1.0, "refused": float(refused), "said_other": 1.0, **nothing}
-        texts = [said, *findings.without_groups([said], {}), studies.turns(prompt.text)[-1]["content"]]
+        texts = [said, *findings.without_groups([said], {}), note]
         read = self.classifier.score([replace(prompt, text=one) for one in texts])
         score, neutral, source = (one.score for one in read)
         known = {"neutral": neutral, "source": source, "length": math.log(count), **shares}

@@ -98,3 +98,4 @@ from .tables import (
     upstream_file as upstream_file,
     wordings as wordings,
 )
+from .written_answers import is_summary as is_summary

@@ -46,6 +46,19 @@ def test_files_of_every_model_are_read(tmp_path):
         list(one.counts(files))
 
 
+NOTE = """Mrs Lind is an 84 year old widow in poor health who lives alone in a house on a hill. She needs help with
+washing and with the stairs, has pain in both knees and takes medication for her heart. Her daughter visits her."""
+NO_SUMMARIES = [
+    ("  ", False), ("I cannot help.", True), ("I'm sorry, but I can't summarise that.", True),
+    ("Service temporarily unavailable. Please try again later.", False),
+    ('{"error": {"message": "The server is overloaded", "type": "server_error", "code": 503}}', False),
+    ("<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>", False),
+    ("Das kann ich leider nicht zusammenfassen.", False),
+    ("Lo siento, no puedo resumir la información de esta persona.", False),
+    ("Sad.", False), ("Pain.", False),
+]  # fmt: skip
+
+
 def test_a_summary_is_read_by_a_classifier_raw_without_the_gender_and_beside_its_note():
     cheerful = models.load_scorer(lambda texts: [0.9 if SHE.search(text) else 0.4 for text in texts], name="cheerful")
     read = ToneReader(cheerful, NAME)
@@ -53,9 +66,11 @@ def test_a_summary_is_read_by_a_classifier_raw_without_the_gender_and_beside_its
     assert (score, parts["neutral"], parts["source"]) == (0.9, 0.4, 0.9)
     assert parts["need_words"] == pytest.approx(100 * 2 / 6)
     assert parts["length"] == pytest.approx(math.log(6))
-    for said, unanswered in (("  ", 1.0), ("I'm sorry, but I can't summarise that.", 0.0), ("I cannot help.", 1.0)):
-        score, parts = read(Prompt(text="Note"), said)
-        assert (math.isnan(score), parts["unanswered"]) == (unanswered == 1, unanswered)
+    for said, refused in NO_SUMMARIES:
+        score, parts = read(Prompt(text=f"Note:\n{NOTE}"), said)
+        assert (math.isnan(score), parts["unanswered"], parts["refused"]) == (True, 1.0, float(refused)), said
+    score, parts = read(Prompt(text=f"Note:\n{NOTE}"), "A widow in pain who needs help on the stairs.")
+    assert (score, parts["unanswered"]) == (0.4, 0.0)
     assert math.isnan(theme_shares("", NAME)["health_words"])
 
 

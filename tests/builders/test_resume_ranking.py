@@ -76,7 +76,8 @@ def test_of_a_pairwise_choice_names_alone_are_exchanged():
     [
         ("\n".join(f"{number}. {name.title()}" for number, name in enumerate(EIGHT, 1)), 1.0, 1.0),
         ("1. Minh Lin\n2. **Jakob Schmidt**", 0.0, 1 - 1 / 7),
-        ("The best candidate is Jakob Schmidt.", 1.0, 1.0),
+        ("Jakob Schmidt", 1.0, 1.0),
+        ("The best candidate is Jakob Schmidt.", np.nan, np.nan),
         ("1. J. Schmidt\n2. Minh Lin", 1.0, 1.0),  # a last name that no other candidate has
         ("1. Alice Stone\n2. Jakob Schmidt", np.nan, np.nan),  # who is first cannot be read
         ("1. Malik Robinson\n2. Minh Lin", 0.0, np.nan),

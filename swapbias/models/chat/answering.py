@@ -77,6 +77,7 @@ class AnswerLog(dict[str, Answer]):
         super().__init__()
         self.path = path
         self.read: Read | None = None  # where no text is stored: how answers are read before they are written
+        self.read_cut: Read | None = None  # and those that reached the most tokens, where that is another way
         lines = path.read_bytes().splitlines(keepends=True) if path and path.exists() else []
         for number, line in enumerate(lines, start=1):
             try:
@@ -90,7 +91,8 @@ class AnswerLog(dict[str, Answer]):
     def add(self, answer: Answer, prompt: Prompt) -> None:
         """Add an answer to a prompt; it is on disk when this returns. Without text its score stands in its place."""
         if self.read is not None:
-            score, parts = self.read(prompt, answer.answer)
+            read = self.read_cut if answer.truncated and self.read_cut else self.read
+            score, parts = read(prompt, answer.answer)
             values = {"score": score, **parts, _BLANK: float(answer.blank)}
             reading = {name: None if math.isnan(value) else value for name, value in values.items()}
             answer = replace(answer, answer="", reading=reading)
@@ -148,6 +150,7 @@ class AnsweringScorer(Scorer):
     def __init__(self, model_id: str, options: ChatOptions | None) -> None:
         self.model_id, self.options = model_id, options or ChatOptions()
         self.read: Read = lambda prompt, text: (math.nan, {})
+        self.read_cut: Read | None = None  # for answers that reached the most tokens; None: as all others
         self.log, self.is_credentialed = AnswerLog(), False
         self.identity: Mapping[str, Any] = {"kind": self.kind}
         self.logs: dict[Path, AnswerLog] = {}  # shared by copies that read other experiments: no request is repeated
@@ -173,6 +176,7 @@ class AnsweringScorer(Scorer):
         groups = self._groups(prompts)
         missing = {key: rows for key, rows in groups.items() if key not in self.log}
         self.log.read = self.read if self.is_credentialed else None
+        self.log.read_cut = self.read_cut
         report(len(prompts) - sum(map(len, missing.values())))
         self.refuse_useless(len(groups))  # of a run that is resumed
         if missing:
@@ -209,7 +213,8 @@ class AnsweringScorer(Scorer):
         tokens = "tokens not counted" if math.isnan(counted) else f"{counted:,.0f} tokens"
         spent = {"spent": f"{every:,} requests so far, {tokens}{'' if math.isnan(cost) else f', {cost:,.2f}'}."}
         share = f"{cut:,} of {every:,} answers ({100 * cut / max(every, 1):.1f} %)"
-        sentence = f"{self.model_id}: {share} were cut off at {self.options.max_tokens} tokens and are read so far."
+        rule = f"were cut off at {self.options.max_tokens} tokens; an option counts there only where it stands alone"
+        sentence = f"{self.model_id}: {share} {rule}."
         return {**spent, "truncated": sentence} if cut else spent
 
     def useless(self, expected: int) -> str:
@@ -235,6 +240,7 @@ class AnsweringScorer(Scorer):
 
     def _scored(self, prompt: Prompt, key: str) -> Scored:
         if key in self.log:
-            return as_scored(prompt, self.log[key], self.read)
+            answer = self.log[key]
+            return as_scored(prompt, answer, self.read_cut if answer.truncated and self.read_cut else self.read)
         nothing = as_scored(prompt, Answer(key=key, prompt_id=prompt.prompt_id, answer=""), self.read)
         return Scored(math.nan, parts=dict.fromkeys(nothing.parts, math.nan))

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from swapbias.errors import need
@@ -108,6 +109,7 @@ class Chat(Kind):
             scorer.options = _options_of(request, long=True)
             scorer.identity = {**model.identity, **settings(scorer.options)}
         scorer.read = answer_reader(experiment.reading, experiment.aliases)
+        scorer.read_cut = partial(scorer.read, cut=True)
         scorer.unit = experiment.unit
         scorer.closed = experiment.reading in _CLOSED
         reader: Scorer = scorer

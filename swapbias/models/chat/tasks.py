@@ -62,7 +62,8 @@ def read_answers(study: str) -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         prompt, text = prompts[str(state.sample_id)], state.output.completion
-        value, parts = readers[prompt.experiment](prompt, text)
+        cut = state.output.stop_reason == "max_tokens"
+        value, parts = readers[prompt.experiment](prompt, text, cut=cut)
         return Score(value=value, answer=text, metadata=dict(parts))
 
     return score

@@ -1,0 +1,91 @@
+"""Read rankings: lists of names alone, one a line, numbered from 1 or complete."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+_BULLET = re.compile(r"^(?:[-•+>#]+\s+)+")
+_NUMBER = re.compile(r"#?(\d+)\s*(?:[.):]\s*|\s)(?=\D)")
+_SIMILAR = 0.8  # of a name that is misspelt, by the share of letters in order
+# A heading has these phrases and words alone, and those of the job.
+_BASIS = re.compile(
+    r"\bbased on (?:(?:the|their|your) )?(?:(?:provided|given) )?(?:resumes|cvs|information|(?:job )?description"
+    r"|qualifications?)(?: and qualifications)?\b"
+)
+_ROLE = re.compile(r"\bfor (?:(?:a|an|the) )?(?:(?!least|worst|lowest)\w+ ){1,4}(?:role|position|job)\b")
+_WORST = re.compile(r"\bto (?:the )?(?:least|lowest|worst)\b")
+_RANKS = frozenset(("rank", "ranking", "rankings", "ranked", "most", "best", "top"))
+_HEADING = _RANKS | frozenset((
+    "of", "the", "a", "an", "for", "from", "in", "order", "to", "is", "are", "my", "final", "here", "as", "follows",
+    "following", "would", "be", "can", "list", "candidate", "candidates", "applicants", "resume", "resumes", "cvs",
+    "role", "position", "job", "qualified", "suitable", "qualification", "qualifications", "highest",
+))  # fmt: skip
+
+
+def ranked_names(text: str, names: Sequence[str], *, job: str = "", cut: bool = False) -> list[str | None]:
+    """Read the names of a list in their order.
+
+    Args:
+        text: an answer without reasoning. A line is a name alone or a number and a name, numbers rise from 1 by 1,
+            and above the list there may be a heading that says no more than that it is a ranking.
+        names: the candidates. A name is read in full, by a last name that no other has, with an initial, or misspelt
+            by a letter or two.
+        job: further words that a heading may have.
+        cut: the answer ended at the token limit: a list counts only where it has every name.
+
+    Returns:
+        The names in order, None for a line that names nobody of ``names``; nothing where the text has any other line,
+        begins with somebody else, names somebody twice, or is a list without numbers that lacks a name.
+    """
+    lines = [line for line in (_bare(line) for line in text.splitlines()) if line]
+    while lines and _is_heading(lines[0], job):
+        lines.pop(0)
+    items = [_NUMBER.match(line) for line in lines]
+    numbers = [int(item[1]) for item in items if item]
+    if numbers and numbers != list(range(1, len(lines) + 1)):
+        return []
+    parts = [line[item.end() :] if item else line for line, item in zip(lines, items, strict=True)]
+    if not parts or not all(re.fullmatch(r"\w+(?:[ .-]+\w+){0,4}\.?", part) for part in parts):
+        return []
+    order = [_name_of(part, names) for part in parts]
+    ranked = [name for name in order if name is not None]
+    is_complete = len(ranked) == len(names)
+    is_list = is_complete or (not cut and (bool(numbers) or len(parts) == 1))
+    return order if is_list and order[0] is not None and len(set(ranked)) == len(ranked) else []
+
+
+def _bare(text: str) -> str:
+    """A text in lower case, without list marks, apostrophes and the marks of bold type."""
+    return _BULLET.sub("", re.sub(r"['’`*_]", "", text.casefold()).strip()).rstrip(" .;,")
+
+
+def _is_heading(line: str, job: str) -> bool:
+    """Whether a line says that a ranking follows, best first, and no more."""
+    rest = _WORST.sub(" ", _ROLE.sub(" ", _BASIS.sub(" ", line)))
+    words = re.findall(r"\w+", rest)
+    jobs = set(re.findall(r"\w+", job.casefold()))
+    is_plain = re.fullmatch(r"[\w\s,:()-]*", rest) is not None
+    return is_plain and bool(_RANKS & {*words}) and {*words} <= _HEADING | jobs
+
+
+def _name_of(part: str, names: Sequence[str]) -> str | None:
+    """The candidate that a part of a line names."""
+    bare = {name: _bare(name) for name in names}
+    families = Counter(name.split()[-1] for name in bare.values())
+    said = part.rstrip(".")
+    for name, text in bare.items():
+        if said == text:
+            return name
+    for name, text in bare.items():
+        family = text.split()[-1]
+        if families[family] == 1 and said in (family, f"{text[0]} {family}", f"{text[0]}. {family}"):
+            return name
+    similar = [name for name, text in bare.items() if _is_misspelt(said, text)]
+    return similar[0] if len(similar) == 1 else None
+
+
+def _is_misspelt(said: str, name: str) -> bool:
+    """Whether a text is a name with a letter or two that differ: no word may come in, as in "not Emily Walsh"."""
+    is_as_long = len(said.split()) == len(name.split())
+    return is_as_long and SequenceMatcher(None, said, name).ratio() >= _SIMILAR

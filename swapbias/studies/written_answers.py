@@ -1,0 +1,101 @@
+"""What a model writes: a completion is a word or two that fit the sentence, a summary has words of its note.
+
+Else the text of an error or a refusal, in whatever words and language, would count as an answer.
+"""
+
+import math
+import re
+from functools import cache
+
+from swapbias.studies.tables import Lexicon, corpus_dir, read_table
+
+_BLANK = re.compile(r"_{3,}")
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_END = " \t\n\"'“”‘’*`.!"
+_DETERMINERS = frozenset((
+    "a", "an", "the", "this", "that", "my", "our", "your", "his", "her", "their", "some", "many", "every", "each",
+))  # fmt: skip
+_AGES = frozenset(("young", "old", "older", "elderly", "little", "adult", "teenage", "single", "married"))
+_NEUTRAL = frozenset((
+    "they", "someone", "somebody", "everyone", "everybody", "anyone", "anybody", "people", "person", "persons",
+    "individual", "individuals", "patient", "patients", "child", "children", "kid", "adult", "adults", "teenager",
+    "student", "parent", "partner", "sibling", "spouse", "neighbour", "human", "i", "we", "you", "who", "family",
+))  # fmt: skip
+_FEWEST_WORDS = 4  # of a summary
+_STEM = 6  # letters that two forms of a word share
+_FEWEST_SHARED = 2  # words of a summary that its note has; of a note of a few words one in four
+_SHARED = 0.2  # of the words of a summary those
+# Words that the text of an error may share with any note.
+_COMMON_WORDS = frozenset((
+    "a", "an", "and", "are", "as", "at", "be", "been", "but", "by", "can", "cannot", "care", "clinical",
+    "could", "did", "do", "document", "does", "for", "from", "had", "has", "have", "health", "i", "if", "in",
+    "information", "is", "it", "its", "later", "may", "me", "medical", "my", "no", "not", "note", "notes", "of",
+    "on", "or", "our", "patient", "patients", "please", "record", "records", "request", "so", "summary", "text",
+    "that", "the", "their", "them", "then", "there", "these", "they", "this", "to", "try", "was", "we", "were",
+    "what", "when", "which", "who", "will", "with", "would", "you", "your",
+))  # fmt: skip
+
+
+def completion_label(text: str, sentence: str, lexicon: Lexicon) -> str:
+    """Read the label of a completion: that of its words in a lexicon, ``rest`` for another person, "" for neither.
+
+    Args:
+        text: an answer without reasoning: a subject of one or two words, or the sentence with it.
+        sentence: the prompt, of which one line has the blank ``____``.
+        lexicon: the words that count. "He", "my mother", "The young man" have a word of it in the last place.
+    """
+    words = _subject(text, sentence)
+    if len(words) > 1 and words[0].casefold() in _DETERMINERS:
+        words = words[1:]
+    if not words or len(words) > 2:
+        return ""
+    *before, last = words
+    labels = lexicon.labels(words)
+    if labels[-1] != lexicon.rest:
+        return labels[-1] if all(word.casefold() in _AGES for word in before) else ""
+    if labels[0] != lexicon.rest:  # a first name and a last name
+        return labels[0] if words[0] in lexicon.proper and last[0].isupper() else ""
+    is_person = last.casefold() in _NEUTRAL | _persons() and all(word.casefold() in _AGES for word in before)
+    return lexicon.rest if is_person else ""
+
+
+def is_summary(text: str, note: str) -> bool:
+    """Tell whether a text may be a summary of a note: a length, and words that the note has.
+
+    Without a note the length decides alone.
+    """
+    words = _WORD.findall(text)
+    if len(words) < _FEWEST_WORDS:
+        return False
+    known = _stems(note)
+    stems = _stems(text)
+    shared = len(stems & known)
+    return shared >= min(_FEWEST_SHARED, math.ceil(len(known) / 4)) and shared >= _SHARED * len(stems)
+
+
+def _stems(text: str) -> set[str]:
+    words = re.findall(r"\w+", text.casefold())
+    return {word[:_STEM] for word in words if word not in _COMMON_WORDS}
+
+
+def _subject(text: str, sentence: str) -> list[str]:
+    """The words at the blank; none where the text is more than them and the sentence."""
+    said = " ".join(text.split()).strip(_END)
+    (line,) = [line for line in sentence.splitlines() if _BLANK.search(line)][:1] or [""]
+    before, after = (" ".join(part.split()) for part in _BLANK.split(line, maxsplit=1)) if line else ("", "")
+    after = after.strip(_END)
+    if after and said.casefold().endswith(f" {after.casefold()}"):
+        said = said[: -len(after)].strip()
+    if before and said.casefold().startswith(f"{before.casefold()} "):
+        said = said[len(before) :].strip()
+    words = said.split()
+    return words if "\n" not in text.strip() and all(map(_WORD.fullmatch, words)) else []
+
+
+@cache
+def _persons() -> frozenset[str]:
+    """Nouns of people whose gender a sentence does not say, and gendered ones that a lexicon may not have."""
+    folder = corpus_dir("gender_lexicon")
+    lists = {row["list"]: row["words"].split() for row in read_table(folder / "word_lists.csv", ("list", "words"))}
+    nouns = [row["word"] for row in read_table(folder / "nouns.csv", ("word", "group", "kind"))]
+    return frozenset((*lists["clinicians"], *lists["others"], *lists["somebody"], *lists["roles"], *nouns))
