@@ -196,9 +196,7 @@ def load_scorer(
 def _in_memory(model: Any, tokenizer: Any, name: str | None, kind: str | None, options: LoadOptions) -> Scorer:
     transformers, torch = sys.modules.get("transformers"), sys.modules.get("torch")
     if transformers and isinstance(model, transformers.Pipeline):
-        chosen = getattr(model, "_postprocess_params", {}).get("function_to_apply")  # nothing public says it
-        options = replace(options, function_to_apply=getattr(chosen, "value", chosen))
-        model, tokenizer = model.model, tokenizer or model.tokenizer
+        return _of_pipeline(model, tokenizer, name, kind, options)
     model = model if Scorer in type(model).__mro__ else wrappers.without_containers(model)
     made, found = type(model).__name__, model
     label = name or str(getattr(model, "__name__", made))
@@ -216,6 +214,23 @@ def _in_memory(model: Any, tokenizer: Any, name: str | None, kind: str | None, o
     _check_kind(found.model_id, found.kind, kind)
     scorer: Scorer = found
     return scorer
+
+
+def _of_pipeline(model: Any, tokenizer: Any, name: str | None, kind: str | None, options: LoadOptions) -> Scorer:
+    """A pipeline's model and tokenizer where they give what it returns, else the pipeline itself, which is called."""
+    if tokenizer not in (None, model.tokenizer):
+        raise UsageError("A pipeline has a tokenizer of its own. Drop tokenizer.")
+    from swapbias.models import pipelines  # which needs torch
+
+    if pipelines.is_read_by_engine(model):
+        plain = replace(options, function_to_apply=pipelines.function_to_apply(model))
+        scorer = _of_transformers(model.model, model.tokenizer, name, kind, plain)
+        if pipelines.has_same_scores(model, scorer):
+            return scorer
+    label = name or type(model).__name__
+    called = pipelines.PipelineScorer(model, model_id=label, kind=kind, options=options)
+    _check_kind(label, called.kind, kind)
+    return called
 
 
 def _of_transformers(model: Any, tokenizer: Any, name: str | None, kind: str | None, options: LoadOptions) -> Scorer:
