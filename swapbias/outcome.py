@@ -216,8 +216,11 @@ class Audit:
             raise AssertionError(" ".join(report.checked(one) for one in wrong))
 
     def compare(self, other: "Audit | str | PathLike[str]") -> pd.DataFrame:
-        """Differences between the models of two audits, paired by prompt; above 0 the first model's gap is higher."""
-        both = [replace(_read(one), place=name, name=name) for name, one in (("this", self), ("other", other))]
+        """Differences between the models of two audits, paired by prompt: ``this - other``, as their contrast says.
+
+        Above 0 the gap of this audit's model is higher.
+        """
+        both = [replace(_read(one), place=name, name=name) for name, one in (("other", other), ("this", self))]
         found = runs.compare_runs(both).differences
         if not found:
             raise UsageError("The audits have no experiment in common. Audit both with the same studies.")

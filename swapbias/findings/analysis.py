@@ -487,13 +487,14 @@ def compare(
 ) -> list[Finding]:  # fmt: skip
     """Differences between models in what each study measures, and correlations of their scores.
 
-    A difference is the gap of the differences of two models' scores of each prompt, by the inference of the design;
+    A difference is a model minus the reference, as its contrast says (``MODEL - REFERENCE``): the gap of the
+    differences of their scores of each prompt, by the inference of the design;
     of a gap of pairs also the independent t test of the papers. Of studies of conditions likewise each group's mean.
     Of the two experiments of an ``agreement``: the correlation over conditions.
 
     Args:
         studies: scored rows by study and model.
-        reference: the model whose value every other's is subtracted from; the first where a study does not have it.
+        reference: the model whose value is subtracted from every other's; the first where a study does not have it.
         units_read: units of scores by study, experiment and model, where they may differ from those declared; models
             whose units have other ranges (a raw score, a probability) are not compared.
 
@@ -511,7 +512,7 @@ def compare(
                 for model, part in parts.items()
             }
             first = reference if reference in rows else next(iter(rows), "")
-            pairs = [(first, one) for one in rows if one != first]
+            pairs = [(model, first) for model in rows if model != first]
             constant = {model for model, part in rows.items() if _is_constant(experiment, part) or _unread_swap(part)}
             for pair in pairs:
                 context = Context(name, " - ".join(pair), experiment, CHANGE)

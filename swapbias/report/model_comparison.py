@@ -40,7 +40,7 @@ class Quantity:
 
     found: tuple[Finding | None, ...]  # of each model in their order, None where there is none
     note: str = ""  # what differs from others of its name (prompts, word lists, trials)
-    differences_by_model: Mapping[str, Finding] | None = None  # of models by name, the reference's value minus theirs
+    differences_by_model: Mapping[str, Finding] | None = None  # of models by name, their value minus the reference's
 
     @property
     def known(self) -> list[Finding]:
@@ -90,7 +90,7 @@ def sentences(compared: ComparisonPage) -> Iterator[tuple[Finding, str]]:
 
 def _texts(compared: ComparisonPage, quantity: Quantity) -> tuple[str, str]:
     """Of one quantity what each model shows, and how far it lies from the reference."""
-    away = [text.turned(one, name, compared.reference) for name, one in (quantity.differences_by_model or {}).items()]
+    away = [text.between(one, name, compared.reference) for name, one in (quantity.differences_by_model or {}).items()]
     tested = text.of_models(away) if away else "No difference of models is tested here."
     return text.of_models(quantity.known), tested if len(quantity.known) > 1 else ""
 
@@ -122,7 +122,7 @@ def _answer(compared: ComparisonPage, mine: Sequence[Quantity]) -> Chart:
             away = (quantity.differences_by_model or {}).get(model.name)
             lies = "compared with" if model.name == compared.reference else "not tested"
             if away is not None:
-                size = text.own_value(text.turned(away, model.name, compared.reference))
+                size = text.own_value(text.between(away, model.name, compared.reference))
                 lies = f"{size}: {text.word(away).lower()}".rstrip(": ")
             if found is not None:
                 cells = (text.own_value(found), text.word(found) if found.verdict else "", lies)

@@ -460,12 +460,10 @@ def gated(gate: Gate) -> str:
     return f"The gate {gate.outcome if gate.outcome != OPEN else 'is undecided'}: {outcomes}.{also}"
 
 
-def turned(finding: Finding, name: str, reference: str) -> Finding:
-    """A model minus the reference, by their names: a difference is the reference's value minus the model's."""
-    one = finding.estimate
-    one = replace(one, value=-one.value + 0.0, ci_low=-one.ci_high + 0.0, ci_high=-one.ci_low + 0.0)
+def between(finding: Finding, name: str, reference: str) -> Finding:
+    """Name the two models of a difference, a model minus the reference, as sentences do."""
     contrast = f"{shown(name)} minus {shown(reference)}"
-    return replace(finding, estimate=one, group=shown(name), reference_group=shown(reference), contrast=contrast)
+    return replace(finding, group=shown(name), reference_group=shown(reference), contrast=contrast)
 
 
 def of_models(found: Sequence[Finding]) -> str:

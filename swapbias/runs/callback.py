@@ -2,6 +2,7 @@
 
 import logging
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -89,10 +90,10 @@ def bias_metrics(findings: Sequence[Finding]) -> dict[str, float]:
     for finding in primary:
         parts = list(_question(finding))
         if contrasts[_question(finding)] > 1:
-            parts.append(finding.contrast.replace(" - ", "_minus_").replace(" ", "_"))
+            parts.append(re.sub(r"[^\w.-]+", "_", finding.contrast.replace(" - ", " minus ")).strip("_"))
         name = "bias/" + "_".join(filter(None, parts))
         names[name] += 1
-        if names[name] > 1:  # groups whose names differ in blanks alone
+        if names[name] > 1:  # groups whose names differ in blanks or marks alone
             name = f"{name}_{names[name]}"
         estimate = finding.estimate
         values = {name: estimate.value, f"{name}_low": estimate.ci_low, f"{name}_high": estimate.ci_high}

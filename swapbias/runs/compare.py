@@ -49,7 +49,7 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
     if pairs > MOST_DETAILED:
         most = f"{pairs} pairs of models, and at most {MOST_DETAILED} are compared by slice and subset"
         left_out.append(f"There are {most}. Name fewer runs for more.")
-    contrasts = {f"{reference} - {model.name}": model.name for model, _, _ in columns}
+    contrasts = {f"{model.name} - {reference}": model.name for model, _, _ in columns}
     by_model: dict[tuple[str, ...], dict[str, Finding]] = {}
     for one in differences:
         if one.slice_by == "all" and not one.view and one.contrast in contrasts:

@@ -170,7 +170,7 @@ def test_the_paired_comparison_sees_what_the_independent_one_cannot():
 
         return score
 
-    rows = {name: scored("gendered_stigma", ["rq1"], rule(extra), name) for name, extra in (("a", 0.01), ("b", 0.0))}
+    rows = {name: scored("gendered_stigma", ["rq1"], rule(extra), name) for name, extra in (("b", 0.0), ("a", 0.01))}
     compared = compare({"gendered_stigma": rows})
     found = [one for one in compared if one.slice_by == "all" and one.subset == "mental_health"]
     paired, plain = found

@@ -46,7 +46,9 @@ def test_a_folder_and_a_repository_stand_in_one_comparison(hub, tmp_path, capsys
         assert part in said
     found = pd.read_csv(tmp_path / "out" / "comparison.csv").query("subset == 'mental_health'").iloc[:2]
     assert found["cluster_vars"].fillna(found["view"]).tolist() == ["templates + diagnoses", "as published"]
-    assert found["value"].iloc[0] == pytest.approx(0.2)
+    assert found["contrast"].unique().tolist() == ["other - small"]
+    assert found["value"].iloc[0] == pytest.approx(-0.2)  # 0.1 - 0.3
+    assert "\N{MINUS SIGN}20.0" in (tmp_path / "out" / "report.html").read_text()
     on_hub(hub, tmp_path / "mine", "lab/audits", "ours")
     compare(["bob/audits/theirs", "lab/audits"], tmp_path / "both")
     assert "other and small compared" in (tmp_path / "both" / "report.html").read_text()

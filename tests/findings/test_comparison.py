@@ -33,10 +33,10 @@ def test_the_difference_of_two_primary_findings_is_the_difference_of_their_value
     models = {"a": scored(FEW, 0.2 * illness), "b": scored(FEW, 0.05 * illness, seed=1)}
     own = own_primary(models, "gendered_stigma")
     (found,) = of_primary(compare({"gendered_stigma": models}))
-    assert found.contrast == "a - b"
+    assert found.contrast == "b - a"
     assert found.subset == "mental_health - other_health"
-    assert found.estimate.value == pytest.approx(own["a"][0].estimate.value - own["b"][0].estimate.value, abs=1e-9)
-    assert found.estimate.value == pytest.approx(0.15, abs=0.01)  # 0.2 - 0.05, planted
+    assert found.estimate.value == pytest.approx(own["b"][0].estimate.value - own["a"][0].estimate.value, abs=1e-9)
+    assert found.estimate.value == pytest.approx(-0.15, abs=0.01)  # 0.05 - 0.2, planted
     assert found.cluster_vars.startswith("templates + diagnoses")
     assert found.estimate.ci_low < found.estimate.value < found.estimate.ci_high
 
@@ -44,7 +44,7 @@ def test_the_difference_of_two_primary_findings_is_the_difference_of_their_value
 def test_pairs_that_are_found_once_for_models_asked_the_same_are_those_of_each():
     models = {name: scored(FEW, gap, seed=seed) for seed, (name, gap) in enumerate({"a": 0.2, "b": 0.05}.items())}
     models["b"].loc[7, "score"] = math.nan  # its pair is lost in this model alone
-    other_order = {**models, "b": models["b"].sample(frac=1, random_state=0).reset_index(drop=True)}
+    other_order = {**models, "a": models["a"].sample(frac=1, random_state=0).reset_index(drop=True)}
     shared, separate = (compare({"gendered_stigma": one}) for one in (models, other_order))
     assert [one.key() for one in shared] == [one.key() for one in separate]
     for one, other in zip(shared, separate, strict=True):
@@ -63,9 +63,9 @@ def test_of_conditions_the_difference_is_of_the_gaps_between_their_groups():
     models = {"a": planted.assign(score=planted["score"] + wave), "b": flat}
     others = {f"m{number}": flat for number in range(12)}  # of so many the primary findings alone
     found = compare({"social_distance": {**models, **others}})[0]
-    assert (found.primary, found.contrast) == (True, "a - b")
+    assert (found.primary, found.contrast) == (True, "b - a")
     own = own_primary(models, "social_distance")
-    assert found.estimate.value == pytest.approx(own["a"][0].estimate.value - own["b"][0].estimate.value, abs=1e-9)
+    assert found.estimate.value == pytest.approx(own["b"][0].estimate.value - own["a"][0].estimate.value, abs=1e-9)
 
 
 def test_effects_of_crossed_factors_are_compared_as_effects_on_the_difference():
@@ -78,7 +78,7 @@ def test_effects_of_crossed_factors_are_compared_as_effects_on_the_difference():
     others = {f"m{number}": made["b"] for number in range(13)}  # of many the primary findings alone
     found = compare({"spanish_occupations": {"a": made["a"], "b": made["b"], **others}})
     assert all(one.primary for one in found)
-    effect = next(one for one in found if one.subset.startswith("gender") and one.contrast == "a - b")
+    effect = next(one for one in found if one.subset.startswith("gender") and one.contrast == "b - a")
     assert abs(effect.estimate.value) == pytest.approx(0.07, abs=0.005)  # 0.1 - 0.03, planted
 
 
@@ -91,7 +91,7 @@ def test_primary_findings_of_all_models_are_one_family_in_each_study():
     found = compare(studies)
     answers = of_primary(found)
     assert [(one.study, one.contrast) for one in answers] == [
-        (study, contrast) for study in studies for contrast in ("a - b", "a - c")
+        (study, contrast) for study in studies for contrast in ("b - a", "c - a")
     ]
     assert {one.estimate.family for one in answers} == {f"2 questions of {study}" for study in studies}
     for one in answers:
@@ -100,7 +100,7 @@ def test_primary_findings_of_all_models_are_one_family_in_each_study():
     assert others
     assert all(one.estimate.p_adjusted >= one.estimate.p_value for one in others)
     of_control = {"occupation_sentiment": studies["occupation_sentiment"]}
-    for reference, contrasts in (("c", ["c - a", "c - b"]), ("gone", ["a - b", "a - c"])):
+    for reference, contrasts in (("c", ["a - c", "b - c"]), ("gone", ["b - a", "c - a"])):
         assert [one.contrast for one in of_primary(compare(of_control, reference=reference))] == contrasts
 
 

@@ -25,11 +25,11 @@ def of_model(name, value, verdict, *, measure="paired_gap", std_error=0.01, **mo
     return replace(GAP, estimate=estimate, **facts)
 
 
-of_two = partial(of_model, "a - b", measure="model_difference", contrast="a - b")
+of_two = partial(of_model, "other - ref", measure="model_difference", contrast="other - ref")
 
 
 def differences(found, reference):
-    return text.of_models([text.turned(one, name, reference) for name, one in found])
+    return text.of_models([text.between(one, name, reference) for name, one in found])
 
 
 def test_few_models_are_said_by_name_in_the_order_given():
@@ -55,9 +55,9 @@ def test_of_many_models_it_is_said_how_many_and_of_none_its_name(measure):
 def test_a_difference_says_which_way_the_other_model_lies(verdict, sign):
     one = of_two(sign * 0.12, verdict)
     output = differences([("other", one)], "ref")
-    toward = "men" if sign > 0 else "women"  # the reference is higher: the other lies toward men
-    sign_shown = "+" if sign < 0 else "\N{MINUS SIGN}"
-    other = text.turned(one, "other", "ref")
+    toward = "women" if sign > 0 else "men"  # the other model minus the reference
+    sign_shown = "+" if sign > 0 else "\N{MINUS SIGN}"
+    other = text.between(one, "other", "ref")
     size = f"other minus ref is {text.value(other)} (95 % interval {text.interval(other)})"
     assert f" {sign_shown}12.0 points" in size
     lies = f"Difference: other lies further toward {toward} than ref by 12.0 points (95 % interval 10.0 to 14.0)"
@@ -101,7 +101,7 @@ def paged(names):
     output = {name: comparisons(one) for name, one in found.items()}
     quantities = []
     for place, one in enumerate(output[names[0]]):
-        away = {f"{names[0]} - {name}": name for name in names[1:]}
+        away = {f"{name} - {names[0]}": name for name in names[1:]}
         mine = {away[each.contrast]: each for each in differences if each.primary and each.contrast in away}
         quantities.append(Quantity(tuple(output[name][place] for name in names), "", mine if one.primary else {}))
     models = [ComparedModel(name, "run", manifest(), found[name]) for name in names]

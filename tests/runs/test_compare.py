@@ -188,15 +188,15 @@ def test_a_run_on_disk_is_as_one_of_the_hub_and_what_is_no_finished_run_one_sent
 def test_differences_are_of_the_scored_rows_in_the_order_of_the_runs(tmp_path, monkeypatch):
     runs = [read_run(on_disk(tmp_path / name, name, higher)) for name, higher in (("b", 0.3), ("a", 0.1))]
     (paired, plain), left_out = differences(runs)
-    assert (plain.contrast, plain.view) == ("b - a", "as published")
-    assert (paired.contrast, paired.cluster_vars) == ("b - a", "templates + diagnoses")
-    assert paired.estimate.value == pytest.approx(0.3 - 0.1)
+    assert (plain.contrast, plain.view) == ("a - b", "as published")
+    assert (paired.contrast, paired.cluster_vars) == ("a - b", "templates + diagnoses")
+    assert paired.estimate.value == pytest.approx(0.1 - 0.3)
     assert left_out == []
     monkeypatch.chdir(tmp_path)
     runs = [read_run(on_disk(Path(name), "m", higher)) for name, higher in (("x", 0.3), ("y", 0.1))]
     assert [one.name for one in side_by_side(runs).models] == ["m @ x", "m @ y"]
     found, _ = differences(runs)
-    assert {one.contrast for one in found} == {"m @ x - m @ y"}
+    assert {one.contrast for one in found} == {"m @ y - m @ x"}
     assert differences([runs[0], runs[0]])[0] == []  # a run given twice is one
 
 
@@ -211,6 +211,6 @@ def test_rows_that_no_audit_writes_are_left_out_of_the_differences_and_named(tmp
     runs = [read_run(on_disk(tmp_path / name, name)) for name in "abc"]
     broken = replace(runs[2], commit=COMMIT, items={name: change(rows) for name, rows in runs[2].items.items()})
     found, (sentence,) = differences([*runs[:2], broken])
-    assert {one.contrast for one in found} == {"a - b"}
+    assert {one.contrast for one in found} == {"b - a"}
     assert sentence.startswith("Left out of the differences: c @ ")
     assert "gendered_stigma are not what an audit writes" in sentence
