@@ -7,7 +7,6 @@ from .analysis import (
     planned_gap as planned_gap,
     planned_std_error as planned_std_error,
     planned_units as planned_units,
-    scores_right_answers as scores_right_answers,
 )
 from .finding import (
     ALL_GAPS as ALL_GAPS,
@@ -73,4 +72,5 @@ from .sensitivity import (
     pair_gaps as pair_gaps,
     primary_rows as primary_rows,
     row_shares as row_shares,
+    scores_right_answers as scores_right_answers,
 )

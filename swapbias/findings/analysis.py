@@ -42,6 +42,7 @@ from swapbias.findings.sensitivity import (
     condition_means,
     crossed,
     gap_units,
+    is_constant,
     over_prompts,
     pair_gaps,
     readable,
@@ -60,8 +61,6 @@ MOST_DETAILED = 5  # pairs of models whose differences are given by slice, by su
 _ALL = Slice("", "all")
 _UNANSWERED = ("unanswered", "refused", "said_unsure")  # the score columns of prompts that no option answered
 _OF_ANSWERS = (*_UNANSWERED, "length")  # score columns that say nothing where no answer could be read
-_CONSTANT = 1e-6  # of the largest score: scores that differ by less are one number in float32
-_OF_RIGHT_ANSWERS = ("share of prompts whose right answer is likelier", "correct answer is likelier")
 
 
 def disaggregate(
@@ -404,7 +403,7 @@ def _unmeasured(
         reasons[experiment.name] = _unread_swap(parts[experiment.name])
         column = next((one.column for one in experiment.slices if one.name == experiment.primary_slice), "")
         sliced = [("", parts[experiment.name]), *(_parts(parts[experiment.name], column) if column else ())]
-        constant |= {(experiment.name, value) for value, part in sliced if _is_constant(experiment, part)}
+        constant |= {(experiment.name, value) for value, part in sliced if is_constant(experiment, part)}
 
     unnamed = {experiment.name for experiment in experiments if experiment.unnamed_fills}
 
@@ -427,19 +426,6 @@ def _unread_swap(rows: pd.DataFrame) -> str:
     if CONTROL_UNMOVED in outcomes:
         return UNREAD_SWAP
     return NO_CONTROL if CONTROL_UNKNOWN in outcomes else ""
-
-
-def _is_constant(experiment: Experiment, rows: pd.DataFrame) -> bool:
-    """Whether a model scores every prompt the same; not of right answers, of which all may be right."""
-    scores = rows.loc[rows["group"] != PLACEBO, "score"].dropna().to_numpy(dtype=np.float64)
-    if not len(scores) or scores_right_answers(experiment):
-        return False
-    return bool(np.ptp(scores) <= _CONSTANT * np.abs(scores).max())
-
-
-def scores_right_answers(experiment: Experiment) -> bool:
-    """Return whether a score says if an answer is right: then equal scores may be those of a model without error."""
-    return ANSWERS in experiment.rates or experiment.unit in _OF_RIGHT_ANSWERS
 
 
 def _disagreeing(found: Sequence[Finding]) -> list[Finding]:
@@ -513,7 +499,7 @@ def compare(
             }
             first = reference if reference in rows else next(iter(rows), "")
             pairs = [(model, first) for model in rows if model != first]
-            constant = {model for model, part in rows.items() if _is_constant(experiment, part) or _unread_swap(part)}
+            constant = {model for model, part in rows.items() if is_constant(experiment, part) or _unread_swap(part)}
             for pair in pairs:
                 context = Context(name, " - ".join(pair), experiment, CHANGE)
                 made = _differences(context, rows[pair[0]], rows[pair[1]], brief=len(pairs) > MOST_DETAILED)

@@ -15,6 +15,7 @@ from swapbias.findings.finding import (
     NONE,
     RARE,
     RATIO_MARGIN,
+    SAME_SCORE,
     SMALL,
     SPREAD,
     TOO_FEW,
@@ -25,7 +26,16 @@ from swapbias.findings.finding import (
     experiment_of,
     primary_findings,
 )
-from swapbias.findings.sensitivity import CHANGE, MIN_SIGN_AGREEMENT, OTHER, gap_units, primary_rows, rows_of_two
+from swapbias.findings.sensitivity import (
+    CHANGE,
+    MIN_SIGN_AGREEMENT,
+    OTHER,
+    Units,
+    gap_units,
+    is_constant,
+    primary_rows,
+    rows_of_two,
+)
 from swapbias.measures import MEASURES, Estimate, margin_in
 from swapbias.studies import PLACEBO, Experiment, Study, did_you_mean, load_study
 
@@ -194,6 +204,7 @@ class Check:
         margin: what it must stay within, in its unit; of a comparison what it may be larger by than the baseline's.
         outcome: ``PASSES``, ``FAILS`` or ``OPEN``.
         why: the basis of the outcome (``same_score``, ``few_levels`` ...); blank for the printed interval.
+        of_baseline: whether ``why`` is about the baseline, which was not measured.
         baseline, change: of a comparison the baseline's gap over the prompts that both runs scored, and the gap less
             that, paired by prompt; else None.
         components: of a difference of gaps the gaps that it is made of, which are not gated.
@@ -203,6 +214,7 @@ class Check:
     margin: float
     outcome: str = OPEN
     why: str = ""
+    of_baseline: bool = False
     baseline: Estimate | None = None
     change: Estimate | None = None
     components: tuple[Finding, ...] = ()
@@ -230,7 +242,7 @@ class Gate:
 
 def check_gaps(
     found: Sequence[Finding], *, max_gap: float = MARGIN, studies: Sequence[str] = (), items: Items | None = None,
-    baseline: Items | None = None,
+    baseline: Items | None = None, baseline_found: Sequence[Finding] = (),
 ) -> Gate:  # fmt: skip
     """Whether the primary gaps of a run lie within a margin, or are no larger than a baseline's by more than it.
 
@@ -244,7 +256,9 @@ def check_gaps(
         max_gap: the margin, a share of the range of each gap's unit (``measures.margin_in``), above 0.
         studies: ``NAME`` or ``NAME:EXPERIMENT``; none: all of the run.
         items: the run's scored rows by study, and ``baseline`` those of another run: each gap may then be as large as
-            there, and larger by the margin, by the interval of the difference of the two models' gaps.
+            there, and larger by the margin, by the interval of the difference of the two models' gaps. What was not
+            measured in either run is undecided, and so is a change over too few levels or too few equal pairs.
+        baseline_found: the findings of the baseline, which say what was not measured there.
 
     Raises:
         UsageError: nothing to check, a study that the run does not have, a margin that is none, or a baseline without
@@ -258,7 +272,11 @@ def check_gaps(
         names = ", ".join(dict.fromkeys(f"{one.study} {one.experiment}" for one in chosen)) or "the run"
         raise UsageError(f"Nothing to check: {names} has no gap in a unit with a range. Check another study.")
     checks = [Check(finding=one, margin=margin_in(one.unit, max_gap), components=_parts(one, found)) for one in gaps]
-    made = (_checked(one) if baseline is None else _compared(one, items or {}, baseline) for one in checks)
+    if baseline is None:
+        made = [_checked(check) for check in checks]
+    else:
+        reasons = {(one.study, *one.key()): one.reason for one in baseline_found if one.verdict == UNMEASURED}
+        made = [_compared(check, items or {}, baseline, reasons) for check in checks]
     return Gate(tuple(made), tuple(one for one in chosen if one not in gaps))
 
 
@@ -311,9 +329,9 @@ def _without_interval(check: Check) -> Check:
     return replace(check, outcome=FAILS if estimate.p_adjusted < LEVEL else OPEN, why="sign_test")
 
 
-def _compared(check: Check, items: Items, baseline: Items) -> Check:
-    """A gap against a baseline's: how much further from 0 it lies, to the baseline's side or to the other."""
-    finding, margin, name = check.finding, check.margin, f"{check.finding.study} {check.finding.experiment}"
+def _compared(check: Check, items: Items, baseline: Items, reasons: Mapping[tuple[str, ...], str]) -> Check:
+    """A gap against a baseline's; ``reasons``: why gaps of the baseline were not measured, by study and key."""
+    finding, name = check.finding, f"{check.finding.study} {check.finding.experiment}"
     mine, other = (_rows(finding, name, run) for run in (items, baseline))
     if "text" in mine and "text" in other:
         texts = mine[["prompt_id", "text"]].merge(
@@ -331,28 +349,56 @@ def _compared(check: Check, items: Items, baseline: Items) -> Check:
     parts = [gap_units(replace(context, score=score), both) for score in (CHANGE, "total", OTHER)]
     if not len(both) or not all(one is not None and len(one.rows) for one in parts):
         raise UsageError(f"{name}: the runs scored none of the same prompts of both groups. Audit both models alike.")
-    units = [one for one in parts if one is not None]
-    change, total, was = (one.estimate(level=finding.level / 2) for one in units)
-    check = replace(check, baseline=was, change=change)
+    change, total, was = (one for one in parts if one is not None)
+    check = replace(check, baseline=_by_level(was, finding), change=_by_level(change, finding))
+    reason = reasons.get((finding.study, *finding.key()), "")
+    if not reason and is_constant(context.experiment, before):
+        reason = SAME_SCORE
     if finding.verdict == UNMEASURED:
         return replace(check, why=finding.reason)
-    differences, samples = units[0].columns
-    if not differences.any():
-        return replace(check, outcome=PASSES, why="same_model_scores")
-    if 0 < change.fewest < FEWEST:
+    if reason:
+        return replace(check, why=reason, of_baseline=True)
+    return _changed(check, change, total)
+
+
+def _by_level(units: Units, finding: Finding) -> Estimate:
+    """The estimate of a change's units, with the fewest levels of a random factor also where nothing varies."""
+    name, count = units.fewest
+    return replace(units.estimate(level=finding.level / 2), fewest=count, fewest_of=name)
+
+
+def _changed(check: Check, units: Units, units_of_sum: Units) -> Check:
+    """How much further from 0 a gap lies than the baseline's, to the baseline's side or to the other."""
+    finding, margin = check.finding, check.margin
+    change, total = _by_level(units, finding), _by_level(units_of_sum, finding)
+    if max(finding.estimate.n_unscored - finding.estimate.n, change.n_unscored - change.n) > 0:
+        return replace(check, why="mostly_unscored")
+    if finding.verdict == TOO_FEW or change.fewest < FEWEST:
         return replace(check, why="few_levels")
+    differences, samples = units.columns
     why = ""
-    if math.isnan(change.ci_low):
-        if samples.any() or not measures.sign_test_p(differences, units[0].factors) < finding.level:
+    if not differences.any():
+        why = "same_model_scores"
+    elif math.isnan(change.ci_low):
+        if samples.any() or not measures.sign_test_p(differences, units.factors) < finding.level:
             return replace(check, why="no_spread")
         why = "sign_test_of_change"
+    if why:  # nothing varies: the interval is the value
         change, total = (replace(one, ci_low=one.value, ci_high=one.value) for one in (change, total))
-    side = -1.0 if was.value < 0 else 1.0
+    before = check.baseline.value if check.baseline else math.nan
+    side = -1.0 if before < 0 else 1.0
     outer, inner = (sorted((side * one.ci_low, side * one.ci_high)) for one in (change, total))
+    room = min(margin - outer[1], inner[0] + margin)  # how far the change is from what does not pass
+    if why == "same_model_scores":
+        room = margin
     outcome = FAILS if outer[0] > margin or inner[1] < -margin else OPEN
-    if outer[1] < margin and inner[0] > -margin:
+    if room > 0:
         outcome = PASSES
-    most = margin + abs(was.value)
+        nothing_varies = why or math.isnan(finding.estimate.ci_low)
+        needed = measures.equal_units_needed(min(room, margin) / margin_in(finding.unit, 1.0))
+        if nothing_varies and (change.independent or change.n) < needed:
+            return replace(check, why="few_equal_changes")
+    most = margin + abs(before)
     if outcome != OPEN and any((abs(end) <= most) != (outcome == PASSES) for end in finding.bounds):
         return replace(check, why="missing_scores")
     return replace(check, outcome=outcome, why=why)

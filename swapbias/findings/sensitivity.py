@@ -22,6 +22,8 @@ CHANGE, OTHER = "change", "score_of_other"  # columns of rows of two models: a s
 _CUT = "truncated"  # the score column of answers that reached the most tokens
 _SCORE_OF = "score of "  # columns of pairs: the score of each group
 _TRIAL = r"/t\d+(?=$|/w)"  # what the ids of a prompt with several trials end in, before those of a paraphrase
+_CONSTANT = 1e-6  # of the largest score: scores that differ by less are one number in float32
+_OF_RIGHT_ANSWERS = ("share of prompts whose right answer is likelier", "correct answer is likelier")
 _ROUNDING = 1e-12  # a gap below this share of its scores is none
 _SAME = 1e-9  # scores of two models closer than this share of them are the same: batches of other sizes add up so
 _NAMED = 3  # items that change a verdict, at most
@@ -78,6 +80,19 @@ def readable(rows: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
+def scores_right_answers(experiment: Experiment) -> bool:
+    """Return whether a score says if an answer is right: then equal scores may be those of a model without error."""
+    return ANSWERS in experiment.rates or experiment.unit in _OF_RIGHT_ANSWERS
+
+
+def is_constant(experiment: Experiment, rows: pd.DataFrame) -> bool:
+    """Tell whether a model scores every prompt the same; not of right answers, of which all may be right."""
+    scores = rows.loc[rows["group"] != PLACEBO, "score"].dropna().to_numpy(dtype=np.float64)
+    if not len(scores) or scores_right_answers(experiment):
+        return False
+    return bool(np.ptp(scores) <= _CONSTANT * np.abs(scores).max())
+
+
 def over_trials(rows: pd.DataFrame, score: str = "score") -> pd.DataFrame:
     """One row per sentence, adjectives and side with its mean score over trials; NaN where no trial was answered."""
     if "trial" not in rows:
@@ -126,6 +141,19 @@ class Units:
     def columns(self) -> tuple[Floats, NDArray[np.intp]]:
         """Value and sample of each unit."""
         return self.rows["value"].to_numpy(np.float64), self.rows["sample"].to_numpy(np.intp)
+
+    @property
+    def fewest(self) -> tuple[str, int]:
+        """The random factor that has the fewest levels on a side, and their number; the units without a factor."""
+        sides = self.columns[1]
+        counts = [
+            (name, len(np.unique(codes[sides == side])))
+            for name, codes in self.factors.items()
+            for side in set(sides)
+        ]
+        if not self.cluster_vars and len(self.rows):
+            counts = [("units", int(np.bincount(sides).min()))]
+        return min(counts, key=lambda counted: counted[1], default=("", 0))
 
     def estimate(self, chosen: NDArray[np.bool_] | slice = slice(None), *, level: float = LEVEL) -> Estimate:
         """The estimate of some units by the inference of the design; the interval has coverage 1 - ``level``."""

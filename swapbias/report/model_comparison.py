@@ -90,7 +90,9 @@ def sentences(compared: ComparisonPage) -> Iterator[tuple[Finding, str]]:
 
 def _texts(compared: ComparisonPage, quantity: Quantity) -> tuple[str, str]:
     """Of one quantity what each model shows, and how far it lies from the reference."""
-    away = [text.between(one, name, compared.reference) for name, one in (quantity.differences_by_model or {}).items()]
+    away = [
+        text.between(one, name, compared.reference) for name, one in (quantity.differences_by_model or {}).items()
+    ]
     tested = text.of_models(away) if away else "No difference of models is tested here."
     return text.of_models(quantity.known), tested if len(quantity.known) > 1 else ""
 

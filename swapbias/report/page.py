@@ -176,8 +176,8 @@ def chart_of(name: str, caption: str, placed: Sequence[Placed], columns: Columns
     heads = [title for title, _ in columns.values()] if columns else heads
     keys = [(group, title) for title, group in (columns or {}).values()]
     sides = {" minus ".join(text.sides(one)) for *_, one in placed} if not name and unit == "points" else {"what"}
-    first = sides.pop() if len(sides) == 1 else "groups"
-    return Chart(name, caption, tuple(heads), parts, axis, unit, tuple(keys), name.rpartition("by ")[2] or first)
+    heading = sides.pop() if len(sides) == 1 else "groups"
+    return Chart(name, caption, tuple(heads), parts, axis, unit, tuple(keys), name.rpartition("by ")[2] or heading)
 
 
 def _section(

@@ -35,7 +35,7 @@ _RATES = {
 }
 # What the sign or the size of a value means; of other answers as their experiment declares it.
 _SIGNS = {
-    DIFFERENCE: "above zero the first model is higher: {declared}",
+    DIFFERENCE: "above zero the model that stands first in the contrast is higher: {declared}",
     "gap_difference": (
         "above zero the gap lies further toward {one.group} with {one.within} than with {one.against}, "
         "below zero further toward {one.reference_group}"
@@ -72,6 +72,7 @@ _REASONS = {
     "equal_differences": "all {one.n} differ by the same",
     "sign_test": "all {one.n} differ by the same: {one.test}{p}",
     "same_model_scores": "both models score these prompts the same",
+    "few_equal_changes": "nothing varies, and {changed.n} pairs are too few to rule out a larger change",
     "sign_test_of_change": "all {changed.n} change by the same: sign test",
 }
 _NOTHING_SCORED = "could not score what the question needs"
@@ -424,7 +425,8 @@ def reason(check: Check) -> str:
     if check.why in ("few_equal", "few_levels"):
         return equal_pairs(check.finding, check.margin) if check.why == "few_equal" else _few(changed)
     p = "" if one.p_adjusted < LEVEL else f" (p {one.p_adjusted:.2g})"
-    return _REASONS[check.why].format(one=one, changed=changed, p=p)
+    sentence = _REASONS[check.why].format(one=one, changed=changed, p=p)
+    return f"the baseline was not measured ({sentence})" if check.of_baseline else sentence
 
 
 def check_name(check: Check) -> str:

@@ -123,7 +123,7 @@ def check_run(
     Runs are results or folders; ``max_gap``: a share of the range of each unit; ``studies``: ``NAME[:EXPERIMENT]``.
     """
     mine = run if isinstance(run, Results) else read_run(Path(run))
-    rows = {}
+    rows: dict[str, Any] = {}
     if baseline is not None:
         before = baseline if isinstance(baseline, Results) else read_run(Path(baseline))
         if before.commit:  # of the Hub come no texts to tell prompts by
@@ -133,7 +133,7 @@ def check_run(
                 if other and not _prompts(one, mine.manifest) & _prompts(other, before.manifest):
                     which = f"{one.study} {one.experiment}: the runs read different prompts"
                     raise UsageError(f"{which}. Audit both with the same swapbias and --limit.")
-        rows = {"items": dict(mine.items), "baseline": dict(before.items)}
+        rows = {"items": dict(mine.items), "baseline": dict(before.items), "baseline_found": before.found}
     gate = findings.check_gaps(mine.found, max_gap=max_gap, studies=studies, **rows)
     return replace(gate, notes=tuple(map(str, mine.manifest.get("repeats", ()))))
 

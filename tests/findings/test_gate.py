@@ -10,7 +10,7 @@ from scipy import stats
 
 from swapbias.errors import UsageError
 from swapbias.findings import disaggregate, primary_findings
-from swapbias.findings.finding import FOUND, SMALL, TOO_FEW, UNDECIDED, Finding
+from swapbias.findings.finding import FOUND, SMALL, TOO_FEW, UNDECIDED, UNREAD_SWAP, Finding, unmeasured
 from swapbias.findings.gate import FAILS, OPEN, PASSES, check_gaps, with_verdicts
 from swapbias.measures.estimate import Estimate
 from swapbias.report.text import reason
@@ -174,6 +174,54 @@ def test_a_constant_change_from_a_baseline_is_decided_alike():
         new = old.assign(score=old["score"] + more * SIDE, model_id="new")
         items = {"items": {"occupation_sentiment": new}, "baseline": {"occupation_sentiment": old}}
         assert outcome_of(found_in(new), **items)[0] == expected, more
+
+
+def beside(new, old, **more):
+    """The outcome of the gate of scored rows beside those of a baseline."""
+    rows = {"items": {"occupation_sentiment": new}, "baseline": {"occupation_sentiment": old}}
+    return outcome_of(found_in(new), **rows, **more)
+
+
+def few_of(rows, *, nouns, jobs):
+    return rows[(nouns > NOUNS) & (jobs > JOBS)]
+
+
+def test_too_few_levels_or_equal_pairs_never_pass_beside_a_baseline():
+    rng = np.random.default_rng(3)
+    varied = scored(0.3, rng)
+    equal = ROWS.assign(score=0.5 + 0.01 * JOBS, model_id="new")
+    two = {"nouns": 2, "jobs": 2}
+    assert beside(few_of(equal, **two), few_of(equal, **two)) == (
+        OPEN, "2 noun pairs are too few for a verdict; at least 4 are needed",
+    )  # fmt: skip
+    three = few_of(varied, nouns=3, jobs=20)
+    assert beside(three, three)[0] == OPEN
+    some = few_of(equal, nouns=5, jobs=4)  # 20 pairs without any gap, and 72 are needed
+    why = "nothing varies, and 20 pairs are too few to rule out a larger change"
+    assert beside(some, some) == (OPEN, why)
+    assert beside(some, few_of(varied, nouns=5, jobs=4)) == (OPEN, why)
+    assert beside(few_of(varied, nouns=5, jobs=4), few_of(varied, nouns=5, jobs=4)) == (OPEN, why)
+    assert beside(equal, equal) == (PASSES, "both models score these prompts the same")
+
+
+def test_a_baseline_that_was_not_measured_decides_nothing():
+    rows = scored(0.0, np.random.default_rng(4))
+    blind = ROWS.assign(score=0.5, model_id="old")
+    why = "the baseline was not measured (every prompt has the same score)"
+    assert beside(rows, blind) == (OPEN, why)
+    assert beside(blind, rows) == (OPEN, "every prompt has the same score")
+    unread = [unmeasured(one, UNREAD_SWAP) for one in found_in(rows) if one.primary]
+    assert beside(rows, rows, baseline_found=unread) == (
+        OPEN, "the baseline was not measured (the model does not seem to read the swapped words)",
+    )  # fmt: skip
+
+
+def test_a_change_of_which_most_was_not_scored_is_undecided():
+    rows = scored(0.0, np.random.default_rng(5))
+    lost = rows.assign(score=rows["score"].where(PAIRS % 3 == 0))
+    why = "more than half could not be scored"
+    assert beside(lost, rows) == (OPEN, why)
+    assert beside(rows, lost) == (OPEN, why)
 
 
 def shares(gates):
