@@ -57,6 +57,7 @@ from swapbias.studies import PLACEBO, Experiment, Published, Slice, Study, load_
 if TYPE_CHECKING:
     from datasets import Dataset
 
+_ID_COLUMNS = ("experiment", "model_id", "prompt_id", "pair_id", "group")
 MOST_DETAILED = 5  # pairs of models whose differences are given by slice, by subset and as published as well
 _ALL = Slice("", "all")
 _UNANSWERED = ("unanswered", "refused", "said_unsure")  # the score columns of prompts that no option answered
@@ -93,6 +94,7 @@ def disaggregate(
     """
     chosen = load_study(study) if isinstance(study, str) else study
     frame = scores if isinstance(scores, pd.DataFrame) else scores.to_pandas()
+    _check_ids(frame, [name for name in _ID_COLUMNS if name in frame])
     models = sorted(set(frame["model_id"]))
     if len(models) != 1:
         raise ValueError(f"scores of the models {models}, expected rows of exactly one. Audit models separately.")
@@ -100,6 +102,8 @@ def disaggregate(
     parts: dict[str, pd.DataFrame] = {}
     for experiment in chosen.experiments:
         every = frame[frame["experiment"] == experiment.name]
+        prompts = every[every["group"] != PLACEBO]
+        _check_ids(prompts, [name for name in experiment.random if name in prompts and prompts[name].notna().any()])
         parts[experiment.name] = rows = _one_per_prompt(experiment, every)
         if len(every):
             context = Context(chosen.name, models[0], experiment, "score", seed)
@@ -114,6 +118,15 @@ def disaggregate(
     marked = _disagreeing(corrected(marked, chosen.correction, many))
     joined = [replace(one, published=known.get(one.key())) if one.score == "score" else one for one in marked]
     return with_verdicts(joined, margin=margin)
+
+
+def _check_ids(rows: pd.DataFrame, columns: Iterable[str]) -> None:
+    """Refuse rows without an id: they would be a pair, a group or a cluster of their own."""
+    for column in columns:
+        lacking = rows[column].isna()
+        if lacking.any():
+            row = rows.index[lacking][0]
+            raise ValueError(f"column {column}: row {row} has no value, expected an id in every row. Fill it in.")
 
 
 def _one_per_prompt(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from swapbias.measures.contrast import mean_of
-from swapbias.measures.estimate import ClusterIds, Estimate, Floats, Ids, by_pair, two_groups
+from swapbias.measures.estimate import ClusterIds, Estimate, Floats, Ids, by_pair, is_missing, two_groups, values_of
 from swapbias.measures.gaps import paired_gap
 
 CLASSES = ("correct", "incorrect", "unsure", "other")
@@ -46,8 +46,7 @@ def answer_bias(
     (50.0, {'pro': 100.0, 'anti': 50.0})
     """
     known = {**{name: float(place) for place, name in enumerate(CLASSES)}, "": math.nan}
-    # NaN, the only thing that differs from itself, is what a table makes of None.
-    named = ["" if name is None or name != name else str(name) for name in classes]
+    named = ["" if is_missing(name) else str(name) for name in values_of(classes)]
     if strange := sorted(set(named) - known.keys()):
         raise ValueError(f"classes {strange[:3]}, expected {', '.join(CLASSES)} or None. Use answer_class.")
     code, side, names = two_groups([known[name] for name in named], sides, reference_group)

@@ -9,7 +9,7 @@ import numpy as np
 import scipy  # of it scipy.special here, for scipy.stats takes half a second to import
 from numpy.typing import ArrayLike, NDArray
 
-from swapbias.measures.estimate import Codes, Estimate, Factors, Floats
+from swapbias.measures.estimate import Codes, Estimate, Factors, Floats, numbers
 
 _FLAT = 1e-12  # a spread below this share of the largest value is rounding, not variance
 _FLAT_SUMS = 1e-10  # sums over clusters below this share of what was added are rounding
@@ -72,7 +72,7 @@ def shares_in(weights: ArrayLike | None, known: NDArray[np.bool_], sides: Codes)
     """Of the known rows the share of each in the mean of its side; None where all of a side weigh the same."""
     if weights is None:
         return None
-    weight = np.asarray(weights, dtype=np.float64)
+    weight = numbers(weights)
     if weight.shape != known.shape:
         raise ValueError(f"{len(known)} scores and weights of shape {weight.shape}, expected one per row.")
     sums = np.bincount(sides, weight[known])

@@ -80,18 +80,44 @@ class Estimate(Record):
         return {name: float(getattr(self, name)) for name in wanted}
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a value of a table is missing: None, NaN, NaT, pandas.NA."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):  # pandas.NA is neither equal nor unequal; an array is not missing
+        return not hasattr(value, "shape")
+
+
+def values_of(column: Any) -> list[Any]:
+    """The values of a column as Python has them: of lists, arrays, pandas, Arrow and polars alike."""
+    for method in ("to_pylist", "tolist", "to_list"):
+        if hasattr(column, method):
+            return list(getattr(column, method)())
+    return list(column)
+
+
+def numbers(values: ArrayLike) -> Floats:
+    """Values as floats; NaN where one is missing, in any way that tables have."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iubf":
+        return values.astype(np.float64)
+    listed = values_of(values)
+    flat = [math.nan if not isinstance(value, list | tuple) and is_missing(value) else value for value in listed]
+    return np.asarray(flat, dtype=np.float64)
+
+
 def known_ids(ids: Ids, name: str) -> NDArray[Any]:
-    """Ids as an array, numbers or texts; ValueError where one is None or NaN."""
-    found = np.asarray(ids)
-    if found.dtype.kind in "iubUS":
-        return found
-    values = found.tolist()
-    missing = next((row for row, one in enumerate(values, start=1) if one is None or one != one), None)
-    if missing is not None:
-        raise ValueError(
-            f"{name}: row {missing} holds {values[missing - 1]!r}, expected an id in every row. Fill it in."
-        )
-    return found if len(set(map(type, values))) < 2 else np.asarray(list(map(str, values)))
+    """Ids as an array, numbers or texts; ValueError where one is missing or blank."""
+    if isinstance(ids, np.ndarray) and ids.dtype.kind in "iub":
+        return ids
+    values = values_of(ids)
+    for row, value in enumerate(values, start=1):
+        if is_missing(value):
+            raise ValueError(f"{name}: row {row} holds {value}, expected an id in every row. Fill it in.")
+        if isinstance(value, str) and not value:
+            raise ValueError(f"{name}: row {row} is blank, expected an id in every row. Fill it in.")
+    return np.asarray(values if len(set(map(type, values))) < 2 else list(map(str, values)))
 
 
 def named_group(group: Any, names: Collection[str]) -> str:
@@ -115,8 +141,9 @@ def _number(name: str) -> float:
 
 def by_group(scores: ArrayLike, groups: Sequence[Any]) -> tuple[Floats, Codes, list[str]]:
     """Scores as floats, the place of each row's group among the sorted names, and these names."""
-    names, codes = np.unique(np.asarray([str(name) for name in groups], dtype=np.str_), return_inverse=True)
-    score = np.asarray(scores, dtype=np.float64)
+    called = [str(name) for name in known_ids(groups, "groups").tolist()]
+    names, codes = np.unique(np.asarray(called, dtype=np.str_), return_inverse=True)
+    score = numbers(scores)
     if np.any(np.isinf(score)):
         raise ValueError("scores hold an infinite number, expected finite ones or NaN for what could not be scored.")
     if score.shape != codes.shape:
@@ -161,7 +188,7 @@ def factor_codes(cluster_ids: ClusterIds, rows: int, pair_ids: Ids | None = None
         if len(ids) != rows:
             raise ValueError(f"{rows} scores and {len(ids)} cluster_ids{of}, expected one per row.")
         found[name] = np.unique(known_ids(ids, f"cluster_ids{of}"), return_inverse=True)[1]
-        pairs = [] if pair_ids is None else np.asarray(pair_ids).tolist()
+        pairs = [] if pair_ids is None else values_of(pair_ids)
         if pairs and len(set(zip(pairs, found[name].tolist(), strict=True))) != len(set(pairs)):
             raise ValueError(f"A pair lies in two clusters{of}, expected all of its rows in one. Fix cluster_ids.")
     return found

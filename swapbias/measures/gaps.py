@@ -32,7 +32,9 @@ from swapbias.measures.estimate import (
     by_group,
     by_pair,
     factor_codes,
+    known_ids,
     named_group,
+    numbers,
     rows_of,
     two_groups,
 )
@@ -87,7 +89,7 @@ class _Groups:
         factors = rows_of(factor_codes(cluster_ids, len(score), pair_ids), first[whole])
         samples = np.zeros(len(score), np.intp)
         if sample_ids is not None:
-            samples = np.unique(np.asarray(sample_ids), return_inverse=True)[1]
+            samples = np.unique(known_ids(sample_ids, "sample_ids"), return_inverse=True)[1]
         return cls(names, table[whole], samples[first[whole]], factors, True, len(table) - len(whole))
 
     @property
@@ -238,7 +240,7 @@ def mean_score(scores: ArrayLike, *, cluster_ids: ClusterIds = None, weights: Ar
 
     ``cluster_ids`` are those of ``paired_gap``; ``weights`` of rows, from 0; None: all weigh the same.
     """
-    score = np.asarray(scores, dtype=np.float64)
+    score = numbers(scores)
     if score.ndim != 1:
         raise ValueError(f"scores of shape {score.shape}, expected one score per row.")
     rows = _Groups.of(score, np.zeros(len(score), np.intp), ("",), cluster_ids, weights=weights)
@@ -253,7 +255,7 @@ def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson") -> Estim
     """
     if method not in ("pearson", "spearman"):
         raise ValueError(f"method {method!r}, expected 'pearson' or 'spearman'.")
-    first, second = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    first, second = numbers(x), numbers(y)
     if first.shape != second.shape:
         raise ValueError(f"{len(first)} and {len(second)} numbers, expected one of each per unit.")
     ranks, known = method == "spearman", ~(np.isnan(first) | np.isnan(second))

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from swapbias.measures.estimate import is_missing, known_ids, numbers, values_of
+
 _LENGTH = "natural log of words"  # a gap of it is nearly the share by which one answer is longer
 # The largest gap that scores of a unit can have: their range. Log-odds have none.
 SPANS: Mapping[str, float] = {
@@ -161,6 +163,10 @@ def module_info(description: str, inputs: str, citation: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+# Columns of texts that may be missing in a row: an answer that was not given. Others are ids and names of groups.
+_MAY_BE_MISSING = ("predictions", "references", "incorrect")
+
+
 class CheckedInputs:
     """Base of an `evaluate` module, before ``evaluate.Metric``: refuses what the module does not take.
 
@@ -191,8 +197,41 @@ class CheckedInputs:
         if 0 < len(missing) < len(needed):
             names = ", ".join(missing)
             raise ValueError(f"{module.name} is given no {names}, expected {', '.join(needed)}. Add them.")
-        for name, kind in module.features.items() if isinstance(module.features, Mapping) else ():
-            if getattr(kind, "dtype", "") in ("string", "large_string") and values.get(name) is not None:
-                # evaluate takes no numbers for texts; what is missing stays, to be named
-                values[name] = [one if one is None or one != one else str(one) for one in values[name]]
         return super().compute(**values)  # type: ignore[misc]
+
+    def add_batch(self, *, predictions: Any = None, references: Any = None, **columns: Any) -> None:
+        """As ``evaluate.Metric.add_batch``; ValueError where an id or the name of a group is missing."""
+        given = {"predictions": predictions, "references": references, **columns}
+        read = {name: self._read(name, column) for name, column in given.items() if column is not None}
+        super().add_batch(**self._whole(read))  # type: ignore[misc]
+
+    def add(self, *, prediction: Any = None, reference: Any = None, **columns: Any) -> None:
+        """As ``evaluate.Metric.add``; ValueError where an id or the name of a group is missing."""
+        given = {"predictions": prediction, "references": reference, **columns}
+        read = self._whole({name: self._read(name, [value])[0] for name, value in given.items() if value is not None})
+        super().add(  # type: ignore[misc]
+            prediction=read.pop("predictions", None), reference=read.pop("references", None), **read
+        )
+
+    def _whole(self, columns: dict[str, Any]) -> dict[str, Any]:
+        """The columns, where none that the module needs is missing."""
+        module: Any = self
+        needed = module._feature_names()
+        if missing := [name for name in needed if name not in columns]:
+            names = ", ".join(missing)
+            raise ValueError(f"{module.name} is given no {names}, expected {', '.join(needed)}. Add them.")
+        return columns
+
+    def _read(self, name: str, column: Any) -> Any:
+        """A column as evaluate takes it: texts of ids, whatever they are, and None or NaN for what is missing."""
+        module: Any = self
+        features = module.features if isinstance(module.features, Mapping) else {}
+        kind = getattr(features.get(name), "dtype", "")
+        if kind in ("string", "large_string"):
+            if name not in _MAY_BE_MISSING:
+                return [str(value) for value in known_ids(column, name).tolist()]
+            return [None if is_missing(value) else str(value) for value in values_of(column)]
+        if kind == "float64":
+            return numbers(column).tolist()
+        is_flat = not features
+        return [None if is_flat and is_missing(value) else value for value in values_of(column)]

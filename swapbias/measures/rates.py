@@ -19,8 +19,11 @@ from swapbias.measures.estimate import (
     Ids,
     by_pair,
     factor_codes,
+    is_missing,
     known_ids,
+    numbers,
     two_groups,
+    values_of,
 )
 
 _NEAREST, _FARTHEST = 1e-9, 1e3  # standard errors: no end is sought nearer or farther
@@ -152,7 +155,7 @@ def share_above(scores: ArrayLike, *, threshold: float = 0.5) -> Estimate:
     """
     if math.isnan(threshold):
         raise ValueError("threshold is nan, expected a number. Give one, such as 0.5.")
-    score = np.asarray(scores, dtype=np.float64)
+    score = numbers(scores)
     used = score[~np.isnan(score)]
     above = used >= threshold - 1e-9 if threshold >= 1 else used > threshold  # a mean of ones may lie below one
     return _share(above, None, "Wilson", len(score) - len(used))
@@ -160,7 +163,7 @@ def share_above(scores: ArrayLike, *, threshold: float = 0.5) -> Estimate:
 
 def share_right(right: Sequence[bool], cluster_ids: Ids, *, confidence: float = 0.95) -> Estimate:
     """Share of units that are right, 0 to 1, with Wilson's interval over clusters (notes); NaN without a unit."""
-    clusters = np.unique(np.asarray(cluster_ids), return_inverse=True)[1]
+    clusters = np.unique(known_ids(cluster_ids, "cluster_ids"), return_inverse=True)[1]
     return _share(np.asarray(right, dtype=bool), clusters, "Wilson, clustered", confidence=confidence)
 
 
@@ -181,10 +184,13 @@ def agreement(first: Sequence[str], second: Sequence[str], *, cluster_ids: Ids) 
     counts = len(first), len(second), len(cluster_ids)
     if len(set(counts)) > 1:
         raise ValueError(f"{counts} first and second readings and cluster_ids, expected one of each per answer.")
-    one, other = np.asarray(first, dtype=np.str_), np.asarray(second, dtype=np.str_)
+    one, other = (
+        np.asarray(["" if is_missing(reading) else str(reading) for reading in values_of(side)], dtype=np.str_)
+        for side in (first, second)
+    )
     known = (one != "") & (other != "")
     one, other, n, lost = one[known], other[known], int(known.sum()), int((~known).sum())
-    codes = np.unique(np.asarray(cluster_ids)[known], return_inverse=True)[1]
+    codes = np.unique(known_ids(cluster_ids, "cluster_ids")[known], return_inverse=True)[1]
     share = _share(one == other, codes, "Wilson, over clusters" if n else "none", lost)
     classes, places = np.unique(np.concatenate([one, other]), return_inverse=True)
     a, b = places.reshape(2, -1)
@@ -340,7 +346,7 @@ def uar(
     NaN. None, NaN or "" is no prediction: left out and counted. ``note_ids`` are ``pair_ids`` of ``rate_ratio``.
     """
     guess, actual = (
-        np.asarray(["" if one is None or one != one else str(one) for one in side], dtype=np.str_)
+        np.asarray(["" if is_missing(one) else str(one) for one in values_of(side)], dtype=np.str_)
         for side in (predicted, truth)
     )
     if len(guess) != len(actual) or "" in actual:
@@ -378,7 +384,7 @@ def _labelled(answers: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _binary(values: ArrayLike, name: str) -> Floats:
-    found = np.asarray(values, dtype=np.float64)
+    found = numbers(values)
     strange = found[~(np.isnan(found) | (found == 0) | (found == 1))]
     if found.ndim != 1 or len(strange):
         raise ValueError(f"{name} of shape {found.shape} with {strange[:3].tolist()}, expected 1, 0 or NaN per row.")
