@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     missing = 0
     for name in names:
-        for path in pinned_files(name):
+        for path in [path for path, pin in pinned_files(name).items() if pin["sha256"]]:
             try:
                 upstream_file(name, path, download=not chosen.check)
                 state = "ok"

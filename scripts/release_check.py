@@ -9,6 +9,8 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+from write_notice import notice
+
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PACKAGED = {"swapbias": "swapbias", **{name: f"swapbias/{name}" for name in ("builders", "metrics", "datasets_src")}}
@@ -35,6 +37,7 @@ def main() -> None:
         wheel, archive = (next((folder / "dist").glob(pattern)) for pattern in ("*.whl", "*.tar.gz"))
         print(run(sys.executable, "-m", "twine", "check", "--strict", wheel, archive).strip())
         check_content(wheel)
+        check_licences(wheel)
         named = [one.rpartition(" ")[2] for one in PROJECT["classifiers"] if "Python :: 3." in one]
         tried = [one for one in named if not subprocess.getstatusoutput(f"python{one} -V")[0]]
         for version in tried:
@@ -61,6 +64,20 @@ def check_content(wheel: Path) -> None:
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     if wanted != packed:
         sys.exit(f"The wheel lacks {sorted(wanted - packed)} and has {sorted(packed - wanted)} too many.")
+
+
+def check_licences(wheel: Path) -> None:
+    """The wheel names the licences of all that it holds, with their texts and the notices by corpus."""
+    archive = zipfile.ZipFile(wheel)
+    files = {name.partition("/licenses/")[2]: name for name in archive.namelist() if ".dist-info/licenses/" in name}
+    wanted = {path.relative_to(ROOT).as_posix() for one in PROJECT["license-files"] for path in ROOT.glob(one)}
+    if files.keys() != wanted:
+        sys.exit(f"The wheel has the licence files {sorted(files)}, expected {sorted(wanted)}.")
+    if archive.read(files["NOTICE"]).decode() != notice():
+        sys.exit("NOTICE is not that of the tables: run python scripts/write_notice.py.")
+    metadata = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+    if f"License-Expression: {PROJECT['license']}\n" not in archive.read(metadata).decode():
+        sys.exit(f"The wheel does not say that its licence is {PROJECT['license']}.")
 
 
 def try_out(place: Path, version: str, wheel: Path) -> None:

@@ -10,6 +10,12 @@ import lazy_loader
 
 __version__ = "0.1.0"
 
+# In a checkout builders, metrics and tables lie beside this package, not in it. They are looked for there first: an
+# installation of another checkout in the same environment would else give its own.
+_CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+if os.path.isfile(os.path.join(_CHECKOUT, "datasets_src", "__init__.py")):
+    __path__.append(_CHECKOUT)
+
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 

@@ -23,9 +23,11 @@ from swapbias.runs import Settings, audit_several, resume, start
 from swapbias.runs.audit import part_scorer
 from swapbias.swapping import LOCAL, Engine, Job, cluster as workers, swap_files, worker_pool
 from tests import cluster_workers, tiny
+from tests.cli.test_cli import refused, swapbias
 from tests.conftest import QUIET, ROOT
 from tests.models.chat.server import ChatServer
 from tests.privacy.test_quoting import MODULE, OWN, SECRET
+from tests.tables import write
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray: pip install 'swapbias[ray]'")
 RAY = Engine(name="ray", workers=2)
@@ -101,6 +103,39 @@ def test_a_cluster_is_that_of_the_address_or_ends_with_the_command_and_chat_mode
         start(asked, tmp_path / "chat", **QUIET, draw=False, engine=RAY)
         assert len(server.requests) == 8
     assert tried == ["local", "ended", "head:6379", "ended"]
+
+
+NOT_IN_TIME = "The current node timed out during startup. This could happen because the GCS has become overloaded."
+TROUBLE = {
+    "not in time": (Exception(NOT_IN_TIME), r"\(The current node timed out during startup\. .* overloaded\)"),
+    "no memory": (OSError(12, "Cannot allocate memory"), "Cannot allocate memory"),
+    "a process that ended": (RuntimeError("Failed to start GCS.\nLast line"), r"\(Failed to start GCS\)"),
+}
+
+
+@pytest.mark.parametrize("place", ["init", "nodes"])
+@pytest.mark.parametrize("case", TROUBLE)
+def test_ray_that_does_not_start_is_a_sentence_about_ray(case, place, monkeypatch, tmp_path):
+    error, words = TROUBLE[case]
+
+    def fail(*_, **how):
+        raise error
+
+    steps = {"init": lambda **how: None, "nodes": list, place: fail}
+    known = SimpleNamespace(is_initialized=lambda: False, shutdown=lambda: None, **steps)
+    monkeypatch.setitem(sys.modules, "ray", known)
+    monkeypatch.setattr(workers, "need", lambda what, *names, extra: None)
+    with pytest.raises(
+        UsageError, match=rf"^No Ray cluster could be used on this machine .*{words}.*engine local\.$"
+    ):
+        list(squares(tmp_path, RAY, 1))
+    with pytest.raises(UsageError, match=r"could be used at head:6379 .* Check the address and ray status\.$"):
+        list(squares(tmp_path, replace(RAY, address="head:6379"), 1))
+    done = swapbias(
+        "swap", write(tmp_path / "notes.csv", {"text": ["He fell."]}), "--out", tmp_path / "out", "-M", "engine=ray"
+    )
+    refused(done, 2, "No Ray cluster could be used on this machine")
+    assert "bug in swapbias" not in done.stderr
 
 
 def test_a_worker_with_other_prompts_another_model_or_other_libraries_is_refused(monkeypatch, tmp_path):

@@ -23,7 +23,7 @@ from datasets.exceptions import DatasetGenerationError
 from datasets.splits import SplitGenerator
 
 from swapbias.errors import UpstreamMissingError, UsageError
-from swapbias.files import CREDENTIALED, OWNER_FOLDER, atomic_directory
+from swapbias.files import CREDENTIALED, OWNER_FOLDER, atomic_directory, is_url
 from swapbias.hub.cards import CARD, TAGS, configs_yaml, dump, rendered, size_category
 from swapbias.hub.client import Hub, Push, PushOptions, Repo, Say, push_repo
 from swapbias.privacy import HOW_TO_READ, WARNING, mark, refuse
@@ -36,6 +36,7 @@ from swapbias.studies import (
     config_rows,
     corpus_dir,
     load_corpus,
+    outside_sources,
     pinned_files,
     read_table,
     upstream_file,
@@ -88,9 +89,18 @@ LICENCES = "LICENSES.md"  # the file beside a card that holds the notices of wha
 REDISTRIBUTABLE = frozenset(
     {
         "Apache-2.0", "MIT", "MIT-0", "ISC", "Zlib", "Unlicense", "0BSD", "BSD-2-Clause", "BSD-3-Clause",
-        "CC0-1.0", "CC-BY-4.0", "PDDL-1.0", "ODC-By-1.0",
+        "CC0-1.0", "CC-BY-4.0", "PDDL-1.0", "ODC-By-1.0", "Unicode-3.0",
     }
 )  # fmt: skip
+# In lower case: licences that the Hub has under another name, or under none.
+_ON_THE_HUB = {
+    "pddl-1.0": "pddl",
+    "odc-by-1.0": "odc-by",
+    "unicode-3.0": OTHER_LICENCE,
+    "mit-0": OTHER_LICENCE,
+    "0bsd": OTHER_LICENCE,
+    "not stated": OTHER_LICENCE,
+}
 Pins = Mapping[str, Mapping[str, str]]  # path -> row of sources.csv
 _REFERENCES = re.compile(r"^References: (.+)$", re.MULTILINE)
 _LANGUAGE = re.compile(r"^Language: `([a-z-]+)`$", re.MULTILINE)
@@ -109,11 +119,12 @@ def withheld_configs(corpus: Corpus) -> dict[str, list[str]]:
 
 
 def licences(corpus: Corpus) -> list[str]:
-    """The licences of what the configs of a corpus hold, its own first, as the Hub writes them."""
+    """The licences of what the configs of a corpus hold, its own first, by the names that the Hub has for them."""
     pins = pinned_files(corpus.name)
     upstream = {pins[path]["licence"].lower() for config in corpus.configs for path in _made_from(config, pins)}
     own = corpus.licence.lower()
-    return [own, *sorted(upstream - {own})]
+    others = sorted({_ON_THE_HUB.get(licence, licence) for licence in upstream} - {own})
+    return [own, *others]
 
 
 def _made_from(config: Config, pins: Pins) -> list[str]:
@@ -135,9 +146,19 @@ def licences_file(corpus: Corpus) -> bytes | None:
     table = folder / "notices.csv"
     rows = read_table(table, ("repository", "notice")) if table.exists() else []
     notices = dict.fromkeys((one for one, *_ in grouped), "") | {row["repository"]: row["notice"] for row in rows}
-    has_mit = any(licence == "MIT" for _, _, licence in grouped)
-    mit = (folder.parent / "MIT.txt").read_text(encoding="utf-8").strip() if has_mit else ""
-    return f"{rendered('licences.md.j2', corpus=corpus, grouped=grouped, notices=notices, mit=mit)}\n".encode()
+    texts = {
+        name: path.read_text(encoding="utf-8").strip()
+        for name in sorted({licence for _, _, licence in grouped})
+        if (path := folder.parent / f"{name}.txt").exists()
+    }
+    links = {source[0]: source_url(*source[:2]) for source in grouped}
+    values = {"corpus": corpus, "grouped": grouped, "notices": notices, "texts": texts, "links": links}
+    return f"{rendered('licences.md.j2', **values)}\n".encode()
+
+
+def source_url(repository: str, commit: str) -> str:
+    """Return the address of a source: of a repository on GitHub at a commit or tag, or as ``sources.csv`` has it."""
+    return repository if is_url(repository) else f"https://github.com/{repository}/tree/{commit}"
 
 
 def citation(corpus_name: str) -> str:
@@ -198,8 +219,9 @@ def dataset_card(
     pins, first = pinned_files(corpus.name), next(iter(infos), "")
     split = next(iter(infos[first].splits), "") if infos else ""
     sources: dict[tuple[str, str, str], list[str]] = {}
-    for pin in pins.values():
-        sources.setdefault((pin["repository"], pin["commit"], pin["licence"]), []).append(pin["used_for"])
+    for source in outside_sources(corpus.name):
+        link = source_url(source["repository"], source["commit"])
+        sources.setdefault((source["repository"], link, source["licence"]), []).append(source["used_for"])
     body = rendered(
         "dataset_card.md.j2",
         title=title,

@@ -86,6 +86,7 @@ from .tables import (
     decoded as decoded,
     facts_of as facts_of,
     fingerprint as fingerprint,
+    outside_sources as outside_sources,
     pinned_files as pinned_files,
     published_for as published_for,
     published_rows as published_rows,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from swapbias.errors import UpstreamMissingError
-from swapbias.files import cache_dir, file_sha256, not_utf8, write_whole
+from swapbias.files import cache_dir, file_sha256, is_url, not_utf8, write_whole
 
 _NAME = re.compile(r"\s*[A-Za-z_][\w.-]{0,39}\s*")  # with spaces it may be a sentence
 _HOW = "Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online"
@@ -119,11 +119,22 @@ def fingerprint(rows: Iterable[Mapping[str, str]]) -> str:
     return digest.hexdigest()
 
 
-def pinned_files(corpus: str) -> dict[str, dict[str, str]]:
-    """The upstream files of a corpus by path, as pinned in its ``sources.csv``."""
+_UNREAD = ("commit", "sha256", "bytes")  # blank of a source that no code reads
+
+
+def outside_sources(corpus: str) -> list[dict[str, str]]:
+    """Return what a corpus takes from others, or was checked with: the rows of its ``sources.csv``.
+
+    ``repository`` is ``OWNER/NAME`` on GitHub or a URL, ``licence`` an SPDX identifier, or says that none is known.
+    """
     table = corpus_dir(corpus) / "sources.csv"
     columns = ("path", "repository", "commit", "sha256", "bytes", "licence", "used_for")
-    return {row["path"]: row for row in read_table(table, columns)} if table.exists() else {}
+    return read_table(table, columns, optional=_UNREAD) if table.exists() else []
+
+
+def pinned_files(corpus: str) -> dict[str, dict[str, str]]:
+    """The files of GitHub repositories that a corpus names, by path; those without a sha256 are never read."""
+    return {row["path"]: row for row in outside_sources(corpus) if not is_url(row["repository"])}
 
 
 def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:

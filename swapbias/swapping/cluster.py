@@ -151,14 +151,12 @@ def _cluster(made: bytes, engine: Engine, cores: int | None, credentialed: bool,
         new = {"include_dashboard": False, "object_store_memory": 100 * 2**20, "num_cpus": os.cpu_count()}
         quiet = {"log_to_driver": False, "logging_level": "ERROR", **({} if engine.address else new)}
         before = signal.getsignal(signal.SIGTERM)
-        try:
+        with _trouble_of_ray(engine.address):
             ray.init(address=engine.address or "local", **quiet)
-        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-            where = f"{f'at {engine.address}' if engine.address else 'on this machine'} ({first_line(error)})"
-            raise UsageError(f"No Ray cluster could be used {where}. Check the address and ray status.") from None
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
-    nodes = [one["Resources"] for one in ray.nodes() if one["Alive"]]
+    with _trouble_of_ray(engine.address):
+        nodes = [one["Resources"] for one in ray.nodes() if one["Alive"]]
     counts = [int(one.get("CPU", 0)) for one in nodes if one.get("CPU", 0) >= 1] or [1]
     gpus, wanted = sum(one.get("GPU", 0) for one in nodes), engine.gpus_per_worker
     if wanted and gpus < wanted:
@@ -180,6 +178,19 @@ def _cluster(made: bytes, engine: Engine, cores: int | None, credentialed: bool,
 
     died = f"{MOST_DEATHS} workers died on part {{}}, most likely for want of memory. What is done is saved"
     return count, submit, ray.exceptions.RayError, f"{died}: go on with fewer workers, or on larger machines."
+
+
+@contextmanager
+def _trouble_of_ray(address: str | None) -> Iterator[None]:
+    """Turn whatever Ray raises while it starts into a UsageError: also a plain Exception, where it is not in time."""
+    try:
+        yield
+    except Exception as error:
+        if address:
+            place, advice = f"at {address}", "Check the address and ray status."
+        else:
+            place, advice = "on this machine", "Try again when it is less busy, or use the engine local."
+        raise UsageError(f"No Ray cluster could be used {place} ({first_line(error)}). {advice}") from error
 
 
 def _settle(threads: int, place: str, credentialed: bool, expected: tuple[tuple[str, str], ...]) -> None:

@@ -1,13 +1,36 @@
-"""What a release says of itself: the interpreters that it takes and is tried on."""
+"""What a release says of itself: the interpreters that it is tried on, and the licence of all that it holds."""
 
 import re
+import subprocess
+import sys
 import tomllib
+from email.parser import Parser
 
+import pytest
+from packaging.licenses import canonicalize_license_expression
 from packaging.specifiers import SpecifierSet
 
+from scripts.write_notice import notice
+from swapbias.hub import datasets as building
+from swapbias.studies import corpora, corpus_dir, load_corpus, outside_sources, pinned_files
 from tests.conftest import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+READ_ALONE = {"reproduce", "check", "fit", "fit and check", "recursive masking word list"}
+LINK = re.compile(r"https?://(?!doi\.org|arxiv\.org)([^\s)>]+)")
+# Addresses on a card that hold no tables: of papers and of this project.
+PAPERS = ("swapbias", "www.bloomberg.com/graphics", "uvasrg.github.io")
+# Sources that READMEs name in words, by corpus.
+IN_WORDS = {
+    "group_packs": ("jaeyk/validated_names", "countryinfo", "cldr", "Xe/pronouns"),
+    "spanish_occupations": ("cldr",),
+    "gender_lexicon": (
+        "wordnet", "debiaswe", "Xe/pronouns", "UD_English-EWT",
+        "anc.org", "gcide", "anarchist", "fortune", "treebank",
+    ),
+    "adjective_coreference": ("corefBias", "winobias-adjective-test"),
+    "coreference_schemas": ("winogender",),
+}  # fmt: skip
 
 
 def test_no_later_python_is_refused_and_each_that_is_named_is_tried():
@@ -17,3 +40,90 @@ def test_no_later_python_is_refused_and_each_that_is_named_is_tried():
     tried = re.search(r"^PYTHONS\s*\?=(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
     assert named == ["3.11", *tried]  # `make test` is run by the first
     assert all(version in takes for version in (*named, "3.15"))
+
+
+@pytest.mark.parametrize("corpus", corpora())
+def test_each_outside_source_that_a_card_names_stands_in_its_table_with_a_licence(corpus):
+    rows = outside_sources(corpus)
+    assert all(row["licence"] for row in rows)
+    known = " ".join(f"{row['repository']} {row['path']}".lower() for row in rows)
+    text = (corpus_dir(corpus) / "README.md").read_text()
+    for address in (found.rstrip("/.,") for found in LINK.findall(text)):
+        if not address.startswith(PAPERS):
+            assert address.lower().removeprefix("github.com/").removeprefix("pypi.org/project/") in known
+    for name in IN_WORDS.get(corpus, ()):
+        assert name.lower() in known
+    marks = ("(MIT)", "Apache-2.0", "Unicode-3.0", "CC BY", "WordNet")
+    if any(mark in text for mark in marks):
+        assert rows or load_corpus(corpus).licence != "Apache-2.0"
+
+
+@pytest.mark.parametrize("corpus", corpora())
+def test_a_card_says_that_no_outside_source_is_in_it_only_where_there_is_none(corpus):
+    leaf = load_corpus(corpus)
+    card = building.dataset_card(leaf, {})
+    part = building.section(card, "Sources and licences")
+    assert ("No outside source is in it." in part) is (outside_sources(corpus) == [])
+    for row in outside_sources(corpus):
+        assert building.source_url(row["repository"], row["commit"]) in part
+
+
+def test_what_states_no_licence_is_not_published():
+    withheld = building.withheld_configs(load_corpus("group_packs"))
+    claims = ("occupation_full_names", "diagnosis_full_names")
+    configs = ["people", *claims, *(f"{claim}_wordings" for claim in claims)]
+    assert withheld == {config: ["not stated"] for config in configs}
+    for corpus in set(corpora()) - {"group_packs"}:
+        assert building.withheld_configs(load_corpus(corpus)) == {}
+
+
+def test_a_notice_of_what_is_passed_on_has_the_text_of_its_licence():
+    text = building.licences_file(load_corpus("spanish_occupations")).decode()
+    assert "(https://github.com/unicode-org/cldr/tree/release-47)" in text
+    assert "Copyright © 2004-2025 Unicode, Inc." in text
+    assert "## The licence Unicode-3.0" in text
+    quoted = building.licences_file(load_corpus("group_packs")).decode()
+    assert "Licence: not stated. What is taken from there is quoted" in quoted
+
+
+def test_the_notice_is_that_of_the_tables():
+    assert (ROOT / "NOTICE").read_text() == notice(), "run python scripts/write_notice.py"
+    for corpus in corpora():
+        for row in outside_sources(corpus):
+            lines = [line for line in notice().splitlines() if line.startswith(f"- {row['repository']}")]
+            assert any(line.endswith(f": {row['licence']}") for line in lines)
+
+
+def included(row):
+    """Whether a source is in the package: it is not only read to reproduce, fit or check."""
+    use = row["used_for"]
+    return not (use.partition(":")[0].partition(" ")[0] in READ_ALONE or use.endswith("(tests)"))
+
+
+def test_the_metadata_has_the_licence_of_every_table_and_the_files_with_their_texts():
+    expression = PROJECT["license"]
+    assert canonicalize_license_expression(expression) == expression
+    licences = {load_corpus(corpus).licence for corpus in corpora()}
+    for row in (row for corpus in corpora() for row in outside_sources(corpus) if included(row)):
+        licences.add(row["licence"])
+    assert set(expression.split(" AND ")) >= licences - {"not stated"}
+    files = {path.name for pattern in PROJECT["license-files"] for path in ROOT.glob(pattern)}
+    texts = {f"{licence}.txt" for licence in expression.split(" AND ") if not licence.startswith(("Apache", "CC-BY"))}
+    assert files == {"LICENSE", "NOTICE"} | texts
+
+
+def test_a_file_without_a_sha256_is_named_and_never_fetched():
+    unread = [row for row in pinned_files("group_packs").values() if not row["sha256"]]
+    assert len(unread) == 4
+    command = [sys.executable, "scripts/pull_sources.py", "group_packs"]
+    assert subprocess.check_output(command, cwd=ROOT, text=True) == ""
+
+
+def test_a_wheel_has_these_licences_in_its_metadata(tmp_path):
+    code = f"from setuptools.build_meta import prepare_metadata_for_build_wheel as made; made({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
+    (folder,) = tmp_path.glob("*.dist-info")
+    told = Parser().parsestr((folder / "METADATA").read_text())
+    assert told["License-Expression"] == PROJECT["license"]
+    files = {name.rpartition("/")[2] for name in told.get_all("License-File")}
+    assert files == {"LICENSE", "NOTICE", "MIT.txt", "Unicode-3.0.txt", "LicenseRef-WordNet.txt"}
