@@ -1,6 +1,7 @@
 """The kinds of trouble a user can cause; everything else is a bug."""
 
 import logging
+import re
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,14 @@ class UsageError(ValueError):
 
 class StudyError(ValueError):
     """What is wrong with a study of the user's own: every fault on a line of its own."""
+
+
+class ServiceError(ValueError):
+    """A service does not answer; what it answered before is kept, and the run can go on."""
+
+
+class ServiceUsageError(ServiceError, UsageError):
+    """A service refuses the key, or does not know the model."""
 
 
 class UpstreamMissingError(ValueError):
@@ -54,6 +63,54 @@ def extras_named() -> Iterator[None]:
             raise
         need("This", name)
         raise
+
+
+_ON_COMMAND_LINE = Event()
+_OPTION = re.compile(r"(?<![\w-])(?:--|-M )([a-z][a-z-]*)(?:=([^\s,;)]*[^\s,;).:]))?")
+_RESUME = re.compile(r"swapbias audit --resume (\S*[^\s.,;])")
+_ARGUMENTS = {"study": "studies"}  # whose names differ from those of their options
+
+
+@contextmanager
+def on_command_line() -> Iterator[None]:
+    """Run a command, whose errors name options."""
+    _ON_COMMAND_LINE.set()
+    try:
+        yield
+    finally:
+        _ON_COMMAND_LINE.clear()
+
+
+@contextmanager
+def arguments_named() -> Iterator[None]:
+    """Errors raised inside name arguments of Python functions in place of options, but for those of a command."""
+    try:
+        yield
+    except ValueError as error:
+        if len(error.args) == 1 and not _ON_COMMAND_LINE.is_set():
+            error.args = (in_python_words(str(error)),)
+        raise
+
+
+def in_python_words(sentence: str) -> str:
+    """Return a sentence about options of the command line as one about arguments of Python functions.
+
+    >>> in_python_words("Drop --base-url, or add --study NAME. Use -M scoring=log-odds or (-M max-tokens=200).")
+    "Drop base_url, or add studies NAME. Use scoring='log-odds' or (max_tokens=200)."
+    """
+    return _OPTION.sub(_argument, _RESUME.sub(r"the same call and out=\1", sentence))
+
+
+def _argument(option: re.Match[str]) -> str:
+    name = _ARGUMENTS.get(option[1], option[1].replace("-", "_"))
+    return name if option[2] is None else f"{name}={_python_value(option[2])}"
+
+
+def _python_value(text: str) -> str:
+    """Return the value of a setting as Python writes it; capitals stand for what the user gives."""
+    if text.isupper() or text.replace(".", "", 1).isdecimal():
+        return text
+    return text.capitalize() if text in ("true", "false") else repr(text)
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str]:

@@ -4,7 +4,8 @@ import logging
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -15,11 +16,11 @@ from typing import Any
 import pandas as pd
 
 from swapbias import findings, report, runs
-from swapbias.errors import UsageError, extras_named
+from swapbias.errors import ServiceError, UsageError, arguments_named, extras_named
 from swapbias.files import is_url, write_whole
 from swapbias.findings import MARGIN, Finding, findings_table
 from swapbias.hub import find_run, own_study, study_name
-from swapbias.models import Progress, Scorer, arguments_named, load_scorer
+from swapbias.models import Progress, Scorer, load_scorer
 from swapbias.privacy import for_owner_alone, is_credentialed
 from swapbias.runs import Results, Run
 from swapbias.studies import PLACEBO, Experiment, load_study
@@ -107,12 +108,14 @@ def audit(
         "engine": Engine(name=engine) if isinstance(engine, str) else engine,
     }
     if out is not None and not is_url(out):
-        run, found = runs.start(settings, Path(out), **how)
+        with _continued(kept=True):
+            run, found = runs.start(settings, Path(out), **how)
         return Audit(run, tuple(found))
     folder = Path(tempfile.mkdtemp(prefix="swapbias-"))
     try:
         if out is None:
-            run, found = runs.start(settings, folder, **how, draw=False)
+            with _continued(kept=False):
+                run, found = runs.start(settings, folder, **how, draw=False)
         else:
             store = runs.Store(str(out), own=own_store)
             with store.mirrored() as mirror:
@@ -125,6 +128,17 @@ def audit(
     made = Audit(run, tuple(found))
     weakref.finalize(made, shutil.rmtree, folder, ignore_errors=True)
     return made
+
+
+@contextmanager
+def _continued(*, kept: bool) -> Iterator[None]:
+    """Errors of a service say how the call goes on, by whether its answers are kept."""
+    try:
+        yield
+    except ServiceError as error:
+        advice = "The same call goes on." if kept else "They are not kept: with out=FOLDER the same call goes on."
+        error.args = (f"{error} {advice}",)
+        raise
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -148,6 +162,7 @@ class Audit:
     found: tuple[Finding, ...]
 
     @classmethod
+    @arguments_named()
     def open(cls, folder: "str | PathLike[str]") -> "Audit":
         """A finished run of ``swapbias audit`` or of ``out=``; a ValueError for any other folder."""
         return cls(Run.open(Path(folder)), tuple(runs.read_run(Path(folder)).found))
@@ -162,6 +177,7 @@ class Audit:
         """The findings that answer the questions of their experiments."""
         return findings_table(findings.primary_findings(self.found))
 
+    @arguments_named()
     def items(self, study: str) -> pd.DataFrame:
         """The scored prompts of a study of this audit: prompt columns, ``model_id``, ``score``, ``answer``, ..."""
         known = dict.fromkeys(one.study for one in self.found)
@@ -169,6 +185,7 @@ class Audit:
             raise UsageError(f"{study!r} is no study of this audit: expected {' or '.join(known)}.")
         return self.run.items(study)
 
+    @arguments_named()
     def worst_pairs(self, study: str, n: int = 10) -> pd.DataFrame:
         """The pairs of a study with the largest ``gap`` (score - reference score); UsageError: it has no pairs.
 
@@ -183,6 +200,7 @@ class Audit:
         every = pd.concat(pairs).sort_values("gap", key=abs, ascending=False, kind="stable", ignore_index=True)
         return every.head(n)
 
+    @arguments_named()
     def report(self, path: "str | PathLike[str] | None" = None) -> Path:
         """The page of this audit, one HTML file without any external reference, or a copy of it; its path."""
         page = self.run.folder / runs.REPORT
@@ -194,6 +212,7 @@ class Audit:
             write_whole(Path(path), page.read_bytes())
         return Path(path)
 
+    @arguments_named()
     def assert_below(
         self,
         margin: float = MARGIN,
@@ -215,6 +234,7 @@ class Audit:
         if wrong := [one for one in gate.checks if one.outcome in bad]:
             raise AssertionError(" ".join(report.checked(one) for one in wrong))
 
+    @arguments_named()
     def compare(self, other: "Audit | str | PathLike[str]") -> pd.DataFrame:
         """Differences between the models of two audits, paired by prompt: ``this - other``, as their contrast says.
 

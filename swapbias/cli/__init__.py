@@ -20,6 +20,7 @@ from swapbias.errors import (
     extras_named,
     forget_notes,
     log_traceback,
+    on_command_line,
     safe_message,
 )
 
@@ -48,7 +49,7 @@ def main() -> NoReturn:
     _show_tracebacks("--debug" in sys.argv)
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
-        with extras_named():
+        with extras_named(), on_command_line():
             code = get_command(app)(arguments or ["--help"], prog_name="swapbias", standalone_mode=False)
     except Exception as error:  # noqa: BLE001 - the last resort before a traceback
         log_traceback(error)

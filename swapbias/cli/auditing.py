@@ -14,7 +14,7 @@ import typer
 from swapbias import findings, hub, report, runs, studies
 from swapbias.cli import terminal as ui
 from swapbias.cli.finished_runs import show_comparison
-from swapbias.errors import UsageError
+from swapbias.errors import ServiceError, UsageError
 from swapbias.files import is_url
 from swapbias.models import FLAGS, model_kind, model_kinds
 
@@ -172,8 +172,12 @@ def _studies(study: list[str] | None, prompts: Path | None, reference: str, run:
 def _run_and_show(work: Callable[..., Any], place: str, *, own: bool, verbose: bool) -> None:
     """Start or go on with an audit in a folder or store, and show what it found."""
     with ui.working_folder(place, own=own) as (here, store):
-        with ui.stoppable(lambda: _stopped(here, store)), ui.progress() as bar:
-            done = work(here, store, say=ui.say, bar=bar)
+        try:
+            with ui.stoppable(lambda: _stopped(here, store)), ui.progress() as bar:
+                done = work(here, store, say=ui.say, bar=bar)
+        except ServiceError as error:
+            error.args = (f"{error} Go on with swapbias audit --resume {quote(place)}.",)
+            raise
         if isinstance(done, tuple):
             _show(*done, verbose=verbose)
         else:

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias import measures
+from swapbias.errors import arguments_named
 from swapbias.findings.finding import (
     ALL,
     ALL_GAPS,
@@ -64,6 +65,7 @@ _UNANSWERED = ("unanswered", "refused", "said_unsure")  # the score columns of p
 _OF_ANSWERS = (*_UNANSWERED, "length")  # score columns that say nothing where no answer could be read
 
 
+@arguments_named()
 def disaggregate(
     scores: "Dataset | pd.DataFrame", study: Study | str, *, seed: int = 0, margin: float | None = None,
     expected: Mapping[tuple[str, ...], Published] | None = None, robustness: bool = True,
@@ -424,7 +426,8 @@ def _unmeasured(
         if not (finding.primary or MEASURES[finding.measure].gap_span):
             return ""
         places = {(finding.experiment, ""), (finding.experiment, finding.slice_value)}
-        if finding.score == "score" and places & constant:
+        # What lacks its scores is not said to have equal ones.
+        if finding.score == "score" and places & constant and finding.estimate.n:
             return SAME_SCORE
         if finding.score == "score" and reasons[finding.experiment]:
             return reasons[finding.experiment]

@@ -1,5 +1,4 @@
 from .auto import (
-    arguments_named as arguments_named,
     kind_of as kind_of,
     kinds as kinds,
     load_scorer as load_scorer,

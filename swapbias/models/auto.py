@@ -1,16 +1,15 @@
 """From a name or an object to a model: the kinds that the audited model can be of, and which of them it is."""
 
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from swapbias.errors import UsageError, extras_named
+from swapbias.errors import UsageError, arguments_named, extras_named
 from swapbias.files import is_there
 from swapbias.models import base, loading, wrappers
 from swapbias.models.base import Bar, Fit, Kind, LoadOptions, Reading, Request, Say, Scorer, imported, no_bar, silent
@@ -140,19 +139,6 @@ def kind_of(name: str) -> Kind:
 def model_kinds() -> tuple[str, ...]:
     """The kinds that the audited model itself can be of."""
     return tuple(one.name for one in kinds() if one.architectures)
-
-
-@contextmanager
-def arguments_named() -> Iterator[None]:
-    """Errors raised inside name arguments of Python functions in place of options of the command line."""
-    try:
-        yield
-    except ValueError as error:
-        if len(error.args) == 1:
-            said = str(error).replace("--study", "studies")
-            named = re.sub(r"(?<!\S)(?:--|-M )([a-z][a-z-]*)", lambda option: option[1].replace("-", "_"), said)
-            error.args = (named,)
-        raise
 
 
 @extras_named()

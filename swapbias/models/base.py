@@ -74,7 +74,7 @@ class Scorer(Protocol):
     machine and the user's own services. ``opaque``: nothing shows what of a text it reads, as of a function or a
     service, so that an audit asks it about strong words where no pair moves. ``negative_label``: the ``answer`` that
     means negative sentiment, or several. ``notes``: sentences on the scores, ``truncated`` (answers at the token
-    limit) and ``spent`` (requests so far).
+    limit), ``withheld`` (answers that a service does not give) and ``spent`` (requests so far).
     """
 
     model_id: str

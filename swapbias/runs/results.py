@@ -90,8 +90,9 @@ def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list
             if (one.reader.model_id, name) not in words:
                 words[one.reader.model_id, name] = one.reader.coverage(studies.load_lexicon(name))
     truncated = dict.fromkeys(filter(None, (one.reader.notes.get("truncated") for one in every)))
+    withheld = dict.fromkeys(filter(None, (one.reader.notes.get("withheld") for one in every)))
     repeated = [*_repeated(items)]
-    notes = {"truncated": [*truncated], "unread": [*_unread(items, every)], "repeats": repeated}
+    notes = {"truncated": [*truncated], "unread": [*_unread(items, every), *withheld], "repeats": repeated}
     for sentence in chain.from_iterable(notes.values()):
         scoring.say(sentence)
     notes["repeats"] = [*dict.fromkeys([*manifest.get("repeats", ()), *repeated])]

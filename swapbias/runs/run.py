@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias import files
-from swapbias.errors import UsageError, first_line
+from swapbias.errors import UsageError, arguments_named, first_line
 from swapbias.models import Bar, Progress, Say, Scored, Scorer, silent
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.scorers import ScoredTask
@@ -241,6 +241,7 @@ def _names(store: "FileSystem", root: str) -> list[str]:
     return names
 
 
+@arguments_named()
 def score_prompts(prompts: "Dataset", scorer: Scorer, *, on_progress: Progress = silent) -> "Dataset":
     """The prompts with ``model_id``, ``score``, ``answer``, ``top_tokens`` and the scorer's further score columns.
 

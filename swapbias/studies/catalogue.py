@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, arguments_named
 from swapbias.studies.study import (
     MESSAGES,
     PROMPT_COLUMNS,
@@ -139,6 +139,7 @@ def published_prompts(rows: Iterable[Mapping[str, Any]]) -> list[Prompt]:
     return as_prompts({**row, "candidates": tuple(Candidate(**one) for one in row["candidates"])} for row in chats)
 
 
+@arguments_named()
 def load_prompts(corpus: str, config: str | None = None, *, data: "str | PathLike[str] | None" = None) -> "Dataset":
     """Load a config of a corpus, the first by default, as a ``datasets.Dataset``.
 

@@ -26,7 +26,7 @@ from pydantic import (
     field_validator,
 )
 
-from swapbias.errors import StudyError, UsageError, quoted
+from swapbias.errors import StudyError, UsageError, arguments_named, quoted
 from swapbias.files import LOCK, locked, write_whole
 from swapbias.measures import REFUSED, UNREADABLE, named_group
 from swapbias.studies.catalogue import corpora, load_study, register
@@ -113,6 +113,7 @@ _BESIDE = {"counted", "wording", "where", "unit", "masked", *FILLS}  # columns t
 # --- the files of a study -------------------------------------------------------------------------------
 
 
+@arguments_named()
 def open_study(
     source: Any, *, reference: str = "", group: str = "", lexicon: Path | str | None = None, name: str = "",
     origin: str = "",

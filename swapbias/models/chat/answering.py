@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -27,6 +28,7 @@ NON_FINITE = "non_finite"  # why an answer ended whose tokens had probabilities 
 CUT_OFF = "length"  # why an answer ended that reached the most tokens
 USAGE = ("prompt_tokens", "completion_tokens", "total_tokens")  # what a service counts
 FIRST_ANSWERS = 10  # are enough to see that the others would be cut off as well
+REFUSED, UNANSWERED = "refused", "unanswered"  # why there is no answer: a filter or the model refuses; none comes
 CHARACTERS_PER_TOKEN = 4  # of English text, for the estimate alone: each service counts in its own way
 
 _BLANK = "unsaid"  # beside the score in ``Answer.reading``
@@ -41,11 +43,13 @@ class Answer:
 
     key: str
     prompt_id: str  # of the first row that needed it
-    answer: str  # raw text; blank: the model wrote nothing
+    answer: str  # raw text; blank: the model wrote nothing; of a refusal its words
     finish_reason: str = ""  # stop, length; blank: the service does not say
     usage: Mapping[str, float] = field(default_factory=dict)  # USAGE, as the service counted tokens
     time: str = ""  # when it arrived, ISO 8601 in UTC
     logprobs: tuple[tuple[str, float], ...] = ()  # likeliest first tokens, natural logarithms, where requested
+    withheld: str = ""  # REFUSED or UNANSWERED: the service gives no answer to this prompt; blank: this is one
+    reason: str = ""  # of what is withheld, in the words of the service; blank: it has none, or they are not stored
     # Where its text is not stored: its score and parts, None for NaN, and ``unsaid`` (``blank``).
     reading: Mapping[str, float | None] = field(default_factory=dict)
 
@@ -92,10 +96,10 @@ class AnswerLog(dict[str, Answer]):
         """Add an answer to a prompt; it is on disk when this returns. Without text its score stands in its place."""
         if self.read is not None:
             read = self.read_cut if answer.truncated and self.read_cut else self.read
-            score, parts = read(prompt, answer.answer)
+            score, parts = reading_of(prompt, answer, read)
             values = {"score": score, **parts, _BLANK: float(answer.blank)}
             reading = {name: None if math.isnan(value) else value for name, value in values.items()}
-            answer = replace(answer, answer="", reading=reading)
+            answer = replace(answer, answer="", reason="", reading=reading)
         if self.path is not None:
             with open(self.path, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
                 file.write(_ANSWER.dump_json(answer, exclude_defaults=True) + b"\n")
@@ -114,14 +118,24 @@ def trial_of(prompt_id: str) -> int:
     return int(number) if number.isdecimal() and number != prompt_id else 0
 
 
+def reading_of(prompt: Prompt, answer: Answer, read: Read) -> tuple[float, Mapping[str, float]]:
+    """Return score and parts of an answer; of one that is withheld those of no text, and whether it is refused."""
+    if not answer.withheld:
+        return read(prompt, answer.answer)
+    score, parts = read(prompt, "")
+    if answer.withheld == UNANSWERED:
+        return math.nan, parts
+    return score, {name: 1.0 if name == REFUSED else value for name, value in parts.items()}
+
+
 def as_scored(prompt: Prompt, answer: Answer, read: Read) -> Scored:
     """The answer as read for one row, with its ``tokens`` and whether it was ``truncated`` (NaN: unknown)."""
     if answer.reading:
         parts = {name: math.nan if value is None else value for name, value in answer.reading.items()}
         score, _ = parts.pop("score"), parts.pop(_BLANK)
     else:
-        score, more = read(prompt, answer.answer)
-        parts = dict(more)
+        score, values = reading_of(prompt, answer, read)
+        parts = dict(values)
     if answer.finish_reason == NON_FINITE:
         return not_scored(["tokens", "truncated", *parts], finite=False)
     tokens = float(answer.usage.get("total_tokens", math.nan))
@@ -215,7 +229,20 @@ class AnsweringScorer(Scorer):
         share = f"{cut:,} of {every:,} answers ({100 * cut / max(every, 1):.1f} %)"
         rule = f"were cut off at {self.options.max_tokens} tokens; an option counts there only where it stands alone"
         sentence = f"{self.model_id}: {share} {rule}."
-        return {**spent, "truncated": sentence} if cut else spent
+        cut_off = {"truncated": sentence} if cut else {}
+        withheld = {"withheld": self._withheld_note()} if self._count_withheld() else {}
+        return {**spent, **cut_off, **withheld}
+
+    def _count_withheld(self) -> Counter[str]:
+        return Counter(answer.withheld for answer in self.log.values() if answer.withheld)
+
+    def _withheld_note(self) -> str:
+        """Return how many answers the service withholds; their reasons may repeat prompts and stay in the log."""
+        counts = self._count_withheld()
+        words = {REFUSED: "refused", UNANSWERED: "not given"}
+        listed = ", ".join(f"{counts[name]:,} {word}" for name, word in words.items() if counts[name])
+        share = f"{counts.total():,} of {len(self.log):,} answers"
+        return f"The service of {self.model_id} withheld {share} ({listed}). The reasons are in {ANSWERS}."
 
     def useless(self, expected: int) -> str:
         """Why the first of ``expected`` answers show that further ones would be paid for nothing; else blank."""

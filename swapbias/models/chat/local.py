@@ -1,6 +1,7 @@
 """Chat models that run here: a causal model of transformers and its chat template."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, Self
 
 import torch
@@ -11,7 +12,8 @@ from swapbias.models.base import LoadOptions, Progress, silent
 from swapbias.models.chat import answering
 from swapbias.models.chat.answering import AnsweringScorer, Groups
 from swapbias.models.chat.chat_options import ChatOptions, settings
-from swapbias.models.chat.log_odds import Logs, bare_token, lettered, log_sum, names_of
+from swapbias.models.chat.log_odds import Logs, core, lettered, log_sum, names_of, option_of
+from swapbias.models.chat.template import ChatTemplate, opens_reasoning
 from swapbias.models.engine import generation
 from swapbias.models.engine.loglikelihood import ends_within
 from swapbias.models.loading import length_limit, load_model, model_name
@@ -37,7 +39,9 @@ class LocalChatScorer(AnsweringScorer):
         """Wrap a loaded model; ``load`` is the usual way. Of the options, those of a service do nothing here."""
         super().__init__(model_id, options)
         self.model, self.tokenizer, self.batch_size = model.eval(), tokenizer, batch_size
-        self.forms: dict[str, list[list[int]]] = {}  # tokens that answer for an option, by what it is called
+        # Tokens that answer for each option, by the options' texts and whether they have letters.
+        self.forms: dict[tuple[tuple[str, ...], bool], list[list[list[int]]]] = {}
+        self.template = ChatTemplate(tokenizer, model_id)
         self.limit = length_limit(tokenizer, model)
         self.chunk_rows = _CHUNK if self.options.log_odds else self.chunk_rows
         self.identity: Mapping[str, Any] = {**identity, "kind": self.kind, **settings(self.options)}
@@ -87,7 +91,7 @@ class LocalChatScorer(AnsweringScorer):
         """As the answer's beginning, summed over the ways to write an option; nothing is hidden."""
         begins = [self._encode(prompt.text) for prompt in prompts]
         refuse_unknown_tokens(self.model_id, self.model, self.tokenizer, begins)
-        forms = [[self._forms(name, letter=lettered(prompt)) for name in names_of(prompt)] for prompt in prompts]
+        forms = [self._forms(prompt) for prompt in prompts]
         every = zip(begins, forms, strict=True)
         texts = [([*begin, *form], len(begin)) for begin, own in every for some in own for form in some]
         share = len(prompts) / max(1, len(texts))
@@ -97,40 +101,68 @@ class LocalChatScorer(AnsweringScorer):
         lost = [any(None in some for some in own) for own in logs]
         return [None if no else ([log_sum(some) for some in own], 0.0) for no, own in zip(lost, logs, strict=True)]
 
-    def _forms(self, name: str, *, letter: bool) -> list[list[int]]:
-        """The tokens that answer for an option: single tokens of its name, and its text; UsageError: no letter."""
-        if name not in self.forms:
-            near = [number for token, number in self.tokenizer.get_vocab().items() if name in token]
-            found = [[number] for number in near if bare_token(self.tokenizer.decode([number])) == name]
-            whole = [] if letter else list(self.tokenizer(name, add_special_tokens=False)["input_ids"])
-            self.forms[name] = [*found, *([whole] if whole and whole[:1] not in found else [])]
-        if not self.forms[name]:
-            raise UsageError(f"The letter {name} is no single token of {self.model_id}. Use -M scoring=sampled.")
-        return self.forms[name]
+    def _forms(self, prompt: Prompt) -> list[list[list[int]]]:
+        """Return the tokens that answer for each option of a prompt; UsageError: no token is a letter of it.
+
+        They are the single tokens that are read as the option, and the ways to write a text without a letter.
+        """
+        texts = tuple(option.text for option in prompt.candidates)
+        names, is_lettered = names_of(prompt), lettered(prompt)
+        if (texts, is_lettered) not in self.forms:
+            forms: list[list[list[int]]] = [[] for _ in texts]
+            cores = {core(name) for name in (*names, *texts)}
+            for number in sorted({number for name in cores for number in self.tokens.get(name, ())}):
+                place = option_of(self.tokenizer.decode([number]), prompt)
+                if place is not None:
+                    forms[place].append([number])
+            if not is_lettered:
+                forms = [
+                    _without_beginnings(own, self._written(text)) for own, text in zip(forms, texts, strict=True)
+                ]
+            self.forms[texts, is_lettered] = forms
+        forms = self.forms[texts, is_lettered]
+        for name, own in zip(names, forms, strict=True):
+            if not own:
+                raise UsageError(f"The letter {name} is no single token of {self.model_id}. Use -M scoring=sampled.")
+        return forms
+
+    @cached_property
+    def tokens(self) -> Mapping[str, list[int]]:
+        """The numbers of the vocabulary's tokens by their ``core``."""
+        numbers: dict[str, list[int]] = {}
+        for number in sorted(set(self.tokenizer.get_vocab().values())):
+            numbers.setdefault(core(self.tokenizer.decode([number])), []).append(number)
+        return numbers
+
+    def _written(self, text: str) -> list[list[int]]:
+        """Return the tokens of a text in each case, at the start of a line and after a blank."""
+        cases = dict.fromkeys((text, text.lower(), text.upper(), text.capitalize(), text[:1].upper() + text[1:]))
+        spaced = [f"{blank}{one}" for one in cases for blank in ("", " ")]
+        return [list(self.tokenizer(one, add_special_tokens=False)["input_ids"]) for one in spaced]
 
     def _encode(self, text: str) -> list[int]:
         """The turns of the prompt; a model without a chat template reads them one below the other."""
-        from jinja2 import TemplateError  # transformers needs it for chat templates alone
-
         messages = turns(text)
         if self.tokenizer.chat_template is None:
             return open_ids(self.tokenizer, "".join(f"{turn['content']}\n" for turn in messages))
-        try:
-            encoded = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
-        except TemplateError:  # some know no system turn: the user's first says it then, as their makers advise
-            system = [turn["content"] for turn in messages if turn["role"] == "system"]
-            first, *rest = (turn for turn in messages if turn["role"] != "system")
-            messages = [{**first, "content": "\n\n".join([*system, first["content"]])}, *rest]
-            encoded = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
-        return list(encoded["input_ids"])
+        return self.template.ids(messages, answers_at_once=self.options.log_odds)
 
     def _decoded(self, tokens: Sequence[int], prompt_ids: Sequence[int]) -> tuple[str, str]:
         """The text of an answer and why it ended; a reasoning that the chat template has begun is marked as one."""
         ended = bool(tokens) and tokens[-1] in self.ends
         text = self.tokenizer.decode(tokens[:-1] if ended else tokens, skip_special_tokens=True)
-        begun = self.tokenizer.decode(prompt_ids[-_TAG_TOKENS:]).rstrip().endswith(_TAG)
+        begun = opens_reasoning(self.tokenizer.decode(prompt_ids[-_TAG_TOKENS:]))
         whole = f"{_TAG}{text}" if begun else text
         return whole.encode(errors="replace").decode(), "stop" if ended else answering.CUT_OFF
+
+
+def _without_beginnings(single: Sequence[list[int]], written: Sequence[list[int]]) -> list[list[int]]:
+    """Return single tokens and ways to write a text, each once, without those that another one begins."""
+    forms = list(single)
+    for ids in sorted(written, key=len):
+        if ids and not any(ids[: len(form)] == form for form in forms):
+            forms.append(ids)
+    return forms
 
 
 def open_ids(tokenizer: Any, text: str) -> list[int]:

@@ -2,15 +2,19 @@
 
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from swapbias.measures import option_odds
 from swapbias.models.base import Progress, Scored, ranked
-from swapbias.studies import Candidate, Prompt
+from swapbias.studies import Candidate, Prompt, read_answer
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 LOST = "not_answered"  # what findings take for the share of a prompt that no option answers
+ROUNDING = 0.02  # of probabilities and their logarithms: what is beyond 1 by more is none
+_MARKS = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n"})
 PARTS = ("log_odds", "unanswered", "outside", "hidden")
 
 Ordered = tuple[Prompt, Sequence[int]]  # with its options in one order, and which each was in the order published
@@ -21,10 +25,11 @@ OptionLogs = Callable[[Sequence[Prompt], Progress], list[Logs | None]]  # of eac
 def score_options(option_logs: OptionLogs, prompts: Sequence[Prompt], on_progress: Progress) -> list[Scored]:
     """Score: what the options count on average, weighted by their probabilities among those that count something.
 
-    Probabilities are averaged over the order of the options and its reverse. An option with a letter is its letter,
-    else its whole text. Parts are those of ``measures.OptionOdds``; ``not_answered``: probability of all that counts
-    nothing, 1 without a score. NaN: too long, no option has a probability, or too much is hidden. UsageError: no
-    probabilities, or a letter of several tokens. ValueError: no two options that count different numbers.
+    Probabilities are averaged over the order of the options and its reverse. An option is every first token that an
+    answer is read as it by: its letter or whole text, in any case; without letters also its text in several tokens.
+    Parts are those of ``measures.OptionOdds``; ``not_answered``: probability of all that counts nothing, 1 without a
+    score. NaN: too long, no option has a probability, or too much is hidden. UsageError: no probabilities, or a
+    letter of several tokens. ValueError: no two options that count different numbers.
     """
     ordered = [orders(prompt) for prompt in prompts]
     every = [one for own in ordered for one, _ in own]
@@ -101,31 +106,71 @@ def names_of(prompt: Prompt) -> list[str]:
     return list(LETTERS[: len(options)]) if lettered(prompt) else [one.text for one in options]
 
 
-def shown_logs(prompt: Prompt, tokens: Sequence[tuple[str, float]]) -> Logs:
-    """The options by the likeliest first tokens of an answer (natural logs), and the probability that these leave.
+def option_of(token: str, prompt: Prompt) -> int | None:
+    """Return the place of the option that an answer names which is this token alone; None where it names none.
 
-    A token is an option where it is its letter or text, or the first word of this option alone.
+    By the reader of sampled answers: in any case, with blanks, quotes and end punctuation around it.
     """
-    names = names_of(prompt)
-    by_name: dict[str, list[float]] = {name: [] for name in names}
-    firsts = [name.split()[0] for name in names]
-    for token, log in tokens:
-        said = bare_token(token)
-        begun = [name for name, first in zip(names, firsts, strict=True) if first == said]
-        name = said if said in by_name else begun[0] if len(begun) == 1 else ""
-        if name:
-            by_name[name].append(log)
+    texts = tuple(option.text for option in prompt.candidates)
+    return _option_read(_as_text(token), texts, lettered=lettered(prompt))
+
+
+@lru_cache(maxsize=100_000)
+def _option_read(text: str, texts: tuple[str, ...], *, lettered: bool) -> int | None:
+    answer = read_answer(text, texts, lettered=lettered)
+    return texts.index(answer) if answer in texts else None
+
+
+def begun_by(token: str, prompt: Prompt) -> list[int]:
+    """Return the places of the options that go on after a token: it is their first word of several."""
+    if lettered(prompt):
+        return []
+    word = core(token)
+    texts = [option.text.split() for option in prompt.candidates]
+    return [place for place, words in enumerate(texts) if len(words) > 1 and core(words[0]) == word]
+
+
+def shown_logs(prompt: Prompt, tokens: Sequence[tuple[str, float]]) -> Logs | None:
+    """Return the options by the likeliest first tokens of an answer (natural logs), and the probability that is left.
+
+    A token is an option where an answer of this token alone is read as it, or where it is the first word of this
+    option alone; it counts as not shown where it may begin another option as well. None: ``overfull``.
+    """
+    if overfull(tokens):
+        return None
+    logs: list[list[float]] = [[] for _ in prompt.candidates]
     shown = math.fsum(math.exp(log) for _, log in tokens)
-    return [log_sum(by_name[name]) for name in names], max(0.0, 1 - shown)
+    unclear = 0.0
+    for token, log in tokens:
+        exact = option_of(token, prompt)
+        places = {*begun_by(token, prompt), *([] if exact is None else [exact])}
+        if len(places) == 1:
+            logs[places.pop()].append(log)
+        elif places:
+            unclear += math.exp(log)
+    return [log_sum(own) for own in logs], max(0.0, 1 - shown) + unclear
 
 
-def bare_token(token: str) -> str:
-    """A token without blanks and punctuation around it, also where a service shows the mark of a blank.
+def overfull(tokens: Sequence[tuple[str, float]]) -> bool:
+    """Whether first tokens have more than the whole probability: what is shown are no log-probabilities."""
+    if any(log > ROUNDING for _, log in tokens):
+        return True
+    return math.fsum(math.exp(log) for _, log in tokens) > 1 + ROUNDING
 
-    >>> [bare_token(token) for token in ("A", " A", "(A", "A.", "ĠA", "As", '"She')]
-    ['A', 'A', 'A', 'A', 'A', 'As', 'She']
+
+def core(token: str) -> str:
+    """Return a token in lower case without blanks and punctuation around it, also where it shows the mark of a blank.
+
+    >>> [core(token) for token in ("A", " a", "(A", "A.", "ĠA", "▁As", '"She')]
+    ['a', 'a', 'a', 'a', 'a', 'as', 'she']
     """
-    return re.sub(r"^[\WĠ]+|\W+$", "", token)
+    text = unicodedata.normalize("NFKC", _as_text(token))
+    return re.sub(r"^\W+|\W+$", "", text).casefold()
+
+
+def _as_text(token: str) -> str:
+    """Return a token with the blanks and line ends that some services show as marks."""
+    return token.translate(_MARKS)
 
 
 def log_sum(logs: Sequence[float]) -> float:

@@ -7,12 +7,12 @@ that the client reads becomes a header, and nothing goes by way of a proxy to a 
 import asyncio
 import json
 import logging
-import math
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -21,22 +21,32 @@ import httpx2
 import openai
 from huggingface_hub import is_offline_mode
 
-from swapbias.errors import UsageError
+from swapbias.errors import ServiceError, ServiceUsageError
 from swapbias.models.base import Progress, silent
 from swapbias.models.chat import answering
-from swapbias.models.chat.answering import USAGE, Answer, AnsweringScorer, Groups
+from swapbias.models.chat.answering import UNANSWERED, USAGE, Answer, AnsweringScorer, Groups
 from swapbias.models.chat.chat_options import ChatOptions, api_key, key_names, settings
-from swapbias.models.chat.log_odds import Logs, names_of, shown_logs
+from swapbias.models.chat.log_odds import Logs, names_of, overfull, shown_logs
+from swapbias.models.chat.replies import (
+    LIMITED,
+    RequestTrouble,
+    about_prompt,
+    error_in,
+    error_of_choice,
+    first_tokens,
+    is_spent_quota,
+    refusal_in,
+    text_of,
+    trouble_of,
+    without_key,
+)
 from swapbias.studies import Prompt, turns
 
 ROUTER = "https://router.huggingface.co/v1"  # Hugging Face Inference Providers
-NOTHING = "something else than an answer came back"
 MAX_TOKENS = 2**40  # that a reply may count
-MAX_LOG = 1.0  # of a token: what is more than rounding above 0 is no log-probability
 MAX_REASON = 40  # characters of why an answer ended
-MIN_KEY = 6  # characters: a shorter one is a word that an answer may well say
 LENGTHS = ("max_tokens", "max_completion_tokens")  # names of the most tokens: OpenAI's newer models refuse the first
-REFUSED, LIMITED, BROKEN = (400, 422), 429, 502
+INVALID, BROKEN = (400, 422), 502  # statuses of settings that a service refuses, and of what is no reply
 PATIENCE = 120.0  # seconds without any answer before a limited rate ends the run: limits are often by the minute
 HEADERS = {  # that leave this machine: none that the client makes of the environment or of this machine
     "accept", "accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding",
@@ -50,16 +60,6 @@ WAYS_OUT = {  # of settings that some models refuse, such as those that think fi
 Trials = Mapping[str, Prompt]  # answer keys and prompts of one request: the same text, several trials
 
 
-@dataclass(frozen=True, slots=True)
-class RequestTrouble:
-    """Why a request brought no answer."""
-
-    words: str
-    status: int = 0  # of HTTP; 0: none
-    passes: bool = True  # a retry may help
-    param: str = ""  # the setting that the service refuses
-
-
 class Asking:
     """One pass over requests. The first failure ends it once the requests under way have ended: they are paid for."""
 
@@ -67,13 +67,18 @@ class Asking:
         self.scorer, self.options, self.log, self.key = scorer, scorer.options, scorer.log, key
         self.extras = True  # until the service refuses a schema, or several answers
         self.length = LENGTHS[0]  # the name that this service takes
+        self.tops = scorer.options.top_logprobs  # first tokens that this service shows
         self.end: tuple[RequestTrouble, Prompt, int] | None = None  # what ended it, whose, after how many attempts
+        self.unanswered: tuple[RequestTrouble, Prompt, int] | None = None  # the last prompt without an answer
         self.stopped, self.answered = asyncio.Event(), 0.0  # when the last answer came
+        # Prompts without an answer are written down once the service answers another: it may be broken for all.
+        self.works = any(answer.withheld != UNANSWERED for answer in self.log.values())
+        self.pending: list[tuple[Answer, Prompt]] = []
 
     def ask(self, groups: Groups, report: Progress, expected: int) -> None:
         """Send the first row of each key and log answers until these are useless; ``report`` gets the rows of each.
 
-        UsageError: a wrong key or model. ValueError: a request is refused or not answered.
+        ServiceUsageError: a wrong key or model. ServiceError: a request is refused or not answered.
         """
         from anyio.from_thread import start_blocking_portal  # of the openai client
 
@@ -95,7 +100,8 @@ class Asking:
 
         async def one(key: str, prompt: Prompt) -> None:
             async with free:
-                for answer, row in await self.answers({key: prompt, **self.scorer.later_trials(prompt, groups)}):
+                answers = await self.answers({key: prompt, **self.scorer.later_trials(prompt, groups)})
+                for answer, row in self.settled(answers):
                     self.log.add(answer, row)
                     report(len(groups.get(answer.key, ())))
                     if self.scorer.useless(expected):
@@ -106,6 +112,20 @@ class Asking:
             timeout=options.timeout, http_client=session,
         ) as self.client:  # fmt: skip
             await asyncio.gather(*(one(key, rows[0]) for key, rows in groups.items()))
+        if self.pending and self.end is None:
+            self.end = self.unanswered
+
+    def settled(self, answers: list[tuple[Answer, Prompt]]) -> list[tuple[Answer, Prompt]]:
+        """Return what is to be written down now: prompts without an answer wait until the service answers another."""
+        self.pending += answers
+        self.works = self.works or any(answer.withheld != UNANSWERED for answer, _ in answers)
+        if self.works:
+            settled, self.pending = self.pending, []
+            return settled
+        if len(self.pending) >= answering.FIRST_ANSWERS:
+            self.end = self.end or self.unanswered
+            self.stopped.set()
+        return []
 
     async def answers(self, trials: Trials) -> list[tuple[Answer, Prompt]]:
         """Answers to a prompt and its later trials, at least to the first; none once the pass is stopped."""
@@ -118,20 +138,33 @@ class Asking:
                 return list(self.answers_in(response.extensions["reply"], trials))
             except Exception as error:  # noqa: BLE001 - whatever a reply does, answers that are paid for stay
                 trouble = trouble_of(error, self.key, shown=self.log.read is None)
-            if trouble.status in REFUSED and trouble.param == length == LENGTHS[0]:
+            attempts = rounds * self.options.attempts
+            if trouble.withheld == UNANSWERED:
+                self.unanswered = (trouble, prompt, attempts)
+            if trouble.withheld:
+                return [(self.withheld_answer(trouble, key, row), row) for key, row in trials.items()]
+            fewer = fewer_tops(trouble, body) if self.options.log_odds else 0
+            if fewer:
+                self.tops = min(self.tops, fewer)
+            elif trouble.status in INVALID and trouble.param == length == LENGTHS[0]:
                 self.length = LENGTHS[1]
-            elif trouble.status in REFUSED and body.keys() & {"response_format", "n"}:  # not every service knows them
+            elif trouble.status in INVALID and body.keys() & {"response_format", "n"}:  # not every service knows them
                 self.extras = False
-            elif trouble.status != LIMITED or time.monotonic() - max(begun, self.answered) >= PATIENCE:
-                self.end = self.end or (trouble, prompt, rounds * self.options.attempts)
+            elif not self._waits(trouble, begun):
+                self.end = self.end or (trouble, prompt, attempts)
                 self.stopped.set()
         return []
+
+    def _waits(self, trouble: RequestTrouble, begun: float) -> bool:
+        """Whether a limited rate is still waited out; a spent quota is not."""
+        is_limited = trouble.status == LIMITED and not trouble.is_spent
+        return is_limited and time.monotonic() - max(begun, self.answered) < PATIENCE
 
     def answers_in(self, reply: Mapping[str, Any], trials: Trials) -> Iterator[tuple[Answer, Prompt]]:
         """The answers of one reply; where there are fewer than trials, the others are requested in their turn."""
         usage = [reply.get("usage"), *[None] * len(trials)]  # a request is counted once
         for choice, (key, prompt), used in zip(reply["choices"], trials.items(), usage, strict=False):
-            if error_in({"choices": [choice]}) is None:
+            if error_of_choice(choice) is None:
                 yield self.answer_in(choice, key, prompt, used), prompt
 
     def body(self, trials: Trials) -> dict[str, Any]:
@@ -142,7 +175,7 @@ class Asking:
             "messages": turns(prompt.text),
         }
         if options.log_odds:  # where the temperature acts on log-probabilities, 1 is plain
-            more = {"temperature": 1.0, "logprobs": True, "top_logprobs": options.top_logprobs}
+            more = {"temperature": 1.0, "logprobs": True, "top_logprobs": self.tops}
             return {**body, self.length: 1, **more}
         body |= {self.length: options.max_tokens, "temperature": options.temperature}
         if not options.no_seed:
@@ -162,15 +195,29 @@ class Asking:
     def answer_in(self, choice: Mapping[str, Any], key: str, prompt: Prompt, usage: Any) -> Answer:
         """The answer of a choice that ``error_in`` found no error in."""
         used = usage if isinstance(usage, dict) else {}
-        tokens = first_tokens(choice) if self.options.log_odds else ()
+        refusal = refusal_in(choice)
+        tokens = first_tokens(choice) if self.options.log_odds and refusal is None else ()
+        text = text_of(choice["message"].get("content")) if refusal is None else refusal
         return Answer(
             key=key,
             prompt_id=prompt.prompt_id,
-            answer=_hidden(choice["message"].get("content") or "", self.key),
-            finish_reason=_hidden(str(choice.get("finish_reason") or ""), self.key)[:MAX_REASON],
+            answer=without_key(text or "", self.key),
+            finish_reason=without_key(str(choice.get("finish_reason") or ""), self.key)[:MAX_REASON],
             usage={one: used[one] for one in USAGE if type(used.get(one)) is int and 0 <= used[one] < MAX_TOKENS},
-            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            logprobs=tuple((_hidden(token, self.key), log) for token, log in tokens),
+            time=_now(),
+            withheld="" if refusal is None else answering.REFUSED,
+            logprobs=tuple((without_key(token, self.key), log) for token, log in tokens),
+        )
+
+    def withheld_answer(self, trouble: RequestTrouble, key: str, prompt: Prompt) -> Answer:
+        """Return what stands in the log for a prompt that gets no answer, so that it is not asked again."""
+        return Answer(
+            key=key,
+            prompt_id=prompt.prompt_id,
+            answer="",
+            time=_now(),
+            withheld=trouble.withheld,
+            reason=trouble.words,
         )
 
     async def before(self, request: httpx2.Request) -> None:
@@ -194,80 +241,64 @@ class Asking:
             response.extensions |= {"error": error, "status": status}
         elif response.status_code < 300:
             self.answered = time.monotonic()
-        if self.stopped.is_set():
+        if self.stopped.is_set() or self.is_final(response):
             response.headers["x-should-retry"] = "false"
 
-    def failure(self, trouble: RequestTrouble, prompt: Prompt, attempts: int) -> ValueError:
-        """The sentence that the run stops with."""
-        words, log, refused = trouble.words, self.log, trouble.status in REFUSED
-        if trouble.status in (401, 403):
-            said = f"refuses the key ({words}). Set {key_names(self.options)[0]} to a valid one"
+    def is_final(self, response: httpx2.Response) -> bool:
+        """Whether a reply says that no retry helps: the text is refused, or the quota is spent."""
+        if response.status_code < 300:
+            return False
+        error = response.extensions.get("error", response.extensions["reply"])
+        status = response.extensions.get("status", response.status_code)
+        return bool(about_prompt(error, status)) or is_spent_quota(error, status)
+
+    def failure(self, trouble: RequestTrouble, prompt: Prompt, attempts: int) -> ServiceError:
+        """Return the error that the run stops with."""
+        words, model = trouble.words, self.scorer.model_id
+        kind: type[ServiceError] = ServiceError
+        if trouble.is_spent:
+            claim = f"answers no more because the quota is spent ({words}). Top it up"
+        elif trouble.status in (401, 403):
+            kind = ServiceUsageError
+            claim = f"refuses the key ({words}). Set {key_names(self.options)[0]} to a valid one"
         elif trouble.status == 404:
-            said = f"does not know model {self.scorer.model_id!r} ({words}). Check both names"
+            kind = ServiceUsageError
+            claim = f"does not know model {model!r} ({words}). Check both names"
         elif trouble.passes:
-            said = f"did not answer {prompt.prompt_id} in {attempts} attempts ({words})"
+            claim = f"did not answer {prompt.prompt_id} in {attempts} attempts ({words})"
         else:
-            said = f"cannot answer {prompt.prompt_id} ({words})"
-            if self.options.log_odds and refused:
-                said += "; not every service gives log-probabilities: -M scoring=sampled needs none"
-        if refused and trouble.param in WAYS_OUT:
-            said = f"{said}. {WAYS_OUT[trouble.param]}"
-        place, way = "memory", "score again to go on"
-        if log.path:
-            place, way = log.path.name, "go on with swapbias audit --resume DIR"
-        kind = UsageError if trouble.status in (401, 403, 404) else ValueError
-        return kind(f"{self.options.service} {said}. Answers in {place}: {len(log)}; {way}.")
+            claim = f"cannot answer {prompt.prompt_id} ({words}){self._way_out(trouble)}"
+        return kind(f"{self.options.service} {claim}. Answers so far: {len(self.log):,}.")
+
+    def _way_out(self, trouble: RequestTrouble) -> str:
+        """Return what to do about a setting that the service refuses; blank where that is not known."""
+        if trouble.status not in INVALID:
+            return ""
+        if trouble.param in WAYS_OUT:
+            return f". {WAYS_OUT[trouble.param]}"
+        if self.options.log_odds:
+            return "; not every service gives log-probabilities: -M scoring=sampled needs none"
+        return ""
 
 
-def error_in(reply: Any) -> Any:
-    """The error in a reply of status 200, as the service gives it; None where its first choice is an answer."""
-    match reply:
-        case {"error": error} if error:
-            return error
-        case {"choices": [{"error": error}, *_]} if error:
-            return error
-        case {"choices": [{"finish_reason": "error"}, *_]}:
-            return "the answer broke off with an error"
-        case {"choices": [{"message": dict() as message}, *_]} if isinstance(message.get("content"), str | None):
-            return None
-    return NOTHING
+def fewer_tops(trouble: RequestTrouble, body: Mapping[str, Any]) -> int:
+    """Return how many first tokens to ask for where a service refuses so many; 0 where it refuses something else."""
+    most, words = int(body["top_logprobs"]), f"{trouble.param} {trouble.words}"
+    if trouble.status not in INVALID or most < 2 or "logprobs" not in words:
+        return 0
+    numbers = [int(number) for number in re.findall(r"\d+", trouble.words.partition(":")[2])]
+    allowed = [number for number in numbers if 0 < number < most]
+    if allowed:
+        return max(allowed)
+    return most // 2 if "top_logprobs" in words else 0
 
 
-def trouble_of(error: Exception, key: str, *, shown: bool) -> RequestTrouble:
-    """What an error of the client means, without the key; what the service says may repeat the prompt."""
-    words, status, passes, param = str(error) or type(error).__name__, 0, False, ""
-    if isinstance(error, openai.APIStatusError):
-        more = error.response.extensions
-        said, status = more.get("error", error.body), more.get("status", error.status_code)
-        if 300 <= status < 400:
-            return RequestTrouble("it sends requests on to another address", status, passes=False)
-        fields = said if isinstance(said, dict) else {}
-        words, param = str(fields.get("message") or said or ""), str(fields.get("param", ""))
-        passes, shown = status == 0 or status >= 500 or status in (408, 409, LIMITED), shown or said is NOTHING
-    elif isinstance(error, openai.APITimeoutError):
-        return RequestTrouble("no answer in time")
-    elif isinstance(error, openai.APIConnectionError):
-        words, passes = str(error.__cause__) or type(error.__cause__).__name__, True
-    if not shown:
-        return RequestTrouble(f"{status or 'no answer'}, and what it said is not shown", status, passes, param)
-    line = " ".join(_hidden(words, key).split())[:200].rstrip(".")
-    return RequestTrouble(": ".join(filter(None, (str(status or ""), line))), status, passes, param)
+def _is_overfull(answer: Answer) -> bool:
+    return overfull(answer.logprobs)
 
 
-def _hidden(text: str, key: str) -> str:
-    """A text that can be written down (half of a surrogate pair cannot), without the key if it repeats it."""
-    text = text.encode(errors="replace").decode()
-    return text.replace(key, "***") if len(key) >= MIN_KEY else text
-
-
-def first_tokens(choice: Any) -> tuple[tuple[str, float], ...]:
-    """The likeliest first tokens of an answer with their log-probabilities; none where the service gives none."""
-    try:
-        shown = choice["logprobs"]["content"][0]["top_logprobs"]
-        tops = [(str(one["token"]), float(one["logprob"])) for one in shown]
-    except (LookupError, TypeError, ValueError, OverflowError):
-        return ()
-    return tuple((token, log) for token, log in tops if math.isfinite(log) and log < MAX_LOG)
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 @contextmanager
@@ -314,18 +345,46 @@ class ChatScorer(AnsweringScorer):
         return ""
 
     def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Logs | None]:
-        """By the likeliest first tokens of an answer."""
+        """By the likeliest first tokens of an answer; None where the service shows none, or no log-probabilities."""
         answers = [self.log[key] for key in self._answered(prompts, on_progress)]
-        return [shown_logs(prompt, one.logprobs) for prompt, one in zip(prompts, answers, strict=True)]
+        return [
+            shown_logs(prompt, answer.logprobs) if answer.logprobs else None
+            for prompt, answer in zip(prompts, answers, strict=True)
+        ]
 
     def useless(self, expected: int) -> str:
-        """Of log-odds, one answer without log-probabilities is enough."""
+        """Of log-odds, one answer without log-probabilities is enough, and half of the first that show others."""
         if not self.options.log_odds:
             return super().useless(expected)
-        if all(one.logprobs for one in islice(self.log.values(), answering.FIRST_ANSWERS)):
+        answers = (answer for answer in self.log.values() if not answer.withheld)
+        first = list(islice(answers, answering.FIRST_ANSWERS))
+        service = self.options.service
+        if not all(answer.logprobs for answer in first):
+            lacking = f"{service} answers as {self.model_id!r} without log-probabilities"
+            return f"{lacking}, which -M scoring=log-odds needs. Start a new run with -M scoring=sampled."
+        if len(first) < min(answering.FIRST_ANSWERS, expected) or 2 * sum(map(_is_overfull, first)) <= len(first):
             return ""
-        lacking = f"{self.options.service} answers as {self.model_id!r} without log-probabilities"
-        return f"{lacking}, which -M scoring=log-odds needs. Start a new run with -M scoring=sampled."
+        claim = f"The first tokens that {service} shows come to a probability of more than 1"
+        return f"{claim}, so they are no log-probabilities. Start a new run with -M scoring=sampled."
+
+    @property
+    def notes(self) -> Mapping[str, str]:
+        notes = super().notes
+        sentences = [notes.get("withheld", ""), *self._token_notes()]
+        listed = " ".join(filter(None, sentences))
+        return {**notes, "withheld": listed} if listed else notes
+
+    def _token_notes(self) -> Iterator[str]:
+        """Yield what log-odds lack because of what the service shows."""
+        answers = [answer for answer in self.log.values() if answer.logprobs]
+        overfull_count = sum(map(_is_overfull, answers))
+        if overfull_count:
+            share = f"{overfull_count:,} of {len(answers):,} answers of {self.model_id}"
+            yield f"{share} have no score: their first tokens come to a probability of more than 1."
+        most = max((len(answer.logprobs) for answer in answers), default=self.options.top_logprobs)
+        if most < self.options.top_logprobs:
+            limits = f"{most:,} first tokens at most, and {self.options.top_logprobs:,} were asked for"
+            yield f"The service of {self.model_id} shows {limits}."
 
     def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
         Asking(self, api_key(self.options)).ask(missing, report, expected)

@@ -17,6 +17,7 @@ from swapbias.models.chat.local import LocalChatScorer
 from swapbias.models.chat.log_odds import orders, shown_logs
 from swapbias.runs import Settings, plan_tasks, resume, start
 from swapbias.studies import Prompt, as_prompts, config_rows
+from swapbias.studies.answer_scores import read_option
 from swapbias.studies.custom import options_of
 from tests import tiny
 from tests.models.chat.server import ChatServer, Reply
@@ -57,6 +58,10 @@ def first_tokens(local, text):
     most = max(logits)
     total = math.log(math.fsum(math.exp(one - most) for one in logits)) + most
     return [(named(local.tokenizer, number), one - total) for number, one in enumerate(logits)]
+
+
+def bare(token):
+    return token.strip(" (.)\n:*\"',;!").casefold()
 
 
 @cache
@@ -104,11 +109,118 @@ def test_fewer_than_two_options_that_count_are_refused(candidates):
 def test_first_tokens_are_options_by_letter_or_word_and_what_is_left_is_hidden():
     told = [("A", math.log(0.4)), (" A", math.log(0.1)), ("(B", math.log(0.2)), ("As", math.log(0.1)), ("a", -3.0)]
     logs, hidden = shown_logs(row(), told)
-    assert [math.exp(one) for one in logs] == pytest.approx([0.5, 0.2, 0.0])
+    assert [math.exp(one) for one in logs] == pytest.approx([0.5 + math.exp(-3), 0.2, 0.0])
     assert hidden == pytest.approx(1 - 0.8 - math.exp(-3))
     words = row(text=WORDS, candidates="1=Very likely|0=Very bad|0.5=Not good")
-    logs, _ = shown_logs(words, [("Not", math.log(0.3)), ("Very", math.log(0.5)), ("Ver", math.log(0.1))])
+    logs, hidden = shown_logs(words, [("Not", math.log(0.3)), ("Very", math.log(0.5)), ("Ver", math.log(0.1))])
     assert [math.exp(one) for one in logs] == pytest.approx([0, 0, 0.3])  # "Very" begins two
+    assert hidden == pytest.approx(0.6)
+
+
+CASES = [
+    (
+        "1=Yes|0=No",
+        ["Yes", "yes", "YES", " yes", "\u2581Yes", "\u0120YES", "Yes.", '"Yes', "yes,", "**Yes**", "Yes\n"],
+    ),
+    ("1=S\u00ed|0=No", ["S\u00ed", "s\u00ed", " S\u00cd", "si\u0301"]),
+    ("1=Very likely|0=Unlikely", ["Very", "very", " VERY", "(very"]),
+    ("1=no opinion|0=no|0.5=yes", []),  # "no" may begin the first
+    ("1=\u0414\u0430|0=\u041d\u0435\u0442", ["\u0414\u0430", "\u0434\u0430", " \u0414\u0410"]),
+]
+
+
+@pytest.mark.parametrize(("candidates", "tokens"), CASES)
+def test_a_first_token_is_an_option_in_every_case_that_answers_are_read_in(candidates, tokens):
+    prompt = row(text="Is it? Answer.", candidates=candidates)
+    for token in tokens:
+        logs, hidden = shown_logs(prompt, [(token, math.log(0.7)), ("Well", math.log(0.1))])
+        assert math.exp(logs[0]) == pytest.approx(0.7), token
+        assert hidden == pytest.approx(0.2)
+    logs, hidden = shown_logs(prompt, [("no", math.log(0.7)), ("Yes?", math.log(0.1))])
+    assert hidden == pytest.approx(0.9 if "opinion" in candidates else 0.2)
+
+
+def test_a_letter_counts_as_sampled_answers_are_read():
+    prompt = row()
+    for place, tokens in enumerate((["A", "a", " (a", "A:", "A)"], ["b", "B"], ["c."])):
+        for token in tokens:
+            logs, _ = shown_logs(prompt, [(token, math.log(0.7))])
+            assert math.exp(logs[place]) == pytest.approx(0.7), token
+            assert read_option(prompt, token)[1]["said_other"] == 0.0
+    logs, _ = shown_logs(prompt, [("Very", math.log(0.7)), ("An", math.log(0.1)), ("D", math.log(0.1))])
+    assert all(math.isinf(one) for one in logs)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "overfull"),
+    [
+        ([("Yes", 0.6), ("No", 0.4)], True), ([("Yes", 0.0), ("No", -1.0)], True), ([("Yes", 0.1)], True),
+        ([("Yes", 60.0)], True), ([("Yes", 800.0)], True), ([("Yes", math.log(0.6)), ("No", math.log(0.5))], True),
+        ([("Yes", 0.0), ("No", -20.0)], False), ([("Yes", 1e-4)], False), ([("Yes", math.log(0.9))], False),
+    ],
+)  # fmt: skip
+def test_first_tokens_beyond_the_whole_probability_are_no_score(tokens, overfull):
+    prompt = row(text="Is it? Yes or no.", candidates="1=Yes|0=No")
+    assert (shown_logs(prompt, tokens) is None) == overfull
+    with ChatServer(str, tokens=lambda asked: tokens) as server:
+        scorer = service(server, concurrency=1)
+        if overfull:
+            with pytest.raises(UsageError, match=r"a probability of more than 1, so they are no log-prob.*sampled"):
+                scorer.score([prompt])
+        else:
+            scorer.score([prompt])
+
+
+def test_a_few_answers_beyond_the_whole_probability_have_no_score_and_are_counted():
+    prompts = [row(f"q{n}", f"Is it {n}? Answer.", "1=Yes|0=No") for n in range(12)]
+
+    def tokens(prompt):
+        return [("Yes", 0.6), ("No", 0.4)] if " 3?" in prompt else [("yes", math.log(0.6)), ("NO", math.log(0.4))]
+
+    with ChatServer(str, tokens=tokens) as server:
+        scorer = service(server)
+        scores = [one.score for one in scorer.score(prompts)]
+    assert scores[:3] + scores[4:] == pytest.approx([0.6] * 11)
+    assert math.isnan(scores[3])
+    assert "1 of 12 answers of tiny have no score" in scorer.notes["withheld"]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        {"message": "Invalid value for 'top_logprobs': must be at most 5.", "param": "top_logprobs"},
+        {"message": "Requested sample logprobs of 20, which is greater than max allowed: 5", "param": None},
+        {"message": "top_logprobs is too large", "param": "top_logprobs"},
+    ],
+)
+def test_a_service_that_shows_fewer_first_tokens_is_asked_for_fewer(refusal):
+    prompts = [row(f"q{n}", f"Is it {n}? Answer.", "1=Yes|0=No") for n in range(6)]
+
+    def fault(prompt, n):
+        return Reply({"error": refusal}, 400) if server.requests[-1].get("top_logprobs", 0) > 5 else None
+
+    shares = zip(["Yes", "No", "A", "B", "C", "D"], (0.6, 0.3, 0.04, 0.03, 0.02, 0.01), strict=True)
+    shown = [(word, math.log(share)) for word, share in shares]
+    with ChatServer(str, tokens=lambda prompt: shown, fault=fault) as server:
+        scorer = service(server, top_logprobs=20, concurrency=1)
+        assert [one.score for one in scorer.score(prompts)] == pytest.approx([2 / 3] * 6)
+        assert {body["top_logprobs"] for body in server.requests[2:]} == {5}
+    assert "shows 5 first tokens at most, and 20 were" in scorer.notes["withheld"]
+
+
+def test_refused_questions_have_no_log_odds_and_the_others_do():
+    filtered = Reply({"error": {"code": "content_filter", "message": "no"}}, 400)
+    prompts = [row(f"q{n}", f"Is it {n}? Answer.", "1=Yes|0=No") for n in range(4)]
+    tokens = [("Yes", math.log(0.6)), ("No", math.log(0.4))]
+
+    def fault(prompt, n):
+        return filtered if " 0?" in prompt else None
+
+    with ChatServer(str, tokens=lambda prompt: tokens, fault=fault) as server:
+        refused, *others = service(server).score(prompts)
+    assert math.isnan(refused.score)
+    assert refused.parts["not_answered"] == 1.0
+    assert [one.score for one in others] == pytest.approx([0.6] * 3)
 
 
 def test_by_a_slow_definition_every_order_of_letters(local):
@@ -117,8 +229,8 @@ def test_by_a_slow_definition_every_order_of_letters(local):
         for one, _ in orders(prompt):
             tokens = first_tokens(local, one.text)
             for letter, said in zip("ABCDE", one.candidates, strict=True):
-                mass = math.fsum(math.exp(log) for token, log in tokens if token.strip(" (.)\n:*\"'") == letter)
-                by_text[said.text].append(mass)
+                names = (letter.casefold(), said.text.casefold())
+                by_text[said.text].append(math.fsum(math.exp(log) for token, log in tokens if bare(token) in names))
         mean = {text: sum(masses) / 2 for text, masses in by_text.items()}
         values = {text: value for text, value in prompt.candidates if value is not None}
         counted = sum(mean[text] for text in values)
@@ -137,11 +249,12 @@ def test_by_a_slow_definition_an_option_without_a_letter_is_the_product_of_its_t
     prompt = row(text="Is it so? It is", candidates="1=very likely|0=she|=nobody")
     (found,) = local.score([prompt])
     single = first_tokens(local, prompt.text)
-    masses = [0.0, *(math.fsum(math.exp(log) for token, log in single if token.strip(" .\n(") == name)
+    masses = [0.0, *(math.fsum(math.exp(log) for token, log in single if bare(token) == name)
                      for name in ("she", "nobody"))]  # fmt: skip
     for place, name in enumerate(("very likely", "she", "nobody")):
-        ids = local.tokenizer(name, add_special_tokens=False)["input_ids"]
-        if len(ids) > 1:
+        forms = {f"{blank}{one}" for one in (name, name.upper(), name.capitalize()) for blank in ("", " ")}
+        every = {tuple(local.tokenizer(one, add_special_tokens=False)["input_ids"]) for one in forms}
+        for ids in ([*one] for one in every if bare(local.tokenizer.decode([one[0]])) != name):
             whole = torch.tensor([local._encode(prompt.text) + ids])
             with torch.no_grad():
                 each = torch.log_softmax(local.model(whole).logits[0].double(), -1)
@@ -157,7 +270,8 @@ def test_a_prompt_longer_than_the_model_reads_is_counted_and_a_letter_of_two_tok
     assert math.isnan(long.score)
     assert (long.finite, long.parts["not_answered"], math.isnan(long.parts["outside"])) == (True, 1.0, True)
     assert 0 <= short.score <= 1
-    monkeypatch.setattr(local, "forms", {"B": []})
+    monkeypatch.setattr(local, "forms", {})
+    monkeypatch.setattr(local, "tokens", {name: ids for name, ids in local.tokens.items() if name != "b"})
     with pytest.raises(UsageError, match="The letter B is no single token of tiny"):
         local.score([row()])
     broken = [([math.nan, -1.0, -1.0], 0.0)] * 2

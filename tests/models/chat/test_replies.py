@@ -38,7 +38,7 @@ HOSTILE = {
 def test_a_reply_that_cannot_be_read_is_one_sentence_and_loses_nothing(sent, tmp_path):
     with ChatServer(upper, fault=first(sent, times=99)) as server:
         scorer = scorer_of(server, tmp_path / "answers.jsonl", attempts=2, concurrency=1)
-        with pytest.raises(ValueError, match=r"in 2 attempts.*Answers in answers.jsonl: 3") as raised:
+        with pytest.raises(ValueError, match=r"in 2 attempts.*Answers so far: 3") as raised:
             scorer.score(rows(5))
     assert "\n" not in str(raised.value)
     assert len(AnswerLog(tmp_path / "answers.jsonl")) == 3

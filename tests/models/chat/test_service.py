@@ -176,7 +176,7 @@ def test_trouble_that_passes_heals_and_asks_nothing_else_again(fault):
         ("400", ValueError, "cannot answer s0/t0 .400: planned 400"),
         ("401", UsageError, "refuses the key .401"), ("403", UsageError, "refuses the key .403"),
         ("404", UsageError, "does not know model 'tiny' .404"),
-        (error("no money", code=402), ValueError, "cannot answer s0/t0 .402: no money"),
+        (error("no money", code=402), ValueError, "answers no more because the quota is spent .402: no money"),
         (error("bad key", code="401"), UsageError, "refuses the key .401: bad key"),
         (error("gone", code=502), ValueError, "in 2 attempts .502: gone"),
         (error("odd", code="a_word"), ValueError, "in 2 attempts .odd"),
@@ -210,7 +210,7 @@ def test_requests_under_way_are_kept_when_another_stops_the_run():
 
     with ChatServer(answer, fault=fault) as server:
         scorer = scorer_of(server, concurrency=2)
-        with pytest.raises(ValueError, match="Answers in memory: 1; score again to go on"):
+        with pytest.raises(ValueError, match="Answers so far: 1"):
             scorer.score(rows(20))
         assert len(server.requests) == 2
     assert [one.answer for one in scorer.log.values()] == ["TEXT 1"]
@@ -288,7 +288,7 @@ def test_a_key_is_never_written_or_shown(monkeypatch, tmp_path, fault):
     log = tmp_path / "answers.jsonl"
     with ChatServer(upper, key=accepted, fault=lambda prompt, n: fault if prompt == "text 3" else None) as server:
         scorer = scorer_of(server, log, attempts=2, concurrency=1)
-        with pytest.raises(ValueError, match="Answers in") as raised:
+        with pytest.raises(ValueError, match="Answers so far") as raised:
             scorer.score(rows(5))
         assert server.authorizations == {f"Bearer {SECRET}"}
     assert raised.value.__context__ is None

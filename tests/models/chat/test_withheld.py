@@ -1,0 +1,202 @@
+"""Answers that a service withholds: one prompt is refused or left without an answer, and the others go on."""
+
+import json
+import math
+
+import pytest
+
+import swapbias
+from swapbias.errors import ServiceError, UsageError
+from swapbias.models.chat import openai_client
+from swapbias.models.chat.answering import AnswerLog
+from swapbias.models.chat.replies import text_of
+from tests.cli.test_cli import swapbias as command
+from tests.models.chat.server import ChatServer, Reply
+from tests.models.chat.test_replies import OPTIONS, closed
+from tests.models.chat.test_service import first, row, rows, scorer_of, upper
+
+
+def reply(**choice):
+    usual = {"index": 0, "message": {"role": "assistant", "content": None}, "finish_reason": "stop"}
+    return Reply({"choices": [{**usual, **choice}], "usage": {"total_tokens": 5}})
+
+
+def error(http, **fields):
+    return Reply({"error": fields}, http)
+
+
+MESSAGE = {"role": "assistant", "content": None, "refusal": "I can't help with that."}
+REFUSALS = {
+    "a refusal of the model": reply(message=MESSAGE),
+    "a refusal as a part": reply(message={"content": [{"type": "refusal", "refusal": "No help."}]}),
+    "a filtered answer": reply(finish_reason="content_filter", message={"content": "Yes, for"}),
+    "a filtered answer without message": Reply({"choices": [{"finish_reason": "content_filter", "index": 0}]}),
+    "an ending of Google": reply(finish_reason="SAFETY"),
+    "an ending behind a router": reply(finish_reason="error", native_finish_reason="PROHIBITED_CONTENT"),
+    "an ending of Anthropic": reply(finish_reason="refusal"),
+    "an ending of Bedrock": reply(finish_reason="guardrail_intervened"),
+    "feedback on the prompt": Reply({"promptFeedback": {"blockReason": "SAFETY"}, "choices": []}),
+    "an error in a choice": reply(error={"code": "content_filter", "message": "filtered"}, finish_reason="error"),
+    "an error in the body": Reply({"error": {"code": "content_filter", "message": "no"}}),
+    "Azure": error(
+        400, message="The response was filtered.", type=None, param="prompt", code="content_filter", status=400,
+        innererror={"code": "ResponsibleAIPolicyViolation", "content_filter_result": {"hate": {"filtered": True}}},
+    ),
+    "the inner error of Azure": error(400, message="no", innererror={"code": "ResponsibleAIPolicyViolation"}),
+    "OpenAI": error(400, message="no", type="invalid_request_error", code="content_policy_violation"),
+    "a reasoning model of OpenAI": error(400, message="no", type="invalid_request_error", code="invalid_prompt"),
+    "Anthropic": error(400, message="Output blocked by content filtering policy", type="invalid_request_error"),
+    "DeepSeek": error(400, message="Content Exists Risk", type="invalid_request_error", code="invalid_request_error"),
+    "DashScope": error(400, message="no", code="data_inspection_failed"),
+    "OpenRouter": error(403, message="no", code=403, metadata={"reasons": ["violence"], "flagged_input": "text"}),
+    "a provider behind a router": error(
+        400, message="Provider returned error", code=400, metadata={"raw": '{"error": {"code": "content_filter"}}'}
+    ),
+    "xAI": Reply({"code": "no permission", "error": "Content violates usage guidelines."}, 403),
+    "a list of errors": Reply([{"error": {"code": 400, "message": "no", "status": "SAFETY"}}], 400),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS)
+def test_a_refusal_of_the_service_is_a_refusal_and_asked_once(refusal, tmp_path):
+    prompts = [row(f"s{n}/t0", f"text {n}", OPTIONS) for n in range(6)]
+    with ChatServer(lambda prompt: "Yes", fault=first(refusal, times=99)) as server:
+        scorer = closed(server)
+        scorer.keep_answers(tmp_path)
+        scored = scorer.score(prompts)
+        assert server.asked("text 3") == 1
+        assert [one.score for one in scored[:3] + scored[4:]] == [1.0] * 5
+        assert math.isnan(scored[3].score)
+        assert (scored[3].parts["refused"], scored[3].parts["unanswered"]) == (1.0, 1.0)
+        assert sum(one.parts["refused"] for one in scored) == 1
+        assert "withheld 1 of 6 answers (1 refused)" in scorer.notes["withheld"]
+        again = closed(server)
+        again.keep_answers(tmp_path)
+        asked = len(server.requests)
+        assert [one.parts["refused"] for one in again.score(prompts)] == [one.parts["refused"] for one in scored]
+        assert len(server.requests) == asked
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Reply({"choices": [], "usage": None}), Reply({"choices": None}), reply(message=None),
+        reply(message={"content": 7}),
+        error(400, message="no", code="context_length_exceeded", param="messages"),
+        error(400, message="This model's maximum context length is 4096 tokens.", type="BadRequestError"),
+    ],
+    ids=["no choices", "null choices", "no message", "a number", "too long", "too long in words"],
+)  # fmt: skip
+def test_a_prompt_without_an_answer_is_left_out_after_its_attempts_and_not_asked_again(trouble, tmp_path):
+    with ChatServer(lambda prompt: "Yes", fault=first(trouble, "text 0", times=99)) as server:
+        prompts = [row(f"s{n}/t0", f"text {n}", OPTIONS) for n in range(4)]
+        scorer = closed(server, attempts=2)  # one after the other: the first answer comes later
+        scorer.keep_answers(tmp_path)
+        scored = scorer.score(prompts)
+        assert [math.isnan(one.score) for one in scored] == [True, False, False, False]
+        assert (scored[0].parts["refused"], scored[0].parts["unanswered"]) == (0.0, 1.0)
+        assert server.asked("text 0") == (1 if trouble.status == 400 else 2)
+        assert "(1 not given)" in scorer.notes["withheld"]
+        (line,) = [one for one in map(json.loads, scorer.log.path.read_text().splitlines()) if one.get("withheld")]
+        assert line["reason"]
+        again = closed(server)
+        again.keep_answers(tmp_path)
+        asked = len(server.requests)
+        again.score(prompts)
+        assert len(server.requests) == asked
+
+
+def test_a_service_that_answers_no_prompt_at_all_stops_the_run_and_keeps_nothing():
+    empty = Reply({"choices": []})
+    with ChatServer(upper, fault=lambda prompt, n: empty) as server:
+        scorer = scorer_of(server, attempts=1, concurrency=1)
+        with pytest.raises(ServiceError, match=r"did not answer s9/t0 in 1 attempts .the reply holds no answer"):
+            scorer.score(rows(40))
+        assert len(server.requests) == 10
+        with pytest.raises(ServiceError, match="holds no answer"):
+            scorer.score(rows(3))
+        assert len(scorer.log) == 0
+
+
+def test_a_refusal_of_credentialed_notes_leaves_no_text(tmp_path):
+    refusal = reply(message={"content": None, "refusal": "Nothing about psoriasis."})
+    filtered = error(400, message="The text psoriasis is filtered", code="content_filter")
+    with ChatServer(upper, fault=lambda prompt, n: refusal if "0" in prompt else filtered) as server:
+        scorer = closed(server)
+        scorer.keep_answers(tmp_path, text=False)
+        scored = scorer.score([row(f"s{n}", f"text {n}", OPTIONS) for n in range(2)])
+    assert [one.parts["refused"] for one in scored] == [1.0, 1.0]
+    assert "psoriasis" not in (tmp_path / "answers.jsonl").read_text()
+    log = closed(server)
+    log.keep_answers(tmp_path, text=False)
+    assert [one.reading["refused"] for one in AnswerLog(tmp_path / "answers.jsonl").values()] == [1.0, 1.0]
+
+
+TEXT = {"type": "text", "text": "Yes"}
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ([{"type": "thinking", "thinking": [{"type": "text", "text": "No?"}]}, TEXT], "Yes"),
+        ([{"type": "text", "text": "Ye"}, {"type": "text", "text": "s"}], "Yes"), (["Yes"], "Yes"),
+        ([{"type": "reasoning", "text": "No"}, {"type": "output_text", "text": {"value": "Yes"}}], "Yes"),
+        (TEXT, "Yes"), ([], ""), (None, ""), (7, None),
+    ],
+)  # fmt: skip
+def test_content_in_parts_is_one_text(content, text):
+    assert text_of(content) == text
+    if isinstance(content, list) and text:
+        with ChatServer(upper, fault=lambda prompt, n: reply(message={"content": content})) as server:
+            assert scorer_of(server).score(rows(1))[0].answer == text
+            assert len(server.requests) == 1
+
+
+SPENT = {
+    "OpenAI": error(
+        429, message="You exceeded your current quota", type="insufficient_quota", code="insufficient_quota"
+    ),
+    "in the body": Reply({"error": {"message": "no", "code": 429, "type": "insufficient_quota"}}),
+    "payment required": error(402, message="no credits"),
+    "Anthropic": error(
+        400, message="Your credit balance is too low to access the API.", type="invalid_request_error"
+    ),
+    "Moonshot": error(429, message="no", type="exceeded_current_quota_error"),
+    "a billing limit": error(429, message="no", code="billing_hard_limit_reached"),
+    "forbidden": error(403, message="no", code="insufficient_user_quota"),
+}
+
+
+@pytest.mark.parametrize("spent", SPENT.values(), ids=SPENT)
+def test_a_spent_quota_stops_at_once(spent, monkeypatch):
+    monkeypatch.setattr(openai_client, "PATIENCE", 0.5)
+    with ChatServer(upper, fault=first(spent, times=99)) as server:
+        scorer = scorer_of(server, concurrency=1)
+        with pytest.raises(ServiceError, match=r"no more because the quota is spent .*Answers so far: 3") as raised:
+            scorer.score(rows(20))
+        assert not isinstance(raised.value, UsageError)
+        assert len(server.requests) == 4
+
+
+def test_a_stopped_call_says_in_words_of_python_how_it_goes_on(tmp_path):
+    named = {"chat": "tiny", "trials": 1, "limit": 8, "progress": False}
+    study = "gendered_stigma:choices"
+    with ChatServer(
+        lambda prompt: "A", fault=lambda prompt, n: "401" if len(server.requests) == 3 else None
+    ) as server:
+        with pytest.raises(ServiceError, match=r"They are not kept: with out=FOLDER the same call goes on\.$"):
+            swapbias.audit(None, study, base_url=server.base_url, concurrency=1, **named)
+        server.requests.clear()
+        out = tmp_path / "run"
+        with pytest.raises(ServiceError, match=r"Answers so far: 2\. The same call goes on\.$") as raised:
+            swapbias.audit(None, study, base_url=server.base_url, concurrency=1, out=out, **named)
+        assert "--" not in str(raised.value)
+        done = command("audit", "--resume", out)
+        assert done.returncode == 0, done.stderr
+        server.requests.clear()
+        words = ("--study", study, "--chat", "tiny", "--base-url", server.base_url, "-M", "concurrency=1")
+        done = command("audit", *words, "--trials", "1", "--limit", "8", "--out", tmp_path / "other")
+    assert done.returncode == 2
+    assert f"Answers so far: 2. Go on with swapbias audit --resume {tmp_path / 'other'}." in " ".join(
+        done.stderr.split()
+    )

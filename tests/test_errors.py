@@ -1,0 +1,67 @@
+"""Errors in words of Python: no sentence of the library has an option or a setting of the command line left."""
+
+import ast
+import re
+
+import pytest
+
+import swapbias
+from swapbias.errors import in_python_words
+from tests.conftest import ROOT
+
+LEFT = re.compile(r"(?<![\w-])--[a-z]|(?<!\w)-M\b|swapbias audit --")
+
+
+def sentences():
+    """Every text of the library outside of the command line; what is filled in is x."""
+    for path in sorted((ROOT / "swapbias").rglob("*.py")):
+        if "cli" in path.parts:
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        nodes = [*ast.walk(tree)]
+        parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+        for node in nodes:
+            if id(node) in parts:
+                continue
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(part.value if isinstance(part, ast.Constant) else "x" for part in node.values)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def test_no_option_of_the_command_line_is_left_in_any_sentence():
+    options = {text for text in sentences() if LEFT.search(text) and " " in text.strip() and "(?" not in text}
+    assert len(options) > 50
+    assert [text for text in options if LEFT.search(in_python_words(text))] == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "words"),
+    [
+        ("Pass --kind masked.", "Pass kind masked."), ("(--limit) or --trials", "(limit) or trials"),
+        ("-M scoring=sampled needs none", "scoring='sampled' needs none"), ("-M max-tokens=200.", "max_tokens=200."),
+        ("add --study care_notes.", "add studies care_notes."), ("-M judge=MODEL.", "judge=MODEL."),
+        ("-M own-store=true, else", "own_store=True, else"), ("go on with swapbias audit --resume a/b-c.d.",
+                                                            "go on with the same call and out=a/b-c.d."),
+        ("a--b and x -Man", "a--b and x -Man"),
+    ],
+)  # fmt: skip
+def test_options_become_arguments(sentence, words):
+    assert in_python_words(sentence) == words
+
+
+CALLS = {
+    "a key without a model": lambda: swapbias.audit(None, "gendered_stigma:choices", trials=2),
+    "two kinds": lambda: swapbias.audit("vader", kind="masked"),
+    "one price": lambda: swapbias.audit(None, chat="m", base_url="http://localhost/v1", price_in=1.0),
+    "own prompts": lambda: swapbias.open_study("nowhere"),
+    "notes": lambda: swapbias.load_prompts("gendered_stigma", "rq1", data="nowhere"),
+    "open http": lambda: swapbias.audit(None, "gendered_stigma:choices", chat="m", base_url="http://gpu/v1"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_call_names_arguments(call):
+    with pytest.raises(ValueError, match=r"\.$") as raised:
+        call()
+    assert not LEFT.search(str(raised.value))
