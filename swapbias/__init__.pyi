@@ -9,8 +9,8 @@ from .studies import (
     load_prompts as load_prompts,
     load_study as load_study,
     metric_path as metric_path,
-    open_study as open_study,
     read_answer as read_answer,
 )
+from .swapping import open_study as open_study
 
 __version__: str

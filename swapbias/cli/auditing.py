@@ -48,7 +48,7 @@ def audit(
     context: typer.Context,
     models: Annotated[ui.Names, ui.argument("MODEL", _MODELS)] = None,
     study: Annotated[ui.Names, ui.option("NAME[:EXPERIMENT], folder, OWNER/NAME; repeatable.", under=_ASK)] = None,
-    prompts: Annotated[Path | None, ui.option("Your prompts: CSV with text, group, pair.")] = None,
+    prompts: Annotated[Path | None, ui.option("Your prompts: a file with text, group, pair.")] = None,
     reference: Annotated[str, ui.option("Own prompts: the group that is subtracted.")] = "",
     limit: Annotated[int | None, ui.option("Most prompts of each experiment, in whole pairs.", min=1)] = None,
     margin: Annotated[float | None, ui.option("Small gap, as a share of the range [0.05].", min=0, max=1)] = None,

@@ -226,12 +226,12 @@ def new(
 
 @study.command("check", cls=ui.Sectioned)
 def check_folder(
-    source: Annotated[Path, ui.argument("SOURCE", "Folder of the study, or a CSV file of prompts.")],
-    reference: Annotated[str, ui.option("Of a CSV file: the group that is subtracted.")] = "",
-    words: Annotated[Path | None, ui.option("Of a CSV file: words (word,group) at <mask>.", "--lexicon")] = None,
+    source: Annotated[Path, ui.argument("SOURCE", "Folder of the study, or a file of prompts.")],
+    reference: Annotated[str, ui.option("Of a file: the group that is subtracted.")] = "",
+    words: Annotated[Path | None, ui.option("Of a file: words (word,group) at <mask>.", "--lexicon")] = None,
 ) -> None:
     """Find faults by file and line; exit 1 where an audit would refuse the study."""
-    found = studies.check_study(source, reference=reference, lexicon=words)
+    found = swapping.check_study(source, reference=reference, lexicon=words)
     designs = [*study_designs(found.corpus)] if found.corpus else []
     for sentence in (*found.faults, *found.advice, *designs):
         ui.show(sentence)

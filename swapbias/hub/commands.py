@@ -8,6 +8,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Unpack
 
+from swapbias import swapping
 from swapbias.errors import HubError, UsageError, log_traceback
 from swapbias.files import atomic_directory
 from swapbias.hub.cards import CARD
@@ -209,6 +210,8 @@ def study_name(named: "str | PathLike[str]") -> str:
     if place.startswith((".", "~", "/")) or "\\" in place or (Path(place) / STUDY_FILES[0]).is_file():
         if not Path(place).expanduser().is_dir():
             raise UsageError(f"{place} is no folder of a study. Check it, or write one with swapbias study new.")
+        if not (Path(place).expanduser() / STUDY_FILES[0]).is_file():
+            raise UsageError(f"{place} holds no {STUDY_FILES[0]}. Write one with swapbias study new.")
         return own_study(Path(place)).name + colon + config
     if place.count("/") != 1:
         return fspath(named)
@@ -217,13 +220,14 @@ def study_name(named: "str | PathLike[str]") -> str:
 
 
 def own_study(source: Any, **options: Any) -> Study:
-    """``studies.open_study`` of what is no credentialed text, else UsageError: a run keeps its prompts."""
+    """``open_study`` of what is no credentialed text, else UsageError: a run keeps its prompts."""
     place = Path(source).expanduser() if isinstance(source, str | PathLike) else None
     may_be = place is not None and place.exists() and is_credentialed(place)
     if not may_be:
-        study = open_study(source, **options)
+        study = swapping.open_study(source, **options)
         rows = (row for one in load_corpus(study.name).configs for row in one.rows())
-        may_be = any(is_mimic_columns(row) or row.get("credentialed", "").lower() in ("true", "1") for row in rows)
+        marks = ("true", "1", "yes")
+        may_be = any(is_mimic_columns(row) or row.get("credentialed", "").lower() in marks for row in rows)
     if may_be:
         raise UsageError(
             f"{place.name if place else 'These prompts'} may hold credentialed clinical notes, and a run keeps "

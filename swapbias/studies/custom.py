@@ -118,26 +118,7 @@ def open_study(
     source: Any, *, reference: str = "", group: str = "", lexicon: Path | str | None = None, name: str = "",
     origin: str = "",
 ) -> Study:  # fmt: skip
-    """A study from a folder or one table, known by its name from now on like those of the package.
-
-    Args:
-        source: a folder with ``study.toml`` (see ``swapbias study new``), or one table with the columns ``text``,
-            ``group`` and ``pair`` (see docs/own.md): a path of a CSV file, a DataFrame or a Dataset.
-        reference, group: of a table: the group that is subtracted, and the one compared with it (each other one).
-        lexicon: of a table: a CSV file with the columns ``word`` and ``group``, counted at ``<mask>``.
-        name: of the study; by default that of the file, or ``prompts``.
-        origin: where it comes from, for the manifest of a run (``OWNER/NAME@commit``).
-
-    Raises:
-        StudyError: what is wrong, a line for each fault with file and line.
-
-    >>> import pandas as pd
-    >>> texts, groups = ["He is late.", "She is late.", "He left.", "She left."], ["male", "female"] * 2
-    >>> table = pd.DataFrame({"text": texts, "group": groups, "pair": ["late", "late", "left", "left"]})
-    >>> study = open_study(table, reference="male", name="punctual")
-    >>> [one.name for one in study.experiments], study.experiments[0].group
-    (['classifier', 'causal'], 'female')
-    """
+    """Open a study from a folder, a CSV file, a DataFrame or a Dataset; ``swapping.open_study`` reads more files."""
     parsed = parse_study(study_files(source, reference=reference, group=group, lexicon=lexicon, name=name))
     named = partial(_with_file_names, source=source, lexicon=lexicon)
     register(corpus := _corpus(parsed, origin, named))
@@ -174,10 +155,17 @@ def reopen_study(folder: Path, origin: str) -> None:
     register(own_corpus(study_files(folder), origin="" if origin == "local" else origin))
 
 
+def source_name(source: Any) -> str:
+    """Give the name of the file that a table was read from; blank for any other table."""
+    return str(getattr(source, "attrs", {}).get("file", ""))
+
+
 def _with_file_names(sentence: str, source: Any, lexicon: Path | str | None) -> str:
     """A sentence about a study that names the user's own CSV files, where it was made from such."""
     if not isinstance(source, str | Path) or not Path(source).expanduser().is_dir():
         sentence = re.sub(rf"{DECLARATION}:\d+: ", "", sentence)
+    if name := source_name(source):
+        sentence = sentence.replace(PROMPTS, name)
     for standard, place in ((PROMPTS, source), (LEXICON, lexicon)):
         if isinstance(place, str | Path) and Path(place).expanduser().is_file():
             sentence = sentence.replace(standard, Path(place).name)
@@ -197,7 +185,7 @@ def study_files(
         return {name: (place / name).read_bytes() for name in STUDY_FILES if (place / name).is_file()}
     if place is not None:
         if not place.is_file():
-            raise UsageError(f"{source} is no folder of a study and no CSV file. Check the path.")
+            raise UsageError(f"{source} is no folder of a study and no file of prompts. Check the path.")
         content, name = place.read_bytes(), name or _study_name(place.stem)
     else:
         table = source.to_pandas() if hasattr(source, "to_pandas") else source
@@ -211,7 +199,8 @@ def study_files(
         if "group" in table:
             reference, group = (named_group(one, set(map(str, table["group"]))) for one in (reference, group))
         quotes = csv.QUOTE_NONNUMERIC  # else a carriage return in a text would end its row
-        content, name = table.to_csv(index=False, lineterminator="\n", quoting=quotes).encode(), name or "prompts"
+        content = table.to_csv(index=False, lineterminator="\n", quoting=quotes).encode()
+        name = name or _study_name(source_name(source).partition(".")[0] or "prompts")
     groups = [str(group), str(reference)] if str(group) else []
     keys = {"name": name, "title": f"Own prompts ({name})", "reference": str(reference), "groups": groups}
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in keys.items() if value]
@@ -396,6 +385,8 @@ def _read_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame:
         valid, wrong = {}, [str(error)]
     faults += wrong if valid or wrong else [f"{name} holds no rows below its header. Add some."]
     table = pd.DataFrame(list(valid.values()), index=list(valid), dtype=object)
+    if name == PROMPTS and "pair" not in table:
+        table = table.rename(columns={"pair_id": "pair"})  # as swapped files call it
     if name == TEMPLATES and valid and "template_id" not in table:
         table["template_id"] = unique_names(table["template"])
     return table
@@ -409,7 +400,8 @@ def _header_faults(name: str, columns: Sequence[str]) -> Iterator[str]:
     for number, one in enumerate(columns, start=1):
         if columns.index(one) < number - 1:
             yield f"a column ({shown_names([one])}) stands twice. Name one of them anew."
-        if one in _RESERVED and not (one == "wording" and name == WORDINGS):
+        is_pair = one == "pair_id" and name == PROMPTS and "pair" not in columns
+        if one in _RESERVED and not is_pair and not (one == "wording" and name == WORDINGS):
             hint = "Call it pair." if one == "pair_id" else "Name it anew."
             yield f"column {quoted(one)} is a name that scored prompts use themselves. {hint}"
         if not re.fullmatch(r"[A-Za-z][\w -]{0,39}", one):

@@ -25,6 +25,7 @@ from .grammar import (
     word_class as word_class,
 )
 from .jobs import Job as Job, SwapResult as SwapResult, swap_files as swap_files
+from .prompt_files import check_study as check_study, open_study as open_study
 from .readers import read_files as read_files
 from .referents import REASONS as REASONS, SPOUSES as SPOUSES, WHOSE as WHOSE
 from .resolvers import (

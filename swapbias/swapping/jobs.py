@@ -32,13 +32,21 @@ from swapbias.models import Bar, no_bar, silent
 from swapbias.privacy import HOW_TO_READ, why_credentialed, writing
 from swapbias.studies import shown_names
 from swapbias.swapping.cluster import LOCAL, Engine, Part, Work, Workers, result_of, worker_pool
-from swapbias.swapping.readers import CREDENTIALED, Batches, Source, is_mimic, open_source, why_rows_credentialed
+from swapbias.swapping.readers import (
+    CREDENTIALED,
+    SWAP_MANIFEST,
+    SWAPPED_ROWS,
+    Batches,
+    Source,
+    is_mimic,
+    open_source,
+    why_rows_credentialed,
+)
 from swapbias.swapping.referents import REASONS
 from swapbias.swapping.resolvers import Resolver
 from swapbias.swapping.swapper import MODES, Swapped, Swapper
 from swapbias.swapping.table import gender_columns, other_gender
 
-MANIFEST = "swap.json"
 PART_BYTES = 16 << 20
 BATCH_ROWS = 2000
 _COUNTS = "swapbias"  # key of a part's own counts in its Parquet metadata
@@ -338,16 +346,16 @@ def _begin_or_resume(out: Path, settings: Mapping[str, Any]) -> dict[int, Totals
 
     UsageError: complete, begun with other settings, or holding something else.
     """
-    if (out / MANIFEST).is_file():
+    if (out / SWAP_MANIFEST).is_file():
         _check_same(out, settings)
     elif not all(map(is_left_over, out.iterdir())):
         raise UsageError(f"{out} is not empty. Choose another --out.")
     else:
-        write_whole(out / MANIFEST, json_file({"status": "running", **settings}))
-    (out / "data").mkdir(exist_ok=True)
+        write_whole(out / SWAP_MANIFEST, json_file({"status": "running", **settings}))
+    (out / SWAPPED_ROWS).mkdir(exist_ok=True)
     shutil.rmtree(out / _PLANNED, ignore_errors=True)
     finished = {}
-    for path in (*out.glob(f".*{TEMPORARY}"), *(out / "data").iterdir()):
+    for path in (*out.glob(f".*{TEMPORARY}"), *(out / SWAPPED_ROWS).iterdir()):
         if path.suffix == ".parquet" and (counts := _counts_of(path)):
             finished[int(path.stem.partition("-")[2])] = counts
         else:
@@ -358,10 +366,10 @@ def _begin_or_resume(out: Path, settings: Mapping[str, Any]) -> dict[int, Totals
 def _check_same(out: Path, settings: Mapping[str, Any]) -> None:
     """UsageError: a complete folder, or one of other settings."""
     try:
-        known = parse_json((out / MANIFEST).read_text(encoding="utf-8"))
+        known = parse_json((out / SWAP_MANIFEST).read_text(encoding="utf-8"))
         complete = known["status"] == "complete"
     except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{out}/{MANIFEST} was not written by swapbias. Choose another --out.") from error
+        raise UsageError(f"{out}/{SWAP_MANIFEST} was not written by swapbias. Choose another --out.") from error
     if complete:
         raise UsageError(f"{out} is complete. Choose another --out.")
     for name, value in json.loads(json.dumps(settings)).items():
@@ -422,7 +430,7 @@ def _finish(out: Path, settings: Mapping[str, Any], totals: Totals, split: str) 
     card = (files("swapbias.swapping") / "swapped_card.md").read_text(encoding="utf-8")
     write_whole(out / "README.md", card.format(**shown, split=split, warning=warning).encode())
     done = {"parts": len([*out.glob("data/*.parquet")]), "totals": totals.counts()}
-    write_whole(out / MANIFEST, json_file({"status": "complete", **settings, **done}))
+    write_whole(out / SWAP_MANIFEST, json_file({"status": "complete", **settings, **done}))
 
 
 # The rows of the input, cut into parts: each waits in a file of the output folder until a worker has done it

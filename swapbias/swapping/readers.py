@@ -31,6 +31,7 @@ CREDENTIALED = "credentialed"
 _CHUNK = 4 << 20
 _LINE = 8 * LONGEST  # of JSON lines, which may write each byte of a text with six
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(:[\w.-]+)?")
+SWAP_MANIFEST, SWAPPED_ROWS = "swap.json", "data"  # in a folder that a swap wrote: its settings, a folder of rows
 FORMATS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz", ".parquet")
 _TEXTS = (kinds.is_string, kinds.is_large_string, kinds.is_string_view, kinds.is_null)
 
@@ -62,12 +63,16 @@ def open_source(name: str, column: str, *, split: str | None = None) -> Source:
         return _hub_source(name, column, split)
     if split is not None:
         raise UsageError(f"--split {split}: {name} is no Hub dataset, and files have no splits. Drop --split.")
-    return read_files(_files(path), column)
+    return read_files(files_of(path), column)
 
 
-def read_files(files: Sequence[Path], column: str | None = None) -> Source:
-    """The rows of files with the same columns; ``column`` must hold texts. Raises as ``open_source``."""
-    notes_read()  # any text may be a patient's: errors quote none from here on
+def read_files(files: Sequence[Path], column: str | None = None, *, notes: bool = True) -> Source:
+    """The rows of files with the same columns; ``column`` must hold texts. Raises as ``open_source``.
+
+    ``notes``: any text may be a patient's, so that errors quote none from here on.
+    """
+    if notes:
+        notes_read()
     schema = _schema(files[0])
     for file in files[1:]:
         other = _schema(file)
@@ -114,14 +119,18 @@ def format_of(path: Path) -> str | None:
     return next((ending for ending in FORMATS if path.name.lower().endswith(ending)), None)
 
 
-def _files(path: Path) -> list[Path]:
-    """The file, or those of a folder: in it, or in the one folder below it that has some."""
+def files_of(path: Path) -> list[Path]:
+    """The file, or those of a folder: in it, or in the one folder below it that has some; of a swap its rows."""
     known = ", ".join(FORMATS)
     if not path.exists():
         raise UsageError(f"{path} does not exist. Give a file ({known}), a folder of them or a Hub id (owner/name).")
     check_regular(path)
     if path.is_file():
         return [path]
+    if (path / SWAP_MANIFEST).is_file() and (path / SWAPPED_ROWS).is_dir():
+        if parse_json((path / SWAP_MANIFEST).read_bytes()).get("status") != "complete":
+            raise UsageError(f"The swap into {path} is not complete. Repeat its command, which goes on from there.")
+        path = path / SWAPPED_ROWS
     below = [one for one in sorted(path.rglob("*")) if format_of(one) and "/." not in f"/{one.relative_to(path)}"]
     files = [one for one in below if one.parent == path] or below
     for file in files:
@@ -131,7 +140,7 @@ def _files(path: Path) -> list[Path]:
         some = ", ".join(folders[:8])
         raise UsageError(f"{path} holds files in {len(folders)} folders, among them {some}. Give one of them.")
     if not files:
-        raise UsageError(f"{path} holds no files to swap, expected some of {known}. Give another folder.")
+        raise UsageError(f"{path} holds no files of rows, expected some of {known}. Give another folder.")
     return files
 
 

@@ -1,0 +1,111 @@
+"""Own prompts from files of any format that a swap reads and writes, and from a swap's folder."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from swapbias import studies
+from swapbias.errors import UsageError, notes_read
+from swapbias.studies import MESSAGES, STUDY_FILES, Check, Study
+from swapbias.swapping.readers import (
+    CREDENTIALED,
+    FORMATS,
+    files_of,
+    format_of,
+    is_mimic,
+    read_files,
+    why_rows_credentialed,
+)
+
+_ROWS = 10_000  # read at once
+_OF_SWAP = "swapbias_"  # how the columns begin that a swap adds to say what it did
+_WITH_LISTS = ("candidates", MESSAGES)  # columns whose cells may be lists
+
+
+def open_study(
+    source: Any, *, reference: str = "", group: str = "", lexicon: Path | str | None = None, name: str = "",
+    origin: str = "",
+) -> Study:  # fmt: skip
+    """Open a study from a folder or one table; it is known by its name from now on like those of the package.
+
+    >>> import pandas as pd
+    >>> texts, groups = ["He is late.", "She is late.", "He left.", "She left."], ["male", "female"] * 2
+    >>> table = pd.DataFrame({"text": texts, "group": groups, "pair": ["late", "late", "left", "left"]})
+    >>> study = open_study(table, reference="male", name="punctual")
+    >>> [one.name for one in study.experiments], study.experiments[0].group
+    (['classifier', 'causal'], 'female')
+
+    Args:
+        source: a folder with ``study.toml`` (see ``swapbias study new``), or one table with the columns ``text``,
+            ``group`` and ``pair`` (see docs/own.md): a CSV, TSV, JSON lines or Parquet file, a folder of them (also
+            that of a swap in pairs), a DataFrame or a Dataset.
+        reference, group: of a table: the group that is subtracted, and the one compared with it (each other one).
+        lexicon: of a table: a CSV file with the columns ``word`` and ``group``, counted at ``<mask>``.
+        name: of the study; by default that of the file, or ``prompts``.
+        origin: where it comes from, for the manifest of a run (``OWNER/NAME@commit``).
+
+    Returns:
+        The study.
+
+    Raises:
+        StudyError: what is wrong, a line for each fault with file and line.
+        UsageError: a path without such files.
+    """
+    table = prompt_table(source)
+    return studies.open_study(table, reference=reference, group=group, lexicon=lexicon, name=name, origin=origin)
+
+
+def check_study(source: Any, **of_table: Any) -> Check:
+    """Find the faults of what ``open_study`` takes, and without any, advice on what may bend its numbers."""
+    return studies.check_study(prompt_table(source), **of_table)
+
+
+def prompt_table(source: Any) -> Any:
+    """Read a file of prompts that is no CSV file, or a folder of such files, as a table.
+
+    Args:
+        source: as ``open_study`` takes it.
+
+    Returns:
+        A DataFrame of texts, which knows the name of its file; what is no such file as it came.
+
+    Raises:
+        UsageError: a folder without files of a known format. ValueError: a file that cannot be read.
+    """
+    import pandas as pd
+
+    path = Path(source).expanduser() if isinstance(source, str | Path) else None
+    if path is None or not _is_of_files(path):
+        return source
+    rows = read_files(files_of(path), notes=False)
+    batches = [batch for batch, _ in rows.read(_ROWS)]
+    table = pa.Table.from_batches(batches, rows.schema) if batches else rows.schema.empty_table()
+    columns = [name for name in table.column_names if not name.startswith(_OF_SWAP)]
+    frame = pd.DataFrame({name: _cells(name, table.column(name)) for name in columns}, dtype=object)
+    if is_mimic(rows) or why_rows_credentialed(rows):
+        notes_read()  # errors quote none of them
+        frame[CREDENTIALED] = "true"
+    frame.attrs["file"] = path.name
+    return frame
+
+
+def _is_of_files(path: Path) -> bool:
+    """Tell whether a path is read here: a file of a format other than CSV, or a folder that holds no study."""
+    if path.is_dir():
+        return not any((path / name).is_file() for name in STUDY_FILES)
+    return path.is_file() and format_of(path) in {ending for ending in FORMATS if ending != ".csv"}
+
+
+def _cells(name: str, column: pa.ChunkedArray) -> list[Any]:
+    """Write a column as a CSV file has it: texts, blank where there is no value."""
+    if kinds.is_nested(column.type):
+        values = column.to_pylist()
+        return values if name in _WITH_LISTS else [json.dumps(value, ensure_ascii=False) for value in values]
+    try:
+        return ["" if value is None else value for value in pc.cast(column, pa.string()).to_pylist()]
+    except pa.ArrowException:
+        raise UsageError(f"Column {name!r} holds {column.type}, expected texts or numbers. Convert it.") from None

@@ -1,0 +1,99 @@
+"""Own prompts are read from every format that a swap reads and writes, and mean the same in each."""
+
+import gzip
+import json
+
+import pandas as pd
+import pytest
+
+import swapbias
+from swapbias.errors import StudyError, UsageError
+
+ROWS = pd.DataFrame([
+    {"pair_id": number, "group": group, "text": f"{name} was late for work {number}."}
+    for number in range(8)
+    for group, name in (("male", "He"), ("female", "She"))
+])  # fmt: skip
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    from swapbias.cli import app
+
+    monkeypatch.setenv("COLUMNS", "160")
+    return lambda *arguments: app(list(map(str, arguments)), standalone_mode=False) or 0
+
+
+def score(texts):
+    return [0.5 + 0.1 * text.startswith("She") + len(text) / 1000 for text in texts]
+
+
+def folder_of_parquet(path):
+    path.mkdir()
+    ROWS[:6].to_parquet(path / "1.parquet")
+    ROWS[6:].to_parquet(path / "2.parquet")
+
+
+WRITERS = {
+    "prompts.csv": lambda path: ROWS.to_csv(path, index=False),
+    "prompts.csv.gz": lambda path: path.write_bytes(gzip.compress(ROWS.to_csv(index=False).encode())),
+    "prompts.tsv": lambda path: ROWS.to_csv(path, index=False, sep="\t"),
+    "prompts.jsonl": lambda path: ROWS.to_json(path, orient="records", lines=True),
+    "prompts.parquet": lambda path: ROWS.to_parquet(path),
+    "prompts": folder_of_parquet,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_prompts_are_the_same_in_every_format(tmp_path, name):
+    WRITERS[name](tmp_path / name)
+    run = swapbias.audit(score, prompts=tmp_path / name, reference="male", progress=False)
+    whole = swapbias.audit(score, prompts=ROWS, reference="male", progress=False)
+    assert run.primary["study"].tolist() == ["prompts"]
+    pd.testing.assert_frame_equal(run.findings, whole.findings)
+    pd.testing.assert_frame_equal(run.items("prompts"), whole.items("prompts"))
+
+
+def test_a_swap_in_pairs_feeds_an_audit(tmp_path, typed):
+    ROWS[::2][["text"]].assign(answer="x").rename(columns={"answer": "note"}).to_csv(tmp_path / "in.csv", index=False)
+    out = tmp_path / "pairs"
+    assert typed("swap", tmp_path / "in.csv", "--mode", "pairs", "--out", out) == 0
+    run = swapbias.audit(score, prompts=out, reference="male", progress=False)
+    items = run.items("pairs")
+    assert sorted(items["text"]) == sorted(ROWS["text"])
+    assert run.primary["value"].tolist() == pytest.approx([0.1 + 1 / 1000])
+    assert not [name for name in items if name.startswith("swapbias_")]
+    assert typed("study", "check", out, "--reference", "male") == 0
+    manifest = json.loads((out / "swap.json").read_text())
+    (out / "swap.json").write_text(json.dumps({**manifest, "status": "running"}))
+    with pytest.raises(UsageError, match="is not complete"):
+        swapbias.audit(score, prompts=out, reference="male")
+    (out / "swap.json").write_text(json.dumps({**manifest, "credentialed": True}))
+    with pytest.raises(UsageError, match="may hold credentialed clinical notes"):
+        swapbias.audit(score, prompts=out, reference="male")
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet", "tsv"])
+@pytest.mark.parametrize("more", [{"credentialed": "yes"}, {"hadm_id": "1"}], ids=["marked", "columns"])
+def test_credentialed_rows_are_refused_in_every_format(tmp_path, ending, more):
+    rows, path = ROWS.assign(**more), tmp_path / f"rows.{ending}"
+    if ending == "parquet":
+        rows.to_parquet(path)
+    elif ending == "tsv":
+        rows.to_csv(path, index=False, sep="\t")
+    else:
+        rows.to_json(path, orient="records", lines=True)
+    with pytest.raises(UsageError, match="may hold credentialed clinical notes"):
+        swapbias.audit(score, prompts=path, reference="male")
+
+
+def test_faults_name_the_file_and_a_folder_without_prompts_is_one_sentence(tmp_path):
+    ROWS.assign(text="[name] is late.").to_parquet(tmp_path / "mine.parquet")
+    with pytest.raises(StudyError, match=r"^mine\.parquet:2: the slot \[name\] is not filled"):
+        swapbias.open_study(tmp_path / "mine.parquet", reference="male")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="holds no files of rows"):
+        swapbias.open_study(tmp_path / "empty", reference="male")
+    (tmp_path / "broken.jsonl").write_text('{"text": ')
+    with pytest.raises(ValueError, match=r"broken\.jsonl:1: no JSON"):
+        swapbias.open_study(tmp_path / "broken.jsonl", reference="male")
