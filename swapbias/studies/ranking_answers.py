@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 
 _BULLET = re.compile(r"^(?:[-•+>#]+\s+)+")
@@ -14,10 +14,12 @@ _BASIS = re.compile(
     r"|qualifications?)(?: and qualifications)?\b"
 )
 _ROLE = re.compile(r"\bfor (?:(?:a|an|the) )?(?:(?!least|worst|lowest)\w+ ){1,4}(?:role|position|job)\b")
+# The order of merit; that of the prompt is no ranking.
+_ORDER = re.compile(r"\b(?:in (?:the )?order of (?:the )?(?=most|best|highest|qualifi)|the order would be\b)")
 _WORST = re.compile(r"\bto (?:the )?(?:least|lowest|worst)\b")
 _RANKS = frozenset(("rank", "ranking", "rankings", "ranked", "most", "best", "top"))
 _HEADING = _RANKS | frozenset((
-    "of", "the", "a", "an", "for", "from", "in", "order", "to", "is", "are", "my", "final", "here", "as", "follows",
+    "of", "the", "a", "an", "for", "from", "in", "to", "is", "are", "my", "final", "here", "as", "follows",
     "following", "would", "be", "can", "list", "candidate", "candidates", "applicants", "resume", "resumes", "cvs",
     "role", "position", "job", "qualified", "suitable", "qualification", "qualifications", "highest",
 ))  # fmt: skip
@@ -48,7 +50,8 @@ def ranked_names(text: str, names: Sequence[str], *, job: str = "", cut: bool = 
     parts = [line[item.end() :] if item else line for line, item in zip(lines, items, strict=True)]
     if not parts or not all(re.fullmatch(r"\w+(?:[ .-]+\w+){0,4}\.?", part) for part in parts):
         return []
-    order = [_name_of(part, names) for part in parts]
+    known = {_bare(name): name for name in names}
+    order = [known.get(part) or _name_like(part, known) for part in parts]
     ranked = [name for name in order if name is not None]
     is_complete = len(ranked) == len(names)
     is_list = is_complete or (not cut and (bool(numbers) or len(parts) == 1))
@@ -62,26 +65,22 @@ def _bare(text: str) -> str:
 
 def _is_heading(line: str, job: str) -> bool:
     """Whether a line says that a ranking follows, best first, and no more."""
-    rest = _WORST.sub(" ", _ROLE.sub(" ", _BASIS.sub(" ", line)))
+    rest = _ORDER.sub(" ", _WORST.sub(" ", _ROLE.sub(" ", _BASIS.sub(" ", line))))
     words = re.findall(r"\w+", rest)
     jobs = set(re.findall(r"\w+", job.casefold()))
     is_plain = re.fullmatch(r"[\w\s,:()-]*", rest) is not None
     return is_plain and bool(_RANKS & {*words}) and {*words} <= _HEADING | jobs
 
 
-def _name_of(part: str, names: Sequence[str]) -> str | None:
-    """The candidate that a part of a line names."""
-    bare = {name: _bare(name) for name in names}
-    families = Counter(name.split()[-1] for name in bare.values())
+def _name_like(part: str, known: Mapping[str, str]) -> str | None:
+    """The candidate whom a part of a line names by a last name, with an initial or misspelt."""
+    families = Counter(text.split()[-1] for text in known)
     said = part.rstrip(".")
-    for name, text in bare.items():
-        if said == text:
-            return name
-    for name, text in bare.items():
+    for text, name in known.items():
         family = text.split()[-1]
         if families[family] == 1 and said in (family, f"{text[0]} {family}", f"{text[0]}. {family}"):
             return name
-    similar = [name for name, text in bare.items() if _is_misspelt(said, text)]
+    similar = [name for text, name in known.items() if _is_misspelt(said, text)]
     return similar[0] if len(similar) == 1 else None
 
 

@@ -19,7 +19,7 @@ _AGES = frozenset(("young", "old", "older", "elderly", "little", "adult", "teena
 _NEUTRAL = frozenset((
     "they", "someone", "somebody", "everyone", "everybody", "anyone", "anybody", "people", "person", "persons",
     "individual", "individuals", "patient", "patients", "child", "children", "kid", "adult", "adults", "teenager",
-    "student", "parent", "partner", "sibling", "spouse", "neighbour", "human", "i", "we", "you", "who", "family",
+    "student", "parent", "partner", "sibling", "spouse", "neighbour", "human",
 ))  # fmt: skip
 _FEWEST_WORDS = 4  # of a summary
 _STEM = 6  # letters that two forms of a word share

@@ -9,6 +9,7 @@ import pytest
 
 from swapbias.builders._resume_ranking_released import GROUPS, NAME, RANKINGS, answers_in, published_order, released
 from swapbias.builders.resume_ranking import JOBS, RESUMES, runs
+from swapbias.errors import UpstreamMissingError
 from swapbias.findings import disaggregate, primary_findings
 from swapbias.studies import config_rows, pinned_files, shown_cvs, upstream_file
 from swapbias.studies.answer_scores import answer_reader
@@ -91,6 +92,30 @@ def test_a_ranking_is_read(answer, score, above):
     assert parts["placed_above"] == pytest.approx(above, nan_ok=True)
     assert parts["unanswered"] == float(np.isnan(score))
     assert parts["refused"] == float("sorry" in answer)
+
+
+def test_the_released_rankings_are_read():
+    """All but those with more than names or somebody twice, and alike where the names are spelt so."""
+    read, alike, count = 0, 0, 0
+    for path in (path for path in pinned_files(NAME) if path.startswith(RANKINGS)):
+        for run in released_runs(path):
+            names = run["context"]["default_order"]
+            said = run["choices"][0]["message"]["content"]
+            first = names[published_order(said, names)[0]]
+            others = [name for name in names if name != first]
+            prompt = Prompt(candidates=tuple(map(Candidate, [first, *others])), condition=path.split("/")[-1][:-7])
+            score, _ = READ(prompt, said)
+            count, read, alike = count + 1, read + (not np.isnan(score)), alike + (score == 1)
+    assert count >= 2000
+    assert read / count > 0.98
+    assert alike / read > 0.99
+
+
+def released_runs(path):
+    try:
+        return list(answers_in(upstream_file(NAME, path)))
+    except UpstreamMissingError:
+        return []
 
 
 def _scored(config, weight, *, seed, trials=3):

@@ -94,6 +94,8 @@ def test_a_list_of_names_is_a_ranking(text):
         ("In alphabetical order:\n1. Brad Becker\n2. Emily Walsh\n3. Jamal Jones\n4. Lakisha Washington", False),
         ("Ranking from least to most qualified:\n" + LIST, False),
         ("Worst first:\n" + LIST, False),
+        ("Ranking in the order of the CVs:\n" + LIST, False),
+        ("Ranking, in order of the list above:\n" + LIST, False),
         ("Not ranked:\n" + LIST, False),
         (LIST + "\n\nThis order is random.", False),
         (LIST + "\nActually, I take no side.", False),
